@@ -125,6 +125,20 @@ def scope(models: Path) -> Scores:
     return {"in_scope": {"AUC": float(above)}}
 
 
+def abstaining(models: Path) -> Scores:
+    """Questions asked of all passages against the same without the one that answers."""
+    stats = import_extra("scipy.stats", "eval")
+    loaded = Models.load(models)
+    items = [Passage(name, text) for name, text in texts().ranked]
+    retriever = HybridRetriever(PassageIndex.build(items, passage_encoder=loaded.passage_encoder), loaded)
+    given = [
+        [retriever.search(question, 1, where=where)[0].answerable for where in (None, {"_id": {"$ne": answer}})]
+        for answer, question in texts().asked
+    ]
+    answered, others = np.array(given, np.float64).T
+    return {"answerable": {"AUC": float(stats.mannwhitneyu(answered, others).statistic / len(answered) ** 2)}}
+
+
 def entailment(models: Path) -> Scores:
     """Passages that answer against their neighbours, each by its best sentence."""
     stats = import_extra("scipy.stats", "eval")
@@ -199,6 +213,7 @@ SUITES: dict[str, Callable[[Path], Scores]] = {
     "questions": questions,
     "passages": passages,
     "in_scope": scope,
+    "answerable": abstaining,
     "entailment": entailment,
     "ranking": ranking,
 }

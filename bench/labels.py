@@ -10,9 +10,8 @@ from __future__ import annotations
 import gzip
 import random
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +28,10 @@ from datasets_io import read_jsonl
 from question_data import Questions, read_questions
 from semclass import ABSTAIN, Encoding, OnnxEncoder, PassageClassifier, QuestionClassifier, TextClassifier
 from semclass.core import artifacts
-from semclass.core.types import FloatArray, Ragged
+from semclass.core.types import DoubleArray, FloatArray, Ragged
 from semclass.heads.surface import surface_features
 from semclass.train.calibration import expected_calibration_error, log_loss
-from semclass.train.text_data import words_of
+from semclass.train.text_data import PHRASES, words_of
 
 DRAWS = 5  # times that every question is misspelt anew
 CURVE = {50: 5, 150: 3, 500: 2, 1500: 1, 4500: 1}  # labelled questions, and samples of so many
@@ -164,8 +163,9 @@ def times(data: Path, encoder: OnnxEncoder, limit: int | None) -> dict[str, floa
 
 @dataclass(frozen=True)
 class Kept:
-    """An encoder that looks texts up: what the shipped one gave for them."""
+    """An encoder that looks texts up: what the shipped one gave for them; it encodes others."""
 
+    encoder: OnnxEncoder
     fingerprint: str
     views: dict[str, int]
     rows: dict[str, int]
@@ -175,27 +175,26 @@ class Kept:
     entities: FloatArray
 
     def encode(self, texts: Sequence[str], *, views: Sequence[str] = ("pooled",)) -> Encoding:
-        """The views of texts that are kept; others, such as names of classes, are read."""
+        """The views of texts."""
         if not self.rows.keys() >= set(texts):
-            return reader().encode(texts, views=views)
+            return self.encoder.encode(texts, views=views)
         rows = np.array([self.rows[text] for text in texts], np.int64)
         return Encoding(terms=self.terms.take(rows), **{name: getattr(self, name)[rows] for name in views})
 
 
-@cache
-def reader() -> OnnxEncoder:
-    """The shipped encoder."""
-    return OnnxEncoder.load()
-
-
 def kept(texts: Sequence[str]) -> Kept:
     """Every text of a set, encoded once."""
-    encoder = reader()
+    encoder = OnnxEncoder.load()
     names = ("pooled", "layers", "entities")
     found = encoder.encode(texts, views=names)
     rows = {text: row for row, text in enumerate(texts)}
     views = {view: encoder.views[view] for view in names}
-    return Kept(encoder.fingerprint, views, rows, found.terms, *(found.rows(name) for name in names))
+    return Kept(encoder, encoder.fingerprint, views, rows, found.terms, *(found.rows(name) for name in names))
+
+
+def readings(names: Iterable[str]) -> list[str]:
+    """What a classifier reads of the names of its classes."""
+    return [phrase.format(words_of(name)) for name in names for phrase in PHRASES]
 
 
 def read(data: Path, name: str, part: str, classes: int | None, outside: bool = False) -> tuple[list[str], list[str]]:
@@ -242,14 +241,19 @@ def regressions(fit: Any, tried: Any, labels: Sequence[str], truth: Sequence[str
 def few_labels(data: str, dataset: str, sizes: Mapping[str, int], classes: int | None) -> dict[str, Any]:
     """Figures of every system with so many examples a class, by size; `classes` of the set, None for all."""
     parts = [read(Path(data), dataset, part, classes) for part in SETS[dataset]]
-    encoder = kept(sorted({text for texts, names in parts for text in [*texts, *map(words_of, names)]}))
+    encoder = kept(sorted({text for texts, names in parts for text in [*texts, *readings(names)]}))
     return {"sizes": {size: of_size(encoder, parts, size, draws) for size, draws in sizes.items()}}
+
+
+def recall_of(sure: DoubleArray, inside: npt.NDArray[np.bool_]) -> float:
+    """Share of the messages without an intent below what 4 % of the others are below."""
+    return round(float((sure[~inside] < np.quantile(sure[inside], REFUSED)).mean()), 4)
 
 
 def none_of_these(data: str, dataset: str, classes: int | None) -> dict[str, Any]:
     """Messages without an intent: how many are refused where 4 % of the others may be, without and with examples."""
     parts = [read(Path(data), dataset, part, classes, outside=True) for part in SETS[dataset]]
-    encoder = kept(sorted({text for texts, names in parts for text in [*texts, *map(words_of, names)]}))
+    encoder = kept(sorted({text for texts, names in parts for text in [*texts, *readings(names)]}))
     found = {}
     (texts, labels), (tried, truth) = parts
     for name, outside in (("without", None), ("with", OUTSIDE)):
@@ -258,12 +262,12 @@ def none_of_these(data: str, dataset: str, classes: int | None) -> dict[str, Any
         model.fit([texts[row] for row in rows], [labels[row] for row in rows])
         refused = np.array([label == ABSTAIN for label in model.predict(tried)])
         inside = np.array([label != OUTSIDE for label in truth])
-        surest = model.predict_proba(tried).max(axis=1)
-        least = np.quantile(surest[inside], REFUSED)
+        probabilities, support = model.judge(tried)
         found[name] = {
             "refused_of_intents": round(float(refused[inside].mean()), 4),
             "recall": round(float(refused[~inside].mean()), 4),
-            "recall_by_probability": round(float((surest[~inside] < least).mean()), 4),
+            "recall_at_4_percent": recall_of(support, inside),
+            "recall_by_probability": recall_of(probabilities.max(axis=1), inside),
             "cross_validated": {
                 key: model.report_[key] for key in ("refused", "refused_outside") if key in model.report_
             },

@@ -19,7 +19,7 @@ CORPUS = Path(__file__).parent / "demo_data" / "corpus.jsonl"
 """Thirty passages about a town that does not exist, written for this demonstration."""
 
 QUESTIONS = (
-    "How many people live in the town?",
+    "How long can kelp grow?",
     "Who leads the museum?",
     "Where was the ferry built?",
     "How does a Fresnel lens work?",
@@ -47,7 +47,7 @@ WHY = {
 }
 """What speaks for a passage, by the groups of evidence of the default method."""
 
-WIDTH = 100
+WIDTH = 100  # characters of a passage that are shown
 
 Say = Callable[[str], object]
 
@@ -102,11 +102,12 @@ def _moved(hits: list[Hit]) -> Iterator[str]:
     if first.explanation is None or before.explanation is None or first is before:
         return
     gains = {name: first.explanation.parts[name] - before.explanation.parts[name] for name in WHY}
-    yield f"why     {WHY[max(gains, key=gains.__getitem__)]}; it was number {first.rank_before}"
+    sure = "" if first.certainty is None else f", now {first.certainty} ({first.score:.2f})"
+    yield f"why     {WHY[max(gains, key=gains.__getitem__)]}; it was number {first.rank_before}{sure}"
 
 
 def _short(text: str) -> str:
-    return textwrap.shorten(text, WIDTH - 14, placeholder=" ...")
+    return textwrap.shorten(text, WIDTH, placeholder=" ...")
 
 
 def _median_ms(job: Callable[[], object], runs: int = 50) -> float:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 import semclass
+from semclass.endpoint.client import Endpoint
+from semclass.ranking.prompted import PromptedReranker
+from semclass.rewriting.rewriter import Rewriter
+from semclass.rewriting.transform import Rewritten
 
 
 def classify(questions: list[str]) -> list[tuple[str, float]]:
@@ -28,15 +32,23 @@ def answers(question: str, sentences: list[str]) -> list[float]:
     return [item.probability for item in found if item.label == "entailment"]
 
 
+def spelt_out(question: str, history: Sequence[str] = ()) -> Rewritten:
+    return Rewritten(question, (question.replace("&", "and"),))
+
+
 def search(folder: str, question: str) -> list[semclass.Hit]:
     retriever = semclass.HybridRetriever.load(folder, threads=1, verify=False)
     many: list[list[semclass.Hit]] = retriever.search_many(
         [question], 5, method="match-soft", weights={"match_soft": 0.2}
     )
+    rewriter = Rewriter("hyde", Endpoint("http://localhost:8000/v1", "NAME"))
+    best: list[semclass.Hit] = retriever.search(question, rewrite=rewriter, history=["What is it?"])
     some = retriever.search(question, k=3, where={"page": {"$gte": 3}}, weights={"alpha": 0.5})
     return [
         *many[0],
         *some,
+        *PromptedReranker(rewriter.endpoint).rerank(question, [hit.text for hit in best]),
+        *retriever.search(question, rewrite=spelt_out),
         *retriever.search(
             question, k=3, method="class-integrated", fusion="convex", weights={"class": 0.5}, candidates=50
         ),

@@ -53,6 +53,7 @@ def steps(
         ["train_codebooks.py", "--data", str(data), "--models", str(models), "--out", str(models / "codebooks")],
         ["train_pairs.py", "--data", str(data), *encoder, "--out", str(models / "pairs")],
         ["train_match.py", "--data", str(data), *encoder, "--out", str(models / "match")],
+        ["train_answerable.py", "--data", str(data), "--models", str(models), "--out", str(models / "answerable")],
     ]
 
 

@@ -1,7 +1,7 @@
 """A stand-in for a language model: an OpenAI-compatible server on this machine that answers by rule.
 
-It lets the examples run, and be tested, without a model. It knows the prompts of ``steps.py`` and of ``semclass label`` by
-their first word, and does with a few string operations what a model would do well. Start it alone with
+It lets the examples run, and be tested, without a model. It knows the prompts of ``steps.py`` and of semclass by their
+first word, and does with a few string operations what a model would do well. Start it alone with
 ``python stub_model.py --port 8123``.
 """
 
@@ -76,6 +76,21 @@ def label(prompt: str) -> str:
     return best.partition(":")[0]
 
 
+def standalone(prompt: str) -> str:
+    """Put what the conversation is about in the place of "it"."""
+    about = re.search(r"\bthe \w+\b", _field(prompt, "Conversation"))
+    return re.sub(r"\bit\b", about[0], _field(prompt, "Question")) if about else _field(prompt, "Question")
+
+
+def judge(prompt: str) -> str:
+    """Say yes where the last passage has half of the question's words, and a number if one is asked for."""
+    asked = "\n" + prompt.rpartition("\n\n")[2]
+    question, passage = _field(asked, "Question"), _field(asked, "Passage")
+    counting = re.match(r"when|how (?!do|can|is|are|was|were)", question, re.IGNORECASE)
+    shared = len(_words(question) & _words(passage)) >= len(_words(question)) / 2
+    return "yes" if shared and (not counting or re.search(r"\d", passage)) else "no"
+
+
 RULES: dict[str, Callable[[str], str]] = {
     "REWRITE": rewrite,
     "SUBQUESTIONS": subquestions,
@@ -83,6 +98,10 @@ RULES: dict[str, Callable[[str], str]] = {
     "PLACE": place,
     "ANSWER": answer,
     "Which": label,
+    "Rewrite": standalone,
+    "Split": subquestions,
+    "Imagine": hyde,
+    "Does": judge,
 }
 """What is done, by a prompt's first word."""
 
@@ -187,7 +206,7 @@ def _last_text(messages: list[dict[str, Any]]) -> str:
 def _field(prompt: str, name: str) -> str:
     """What stands behind a name in a prompt, up to the next name that follows an empty line."""
     _, _, rest = prompt.partition(f"\n{name}:")
-    return re.split(r"\n\n(?=(?:Passage|Question):)|\nLabel:", rest)[0].strip()
+    return re.split(r"\n\n(?=(?:Passage|Question):)|\n(?:Passage|Label|Rewritten|Parts|Answer):", rest)[0].strip()
 
 
 def _parts(question: str) -> list[str]:

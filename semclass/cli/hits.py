@@ -92,8 +92,9 @@ def _record(hit: semclass.Hit, question: semclass.QuestionLabel | None, *, expla
     record = {"_id": record.pop("id"), **record, "labels": list(hit.labels), "sentence": explanation["sentence"]}
     if explain:
         record["explanation"] = explanation
-    if hit.asked is None:
-        del record["asked"]
+    for name in ("asked", "certainty", "answerable"):
+        if record[name] is None:
+            del record[name]
     if question is not None:
         record["question"] = {"label": question.label, "probabilities": dict(question.probabilities)}
     return record
@@ -102,7 +103,7 @@ def _record(hit: semclass.Hit, question: semclass.QuestionLabel | None, *, expla
 def lines_of(hit: semclass.Hit, width: int) -> Iterator[str]:
     """The lines of a hit: document, page and headings with the score, then the text around the best sentence."""
     words = frozenset(folded(met.word if met.exact else met.match) for met in _matching(hit.explanation))
-    score = f"{hit.score:.3f}"
+    score = " ".join(filter(None, (hit.certainty, f"{hit.score:.3f}")))
     room = width - len(INDENT) - len(score)
     place = _place(hit, room - 2)
     yield f"{hit.rank:>2}  {_marked(place, words)}{' ' * (room - len(place))}{score}"

@@ -54,6 +54,7 @@ def label(
     OUT.problems.jsonl with the reason; calls that failed are made again by the next run. OUT.report.json tells the cost.
     """
     from semclass.documents.readers import read_texts
+    from semclass.endpoint.bill import FAILED, NONSENSE, REFUSED
     from semclass.labelling import teacher
     from semclass.labelling.tasks import Task
 
@@ -80,7 +81,7 @@ def label(
     artifacts.write_atomic(beside(out, "report.json"), artifacts.dump_json(told))
     lines = [f"{out}: {counted(told['labelled'], 'text')} labelled; {cost_line(told['cost'])}"]
     if problems:
-        counts = ", ".join(f"{told[why]} {why}" for why in (teacher.FAILED, teacher.REFUSED, teacher.NONSENSE))
+        counts = ", ".join(f"{told[why]} {why}" for why in (FAILED, REFUSED, NONSENSE))
         lines.append(f"{beside(out, 'problems.jsonl')}: {counted(len(problems), 'text')} without a label: {counts}")
     show(told, "\n".join(lines), as_json=as_json)
 

@@ -23,10 +23,6 @@ if TYPE_CHECKING:
 API_KEY_VARIABLE = "SEMCLASS_QDRANT_API_KEY"
 """Environment variable that holds the key of a Qdrant server."""
 
-
-ENDPOINT_KEY_VARIABLE = "SEMCLASS_ENDPOINT_KEY"
-"""Environment variable that holds the key of a language model's service."""
-
 EVERY = 30.0
 """Seconds between two lines that say how far a command is, where there is no terminal."""
 
@@ -145,21 +141,27 @@ def endpoint_options(command: Callable[..., Any]) -> Callable[..., Any]:
             click.option("--model", help="The service's name of the model."),
             click.option("--concurrency", type=positive, default=8, show_default=True, help="Calls at a time."),
             click.option("--timeout", type=float, default=60.0, show_default=True, help="Seconds until a call failed."),
-            click.option("--cache", type=any_path, help="File that keeps replies; by default beside the output."),
+            click.option(
+                "--cache",
+                type=any_path,
+                help="File that keeps replies; of commands with an output, by default beside it.",
+            ),
         )
     ):
         command = option(command)
     return command
 
 
-def open_endpoint(endpoint: str | None, model: str | None, concurrency: int, timeout: float, cache: Path) -> Endpoint:
+def open_endpoint(
+    endpoint: str | None, model: str | None, concurrency: int, timeout: float, cache: Path | None, retries: int = 5
+) -> Endpoint:
     """Describe the service that options name; its key is in the environment."""
     from semclass.endpoint import client
 
     if endpoint is None or model is None:
         raise InputError("give both --endpoint URL and --model NAME")
-    key = os.environ.get(ENDPOINT_KEY_VARIABLE)
-    return client.Endpoint(endpoint, model, key, concurrency, timeout=timeout, cache=cache)
+    key = os.environ.get(client.KEY_VARIABLE)
+    return client.Endpoint(endpoint, model, key, concurrency, retries, timeout, cache)
 
 
 def open_retriever(place: str, models: semclass.Models) -> semclass.HybridRetriever:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,6 +16,11 @@ from semclass.cli.options import open_retriever, read_heads, read_weights, show
 from semclass.core.errors import InputError
 from semclass.ranking.boost import BOOST
 from semclass.ranking.methods import DEFAULT, METHODS, RERANKING
+from semclass.rewriting import WAYS
+
+if TYPE_CHECKING:
+    from semclass.endpoint.client import Endpoint
+    from semclass.rewriting.transform import QueryTransform, Rewritten
 
 
 @click.command()
@@ -37,6 +43,19 @@ from semclass.ranking.methods import DEFAULT, METHODS, RERANKING
 @click.option("--context", "as_context", is_flag=True, help="Print one text with numbered sources, for a prompt.")
 @click.option("--budget", type=options.positive, help="With --context: words that it may have.")
 @click.option("--window", type=options.positive, help="With --context: neighbours before and after each passage.")
+@click.option(
+    "--rewrite",
+    type=click.Choice(WAYS),
+    help="Have a language model rewrite the question first; the cost is told on standard error. Needs --endpoint.",
+)
+@click.option(
+    "--said",
+    "history",
+    multiple=True,
+    metavar="TEXT",
+    help="With --rewrite: what was said before, question and answer in turn; may be given again.",
+)
+@options.endpoint_options
 @options.json_output
 @options.models
 @options.encoder
@@ -55,9 +74,12 @@ def search(
     as_context: bool,
     budget: int | None,
     window: int | None,
+    rewrite: str | None,
+    history: Sequence[str],
     as_json: bool,
     models: Path | None,
     encoder: str | None,
+    **service: Any,
 ) -> None:
     """Find the passages of INDEX that answer QUESTION.
 
@@ -70,6 +92,9 @@ def search(
         raise InputError("--budget and --window need --context; give it too, or neither of them")
     if as_context and explain:
         raise InputError("--context prints no scores for --explain; give one of the two")
+    if rewrite is None and (history or service["endpoint"]):
+        raise InputError(f"nothing asks a language model here; give --rewrite, one of {', '.join(WAYS)}")
+    transform = None if rewrite is None else _telling(rewrite, options.open_endpoint(**service, retries=1))
     loaded = semclass.Models.load(models, encoder=encoder, heads=read_heads(heads))
     retriever = open_retriever(place, loaded)
     known = retriever.index.fields if isinstance(retriever.index, semclass.PassageIndex) else None
@@ -82,11 +107,17 @@ def search(
         where=read_terms(where, known) if where else None,
         boost=read_weights([text if "=" in text else f"{text}={BOOST}" for text in boosts], "--boost"),
         explain=not as_context,
+        rewrite=transform,
+        history=history,
     )
+    told, head = hits[0].answerable if hits else None, retriever.models.answerable
+    if told is not None and head is not None and told < head.thresholds[0]:
+        click.echo(f"nothing here seems to answer this ({told:.2f})", err=True)
     if as_context:
         documents = None if window is None else retriever.embedded.by_documents
         made = build_context(hits, documents=documents, budget=budget, before=window or 0, after=window or 0)
         record = {"text": made.text, "count": made.count, "sources": [asdict(source) for source in made.sources]}
+        record |= {} if told is None else {"answerable": told}
         show(record, made.text, as_json=as_json)
     else:
         asked = _class_of(retriever.models, question) if explain else None
@@ -127,6 +158,23 @@ def rerank(
     hits = reranker.rerank(question, passages, k=k, method=method, weights=read_weights(weights), explain=True)
     asked = _class_of(reranker.models, question) if explain else None
     print_hits(hits, asked, explain=explain, as_json=as_json)
+
+
+def _telling(way: str, endpoint: Endpoint) -> QueryTransform:
+    """What rewrites a question, and says on standard error what it became and what that cost."""
+    from semclass.rewriting.rewriter import Rewriter
+
+    rewriter = Rewriter(way, endpoint)
+
+    def told(question: str, history: Sequence[str] = ()) -> Rewritten:
+        found = rewriter(question, history)
+        for text in (*found.questions, *found.passages):
+            if text != question:
+                click.echo(f"{way}: {text}", err=True)
+        click.echo(f"{way}: {found.cost}", err=True)
+        return found
+
+    return told
 
 
 def _class_of(models: semclass.Models, question: str) -> semclass.QuestionLabel | None:

@@ -83,14 +83,27 @@ def train(
     for folder in (out, report):
         if folder is not None and folder.exists() and not folder.is_dir():
             raise InputError(f"{folder} is no folder; name another one")
-    model = TextClassifier(encoder, multi_label=data.several, precision=precision, seed=seed, progress=True)
+    if none is not None and data.several:
+        raise InputError(
+            "--none is for files with one label a text; where texts may have several, one with none has none"
+        )
+    refuse = 0.0 if none is None else judging.REFUSED
+    model = TextClassifier(
+        encoder,
+        multi_label=data.several,
+        precision=precision,
+        refuse=refuse,
+        outside=none,
+        seed=seed,
+        progress=True,
+    )
     model.fit(data.texts, data.targets())
     trained = time.perf_counter()
     if not as_json:
         click.echo(f"trained in {trained - started:.0f} s", err=True)
     model.save(out, examples=keep_examples)
-    judged = _judged(model, data, tried, none)
-    held_out = None if tried is None else _judged(model, data, None, none)
+    judged = _judged(model, data, tried)
+    held_out = None if tried is None else _judged(model, data, None)
     found = {
         "head": str(out),
         "file": str(file),
@@ -100,6 +113,7 @@ def train(
         "wanted_precision": precision,
         **judging.figures(judged, precision, None if held_out is None else (held_out.probabilities, held_out.truth)),
         "cross_validation": {name: model.report_[name] for name in ("accuracy", "macro_f1", "log_loss")},
+        **({} if none is None or tried is not None else {"none": _held_out_none(model, data, none)}),
         "seconds": {"training": round(trained - started, 1), "all": round(time.perf_counter() - started, 1)},
     }
     seen = out.with_name(f"{out.name}-report") if report is None else report
@@ -114,25 +128,38 @@ def train(
     show(found, "\n".join(shown), as_json=as_json)
 
 
-def _judged(model: Any, data: LabelledTexts, tried: LabelledTexts | None, none: str | None) -> Judged:
+def _held_out_none(model: Any, data: LabelledTexts, none: str) -> dict[str, Any]:
+    """How many texts that belong nowhere are refused, and of the others, by heads that had not seen them."""
+    refused = model.report_["refused_outside"]
+    return {
+        "texts": data.labels.count((none,)),
+        "refused": round(refused, 4),
+        "others_refused": round(model.report_["refused"], 4),
+        "recall_at_4_percent": round(refused, 4),
+    }
+
+
+def _judged(model: Any, data: LabelledTexts, tried: LabelledTexts | None) -> Judged:
     """What the head says of the test texts, or of each training text by a head that was fitted without it."""
     import numpy as np
 
     from semclass.train.judging import Judged
 
+    support = None
     if tried is None:
         probabilities = model.out_of_fold_
         rows = np.flatnonzero(np.isfinite(probabilities[:, 0])).tolist()
         probabilities, tried = probabilities[rows], data
     else:
-        probabilities, rows = _probabilities(model, tried.texts), range(len(tried.texts))
+        (probabilities, above), rows = _probabilities(model, tried.texts), range(len(tried.texts))
+        support = above if model.refuse else None
     texts, labels, lines = ([values[row] for row in rows] for values in (tried.texts, tried.labels, tried.lines))
     classes = tuple(model.classes_.tolist())
-    return Judged(texts, labels, lines, classes, probabilities, model.thresholds_, model.floors_, none)
+    return Judged(texts, labels, lines, classes, probabilities, model.thresholds_, model.floors_, support)
 
 
 def _probabilities(model: Any, texts: Sequence[str]) -> Any:
-    """Probabilities of texts, with progress."""
+    """Probabilities of texts, and by how much they are not refused, with progress."""
     import numpy as np
 
     from semclass.encoders.batching import CHUNK
@@ -140,9 +167,9 @@ def _probabilities(model: Any, texts: Sequence[str]) -> Any:
     parts = []
     with options.progress("testing", len(texts)) as step:
         for start in range(0, len(texts), CHUNK):
-            parts.append(model.predict_proba(texts[start : start + CHUNK]))
-            step(len(parts[-1]))
-    return np.concatenate(parts)
+            parts.append(model.judge(texts[start : start + CHUNK]))
+            step(len(parts[-1][1]))
+    return [np.concatenate(part) for part in zip(*parts, strict=True)]
 
 
 def _wrong(model: Any, judged: Judged, *, own: bool) -> list[dict[str, Any]]:

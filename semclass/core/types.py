@@ -338,6 +338,12 @@ class Hit:
     asked
         What was read of the question; None if that is all of it. Of a text of several sentences, that is those that ask
         and those that belong to them.
+    certainty
+        Of the first hit by the default method: ``"strong"``, ``"likely"`` or ``"weak"``, how sure its place is, see
+        ``semclass/ranking/certainty.py``. None of others, and where that was not measured.
+    answerable
+        Probability that the index answers the question at all, the same for all hits of a search; None after re-ranking
+        passages from elsewhere, and by methods other than ``default`` and ``deep``.
     """
 
     id: str
@@ -351,6 +357,8 @@ class Hit:
     probabilities: Mapping[str, float]
     explanation: Explanation | None = None
     asked: str | None = None
+    certainty: str | None = None
+    answerable: float | None = None
 
     @property
     def index(self) -> int:

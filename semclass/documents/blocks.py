@@ -33,6 +33,15 @@ _LINE_BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
 _PARTS = re.compile(r"\n[ \t]*\n|\n[ \t]*(?:`{3}|~{3}|[|>])")  # of an item of a list
 _INLINE_MARKS = re.compile(r"[*_`\[<&\\]")
 _LISTS = ("bullet_list", "ordered_list")
+COLON = re.compile(r":[*_`]*$")
+MARKER = re.compile(r"(?:[-*+]|\d{1,9}[.)])[ \t]+(?=\S)")
+_SET_APART = re.compile(r"[|>#=~_*+-]|\d+[.)]\s")  # begins a line that is no prose: an item, a row, code
+
+WIDE = range(60, 81)
+"""Characters of the longest line of a paragraph that an editor wrapped, in plain text."""
+
+FULL = 0.8
+"""A line was wrapped if it, with the next line's first word, exceeds this share of the paragraph's longest line."""
 
 
 @dataclass(frozen=True)
@@ -107,10 +116,42 @@ def _trimmed(text: str, start: int, end: int) -> Unit:
 
 def _paragraphs(text: str, start: int, end: int) -> Iterator[Block]:
     gaps = [found.span() for found in _BLANK_LINES.finditer(text, start, end)]
+    group: list[Unit] = []
     for (_, first), (after, _) in pairwise([(start, start), *gaps, (end, end)]):
         unit = _trimmed(text, first, after)
-        if unit.start < unit.end:
-            yield Block("text", unit.start, unit.end, (unit,))
+        if unit.start >= unit.end:
+            continue
+        if group and not introduces(text, group[-1], unit):
+            yield Block("text", group[0].start, group[-1].end, tuple(group))
+            group = []
+        group.append(replace(unit, wrapped=_is_wrapped(text[unit.start : unit.end].split("\n"))))
+    if group:
+        yield Block("text", group[0].start, group[-1].end, tuple(group))
+
+
+def introduces(text: str, unit: Unit, following: Unit) -> bool:
+    """Tell whether what ends in a colon stands before an item of a list."""
+    ends = COLON.search(text, max(unit.start, unit.end - 4), unit.end)
+    return bool(ends and MARKER.match(text, following.start, following.end))
+
+
+def _is_wrapped(lines: Sequence[str]) -> bool:
+    """Tell whether an editor wrapped all lines of a paragraph of prose, in plain text; all but the first begin alike."""
+    begin = {len(line) - len(line.lstrip()) for line in lines[1:]}
+    if len(begin) != 1 or max(map(len, lines)) not in WIDE:
+        return False
+    others = [line.lstrip() for line in lines[1:]]
+    prose = any(line[0].islower() for line in others if line) and not any(map(_SET_APART.match, others))
+    return prose and all(wrapped_lines(lines))
+
+
+def wrapped_lines(lines: Sequence[str]) -> list[bool]:
+    """Tell of each line but the last whether an editor ended it, as the next one's first word found no room."""
+    full = FULL * max(len(line.strip()) for line in lines)
+    firsts = (line.split(maxsplit=1) for line in lines[1:])
+    return [
+        bool(words) and len(line.strip()) + 1 + len(words[0]) > full for line, words in zip(lines, firsts, strict=False)
+    ]
 
 
 def _markdown_parts(text: str, start: int, end: int) -> Iterator[Block | _Heading]:
@@ -122,16 +163,24 @@ def _markdown_parts(text: str, start: int, end: int) -> Iterator[Block | _Headin
     parser, tokens, references = _parser(), list[Any](), dict[str, Any]()
     parser.block.parse(source, parser, references, tokens)
     nodes = _tree(tokens)
-    first: int | None = None  # line of a paragraph that stands right above a list, and belongs to it
+    first: int | None = None  # line of a paragraph that belongs to the list below it
     for node, following in zip_longest(nodes, nodes[1:]):
         begin = _line(node) if first is None else first
-        introduces = node.type == "paragraph" and following is not None and following.type in _LISTS
-        first = begin if introduces and _line(following) == _end(node) else None
+        first = begin if following is not None and _belongs(text, lines, node, following) else None
         if node.type == "heading":
             place = _trimmed(text, lines[begin], lines[_end(node)] - 1)
             yield _Heading(int(node.tag[1:]), " ".join(node.children[0].content.split()), place)
         elif first is None:
             yield from _blocks(text, lines, begin, node, references)
+
+
+def _belongs(text: str, lines: Sequence[int], node: SyntaxTreeNode, following: SyntaxTreeNode) -> bool:
+    """Tell whether a paragraph stands right above a list, or ends in a colon."""
+    if node.type != "paragraph" or following.type not in _LISTS:
+        return False
+    unit, items = (_trimmed(text, lines[_line(one)], lines[_end(one)] - 1) for one in (node, following))
+    above = _line(following) == _end(node)
+    return above or (introduces(text, unit, items) and not is_contents(text[items.start : items.end]))
 
 
 def _tree(tokens: list[Token]) -> list[SyntaxTreeNode]:

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 from semclass.core.checks import check_choice, check_positive, check_text
 from semclass.core.errors import InputError, InputTypeError
 from semclass.core.types import Passage
-from semclass.documents.blocks import Block, Unit, read_blocks
+from semclass.documents.blocks import MARKER, Block, Unit, introduces, read_blocks, wrapped_lines
 from semclass.documents.myst import without_marks
 from semclass.documents.parting import Vectors, parts
 from semclass.documents.sentences import sentence_spans
@@ -35,14 +35,10 @@ TOGETHER = 1024
 READ = 2000
 """Characters of a sentence, a row or code that are read to compare it."""
 
-WRAPPED = 0.8
-"""A line was wrapped if it, with the next line's first word, exceeds this share of the paragraph's longest line."""
-
 _WORD = re.compile(r"\S+")
 _SPOKEN = re.compile(r"[^\W_]\S*")
 _SOFT_BREAK = re.compile(r"(?<!  )(?<!\\)\n[ \t]*")
 _ESCAPED = re.compile(r"^([ \t]*)\\(?=[#<>`~*+=_\[-])", re.MULTILINE)
-_MARKER = re.compile(r"(?:[-*+]|\d{1,9}[.)])[ \t]+(?=\S)")
 _SIZED = ("window", "meaning")
 _WRITTEN = ("table", "html")
 
@@ -77,7 +73,8 @@ def cut(
         joined to its neighbour, or to its heading where it is all that stands under it. ``"sentence"``: at the ends of
         sentences, list items and rows of tables. ``"section"``: all that stands under one heading. ``"window"``: a section
         in stretches of whole sentences, as many as `size` allows. ``"meaning"``: a section in stretches of whole sentences,
-        cut where the `vectors` of neighbouring ones are least alike.
+        cut where the `vectors` of neighbouring ones are least alike. By any, what ends in a colon stays with the first item
+        of the list below it, where `size` lets it.
     size
         The most that a passage may hold, as `count` counts; what is longer is cut between sentences, and a longer sentence
         between words. A single word and a row of a table may be longer. None: 100 words for windows and by meaning; for the
@@ -175,7 +172,8 @@ def _by_paragraph(text: str, blocks: Iterable[Block], limit: _Limit) -> Iterator
 def _by_sentence(text: str, blocks: Iterable[Block], limit: _Limit) -> Iterator[_Piece]:
     for paragraph, part in enumerate((part for block in blocks for part in _parts(text, block)), 1):
         for unit in _sentences(text, part, limit):
-            marker = _MARKER.match(text, unit.start, unit.end) if part.kind == "list" else None
+            is_item = part.kind == "list" and unit.text is None
+            marker = MARKER.match(text, unit.start, unit.end) if is_item else None
             sentence = replace(unit, start=marker.end()) if marker else unit
             yield from ((part, piece, {"paragraph": paragraph}) for piece in _pack(text, [sentence], limit))
 
@@ -272,9 +270,26 @@ def _sentences(text: str, block: Block, limit: _Limit) -> Iterator[Unit]:
         fits = limit.size is None or limit.count(text[block.start : block.end]) <= limit.size
         yield from [Unit(block.start, block.end)] if fits else block.units
     else:
-        for unit in block.units:
-            spans = sentence_spans(_unwrapped(text[unit.start : unit.end], markdown=limit.markdown))
-            yield from (replace(unit, start=unit.start + start, end=unit.start + end) for start, end in spans)
+        sentences = (
+            replace(unit, start=unit.start + start, end=unit.start + end)
+            for unit in block.units
+            for start, end in sentence_spans(_unwrapped(text[unit.start : unit.end], markdown=limit.markdown))
+        )
+        yield from _introduced(text, sentences, limit)
+
+
+def _introduced(text: str, units: Iterator[Unit], limit: _Limit) -> Iterator[Unit]:
+    """Join what ends in a colon to the item of a list that follows it, where the two fit."""
+    before = next(units)
+    for unit in units:
+        if before.text is None and introduces(text, before, unit):
+            both = Unit(before.start, unit.end, _written(text, [before, unit]))
+            if limit.size is None or limit.count(both.text or "") <= limit.size:
+                before = both
+                continue
+        yield before
+        before = unit
+    yield before
 
 
 def _unwrapped(paragraph: str, *, markdown: bool) -> str:
@@ -283,14 +298,9 @@ def _unwrapped(paragraph: str, *, markdown: bool) -> str:
         return paragraph
     if markdown:
         return _SOFT_BREAK.sub(lambda found: " " * len(found[0]), paragraph)
-    lines = paragraph.split("\n")
-    full = WRAPPED * max(len(line.strip()) for line in lines)
-    joined = [lines[0]]
-    for line, following in pairwise(lines):
-        words = following.split(maxsplit=1)
-        wrapped = bool(words) and len(line.strip()) + 1 + len(words[0]) > full
-        joined += [" " if wrapped else "\n", following]
-    return "".join(joined)
+    first, *lines = paragraph.split("\n")
+    ends = (" " if wrapped else "\n" for wrapped in wrapped_lines([first, *lines]))
+    return first + "".join(end + line for end, line in zip(ends, lines, strict=True))
 
 
 def _pack(text: str, units: Iterable[Unit], limit: _Limit) -> Iterator[list[Unit]]:

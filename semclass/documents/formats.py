@@ -17,10 +17,11 @@ class Format(NamedTuple):
     function: str
     needed: str | None = None  #: package of the extra ``documents``
     text: bool = False  #: the function takes text, and not a path
+    encoded: bool = False  #: it takes a path, and the encoding
 
 
 _CSV = Format("data", "csv_to_markdown", text=True)
-_HTML = Format("markup", "read_html", "lxml.html")
+_HTML = Format("markup", "read_html", "lxml.html", encoded=True)
 
 FORMATS = {
     ".csv": _CSV,
@@ -48,7 +49,7 @@ def to_markdown(path: Path, encoding: str | None = None) -> str:
     path
         Of the document.
     encoding
-        Of a format that is text, where that is not UTF-8; a page of HTML says its own.
+        Of a format that is text, where that is not UTF-8; one that a page of HTML says itself goes before it.
 
     Raises
     ------
@@ -62,7 +63,8 @@ def to_markdown(path: Path, encoding: str | None = None) -> str:
         import_extra(found.needed, "documents")
     read = getattr(importlib.import_module(f"semclass.documents.{found.module}"), found.function)
     try:
-        markdown: str = read(read_text(path, encoding) if found.text else path)
+        given = (read_text(path, encoding),) if found.text else (path, encoding) if found.encoded else (path,)
+        markdown: str = read(*given)
         return markdown.replace("\r", "\n")
     except SemclassError:
         raise

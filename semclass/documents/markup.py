@@ -11,6 +11,7 @@ from zipfile import ZipFile
 
 from semclass.core.errors import import_extra
 from semclass.documents.blocks import SEPARATOR
+from semclass.documents.decoding import read_text
 from semclass.documents.furniture import is_furniture
 
 _Element: TypeAlias = Any  # of lxml, which has no types
@@ -29,15 +30,22 @@ _INSIDE = frozenset(["pre", "table", "ul", "ol", "dl", *_HEADINGS])  # a table t
 STRETCH = 1000
 """Rows of a table that are read at a time."""
 
+CHARSET_WITHIN = 1024
+"""Bytes of a page that say its encoding, as the standard of HTML has it."""
+
+_CHARSET = re.compile(rb"<(?:meta\s[^>]*charset|\?xml\s[^>]*encoding)\s*=", re.IGNORECASE)
 _PERMALINKS = frozenset("¶#§🔗\uf0c1")
 _MARKS = re.compile(r"^(?=#{1,6}(?:\s|$)|<|```|~~~|\[[^\]]*\]:|(?:[-*_]\s*){3,}$|[-=]+$)", re.MULTILINE)
 _CELL_MARKS = re.compile(r"[*_`\[<&\\|]")
 _TICKS = re.compile(r"`{3,}")
 
 
-def read_html(path: Path) -> str:
-    """Read HTML as Markdown."""
-    return html_to_markdown(path.read_bytes())
+def read_html(path: Path, encoding: str | None = None) -> str:
+    """Read HTML as Markdown; `encoding` is that of a page that says none and is not UTF-8."""
+    content = path.read_bytes()
+    if encoding is not None and not _CHARSET.search(content[:CHARSET_WITHIN]):
+        content = read_text(path, encoding).encode()
+    return html_to_markdown(content)
 
 
 def html_to_markdown(content: bytes) -> str:

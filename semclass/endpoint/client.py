@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import threading
 import time
+import weakref
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -16,12 +18,16 @@ from urllib.parse import urlsplit
 
 from semclass.core.checks import check_positive, check_text
 from semclass.core.errors import InputError, SemclassError, import_extra
+from semclass.endpoint.bill import Bill
 from semclass.endpoint.kept import Kept, Reply
 
 Conversation: TypeAlias = Sequence[Mapping[str, str]]
 """Messages, each with ``role`` and ``content``."""
 
 Parameters: TypeAlias = Mapping[str, Any]
+
+KEY_VARIABLE = "SEMCLASS_ENDPOINT_KEY"
+"""Environment variable that holds the key of a service."""
 
 ROOM_TO_THINK = 2048
 """Tokens for models that think before they answer."""
@@ -130,6 +136,44 @@ def replies(
             parameters, place, reply = service.agree(first, max_tokens)
             asked[place] = reply
         yield from _in_order(service, chain(first, waiting), parameters, asked)
+
+
+class Chat:
+    """A model that is asked now and then: its service is opened, and its parameters are found out, once.
+
+    Many threads may share one. It counts in `bill` what was asked.
+    """
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self.endpoint, self.bill = endpoint, Bill()
+        self._opening = threading.Lock()
+        self._service: Service | None = None
+        self._agreed: dict[int, Parameters] = {}
+
+    def __deepcopy__(self, memo: object) -> Chat:
+        return self
+
+    def ask(self, prompts: Sequence[str], *, max_tokens: int) -> list[Reply]:
+        """Ask prompts, several at once, and give the replies in their order; where nobody answers, all have failed."""
+        with self._opening:
+            if self._service is None:
+                self._service = Service(self.endpoint)
+                weakref.finalize(self, self._service.client.close)
+            service = self._service
+        conversations, asked = list(map(user, prompts)), {}
+        given: list[Reply] = []
+        try:
+            if conversations and max_tokens not in self._agreed:
+                self._agreed[max_tokens], place, reply = service.agree(conversations[:TRIED], max_tokens)
+                asked[place] = reply
+            for reply in _in_order(service, conversations, self._agreed.get(max_tokens, {}), asked):
+                given.append(reply)  # noqa: PERF402 - what was given counts where the service goes away
+        except EndpointError as error:
+            given += [Reply(None, str(error))] * (len(conversations) - len(given))
+        with self._opening:
+            for prompt, reply in zip(prompts, given, strict=True):
+                self.bill.add(prompt, reply)
+        return given
 
 
 def _in_order(

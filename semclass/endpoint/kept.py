@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import threading
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from semclass.core import artifacts
@@ -88,3 +88,4 @@ class Kept:
             line = json.dumps({"key": key, **record})
             with self.lock, self.path.open("a", encoding="utf-8") as file:
                 file.write(line + "\n")
+                self.replies[key] = replace(reply, cached=True)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 
 from semclass.core.types import Passage
 from semclass.endpoint.client import Endpoint, replies, user
+from semclass.endpoint.reading import questions_of
 from semclass.evaluation.question_rules import Draft
 from semclass.index.passage_encoder import searchable
 
@@ -28,8 +28,6 @@ has not seen the passage could ask, and that it answers.
 
 Passage:
 {passage}"""
-
-_NUMBER = re.compile(r"^\W*(?:(?:Q|question)?\s*\d+\s*[.):]\s*)?", re.IGNORECASE)
 
 
 def write_by_model(
@@ -72,7 +70,7 @@ def write_by_model(
         if not reply.cached:
             calls["prompt_tokens"] += reply.prompt_tokens or 0
             calls["completion_tokens"] += reply.completion_tokens or 0
-        questions = read_questions(reply.text or "")[:count]
+        questions = questions_of(reply.text or "")[:count]
         if reply.refused:
             calls["refused"] += 1
         elif reply.error is not None:
@@ -82,10 +80,3 @@ def write_by_model(
         else:
             drafts += [Draft(text, passage.id, KIND) for text in questions]
     return drafts, calls
-
-
-def read_questions(reply: str) -> list[str]:
-    """The questions of a reply: lines that end with a question mark, without what counts them and what is only thought."""
-    said = reply.rpartition("</think>")[2]
-    lines = (_NUMBER.sub("", line.strip(), count=1).strip(' "*') for line in said.splitlines())
-    return list(dict.fromkeys(line for line in lines if line.endswith(("?", "？")) and len(line) > 3))

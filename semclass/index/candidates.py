@@ -88,6 +88,7 @@ class Search:
     statistics: Statistics  # of the passages that are there
     thresholds: DoubleArray  # probability from which a passage has a class, (n_classes,)
     allowed: npt.NDArray[np.bool_] | None = None  # rows that may be found, deleted ones not among them; all if None
+    firsts: IntArray | None = None  # row of the first passage of each row's document; None: documents do not count
 
 
 @dataclass(frozen=True)
@@ -241,7 +242,8 @@ def ranked(search: Search, scored: Scored, n: int) -> Candidates:
     scoring, matched = search.scoring, None
     depth = None if scoring.fusion == "linear" else max(DEPTH, n)
     w, alpha = scoring.bm25_weight, scoring.alpha
-    sums = fused(dense, lexical, scoring.fusion, weight=w, alpha=alpha, depth=depth).parts
+    added = (dense, lexical) if search.firsts is None else _with_documents(search, search.firsts, scored)
+    sums = fused(*added, scoring.fusion, weight=w, alpha=alpha, depth=depth).parts
     if scoring.match is not None:
         matched = np.empty(len(rows))
         for part, here, places in _split(search, rows):
@@ -261,6 +263,16 @@ def ranked(search: Search, scored: Scored, n: int) -> Candidates:
         thresholds=search.thresholds,
         idf=search.statistics.idf,
         **no_evidence(len(best))._asdict(),
+    )
+
+
+def _with_documents(search: Search, firsts: IntArray, scored: Scored) -> tuple[DoubleArray, DoubleArray]:
+    """Scores of passages with those of the first passages of their documents added."""
+    rows, places = np.unique(firsts[scored.rows], return_inverse=True)
+    weight = search.scoring.document
+    return (
+        scored.dense + weight * _dense(search, rows)[places],
+        scored.bm25 + weight * _lexical(search, rows)[places],
     )
 
 

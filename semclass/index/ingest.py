@@ -19,7 +19,7 @@ from semclass.core.files import REMEDY
 from semclass.core.types import Passage, Ragged
 from semclass.index.column_tables import columns_of
 from semclass.index.labels import fields_of, label, labelled
-from semclass.index.passage_encoder import PassageEncoder, PassageFeatures, no_rows, searchable
+from semclass.index.passage_encoder import PassageEncoder, PassageFeatures, no_rows
 from semclass.index.records import Evidence
 from semclass.index.segment import NOTHING, Segment, hash_table, hashes_of
 from semclass.scoring.dense import shares_of
@@ -98,12 +98,9 @@ class IndexConfig:
     def read(self, passages: Sequence[Passage]) -> tuple[Segment, list[str]]:
         """Read passages; their segment, and the ids of those that are longer than the encoder reads."""
         heads = self.passage_encoder.heads
-        lines = []
-        for passage in passages:
-            searchable(passage)  # there is something to read
-            lines.append(line_of(labelled(passage, dict.fromkeys(fields_of(heads)))))
         lean, books = self.form == "lean", self.books
         found, cut = self.passage_encoder.read(passages, tokens=not lean)
+        lines = [line_of(labelled(passage, dict.fromkeys(fields_of(heads)))) for passage in passages]
         if heads:
             passages = label(passages, heads)
             lines = [line_of(passage) for passage in passages]

@@ -123,8 +123,9 @@ class PassageEncoder:
         Each distinct sentence is read once, with its passage's title before it. `vectors` of sentences, vectors of `tokens`
         and probabilities of `classes` that are not asked for are not computed: their rows are empty.
         """
-        texts = [body_of(passage) for passage in passages]
-        items = Sentences.of(texts, [title_of(passage) for passage in passages])
+        read_of = [parts_of(passage) for passage in passages]
+        texts = [body for _, body, _ in read_of]
+        items = Sentences.of(texts, [title for title, _, _ in read_of])
         reader = for_passages(self.encoder)
         head = self.classifier.encoder_views if classes else ()
         compared = ("tokens", *(("provides",) if self.provided_dim else ())) if tokens else ()
@@ -147,7 +148,7 @@ class PassageEncoder:
         if classes:
             given: dict[str, Any] = {name: items.view(name, of_texts[name]) for name in head}
             encoded = Encoding(joined, **given)
-            probabilities = self.classifier.probabilities([searchable(passage) for passage in passages], encoded)
+            probabilities = self.classifier.probabilities([whole for _, _, whole in read_of], encoded)
 
         def of_sentences(name: str, wanted: bool) -> Ragged:
             return Ragged(of_texts[name][items.which], items.offsets) if wanted else no_rows(len(items))
@@ -193,14 +194,21 @@ def title_of(passage: Passage) -> str:
     return _path(headings) if isinstance(headings, list) else ""
 
 
-def body_of(passage: Passage) -> str:
-    """Text that is read behind the title: without the heading that it opens with, if the title ends with that."""
-    if not passage.text.startswith("#"):
-        return passage.text
-    first, _, rest = passage.text.partition("\n")
-    heading = first.lstrip("#").strip()
-    repeated = heading and title_of(passage).rstrip(".").endswith(heading.rstrip("."))
-    return rest if repeated and rest.strip() else passage.text
+def parts_of(passage: Passage) -> tuple[str, str, str]:
+    """Title and text of a passage, and both as BEIR joins them; an InputError if there is neither.
+
+    The text is without the heading that it opens with, if the title ends with that.
+    """
+    title, body = title_of(passage), passage.text
+    if title and isinstance(body, str) and not body.strip():
+        return title, body, title
+    check_text(body, f"text of passage {passage.id!r}")
+    if body.startswith("#"):
+        first, _, rest = body.partition("\n")
+        heading = first.lstrip("#").strip()
+        if heading and title.rstrip(".").endswith(heading.rstrip(".")) and rest.strip():
+            body = rest
+    return title, body, f"{title} {body}" if title else body
 
 
 def _path(headings: Sequence[object]) -> str:
@@ -218,8 +226,4 @@ def _path(headings: Sequence[object]) -> str:
 
 def searchable(passage: Passage) -> str:
     """Title and text of a passage, as BEIR joins them; an InputError if there is neither."""
-    title = title_of(passage)
-    if title and isinstance(passage.text, str) and not passage.text.strip():
-        return title
-    text = check_text(passage.text, f"text of passage {passage.id!r}")
-    return f"{title} {body_of(passage)}" if title else text
+    return parts_of(passage)[2]

@@ -135,7 +135,8 @@ class PassageIndex(PassageRows):
         those that match `where`. What re-ranking reads comes with `passage_encoder` only.
         """
         allowed = self.live if where is None else self.mask(where)
-        search = Search(self._searched, query, scoring, self.statistics, self.thresholds, allowed)
+        firsts = self.firsts if scoring.document else None
+        search = Search(self._searched, query, scoring, self.statistics, self.thresholds, allowed, firsts)
         found = candidates.find(search, n)
         found = replace(found, probabilities=self._of_rows("probabilities", found.rows))
         if passage_encoder is None or not len(found):

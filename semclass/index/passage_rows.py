@@ -14,6 +14,7 @@ from semclass.core.checks import check_texts
 from semclass.core.errors import warn
 from semclass.core.types import FloatArray, IntArray, Passage, Ragged, chained
 from semclass.index import filter_matching, filters
+from semclass.index.columns import MISSING
 from semclass.index.segment import Part, Segment, hashes_of
 from semclass.scoring import bm25
 from semclass.scoring.bm25 import Statistics
@@ -158,6 +159,18 @@ class PassageRows:
         """
         condition = filters.parse({"document": {"$in": check_texts(names, "names")}})
         return self.passages(np.flatnonzero(self._matching(condition)))  # used once, so not remembered
+
+    @cached_property
+    def firsts(self) -> IntArray:
+        """Row of the first passage of each row's document, in the same segment, int64 (rows,); itself without one."""
+        found = []
+        for start, segment in zip(self.starts.tolist(), self.segments, strict=False):
+            first, column = np.arange(len(segment)), segment.columns.fields.get("document")
+            if column is not None and len(column.rows) == 0:
+                _, rows, codes = np.unique(column.codes, return_index=True, return_inverse=True)
+                first = np.where(column.codes == MISSING, first, rows[codes])
+            found.append(first + start)
+        return one_array(found)
 
     @property
     def fields(self) -> set[str]:

@@ -54,6 +54,9 @@ class Scoring:
     match_weight: float = 0.0  #: lambda, at least 0; without `match` it does not count
     fusion: str = "linear"  #: one of semclass.scoring.FUSIONS
     alpha: float = ALPHA  #: weight of the vectors in "convex" fusion, from 0 to 1
+    document: float = (
+        0.0  #: of the scores of a document's first passage, added to those of all its passages, at least 0
+    )
 
     @property
     def alone(self) -> str | None:
@@ -83,6 +86,8 @@ class Candidates:
     order: IntArray | None = None  #: places by `score` after re-ranking, best first, (n,); None: as they stand
     components: Mapping[str, DoubleArray] = field(default_factory=dict)  #: signals of re-ranking, each (n,)
     features: FloatArray | None = None  #: pair features that a head's score was made of, (n, n_features)
+    certainty: str | None = None  #: how sure the first place is, in a word; None where that was not measured
+    answerable: float | None = None  #: P(one of them answers the question); None where no head tells
 
     def __len__(self) -> int:
         """Count them."""
@@ -182,7 +187,8 @@ def summed(
     """Rank candidates by their scores with some parts added."""
     score = candidates.score + sum_of(added)
     order = np.argsort(-score, kind="stable")
-    return replace(candidates, order=order, score=score, parts={**candidates.parts, **added}, components=components)
+    parts = {**candidates.parts, **added}
+    return replace(candidates, order=order, score=score, parts=parts, components=components, certainty=None)
 
 
 def make_hits(
@@ -193,10 +199,11 @@ def make_hits(
     explanations: Sequence[Explanation] | None = None,
     *,
     asked: str | None = None,
+    answerable: float | None = None,
 ) -> list[Hit]:
     """The first k hits of a ranking; `passages` are those of `found`, `explanations` those of the first k.
 
-    `asked` is what was read of the question, None for all of it.
+    `asked` is what was read of the question, None for all of it; `answerable` as in :class:`Hit`.
     """
     columns = {"dense": found.dense, "bm25": found.bm25, **found.components}
     if found.match is not None:
@@ -219,6 +226,8 @@ def make_hits(
             probabilities=dict(zip(classes, probabilities[row], strict=True)),
             explanation=None if explanations is None else explanations[row],
             asked=asked,
+            certainty=None if row else found.certainty,
+            answerable=answerable,
         )
         for row, place in enumerate(places.tolist())
     ]

@@ -167,6 +167,15 @@ class SemclassRetriever(HaystackComponent):
         As for :meth:`semclass.HybridRetriever.search`; the method is ``"convex"`` where a ranker follows.
     details
         As for :class:`SemclassRanker`.
+    rewrite
+        A language model that rewrites the query first: ``way``, ``url`` and ``model``, such as ``{"way": "hyde", "url":
+        "http://localhost:8000/v1", "model": "NAME"}``; perhaps ``timeout`` and ``retries``. See
+        :class:`semclass.rewriting.rewriter.Rewriter`; its key is read from ``SEMCLASS_ENDPOINT_KEY``, and written nowhere.
+
+    Attributes
+    ----------
+    rewriter
+        What rewrites, with the ``bill`` of all queries; None for none.
     """
 
     def __init__(
@@ -182,6 +191,7 @@ class SemclassRetriever(HaystackComponent):
         candidates: int | None = None,
         method: str = DEFAULT,
         details: bool = False,
+        rewrite: dict[str, Any] | None = None,
     ) -> None:
         self._take_models(models, encoder, threads)
         if index is None:
@@ -196,22 +206,29 @@ class SemclassRetriever(HaystackComponent):
         self.method = method
         shared.check_options({"method": method}, HybridRetriever.search, "the retriever")
         self.details = details
+        self.rewrite, self.rewriter = rewrite, shared.load_rewriter(rewrite)
 
     @component.output_types(documents=list[Document])
     def run(
-        self, query: str, filters: dict[str, Any] | None = None, top_k: int | None = None
+        self,
+        query: str,
+        filters: dict[str, Any] | None = None,
+        top_k: int | None = None,
+        history: list[str] | None = None,
     ) -> dict[str, list[Document]]:
         """Give ``documents``: passages with their ids, texts, metadata and scores, best first.
 
         `filter_policy` says what `filters` do to those of the constructor; a filter that cannot be applied is a
         ``FilterInputError``, which is Haystack's ``FilterError``, too. `top_k` is that of the constructor if None.
+        `history` is what was said before, question and answer in turn; `rewrite` reads it.
         """
         limit = self.top_k if top_k is None else check_positive(top_k, "top_k")
         chosen = filters or self.filters
         if filters and self.filters and self.filter_policy == FilterPolicy.MERGE.value:
             chosen = {"operator": "AND", "conditions": [self.filters, filters]}
         where = to_where(chosen) if chosen else None
-        found = self._model().search(query, limit, method=self.method, candidates=self.candidates, where=where)
+        options: dict[str, Any] = {"method": self.method, "candidates": self.candidates, "where": where}
+        found = self._model().search(query, limit, rewrite=self.rewriter, history=history or (), **options)
         documents = []
         for hit in found:
             meta = {**hit.metadata, **shared.details_of(hit, wanted=self.details)}

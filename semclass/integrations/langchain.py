@@ -51,7 +51,8 @@ class SemclassRetriever(BaseRetriever):
     retriever
         A loaded retriever in place of a folder: one over a :class:`semclass.QdrantIndex`, say.
     k, search_kwargs
-        Options of :meth:`semclass.HybridRetriever.search`, such as ``{"method": "convex", "where": {...}}``.
+        Options of :meth:`semclass.HybridRetriever.search`, such as ``{"method": "convex", "where": {...}}``. One with
+        ``rewrite`` cannot be written as JSON.
     details
         Whether ``metadata["semclass"]`` has the other fields of a :class:`semclass.Hit`.
     """

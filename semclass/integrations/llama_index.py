@@ -71,8 +71,8 @@ class SemclassRetriever(BaseRetriever):
     Nodes that ``to_passages`` made an index of come back as they were, with the metadata that the index has of them now;
     other passages as ``TextNode``, whose source is the document that their metadata name (``document`` or ``doc``).
 
-    Texts that stand in for the question, as ``HyDEQueryTransform`` writes them, choose the candidates: the mean of their
-    vectors replaces the question's. They are re-ranked for the question itself. The vector of a ``QueryBundle`` is not
+    Of texts that stand in for the question, as ``HyDEQueryTransform`` writes them, the mean vector replaces the question's.
+    Candidates are re-ranked for the question itself. The vector of a ``QueryBundle`` is not
     used: it may come from another encoder.
 
     Parameters
@@ -86,7 +86,8 @@ class SemclassRetriever(BaseRetriever):
     callback_manager, objects, verbose
         As for any retriever of LlamaIndex.
     **options
-        Those of :meth:`semclass.HybridRetriever.search` but `k`, such as ``method="convex"`` or ``candidates=20``.
+        Those of :meth:`semclass.HybridRetriever.search` but `k`, such as ``method="convex"`` or ``rewrite=rewriter``; a
+        list as `history` is read when a question comes.
     """
 
     def __init__(
@@ -114,7 +115,8 @@ class SemclassRetriever(BaseRetriever):
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         question, texts = query_bundle.query_str, query_bundle.custom_embedding_strs
         if texts and texts != [question]:
-            hits = shared.search_by_texts(self._retriever, question, self._top_k, self._options, texts)
+            options = {name: value for name, value in self._options.items() if name not in ("rewrite", "history")}
+            hits = self._retriever.search_by_texts(question, texts, self._top_k, **options)
         else:
             hits = self._retriever.search(question, self._top_k, **self._options)
         nodes = []

@@ -5,24 +5,22 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from inspect import signature
 from typing import Any, NamedTuple, TypeVar
 from weakref import WeakValueDictionary
 
-import numpy as np
-
-from semclass.core.checks import check_positive, check_text, short
+from semclass.core.checks import check_text, short
 from semclass.core.errors import InputError, InputTypeError
 from semclass.core.types import Encoder, Hit, Passage
 from semclass.encoders.onnx_encoder import open_models
+from semclass.endpoint.client import KEY_VARIABLE, Endpoint
 from semclass.heads.questions import QuestionClassifier
 from semclass.heads.texts import TextModel, open_encoder
-from semclass.index.records import make_hits
-from semclass.ranking.methods import DEFAULT, find_method
+from semclass.ranking.methods import find_method
 from semclass.ranking.reranker import Reranker, at_least
 from semclass.ranking.retriever import HybridRetriever
-from semclass.scoring.topk import unit
+from semclass.rewriting.rewriter import Rewriter
 
 DETAILS = "semclass"  # field of a document's metadata that holds the details of a hit
 
@@ -59,6 +57,16 @@ def load_classifier(
     """Load the question classifier, or the text model in the folder `model`, over the shared encoder."""
     used = load_encoder(models, encoder, threads)
     return QuestionClassifier.load(models, encoder=used) if model is None else TextModel.load(model, encoder=used)
+
+
+def load_rewriter(fields: Mapping[str, Any] | None) -> Rewriter | None:
+    """Make what rewrites questions of ``way``, ``url`` and ``model``; the key of the service is in the environment."""
+    if fields is None:
+        return None
+    if not {"way", "url", "model"} <= fields.keys() <= {"way", "url", "model", "timeout", "retries"}:
+        raise InputError(f"rewrite has {', '.join(fields)}; give way, url and model, and perhaps timeout and retries")
+    service = {"retries": 1, **{name: value for name, value in fields.items() if name != "way"}}
+    return Rewriter(fields["way"], Endpoint(key=os.environ.get(KEY_VARIABLE), **service))
 
 
 class Lazy:
@@ -126,33 +134,6 @@ def check_options(options: Mapping[str, Any], method: Callable[..., Any], name: 
         raise InputError(f"{name} has {', '.join(map(repr, unknown))}; allowed are {', '.join(allowed)}")
     if "method" in options:
         find_method(options["method"], options.get("fusion"), reranking=method is not HybridRetriever.search)
-
-
-def search_by_texts(
-    retriever: HybridRetriever, question: str, k: int, options: Mapping[str, Any], texts: Sequence[str]
-) -> list[Hit]:
-    """Search with candidates that are nearest to the mean vector of some texts, written for the question (HyDE)."""
-    check_text(question, "question")
-    method = find_method(options.get("method", DEFAULT), options.get("fusion"))
-    if method.rerank is None and (lacking := [name for name in ("explain", "boost") if options.get(name)]):
-        raise InputError(
-            f"{lacking[0]} needs a method that re-ranks where other texts are searched by; give another method"
-        )
-    encode, weights, where = retriever.models.encode, retriever.used(options.get("weights")), options.get("where")
-    # they are answers, of which all is read
-    vectors = retriever.models.encoder.encode([check_text(each) for each in texts]).rows("pooled")
-    mean = np.asarray(np.mean(unit(vectors), axis=0), np.float32)
-    (read,) = encode([question], classes=method.match is not None, tokens=False)
-    query, given = replace(read, pooled=mean), options.get("candidates")
-    wanted = method.candidates if given is None else check_positive(given, "candidates")
-    depth = k if method.rerank is None else max(k, wanted)
-    found = retriever.candidates(query, depth, method, weights=weights, evidence=False, where=where)
-    passages = retriever.index.passages(found.rows) if found.passages is None else found.passages
-    if method.rerank is None:
-        ranked = retriever.models.order(query, found, method)
-        return make_hits(passages, ranked, retriever.index.classes, k, asked=query.asked)
-    ids = [passage.id for passage in passages]
-    return retriever.search(question, k, **{**options, "where": {"_id": {"$in": ids}}})
 
 
 class Text(NamedTuple):
@@ -224,6 +205,7 @@ def details_of(hit: Hit | None, *, wanted: bool) -> dict[str, Any]:
         "rank_before": hit.rank_before,
     }
     details |= {} if hit.asked is None else {"asked": hit.asked}
+    details |= {} if hit.answerable is None else {"answerable": hit.answerable}
     return {DETAILS: details if hit.explanation is None else {**details, "explanation": asdict(hit.explanation)}}
 
 

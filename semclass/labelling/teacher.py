@@ -9,17 +9,14 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
+from semclass.endpoint.bill import FAILED, NONSENSE, REFUSED
+from semclass.endpoint.bill import Bill as Spent
 from semclass.endpoint.client import Endpoint, replies, user
 from semclass.endpoint.kept import Reply
 from semclass.labelling.tasks import Task
 
-FAILED, REFUSED, NONSENSE = "failed", "refused", "nonsense"
-"""Why a text has no label: the call failed, the service or the model would not answer, or the answer names no label."""
-
 SAMPLE = 16
 """Texts that are asked about first, for an estimate of all."""
-
-_CHARACTERS = 4  # of a token, roughly, where the service counts none
 
 
 @dataclass(frozen=True)
@@ -39,35 +36,20 @@ class Bill:
     task: Task
     prices: tuple[float, float] | None = None  # USD for a million tokens of prompts and of answers
     texts: int = 0
-    calls: int = 0
-    cached: int = 0
-    prompt_tokens: int = 0
-    answer_tokens: int = 0
-    call_seconds: float = 0.0
-    counted: bool = True  # whether the service counted all tokens
+    spent: Spent = field(default_factory=Spent)
     started: float = field(default_factory=time.monotonic)
-
-    def add(self, prompt: str, reply: Reply) -> None:
-        """Count a call."""
-        self.calls += 1
-        self.cached += reply.cached
-        if reply.text is not None:
-            self.counted = self.counted and reply.prompt_tokens is not None and reply.completion_tokens is not None
-            self.prompt_tokens += reply.prompt_tokens or len(prompt) // _CHARACTERS
-            self.answer_tokens += reply.completion_tokens or len(reply.text) // _CHARACTERS
-            self.call_seconds += reply.seconds
 
     def figures(self, texts: int, concurrency: int) -> dict[str, Any]:
         """What so many texts cost, by what was asked so far."""
         share = texts / max(self.texts, 1)
-        tokens = [round(share * self.prompt_tokens), round(share * self.answer_tokens)]
+        tokens = [round(share * self.spent.prompt_tokens), round(share * self.spent.answer_tokens)]
         found: dict[str, Any] = {
             "texts": texts,
             "calls": texts * self.task.calls,
             "prompt_tokens": tokens[0],
             "answer_tokens": tokens[1],
-            "tokens_counted_by": "the service" if self.counted else "characters",
-            "seconds": round(share * self.call_seconds / concurrency, 1),
+            "tokens_counted_by": self.spent.counted_by,
+            "seconds": round(share * self.spent.seconds / concurrency, 1),
         }
         if self.prices is not None:
             found["usd"] = round(sum(count * price for count, price in zip(tokens, self.prices, strict=True)) / 1e6, 4)
@@ -81,7 +63,7 @@ def teach(texts: Sequence[str], task: Task, endpoint: Endpoint, bill: Bill) -> I
     for text in texts:
         answers = list(islice(given, task.calls))
         for prompt, reply in zip(task.prompts(text), answers, strict=True):
-            bill.add(prompt, reply)
+            bill.spent.add(prompt, reply)
         bill.texts += 1
         yield _judged(text, task, answers)
 
@@ -120,6 +102,6 @@ def report(found: Sequence[Taught], bill: Bill, endpoint: Endpoint) -> dict[str,
         "labels": {name: labels[name] for name in bill.task.labels},
         "cost": bill.figures(len(found), endpoint.concurrency),
         "cost_of_a_million_texts": bill.figures(1_000_000, endpoint.concurrency),
-        "from_cache": bill.cached,
+        "from_cache": bill.spent.cached,
         "seconds": round(time.monotonic() - bill.started, 1),
     }

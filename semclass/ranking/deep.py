@@ -22,7 +22,7 @@ from semclass.core.types import DoubleArray, Encoder, FloatArray, Passage, Ragge
 from semclass.documents.sentences import split_sentences
 from semclass.encoders.batching import batches_by_length
 from semclass.encoders.onnx_encoder import STATES, check_encoder
-from semclass.index.passage_encoder import body_of, title_of
+from semclass.index.passage_encoder import parts_of
 from semclass.index.records import Query
 from semclass.scoring.topk import unit
 
@@ -108,8 +108,9 @@ def _pair(states: Ragged, terms: Ragged, question: int, sentences: Sequence[int]
 
 def chosen_sentences(passage: Passage, worth: FloatArray) -> list[str]:
     """The sentences of a passage that are worth most, `WORDS` at most, in their order; its title before the first."""
-    title = " ".join(title_of(passage).split())
-    sentences = split_sentences(body_of(passage)) if passage.text.strip() else [title]
+    title, body, _ = parts_of(passage)
+    title = " ".join(title.split())
+    sentences = split_sentences(body) if body.strip() else [title]
     words, kept = 0, list[int]()
     for place in np.argsort(-worth[: len(sentences)], kind="stable").tolist():
         words += sentences[place].count(" ") + 1

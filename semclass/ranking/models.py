@@ -16,11 +16,14 @@ from semclass.core.errors import ArtifactError, InputError
 from semclass.core.types import DoubleArray, Encoder, Explanation, Passage
 from semclass.encoders.batching import is_watched
 from semclass.encoders.onnx_encoder import fingerprint_of, open_models
+from semclass.heads.head import Head
 from semclass.heads.passages import PassageClassifier
 from semclass.heads.questions import QuestionClassifier
 from semclass.heads.texts import TextModel, open_encoder, open_heads
 from semclass.index.passage_encoder import PassageEncoder
 from semclass.index.records import Candidates, Query, sum_of, summed
+from semclass.ranking.answerable import answerable, load_answerable
+from semclass.ranking.certainty import certainty
 from semclass.ranking.deep import WEIGHT, DeepHead, gain_of
 from semclass.ranking.explain import explain
 from semclass.ranking.features import pair_features
@@ -72,6 +75,8 @@ class Models:
         :func:`semclass.scoring.topk.class_match`.
     deep_folder
         Folder of the head that reads question and passage together, which is opened on its first use; None: there is none.
+    answerable
+        The head that tells whether an index answers a question, see ``semclass/ranking/answerable.py``; None: none does.
     """
 
     questions: QuestionClassifier
@@ -79,6 +84,7 @@ class Models:
     pair_heads: PairModel | None
     placed: ProximityModel | None = None
     deep_folder: Path | None = None
+    answerable: Head | None = None
 
     @classmethod
     def load(
@@ -127,10 +133,12 @@ class Models:
             return cls(questions, passage_encoder, None)
         pairs = PairModel.load(root / "pairs", encoder=used.fingerprint)
         deep = root / "deep" if (root / "deep").exists() else None
+        told = root / "answerable"
+        head = load_answerable(told, used.fingerprint) if told.exists() else None
         if questions.head is None or not (root / "match").exists():
-            return cls(questions, passage_encoder, pairs, deep_folder=deep)
+            return cls(questions, passage_encoder, pairs, deep_folder=deep, answerable=head)
         placed = ProximityModel.load(root / "match", encoder=used.fingerprint, classes=questions.fine_classes)
-        return cls(questions, passage_encoder, pairs, placed, deep)
+        return cls(questions, passage_encoder, pairs, placed, deep, head)
 
     @property
     def encoder(self) -> Encoder:
@@ -303,9 +311,12 @@ class Models:
                 )
             if method.rerank == "evidence":
                 ranked = summed(candidates, evidence_parts(features, weight_of(used, "evidence")), components)
+                if self.answerable is not None and len(ranked):
+                    ranked = replace(ranked, answerable=answerable(self.answerable, ranked, features))
                 if method.together:
-                    ranked = self._together(query, ranked, method.together, weight_of(used, "deep"), passages)
-                return ranked
+                    return self._together(query, ranked, method.together, weight_of(used, "deep"), passages)
+                measured = self.pairs.similarity == "cosine" and all(used[n] == self.weights[n] for n in method.weights)
+                return replace(ranked, certainty=certainty(ranked, features, method) if measured else None)
             label = signal >= head.thresholds[0]
         else:
             signal = self._match(query, candidates, "hard" if method.rerank == "stable" or method.hard else "soft")

@@ -13,7 +13,7 @@ from semclass.core.checks import check_positive, check_text, check_texts, check_
 from semclass.core.errors import InputError, InputTypeError
 from semclass.core.types import Encoder, Hit, Passage, Ragged
 from semclass.encoders.batching import CHUNK, warn_truncated
-from semclass.index.passage_encoder import body_of, searchable, title_of
+from semclass.index.passage_encoder import parts_of, searchable
 from semclass.index.records import Candidates, Query, make_hits, sum_of
 from semclass.ranking.methods import DEFAULT, Method, check_weights, find_method
 from semclass.ranking.models import Models
@@ -191,7 +191,7 @@ class Reranker:
         """
         places: dict[tuple[str, str], int] = {}
         which = np.array(
-            [places.setdefault((title_of(item), body_of(item)), len(places)) for some in passages for item in some],
+            [places.setdefault(parts_of(item)[:2], len(places)) for some in passages for item in some],
             np.int64,
         )
         distinct = [Passage("", text, {"title": title}) for title, text in places]

@@ -14,13 +14,16 @@ from semclass.core.asynchronous import in_thread
 from semclass.core.checks import check_positive, check_text, check_texts
 from semclass.core.errors import EncoderMismatchError, InputError
 from semclass.core.files import REMEDY
-from semclass.core.types import DoubleArray, Encoder, Hit, IntArray
+from semclass.core.types import DoubleArray, Encoder, FloatArray, Hit, IntArray
 from semclass.heads.texts import TextModel, predict_all
 from semclass.index.passage_index import PassageIndex
 from semclass.index.records import FOLDER, Candidates, Query, Scoring, SearchIndex, make_hits
 from semclass.ranking.boost import boosted, read_boost
-from semclass.ranking.methods import DEFAULT, METHODS, Method, check_weights, find_method, weight_of
+from semclass.ranking.methods import DEFAULT, DOCUMENT, METHODS, Method, check_weights, find_method, weight_of
 from semclass.ranking.models import Models
+from semclass.ranking.rewritten import search_rewritten
+from semclass.rewriting.transform import QueryTransform, rewritten
+from semclass.scoring.topk import unit
 
 FEW = 20
 """Passages that general text counts as in how rare words are: in an index of ten, those of a question are in most of them.
@@ -146,6 +149,8 @@ class HybridRetriever:
         where: Mapping[str, Any] | None = None,
         boost: Mapping[str, float] | Sequence[str] | None = None,
         explain: bool = False,
+        rewrite: QueryTransform | None = None,
+        history: Sequence[str] = (),
     ) -> list[Hit]:
         """Find the passages that answer a question.
 
@@ -162,7 +167,8 @@ class HybridRetriever:
             BM25, see :mod:`semclass.scoring.fusion`.
         weights
             Weights that take the place of those in :attr:`weights`, by their names; those that the method does not read
-            change nothing. ``alpha`` is from 0 to 1, the others are at least 0.
+            change nothing. ``alpha`` is from 0 to 1, the others are at least 0. ``document``, 0 if not given, is that of
+            the scores of the first passage of the same document, for chunks that do not say what they belong to.
         candidates
             How many passages are re-ranked, at least `k`; None: as many as the method names.
         where
@@ -173,6 +179,11 @@ class HybridRetriever:
             weights by name: see ``semclass.ranking.boost``.
         explain
             Whether hits say what their scores were made of, see :class:`semclass.Explanation`.
+        rewrite
+            What the question is rewritten by before the search, such as a :class:`semclass.rewriting.rewriter.Rewriter`,
+            see :func:`semclass.ranking.rewritten.search_rewritten`.
+        history
+            What was said before, question and answer in turn, oldest first; `rewrite` reads it.
 
         Returns
         -------
@@ -195,6 +206,8 @@ class HybridRetriever:
             where=where,
             boost=boost,
             explain=explain,
+            rewrite=rewrite,
+            history=history,
         )[0]
 
     def search_many(
@@ -209,6 +222,8 @@ class HybridRetriever:
         where: Mapping[str, Any] | None = None,
         boost: Mapping[str, float] | Sequence[str] | None = None,
         explain: bool = False,
+        rewrite: QueryTransform | None = None,
+        history: Sequence[str] = (),
     ) -> list[list[Hit]]:
         """Search for several questions, which are encoded together; the hits of each, in their order.
 
@@ -216,6 +231,55 @@ class HybridRetriever:
         """
         texts = check_texts(questions, "questions")
         limit = check_positive(k, "k")
+        if rewrite is not None:
+            options: dict[str, Any] = {"method": method, "fusion": fusion, "weights": weights, "candidates": candidates}
+            options |= {"where": where, "boost": boost, "explain": explain}
+            return [search_rewritten(self, rewritten(rewrite, text, history), limit, **options) for text in texts]
+        if history:
+            raise InputError("history is read by what rewrites the question; give rewrite, too")
+        return self._search(texts, None, limit, method, fusion, weights, candidates, where, boost, explain)
+
+    def search_by_texts(
+        self,
+        question: str,
+        texts: Sequence[str],
+        k: int = 10,
+        *,
+        method: str = DEFAULT,
+        fusion: str | None = None,
+        weights: Mapping[str, float] | None = None,
+        candidates: int | None = None,
+        where: Mapping[str, Any] | None = None,
+        boost: Mapping[str, float] | Sequence[str] | None = None,
+        explain: bool = False,
+    ) -> list[Hit]:
+        """Search with the mean vector of some texts, such as imagined answers, in place of the question's (HyDE).
+
+        All else goes by the question: BM25, and the evidence by which candidates are re-ranked. For options and errors see
+        :meth:`search`.
+        """
+        asked = [check_text(question, "question")]
+        given = check_texts(texts, "texts")
+        # they are answers, of which all is read
+        vectors = unit(self.models.encoder.encode(given).rows("pooled"))
+        mean = np.asarray(np.mean(vectors, axis=0), np.float32)
+        limit = check_positive(k, "k")
+        return self._search(asked, mean, limit, method, fusion, weights, candidates, where, boost, explain)[0]
+
+    def _search(
+        self,
+        texts: list[str],
+        vector: FloatArray | None,
+        limit: int,
+        method: str,
+        fusion: str | None,
+        weights: Mapping[str, float] | None,
+        candidates: int | None,
+        where: Mapping[str, Any] | None,
+        boost: Mapping[str, float] | Sequence[str] | None,
+        explain: bool,
+    ) -> list[list[Hit]]:
+        """Search for questions that are checked, perhaps with another vector in place of theirs."""
         how, own = find_method(method, fusion), self.used(weights)
         wanted = how.candidates if candidates is None else check_positive(candidates, "candidates")
         gains = read_boost(boost, self.models.heads, self.index, how)
@@ -228,13 +292,17 @@ class HybridRetriever:
         with self.models.turns if self.index.kind == FOLDER else nullcontext():
             labels = predict_all({name: self.models.heads[name] for name in gains}, texts)
             for row, query in enumerate(self.models.encode(texts, **needed)):
-                found = self.candidates(query, depth, how, weights=own, evidence=needed["tokens"], where=where)
+                near = query if vector is None else replace(query, pooled=vector)
+                found = self.candidates(near, depth, how, weights=own, evidence=needed["tokens"], where=where)
                 passages = self.index.passages(found.rows) if found.passages is None else found.passages
                 ranked = self.models.order(query, found, how, weights=own, passages=passages)
                 if gains:
                     ranked = boosted(ranked, passages, {name: labels[name][row] for name in gains}, gains)
                 explanations = self.models.explain(query, ranked, limit, passages) if explain else None
-                results.append(make_hits(passages, ranked, self.index.classes, limit, explanations, asked=query.asked))
+                asked, told = query.asked, ranked.answerable
+                results.append(
+                    make_hits(passages, ranked, self.index.classes, limit, explanations, asked=asked, answerable=told)
+                )
         return results
 
     asearch = in_thread(search)
@@ -298,6 +366,8 @@ class HybridRetriever:
         used = self.weights if weights is None else weights
         alpha = used["alpha"] if method.alpha is None else method.alpha
         if method.match is None:
-            return Scoring(used["bm25"], fusion=method.fusion, alpha=alpha)
+            both = method.fusion == "convex" and method.alpha is None
+            document = used.get(DOCUMENT, 0.0) if both else 0.0
+            return Scoring(used["bm25"], fusion=method.fusion, alpha=alpha, document=document)
         self.models.require(method)
         return Scoring(used["bm25"], method.match, weight_of(used, f"match_{method.match}"), method.fusion, alpha)

@@ -21,6 +21,7 @@ from semclass.service.answers import Json, invalid
 from semclass.service.bodies import WITHOUT_HEAD, WITHOUT_INDEX, check_count, check_texts, post
 from semclass.service.compat import check_classes, check_heads, check_pairs, check_scope
 from semclass.service.engine import Engine
+from semclass.service.examples import Examples
 from semclass.service.filter_schema import check_filter
 
 TAG = "semclass"
@@ -105,6 +106,13 @@ def router(engine: Engine) -> APIRouter:
     async def info() -> Json:
         """Describe what is served: models, classes, index, methods, weights and limits."""
         return Json(_info(engine))
+
+    made = Examples(engine)
+
+    @routes.get("/api/examples", response_model=schemas.Examples, tags=[TAG])
+    async def examples() -> Json:
+        """Give up to three questions that the index answers, made of its passages by rules; none without an index."""
+        return Json({"questions": await made.get()})
 
     return routes
 

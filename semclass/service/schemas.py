@@ -56,6 +56,7 @@ class Weights(Request):
 
     bm25: Weight | None = None
     alpha: Probability | None = None
+    document: Weight | None = None
     entailment: Weight | None = None
     evidence: Weight | None = None
     entailment_hard: Weight | None = None
@@ -174,7 +175,11 @@ class ExplanationOut(BaseModel):
 
 
 class HitOut(BaseModel):
-    """A passage in a ranking; `asked`: what was read of the question, null where that is all of it."""
+    """A passage in a ranking; `asked`: what was read of the question, null where that is all of it.
+
+    `certainty`: of the first hit by the default method, how sure its place is: strong, likely or weak; else null.
+    `answerable`: probability that the index answers the question at all, the same for all hits; null where none is told.
+    """
 
     id: str
     text: str
@@ -187,6 +192,8 @@ class HitOut(BaseModel):
     probabilities: dict[str, float]
     explanation: ExplanationOut | None
     asked: str | None
+    certainty: str | None
+    answerable: float | None
 
 
 class QuestionsAnswer(BaseModel):
@@ -275,6 +282,12 @@ class Info(BaseModel):
     methods: list[str]
     weights: dict[str, float]
     limits: Limits
+
+
+class Examples(BaseModel):
+    """Questions that the index answers; after a change of the index there may be others."""
+
+    questions: list[str]
 
 
 class Status(BaseModel):

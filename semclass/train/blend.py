@@ -15,33 +15,34 @@ from typing import Any
 import numpy as np
 
 from semclass.core.errors import InputError, import_extra
-from semclass.core.types import DoubleArray, IntArray
+from semclass.core.types import DoubleArray, FloatArray, IntArray
 from semclass.heads.inputs import PIECES
 from semclass.train.calibration import calibrate
 from semclass.train.data import Further, Problem, folds_of
 from semclass.train.fit import judge
 from semclass.train.fitted import SMALLEST, FittedHead, Ngrams, Projection, Quantised, squared_distances, support_of
-from semclass.train.solvers import FLAT, JITTER, NgramSpace, ngram_space, project
+from semclass.train.solvers import JITTER, NgramSpace, few_texts, ngram_space, project, spreads
 
 SHARES = (0.0, 0.15, 0.4, 1.0)
 """Share of ``layers`` in the squared distance, beside ``pooled``. Topics and intents are in ``pooled``, types of questions
 in ``layers``."""
 
-UNKNOWN = (0.15,)  # where nothing can be left out
+UNKNOWN = (0.05,)  # where nothing can be left out
 
 GAMMA = 1.0  # in exp(-gamma d**2), where the mean squared distance of texts is 1
 RIDGE, STEP = 0.1, 10**0.5  # first ridge penalty, and how far apart those are that are tried until none is better
 SOFTMAX = 100.0  # C of the softmax regression; less where the ridge penalty is above `RIDGE`
-RIDGE_PARTS = (0.5, 0.2, 0.0)  # of the mean of both; the first of the best held-out accuracy
-NAME_WEIGHT = 0.5  # as how many examples a class's name counts
+RIDGE_PARTS = (0.5, 0.35, 0.2, 0.0)  # of the mean of both
+ALIKE = 0.001  # held-out accuracies so near to the best are as good: of these the least log loss is chosen
+NAME_WEIGHT, FEW_WEIGHT = 1.5, 0.5  # as how many examples a class's name counts; see `few_texts`
 COMPARED = 2000  # texts at most that settings are compared on
 LANDMARKS = 3000  # texts at most that others are compared with
 STEPS = 30  # of the softmax regression at most
 STEEP = 0.001  # p (1 - p) of a class where the softmax regression ends, about: its coordinates are scaled by that
 LEAST = 0.98  # share of the log loss that another ridge penalty must reach: a stronger one flatters it, and errs more
-UNSEEN = (24.0, 2.4)
-"""Temperatures of ridge and softmax where nothing can be left out, with many classes: about the best with one message of
-each of 12 and of 150 intents; with two classes 0.15 of that is best."""
+UNSEEN = 2.4
+"""Factor of the softmax regression's scores where nothing can be left out, with many classes: about the best with one
+message of each of 12 and of 150 intents; with two classes 0.15 of that is best. There it is right more often alone."""
 
 LAYERS = "layers"
 
@@ -65,7 +66,7 @@ class Setting:
 class Basis:
     """n used texts, and k names behind them, in coordinates whose inner products are the kernel."""
 
-    features: DoubleArray  # (n + k, r): principal ones, of squared lengths `values` as weighted
+    features: FloatArray  # (n + k, r): principal ones, of squared lengths `values` as weighted
     values: DoubleArray  # (r,)
     root: DoubleArray  # (m, r): what weights of coordinates are as weights of landmarks
     targets: DoubleArray  # (n + k, classes): 0 or 1
@@ -98,6 +99,8 @@ def fit_blend(
     if refuse and not several:
         raise InputError("refuse needs two classes with two examples each at least, of which some can be held out")
     splits = folds_of(problem, groups, folds, seed) if several else []
+    if names is not None:
+        names = replace(names, weight=FEW_WEIGHT) if few_texts(len(used), count) else _among(problem, used, names)
     setting, tried, rows, left_out = _choose(problem, names, codes, several, say)
     say(f"fitting {setting}")
     behind = names if setting.names else None
@@ -115,19 +118,24 @@ def fit_blend(
         apart = np.append(place[scored], apart)
         held_out[:, apart] = [basis.features[apart] @ weights + bias for weights, bias in _solve(basis, those, setting)]
         say(f"fold {number + 1} of {len(splits)}: 1 setting")
-    shares = np.array(UNSEEN) * (1 - 0.85 / (count - 1)) * [RIDGE_PARTS[0], 1 - RIDGE_PARTS[0]]
+    shares = np.array([0.0, UNSEEN * (1 - 0.85 / (count - 1))])
     calibration, least = (np.ones(1), np.zeros(1)), None
     if several:
         inside = np.flatnonzero(np.isfinite(held_out[0, :texts, 0]))
         truth, weight = problem.truth[used[inside]], problem.weight_of(used[inside])
         slopes = [calibrate(part[inside], truth, "softmax", weight)[0][0] for part in held_out]
         mixes = [np.array([part, 1 - part]) * slopes for part in RIDGE_PARTS]
-        right = [np.tensordot(mix, held_out[:, inside], 1).argmax(axis=1) == truth for mix in mixes]
-        shares = mixes[int(np.argmax([round(float(np.average(one, weights=weight)), 9) for one in right]))]
+        scored, found = used[inside], []
+        for mix in mixes:
+            held = np.zeros((len(problem.truth), count))
+            held[scored] = np.tensordot(mix, held_out[:, inside], 1)
+            found.append(judge(problem, held, scored))
+        many = len(inside) >= COMPARED  # of fewer, log loss says little: the first of the best accuracy is chosen
+        least_right = max(one[2]["accuracy"] for one in found) - (ALIKE if many else 1e-9)
+        alike = [place for place, one in enumerate(found) if one[2]["accuracy"] >= least_right]
+        chosen = min(alike, key=lambda place: round(found[place][2]["log_loss"], 6)) if many else alike[0]
+        shares, (judged, calibration, figures) = mixes[chosen], found[chosen]
         mixed = np.tensordot(shares, held_out, 1)
-        scored, held = used[inside], np.zeros((len(problem.truth), count))
-        held[scored] = mixed[inside]
-        judged, calibration, figures = judge(problem, held, scored)
         if refuse:
             support = support_of(calibration[0] * mixed)
             least = float(np.quantile(support[inside], refuse))
@@ -165,6 +173,17 @@ def fit_blend(
             **figures,
         },
     )
+
+
+def _among(problem: Problem, rows: IntArray, names: Further) -> Further:
+    """Names, moved to where the texts are: a name is no message, and all names have that in common."""
+    truth, weight = problem.truth[rows], problem.weight_of(rows)
+    each = 1 / np.bincount(truth, weight)[truth] * (1.0 if weight is None else weight)  # classes count the same
+    views = dict(names.views)
+    for view in problem.views.keys() - {PIECES}:
+        middle = np.average(problem.views[view][rows], axis=0, weights=each)
+        views[view] = (views[view] - views[view].mean(axis=0) + middle).astype(np.float32)
+    return Further(names.places, views, NAME_WEIGHT)
 
 
 def _lengths(problem: Problem, share: float) -> dict[str, float]:
@@ -236,8 +255,7 @@ class _Apart:
         for view, values in problem.views.items():
             if view != PIECES:
                 texts = values[rows].astype(np.float64)
-                spread = texts.std(axis=0)
-                spread = np.where(spread < max(FLAT * float(np.median(spread)), SMALLEST), 1.0, spread)
+                spread = spreads(texts.std(axis=0), even=view != LAYERS)
                 both = texts if names is None else np.concatenate([texts, names.views[view]])
                 both = (both - texts.mean(axis=0)) / spread
                 squares[view] = squared_distances(both, both) / max(2 * both[: len(rows)].var(axis=0).sum(), SMALLEST)
@@ -257,7 +275,7 @@ class _Apart:
             kernel += self.grams[:count, :count]
         texts = len(self.codes)
         if not self.several:
-            between = kernel[texts:, texts:] + setting.ridge / NAME_WEIGHT * np.eye(count - texts)
+            between = kernel[texts:, texts:] + np.diag(setting.ridge / self.weight[texts:count])
             by_name: DoubleArray = kernel[:texts, texts:] @ np.linalg.solve(between, self.targets[texts:count])
             return by_name
         kernel[np.diag_indices(count)] += setting.ridge / self.weight[:count]
@@ -280,7 +298,7 @@ def _examples(problem: Problem, rows: IntArray, names: Further | None) -> tuple[
         theirs = np.eye(len(problem.classes))[names.places]
         theirs[names.places < 0] = 1 / len(problem.classes)
         targets = np.concatenate([targets, theirs])
-        weight = np.append(weight, np.where(names.places < 0, 1.0, NAME_WEIGHT))
+        weight = np.append(weight, np.where(names.places < 0, 1.0, names.weight))
     return targets, weight
 
 
@@ -294,13 +312,17 @@ def _space_of_grams(problem: Problem, rows: IntArray, names: Further | None) -> 
 def _basis_of(problem: Problem, rows: IntArray, names: Further | None, setting: Setting) -> Basis:
     """Coordinates of the texts (Williams and Seeger 2001): exact where every text is a landmark."""
     dense = problem.dense[rows]
-    projection = project(dense, problem.blocks)
-    coordinates = projection(dense)
+    theirs = dense[:0]
+    if names is not None:
+        theirs = np.concatenate([names.views[view] for view in problem.lengths or ()], axis=1)
+    even = [view != LAYERS for view in problem.lengths or ()]
+    projection = project(
+        dense, problem.blocks, even=even, further=theirs[: 0 if few_texts(len(rows), len(problem.classes)) else None]
+    )
+    coordinates = projection(np.concatenate([dense, theirs]))
     order = np.argsort(problem.truth[rows], kind="stable")
     places = np.sort(order[np.linspace(0, len(rows) - 1, min(LANDMARKS, len(rows))).astype(np.int64)])
     if names is not None:
-        theirs = np.concatenate([names.views[view] for view in problem.views if view != PIECES], axis=1)
-        coordinates = np.concatenate([coordinates, projection(theirs)])
         places = np.append(places, np.arange(len(rows), len(coordinates)))
     landmarks = Quantised.of(coordinates[places])
     points = landmarks.dense()
@@ -310,14 +332,15 @@ def _basis_of(problem: Problem, rows: IntArray, names: Further | None, setting: 
         theirs = ngrams.features[places].T
         kernel += (ngrams.features @ theirs).toarray()
         between += (ngrams.features[places] @ theirs).toarray()
-    values, axes = np.linalg.eigh(between)
-    kept = values > JITTER * values[-1] / len(values)
-    root = axes[:, kept] / np.sqrt(values[kept])
-    features, (targets, weight) = kernel @ root, _examples(problem, rows, names)
-    lengths, axes = np.linalg.eigh(features.T @ (features * weight[:, None]))
-    return Basis(
-        features @ axes, np.maximum(lengths, 0.0), root @ axes, targets, weight, projection, landmarks, places, ngrams
-    )
+    linalg = import_extra("scipy.linalg", "train")
+    between[np.diag_indices(len(between))] += JITTER  # near-duplicates make it singular
+    root = linalg.cholesky(between, lower=True, overwrite_a=True)
+    features = linalg.solve_triangular(root, kernel.T, lower=True, overwrite_b=True).T.astype(np.float32)
+    targets, weight = _examples(problem, rows, names)
+    lengths, axes = linalg.eigh(features.T @ (features * weight[:, None].astype(np.float32)), overwrite_a=True)
+    weights = linalg.solve_triangular(root, axes.astype(np.float64), lower=True, trans=1)
+    values = np.maximum(lengths, 0.0).astype(np.float64)
+    return Basis(features @ axes, values, weights, targets, weight, projection, landmarks, places, ngrams)
 
 
 def _solve(basis: Basis, rows: IntArray, setting: Setting) -> list[tuple[DoubleArray, DoubleArray]]:
@@ -327,14 +350,14 @@ def _solve(basis: Basis, rows: IntArray, setting: Setting) -> list[tuple[DoubleA
     # what all examples have in common less what those that are left out have
     others = np.setdiff1d(np.arange(len(basis.features)), rows)
     gram = np.diag(basis.values + setting.ridge)
-    gram -= basis.features[others].T @ (basis.features[others] * basis.weight[others, None])
+    gram -= basis.features[others].T @ (basis.features[others] * basis.weight[others, None].astype(np.float32))
     linalg = import_extra("scipy.linalg", "train")
     right = features.T @ (weight[:, None] * (targets - bias))
     ridge = linalg.cho_solve(linalg.cho_factor(gram, overwrite_a=True), right)
     # in these coordinates the loss is about as steep in every direction, so that few steps are enough
     strength = min(SOFTMAX, SOFTMAX * RIDGE / setting.ridge)
     scale = 1 / np.sqrt(1 + strength * STEEP * basis.values)
-    turned = (features * scale).astype(np.float32)
+    turned = features * scale.astype(np.float32)
     size, columns = turned.shape[1], targets.shape[1]
     mass = (weight / weight.sum()).astype(np.float32)[:, None]
     each, penalty = targets.astype(np.float32), scale[:, None] ** 2 / (strength * weight.sum())

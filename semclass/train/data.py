@@ -77,13 +77,14 @@ class Further:
 
     places: IntArray  # (k,): of the classes; -1 for none of them
     views: Mapping[str, FloatArray]  # (k, dim) each
+    weight: float = 1.0  # as how many examples a name counts
 
     def and_of(self, other: Further | None) -> Further:
         """These, and others behind them."""
         if other is None:
             return self
         views = {view: np.concatenate([values, other.views[view]]) for view, values in self.views.items()}
-        return Further(np.append(self.places, other.places), views)
+        return replace(self, places=np.append(self.places, other.places), views=views)
 
 
 def problem_of(

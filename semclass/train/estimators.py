@@ -182,7 +182,9 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
             )
         targets, inside = targets.without(self.outside)
         labels = targets.for_head(1 if blended else 2)
-        names, choices = choices_of(self.views, names, encoder, self.kind, bool(self.multi_label), len(texts))
+        choices = None  # where it is blended, leaving out chooses
+        if not blended:
+            names, choices = choices_of(self.views, names, encoder, self.kind, bool(self.multi_label), len(texts))
         folds = check_positive(self.cv, "cv")
         cache = str(self.cache) if isinstance(self.cache, Path) else self.cache
         memory = _validation.check_memory(cache)
@@ -197,7 +199,7 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
                     sample_weight=None if weight is None else weight[inside],
                     least=1,
                 ),
-                names_of(targets.classes, names, encoder),
+                names_of(targets.classes, names, encoder, len(inside)),
                 outside_of(views, inside),
                 [groups[place] for place in inside],
                 refuse=self.refuse,
@@ -244,24 +246,31 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
         InputError, InputTypeError
             If a text is empty or not a string, or the encoder is not the one it was trained with.
         """
-        return self._judge(X)[0]
+        return self.judge(X)[0]
 
-    def _judge(self, X: Iterable[str]) -> tuple[DoubleArray, DoubleArray]:
-        """Probabilities of texts, and by how much their support is above the least, of shape (n, 1)."""
+    def judge(self, X: Iterable[str]) -> tuple[DoubleArray, DoubleArray]:
+        """Probabilities as of :meth:`predict_proba`, and what `refuse` goes by; errors as there.
+
+        Returns
+        -------
+        tuple
+            The probabilities, and by how much that which speaks for any class at all is above the least that is asked, as
+            logarithms, float64 of shape (n,): a text below 0 is refused. Zeros where `refuse` is 0.
+        """
         _validation.check_is_fitted(self)
         texts = check_texts(X)
         encoder = shared_encoder(self.encoder)
         if encoder.fingerprint != self.encoder_fingerprint_:
             raise InputError("the encoder was changed after fitting; fit again")
         if not texts:
-            return np.zeros((0, len(self.classes_))), np.zeros((0, 1))
+            return np.zeros((0, len(self.classes_))), np.zeros(0)
         views, cut = encode(texts, self.head_.inputs, encoder, lambda line: None)
         warn_truncated(cut, len(texts))
         probabilities, least = head_probabilities(self.head_, views), self.head_.least_support
         if least is None:
-            return probabilities, np.zeros((len(texts), 1))
+            return probabilities, np.zeros(len(texts))
         scores = self.head_.slope * head_scores(self.head_, views) + self.head_.intercept
-        return probabilities, support_of(scores)[:, None] - least
+        return probabilities, support_of(scores) - least
 
     def predict(self, X: Iterable[str]) -> Any:
         """Labels of texts; errors as for :meth:`predict_proba`.
@@ -272,8 +281,8 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
             Array of shape (n,); of Python objects where the classifier abstains. With `multi_label` a list of tuples, or
             int64 of shape (n, n_classes) if fitted to such an array.
         """
-        probabilities, above = self._judge(X)
-        chosen = decide(probabilities, self.thresholds_, self._least()) & (above >= 0)
+        probabilities, above = self.judge(X)
+        chosen = decide(probabilities, self.thresholds_, self._least()) & (above >= 0)[:, None]
         if self.thresholds_ is None:
             labels, sure = self.classes_[probabilities.argmax(axis=1)], chosen.any(axis=1)
             return labels if sure.all() else np.where(sure, labels.astype(object), ABSTAIN)

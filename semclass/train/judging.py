@@ -40,8 +40,8 @@ class Judged:
         float64 of shape (n, n_classes).
     thresholds, floors
         As `TextClassifier.thresholds_` and `TextClassifier.floors_`.
-    none
-        The label that stands for "none of these" among the head's own.
+    support
+        By how much what speaks for any class at all is above the least that is asked, (n,); None where nothing is asked.
     """
 
     texts: Sequence[str]
@@ -51,7 +51,7 @@ class Judged:
     probabilities: DoubleArray
     thresholds: DoubleArray | None
     floors: DoubleArray
-    none: Label | None = None
+    support: DoubleArray | None = None
 
     @property
     def truth(self) -> Flags:
@@ -70,7 +70,8 @@ class Judged:
     @property
     def said(self) -> Flags:
         """What the head says at its thresholds, (n, n_classes)."""
-        return decide(self.probabilities, self.thresholds, self.floors)
+        said = decide(self.probabilities, self.thresholds, self.floors)
+        return said if self.support is None else said & (self.support >= 0)[:, None]
 
     @property
     def said_plainly(self) -> Flags:
@@ -79,8 +80,8 @@ class Judged:
 
     @property
     def strange(self) -> Flags:
-        """Which texts belong to none of the classes, (n,): by their own label, or because the head does not know theirs."""
-        known = set(self.classes) - {self.none}
+        """Which texts belong to none of the classes, (n,): the head knows none of their labels."""
+        known = set(self.classes)
         return np.array([bool(labels) and not known.intersection(labels) for labels in self.labels], np.bool_)
 
 
@@ -157,9 +158,8 @@ def _said(probabilities: DoubleArray, chosen: DoubleArray, *, several: bool) -> 
 
 def _none(judged: Judged, strange: Flags) -> dict[str, Any]:
     """How many texts that belong nowhere are refused: by the head as it is, and at the same cost for every head."""
-    columns = [place for place, label in enumerate(judged.classes) if label != judged.none]
-    sureness = judged.probabilities[:, columns].max(axis=1)
-    refused: Flags = np.logical_not(judged.said[:, columns].any(axis=1))
+    sureness = judged.probabilities.max(axis=1) if judged.support is None else judged.support
+    refused: Flags = np.logical_not(judged.said.any(axis=1))
     others: Flags = ~strange
     limit = float(np.quantile(sureness[others], REFUSED)) if others.any() else 1.0
     return {

@@ -130,20 +130,28 @@ def project(
     blocks: Sequence[tuple[slice, float]],
     weight: DoubleArray | None = None,
     components: int = COMPONENTS,
+    even: Sequence[bool] = (),
+    further: FloatArray | None = None,
 ) -> Projection:
-    """Standardise, rotate each block of columns to its principal axes, and scale to a mean squared distance of 1."""
+    """Standardise, rotate each block of columns to its principal axes, and scale to a mean squared distance of 1.
+
+    The columns of blocks that are `even` keep their proportions. The axes span `further` rows too.
+    """
     if weight is None:
         mean, spread = dense.mean(axis=0, dtype=np.float64), dense.std(axis=0, dtype=np.float64)
     else:
         mean = np.average(dense, axis=0, weights=weight)
         spread = np.sqrt(np.average((dense - mean) ** 2, axis=0, weights=weight))
-    for part, _ in blocks:  # a column that hardly varies says nothing; do not blow up its rounding errors
-        flat = spread[part] < max(FLAT * float(np.median(spread[part])), 1e-6)
-        spread[part] = np.where(flat, 1.0, spread[part])
+    for place, (part, _) in enumerate(blocks):
+        spread[part] = spreads(spread[part], even=any(even[place : place + 1]))
     standard = (dense - mean) / spread
+    more = further is not None and len(further) > 0
+    both = np.concatenate([standard, (further - mean) / spread]) if more else standard
     matrices, variance = [], 0.0
     for part, length in blocks:
-        axes, variances = _principal_axes(standard[:, part], weight, components)
+        axes, variances = _principal_axes(both[:, part], weight, components)
+        if more:
+            variances = (standard[:, part] @ axes.T).var(axis=0, ddof=1)
         rows = np.zeros((dense.shape[1], len(axes)))
         rows[part] = axes.T / spread[part, None] * length
         matrices.append(rows)
@@ -152,6 +160,25 @@ def project(
     total = np.sqrt(max(2 * variance, SMALLEST))
     matrix = Quantised.of(np.concatenate(matrices, axis=1) / total)
     return Projection(matrix, (mean @ matrix.dense()).astype(np.float32))
+
+
+def few_texts(examples: int, classes: int) -> bool:
+    """Whether names of classes count less, are read alone, and give the principal components no directions.
+
+    Texts that are held out lie in the directions of few texts, and new ones do not: with 5 questions of each coarse TREC
+    class, log loss on others is 0.77 so and 0.95 otherwise. With one text of each class nothing is held out, and names that
+    may differ in directions of their own bring accuracy from 0.38 to 0.44.
+    """
+    return classes < examples < COMPONENTS
+
+
+def spreads(deviations: DoubleArray, *, even: bool = False) -> DoubleArray:
+    """What columns are divided by: their standard deviations, or the root mean square of all of these."""
+    # a column that hardly varies says nothing; do not blow up its rounding errors
+    flat = deviations < max(FLAT * float(np.median(deviations)), 1e-6)
+    if even:
+        return np.full(len(deviations), np.sqrt(np.square(deviations).mean()) or 1.0)
+    return np.where(flat, 1.0, deviations)
 
 
 def _principal_axes(

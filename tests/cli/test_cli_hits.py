@@ -56,6 +56,17 @@ def test_matching_words_are_bold_on_a_terminal_alone(index):
     assert "\x1b" not in search(index, QUESTION, "--json", color=True).stdout
 
 
+def test_a_search_that_finds_no_answer_says_so_beside_its_hits(index):
+    strange = "At what temperature does tungsten melt?"
+    for question, silent in ((QUESTION, True), (strange, False)):
+        found = search(index, question)
+        assert ("nothing here" not in found.stderr) is silent
+        assert len(found.stdout.splitlines()) > 3
+        assert (json.loads(search(index, question, "--json", "-k", "1").stdout)["answerable"] > 0.3) is silent
+    assert json.loads(search(index, strange, "--context", "--json").stdout)["answerable"] < 0.3
+    assert "answerable" not in json.loads(search(index, QUESTION, "--json", "-k", "1", "--method", "bm25").stdout)
+
+
 def test_json_says_where_the_best_sentence_is(index):
     record = json.loads(search(index, QUESTION, "-k", "1", "--json").stdout)
     assert record["text"][slice(*record["sentence"])] == "The bridge was built by Ada Lovell."

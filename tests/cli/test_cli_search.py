@@ -65,7 +65,7 @@ def test_a_context_is_printed_as_text_or_as_json(run, index, retriever):
     made = build_context(retriever.search(QUESTION, k=2), budget=30)
     assert (code, out) == (0, made.text + "\n")
     record = json.loads(run("search", index, QUESTION, "-k", 1, "--context", "--json")[1])
-    assert set(record) == {"text", "count", "sources"}
+    assert set(record) == {"text", "count", "sources", "answerable"}
     assert record["sources"][0]["id"] == "bridge.md#2"
     assert record["text"] == "[1] bridge.md, The bridge\nAda Lovell built the bridge."
 

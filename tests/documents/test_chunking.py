@@ -97,6 +97,23 @@ def test_lines_of_a_wrapped_text_are_no_ends_of_sentences_but_lines_of_a_list_ar
     assert len(texts(items, by="sentence")) == 3
 
 
+def test_a_paragraph_of_plain_text_that_an_editor_wrapped_is_one_line():
+    lines = [
+        "The keeper of the lighthouse lit the lamp at dusk, and then went to",
+        "bed soon after the first of the ships had passed the rock. Nobody saw",
+        "the fog.",
+    ]
+    for indent in ("", "   "):
+        assert texts(f"\n{indent}".join(lines)) == [" ".join(lines)]
+    for kept in (
+        "\n".join(line.title() for line in lines),
+        "\n- ".join(lines),
+        "\n".join([lines[0], "bed.", *lines]),
+        "\n".join(line[:40] for line in lines),
+    ):
+        assert texts(kept) == [kept], "a poem, items, a short line, a narrow column"
+
+
 def test_a_page_starts_at_a_form_feed_and_no_passage_is_of_two_pages():
     found = list(cut("Title\n\nThe end of page one\n\fcomes on page two.\n\f\fPage four.", "d.pdf", by="section"))
     assert [(passage.metadata["page"], passage.text) for passage in found] == [
@@ -186,6 +203,17 @@ def test_lists_stay_whole_with_what_introduces_them():
         "Leaves of the very best kind. Not of last year.",
         "Water from a spring, which boils for a minute.",
     ]
+
+
+@pytest.mark.parametrize("is_markdown", [True, False])
+@pytest.mark.parametrize("by", ["paragraph", "sentence", "window", "section"])
+def test_what_ends_in_a_colon_is_joined_to_the_list_below_it(by, is_markdown):
+    tea = "For tea, the keeper takes what is in the cellar:\n\n- leaves of the very best kind that there is."
+    text = f"{tea}\n- water from the spring, which boils for a minute.\n\n{LIGHT}"
+    found = texts(text, by=by, size=20 if by == "window" else None, markdown=is_markdown)
+    assert found[0].startswith(tea)
+    assert LIGHT in found or by != "paragraph"
+    assert texts(text, by="window", size=10, markdown=is_markdown)[0] == tea.partition("\n")[0], "both do not fit"
 
 
 # -- properties -------------------------------------------------------------------------------------------------------

@@ -117,6 +117,16 @@ def test_formats_that_are_text_are_read_in_the_encoding_that_is_named(tmp_path, 
         to_markdown(tmp_path / f"a{ending}")
 
 
+@pytest.mark.parametrize(
+    ("says", "read"), [("", "Tür"), ("<meta name=charset>", "Tür"), ('<meta charset="cp1251">', "Tьr")]
+)
+def test_html_is_read_in_the_encoding_that_is_named_unless_it_says_one(tmp_path, says, read):
+    (tmp_path / "a.html").write_text(f"{says}<p>Tür", encoding="cp1252")
+    assert to_markdown(tmp_path / "a.html", "cp1252") == read
+    (tmp_path / "a.html").write_text("<p>Tür", encoding="utf-8")
+    assert to_markdown(tmp_path / "a.html", "cp1252") == "Tür"
+
+
 def test_names_of_json_are_headings(tmp_path):
     (tmp_path / "a.json").write_text(
         '{"tea": {"kinds": ["green", "black"], "old": null, "cups": 2, "by": {"Ann": [[1]]}}}'

@@ -1,5 +1,6 @@
 """Asking a language model: order, failures, the cache, parameters; against a stub on this machine."""
 
+import copy
 import time
 
 import pytest
@@ -7,7 +8,9 @@ import pytest
 from bench.stub_endpoint import CUT, FILTERED, STALL, stub_endpoint
 from semclass.core.errors import ArtifactError, InputError
 from semclass.endpoint import client
-from semclass.endpoint.client import Endpoint, EndpointError, replies, user
+from semclass.endpoint.bill import Bill
+from semclass.endpoint.client import Chat, Endpoint, EndpointError, replies, user
+from semclass.endpoint.kept import Reply
 
 pytest.importorskip("openai")
 
@@ -92,3 +95,37 @@ def test_an_endpoint_that_cannot_be(wrong):
 
 def test_the_key_is_not_shown():
     assert "secret" not in repr(Endpoint("http://localhost/v1", "m", key="secret"))
+
+
+def test_a_chat_finds_out_once_what_the_service_takes_and_counts_what_it_asked():
+    def rule(prompt, before):
+        return 400 if "max_tokens" in stub.requests[-1] else f"heard {prompt}"
+
+    with stub_endpoint(rule) as stub:
+        chat = Chat(Endpoint(stub.url, "m", retries=0, concurrency=1))
+        found = [reply.text for number in range(3) for reply in chat.ask([f"word {number}"], max_tokens=8)]
+        assert (found, len(stub.requests)) == (["heard word 0", "heard word 1", "heard word 2"], 4)
+        assert chat.ask(["again"], max_tokens=8)[0].text == "heard again"
+        assert chat.ask([], max_tokens=8) == []
+        assert copy.deepcopy(chat) is chat  # frameworks copy what they hold
+    bill = chat.bill.figures()
+    assert (bill["calls"], bill["prompt_tokens"], bill["tokens_counted_by"]) == (4, 7, "the service")
+    assert str(chat.bill).startswith("4 calls, 7 tokens")
+
+
+def test_what_a_chat_was_given_counts_where_the_service_goes_away(monkeypatch):
+    monkeypatch.setattr(client, "IN_A_ROW", 3)
+    with stub_endpoint(lambda prompt, before: "yes" if prompt in "ab" else 500) as stub:
+        chat = Chat(Endpoint(stub.url, "m", retries=0, concurrency=1))
+        found = chat.ask([*"abcdefgh"], max_tokens=8)
+    assert [reply.text for reply in found] == ["yes", "yes", *[None] * 6]
+    assert chat.bill.failed == 6
+    nobody = Chat(Endpoint("http://127.0.0.1:9/v1", "m", retries=0))
+    assert "gave no answer" in nobody.ask(["a"], max_tokens=8)[0].error
+
+
+def test_tokens_are_estimated_where_the_service_counts_none():
+    bill = Bill()
+    assert bill.add("12345678", Reply("1234")) == ""
+    assert (bill.prompt_tokens, bill.answer_tokens, bill.counted_by) == (2, 1, "characters")
+    assert [bill.add("", Reply(None, "why")), bill.add("", Reply("", refused=True))] == ["failed", "refused"]

@@ -3,7 +3,7 @@
 import pytest
 
 from bench.peers import prompts
-from semclass.endpoint.reading import YES_NO, all_of, one_of
+from semclass.endpoint.reading import YES_NO, all_of, declines, numbers_of, one_of, questions_of
 
 
 @pytest.mark.parametrize(
@@ -47,3 +47,33 @@ def test_names_of_labels_of_ones_own(answer, label):
 )
 def test_several_labels(answer, labels):
     assert all_of(answer, OWN) == labels
+
+
+@pytest.mark.parametrize(
+    ("answer", "numbers"),
+    [("[3] > [1]", [3, 1]), ("<think>2?</think>Passages 3, 3 and 12.", [3, 12]), ("0, 13, 99999999", []), ("None", [])],
+)
+def test_numbers_of_a_list(answer, numbers):
+    assert numbers_of(answer, 12) == numbers
+
+
+def test_questions_a_line_each():
+    said = "<think>Why?</think>Here they are:\n1. Who won?\nRewritten question: Why?\n"
+    assert questions_of(said) == ["Who won?", "Why?"]
+    assert questions_of("bridge history", marked=False) == ["bridge history"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "will_not"),
+    [
+        ("I'm sorry, but I can't help with that.", True),
+        ("I cannot answer.", True),
+        ("<think>Hm.</think> As an AI language model, I have no view.", True),
+        ("Sorry is the name of a band.", False),
+        ("I cannot log in since Monday.", False),
+        ("I can see the bridge from here.", False),
+        ("The office cannot open on Sundays.", False),
+    ],
+)
+def test_models_that_will_not_answer_begin_alike(answer, will_not):
+    assert declines(answer) is will_not

@@ -10,9 +10,10 @@ from conftest import FAKE, passages
 from bench.stub_endpoint import stub_endpoint
 from semclass import HybridRetriever, InputError, Models, Passage, PassageIndex, QuestionClassifier
 from semclass.endpoint.client import Endpoint
+from semclass.endpoint.reading import questions_of
 from semclass.evaluation.dataset import load_dataset
 from semclass.evaluation.made_questions import keep_good, sample_drafts, sample_passages, write_questions
-from semclass.evaluation.question_prompts import KIND, read_questions, write_by_model
+from semclass.evaluation.question_prompts import KIND, write_by_model
 from semclass.evaluation.question_rules import KINDS, QUESTIONS, Draft, Span, asked_for, find_spans, write_by_rules
 
 PUMP = Passage(
@@ -203,7 +204,7 @@ def test_lines_that_are_questions_are_read_from_a_reply():
     reply = (
         'Here are they:\n1. Who won?\n- "Why?"\n\nQ3: Where was it?\nWhere was it?\n2012 was what year?\nThat is all.'
     )
-    assert read_questions(reply) == ["Who won?", "Why?", "Where was it?", "2012 was what year?"]
+    assert questions_of(reply) == ["Who won?", "Why?", "Where was it?", "2012 was what year?"]
 
 
 def test_a_model_writes_questions_and_what_went_wrong_is_counted(monkeypatch, tmp_path):

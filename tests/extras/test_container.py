@@ -16,8 +16,11 @@ import sys
 import tempfile
 from pathlib import Path
 
+import click
 import pytest
 from conftest import ROOT
+
+from semclass.cli.main import cli
 
 pytestmark = pytest.mark.extras
 
@@ -96,6 +99,25 @@ def test_the_build_sees_only_what_it_copies():
     kept = {line[1:] for line in (FOLDER / "Containerfile.dockerignore").read_text().splitlines() if line[0] == "!"}
     copied = [shlex.split(rest) for name, rest in STEPS if name == "COPY" and "--from" not in rest]
     assert kept == {name for names in copied for name in names[:-1]}
+
+
+def test_the_commands_of_the_composed_services_are_commands():
+    yaml = pytest.importorskip("yaml")
+    services = yaml.safe_load((FOLDER / "compose.yaml").read_text())["services"]
+    for name in ("upload", "search"):
+        service = services[name]
+        built = service["build"]
+        assert (ROOT / built["dockerfile"]).samefile(FOLDER / "Containerfile")
+        extras = (ROOT / "pyproject.toml").read_text()
+        assert all(f"\n{extra} = [" in extras for extra in built["args"]["EXTRAS"].split(","))
+        assert set(service["depends_on"]) <= set(services)
+        _, *words = [*service.get("entrypoint", json.loads(last("ENTRYPOINT"))), *service["command"]]
+        command = cli
+        while isinstance(command, click.Group):
+            command = command.commands[words.pop(0)]
+        words = [str(ROOT) if word == "/index" else word for word in words]
+        assert command.make_context(name, words).params, "its options are not accepted"
+    assert [name for name, service in services.items() if "ports" in service] == ["search"]
 
 
 @pytest.fixture

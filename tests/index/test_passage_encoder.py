@@ -7,7 +7,7 @@ from conftest import FAKE, Counting, passage_encoder_of
 from semclass import HybridRetriever, InputError, Passage, PassageIndex
 from semclass.documents.chunking import cut
 from semclass.encoders.sentences import Sentences
-from semclass.index.passage_encoder import body_of, searchable, title_of
+from semclass.index.passage_encoder import parts_of, searchable, title_of
 
 FIRST, SECOND = "The keeper lit the lamp of the lighthouse at dusk.", "His boat was painted green by the boys."
 
@@ -119,9 +119,9 @@ def test_a_heading_that_opens_the_text_is_read_once():
         "Many",
         "do.",
     ]
-    assert body_of(Passage("a", "## Who uses it?", path)) == "## Who uses it?"
-    assert body_of(Passage("a", "## Others\n\nMany do.", path)) == "## Others\n\nMany do."
-    assert body_of(Passage("a", "# Who uses it?\n\nMany do.")) == "# Who uses it?\n\nMany do."
+    assert parts_of(Passage("a", "## Who uses it?", path))[1] == "## Who uses it?"
+    assert parts_of(Passage("a", "## Others\n\nMany do.", path))[1] == "## Others\n\nMany do."
+    assert parts_of(Passage("a", "# Who uses it?\n\nMany do."))[1] == "# Who uses it?\n\nMany do."
 
 
 def test_headings_are_read_as_a_title_unless_there_is_one():

@@ -17,8 +17,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scripts import TEXTS, WHEN, save_index
 
+from bench.stub_endpoint import FILTERED, stub_endpoint
 from semclass import HybridRetriever, Passage, PassageIndex, Reranker, build_context
 from semclass.integrations import shared
+from semclass.ranking.rewritten import search_rewritten
+from semclass.rewriting.transform import RewriteWarning, Rewritten
 
 pytestmark = [pytest.mark.extras, pytest.mark.filterwarnings("default")]
 
@@ -60,8 +63,11 @@ class LangChain:
         options = {**method, **({} if where is None else {"where": {"page": {"$gte": where}}})}
         return self.module.SemclassRetriever(index=index, models=MODELS, k=k, details=details, search_kwargs=options)
 
-    def search(self, retriever, question):
-        return retriever.invoke(question)
+    def rewriting(self, index, **fields):
+        return self.retriever(index, rewrite=shared.load_rewriter(fields))
+
+    def search(self, retriever, question, **said):
+        return retriever.invoke(question, **said)
 
     async def asearch(self, retriever, question):
         return await retriever.ainvoke(question)
@@ -114,7 +120,13 @@ class LlamaIndex:
         opened = shared.load_retriever(index, str(MODELS), None, 1)
         return self.module.SemclassRetriever(opened, similarity_top_k=k, details=details, filters=filters, **method)
 
-    def search(self, retriever, question):
+    def rewriting(self, index, **fields):
+        self.history = []  # read when a question comes
+        return self.retriever(index, rewrite=shared.load_rewriter(fields), history=self.history)
+
+    def search(self, retriever, question, history=()):
+        if history:
+            self.history[:] = history
         return retriever.retrieve(question)
 
     async def asearch(self, retriever, question):
@@ -157,8 +169,11 @@ class Haystack:
         filters = None if where is None else {"field": "meta.page", "operator": ">=", "value": where}
         return self.module.SemclassRetriever(index, models=MODELS, top_k=k, details=details, filters=filters, **method)
 
-    def search(self, retriever, question):
-        return retriever.run(question)["documents"]
+    def rewriting(self, index, **fields):
+        return self.save_and_load(self.retriever(index, rewrite=fields))
+
+    def search(self, retriever, question, **said):
+        return retriever.run(question, **said)["documents"]
 
     async def asearch(self, retriever, question):
         return (await retriever.run_async(question))["documents"]
@@ -381,3 +396,37 @@ def test_without_the_framework_the_extra_is_named(adapter, monkeypatch):
     monkeypatch.delitem(sys.modules, name)
     with pytest.raises(ImportError, match=r'pip install "semclass\[(langchain|llama-index|haystack)\]"'):
         __import__(name)
+
+
+@pytest.mark.parametrize(
+    ("way", "says", "questions"),
+    [
+        ("conversation", "Who designed it?", ["Who designed it?"]),
+        ("step-back", "What is known of it?", [WHEN, "What is known of it?"]),
+        ("sub-questions", "When was it finished?\nWho designed it?", ["When was it finished?", "Who designed it?"]),
+        ("wordings", "In which year was it done?", [WHEN, "In which year was it done?"]),
+        ("hyde", "It was finished in October 1874.", [WHEN]),
+        ("step-back", FILTERED, [WHEN]),
+    ],
+)
+def test_questions_are_rewritten_before_a_search(adapter, folder, way, says, questions):
+    pytest.importorskip("openai")
+    expected = HybridRetriever.load(folder, models=MODELS)
+    passages = (says,) if way == "hyde" else ()
+    hits = search_rewritten(expected, Rewritten(WHEN, tuple(questions), passages))
+    with stub_endpoint(lambda prompt, before: says) as stub:
+        made = adapter.rewriting(folder, way=way, url=stub.url, model="m")
+        said = {"history": ["Tell me of the lighthouse."]} if way == "conversation" else {}
+        if says == FILTERED:
+            with pytest.warns(RewriteWarning, match="refused"):
+                found = adapter.search(made, WHEN)
+        else:
+            found = adapter.search(made, WHEN, **said)
+    assert scored(adapter, found) == [(hit.id, pytest.approx(hit.score)) for hit in hits]
+    assert sum(stub.asked.values()) == 1
+
+
+def test_what_rewrites_is_described_in_full(adapter, folder):
+    for fields in ({"way": "hyde"}, {"way": "hyde", "url": "http://x/v1", "model": "m", "key": "secret"}):
+        with pytest.raises(ValueError, match="give way, url and model"):
+            adapter.rewriting(folder, **fields)

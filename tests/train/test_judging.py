@@ -72,10 +72,10 @@ def test_a_label_that_the_head_does_not_know_is_none_of_its_labels():
     assert wrong_rows(judged(floors=np.zeros(2))) == [1, 3]
 
 
-def test_a_label_of_its_own_can_mean_none_of_the_others():
-    labels = [("x",), ("x",), ("y",), ("y",)]
-    found = figures(judged(labels=labels, none="y", floors=np.zeros(2)), None)["none"]
-    assert (found["texts"], found["refused"], found["others_refused"]) == (2, 1.0, 0.0)
+def test_what_is_refused_for_lack_of_support_has_none_of_the_labels():
+    found = figures(judged(support=np.array([1.0, 2.0, 0.5, -1.0]), floors=np.zeros(2)), None)["none"]
+    assert (found["texts"], found["refused"], found["others_refused"]) == (1, 1.0, 0.0)
+    assert found["recall_at_4_percent"] == 1.0
 
 
 def test_sets_of_labels_are_right_as_a_whole():

@@ -33,9 +33,17 @@ const className = (name) => info.classes?.find((one) => one.name === name)?.desc
 const fineName = (name) => { const fine = name?.split(":")[1]; return fine && `↳ ${FINE[fine] ?? fine}`; };
 
 const PARTS = {
-  dense: "(1 − w) · meaning", bm25: "w · words (BM25)", rrf: "ranks", match: "λ · class match", class: "λ · class match",
-  entailment: "λ · answers", retrieval: "search", sentences: "best sentence", meaning: "words by meaning",
+  dense: "meaning", bm25: "words (BM25)", rrf: "ranks", match: "class match", class: "class match",
+  entailment: "answers", retrieval: "search", sentences: "best sentence", meaning: "words by meaning",
   words: "the same words", classes: "classes", answers: "gives what is asked", average: "the average",
+};
+
+// why a passage has risen, by the part that brings it ahead of the one that was first
+const WHY = {
+  dense: "it is nearer to the question as a whole", retrieval: "it is nearer to the question as a whole", bm25: "it has the question's words",
+  sentences: "one of its sentences is nearer to the question", meaning: "its words mean what the question's words mean",
+  words: "it has the question's rare words", answers: "it gives what the question asks for", entailment: "it answers the question",
+  match: "it has the type that is asked for", class: "it has the type that is asked for",
 };
 
 // ---- what prompting would cost
@@ -191,8 +199,9 @@ const METHODS = {
   learned: { names: ["learned"] },
   none: { names: ["convex"] },
 };
-const DEFAULTS = { tab: "ask", q: "", source: "index", method: "learned", w: null, l: null, n: 10, hard: false, where: "" };
+const DEFAULTS = { tab: "ask", q: "", source: "index", method: "answers", w: null, l: null, n: 10, hard: false, where: "" };
 let state = { ...DEFAULTS };
+let offered = ""; // the example that was asked on opening, which the address does not hold
 let asked = false; // whether there is an answer that the controls change
 let info = {}; // what api/info tells; `index` is null where passages can only be handed in
 let weights = { alpha: 0.55, class: 0.2418, class_hard: 0.501, evidence: 1, entailment_hard: 2.24 };
@@ -211,7 +220,8 @@ function readAddress() {
 
 function writeAddress(push) {
   const given = new URLSearchParams();
-  for (const [name, usual] of Object.entries(DEFAULTS)) if (state[name] !== usual) given.set(name, state[name] === true ? "1" : state[name]);
+  const usually = { ...DEFAULTS, q: offered };
+  for (const [name, usual] of Object.entries(usually)) if (state[name] !== usual) given.set(name, state[name] === true ? "1" : state[name]);
   const address = `#${given}`;
   if (address === (location.hash || "#")) return;
   history[push ? "pushState" : "replaceState"](null, "", given.size ? address : location.pathname + location.search);
@@ -243,13 +253,14 @@ function showSettings() {
   $("hard").checked = state.hard;
   $("where").value = state.where;
   $("own").hidden = state.source !== "own";
+  $("try").hidden = state.source === "own" || !$("try").children.length;
   $("where-line").hidden = state.source === "own";
   $("sources").hidden = !hasIndex();
   $("controls").hidden = !asked;
   const name = lambdaName();
   const ofHead = state.source === "own" && state.method === "learned"; // which does not look at the score
-  const wHint = ofHead ? "Learned needs none." : state.method === "learned" ? "Says what is found." : "score = (1 − w) · meaning + w · words.";
-  const lHint = name ? "score + λ · signal." : state.method === "none" ? "Nothing is re-ranked."
+  const wHint = ofHead ? "Learned needs none." : state.method === "learned" ? "Says what is found." : "Less: what texts mean. More: the words they share.";
+  const lHint = name ? "How far re-ranking moves a passage." : state.method === "none" ? "Nothing is re-ranked."
     : "Learned needs none; class match and answers do.";
   slider("w", state.w, "words", !ofHead, wHint);
   slider("l", state.l, name, Boolean(name), lHint);
@@ -344,6 +355,7 @@ function change(values) {
 $("ask").addEventListener("submit", (event) => {
   event.preventDefault();
   state.q = $("question").value.replace(/\s+/g, " ").trim();
+  offered = "";
   if (!state.q) return $("question").focus();
   writeAddress(true);
   search(true);
@@ -359,7 +371,7 @@ $("reset").addEventListener("click", () => { const { method, w, l, n, hard, wher
 $("controls").addEventListener("submit", (event) => event.preventDefault());
 
 const EXAMPLE = [
-  "When was the bridge built?",
+  "When was the bridge opened?",
   "The bridge was built of granite by the engineer Ada Merriweather.",
   "A film in the museum tells how the bridge was built, and what it cost.",
   "Nobody remembers when the old wooden bridge, over which carts came to market, was taken down.",
@@ -371,6 +383,40 @@ $("example").addEventListener("click", () => {
   $("passages").value = EXAMPLE.slice(1).join("\n");
   $("ask").requestSubmit();
 });
+
+// Files become passages of one's own; nothing leaves but to this service, when you ask.
+async function take(files) {
+  const texts = await Promise.all([...files].map((file) => file.text()));
+  // a heading belongs to what follows it
+  const whole = texts.map((text) => text.trim().replace(/^(#{1,6} .*)\n\s*\n/gm, "$1\n")).filter(Boolean).join("\n\n");
+  if (!whole || whole.includes("\u0000")) return showProblem($("answer"), new Problem(422, { message: "This file is no text: convert it first." }));
+  $("passages").value = whole;
+  showProblem($("answer"), null);
+  $("question").focus();
+}
+$("file").addEventListener("change", (event) => { take(event.target.files); event.target.value = ""; });
+for (const kind of ["dragover", "drop"]) {
+  $("ask").addEventListener(kind, (event) => {
+    if (!event.dataTransfer?.types.includes("Files")) return;
+    event.preventDefault();
+    if (kind === "dragover") return;
+    if (state.source !== "own") { clearAnswer(); change({ source: "own" }); }
+    take(event.dataTransfer.files);
+  });
+}
+
+// Questions that the index answers, to click; the first of them is asked where nothing else is.
+async function offer() {
+  const { questions } = await call("api/examples").catch(() => ({ questions: [] }));
+  $("try").replaceChildren(...questions.map((text) => el("li", {}, el("button", { type: "button", class: "quiet", onclick: () => {
+    $("question").value = text;
+    $("ask").requestSubmit();
+  } }, text))));
+  $("try").hidden = !questions.length || state.source === "own";
+  if (!questions.length || asked || state.q || $("question").value || state.source === "own" || state.tab !== "ask") return;
+  $("question").value = state.q = offered = questions[0];
+  search(false);
+}
 
 function clearAnswer() {
   asked = false;
@@ -403,7 +449,15 @@ function showAnswer({ question, hits, weights: used, milliseconds }, body, trip,
   if (!settled) return;
   const moved = hits.filter((hit) => hit.rank !== hit.rank_before).length;
   say($("answer"), n === 0 ? "No passage was found." + (state.where ? " The filter may leave none." : "")
-    : `${plural(n, "passage")}, ${moved || "none"} moved; the first ${hits[0].rank_before === 1 ? "stays" : `was ${ordinal(hits[0].rank_before)}`}.`);
+    : `${plural(n, "passage")}, ${moved || "none"} moved; the first ${hits[0].rank_before === 1 ? "stays" : `rose from ${ordinal(hits[0].rank_before)}${because(hits)}`}.`);
+}
+
+function because([first, ...others]) {
+  const before = others.find((hit) => hit.rank_before === 1);
+  if (!first.explanation || !before?.explanation) return "";
+  const gain = (name) => (first.explanation.parts[name] ?? 0) - (before.explanation.parts[name] ?? 0);
+  const [most] = Object.keys(WHY).sort((a, b) => gain(b) - gain(a));
+  return gain(most) > 0 ? `: ${WHY[most]}` : "";
 }
 
 function ordinal(n) {
@@ -429,7 +483,7 @@ const cards = new Map(); // by passage id, so that a card that moves keeps its o
 
 function showBoard(question, hits) {
   const parts = [...new Set(hits.flatMap((hit) => Object.keys(hit.explanation?.parts ?? {})))];
-  const colour = (name) => parts.indexOf(name) % 6;
+  const colour = (name) => parts.indexOf(name) % 7;
   const shownParts = parts.filter((name) => name !== "average");
   $("legend").replaceChildren(...shownParts.map((name) => el("li", {}, el("i", { class: `part${colour(name)}` }), PARTS[name] ?? name)));
   const scale = barScale(hits);
@@ -439,9 +493,12 @@ function showBoard(question, hits) {
 
   const before = [...hits].sort((a, b) => a.rank_before - b.rank_before);
   $("before").replaceChildren(...before.map((hit) => el("li", { "data-id": hit.id, class: move(hit) },
-    el("span", { class: "rank", "aria-hidden": true }, hit.rank_before), el("p", {}, hit.text),
+    el("span", { class: "rank", "aria-hidden": true }, hit.rank_before), el("p", {}, readable(hit.text)),
     spoken(hit.rank === hit.rank_before ? "; stays there" : `; now ${ordinal(hit.rank)}`))));
 
+  // a first answer slides from the order before
+  const opening = !cards.size;
+  if (opening) for (const row of $("before").children) places.set(row.dataset.id, row.getBoundingClientRect().top);
   const old = new Map(cards);
   cards.clear();
   const list = $("after");
@@ -457,7 +514,7 @@ function showBoard(question, hits) {
   for (const card of old.values()) card.remove();
   if (focused && document.activeElement !== focused && focused.isConnected) focused.focus({ preventScroll: true });
   $("strands").replaceChildren(...before.map((hit, i) => strand(hit, i, hits.indexOf(hit))));
-  slide(places);
+  slide(places, opening ? 900 : 260);
 }
 
 const move = (hit) => (hit.rank < hit.rank_before ? "up" : hit.rank > hit.rank_before ? "down" : "same");
@@ -473,6 +530,7 @@ function fillCard(card, question, hit, scale, colour) {
   const source = ["title", "heading", "document"].map((name) => hit.metadata?.[name]).find((value) => typeof value === "string" && value);
   const moved = way === "same" ? "unmoved"
     : el("span", {}, spoken(`${way} `), String(steps), el("small", {}, ` from ${ordinal(hit.rank_before)}`));
+  const number = probability ? percent(hit.score) : signed(hit.score).replace("+", "");
   const provided = labels.map((name) => {
     const match = name === question.label;
     return chip(name, hit.probabilities[name], { match, note: match ? " (asked for)" : "" });
@@ -483,9 +541,9 @@ function fillCard(card, question, hit, scale, colour) {
       el("span", { class: "moved" }, el("span", { "aria-hidden": true }, { up: "▲ ", down: "▼ ", same: "= " }[way]), moved),
       el("span", { class: "source" }, state.source === "own" ? "" : source ? `${source} · ${hit.id}` : hit.id),
       explanation ? stack(explanation.parts, scale, colour) : null,
-      el("span", { class: "score" },
-        el("b", {}, probability ? percent(hit.score) : signed(hit.score).replace("+", "")), el("small", {}, probability ? " probable" : " score"))),
-    el("p", { class: "text" }, ...marked(hit.text, words)),
+      el("span", { class: "score", title: hit.certainty && "How sure the first place is, by its lead over the second" },
+        el("b", {}, hit.certainty ?? number), hit.certainty ? ` ${number}` : el("small", {}, probability ? " probable" : " score"))),
+    el("p", { class: "text" }, ...marked(readable(hit.text), words)),
     el("ul", { class: "chips", "aria-label": "Provides" }, ...(provided.length ? provided : [el("li", { class: "hint" }, "no class")])));
   const [summary, why] = card.lastChild.children;
   summary.replaceChildren("Why here", spoken(`, place ${hit.rank}`));
@@ -563,6 +621,10 @@ const LEAST = 0.4; // share of the mean weight from which a word counts: "on" an
 const UNIT = /[\p{L}\p{N}\p{M}]+(?:[.,]\p{N}+)*/gu; // 8,200 is marked as one
 const plain = (text) => text.normalize("NFD").replace(/\p{M}/gu, "").toLowerCase();
 
+// Markdown as text: headings, emphasis, code and links without their signs.
+const readable = (text) => text.replace(/^#{1,6} +/gm, "").replace(/!?\[([^\]\n]*)\]\([^)\s]*\)/g, "$1")
+  .replace(/(\*\*|__|``?)(?=\S)(.*?\S)\1/g, "$2");
+
 // The text with whole words marked: those of the question, and those near one of its words.
 function marked(text, words) {
   const mean = words.reduce((sum, word) => sum + word.weight, 0) / words.length;
@@ -602,13 +664,13 @@ function strand(hit, a, b) {
 }
 
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
-function slide(places) {
+function slide(places, duration) {
   if (calm.matches) return;
   for (const [id, card] of cards) {
     for (const running of card.getAnimations()) running.cancel();
     const way = (places.get(id) ?? 0) - card.getBoundingClientRect().top;
     const from = { transform: `translateY(${way}px)` };
-    if (places.has(id) && way) card.animate([from, { transform: "none" }], { duration: 260, easing: "cubic-bezier(.2,.7,.2,1)" });
+    if (places.has(id) && way) card.animate([from, { transform: "none" }], { duration, easing: "cubic-bezier(.2,.7,.2,1)" });
   }
 }
 
@@ -732,6 +794,7 @@ async function begin() {
   if (info.index?.passages) $("index-name").textContent = `the index (${plural(info.index.passages, "passage")})`;
   $("about").textContent = `semclass ${info.version}: trained heads over sentence embeddings, on a CPU. No language model is prompted.`;
   fromAddress();
+  if (hasIndex()) offer();
 }
 readAddress();
 showTab();

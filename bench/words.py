@@ -1,0 +1,181 @@
+"""Words for people: how often a first hit is right that is called strong, likely or weak, on text of other domains.
+
+The bounds of the words are chosen on sets of many domains, each left out in turn. Questions of the other sets, which a
+corpus cannot answer, count as well: their first hits ought to be called weak.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bench import readme
+from bench.evidence_weights import STRINGS
+from bench.retrieval import DEFAULTS
+from bench.steps import Bench
+from semclass import HybridRetriever, Models, Reranker
+from semclass.evaluation.dataset import load_dataset
+from semclass.evaluation.evaluate import cached_index
+from semclass.index.records import Candidates
+from semclass.ranking.certainty import CERTAINTIES, Bounds, standing
+from semclass.ranking.features import BETTER, pair_features
+from semclass.ranking.methods import DEFAULT, METHODS
+from semclass.ranking.reranker import check_passages
+
+Array = npt.NDArray[Any]
+
+STRONG, LIKELY, MISSED = 0.85, 0.5, 0.15
+"""Least precision of the first two words; and the most of the right first hits, and of what is not weak of foreign ones."""
+
+UNJUDGED = "cranfield"
+"""Its surest first hits look like the papers that its questions came from, which are not judged."""
+
+TOGETHER = {"squad4": "squad sentences", "squad sentences": "squad4"}  # of the same articles
+GRID = {
+    "strong": np.arange(0.3, 0.81, 0.05).round(2).tolist(),
+    "likely": [0.0, 0.01, 0.02, 0.03, 0.04, 0.05, 0.06, 0.08, 0.1],
+    "near": [0.35, 0.4, 0.45, 0.5],
+    "answers": [0.01, 0.02, 0.04, 0.08],
+}
+USE = 0.01  # what the share that is called strong counts, beside the shortfalls
+FOREIGN = 25  # questions of each other set
+
+
+def run(bench: Bench) -> dict[str, Any]:
+    """Where the first hits of every set stand, and the words that the bounds of the others give them."""
+    sets = [*DEFAULTS, *STRINGS]
+    where = {"data": bench.data, "cache": bench.indices}
+    read = {name: bench.step(f"words, {name}", "bench.words:measure", source=name, **where) for name in sets}
+    first = {
+        name: {key: np.array(values) for key, values in one.items() if key != "peak_mb"} for name, one in read.items()
+    }
+    counted = [name for name in sets if name != UNJUDGED]
+    tried = [Bounds(**dict(zip(GRID, values, strict=True))) for values in itertools.product(*GRID.values())]
+    missed = {name: np.array([shortfall(figures(first[name], bounds)) for bounds in tried]) for name in counted}
+    chosen = {
+        left: tried[sum(missed[name] for name in counted if name not in (left, TOGETHER.get(left))).argmin()]
+        for left in ("none", *counted)
+    }
+    found = {
+        "task": {"what": "how sure is the first place, in a word?", "targets": [STRONG, LIKELY, MISSED]},
+        "chosen": {name: vars(bounds) for name, bounds in chosen.items()},
+        "shipped": {name: figures(one, Bounds()) for name, one in first.items()},
+        "left_out": {name: figures(first[name], chosen[name]) for name in counted},
+    }
+    bench.say(table({"words": found}))
+    return found
+
+
+# -- where first hits stand -----------------------------------------------------------------------------------------------
+
+
+def measure(source: str, data: str, cache: str) -> dict[str, Any]:
+    """Where each first hit stands, and whether it is right; those of foreign questions as ``foreign_...``."""
+    models = Models.load(threads=1)
+    if source in STRINGS:
+        return told(_strings(source, Path(data), models))
+    folder = Path(data) / "beir" / source
+    retriever = HybridRetriever(cached_index(folder, Path(cache), models.passage_encoder), models)
+    dataset = load_dataset(folder)
+    own = told(_searched(retriever, list(dataset.questions.values()), list(dataset.relevance.values())))
+    strangers = [text for other in DEFAULTS if other != source for text in _sample(Path(data) / "beir" / other)]
+    foreign = told(_searched(retriever, strangers, [{}] * len(strangers)))
+    return {**own, **{f"foreign_{key}": values for key, values in foreign.items()}}
+
+
+def told(ranked: Iterator[tuple[Candidates, Array, bool]]) -> dict[str, list[Any]]:
+    """What the words go by, of each ranking that has two places."""
+    rows: dict[str, list[Any]] = {"lead": [], "behind": [], "near": [], "answers": [], "right": []}
+    for candidates, features, right in ranked:
+        first = standing(candidates, features)
+        if first is not None:
+            for key, value in {**vars(first), "right": right}.items():
+                rows[key].append(value)
+    return rows
+
+
+def _searched(
+    retriever: HybridRetriever, questions: Sequence[str], relevance: Sequence[Mapping[str, int]]
+) -> Iterator[tuple[Candidates, Array, bool]]:
+    how, models = METHODS[DEFAULT], retriever.models
+    for query, relevant in zip(retriever.encode(questions), relevance, strict=True):
+        found = retriever.candidates(query, how.candidates, how)
+        ranked = models.order(query, found, how)
+        (passage,) = retriever.index.passages(found.rows[ranked.places[:1]])
+        yield ranked, pair_features(query, found, models.pairs.words), relevant.get(passage.id, 0) > 0
+
+
+def _strings(name: str, data: Path, models: Models) -> Iterator[tuple[Candidates, Array, bool]]:
+    reranker, how = Reranker(models), METHODS[DEFAULT]
+    options, needed = reranker._options(DEFAULT, None, None, None, explain=True), models.needs(how, explain=True)
+    for question, texts, right in STRINGS[name](data):
+        (query,) = models.encode([question], **needed)
+        ((found,), _) = reranker._candidates([query], [check_passages(texts, "passages")], options, needed)
+        ranked = models.order(query, found, how)
+        yield ranked, pair_features(query, found, models.pairs.words), right[ranked.places[0]]
+
+
+def _sample(folder: Path) -> list[str]:
+    """Some questions of a set, drawn by chance."""
+    texts = list(load_dataset(folder).questions.values())
+    return [texts[row] for row in np.random.default_rng(0).permutation(len(texts))[:FOREIGN]]
+
+
+# -- bounds ---------------------------------------------------------------------------------------------------------------
+
+
+def masks(first: Mapping[str, Array], bounds: Bounds, prefix: str = "") -> dict[str, Array]:
+    """Which first hits each word is said of: :meth:`semclass.ranking.certainty.Standing.word`, of all at once."""
+    lead, behind, near, answers = (first[prefix + key] for key in ("lead", "behind", "near", "answers"))
+    weak = (lead < bounds.likely) | ((near < bounds.near) & (answers < bounds.answers))
+    strong = ~weak & (lead >= bounds.strong) & (behind <= BETTER)
+    return dict(zip(CERTAINTIES, (strong, ~weak & ~strong, weak), strict=True))
+
+
+def figures(first: Mapping[str, Array], bounds: Bounds) -> dict[str, Any]:
+    """How often each word is said and right, and what of the right first hits is called weak."""
+    right, said = first["right"], masks(first, bounds)
+    words = {word: {"said": int(some.sum()), "right": int((some & right).sum())} for word, some in said.items()}
+    foreign = len(first.get("foreign_lead", ()))
+    return {
+        "questions": len(right),
+        "words": words,
+        "missed": round(words["weak"]["right"] / max(int(right.sum()), 1), 4),
+        "foreign": round(1 - float(masks(first, bounds, "foreign_")["weak"].mean()), 4) if foreign else None,
+    }
+
+
+def shortfall(found: Mapping[str, Any]) -> float:
+    """By how much a set misses the targets, in shares of its questions, less a little for what is called strong."""
+    words, count = found["words"], found["questions"]
+    lacking = (
+        max(0.0, least * words[word]["said"] - words[word]["right"]) / count
+        for word, least in zip(CERTAINTIES, (STRONG, LIKELY), strict=False)
+    )
+    over = (max(0.0, share - MISSED) for share in (found["missed"], found["foreign"] or 0.0))
+    return sum(lacking) + sum(over) - USE * words["strong"]["said"] / count
+
+
+# -- showing --------------------------------------------------------------------------------------------------------------
+
+
+def table(found: Mapping[str, Any]) -> str:
+    """Each set by the bounds that the other sets choose; what chooses nothing by those that ship."""
+    results, rows = found["words"], []
+    for name, shipped in results["shipped"].items():
+        one = results["left_out"].get(name, shipped)
+        right = sum(word["right"] for word in one["words"].values())
+        said = (one["words"][word] for word in CERTAINTIES[:2])
+        precise = (f"{word['right'] / max(word['said'], 1):.0%} of {word['said']:,}" for word in said)
+        foreign = readme.NONE if one["foreign"] is None else f"{one['foreign']:.0%}"
+        rows.append((name, f"{right / one['questions']:.0%}", *precise, f"{one['missed']:.0%}", foreign))
+    head = ("strong: right", "likely: right", "right ones called weak", "no answer, yet not weak")
+    return readme.markdown(("set", "first hits right", *head), rows)
+
+
+TABLES = {"": table}

@@ -1,0 +1,60 @@
+"""What calls of a language model have cost, and how many gave nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from semclass.core.checks import counted
+from semclass.endpoint.kept import Reply
+
+FAILED, REFUSED, NONSENSE = "failed", "refused", "nonsense"
+"""Why nothing came of a call: it failed, the service or the model would not answer, or the answer cannot be read."""
+
+_CHARACTERS = 4  # of a token, roughly, where the service counts none
+
+
+@dataclass
+class Bill:
+    """Calls, tokens and seconds so far; replies that were kept count as calls, and as `cached`."""
+
+    calls: int = 0
+    cached: int = 0
+    failed: int = 0
+    refused: int = 0
+    nonsense: int = 0
+    prompt_tokens: int = 0
+    answer_tokens: int = 0
+    seconds: float = 0.0  #: of all calls, one after another
+    counted: bool = True  #: whether the service counted all tokens; else a token is taken for four characters
+
+    def add(self, prompt: str, reply: Reply) -> str:
+        """Count a call; gives `REFUSED`, `FAILED`, or nothing where there is an answer to be read."""
+        self.calls += 1
+        self.cached += reply.cached
+        self.refused += reply.refused
+        self.failed += reply.error is not None and not reply.refused
+        if reply.text is not None:
+            self.counted = self.counted and reply.prompt_tokens is not None and reply.completion_tokens is not None
+            self.prompt_tokens += reply.prompt_tokens or len(prompt) // _CHARACTERS
+            self.answer_tokens += reply.completion_tokens or len(reply.text) // _CHARACTERS
+            self.seconds += reply.seconds
+        return REFUSED if reply.refused else FAILED if reply.error is not None else ""
+
+    @property
+    def counted_by(self) -> str:
+        """Who counted the tokens."""
+        return "the service" if self.counted else "characters"
+
+    def figures(self) -> dict[str, Any]:
+        """The same in JSON types."""
+        counts = {name: value for name, value in vars(self).items() if name not in ("seconds", "counted")}
+        return {**counts, "tokens_counted_by": self.counted_by, "seconds": round(self.seconds, 3)}
+
+    def __str__(self) -> str:
+        """In one line."""
+        return (
+            f"{counted(self.calls, 'call')}{f', {self.cached} of them kept' if self.cached else ''}, "
+            f"{self.prompt_tokens} tokens of prompts and {self.answer_tokens} of answers (by {self.counted_by}), "
+            f"{self.seconds:.1f} s"
+        )

@@ -1,0 +1,207 @@
+"""Re-ranking by a prompted language model: the baseline that trained heads are measured against.
+
+As in the reference thesis, which prompted a model for every candidate: does the passage answer the question? Candidates
+with a yes come first, in the order in which they came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from semclass.core.asynchronous import in_thread
+from semclass.core.checks import check_choice, check_positive, check_text, check_texts
+from semclass.core.errors import InputError
+from semclass.core.types import Hit, Passage
+from semclass.endpoint.bill import Bill
+from semclass.endpoint.client import Chat, Endpoint
+from semclass.endpoint.reading import YES_NO, numbers_of, one_of
+from semclass.index.passage_encoder import searchable
+from semclass.ranking.reranker import check_passages
+
+POINTWISE, LISTWISE = "pointwise", "listwise"
+
+WAYS = (POINTWISE, LISTWISE)
+"""How a model is asked: for yes or no to each passage, or for the passages that answer, best first, in one call."""
+
+READ = 2_000
+"""Characters of a passage that the model is shown."""
+
+TOGETHER = 20
+"""Passages that are listed in one call, at most; those after them stay behind."""
+
+UNKNOWN = 0.5
+"""Score of a passage of which nothing is known: the call failed, was refused, or gave neither yes nor no."""
+
+
+@dataclass(frozen=True)
+class Shot:
+    """An example for a prompt: a question, passages, and the place, from 0, of the one that answers it."""
+
+    question: str
+    passages: tuple[str, ...]
+    answers: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.answers < len(self.passages):
+            raise InputError(
+                f"answers is {self.answers}; it must be a place in the {len(self.passages)} passages, from 0"
+            )
+
+
+@dataclass(frozen=True)
+class PromptedReranker:
+    """Re-ranks passages by what a language model says of them (extra ``label``); many threads may share one.
+
+    Attributes
+    ----------
+    endpoint
+        The model.
+    way
+        One of :data:`WAYS`. ``"pointwise"`` takes a call for each passage, ``"listwise"`` one for all.
+    shots
+        Examples that each prompt begins with. Of each, ``"pointwise"`` shows the passage that answers and one that does
+        not; drawn from what is searched, and none of the questions that are measured.
+    """
+
+    endpoint: Endpoint
+    way: str = POINTWISE
+    shots: Sequence[Shot] = ()
+    chat: Chat = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        check_choice(self.way, WAYS, "way")
+        object.__setattr__(self, "chat", Chat(self.endpoint))
+
+    @property
+    def bill(self) -> Bill:
+        """Calls and tokens so far, and how many calls failed, were refused or gave what cannot be read."""
+        return self.chat.bill
+
+    def rerank(self, question: str, passages: Sequence[Passage | str], *, k: int | None = None) -> list[Hit]:
+        """Re-rank passages for a question.
+
+        Parameters
+        ----------
+        question, passages, k
+            As for :meth:`semclass.Reranker.rerank`.
+
+        Returns
+        -------
+        list of Hit
+            Best first; of equals the one that came first. ``score`` and the component ``entails`` are 1 for yes, 0 for no
+            and 0.5 where nothing is known; by ``"listwise"`` the score is 1 / rank of the passages that the model names,
+            and 0 of the others. Where nothing came of a call, passages stay in the order that they came in.
+
+        Raises
+        ------
+        InputError, InputTypeError
+            As for :meth:`semclass.Reranker.rerank`.
+        MissingExtraError
+            If openai is not installed.
+        """
+        return self.rerank_many([check_text(question, "question")], [passages], k=k)[0]
+
+    def rerank_many(
+        self, questions: Sequence[str], passages: Sequence[Sequence[Passage | str]], *, k: int | None = None
+    ) -> list[list[Hit]]:
+        """Re-rank the passages of several questions, with as many calls at once as `endpoint` says; see :meth:`rerank`."""
+        texts = check_texts(questions, "questions")
+        items = [check_passages(some, f"passages[{row}]") for row, some in enumerate(passages)]
+        if len(items) != len(texts):
+            raise InputError(
+                f"there are {len(texts)} questions and {len(items)} sequences of passages; give one for each question"
+            )
+        limit = None if k is None else check_positive(k, "k")
+        ask = self._judge if self.way == POINTWISE else self._list
+        return [_hits(some, scores)[:limit] for some, scores in zip(items, ask(texts, items), strict=True)]
+
+    arerank = in_thread(rerank)
+    arerank_many = in_thread(rerank_many)
+
+    def _judge(self, questions: list[str], items: list[list[Passage]]) -> Iterator[list[float]]:
+        """Scores of each question's passages by yes or no."""
+        head = "\n\n".join([ENTAILS, *_judged(self.shots)])
+        prompts = [
+            f"{head}\n\n{_pair(text, searchable(item))}"
+            for text, some in zip(questions, items, strict=True)
+            for item in some
+        ]
+        scores = iter([self._yes(said) for said in self._said(prompts, 16)])
+        return ([next(scores) for _ in some] for some in items)
+
+    def _yes(self, said: str | None) -> float:
+        if said is None:
+            return UNKNOWN
+        found = one_of(said, YES_NO)
+        self.bill.nonsense += found is None
+        return UNKNOWN if found is None else float(found == "yes")
+
+    def _list(self, questions: list[str], items: list[list[Passage]]) -> Iterator[list[float]]:
+        """Scores of each question's passages by their places in the model's list."""
+        head = "\n\n".join([BEST, *(_listed(shot.question, shot.passages, shot.answers) for shot in self.shots)])
+        asked = [
+            (text, [searchable(item) for item in some[:TOGETHER]]) for text, some in zip(questions, items, strict=True)
+        ]
+        prompts = [f"{head}\n\n{_listed(*each)}" for each in asked if each[1]]
+        given = iter(self._said(prompts, 64))
+        for some in items:
+            scores = [0.0] * len(some)
+            said = next(given) if some else None
+            if said is not None:
+                found = numbers_of(said, min(len(some), TOGETHER))
+                self.bill.nonsense += not found and one_of(said, {"none": ("none",)}) is None
+                for rank, number in enumerate(found, 1):
+                    scores[number - 1] = 1 / rank
+            yield scores
+
+    def _said(self, prompts: list[str], max_tokens: int) -> Iterator[str | None]:
+        """What the model says to prompts; None where the call failed or was refused."""
+        for reply in self.chat.ask(prompts, max_tokens=max_tokens):
+            yield None if reply.refused or reply.error is not None else reply.text
+
+
+ENTAILS = "Does the passage hold the answer to the question? Reply with yes or no."
+
+BEST = """Name the passages that answer the question, the one that answers it best first. Reply with their numbers and \
+nothing else, such as: 3, 1. Reply with none if none of them does."""
+
+
+def _pair(question: str, passage: str, answer: str | None = None) -> str:
+    return f"Question: {question}\nPassage: {_cut(passage)}\nAnswer:" + ("" if answer is None else f" {answer}")
+
+
+def _judged(shots: Sequence[Shot]) -> Iterator[str]:
+    """A yes of every shot, and a no of those with another passage, in turns that do not always begin with yes."""
+    for place, shot in enumerate(shots):
+        pairs = [_pair(shot.question, shot.passages[shot.answers], "yes")]
+        if others := [text for row, text in enumerate(shot.passages) if row != shot.answers]:
+            pairs.append(_pair(shot.question, others[0], "no"))
+        yield from pairs if place % 2 else pairs[::-1]
+
+
+def _listed(question: str, passages: Sequence[str], answers: int | None = None) -> str:
+    lines = "\n".join(f"[{number}] {_cut(text)}" for number, text in enumerate(passages, 1))
+    return f"Question: {question}\n{lines}\nAnswer:" + ("" if answers is None else f" {answers + 1}")
+
+
+def _cut(text: str) -> str:
+    return " ".join(text[:READ].split())
+
+
+def _hits(passages: Sequence[Passage], scores: Sequence[float]) -> list[Hit]:
+    order = sorted(range(len(passages)), key=lambda place: -scores[place])  # stable
+    return [
+        Hit(
+            id=passages[place].id,
+            text=passages[place].text,
+            metadata=passages[place].metadata,
+            score=scores[place],
+            rank=rank,
+            rank_before=place + 1,
+            components={"entails": scores[place]},
+            labels=(),
+            probabilities={},
+        )
+        for rank, place in enumerate(order, 1)
+    ]

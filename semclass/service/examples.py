@@ -1,0 +1,49 @@
+"""Questions that an index answers, for those who open the page and do not know what to ask."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from weakref import ref
+
+from semclass.core.errors import SemclassError
+from semclass.evaluation.made_questions import keep_good, sample_drafts, sample_passages
+from semclass.evaluation.question_rules import write_by_rules
+from semclass.index.records import SearchIndex
+from semclass.ranking.retriever import HybridRetriever
+from semclass.service.engine import Engine
+
+MOST, DRAFTS, PASSAGES = 3, 16, 32
+"""Questions that are given, and drafts and passages that they are chosen from, at most."""
+
+
+class Examples:
+    """Gives the questions of the index that an engine searches; makes them once for each state of it."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._turn = asyncio.Lock()
+        self._index: Callable[[], SearchIndex | None] = lambda: None
+        self._questions: list[str] = []
+
+    async def get(self) -> list[str]:
+        """Up to `MOST` questions; none without an index in a folder, or where nothing can be made of it."""
+        retriever = self._engine.retriever
+        if retriever is None:
+            return []
+        async with self._turn:  # those who come meanwhile get what the first one waits for
+            if self._index() is not retriever.index:
+                self._questions = await asyncio.to_thread(make, retriever)
+                self._index = ref(retriever.index)
+            return self._questions
+
+
+def make(retriever: HybridRetriever) -> list[str]:
+    """Questions made of some passages by rules, whose passage is found; those first that re-ranking brings up."""
+    try:
+        drafts = sample_drafts(write_by_rules(sample_passages(retriever, PASSAGES), retriever.models), 1)
+        found = [made.text for made in keep_good(retriever, drafts[:DRAFTS]).kept if made.rank == 1]
+        before = {text: retriever.search(text, 1)[0].rank_before for text in found}
+    except SemclassError:  # an index on a server gives no sample, and models may lack what the rules read
+        return []
+    return sorted(found, key=lambda text: -before[text])[:MOST]

@@ -1,0 +1,50 @@
+"""Bounds of the words for first places: applied to many as to one, and chosen by what is wanted."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+pytest.importorskip("sklearn")
+
+from bench import words
+from semclass.ranking.certainty import CERTAINTIES, Bounds, Standing
+
+BOUNDS = Bounds(strong=0.5, likely=0.1, near=0.4, answers=0.1)
+
+
+def made(seed=0, n=200):
+    rng = np.random.default_rng(seed)
+    first = {key: rng.uniform(*span, n) for key, span in {"lead": (0, 1), "behind": (-4, 4), "near": (0, 1)}.items()}
+    return {**first, "answers": rng.uniform(0, 0.3, n), "right": rng.uniform(size=n) < first["lead"]}
+
+
+def test_many_are_called_what_each_one_is_called():
+    first = made()
+    masks = words.masks(first, BOUNDS)
+    said = np.array([*masks.values()]).T
+    for row, one in enumerate(zip(*(first[key] for key in ("lead", "behind", "near", "answers")), strict=True)):
+        assert said[row].tolist() == [Standing(*one).word(BOUNDS) == word for word in CERTAINTIES]
+    assert said.any(axis=0).all()
+
+
+def test_a_set_that_misses_nothing_is_better_the_more_it_calls_strong():
+    found = {
+        "words": {word: {"said": 10, "right": 10} for word in CERTAINTIES},
+        "questions": 30,
+        "missed": 0.1,
+        "foreign": None,
+    }
+    more = {**found, "words": {**found["words"], "strong": {"said": 20, "right": 20}}}
+    assert words.shortfall(more) < words.shortfall(found) < 0
+    wrong = {**found, "words": {**found["words"], "strong": {"said": 10, "right": 5}}}
+    assert words.shortfall(wrong) == pytest.approx(words.shortfall(found) + 3.5 / 30)
+    assert words.shortfall({**found, "missed": 0.25, "foreign": 0.2}) == pytest.approx(words.shortfall(found) + 0.15)
+
+
+def test_figures_count_what_is_said_and_right():
+    first = made()
+    found = words.figures({**first, **{f"foreign_{key}": first[key] for key in first}}, BOUNDS)
+    assert sum(word["said"] for word in found["words"].values()) == found["questions"] == 200
+    assert sum(word["right"] for word in found["words"].values()) == first["right"].sum()
+    assert found["foreign"] == pytest.approx(1 - found["words"]["weak"]["said"] / 200)

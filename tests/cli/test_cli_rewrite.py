@@ -1,0 +1,81 @@
+"""``semclass search --rewrite``: what a language model makes of the question, and what it cost."""
+
+import json
+
+import pytest
+from running import running
+
+from bench.stub_endpoint import stub_endpoint
+
+pytest.importorskip("openai")
+run = pytest.fixture(running)
+
+QUESTION = "When was it finished?"
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory, retriever):
+    folder = tmp_path_factory.mktemp("rewrite") / "index"
+    retriever.index.save(folder)
+    return folder
+
+
+def service(stub, way, *more):
+    return ["--rewrite", way, "--endpoint", stub.url, "--model", "m", "--json", *more]
+
+
+def ids(text):
+    return [json.loads(line)["_id"] for line in text.splitlines()]
+
+
+@pytest.mark.parametrize("method", ["default", "convex"])
+@pytest.mark.parametrize(
+    ("way", "says"),
+    [
+        ("conversation", "When was the lighthouse finished?"),
+        ("step-back", "When was the lighthouse built?"),
+        ("sub-questions", "When was the lighthouse finished?\nWhen was work on it finished?"),
+        ("wordings", "In which year was the lighthouse done?"),
+        ("hyde", "The lighthouse was finished in October 1874."),
+    ],
+)
+def test_each_way_finds_what_the_question_alone_does_not_say(run, index, method, way, says):
+    said = ["--said", "Tell me of the lighthouse."] if way == "conversation" else []
+    with stub_endpoint(lambda prompt, before: says) as stub:
+        code, out, err = run("search", index, QUESTION, "-k", 3, "--method", method, *service(stub, way), *said)
+    assert code == 0
+    assert "lighthouse-2" in ids(out)
+    assert f"{way}: {says.splitlines()[0]}" in err
+    assert f"{way}: 1 call, " in err
+
+
+def test_replies_are_kept_in_a_file_and_cost_nothing_again(run, index, tmp_path):
+    with stub_endpoint(lambda prompt, before: "When was the lighthouse built?") as stub:
+        options = service(stub, "step-back", "--cache", tmp_path / "replies.jsonl")
+        first = run("search", index, QUESTION, *options)
+        again = run("search", index, QUESTION, *options)
+    assert first[1] == again[1]
+    assert "1 of them kept" in again[2]
+    assert sum(stub.asked.values()) == 1
+
+
+@pytest.mark.filterwarnings("always")
+def test_a_refusal_is_told_and_the_question_asked_as_it_is(run, index):
+    with stub_endpoint(lambda prompt, before: "I'm sorry, but I cannot do that.") as stub:
+        code, out, err = run("search", index, QUESTION, *service(stub, "hyde"))
+    assert (code, ids(out)) == (0, ids(run("search", index, QUESTION, "--json")[1]))
+    assert "warning: 'When was it finished?' is searched as it was asked" in err
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--rewrite", "hyde"],
+        ["--rewrite", "hyde", "--endpoint", "http://localhost/v1"],
+        ["--endpoint", "http://localhost/v1", "--model", "m"],
+        ["--said", "Hello."],
+    ],
+)
+def test_half_of_the_options_are_refused(run, index, options):
+    code, out, err = run("search", index, QUESTION, *options)
+    assert (code, out, "give" in err) == (2, "", True)

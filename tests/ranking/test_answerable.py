@@ -1,0 +1,64 @@
+"""Whether an index answers a question at all: what the head reads, and where a search tells."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+from conftest import MODELS
+
+from semclass import ArtifactError, HybridRetriever, Passage, PassageIndex, Reranker
+from semclass.core import artifacts
+from semclass.ranking.answerable import FEATURES, answerable_features, load_answerable
+from semclass.ranking.features import PAIR_FEATURES, pair_features
+from semclass.ranking.methods import METHODS
+
+QUESTION, ANSWER = "When was the lighthouse finished?", "lighthouse-2"
+
+
+def told(retriever, question, **options):
+    """What the hits of a search say, which is the same for all."""
+    (found,) = {hit.answerable for hit in retriever.search(question, **options)}
+    return found
+
+
+def test_a_question_with_its_answer_gets_more_than_without_it(retriever):
+    given = told(retriever, QUESTION)
+    assert 1 > given > told(retriever, QUESTION, where={"_id": {"$ne": ANSWER}})
+    assert given > 0.5 > told(retriever, "At what temperature does tungsten melt?") > 0
+
+
+def test_reading_together_changes_nothing_and_other_methods_do_not_tell(retriever, corpus, models):
+    assert told(retriever, QUESTION, method="deep") == told(retriever, QUESTION)
+    assert told(retriever, QUESTION, method="hybrid") is None
+    assert told(retriever, QUESTION, method="learned") is None
+    assert {hit.answerable for hit in Reranker(models).rerank(QUESTION, corpus)} == {None}
+
+
+def test_what_is_read_of_the_best_hit(retriever, models):
+    (query,) = models.encode([QUESTION])
+    how = METHODS["default"]
+    found = retriever.candidates(query, how.candidates, how)
+    ranked, features = models.order(query, found, how), pair_features(query, found, models.pairs.words)
+    row = dict(zip(FEATURES, answerable_features(ranked, features)[0].tolist(), strict=True))
+    first, *others = ranked.places[:6]
+    assert 1 / (1 + np.exp(-row["answers"])) == pytest.approx(ranked.components["answers"][first])
+    assert row["score"] == pytest.approx(ranked.score[first])
+    assert row["ahead"] == pytest.approx(ranked.score[first] - ranked.score[others].mean())
+    assert row["overlap"] == features[first, PAIR_FEATURES.index("overlap")]
+
+
+def test_an_index_of_one_passage_tells_too(models):
+    passages = [Passage("a", "Ada Merriweather designed the lighthouse.")]
+    retriever = HybridRetriever(PassageIndex.build(passages, passage_encoder=models.passage_encoder), models)
+    assert 0 < told(retriever, QUESTION) < 1
+
+
+def test_a_head_that_reads_other_features_is_refused(tmp_path, models):
+    folder = shutil.copytree(MODELS / "answerable", tmp_path / "answerable")
+    manifest = json.loads((folder / artifacts.MANIFEST).read_text())
+    (folder / artifacts.MANIFEST).write_text(json.dumps({**manifest, "features": ["other"]}))
+    with pytest.raises(ArtifactError, match="features"):
+        load_answerable(folder, models.encoder.fingerprint)

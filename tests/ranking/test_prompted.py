@@ -1,0 +1,107 @@
+"""Re-ranking by a prompted model, against a stub that knows what a model would say."""
+
+import time
+
+import pytest
+
+from bench.stub_endpoint import FILTERED, stub_endpoint
+from semclass import Passage
+from semclass.core.errors import InputError
+from semclass.endpoint.client import Endpoint
+from semclass.ranking.prompted import UNKNOWN, WAYS, PromptedReranker, Shot
+
+pytest.importorskip("openai")
+
+QUESTION = "When was the bridge opened?"
+PASSAGES = [
+    Passage("a", "The bridge was built of granite."),
+    Passage("b", "Trams have crossed it since 1902."),
+    Passage("c", "It was opened in October 1874.", {"title": "The bridge"}),
+]
+SHOTS = (
+    Shot("Who paints?", ("He sings.", "Ada paints."), 1),
+    Shot("Who sings?", ("Berta sings.", "She paints."), 0),
+)
+
+
+@pytest.fixture(autouse=True)
+def no_pauses(monkeypatch):
+    monkeypatch.setattr(time, "sleep", lambda seconds: None)
+
+
+def rerank(rule, way, passages=PASSAGES, shots=(), **options):
+    with stub_endpoint(rule) as stub:
+        reranker = PromptedReranker(Endpoint(stub.url, "m", retries=0), way, shots)
+        return reranker.rerank(QUESTION, passages, **options), reranker, list(stub.asked)
+
+
+def judge(prompt, before):
+    return "Yes." if "1874" in prompt.rpartition("Passage:")[2] else "No, it does not."
+
+
+def test_a_passage_with_a_yes_comes_first_and_the_others_keep_their_order():
+    found, reranker, asked = rerank(judge, "pointwise")
+    assert [(hit.id, hit.rank_before, hit.score) for hit in found] == [("c", 3, 1.0), ("a", 1, 0.0), ("b", 2, 0.0)]
+    assert [hit.rank for hit in found] == [1, 2, 3]
+    assert found[0].metadata == {"title": "The bridge"}
+    assert reranker.bill.calls == len(asked) == 3
+    assert all("The bridge" in prompt for prompt in asked if "1874" in prompt)
+    assert [hit.id for hit in rerank(judge, "pointwise", k=1)[0]] == ["c"]
+
+
+def test_the_model_lists_the_passages_that_answer():
+    found, reranker, asked = rerank(lambda prompt, before: "[3] > [1]", "listwise")
+    assert [(hit.id, hit.score) for hit in found] == [("c", 1.0), ("a", 0.5), ("b", 0.0)]
+    assert (reranker.bill.calls, len(asked)) == (1, 1)
+    assert "[1] The bridge was built of granite.\n[2]" in asked[0]
+
+
+@pytest.mark.parametrize(
+    ("said", "counted"),
+    [(500, "failed"), (FILTERED, "refused"), ("I would rather talk of something else.", "nonsense"), ("", "nonsense")],
+)
+@pytest.mark.parametrize("way", WAYS)
+def test_where_nothing_can_be_read_the_order_stays_and_is_counted(way, said, counted):
+    found, reranker, _ = rerank(lambda prompt, before: said, way)
+    assert [hit.id for hit in found] == ["a", "b", "c"]
+    assert getattr(reranker.bill, counted) == reranker.bill.calls == (3 if way == "pointwise" else 1)
+
+
+def test_a_passage_of_which_nothing_is_known_stands_between_yes_and_no():
+    found, reranker, _ = rerank(lambda prompt, before: 400 if "Trams" in prompt else judge(prompt, before), "pointwise")
+    assert [(hit.id, hit.score) for hit in found] == [("c", 1.0), ("b", UNKNOWN), ("a", 0.0)]
+    assert (reranker.bill.refused, reranker.bill.failed) == (1, 0)
+
+
+def test_none_of_them_is_an_answer():
+    found, reranker, _ = rerank(lambda prompt, before: "None", "listwise")
+    assert [hit.score for hit in found] == [0.0, 0.0, 0.0]
+    assert reranker.bill.nonsense == 0
+
+
+def test_numbers_that_are_no_passage_do_not_count_and_long_lists_are_cut():
+    passages = [f"passage {number}" for number in range(30)]
+    found, _, asked = rerank(lambda prompt, before: "99, 0, 21, 20, 20, 2", "listwise", passages)
+    assert [hit.index for hit in found[:3]] == [19, 1, 0]
+    assert "[20]" in asked[0]
+    assert "[21]" not in asked[0]
+
+
+@pytest.mark.parametrize(("way", "answers"), [("pointwise", ["no", "yes", "yes", "no"]), ("listwise", ["2", "1"])])
+def test_a_prompt_begins_with_the_shots(way, answers):
+    _, _, asked = rerank(lambda prompt, before: "no", way, shots=SHOTS)
+    examples = asked[0].split("\n\n")[1:-1]
+    assert [example.rpartition("Answer: ")[2] for example in examples] == answers
+
+
+def test_several_questions_at_once_give_what_each_gives_alone():
+    with stub_endpoint(judge) as stub:
+        reranker = PromptedReranker(Endpoint(stub.url, "m"))
+        many = reranker.rerank_many([QUESTION, "Who?"], [PASSAGES, []])
+        assert many == [reranker.rerank(QUESTION, PASSAGES), []]
+        with pytest.raises(InputError, match="one for each"):
+            reranker.rerank_many([QUESTION], [])
+    with pytest.raises(InputError, match="'listwise'"):
+        PromptedReranker(Endpoint(stub.url, "m"), "pairwise")
+    with pytest.raises(InputError, match="place"):
+        Shot("Who?", ("Ada.",), 1)
