@@ -23,7 +23,7 @@ NOT_RUN = {
     "a file of the assistant": 1,
     "a sketch": 2,
     "downloads a model and torch": 1,
-    "installs from a package index": 16,
+    "installs from a package index": 17,
     "needs Ray or Dask": 2,
     "needs a Qdrant server": 1,
     "needs a container engine": 4,
