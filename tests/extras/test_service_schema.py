@@ -11,12 +11,14 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from served import Served
 
 from semclass import HybridRetriever, Models, Passage, PassageIndex
 from semclass.heads.entailment import EntailmentClassifier
+from semclass.heads.in_scope import ScopeClassifier
 from semclass.service.engine import Engine
 from semclass.service.settings import Settings
 
@@ -34,9 +36,14 @@ KEY = "a-key-that-is-long-enough"
 
 
 @pytest.fixture(scope="module")
-def parts(models: Models, encoder, corpus: list[Passage]) -> tuple[Models, HybridRetriever, EntailmentClassifier]:
+def parts(models: Models, encoder, corpus: list[Passage]) -> tuple[Models, HybridRetriever, dict[str, Any]]:
+    """Models, an index, and the heads beside them."""
     index = PassageIndex.build(corpus, passage_encoder=models.passage_encoder)
-    return models, HybridRetriever(index, models), EntailmentClassifier.load(encoder=encoder)
+    heads = {
+        "entailment": EntailmentClassifier.load(encoder=encoder),
+        "scope": ScopeClassifier.load(encoder=encoder),
+    }
+    return models, HybridRetriever(index, models), heads
 
 
 CONFIG = """
@@ -60,16 +67,16 @@ def check(engine: Engine, folder: Path, *options: str) -> None:
 
 
 def test_everything_that_may_be_asked(parts, tmp_path):
-    models, retriever, entailment = parts
-    check(Engine(models, retriever, SMALL, entailment=entailment), tmp_path)
+    models, retriever, heads = parts
+    check(Engine(models, retriever, SMALL, **heads), tmp_path)
 
 
 def test_everything_that_may_be_asked_with_a_key(parts, tmp_path):
-    models, retriever, entailment = parts
+    models, retriever, heads = parts
     settings = replace(SMALL, keys=(hashlib.sha256(KEY.encode()).digest(),))
-    check(Engine(models, retriever, settings, entailment=entailment), tmp_path, "-H", f"Authorization: Bearer {KEY}")
+    check(Engine(models, retriever, settings, **heads), tmp_path, "-H", f"Authorization: Bearer {KEY}")
 
 
 def test_everything_that_may_be_asked_without_an_index(parts, tmp_path):
-    models, _, entailment = parts
-    check(Engine(models, None, SMALL, entailment=entailment), tmp_path, "--include-path", "/api/search")
+    models, _, heads = parts
+    check(Engine(models, None, SMALL, **heads), tmp_path, "--include-path", "/api/search")
