@@ -56,25 +56,24 @@ def test_matching_words_are_bold_on_a_terminal_alone(index):
     assert "\x1b" not in search(index, QUESTION, "--json", color=True).stdout
 
 
-def test_a_search_that_finds_no_answer_says_so_beside_its_hits(index):
+def test_a_search_that_finds_no_answer_says_so_beside_its_hits(run, index):
     strange = "At what temperature does tungsten melt?"
     for question, silent in ((QUESTION, True), (strange, False)):
-        found = search(index, question)
-        assert ("nothing here" not in found.stderr) is silent
-        assert len(found.stdout.splitlines()) > 3
-        assert (json.loads(search(index, question, "--json", "-k", "1").stdout)["answerable"] > 0.3) is silent
-    assert json.loads(search(index, strange, "--context", "--json").stdout)["answerable"] < 0.3
-    assert "answerable" not in json.loads(search(index, QUESTION, "--json", "-k", "1", "--method", "bm25").stdout)
+        _, out, err = run("search", index, question)
+        assert ("nothing here" not in err) is silent
+        assert len(out.splitlines()) > 3
+        assert (json.loads(run("search", index, question, "--json", "-k", 1)[1])["answerable"] > 0.3) is silent
+    assert json.loads(run("search", index, strange, "--context", "--json")[1])["answerable"] < 0.3
+    assert "answerable" not in json.loads(run("search", index, QUESTION, "--json", "-k", 1, "--method", "bm25")[1])
 
 
-def test_json_says_where_the_best_sentence_is(index):
-    record = json.loads(search(index, QUESTION, "-k", "1", "--json").stdout)
+def test_json_says_where_the_best_sentence_is(run, index):
+    record = json.loads(run("search", index, QUESTION, "-k", 1, "--json")[1])
     assert record["text"][slice(*record["sentence"])] == "The bridge was built by Ada Lovell."
     assert (record["metadata"]["document"], record["metadata"]["headings"]) == ("town.md", ["Town", "The bridge"])
     assert "explanation" not in record
-    (found,) = [
-        json.loads(line) for line in search(index, "dredged", "--where", "page=2", "--json").stdout.splitlines()
-    ]
+    _, out, _ = run("search", index, "dredged", "--where", "page=2", "--json")
+    (found,) = map(json.loads, out.splitlines())
     assert (found["metadata"]["document"], found["metadata"]["page"]) == ("port.txt", 2)
 
 
