@@ -115,7 +115,7 @@ def area(given: Array, seed: int = 0) -> dict[str, Any]:
     truth = np.tile([1, 0], len(given))
     counts = np.repeat(measures.resamples(len(given), seed), 2, axis=1)
     drawn = [roc_auc_score(truth, given.ravel(), sample_weight=row) for row in counts]
-    return measures._figure("auc", float(roc_auc_score(truth, given.ravel())), np.array(drawn))
+    return measures.figure("auc", float(roc_auc_score(truth, given.ravel())), np.array(drawn))
 
 
 def table(found: Mapping[str, Any]) -> str:

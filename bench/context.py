@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from bench import readme
-from bench.made_questions import MEASURE, _shown, compared
+from bench.made_questions import MEASURE, compared, shown
 from bench.steps import Bench
 from datasets_io import read_jsonl
 from semclass import HybridRetriever, Models, PassageIndex
@@ -104,7 +104,7 @@ def table(found: Mapping[str, Any]) -> str:
             name,
             f"{row['questions']:,}",
             f"{row['before']:.3f}",
-            *(_shown(row["gains"][str(weight)]) for weight in WEIGHTS[1:]),
+            *(shown(row["gains"][str(weight)]) for weight in WEIGHTS[1:]),
         )
         for name, row in found["context"]["by_set"].items()
     ]

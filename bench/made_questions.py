@@ -145,12 +145,12 @@ def table(found: Mapping[str, Any]) -> str:
     for name, arms in found["made_questions"]["tuned"].items():
         for method in SEARCHED:
             cells = [arms[arm]["methods"][method] for arm in ARMS]  # files keep the arms in another order
-            rows.append((name, f"`{method}`", f"{cells[0]['before']:.3f}", *map(_shown, cells)))
+            rows.append((name, f"`{method}`", f"{cells[0]['before']:.3f}", *map(shown, cells)))
     head = ("set", "method", "nDCG@10, default weights", *(f"tuned on: {arm}" for arm in ARMS))
     return readme.markdown(head, rows)
 
 
-def _shown(arm: Mapping[str, Any]) -> str:
+def shown(arm: Mapping[str, Any]) -> str:
     """A gain with its interval."""
     gain, (low, high) = arm["gain"], arm["gain_ci"]
     return f"{gain:+.3f} ({low:+.3f} to {high:+.3f})" if low or high else "nothing changed"

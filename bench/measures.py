@@ -26,8 +26,8 @@ def of_classes(truth: Sequence[str], said: Sequence[str | None], *, seed: int = 
     right = (true & found).any(axis=1)
     return {
         "items": len(truth),
-        **_figure("accuracy", accuracy_score(list(truth), given), counts @ right / len(truth)),
-        **_figure(
+        **figure("accuracy", accuracy_score(list(truth), given), counts @ right / len(truth)),
+        **figure(
             "macro_f1",
             f1_score(list(truth), given, labels=names, average="macro", zero_division=0.0),
             _macro_f1(true, found, counts),
@@ -40,11 +40,11 @@ def of_answers(truth: Array, said: Array, scores: Array | None = None, *, seed: 
     counts = resamples(len(truth), seed)
     found = of_classes(*(np.where(rows, "yes", "no").tolist() for rows in (truth, said)), seed=seed)
     yes = _macro_f1(truth[:, None], said[:, None], counts)
-    found |= _figure("f1", f1_score(truth, said, zero_division=0.0), yes)
+    found |= figure("f1", f1_score(truth, said, zero_division=0.0), yes)
     if scores is not None:
         both = [row for row in counts if 0 < row @ truth < len(truth)]  # there is no curve of one class alone
         drawn = np.array([roc_auc_score(truth, scores, sample_weight=row) for row in both])
-        found |= _figure("auc", roc_auc_score(truth, scores), drawn)
+        found |= figure("auc", roc_auc_score(truth, scores), drawn)
     return found
 
 
@@ -58,8 +58,8 @@ def of_several(truth: Array, said: Sequence[Array], *, seed: int = 0) -> dict[st
     return {
         "items": len(truth),
         "decisions": int((~np.isnan(truth) & ~np.isnan(said[0])).sum()),
-        **_figure("accuracy", accuracy, np.mean([one[0].mean(axis=1) for one in drawn], axis=0)),
-        **_figure("macro_f1", f1, np.mean([one[1].mean(axis=1) for one in drawn], axis=0)),
+        **figure("accuracy", accuracy, np.mean([one[0].mean(axis=1) for one in drawn], axis=0)),
+        **figure("macro_f1", f1, np.mean([one[1].mean(axis=1) for one in drawn], axis=0)),
         "f1_by_class": [round(float(value), 4) for value in np.mean([figure[1][0] for figure in figures], axis=0)],
     }
 
@@ -70,7 +70,7 @@ def resamples(items: int, seed: int) -> Array:
     return rng.multinomial(items, np.full(items, 1 / items), size=DRAWS).astype(np.float32)
 
 
-def _figure(name: str, value: float, drawn: Array) -> dict[str, Any]:
+def figure(name: str, value: float, drawn: Array) -> dict[str, Any]:
     ends = np.percentile(drawn, [2.5, 97.5])
     return {name: round(float(value), 4), f"{name}_ci": [round(float(end), 4) for end in ends]}
 
