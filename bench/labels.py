@@ -43,6 +43,7 @@ SIZES = {
 }
 """Examples a class, and draws of so many, by set."""
 
+TUNED = {"banking77": ("5", "10")}  # where an encoder is tuned, too, for one draw: it takes minutes
 STRENGTHS = (1.0, 10.0, 30.0, 100.0)  # C of the logistic regressions; 1 is scikit-learn's default
 REFUSED = 0.04  # of the messages with an intent may be refused, for the sake of those without
 SHOWN = {
@@ -50,6 +51,7 @@ SHOWN = {
     "pooled": "ten lines over `pooled`",
     "names": "the same, names of intents as examples",
     "tfidf": "ten lines over TF-IDF",
+    "tuned": "the encoder tuned as SetFit does, names too, one draw",
 }
 """Systems, as the table names them."""
 
@@ -69,6 +71,14 @@ def run(bench: Bench) -> dict[str, Any]:
         )["sizes"]
         for name in sizes
     }
+    if bench.fine_tune or few:
+        for name, size in ((name, size) for name, some in TUNED.items() for size in some if size in sizes[name]):
+            function, only = "bench.peers.contrastive:few_labels", 7 if few else None
+            found = bench.step(
+                f"labels/{name}/tuned/{size}", function, data=data, dataset=name, size=size, classes=only
+            )
+            if "skipped" not in found:
+                intents[name][size]["systems"]["tuned"] = found
     outside = bench.step(
         "labels/outside", "bench.labels:none_of_these", data=data, dataset="clinc150", classes=7 if few else None
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -28,9 +28,9 @@ from semclass.endpoint.bill import Bill
 from semclass.endpoint.client import Endpoint
 from semclass.evaluation.dataset import Dataset, load_dataset
 from semclass.evaluation.measure import BASELINE, per_question
-from semclass.ranking.methods import DEFAULT, METHODS
+from semclass.index.passage_encoder import searchable
+from semclass.ranking.methods import DEFAULT, METHODS, PROMPTED
 from semclass.ranking.prompted import POINTWISE, PromptedReranker, Shot
-from semclass.ranking.prompted import WAYS as RERANKING
 from semclass.ranking.rewritten import search_rewritten
 from semclass.rewriting import WAYS
 from semclass.rewriting.rewriter import Rewriter
@@ -43,6 +43,8 @@ SETS = ("squad4", "docs")
 QUESTIONS, QUICK = 300, 12  # of a set; each takes calls
 PAIRS = 150  # pairs of questions that are asked in one, at most
 SHOTS, NEAR = 10, 2  # examples of a prompt: ten for yes and ten for no, as the reference's; sentences on either side
+SAID = "Tell me about {}."  # what was said before a question that leaves out a name
+FOLLOWED = ("alone", "after what was said", "rewritten", "rewritten, another name")
 IMAGINED = 40  # words of a passage that stands in for an imagined one
 SEED = 0
 ADDED = f"prompted, {POINTWISE}, added"
@@ -107,10 +109,10 @@ def prompted(
     if endpoint is not None and model is not None:
         service = Endpoint(endpoint, model, os.environ.get(key or ""), cache=Path(replies))
         given = [[Passage(hit.id, hit.text, hit.metadata) for hit in hits] for hits in first]
-        for way in RERANKING:
+        for way in PROMPTED:
             reranker, name = PromptedReranker(service, way, shots(Path(data))), f"prompted, {way}"
             after[name] = reranker.rerank_many(texts, given)
-            costs[name] = _cost(reranker.bill, len(texts), model)
+            costs[name] = _cost(reranker.chat.bill, len(texts), model)
         after[ADDED] = _added(first, after[f"prompted, {POINTWISE}"], retriever.weights["entailment_hard"])
         costs[ADDED] = costs[f"prompted, {POINTWISE}"]
         for way in REWRITING:
@@ -119,7 +121,7 @@ def prompted(
                 made = list(pool.map(rewriter, texts))
             rewritten[name] = [search_rewritten(retriever, one, DEPTH) for one in made]
             as_asked = sum(bool(one.why) for one in made)
-            costs[name] = {"searched_as_asked": as_asked, **_cost(rewriter.bill, len(texts), model)}
+            costs[name] = {"searched_as_asked": as_asked, **_cost(rewriter.chat.bill, len(texts), model)}
     before, asked = _values(dataset, first), _values(dataset, default)
     found = {name: {"before": BASELINE, **_figures(before, _values(dataset, hits))} for name, hits in after.items()}
     for name, row in measured(dataset, {BASELINE: _ids(first), **{name: _ids(hits) for name, hits in after.items()}})[
@@ -166,7 +168,34 @@ def by_rule(folder: str, cache: str, pairs: int) -> dict[str, Any]:
         "joined": _pooled(retriever, both, parts),
         "keywords": _pooled(retriever, some, worded),
         "imagined": _imagined(retriever, some),
+        "followed": _followed(retriever, some),
     }
+
+
+def _followed(retriever: HybridRetriever, dataset: Dataset) -> dict[str, Any]:
+    """What a question costs that leaves out the name of what it is about, and what each way to bring it back gives."""
+    index = retriever.embedded
+    common = Counter(word for passage in index.passages(np.arange(len(index))) for word in _words(searchable(passage)))
+    names = {}
+    for key, text in dataset.questions.items():
+        (answer,) = index.passages(index.find([next(iter(dataset.relevance[key]))]))
+        shared = [word for word in _words(text) if word in _words(searchable(answer)) and word not in STOP]
+        if shared:
+            names[key] = min(shared, key=lambda word: (common[word], word))
+    asked = {key: dataset.questions[key] for key in names}
+    kept = replace(dataset, questions=asked, relevance={key: dataset.relevance[key] for key in names})
+    short = {key: re.sub(rf"\b{re.escape(name)}\b", "it", asked[key], flags=re.I) for key, name in names.items()}
+    others = dict(zip(names, [*list(names.values())[1:], *list(names.values())[:1]], strict=True))
+    said = {key: f"{SAID.format(names[key])} {text}" for key, text in short.items()}
+    wrong = {key: re.sub(rf"\b{re.escape(name)}\b", others[key], asked[key], flags=re.I) for key, name in names.items()}
+    ways = dict(zip(FOLLOWED, (short, said, asked, wrong), strict=True))
+    values = {way: _values(kept, retriever.search_many(list(some.values()), DEPTH)) for way, some in ways.items()}
+    before = values[FOLLOWED[0]]
+    return {"questions": len(names), "ways": {way: _figures(before, after) for way, after in values.items()}}
+
+
+def _words(text: str) -> set[str]:
+    return set(re.findall(r"\w+", text.lower()))
 
 
 def _imagined(retriever: HybridRetriever, dataset: Dataset) -> dict[str, Any]:
@@ -306,6 +335,17 @@ def table_of_imagined(found: Mapping[str, Any]) -> str:
     return readme.markdown(head, rows)
 
 
+def table_of_follow_ups(found: Mapping[str, Any]) -> str:
+    """What a follow-up question loses by itself, and what brings it back."""
+    rows = []
+    for name, results in found["language_model"]["on"].items():
+        one = results["by_rule"]["followed"]
+        alone, *others = (one["ways"][way] for way in FOLLOWED)
+        cells = (f"{way['after']:.3f}, {_gain(way)}" for way in others)
+        rows.append((f"{name}, {one['questions']} questions", f"{alone['after']:.3f}", *cells))
+    return readme.markdown(("nDCG@10", *FOLLOWED), rows)
+
+
 SHOWN = {"joined": "pairs of questions in one, parted", "keywords": "questions, also by their keywords"}
 
 
@@ -314,4 +354,4 @@ def _gain(row: Mapping[str, Any]) -> str:
     return f"{row['gain']:+.3f} ({low:+.3f} to {high:+.3f})"
 
 
-TABLES = {"": table, "by rule": table_by_rule, "imagined": table_of_imagined}
+TABLES = {"": table, "by rule": table_by_rule, "imagined": table_of_imagined, "follow-up": table_of_follow_ups}

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from semclass.train.estimators import TextClassifier
     from semclass.train.vectors import HeadClassifier
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 
 _HOMES = {
     "index.build": ("build_index",),

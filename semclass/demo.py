@@ -52,7 +52,7 @@ WIDTH = 100  # characters of a passage that are shown
 Say = Callable[[str], object]
 
 
-def run(models: Path | None, say: Say, bold: Callable[[str], str] = str) -> None:
+def run(models: Path | None, say: Say, bold: Callable[[str], str] = str, good: Callable[[str], str] = str) -> None:
     """Run the demonstration.
 
     Parameters
@@ -61,8 +61,8 @@ def run(models: Path | None, say: Say, bold: Callable[[str], str] = str) -> None
         Model folder; the shipped one if None.
     say
         Called with each line of output.
-    bold
-        Marks what matters in a line; no mark by default.
+    bold, good
+        Mark headings and what is better after re-ranking; no mark by default.
 
     Raises
     ------
@@ -77,33 +77,33 @@ def run(models: Path | None, say: Say, bold: Callable[[str], str] = str) -> None
     say(bold("\nWhat does a question ask for?"))
     for question, asked in zip(QUESTIONS, loaded.questions.predict(QUESTIONS), strict=True):
         say(f"  {question:<36}{ASKS_FOR.get(asked.label, asked.label)} ({asked.probability:.0%} sure)")
-    say(bold("\nWhich passage answers it? Before and after re-ranking:"))
+    say(bold("\nWhich passage answers it? The first of a search, and after re-ranking:"))
     for question in RANKED:
         say(f"  {question}")
-        for line in _moved(retriever.search(question, explain=True)):
-            say(f"    {line}")
+        for name, line in _moved(retriever.search(question, explain=True)):
+            say(f"    {name:<8}{good(line) if name == 'after' else line}")
     say(bold("\nWhat does it cost?"))
     classify = _median_ms(lambda: loaded.questions.predict(QUESTIONS[:1]))
     search = _median_ms(lambda: retriever.search(QUESTIONS[0]))
     say(
         f"  {classify:.1f} ms from a question to what it asks for, {search:.1f} ms to ranked passages, on this processor"
     )
-    say("  a prompted model of 20 B parameters is assumed to need a second for a question, and one more a passage")
+    say("  a prompted language model of 20 billion parameters: a second (assumed) for a question, and for each passage")
     say(bold("\nNow your own documents:"))
     say('  semclass index build FOLDER --out my-index && semclass search my-index "a question of yours"')
     say("  semclass demo --serve shows these passages in a browser")
 
 
-def _moved(hits: list[Hit]) -> Iterator[str]:
-    """Lines that tell the passage that was first from the one that is, and why."""
+def _moved(hits: list[Hit]) -> Iterator[tuple[str, str]]:
+    """Lines, with their names, that tell the passage that was first from the one that is, and why."""
     first, before = hits[0], min(hits, key=lambda hit: hit.rank_before)
-    yield f"before  {_short(before.text)}"
-    yield f"after   {_short(first.text)}"
+    yield "before", _short(before.text)
+    yield "after", _short(first.text)
     if first.explanation is None or before.explanation is None or first is before:
         return
     gains = {name: first.explanation.parts[name] - before.explanation.parts[name] for name in WHY}
-    sure = "" if first.certainty is None else f", now {first.certainty} ({first.score:.2f})"
-    yield f"why     {WHY[max(gains, key=gains.__getitem__)]}; it was number {first.rank_before}{sure}"
+    sure = "" if first.certainty is None else f", now {first.certainty} (score {first.score:.2f})"
+    yield "why", f"{WHY[max(gains, key=gains.__getitem__)]}; it was number {first.rank_before}{sure}"
 
 
 def _short(text: str) -> str:

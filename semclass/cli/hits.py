@@ -89,7 +89,9 @@ def _record(hit: semclass.Hit, question: semclass.QuestionLabel | None, *, expla
     """A hit as JSON has it."""
     record = asdict(hit)
     explanation = record.pop("explanation")
-    record = {"_id": record.pop("id"), **record, "labels": list(hit.labels), "sentence": explanation["sentence"]}
+    record = {"_id": record.pop("id"), **record, "labels": list(hit.labels)}
+    if explanation is not None:
+        record["sentence"] = explanation["sentence"]
     if explain:
         record["explanation"] = explanation
     for name in ("asked", "certainty", "answerable"):

@@ -90,8 +90,13 @@ def listing_skipped() -> Iterator[list[Skipped]]:
         yield skipped
     finally:
         if skipped:
-            reasons = "".join(f"\n  {one.reason}" for one in skipped)
-            click.echo(f"skipped: {counted(len(skipped), 'file')} that cannot be read{reasons}", err=True)
+            files: dict[str, list[str]] = {}
+            for one in skipped:
+                files.setdefault(one.reason, []).append(one.document)
+            click.echo(f"skipped: {counted(len(skipped), 'file')} that cannot be read", err=True)
+            for reason, names in files.items():
+                what = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+                click.echo(f"  {reason}" if names[0] in reason else f"  {what}: {reason}", err=True)
 
 
 def kept(cutting: Mapping[str, Any]) -> dict[str, Any]:

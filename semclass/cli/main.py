@@ -11,6 +11,7 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -90,10 +91,10 @@ def list_models(*, as_json: bool, models: Path | None) -> None:
 @click.pass_context
 def demo(context: click.Context, *, in_browser: bool, models: Path | None) -> None:
     """Run the main job on a small corpus: classify, index, search, re-rank."""
-    from semclass.demo import CORPUS, run
+    from semclass.demo import CORPUS, QUESTIONS, run
 
     if not in_browser:
-        run(models, click.echo, lambda text: click.style(text, bold=True))
+        run(models, click.echo, partial(click.style, bold=True), partial(click.style, fg="green"))
         return
     from semclass.documents.readers import read_corpus
     from semclass.index.passage_encoder import PassageEncoder
@@ -101,7 +102,8 @@ def demo(context: click.Context, *, in_browser: bool, models: Path | None) -> No
     with tempfile.TemporaryDirectory() as folder:
         encoder = PassageEncoder.load(models)
         semclass.build_index(folder, read_corpus(CORPUS), passage_encoder=encoder)
-        context.invoke(serve, place=folder, models=models)
+        click.echo("open http://127.0.0.1:8080/ in a browser; Ctrl+C ends it", err=True)
+        context.invoke(serve, place=folder, models=models, examples=QUESTIONS[:3])
 
 
 @cli.command()

@@ -15,7 +15,7 @@ from semclass.cli.hits import print_hits
 from semclass.cli.options import open_retriever, read_heads, read_weights, show
 from semclass.core.errors import InputError
 from semclass.ranking.boost import BOOST
-from semclass.ranking.methods import DEFAULT, METHODS, RERANKING
+from semclass.ranking.methods import DEFAULT, METHODS, PROMPTED, RERANKING
 from semclass.rewriting import WAYS
 
 if TYPE_CHECKING:
@@ -130,9 +130,16 @@ def search(
     "--passages", "file", type=options.InputPath(), required=True, help="JSON lines with `text`; - for a pipe."
 )
 @click.option("-k", type=int, help="Passages to give; all by default.")
-@click.option("--method", type=click.Choice(RERANKING), default=DEFAULT, show_default=True, help="How to rank.")
+@click.option("--method", type=click.Choice(RERANKING), help=f"How to rank.  [default: {DEFAULT}]")
 @options.weight
 @click.option("--explain", is_flag=True, help="Show what each score is made of.")
+@click.option(
+    "--prompt",
+    "way",
+    type=click.Choice(PROMPTED),
+    help=f"With --endpoint, whose model then ranks: a call for each passage, or one for all.  [default: {PROMPTED[0]}]",
+)
+@options.endpoint_options
 @options.json_output
 @options.models
 @options.encoder
@@ -141,21 +148,34 @@ def rerank(
     question: str,
     file: Path,
     k: int | None,
-    method: str,
+    method: str | None,
     weights: Sequence[str],
     *,
     explain: bool,
+    way: str | None,
     as_json: bool,
     models: Path | None,
     encoder: str | None,
     threads: int | None,
+    **service: Any,
 ) -> None:
-    """Re-rank passages from a file for QUESTION."""
+    """Re-rank passages from a file for QUESTION, by trained heads or, with --endpoint, by what a language model says."""
     from semclass.documents.readers import read_passages
+    from semclass.ranking.prompted import PromptedReranker
 
+    prompted = bool(way or service["endpoint"] or service["model"])
+    if prompted and (method or weights or explain):
+        raise InputError("--method, --weight and --explain are of our own heads; give them, or --endpoint")
     passages = read_passages(file)
+    if prompted:
+        judge = PromptedReranker(options.open_endpoint(**service), way or PROMPTED[0])
+        hits = judge.rerank(question, passages, k=k)
+        click.echo(f"{judge.way}: {judge.chat.bill}", err=True)
+        print_hits(hits, None, explain=False, as_json=as_json)
+        return
     reranker = semclass.Reranker.load(models, encoder=encoder, threads=threads or 1)
-    hits = reranker.rerank(question, passages, k=k, method=method, weights=read_weights(weights), explain=True)
+    given = read_weights(weights)
+    hits = reranker.rerank(question, passages, k=k, method=method or DEFAULT, weights=given, explain=True)
     asked = _class_of(reranker.models, question) if explain else None
     print_hits(hits, asked, explain=explain, as_json=as_json)
 

@@ -53,7 +53,7 @@ class TruncationWarning(UserWarning):
 
     def __init__(self, message: str, *, rows: Sequence[int] = ()) -> None:
         super().__init__(message)
-        self.rows = tuple(rows)
+        self.rows: tuple[int, ...] = tuple(rows)
 
 
 def warn(warning: Warning) -> None:

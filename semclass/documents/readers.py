@@ -42,12 +42,16 @@ def _converted(path: Path, encoding: str | None) -> Document:
     return Document(to_markdown(path, encoding), markdown=True)
 
 
+CODE = (".c", ".cpp", ".go", ".h", ".java", ".js", ".py", ".rs", ".sh", ".sql", ".ts")
+"""Endings of source files, which are read as text."""
+
 READERS: dict[str, Callable[[Path, str | None], Document]] = {
     ".txt": _text,
     ".text": _text,
     ".md": _markdown,
     ".markdown": _markdown,
     **dict.fromkeys(FORMATS, _converted),
+    **dict.fromkeys(CODE, _text),
 }
 """How documents are read, by the endings of their files: with the encoding of text that is not UTF-8."""
 
@@ -82,9 +86,9 @@ def iter_passages(
     ----------
     source
         One of: a BEIR folder (it holds ``corpus.jsonl``); a ``.jsonl`` file whose objects have ``text`` and may have
-        ``_id`` and anything else, which becomes metadata; a document, or a folder of documents: text, Markdown, CSV,
-        JSON and notebooks; with the extra ``documents`` also HTML, EPUB, reStructuredText, PDF, docx, pptx and xlsx. In
-        a folder, hidden files are skipped, and so are those that :func:`unsupported_files` lists.
+        ``_id`` and anything else, which becomes metadata; a document, or a folder of documents: text, source files,
+        Markdown, CSV, JSON and notebooks; with the extra ``documents`` also HTML, EPUB, reStructuredText, PDF, docx, pptx
+        and xlsx. In a folder, hidden files are skipped, and so are those that :func:`unsupported_files` lists.
     by
         How documents are cut, see :func:`semclass.documents.chunking.cut`. None: documents by paragraph, JSON lines
         not at all. If it is given, each JSON line is a document, too, named by its id, and its passages have its metadata.

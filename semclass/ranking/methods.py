@@ -114,6 +114,9 @@ DEFAULT = "default"
 RERANKING = tuple(name for name, method in METHODS.items() if method.rerank is not None)
 """Methods that re-order candidates."""
 
+PROMPTED = ("pointwise", "listwise")
+"""How a language model ranks: by yes or no to each passage, or by naming those that answer, best first, in one call."""
+
 WEIGHTS = (*dict.fromkeys(name for method in METHODS.values() for name in method.weights), DOCUMENT)
 """Names of all weights."""
 

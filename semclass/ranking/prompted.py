@@ -13,16 +13,13 @@ from semclass.core.asynchronous import in_thread
 from semclass.core.checks import check_choice, check_positive, check_text, check_texts
 from semclass.core.errors import InputError
 from semclass.core.types import Hit, Passage
-from semclass.endpoint.bill import Bill
 from semclass.endpoint.client import Chat, Endpoint
 from semclass.endpoint.reading import YES_NO, numbers_of, one_of
 from semclass.index.passage_encoder import searchable
+from semclass.ranking.methods import PROMPTED
 from semclass.ranking.reranker import check_passages
 
-POINTWISE, LISTWISE = "pointwise", "listwise"
-
-WAYS = (POINTWISE, LISTWISE)
-"""How a model is asked: for yes or no to each passage, or for the passages that answer, best first, in one call."""
+POINTWISE, LISTWISE = PROMPTED
 
 READ = 2_000
 """Characters of a passage that the model is shown."""
@@ -58,10 +55,12 @@ class PromptedReranker:
     endpoint
         The model.
     way
-        One of :data:`WAYS`. ``"pointwise"`` takes a call for each passage, ``"listwise"`` one for all.
+        One of :data:`semclass.ranking.methods.PROMPTED`: ``"pointwise"`` takes a call for each passage, ``"listwise"`` one.
     shots
         Examples that each prompt begins with. Of each, ``"pointwise"`` shows the passage that answers and one that does
         not; drawn from what is searched, and none of the questions that are measured.
+    chat
+        Asks the model. ``chat.bill`` says what that has cost so far, and how many calls gave nothing.
     """
 
     endpoint: Endpoint
@@ -70,13 +69,8 @@ class PromptedReranker:
     chat: Chat = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        check_choice(self.way, WAYS, "way")
+        check_choice(self.way, PROMPTED, "way")
         object.__setattr__(self, "chat", Chat(self.endpoint))
-
-    @property
-    def bill(self) -> Bill:
-        """Calls and tokens so far, and how many calls failed, were refused or gave what cannot be read."""
-        return self.chat.bill
 
     def rerank(self, question: str, passages: Sequence[Passage | str], *, k: int | None = None) -> list[Hit]:
         """Re-rank passages for a question.
@@ -134,7 +128,7 @@ class PromptedReranker:
         if said is None:
             return UNKNOWN
         found = one_of(said, YES_NO)
-        self.bill.nonsense += found is None
+        self.chat.bill.nonsense += found is None
         return UNKNOWN if found is None else float(found == "yes")
 
     def _list(self, questions: list[str], items: list[list[Passage]]) -> Iterator[list[float]]:
@@ -150,7 +144,7 @@ class PromptedReranker:
             said = next(given) if some else None
             if said is not None:
                 found = numbers_of(said, min(len(some), TOGETHER))
-                self.bill.nonsense += not found and one_of(said, {"none": ("none",)}) is None
+                self.chat.bill.nonsense += not found and one_of(said, {"none": ("none",)}) is None
                 for rank, number in enumerate(found, 1):
                     scores[number - 1] = 1 / rank
             yield scores

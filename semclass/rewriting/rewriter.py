@@ -102,6 +102,8 @@ class Rewriter:
         One of :data:`semclass.rewriting.WAYS`.
     endpoint
         The model. Somebody waits: few retries and a short timeout, such as ``Endpoint(url, model, retries=1, timeout=10)``.
+    chat
+        Asks it. ``chat.bill`` says what all questions so far have cost.
     """
 
     way: str
@@ -111,11 +113,6 @@ class Rewriter:
     def __post_init__(self) -> None:
         check_choice(self.way, WAYS, "way")
         object.__setattr__(self, "chat", Chat(self.endpoint))
-
-    @property
-    def bill(self) -> Bill:
-        """Calls and tokens of all questions so far."""
-        return self.chat.bill
 
     def __call__(self, question: str, history: Sequence[str] = ()) -> Rewritten:
         """Rewrite a question.
@@ -153,6 +150,6 @@ class Rewriter:
             return found
         if not why:
             why = REFUSED if declines(said) else NONSENSE
-            for bill in (cost, self.bill):
+            for bill in (cost, self.chat.bill):
                 setattr(bill, why, getattr(bill, why) + 1)
         return Rewritten(question, (question,), why=why, said=reply.error or short(said, 200))

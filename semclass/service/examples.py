@@ -27,7 +27,9 @@ class Examples:
         self._questions: list[str] = []
 
     async def get(self) -> list[str]:
-        """Up to `MOST` questions; none without an index in a folder, or where nothing can be made of it."""
+        """Those that are set, or up to `MOST` made ones; none without an index in a folder, or where none can be made."""
+        if self._engine.settings.examples:
+            return list(self._engine.settings.examples)
         retriever = self._engine.retriever
         if retriever is None:
             return []

@@ -40,6 +40,8 @@ class Settings:
     stop_seconds: float = 30.0
     #: Time between two looks for a changed index; 0: it is served as it was at the start.
     refresh_seconds: float = 5.0
+    #: Questions that the page offers; none: they are made of the index.
+    examples: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse limits that would let nothing through."""

@@ -36,8 +36,9 @@ RIDGE_PARTS = (0.5, 0.2, 0.0)  # of the mean of both; the first of the best held
 NAME_WEIGHT, FEW_WEIGHT = 1.5, 0.5  # as how many examples a class's name counts; see `few_texts`
 COMPARED = 2000  # texts at most that settings are compared on
 LANDMARKS = 3000  # texts at most that others are compared with
+COORDINATES = 2000  # principal ones at most that a regression reads
 STEPS = 30  # of the softmax regression at most
-STEEP = 0.001  # p (1 - p) of a class where the softmax regression ends, about: its coordinates are scaled by that
+STEEP = 0.0003  # p (1 - p) of a class where the softmax regression ends, about: its coordinates are scaled by that
 LEAST = 0.98  # share of the log loss that another ridge penalty must reach: a stronger one flatters it, and errs more
 UNSEEN = 2.4
 """Factor of the softmax regression's scores where nothing can be left out, with many classes: about the best with one
@@ -274,7 +275,8 @@ class _Apart:
             return by_name
         kernel[np.diag_indices(count)] += setting.ridge / self.weight[:count]
         linalg = import_extra("scipy.linalg", "train")
-        inverse = linalg.cho_solve(linalg.cho_factor(kernel, overwrite_a=True), np.eye(count))
+        lower = linalg.lapack.dpotri(linalg.cho_factor(kernel, lower=True, overwrite_a=True)[0], lower=True)[0]
+        inverse = np.tril(lower) + np.tril(lower, -1).T
         targets = self.targets[:count]
         dual = inverse @ (targets - np.average(targets, axis=0, weights=self.weight[:count]))
         scores: DoubleArray = targets[:texts] - dual[:texts] / np.diag(inverse)[:texts, None]
@@ -329,9 +331,11 @@ def _basis_of(problem: Problem, rows: IntArray, names: Further | None, setting: 
     linalg = import_extra("scipy.linalg", "train")
     between[np.diag_indices(len(between))] += JITTER  # near-duplicates make it singular
     root = linalg.cholesky(between, lower=True, overwrite_a=True)
-    features = linalg.solve_triangular(root, kernel.T, lower=True, overwrite_b=True).T.astype(np.float32)
+    single = root.astype(np.float32), kernel.T.astype(np.float32)
+    features = linalg.solve_triangular(*single, lower=True, overwrite_b=True).T
     targets, weight = _examples(problem, rows, names)
-    lengths, axes = linalg.eigh(features.T @ (features * weight[:, None].astype(np.float32)), overwrite_a=True)
+    gram = features.T @ (features * weight[:, None].astype(np.float32))
+    lengths, axes = (found[..., -COORDINATES:] for found in linalg.eigh(gram, overwrite_a=True, driver="evd"))
     weights = linalg.solve_triangular(root, axes.astype(np.float64), lower=True, trans=1)
     values = np.maximum(lengths, 0.0).astype(np.float64)
     return Basis(features @ axes, values, weights, targets, weight, projection, landmarks, places, ngrams)
@@ -346,7 +350,7 @@ def _solve(basis: Basis, rows: IntArray, setting: Setting) -> list[tuple[DoubleA
     gram = np.diag(basis.values + setting.ridge)
     gram -= basis.features[others].T @ (basis.features[others] * basis.weight[others, None].astype(np.float32))
     linalg = import_extra("scipy.linalg", "train")
-    right = features.T @ (weight[:, None] * (targets - bias))
+    right = features.T @ (weight[:, None] * (targets - bias)).astype(np.float32)
     ridge = linalg.cho_solve(linalg.cho_factor(gram, overwrite_a=True), right)
     # in these coordinates the loss is about as steep in every direction, so that few steps are enough
     strength = min(SOFTMAX, SOFTMAX * RIDGE / setting.ridge)

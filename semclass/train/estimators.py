@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from semclass.core import cards
 from semclass.core.checks import check_positive, check_probability, check_texts
@@ -23,7 +24,7 @@ from semclass.train.choices import choices_of
 from semclass.train.data import problem_of
 from semclass.train.export import head_to_onnx
 from semclass.train.fit import fit_head
-from semclass.train.fitted import head_probabilities, head_scores, support_of
+from semclass.train.fitted import FittedHead, head_probabilities, head_scores, support_of
 from semclass.train.report import card_sections, measured, report_of
 from semclass.train.solvers import affordable_kind
 from semclass.train.text_data import (
@@ -221,15 +222,15 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
                 seed=self.seed,
                 progress=say,
             )
-        self.classes_ = np.array(targets.classes)
-        self.head_ = replace(head, classes=tuple(map(str, targets.classes)))
-        self.encoder_fingerprint_ = encoder.fingerprint
-        self.indicator_ = targets.indicator
+        self.classes_: npt.NDArray[Any] = np.array(targets.classes)
+        self.head_: FittedHead = replace(head, classes=tuple(map(str, targets.classes)))
+        self.encoder_fingerprint_: str = encoder.fingerprint
+        self.indicator_: bool = targets.indicator
         self.thresholds_, self.floors_, self.report_ = report_of(self.head_, targets, self.precision)
-        self.out_of_fold_ = np.full((len(texts), len(targets.classes)), np.nan)
+        self.out_of_fold_: DoubleArray = np.full((len(texts), len(targets.classes)), np.nan)
         self.out_of_fold_[np.asarray(order)[inside]] = self.head_.out_of_fold
         view = next(name for name in ("pooled", *self.head_.inputs) if name in self.head_.inputs and name != PIECES)
-        self.examples_ = Examples.of([texts[row] for row in inside], targets.rows, view, views[view][inside])
+        self.examples_: Examples = Examples.of([texts[row] for row in inside], targets.rows, view, views[view][inside])
         say("")
         return self
 

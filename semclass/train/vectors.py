@@ -11,7 +11,7 @@ import numpy.typing as npt
 from semclass.core.errors import import_extra
 from semclass.core.types import DoubleArray
 from semclass.train.fit import fit_head
-from semclass.train.fitted import head_probabilities
+from semclass.train.fitted import FittedHead, head_probabilities
 from semclass.train.solvers import affordable_kind
 from semclass.train.text_data import column_names
 
@@ -78,7 +78,7 @@ class HeadClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
             folds=folds,
             seed=self.seed,
         )
-        self.head_ = replace(head, classes=tuple(str(name) for name in self.classes_.tolist()))
+        self.head_: FittedHead = replace(head, classes=tuple(str(name) for name in self.classes_.tolist()))
         return self
 
     def predict_proba(self, X: Any) -> DoubleArray:

@@ -112,3 +112,13 @@ def test_examples_have_their_answer_among_neighbours(data):
     assert len(made) == language_model.SHOTS
     assert all(shot.question.split()[1][:-1] in shot.passages[shot.answers] for shot in made)
     assert {len(shot.passages) for shot in made} <= {3, 4, 5}
+
+
+def test_a_follow_up_leaves_out_the_name_and_gets_it_back(data, tmp_path):
+    found = language_model.by_rule(str(data / "set"), str(tmp_path / "indices"), 10)["followed"]
+    ways = found["ways"]
+    assert found["questions"] == 4
+    assert ways["alone"]["gain"] == 0
+    assert ways["rewritten"]["after"] >= ways["alone"]["after"]
+    table = language_model.table_of_follow_ups({"language_model": {"on": {"a set": {"by_rule": {"followed": found}}}}})
+    assert table.count("| a set, 4 questions |") == 1

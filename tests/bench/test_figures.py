@@ -157,6 +157,24 @@ def test_what_is_said_of_words_for_scores_holds():
     assert surest["right"] / surest["said"] < others["right"] / others["said"]
 
 
+def test_what_is_said_of_contexts_and_of_silence_holds():
+    """docs/howto/context.md and docs/explanation/scores.md."""
+    found = FOUND["rag"]["budget"]
+    for of_kind in found["budgets"].values():  # on most sets, a budget by kind is not surely better
+        for by_set in of_kind.values():
+            assert sum(row["left out"]["gain_ci"][0] > 0 for row in by_set.values()) < len(by_set) / 2
+    assert all(row["gain"] < 0 for row in found["documents"]["near"].values())
+    whole = {name: row["gain_ci"] for name, row in found["documents"]["document"].items()}
+    assert whole["medquad"][0] > 0 > whole["codebase"][0]
+    assert set(whole) == {"medquad", "codebase"}
+    told = [one["by_encoder"]["shipped"]["abstaining"]["ways"] for one in FOUND["rag"]["on"].values()]
+    assert len(told) == 4
+    for ways in told:
+        never, shipped, other = (ways[key] for key in ("never", "shipped threshold", "threshold of the other sets"))
+        assert 0.6 < other["threshold"] < 0.7
+        assert never["all_first_is_right"] < shipped["all_first_is_right"] < other["all_first_is_right"]
+
+
 def test_the_assumed_second_is_named_wherever_it_stands():
     for name in ("main_job", "questions"):
         for row in TABLES[name].split("\n"):
@@ -223,8 +241,16 @@ def test_a_figure_in_prose_is_compared_or_is_none(page):
     text = re.sub(r"^(```+).*?^\1\s*$", "", PAGES[page], flags=re.MULTILINE | re.DOTALL)
     text = re.sub(r"<!-- table: begin.*?<!-- table: end -->", "", text, flags=re.DOTALL)
     text = re.sub(r"`[^`\n]*`", "`", text)
+    text = text if page != "README.md" else text.partition("**What next?**")[2]  # what is before: the test below
     found = {" ".join(match.split()) for match in re.findall(rf"(?<![\w.$-]){NUMBER}\s?{UNITS}(?!\w)", text)}
     assert found <= CHECKED.keys() | NO_FIGURES.keys()
+
+
+def test_figures_of_the_readmes_beginning_stand_in_its_table():
+    begin, table = PAGES["README.md"].partition("**What next?**")[::2]
+    said = re.findall(r"\d+\.\d+|\d+(?=%| MB|\))", begin)
+    assert len(said) > 9
+    assert set(said) <= set(re.findall(r"\d+\.\d+|\d+", table.partition("table: end")[0]))
 
 
 @pytest.mark.parametrize("phrase", CHECKED)

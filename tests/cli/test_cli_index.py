@@ -7,6 +7,8 @@ from running import running
 
 from semclass import PassageIndex
 from semclass.cli import options
+from semclass.cli.index import listing_skipped
+from semclass.documents.folders import Skipped
 
 run = pytest.fixture(running)
 
@@ -25,6 +27,16 @@ def docs(tmp_path):
 def held(index):
     found = PassageIndex.load(index)
     return {passage.text: passage.id for passage in found.passages(found.rows)}
+
+
+def test_files_that_lack_the_same_extra_are_listed_once(capsys):
+    reason = "lxml is needed for this"
+    with listing_skipped() as skipped:
+        skipped += [Skipped(f"{n}.html", reason) for n in range(5)] + [Skipped("a.txt", "docs/a.txt is no text")]
+    assert capsys.readouterr().err.splitlines()[1:] == [
+        f"  0.html, 1.html, 2.html and 2 more: {reason}",
+        "  docs/a.txt is no text",
+    ]
 
 
 def test_sync_makes_an_index_and_keeps_it_in_step(run, docs, tmp_path):

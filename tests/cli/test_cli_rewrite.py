@@ -79,3 +79,40 @@ def test_a_refusal_is_told_and_the_question_asked_as_it_is(run, index):
 def test_half_of_the_options_are_refused(run, index, options):
     code, out, err = run("search", index, QUESTION, *options)
     assert (code, out, "give" in err) == (2, "", True)
+
+
+PASSAGES = '{"_id": "high", "text": "It is forty metres high."}\n{"_id": "done", "text": "It was finished in 1874."}\n'
+
+
+@pytest.fixture
+def passages(tmp_path):
+    file = tmp_path / "passages.jsonl"
+    file.write_text(PASSAGES)
+    return ["rerank", QUESTION, "--passages", file]
+
+
+@pytest.mark.parametrize(("way", "calls"), [((), 2), (("--prompt", "listwise"), 1)])
+def test_a_model_re_ranks_passages_and_the_cost_is_told(run, passages, way, calls):
+    def says(prompt, before):
+        return "[2]" if "[1]" in prompt else "yes" if "1874" in prompt else "no"
+
+    with stub_endpoint(says) as stub:
+        code, out, err = run(*passages, *way, "--endpoint", stub.url, "--model", "m", "--json")
+        text = run(*passages, *way, "--endpoint", stub.url, "--model", "m")[1]
+    assert (code, ids(out)) == (0, ["done", "high"])
+    assert f"wise: {calls} call" in err
+    assert "1.000" in text.splitlines()[0]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--prompt", "listwise"],
+        ["--endpoint", "http://localhost/v1"],
+        ["--endpoint", "http://localhost/v1", "--model", "m", "--method", "learned"],
+        ["--endpoint", "http://localhost/v1", "--model", "m", "--explain"],
+    ],
+)
+def test_half_of_the_options_for_a_model_that_re_ranks_are_refused(run, passages, options):
+    code, out, err = run(*passages, *options)
+    assert (code, out, "give" in err) == (2, "", True)

@@ -98,3 +98,8 @@ def settled(page):
 def example(page):
     page.get_by_role("button", name="Fill in an example").click()
     settled(page)
+
+
+def unfold(page):
+    """Open what is folded on a phone."""
+    page.locator(".fold").evaluate_all("folded => folded.forEach((one) => { one.open = true; })")

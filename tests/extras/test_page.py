@@ -12,7 +12,7 @@ pytest.importorskip("playwright")
 pytest.importorskip("axe_playwright_python")
 
 from axe_playwright_python.sync_playwright import Axe
-from browsing import QUESTION, ask, example, marks, served, settled
+from browsing import QUESTION, ask, example, marks, served, settled, unfold
 from playwright.sync_api import expect
 
 pytest_plugins = ("browsing",)
@@ -85,7 +85,7 @@ def test_the_first_place_says_how_sure_it_is_and_why_it_rose(open_page, service,
     settled(page)
     best = retriever.search(question, candidates=10)[0]
     expect(page.locator("#after .score").first).to_contain_text(best.certainty)
-    expect(page.locator("#answer .status")).to_contain_text(re.compile("the first rose from 2nd: .*question"))
+    expect(page.locator("#answer .status")).to_contain_text(re.compile("first rose from 2nd: .*question.* number"))
 
 
 def test_the_first_passage_is_above_the_fold(open_page, service):
@@ -94,6 +94,20 @@ def test_the_first_passage_is_above_the_fold(open_page, service):
         page.set_viewport_size({"width": width, "height": height})
         settled(page)
         assert page.locator("#after .text").first.evaluate("text => text.getBoundingClientRect().bottom") < height
+
+
+def test_the_example_is_told_step_by_step_and_phones_fold_what_is_beside(open_page, service):
+    page = open_page(service, 390, reduced_motion="no-preference")
+    page.locator("#after > li").first.wait_for(state="attached")
+    steps = "selector => document.querySelector(selector).getAnimations().map((one) => one.effect.getTiming().delay)"
+    delays = [page.evaluate(steps, selector)[0] for selector in (".asked", "#before", "#after", "#answer .status")]
+    assert delays == sorted(delays)
+    expect(page.get_by_label("Class match")).to_be_hidden()
+    page.get_by_text("Settings").click()
+    page.get_by_label("Class match").check()
+    settled(page)
+    page.get_by_text("Time and cost").first.click()
+    expect(page.locator("#cost")).to_contain_text("A prompted model")
 
 
 def test_weights_change_the_order_at_once(open_page, service):
@@ -209,7 +223,7 @@ def test_a_filter_may_leave_nothing(open_page, service):
 
 def test_without_an_index_passages_are_pasted(open_page, without_index):
     page = open_page(without_index)
-    expect(page.locator("#sources")).to_be_hidden()
+    expect(page.get_by_role("tab", name="Ask")).to_be_hidden()
     expect(page.get_by_label(re.compile("^Passages, one a line"))).to_be_visible()
     example(page)
     first(page, OPENED)
@@ -244,6 +258,10 @@ def test_a_file_of_ones_own_is_opened_or_dropped(open_page, service, tmp_path):
         text,
     )
     expect(page.get_by_label(re.compile("^Passages, one a line"))).to_have_value(re.compile("40 m tall"))
+    web = b"<title>Tower</title><h1>Tower</h1><ul><li>It is <b>red</b>.</li></ul><script>hit = 1</script>"
+    page.get_by_label("Open a text file").set_input_files({"name": "a.html", "mimeType": "text/html", "buffer": web})
+    expect(page.get_by_label(re.compile("^Passages, one a line"))).to_have_value("Tower\n\nIt is red.")
+    expect(page.locator("#answer .status")).to_contain_text("a.html: 2 passages")
     page.get_by_label("Open a text file").set_input_files({"name": "a.bin", "mimeType": "x/y", "buffer": b"\0\1"})
     expect(page.get_by_role("alert")).to_contain_text("This file is no text")
 
@@ -391,10 +409,11 @@ def test_axe_finds_nothing(open_page, service, scheme, width):
     assert_accessible(page)
     ask(page)
     page.get_by_text("Why here").first.click()
+    unfold(page)
     page.get_by_text("How this is reckoned").first.click()
     page.get_by_text("More", exact=True).click()
     assert_accessible(page)
-    page.get_by_label("passages of my own").check()
+    page.get_by_role("tab", name="Your text").click()
     example(page)
     page.get_by_label("Class match").check()
     settled(page)
@@ -421,6 +440,9 @@ def test_all_of_it_with_the_keyboard_alone(open_page, service):
     keys = page.keyboard
     keys.press("Tab")
     expect(page.get_by_role("tab", name="Ask")).to_be_focused()
+    keys.press("ArrowRight")
+    expect(page.get_by_role("tab", name="Your text")).to_be_focused()
+    expect(page.get_by_role("tabpanel", name="Your text")).to_be_visible()
     keys.press("ArrowRight")
     expect(page.get_by_role("tab", name="Classify")).to_be_focused()
     expect(page.get_by_role("tabpanel", name="Classify")).to_be_visible()

@@ -8,7 +8,7 @@ pytest.importorskip("fastapi")
 pytest.importorskip("uvicorn")
 pytest.importorskip("playwright")
 
-from browsing import QUESTION, marks, settled
+from browsing import QUESTION, marks, settled, unfold
 
 pytest_plugins = ("browsing",)
 pytestmark = marks
@@ -113,6 +113,7 @@ def test_strands_follow_another_width_and_larger_text(open_page, service):
 def test_every_strand_ends_at_its_passage_after_each_of_forty_changes(open_page, service, width, change, motion):
     page = open_page(f"{service}#q={QUESTION}&method=class", width, reduced_motion=motion)
     settled(page)
+    unfold(page)
     page.get_by_text("More", exact=True).click()
     chance = random.Random(0)
     wrong = {}

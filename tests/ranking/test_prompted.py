@@ -8,7 +8,8 @@ from bench.stub_endpoint import FILTERED, stub_endpoint
 from semclass import Passage
 from semclass.core.errors import InputError
 from semclass.endpoint.client import Endpoint
-from semclass.ranking.prompted import UNKNOWN, WAYS, PromptedReranker, Shot
+from semclass.ranking.methods import PROMPTED
+from semclass.ranking.prompted import UNKNOWN, PromptedReranker, Shot
 
 pytest.importorskip("openai")
 
@@ -44,7 +45,7 @@ def test_a_passage_with_a_yes_comes_first_and_the_others_keep_their_order():
     assert [(hit.id, hit.rank_before, hit.score) for hit in found] == [("c", 3, 1.0), ("a", 1, 0.0), ("b", 2, 0.0)]
     assert [hit.rank for hit in found] == [1, 2, 3]
     assert found[0].metadata == {"title": "The bridge"}
-    assert reranker.bill.calls == len(asked) == 3
+    assert reranker.chat.bill.calls == len(asked) == 3
     assert all("The bridge" in prompt for prompt in asked if "1874" in prompt)
     assert [hit.id for hit in rerank(judge, "pointwise", k=1)[0]] == ["c"]
 
@@ -52,7 +53,7 @@ def test_a_passage_with_a_yes_comes_first_and_the_others_keep_their_order():
 def test_the_model_lists_the_passages_that_answer():
     found, reranker, asked = rerank(lambda prompt, before: "[3] > [1]", "listwise")
     assert [(hit.id, hit.score) for hit in found] == [("c", 1.0), ("a", 0.5), ("b", 0.0)]
-    assert (reranker.bill.calls, len(asked)) == (1, 1)
+    assert (reranker.chat.bill.calls, len(asked)) == (1, 1)
     assert "[1] The bridge was built of granite.\n[2]" in asked[0]
 
 
@@ -60,23 +61,23 @@ def test_the_model_lists_the_passages_that_answer():
     ("said", "counted"),
     [(500, "failed"), (FILTERED, "refused"), ("I would rather talk of something else.", "nonsense"), ("", "nonsense")],
 )
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", PROMPTED)
 def test_where_nothing_can_be_read_the_order_stays_and_is_counted(way, said, counted):
     found, reranker, _ = rerank(lambda prompt, before: said, way)
     assert [hit.id for hit in found] == ["a", "b", "c"]
-    assert getattr(reranker.bill, counted) == reranker.bill.calls == (3 if way == "pointwise" else 1)
+    assert getattr(reranker.chat.bill, counted) == reranker.chat.bill.calls == (3 if way == "pointwise" else 1)
 
 
 def test_a_passage_of_which_nothing_is_known_stands_between_yes_and_no():
     found, reranker, _ = rerank(lambda prompt, before: 400 if "Trams" in prompt else judge(prompt, before), "pointwise")
     assert [(hit.id, hit.score) for hit in found] == [("c", 1.0), ("b", UNKNOWN), ("a", 0.0)]
-    assert (reranker.bill.refused, reranker.bill.failed) == (1, 0)
+    assert (reranker.chat.bill.refused, reranker.chat.bill.failed) == (1, 0)
 
 
 def test_none_of_them_is_an_answer():
     found, reranker, _ = rerank(lambda prompt, before: "None", "listwise")
     assert [hit.score for hit in found] == [0.0, 0.0, 0.0]
-    assert reranker.bill.nonsense == 0
+    assert reranker.chat.bill.nonsense == 0
 
 
 def test_numbers_that_are_no_passage_do_not_count_and_long_lists_are_cut():

@@ -57,7 +57,7 @@ def test_each_way_says_what_is_searched_for(way, questions, passages):
     found, rewriter, stub = rewrite(way)
     assert (found.asked, found.questions, found.passages, found.why) == (QUESTION, questions, passages, "")
     calls = 0 if way == "conversation" else 1  # nothing was said before
-    assert found.cost.calls == rewriter.bill.calls == sum(stub.asked.values()) == calls
+    assert found.cost.calls == rewriter.chat.bill.calls == sum(stub.asked.values()) == calls
     assert (found.cost.prompt_tokens > 0) == (found.cost.answer_tokens > 0) == bool(calls)
 
 
@@ -87,7 +87,7 @@ def test_what_was_said_before_takes_one_more_call(way):
 def test_bad_answers_leave_the_question_as_it_was_asked(way, said, why):
     found, rewriter, _ = rewrite(way, lambda prompt, before: said, history=["Tell me about the bridge."])
     assert (found.questions, found.passages, found.why) == ((QUESTION,), (), why)
-    assert (getattr(found.cost, why), getattr(rewriter.bill, why)) == (1, 1)
+    assert (getattr(found.cost, why), getattr(rewriter.chat.bill, why)) == (1, 1)
     assert found.cost.calls == 1
     assert found.said
 
@@ -96,7 +96,7 @@ def test_where_nobody_answers_the_next_question_is_tried_again():
     with stub_endpoint(lambda prompt, before: 500 if len(stub.requests) < 2 else as_told(prompt, before)) as stub:
         rewriter = Rewriter("hyde", Endpoint(stub.url, "m", retries=0))
         assert [bool(rewriter(QUESTION).passages) for _ in range(3)] == [False, True, True]
-    assert (rewriter.bill.failed, rewriter.bill.calls) == (1, 3)
+    assert (rewriter.chat.bill.failed, rewriter.chat.bill.calls) == (1, 3)
 
 
 def test_an_answer_that_is_no_question_is_nonsense_unless_none_was_asked():

@@ -29,6 +29,10 @@ def test_the_questions_are_made_once_and_answered_by_the_index(models, monkeypat
     assert all(retriever.search(question)[0].certainty in ("strong", "likely") for question in first)
 
 
+def test_those_that_are_set_are_given(models):
+    assert asyncio.run(examples.Examples(Engine(models, None, Settings(examples=("Who?",)))).get()) == ["Who?"]
+
+
 def test_without_an_index_there_are_none(models):
     assert asyncio.run(examples.Examples(Engine(models, None, Settings())).get()) == []
 

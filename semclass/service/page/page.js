@@ -29,7 +29,8 @@ const FINE = {
   exp: "expansion", gr: "group", ind: "person", instru: "instrument", mount: "mountain", ord: "order", perc: "percentage",
   techmeth: "technique", temp: "temperature", termeq: "term", veh: "vehicle", volsize: "size",
 };
-const className = (name) => info.classes?.find((one) => one.name === name)?.description ?? name;
+const CLASS = { ABBR: "abbreviation", DESC: "description", ENTY: "thing", HUM: "person or group", LOC: "place", NUM: "number or date" };
+const className = (name) => CLASS[name] ?? info.classes?.find((one) => one.name === name)?.description ?? name;
 const fineName = (name) => { const fine = name?.split(":")[1]; return fine && `↳ ${FINE[fine] ?? fine}`; };
 
 const PARTS = {
@@ -82,12 +83,13 @@ function showCost(place, calls, why, server, roundTrip) {
     `This answer is ${money(own)}: ${time(server)} of one of the two processors of an AWS c7i.large at $${PROMPTED.cpuHour}`
       + " an hour. Sources: bench/prices.json, bench/results/retrieval.json.",
   ];
-  const open = place.querySelector("details")?.open;
+  const open = place.querySelector("details")?.open; // of what is replaced
   place.replaceChildren(
     el("dl", {},
       row("This answer", "ours", time(server), ` in the service, ${time(roundTrip)} with the way here`, share),
       row("A prompted model", "theirs", `${time(seconds * 1000)} assumed`, `, ${money(gpu)}: ${plural(count, "call")}`, 1)),
     el("details", { open }, el("summary", {}, "How this is reckoned"), ...told.map((text) => el("p", {}, text))));
+  place.closest(".fold").hidden = false;
 }
 
 // ---- the service
@@ -245,17 +247,18 @@ const fromSlider = (place, name) => (Number(place) === 50 ? null : Number((8 * u
 const wordsFrom = (place) => (Number(place) === toSlider(usual("words"), "words") ? null : place / 100);
 
 function showSettings() {
-  for (const name of ["source", "method"]) {
-    for (const radio of named(name)) radio.checked = radio.value === state[name];
+  for (const radio of named("method")) {
+    radio.checked = radio.value === state.method;
+    radio.disabled = !possible(radio.value);
   }
-  for (const radio of named("method")) radio.disabled = !possible(radio.value);
   $("n").value = state.n;
   $("hard").checked = state.hard;
   $("where").value = state.where;
   $("own").hidden = state.source !== "own";
   $("try").hidden = state.source === "own" || !$("try").children.length;
   $("where-line").hidden = state.source === "own";
-  $("sources").hidden = !hasIndex();
+  $("index-name").textContent = state.source === "own" ? "to text of your own" : info.index?.passages ? `to ${plural(info.index.passages, "passage")}` : "";
+  $("first-step").textContent = state.source === "own" ? "Paste text above or drop a file, then ask." : "Ask something.";
   $("controls").hidden = !asked;
   const name = lambdaName();
   const ofHead = state.source === "own" && state.method === "learned"; // which does not look at the score
@@ -338,6 +341,7 @@ function search(urgent) {
   $("empty").hidden = true;
   $("controls").hidden = false;
   document.title = `${state.q} · semclass`;
+  for (const item of $("try").children) item.classList.toggle("asks", item.textContent === state.q);
   let job;
   try { job = request(); } catch (problem) { return send(problem, true); }
   if (urgent) say($("answer"), "Asking …");
@@ -361,7 +365,6 @@ $("ask").addEventListener("submit", (event) => {
   search(true);
 });
 for (const radio of named("method")) radio.addEventListener("change", () => change({ method: radio.value, l: null }));
-for (const radio of named("source")) radio.addEventListener("change", () => { clearAnswer(); change({ source: radio.value }); });
 $("w").addEventListener("input", (event) => change({ w: wordsFrom(event.target.value) }));
 $("l").addEventListener("input", (event) => change({ l: fromSlider(event.target.value, lambdaName()) }));
 $("n").addEventListener("change", (event) => change({ n: Number(event.target.value) }));
@@ -385,13 +388,19 @@ $("example").addEventListener("click", () => {
 });
 
 // Files become passages of one's own; nothing leaves but to this service, when you ask.
-async function take(files) {
-  const texts = await Promise.all([...files].map((file) => file.text()));
+const BLOCKS = "h1, h2, h3, h4, h5, h6, p, li, tr, pre, dt, dd";
+const withoutTags = (html) => [...new DOMParser().parseFromString(html, "text/html").querySelectorAll(BLOCKS)]
+  .filter((node) => !node.querySelector(BLOCKS)).map((node) => node.textContent).join("\n\n");
+
+async function take(given) {
+  const files = [...given];
+  const texts = await Promise.all(files.map((file) => file.text()));
   // a heading belongs to what follows it
-  const whole = texts.map((text) => text.trim().replace(/^(#{1,6} .*)\n\s*\n/gm, "$1\n")).filter(Boolean).join("\n\n");
+  const whole = texts.map((text, i) => (/\.html?$/i.test(files[i].name) ? withoutTags(text) : text).trim().replace(/^(#{1,6} .*)\n\s*\n/gm, "$1\n")).filter(Boolean).join("\n\n");
   if (!whole || whole.includes("\u0000")) return showProblem($("answer"), new Problem(422, { message: "This file is no text: convert it first." }));
   $("passages").value = whole;
   showProblem($("answer"), null);
+  say($("answer"), `${files.map(({ name }) => name).join(", ")}: ${plural(split(whole).length, "passage")}. Now ask.`);
   $("question").focus();
 }
 $("file").addEventListener("change", (event) => { take(event.target.files); event.target.value = ""; });
@@ -400,7 +409,7 @@ for (const kind of ["dragover", "drop"]) {
     if (!event.dataTransfer?.types.includes("Files")) return;
     event.preventDefault();
     if (kind === "dragover") return;
-    if (state.source !== "own") { clearAnswer(); change({ source: "own" }); }
+    if (state.source !== "own") { clearAnswer(); change({ source: "own" }); showTab(); }
     take(event.dataTransfer.files);
   });
 }
@@ -449,15 +458,17 @@ function showAnswer({ question, hits, weights: used, milliseconds }, body, trip,
   if (!settled) return;
   const moved = hits.filter((hit) => hit.rank !== hit.rank_before).length;
   say($("answer"), n === 0 ? "No passage was found." + (state.where ? " The filter may leave none." : "")
-    : `${plural(n, "passage")}, ${moved || "none"} moved; the first ${hits[0].rank_before === 1 ? "stays" : `rose from ${ordinal(hits[0].rank_before)}${because(hits)}`}.`);
+    : `The first ${hits[0].rank_before === 1 ? "passage stays" : `rose from ${ordinal(hits[0].rank_before)}${because(hits, question)}`}; `
+      + `${moved || "none"} of ${plural(n, "passage")} moved.`);
 }
 
-function because([first, ...others]) {
+function because([first, ...others], asked) {
   const before = others.find((hit) => hit.rank_before === 1);
   if (!first.explanation || !before?.explanation) return "";
   const gain = (name) => (first.explanation.parts[name] ?? 0) - (before.explanation.parts[name] ?? 0);
   const [most] = Object.keys(WHY).sort((a, b) => gain(b) - gain(a));
-  return gain(most) > 0 ? `: ${WHY[most]}` : "";
+  const gives = first.labels.includes(asked?.label) && !before.labels.includes(asked.label) ? [`it names a ${className(asked.label)}`] : [];
+  return [...(gain(most) > 0 ? [WHY[most]] : []), ...gives].map((why, i) => (i ? `, and ${why}` : `: ${why}`)).join("");
 }
 
 function ordinal(n) {
@@ -514,7 +525,8 @@ function showBoard(question, hits) {
   for (const card of old.values()) card.remove();
   if (focused && document.activeElement !== focused && focused.isConnected) focused.focus({ preventScroll: true });
   $("strands").replaceChildren(...before.map((hit, i) => strand(hit, i, hits.indexOf(hit))));
-  slide(places, opening ? 900 : 260);
+  if (opening && question.text === offered) tour(places);
+  else slide(places, opening ? 900 : 260);
 }
 
 const move = (hit) => (hit.rank < hit.rank_before ? "up" : hit.rank > hit.rank_before ? "down" : "same");
@@ -664,13 +676,25 @@ function strand(hit, a, b) {
 }
 
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
-function slide(places, duration) {
+
+// The example on opening, step by step: what is asked for, the order before, the way to the order after, the sentence.
+function tour(places) {
+  const steps = [[".asked", 200], [".before-title, #before", 900], [".after-title, #after", 1600], ["#strands", 2400], [".status", 3200]];
+  if (!calm.matches) {
+    for (const [selector, delay] of steps) {
+      for (const node of $("answer").querySelectorAll(selector)) node.animate([{ opacity: 0 }, { opacity: 1 }], { duration: 500, delay, fill: "backwards" });
+    }
+  }
+  slide(places, 1000, 2300);
+}
+
+function slide(places, duration, delay = 0) {
   if (calm.matches) return;
   for (const [id, card] of cards) {
     for (const running of card.getAnimations()) running.cancel();
     const way = (places.get(id) ?? 0) - card.getBoundingClientRect().top;
     const from = { transform: `translateY(${way}px)` };
-    if (places.has(id) && way) card.animate([from, { transform: "none" }], { duration, easing: "cubic-bezier(.2,.7,.2,1)" });
+    if (places.has(id) && way) card.animate([from, { transform: "none" }], { duration, delay, fill: "backwards", easing: "cubic-bezier(.2,.7,.2,1)" });
   }
 }
 
@@ -701,7 +725,8 @@ const classify = latest(async ({ kind, texts }, signal) => {
     say(area, `${plural(n, kind.slice(0, -1))} classified.`);
   } catch (problem) {
     if (signal.aborted) return;
-    for (const old of ["classified", "classify-cost"]) $(old).replaceChildren();
+    $("classified").replaceChildren();
+    $("classify-cost").closest(".fold").hidden = true;
     showProblem(area, problem, () => $("classify").requestSubmit());
   } finally {
     area.removeAttribute("aria-busy");
@@ -736,23 +761,41 @@ for (const area of ["question", "texts", "passages"]) {
 
 // ---- tabs, scheme, beginning
 
+const narrow = matchMedia("(max-width: 39.99rem)"); // where settings and costs are folded until they are wanted
+const fold = () => { for (const details of document.querySelectorAll(".fold")) details.open = !narrow.matches; };
+narrow.addEventListener("change", fold);
+fold();
+
 const tabs = [...document.querySelectorAll("[role=tab]")];
 function showTab() {
   for (const tab of tabs) {
-    const chosen = tab.id === `tab-${state.tab}`;
+    const chosen = tab.id === `tab-${state.tab === "ask" && state.source === "own" ? "own" : state.tab}`;
     tab.setAttribute("aria-selected", chosen);
     tab.tabIndex = chosen ? 0 : -1;
-    $(tab.getAttribute("aria-controls")).hidden = !chosen;
+    tab.hidden = tab.id === "tab-ask" && !hasIndex();
+    if (chosen) $(tab.getAttribute("aria-controls")).setAttribute("aria-labelledby", tab.id);
   }
+  for (const name of ["ask", "classify"]) $(`panel-${name}`).hidden = name !== state.tab;
 }
-for (const [place, tab] of tabs.entries()) {
-  const choose = (chosen) => { state.tab = chosen.id.slice(4); showTab(); writeAddress(true); chosen.focus(); };
+function choose(tab) {
+  const source = { "tab-ask": "index", "tab-own": "own" }[tab.id] ?? state.source;
+  const other = source !== state.source;
+  Object.assign(state, { tab: tab.id === "tab-classify" ? "classify" : "ask", source });
+  fitMethod();
+  writeAddress(true);
+  if (other) show();
+  else showTab();
+  tab.focus();
+}
+for (const tab of tabs) {
   tab.addEventListener("click", () => choose(tab));
   tab.addEventListener("keydown", (event) => {
+    const there = tabs.filter((one) => !one.hidden);
+    const place = there.indexOf(tab);
     const to = { ArrowRight: place + 1, ArrowLeft: place - 1, Home: 0, End: -1 }[event.key];
     if (to === undefined) return;
     event.preventDefault();
-    choose(tabs.at(to % tabs.length));
+    choose(there.at(to % there.length));
   });
 }
 
@@ -761,7 +804,7 @@ let scheme = stored.get(() => localStorage, "semclass-scheme");
 function showScheme() {
   const is = scheme ?? (dark.matches ? "dark" : "light");
   if (scheme) document.documentElement.dataset.scheme = scheme;
-  $("theme").textContent = is === "dark" ? "Light" : "Dark";
+  $("theme").replaceChildren(el("span", { class: "wide" }, is === "dark" ? "Light" : "Dark"), el("span", { class: "slim" }, "◐"));
   $("theme").setAttribute("aria-label", `${is === "dark" ? "Light" : "Dark"} colours`);
 }
 $("theme").addEventListener("click", () => {
@@ -775,6 +818,10 @@ showScheme();
 function fromAddress() {
   readAddress();
   if (state.q || asked) $("question").value = state.q; // what is being typed stays
+  show();
+}
+
+function show() {
   showTab();
   showSettings();
   if (state.q && (state.source === "index" || $("passages").value.trim())) search(true);
@@ -791,7 +838,6 @@ async function begin() {
     showSettings();
     return showProblem($("answer"), problem, begin);
   }
-  if (info.index?.passages) $("index-name").textContent = `the index (${plural(info.index.passages, "passage")})`;
   $("about").textContent = `semclass ${info.version}: trained heads over sentence embeddings, on a CPU. No language model is prompted.`;
   fromAddress();
   if (hasIndex()) offer();

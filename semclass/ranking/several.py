@@ -1,0 +1,56 @@
+"""One ranking of several, such as retrievers with encoders of their own give for the same question."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from semclass.core.checks import check_positive, check_weight
+from semclass.core.errors import InputError
+from semclass.core.types import Hit
+from semclass.scoring.fusion import normalise
+
+
+def fuse_hits(rankings: Sequence[Sequence[Hit]], k: int = 10, *, weights: Sequence[float] | None = None) -> list[Hit]:
+    """Fuse rankings of the same passages by a weighted sum of their scores.
+
+    The scores of each ranking are brought to a scale from 0 to 1, see :func:`semclass.scoring.fusion.normalise`, so they
+    need not be of one kind; a passage that a ranking lacks gets 0 from it. Give long rankings: 100 hits are usual.
+
+    Parameters
+    ----------
+    rankings
+        Hits for one question, best first; passages are told apart by their ids.
+    k
+        How many passages to give; fewer if there are fewer.
+    weights
+        What each ranking counts, at least 0; equal if None.
+
+    Returns
+    -------
+    list of Hit
+        Best first; of equals, the one that stands better in any ranking, then in an earlier one. ``score`` is the weighted
+        sum, from 0 to the sum of the weights. All else is of the ranking in which the passage stands best; ``certainty`` is
+        None, as nothing tells it of a fused ranking.
+
+    Raises
+    ------
+    InputError, InputTypeError
+        If k or a weight is out of range, or there are not as many weights as rankings.
+    """
+    limit = check_positive(k, "k")
+    shares = [1.0] * len(rankings) if weights is None else [check_weight(each, "weights") for each in weights]
+    if len(shares) != len(rankings):
+        raise InputError(f"there are {len(rankings)} rankings and {len(shares)} weights; give one weight for each")
+    best: dict[str, Hit] = {}
+    for hit in sorted((hit for hits in rankings for hit in hits), key=lambda hit: hit.rank):  # stable
+        best.setdefault(hit.id, hit)
+    score = np.zeros(len(best))
+    for share, hits in zip(shares, rankings, strict=True):
+        found = {hit.id: hit.score for hit in hits}
+        score += share * normalise(np.array([found.get(name, np.nan) for name in best]))
+    total = dict(zip(best, score.tolist(), strict=True))
+    named = sorted(total, key=lambda name: -total[name])[:limit]  # stable
+    return [replace(best[name], score=total[name], rank=rank, certainty=None) for rank, name in enumerate(named, 1)]
