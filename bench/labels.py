@@ -47,7 +47,7 @@ TUNED = {"banking77": ("5", "10")}  # where an encoder is tuned, too, for one dr
 STRENGTHS = (1.0, 10.0, 30.0, 100.0)  # C of the logistic regressions; 1 is scikit-learn's default
 REFUSED = 0.04  # of the messages with an intent may be refused, for the sake of those without
 SHOWN = {
-    "semclass": "TextClassifier",
+    "semclass": "`TextClassifier`",
     "pooled": "ten lines over `pooled`",
     "names": "the same, names of intents as examples",
     "tfidf": "ten lines over TF-IDF",
@@ -380,7 +380,7 @@ def table_of_few(found: Mapping[str, Any]) -> str:
             for key, label in SHOWN.items():
                 if (system := one["systems"].get(key)) is None:
                     continue
-                shown = f"{label}, C = {system['strength']:g}" if "strength" in system else f"`{label}`"
+                shown = f"{label}, C = {system['strength']:g}" if "strength" in system else label
                 cells = f"{system['accuracy']:.1%}", f"{system['log_loss']:.2f}", f"{system['seconds']:.2g}"
                 rows.append((f"{name}, {size}" if key == "semclass" else "", shown, *cells))
     return readme.markdown(("set, examples a class", "classifier", "accuracy", "log loss", "seconds to fit"), rows)
