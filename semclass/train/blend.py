@@ -38,6 +38,7 @@ COMPARED = 2000  # texts at most that settings are compared on
 LANDMARKS = 3000  # texts at most that others are compared with
 COORDINATES = 2000  # principal ones at most that a regression reads
 STEPS = 30  # of the softmax regression at most
+FEW_STEPS = 100  # the same with `COMPARED` examples or fewer: there it ends where its loss is least
 STEEP = 0.0003  # p (1 - p) of a class where the softmax regression ends, about: its coordinates are scaled by that
 LEAST = 0.98  # share of the log loss that another ridge penalty must reach: a stronger one flatters it, and errs more
 UNSEEN = 2.4
@@ -374,6 +375,7 @@ def _solve(basis: Basis, rows: IntArray, setting: Setting) -> list[tuple[DoubleA
 
     optimise = import_extra("scipy.optimize", "train")
     start = np.append(np.zeros(size * columns), np.log(bias + 1e-4))
-    found = optimise.minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": STEPS, "ftol": 1e-6}).x
+    ending = {"maxiter": FEW_STEPS, "ftol": 1e-8} if len(rows) <= COMPARED else {"maxiter": STEPS, "ftol": 1e-6}
+    found = optimise.minimize(loss, start, jac=True, method="L-BFGS-B", options=ending).x
     softmax = scale[:, None] * found[: size * columns].reshape(size, columns)
     return [(ridge, bias), (softmax, found[size * columns :])]
