@@ -16,7 +16,7 @@ from semclass.scoring.fusion import normalise
 def fuse_hits(rankings: Sequence[Sequence[Hit]], k: int = 10, *, weights: Sequence[float] | None = None) -> list[Hit]:
     """Fuse rankings of the same passages by a weighted sum of their scores.
 
-    The scores of each ranking are brought to a scale from 0 to 1, see :func:`semclass.scoring.fusion.normalise`, so they
+    The scores of each ranking are brought to a scale from 0 to 1, see :mod:`semclass.scoring.fusion`, so they
     need not be of one kind; a passage that a ranking lacks gets 0 from it. Give long rankings: 100 hits are usual.
 
     Parameters
