@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from bench import readme
+from bench.made_questions import shown
 from bench.rag_budget import BESIDE, PLACES
 from bench.rag_encoders import ENCODERS, SHIPPED
 from semclass.evaluation import figures
@@ -37,8 +38,8 @@ def table(found: Mapping[str, Any]) -> str:
         if "bill" not in one["by_encoder"][SHIPPED]:
             rows.append((name, "any", "any", NO_MODEL, *readme.NONE * (len(QUALITY) + len(COSTS))))
     columns = [column for column in zip(*rows, strict=True) if {*column[1:]} != {readme.NONE}]
-    head, *shown = zip(*columns, strict=True)
-    return readme.markdown(head, shown)
+    head, *cells = zip(*columns, strict=True)
+    return readme.markdown(head, cells)
 
 
 def table_of_similarities(found: Mapping[str, Any]) -> str:
@@ -90,7 +91,7 @@ def table_of_budgets(found: Mapping[str, Any]) -> str:
             for name, row in by_set.items():
                 left, own = row["left out"], row["own"]
                 words = ", ".join(f"{kind} {words}" for kind, words in sorted(left["budgets"].items()))
-                cells = (f"{left['words']:.0f}", f"{left['one_for_all']:.3f}", gain(left), gain(own))
+                cells = (f"{left['words']:.0f}", f"{left['one_for_all']:.3f}", shown(left), shown(own))
                 rows.append((f"{by}, about {mean}", name, words, *cells))
     head = (
         "kind, words",
@@ -106,17 +107,12 @@ def table_of_budgets(found: Mapping[str, Any]) -> str:
 def table_of_documents(found: Mapping[str, Any]) -> str:
     """The document of the first hit, and its neighbours, against next hits."""
     rows = [
-        (name, BESIDE[kind], f"{row['words']:.0f}", f"{row['beside']:.3f}", f"{row['hits']:.3f}", gain(row))
+        (name, BESIDE[kind], f"{row['words']:.0f}", f"{row['beside']:.3f}", f"{row['hits']:.3f}", shown(row))
         for kind, by_set in found["rag"]["budget"]["documents"].items()
         for name, row in by_set.items()
     ]
     head = ("set", "beside the first hit", "words", "covered", "by next hits", "difference")
     return readme.markdown(head, rows)
-
-
-def gain(row: Mapping[str, Any]) -> str:
-    low, high = row["gain_ci"]
-    return f"{row['gain']:+.3f} ({low:+.3f} to {high:+.3f})"
 
 
 MARKS = {"first sentence": "s", "best sentence": "o", "language model": "D"}
