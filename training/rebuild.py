@@ -20,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from command import make_parser, run
@@ -29,7 +30,7 @@ HERE = Path(__file__).parent
 
 
 def steps(
-    data: Path, models: Path, teacher: Path, tuned: Path | None, deep: Path | None, source: str, threads: int
+    data: Path, models: Path, teacher: Path, tuned: Path | None, deep: Sequence[Path], source: str, threads: int
 ) -> list[list[str]]:
     """The scripts with their options; `teacher` is a folder for the head that the question head learns from."""
     encoder = ["--encoder", str(models / "encoder")]
@@ -39,12 +40,12 @@ def steps(
         ["export_encoder.py", *both, str(models / "encoder"), "--source", source],
         ["export_entailment.py", *both, str(models / "entailment"), *encoder],
     ]
-    together = [*encoder, "--data", str(data), "--tuned", str(deep), "--source", source]
+    together = [*encoder, "--data", str(data), "--source", source, "--tuned", *map(str, deep)]
     questions = ["--data", str(data / "trec"), "--originals", str(data), *encoder, "--out"]
     learnt = ["--teacher", str(teacher)]
     return [
         *([] if tuned is None else exported),
-        *([] if deep is None else [["export_deep.py", *together, "--out", str(models / "deep")]]),
+        *([] if not deep else [["export_deep.py", *together, "--out", str(models / "deep")]]),
         ["tune_questions.py", *questions, str(teacher / "questions"), *weights, "--top", "6"],
         ["tune_questions.py", *questions, str(models / "questions"), *weights, *learnt],
         ["train_questions.py", *questions, str(models / "questions-svm"), "--kind", "svm", "--teacher", str(models)],
@@ -74,7 +75,9 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True, help="folder with the public originals")
     parser.add_argument("--models", type=Path, default=Path("models"))
     parser.add_argument("--tuned", type=Path, help="weights of tune_encoder.py, to export encoder and entailment head")
-    parser.add_argument("--deep", type=Path, help="weights of tune_deep.py, to export the deep head")
+    parser.add_argument(
+        "--deep", type=Path, nargs="+", default=(), help="weights of tune_deep.py, to export the deep head"
+    )
     run(parser, rebuild)
 
 

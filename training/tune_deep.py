@@ -65,15 +65,13 @@ def train(arguments: argparse.Namespace) -> None:
     groups = read_groups(arguments.data, arguments.seed)
     learnt = ~held_out(groups)
     names, rows = rows_of(groups, [])
-    recipe = Recipe(steps=arguments.steps)
-    drawn = list(
-        batches(
-            [row for row, kept in zip(rows, learnt, strict=True) if kept], recipe, np.random.default_rng(arguments.seed)
-        )
-    )
+    recipe = Recipe(steps=arguments.steps, contrast=arguments.contrast)
+    start = dict(np.load(arguments.start)) if arguments.start else {}
+    rng = np.random.default_rng([arguments.seed, 1] if start else arguments.seed)  # other batches than those before
+    drawn = list(batches([row for row, kept in zip(rows, learnt, strict=True) if kept], recipe, rng))
     texts = read_lower(names, encoder, tuned["idf"])
     print(f"{learnt.sum()} questions, {len(names)} texts, {seconds_so_far()} s", flush=True)
-    network = Network({**weights, **tuned}, config, range(layer, layer + recipe.layers), recipe, arguments.seed)
+    network = Network({**weights, **tuned}, config, range(layer, layer + recipe.layers), recipe, arguments.seed, start)
     found = tune(network, texts, drawn)
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
     np.savez(arguments.out, **found)
@@ -84,7 +82,9 @@ def main() -> None:
     parser = make_parser(__doc__, "encoder", "source", "threads", "seed")
     parser.add_argument("--data", type=Path, required=True, help="data folder; see answer_groups.py")
     parser.add_argument("--tuned", type=Path, required=True, help="weights of tune_encoder.py")
+    parser.add_argument("--start", type=Path, help="weights of an earlier run, to go on from")
     parser.add_argument("--steps", type=int, default=Recipe.steps)
+    parser.add_argument("--contrast", type=int, default=Recipe.contrast, help="contrast items in each step")
     parser.add_argument("--out", type=Path, default=Path("deep.npz"))
     run(parser, train)
 

@@ -60,6 +60,9 @@ def test_what_was_tuned_and_its_graph_agree():
             value.add_(torch.from_numpy(np.asarray(rng.normal(size=tuple(value.shape)) / 20, np.float32)))
         found = network.logits(texts, pairs).numpy()
     tuned = {name: value.detach().numpy() for name, value in network.parameters.items()}
+    again = deep_network.Network(random_weights(CONFIG, pieces=50), CONFIG, layers, recipe, seed=1, start=tuned)
+    for name, value in again.parameters.items():
+        np.testing.assert_array_equal(value.detach().numpy(), tuned[name])
     model, probes = deep_network.write_network(tuned, CONFIG, layers, (2.0, 1.0), None)
     outputs = [item for item in model.graph.output if item.name not in probes]
     run = onnx_graphs.open_model(onnx_graphs.with_outputs(model, outputs)).run

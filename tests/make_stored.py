@@ -1,0 +1,48 @@
+"""Write the folders that ``test_stored.py`` reads: an index and a head, as the first version 1 wrote them.
+
+    python tests/make_stored.py
+
+They are written once and stay: a later version 1 must read them. A new form of either gets a folder of its own beside them.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from conftest import BOOKS, FakeEncoder, passage_encoder_of, passages
+
+from semclass import Passage, PassageIndex, TextClassifier
+from semclass.index.records import Scoring
+from semclass.index.writer import IndexWriter
+from semclass.ranking.queries import read_questions
+
+STORED = Path(__file__).parent / "stored"
+ENCODER = passage_encoder_of(FakeEncoder(provided=4), BOOKS)
+QUESTION = "which red boat has green3 sails?"
+TEXTS = ["red boat", "green hill", "a red lake", "green stone river"]
+
+
+def scores(index: PassageIndex) -> dict[str, float]:
+    """Score of each passage for the question, by its id."""
+    (query,) = read_questions(ENCODER.encoder, None, [QUESTION])
+    found = index.candidates(query, len(index), Scoring(0.1), passage_encoder=ENCODER)
+    names = [passage.id for passage in index.passages(found.rows)]
+    return dict(zip(names, found.score.round(5).tolist(), strict=True))
+
+
+def main() -> None:
+    folder = STORED / "index-1.0"
+    PassageIndex.build(passages(*range(12), page=3), passage_encoder=ENCODER).save(folder)
+    with IndexWriter.open(folder, passage_encoder=ENCODER) as writer:
+        metadata = {"title": "Boats", "tags": ["red", "blue"], "price": 1.5}
+        writer.add([Passage("new", "A green3 sail. Another sentence.", metadata)])
+        writer.delete(["4"])
+    head = TextClassifier(ENCODER.encoder).fit(TEXTS * 6, ["red", "green"] * 12)
+    head.save(STORED / "head-1.0")
+    expected = {"index": scores(PassageIndex.load(folder)), "head": head.predict_proba(TEXTS).round(5).tolist()}
+    (STORED / "expected.json").write_text(json.dumps(expected, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
