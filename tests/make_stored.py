@@ -12,7 +12,7 @@ from pathlib import Path
 
 from conftest import BOOKS, FakeEncoder, passage_encoder_of, passages
 
-from semclass import Passage, PassageIndex, TextClassifier
+from semclass import Passage, PassageIndex
 from semclass.index.records import Scoring
 from semclass.index.writer import IndexWriter
 from semclass.ranking.queries import read_questions
@@ -32,6 +32,8 @@ def scores(index: PassageIndex) -> dict[str, float]:
 
 
 def main() -> None:
+    from semclass import TextClassifier  # which needs an extra, as reading does not
+
     folder = STORED / "index-1.0"
     PassageIndex.build(passages(*range(12), page=3), passage_encoder=ENCODER).save(folder)
     with IndexWriter.open(folder, passage_encoder=ENCODER) as writer:

@@ -3,8 +3,8 @@
     python training/export_deep.py --data DATA --encoder models/encoder --tuned first.npz second.npz --out models/deep
 
 ``tune_deep.py`` made the weights, in a run and in one that went on from it; their means are taken. Platt's sigmoid is
-fitted on the questions that it held out, as in
-``export_entailment.py``: each with the sentence that answers it and those around it.
+fitted on the questions that it held out, as in ``export_entailment.py``: each with the sentence that answers it and those
+around it.
 """
 
 from __future__ import annotations
