@@ -15,6 +15,8 @@ from semclass import HybridRetriever, Models, OnnxEncoder, Passage, PassageClass
 from semclass.core.types import Encoding, ragged
 from semclass.documents.readers import read_corpus
 from semclass.index.passage_encoder import PassageEncoder
+from semclass.index.records import Scoring
+from semclass.ranking.queries import read_questions
 from semclass.scoring.quantisation import Codebook, Codebooks
 
 ROOT = Path(__file__).parent.parent
@@ -99,6 +101,15 @@ WORDS = ["red", "green", "blue", "boat", "hill", "lake", "stone", "tower", "brid
 def passages(*numbers: int, text: str = "the {} boat", **metadata: object) -> list[Passage]:
     """Short passages, whose ids are the numbers."""
     return [Passage(str(number), text.format(WORDS[number % 10] + str(number)), metadata) for number in numbers]
+
+
+def scores(
+    index: PassageIndex, text: str, n: int = 1000, *, passage_encoder: PassageEncoder = FAKE, **options: object
+) -> dict[str, float]:
+    """Scores of the best passages by their ids."""
+    (query,) = read_questions(passage_encoder.encoder, None, [text])
+    best = index.candidates(query, n, Scoring(0.1), passage_encoder=passage_encoder, **options)
+    return dict(zip((passage.id for passage in index.passages(best.rows)), best.score.tolist(), strict=True))
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -10,12 +10,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from conftest import BOOKS, FakeEncoder, passage_encoder_of, passages
+from conftest import BOOKS, FakeEncoder, passage_encoder_of, passages, scores
 
 from semclass import Passage, PassageIndex
-from semclass.index.records import Scoring
 from semclass.index.writer import IndexWriter
-from semclass.ranking.queries import read_questions
 
 STORED = Path(__file__).parent / "stored"
 ENCODER = passage_encoder_of(FakeEncoder(provided=4), BOOKS)
@@ -23,12 +21,9 @@ QUESTION = "which red boat has green3 sails?"
 TEXTS = ["red boat", "green hill", "a red lake", "green stone river"]
 
 
-def scores(index: PassageIndex) -> dict[str, float]:
+def ranked(index: PassageIndex) -> dict[str, float]:
     """Score of each passage for the question, by its id."""
-    (query,) = read_questions(ENCODER.encoder, None, [QUESTION])
-    found = index.candidates(query, len(index), Scoring(0.1), passage_encoder=ENCODER)
-    names = [passage.id for passage in index.passages(found.rows)]
-    return dict(zip(names, found.score.round(5).tolist(), strict=True))
+    return scores(index, QUESTION, passage_encoder=ENCODER)
 
 
 def main() -> None:
@@ -42,7 +37,8 @@ def main() -> None:
         writer.delete(["4"])
     head = TextClassifier(ENCODER.encoder).fit(TEXTS * 6, ["red", "green"] * 12)
     head.save(STORED / "head-1.0")
-    expected = {"index": scores(PassageIndex.load(folder)), "head": head.predict_proba(TEXTS).round(5).tolist()}
+    found = {name: round(score, 5) for name, score in ranked(PassageIndex.load(folder)).items()}
+    expected = {"index": found, "head": head.predict_proba(TEXTS).round(5).tolist()}
     (STORED / "expected.json").write_text(json.dumps(expected, indent=1) + "\n", encoding="utf-8")
 
 

@@ -7,7 +7,7 @@ import shutil
 
 import numpy as np
 import pytest
-from make_stored import ENCODER, STORED, TEXTS, scores
+from make_stored import ENCODER, STORED, TEXTS, ranked
 
 from semclass import Passage, PassageIndex, TextModel
 from semclass.index.verify import verify
@@ -24,7 +24,7 @@ def folder(tmp_path):
 def test_a_stored_index_ranks_as_it_did(folder):
     verify(folder)
     index = PassageIndex.load(folder)
-    assert scores(index) == pytest.approx(EXPECTED["index"], abs=1e-4)
+    assert ranked(index) == pytest.approx(EXPECTED["index"], abs=1e-4)
     (added,) = index.passages(index.find(["new"]))
     assert added.metadata == {"title": "Boats", "tags": ["red", "blue"], "price": 1.5}
 
@@ -32,7 +32,7 @@ def test_a_stored_index_ranks_as_it_did(folder):
 def test_a_stored_index_takes_changes(folder):
     with IndexWriter.open(folder, passage_encoder=ENCODER) as writer:
         assert (writer.add([Passage("later", "blue stone")]), writer.delete(["new", "3"])) == (1, 2)
-    found = scores(PassageIndex.load(folder))
+    found = ranked(PassageIndex.load(folder))
     assert found.keys() == EXPECTED["index"].keys() - {"new", "3"} | {"later"}
 
 

@@ -8,28 +8,19 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from conftest import BOOKS, FAKE, ROOT, WORDS, Counting, FakeEncoder, passage_encoder_of, passages
+from conftest import BOOKS, FAKE, ROOT, WORDS, Counting, FakeEncoder, passage_encoder_of, passages, scores
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from semclass import ArtifactError, EncoderMismatchError, InputError, InputTypeError, Passage, PassageIndex
 from semclass.index.commit import describe, store_tuned
 from semclass.index.ingest import FORMS
-from semclass.index.records import Scoring
 from semclass.index.verify import verify
 from semclass.index.writer import IndexWriter, compact
-from semclass.ranking.queries import read_questions
 
 
 def ids(index):
     return [passage.id for passage in index.passages(index.rows)]
-
-
-def scores(index, text, n=1000, *, passage_encoder=FAKE, **options):
-    """Scores of the best passages by their ids."""
-    (query,) = read_questions(passage_encoder.encoder, None, [text])
-    best = index.candidates(query, n, Scoring(0.1), passage_encoder=passage_encoder, **options)
-    return dict(zip((passage.id for passage in index.passages(best.rows)), best.score.tolist(), strict=True))
 
 
 def assert_ranks_as_rebuilt(index, passage_encoder=FAKE, form="exact"):
