@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -12,7 +13,8 @@ import click
 
 import semclass
 from semclass.cli import options
-from semclass.cli.options import any_path, positive, progress, show, show_weights
+from semclass.cli.options import any_path, positive, show, show_weights
+from semclass.cli.progress import progress
 from semclass.core.checks import counted
 from semclass.core.errors import InputError
 from semclass.ranking.methods import METHODS
@@ -79,7 +81,7 @@ def tune(
         folder, models=models, encoder=encoder, threads=threads or available_threads()
     )
     retriever = retriever.untuned()
-    with progress("searching", 4 * len(dataset.questions)) as step:
+    with progress("searching", 4 * len(dataset.questions), "searches") as step:
         found = tune.tune(retriever, dataset, folds=folds, seed=seed, progress=step)
     files = {"queries": queries, "qrels": qrels}
     hashes = {name: {"file": path.name, "sha256": artifacts.sha256_of(path)} for name, path in files.items()}
@@ -165,6 +167,7 @@ def evaluate(
 ) -> None:
     """Measure every method on a BEIR folder, and rankings that other systems made."""
     from semclass.core.cpu import available_threads
+    from semclass.documents.readers import count_passages
     from semclass.evaluation import evaluate
     from semclass.evaluation.dataset import load_dataset
     from semclass.evaluation.measure import MEASURES, check_measures, measure
@@ -177,7 +180,8 @@ def evaluate(
     others = {_run_name(path, foreign): read_run(path, dataset) for path in foreign}
     loaded = semclass.Models.load(models, encoder=encoder, threads=threads or available_threads())
     if place is None:
-        with progress("indexing", None) as step:
+        total = count_passages(folder) if sys.stderr.isatty() else None
+        with progress("indexing", total) as step:
             passages = evaluate.cached_index(
                 folder, cache or _cache_folder(), loaded.passage_encoder, step, similarity=similarity, form=form
             )
@@ -185,7 +189,7 @@ def evaluate(
         passages = semclass.PassageIndex.load(place, encoder=loaded.encoder.fingerprint)
         _warn_of_tuning(passages, folder / "qrels" / f"{split}.tsv")
     retriever = semclass.HybridRetriever(passages, loaded)
-    with progress("searching", len(dataset.questions)) as step:
+    with progress("searching", len(dataset.questions), "questions") as step:
         rankings = evaluate.rank(dataset, retriever, candidates=candidates, progress=step)
     if runs is not None:
         for name, ranking in rankings.items():

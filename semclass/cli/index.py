@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -13,7 +12,8 @@ import click
 
 import semclass
 from semclass.cli import options
-from semclass.cli.options import progress, qdrant_key, read_heads, show, show_weights, tell_duplicates
+from semclass.cli.options import qdrant_key, read_heads, show, show_weights, tell_duplicates
+from semclass.cli.progress import Progress, progress
 from semclass.core.checks import counted
 from semclass.core.errors import InputError
 
@@ -64,9 +64,15 @@ def cutting_options(command: Command) -> Command:
 
 
 def passages_from(
-    source: Path, skipped: list[Skipped], passage_encoder: Callable[[], PassageEncoder], *, strict: bool, **cutting: Any
-) -> tuple[Iterator[semclass.Passage], int | None]:
-    """Read the passages of a source, and note what is skipped; count them beforehand where a terminal shows a bar.
+    source: Path,
+    skipped: list[Skipped],
+    passage_encoder: Callable[[], PassageEncoder],
+    step: Progress,
+    *,
+    strict: bool,
+    **cutting: Any,
+) -> Iterator[semclass.Passage]:
+    """Read the passages of a source, note what is skipped, and tell the progress what was read, of how much.
 
     The encoder is needed where passages are cut by meaning.
     """
@@ -76,10 +82,13 @@ def passages_from(
     def vectors(texts: Sequence[str]) -> FloatArray:
         return for_passages(passage_encoder().encoder).encode(texts, views=("pooled",)).rows("pooled")
 
-    passages = iter_passages(source, **cutting, vectors=vectors, skipped=None if strict else skipped.append)
+    on_skip = None if strict else skipped.append
+    passages = iter_passages(source, **cutting, vectors=vectors, skipped=on_skip, progress=step.file_read)
     if others := unsupported_files(source):
         click.echo(f"skipped: {others}", err=True)
-    return passages, count_passages(source, cutting["by"]) if sys.stderr.isatty() else None
+    if step.terminal:
+        step.total = count_passages(source, cutting["by"])
+    return step.reading(passages)
 
 
 @contextmanager
@@ -161,21 +170,20 @@ def build(
     header = IndexConfig.of(loaded.passage_encoder, similarity, form).header()
     # what could not be searched is refused before it is built
     semclass.HybridRetriever(semclass.PassageIndex(**header, segments=(), deleted=()), loaded)
-    with listing_skipped() as skipped:
-        passages, count = passages_from(source, skipped, lambda: loaded.passage_encoder, **cutting)
-        with progress("indexing", count) as step:
-            built = build_index(
-                out,
-                tell_duplicates(duplicates.mark_duplicates(passages)) if mark_duplicates else passages,
-                passage_encoder=loaded.passage_encoder,
-                similarity=similarity,
-                form=form,
-                progress=step,
-                resume=not no_resume,
-                workers=threads or available_threads(),
-                replace=replace,
-                cutting=kept(cutting) if source.is_dir() else None,
-            )
+    with listing_skipped() as skipped, progress("indexing", None) as step:
+        passages = passages_from(source, skipped, lambda: loaded.passage_encoder, step, **cutting)
+        built = build_index(
+            out,
+            tell_duplicates(duplicates.mark_duplicates(passages)) if mark_duplicates else passages,
+            passage_encoder=loaded.passage_encoder,
+            similarity=similarity,
+            form=form,
+            progress=step,
+            resume=not no_resume,
+            workers=threads or available_threads(),
+            replace=replace,
+            cutting=kept(cutting) if source.is_dir() else None,
+        )
     record = {"index": str(out), "passages": len(built), "encoder": built.encoder}
     record |= {"similarity": built.similarity, "classes": list(built.classes)}
     record |= as_records(skipped)
@@ -216,18 +224,20 @@ def add(
     from semclass.documents import duplicates
 
     passage_encoder = loading(folder, read_heads(heads), models=models, encoder=encoder)
-    with listing_skipped() as skipped, _changing(folder, passage_encoder, as_json=as_json) as found:
-        changed, counts = found
-        passages, count = passages_from(source, skipped, passage_encoder, **cutting)
+    with (
+        listing_skipped() as skipped,
+        _changing(folder, passage_encoder, as_json=as_json) as (changed, counts),
+        progress("indexing", None) as step,
+    ):
+        passages = passages_from(source, skipped, passage_encoder, step, **cutting)
         if mark_duplicates:
             # what an update replaces cannot be repeated any more, and which passages these are is known only at its end
             passages = tell_duplicates(duplicates.mark_duplicates(passages) if update else _marked(folder, passages))
         workers = threads or available_threads()
-        with progress("indexing", count) as step:
-            if update:
-                counts["changed"] = changed.update(passages, missing="add", progress=step, workers=workers)
-            else:
-                counts["added"] = changed.add(passages, progress=step, workers=workers)
+        if update:
+            counts["changed"] = changed.update(passages, missing="add", progress=step, workers=workers)
+        else:
+            counts["added"] = changed.add(passages, progress=step, workers=workers)
 
 
 @index.command()
@@ -311,12 +321,14 @@ def info(folder: Path, *, as_json: bool) -> None:
 @options.json_output
 def verify(folder: Path, *, as_json: bool) -> None:
     """Check the index in DIR: every file's SHA-256, shapes, ids and statistics. The first damage is named."""
+    from semclass.index.commit import describe
     from semclass.index.verify import verify as check
 
-    with progress("verifying", None) as step:
+    held = describe(folder)
+    with progress("verifying", held["passages"] + held["removed"]) as step:
         found = check(folder, progress=step)
-    held = f"{counted(found['passages'], 'passage')} in {counted(found['segments'], 'segment')}"
-    text = f"{held}: {', '.join(found['checks'])} are right"
+    passages, segments = counted(found["passages"], "passage"), counted(found["segments"], "segment")
+    text = f"{passages} in {segments}: {', '.join(found['checks'])} are right"
     show({"index": str(folder), **found}, text, as_json=as_json)
 
 

@@ -11,6 +11,7 @@ import click
 import semclass
 from semclass.cli import options
 from semclass.cli.options import any_path, show
+from semclass.cli.progress import progress
 from semclass.core import artifacts
 from semclass.core.checks import counted
 from semclass.core.errors import InputError
@@ -70,7 +71,7 @@ def label(
             show(expected, "", as_json=True)
         return
     bill, found = teacher.Bill(task, prices), []
-    with options.progress("labelling", len(given)) as step:
+    with progress("labelling", len(given), "texts") as step:
         for one in teacher.teach(given, task, endpoint, bill):
             found.append(one)
             step(1)

@@ -1,13 +1,10 @@
-"""What the commands share: options, progress bars, output."""
+"""What the commands share: options, output."""
 
 from __future__ import annotations
 
 import json
 import os
-import sys
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,9 +19,6 @@ if TYPE_CHECKING:
 
 API_KEY_VARIABLE = "SEMCLASS_QDRANT_API_KEY"
 """Environment variable that holds the key of a Qdrant server."""
-
-EVERY = 30.0
-"""Seconds between two lines that say how far a command is, where there is no terminal."""
 
 
 class InputPath(click.Path):
@@ -79,32 +73,6 @@ where = click.option(
     metavar="FILTER",
     help="Only passages whose metadata match: 'page>=3', 'lang=de' or a filter as JSON; given again, all must match.",
 )
-
-
-@contextmanager
-def progress(label: str, length: int | None) -> Iterator[Callable[[int], object]]:
-    """Show a bar on standard error if that is a terminal, and otherwise a line every :data:`EVERY` seconds."""
-    if not sys.stderr.isatty():
-        yield _lines(label, length)
-        return
-    bar: Any
-    with click.progressbar(length=length, label=label, file=sys.stderr) as bar:
-        yield bar.update
-
-
-def _lines(label: str, length: int | None) -> Callable[[int], object]:
-    """Count, and say now and then how far it is."""
-    start = last = time.monotonic()
-    done, of = 0, "" if length is None else f" of {length}"
-
-    def step(count: int) -> None:
-        nonlocal done, last
-        done += count
-        if (now := time.monotonic()) - last >= EVERY:
-            last = now
-            click.echo(f"{label}: {done}{of} after {now - start:.0f} s", err=True)
-
-    return step
 
 
 def show(record: Mapping[str, Any], text: str, *, as_json: bool) -> None:

@@ -11,7 +11,8 @@ import click
 
 import semclass
 from semclass.cli import options
-from semclass.cli.options import any_path, positive, progress, show
+from semclass.cli.options import any_path, positive, show
+from semclass.cli.progress import progress
 from semclass.core.checks import counted
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def questions(
         service = options.open_endpoint(endpoint, model, concurrency, timeout, cache or out / "replies.jsonl")
         with progress("asking", len(drawn)) as step:
             drafts, calls = write_by_model(drawn, service, each, progress=step)
-    with progress("checking", len(drafts)) as step:
+    with progress("checking", len(drafts), "questions") as step:
         made = made_questions.keep_good(retriever, drafts, progress=step)
     about = {"passages": len(drawn), "each": each, "seed": seed, **({"model": model, "calls": calls} if calls else {})}
     made_questions.write_questions(out, made, about)

@@ -11,7 +11,8 @@ import click
 import semclass
 from semclass.cli import options
 from semclass.cli.index import as_records, cutting_options, kept, listing_skipped, loading, passages_from
-from semclass.cli.options import progress, read_heads, show
+from semclass.cli.options import read_heads, show
+from semclass.cli.progress import progress
 from semclass.core.checks import counted
 from semclass.core.errors import InputError
 
@@ -68,7 +69,7 @@ def sync(
 
     passage_encoder = loading(folder, read_heads(heads), models=models, encoder=encoder)
     with listing_skipped() as skipped, progress("reading", None) as step:
-        passages = named_by_content(passages_from(source, skipped, passage_encoder, strict=strict, **cutting)[0])
+        passages = named_by_content(passages_from(source, skipped, passage_encoder, step, strict=strict, **cutting))
         if dry_run:
             index = None if there is None else semclass.PassageIndex.load(folder, verify=False)
             changes = find_changes(index, passages)

@@ -12,6 +12,7 @@ import click
 import semclass
 from semclass.cli import options
 from semclass.cli.options import any_path, shorten, show
+from semclass.cli.progress import progress
 from semclass.core.checks import counted
 from semclass.core.errors import InputError
 
@@ -165,7 +166,7 @@ def _probabilities(model: Any, texts: Sequence[str]) -> Any:
     from semclass.encoders.batching import CHUNK
 
     parts = []
-    with options.progress("testing", len(texts)) as step:
+    with progress("testing", len(texts), "texts") as step:
         for start in range(0, len(texts), CHUNK):
             parts.append(model.judge(texts[start : start + CHUNK]))
             step(len(parts[-1][1]))

@@ -79,6 +79,7 @@ def iter_passages(
     vectors: Vectors | None = None,
     encoding: str | None = None,
     skipped: Callable[[Skipped], object] | None = None,
+    progress: Callable[[int, int], object] | None = None,
 ) -> Iterator[Passage]:
     """Read passages one after another, so that a corpus need not fit into memory.
 
@@ -98,6 +99,8 @@ def iter_passages(
         Of text files that are not UTF-8, nor UTF-16 with a byte order mark, by its name in Python, such as ``"cp1252"``.
     skipped
         Called with each document of a folder that cannot be read, and why. None: the first one is an error.
+    progress
+        Called after each document with its number, from 1, and the number of all.
 
     Returns
     -------
@@ -121,7 +124,7 @@ def iter_passages(
     lines = _json_lines_of(source)
     if lines is None:
         return _some(
-            _cut_files(source, cutting, encoding, skipped),
+            _cut_files(source, cutting, encoding, skipped, progress),
             f"{source} holds no passages: it has no text that can be read",
         )
     if by is None and size is not None:
@@ -265,6 +268,7 @@ def _cut_files(
     cutting: Callable[..., Iterator[Passage]],
     encoding: str | None,
     skipped: Callable[[Skipped], object] | None,
+    progress: Callable[[int, int], object] | None,
 ) -> Iterator[Passage]:
     """Cut a document, or those in a folder."""
     named = [(source, Path(source.name))]
@@ -273,10 +277,12 @@ def _cut_files(
         if not named:
             held = f" but {listed(others)}" if others else ""
             raise InputError(f"{source} holds no passages{held}; it must hold {', '.join(READERS)} files")
-    for path, name in named:
+    for number, (path, name) in enumerate(named, 1):
         document = _read(path, name, encoding, None if path == source else skipped)
         if document is not None:
             yield from cutting(document.text, name.as_posix(), markdown=document.markdown)
+        if progress is not None:
+            progress(number, len(named))
 
 
 def _read(path: Path, name: Path, encoding: str | None, skipped: Callable[[Skipped], object] | None) -> Document | None:

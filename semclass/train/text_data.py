@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -181,8 +182,9 @@ def say_to(progress: Progress) -> Say:
     if callable(progress):
         return progress
     if progress and sys.stderr.isatty():
+        width = shutil.get_terminal_size().columns - 1  # a longer line would wrap
         # back to the line's beginning, and blank to its end
-        return lambda line: sys.stderr.write(f"\r{line[:100]}\x1b[K")
+        return lambda line: sys.stderr.write(f"\r{line[:width]}\x1b[K")
     return lambda line: None
 
 

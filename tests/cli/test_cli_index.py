@@ -6,7 +6,6 @@ import pytest
 from running import running
 
 from semclass import PassageIndex
-from semclass.cli import options
 from semclass.cli.index import listing_skipped
 from semclass.documents.folders import Skipped
 
@@ -99,13 +98,3 @@ def test_files_that_cannot_be_read_are_listed_or_stop_a_build(run, docs, tmp_pat
     assert "old.txt, line 1 is not UTF-8" in err
     code, out, err = run("index", "build", docs, "--out", tmp_path / "c", "--encoding", "cp1252")
     assert (code, out[:9], err) == (0, "3 passage", "")
-
-
-def test_lines_say_how_far_a_command_is_where_there_is_no_terminal(capsys, monkeypatch):
-    with options.progress("indexing", 40) as step:
-        step(10)
-        monkeypatch.setattr(options, "EVERY", 0.0)
-        step(10)
-    with options.progress("reading", None) as step:
-        step(7)
-    assert capsys.readouterr().err.splitlines() == ["indexing: 20 of 40 after 0 s", "reading: 7 after 0 s"]

@@ -1,0 +1,112 @@
+"""Progress of long commands, on real terminals of two widths and in a log."""
+
+import json
+import sys
+
+import pytest
+
+from semclass.cli import progress as module
+from semclass.cli.progress import Progress, clock, fitting
+
+if sys.platform == "win32":
+    pytest.skip("needs pseudo-terminals", allow_module_level=True)
+
+from terminal import drawn, in_terminal
+
+from bench.stub_endpoint import stub_endpoint
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Documents, a BEIR folder over the same texts, labelled texts, and indices of both."""
+    root = tmp_path_factory.mktemp("terminal")
+    texts = ["The bridge was opened in 1874.", "Ada Merriweather built the tower.", "The mill grinds oats."]
+    (root / "documents").mkdir()
+    for number, text in enumerate(texts):
+        (root / "documents" / f"{number}.md").write_text(f"# Part {number}\n\n{text}\n")
+    (root / "beir" / "qrels").mkdir(parents=True)
+    rows = [json.dumps({"_id": str(number), "text": text}) for number, text in enumerate(texts)]
+    (root / "beir" / "corpus.jsonl").write_text("\n".join(rows))
+    (root / "beir" / "queries.jsonl").write_text(json.dumps({"_id": "q", "text": "When was the bridge opened?"}))
+    (root / "beir" / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq\t0\t1\n")
+    labelled = {
+        "where is it": "place",
+        "which town is it in": "place",
+        "who built it": "person",
+        "who drew it": "person",
+    }
+    (root / "labelled.tsv").write_text("".join(f"{text}\t{label}\n" for text, label in labelled.items()))
+    (root / "texts.txt").write_text("Where is the mill?\nIs it in Paris?\n")
+    (root / "labels.json").write_text(json.dumps({"place": "a place or town", "person": "somebody"}))
+    code, sent = in_terminal("index", "build", root / "documents", "--out", root / "index")
+    assert code == 0, sent
+    return root
+
+
+COMMANDS = {
+    "build": ("index build {0}/documents --out {0}/built{1}", "indexing"),
+    "add": ("index add {0}/index {0}/documents --update", "indexing"),
+    "sync": ("index sync {0}/synced{1} {0}/documents", "reading"),
+    "verify": ("index verify {0}/index", "verifying"),
+    "evaluate": ("evaluate {0}/beir", "searching"),
+    "train": ("train {0}/labelled.tsv --out {0}/head{1} --test {0}/labelled.tsv", "testing"),
+    "label": (
+        "label {0}/texts.txt --labels {0}/labels.json --out {0}/{1}.jsonl --endpoint {2} --model m",
+        "labelling",
+    ),
+}
+
+
+@pytest.mark.parametrize("columns", [80, 40])
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_long_command_ends_well_on_a_terminal(folder, name, columns):
+    command, label = COMMANDS[name]
+    cache = {"SEMCLASS_CACHE": str(folder / f"cache{columns}")}
+    with stub_endpoint(lambda prompt, before: "place") as stub:
+        code, sent = in_terminal(*command.format(folder, columns, stub.url).split(), columns=columns, env=cache)
+    assert code == 0, sent
+    assert "Traceback" not in sent
+    lines = drawn(sent, label)
+    assert lines
+    assert max(map(len, lines)) < columns
+
+
+def test_a_folder_shows_files_and_passages(folder):
+    code, sent = in_terminal("index", "build", folder / "documents", "--out", folder / "shown")
+    assert code == 0
+    assert drawn(sent, "indexing")[-1] == "indexing 3 of 3 files, 3 passages"
+
+
+def test_a_pipe_shows_how_many_passages_of_how_many(folder):
+    code, sent = in_terminal("index", "build", folder / "beir", "--out", folder / "beir-index")
+    assert code == 0
+    assert drawn(sent, "indexing")[-1] == "indexing 3 of 3 passages"
+
+
+def test_the_time_left_goes_by_the_files_read_and_the_passages_done():
+    found = Progress("indexing", None, "passages", terminal=False)
+    found.file_read(1, 4)
+    assert found.parts(10.0) == ["1 of 4 files", "0 passages"]  # how long they take is not known yet
+    list(found.reading(range(20)))
+    found(10)
+    # of a quarter, half is done: an eighth in ten seconds
+    assert found.parts(10.0) == ["1 of 4 files", "10 passages", "1:10 left"]
+
+
+def test_a_narrow_terminal_shows_the_parts_that_fit():
+    parts = ["12 of 340 files", "1,204 passages", "0:35 left"]
+    assert fitting("indexing", parts, 79) == "indexing 12 of 340 files, 1,204 passages, 0:35 left"
+    assert fitting("indexing", parts, 39) == "indexing 12 of 340 files"
+    assert fitting("indexing", parts, 5) == "index"
+
+
+def test_a_log_gets_a_line_now_and_then(monkeypatch, capsys):
+    monkeypatch.setattr(module, "LOGGED", 0.0)
+    with module.progress("searching", 4, "questions") as step:
+        step(2)
+    assert "searching: 2 of 4 questions" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("seconds", "shown"), [(5.2, "0:05"), (65, "1:05"), (3723, "1:02:03")])
+def test_a_time_reads_as_a_clock_shows_it(seconds, shown):
+    assert clock(seconds) == shown
