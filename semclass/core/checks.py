@@ -7,6 +7,9 @@ from typing import Any
 
 from semclass.core.errors import InputError, InputTypeError
 
+DEEPEST = 100
+"""Levels of objects and lists within one another, in metadata; each costs every reader of it a call."""
+
 
 def check_text(text: object, name: str = "text") -> str:
     """Refuse what is not a string, or holds nothing but white space."""
@@ -77,6 +80,18 @@ def check_unique(ids: Sequence[str], name: str = "id") -> None:
                 f"{name} {item!r} comes twice (items {first[item] + 1} and {place + 1}); ids must be unique"
             )
         first[item] = place
+
+
+def check_depth(value: dict[str, Any], name: str) -> None:
+    """Refuse an object that nests deeper than `DEEPEST` levels, which no reader of JSON need take."""
+    level: Iterable[Any] = [value]
+    for _ in range(DEEPEST + 1):
+        inner = [one for outer in level for one in (outer.values() if isinstance(outer, dict) else outer)]
+        # each once: lists that hold one another would double from level to level
+        level = {id(one): one for one in inner if isinstance(one, (dict, list, tuple))}.values()
+        if not level:
+            return
+    raise InputError(f"{name} nests deeper than {DEEPEST} levels; flatten it, or leave it out")
 
 
 def counted(number: int, noun: str) -> str:

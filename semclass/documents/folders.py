@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass
@@ -23,6 +24,9 @@ CONVERSIONS = {
 UNREADABLE = "cannot be read"
 ENDINGS_SHOWN = 8
 
+STREAMS = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
+"""Where a command finds its standard input, and pipes that a shell connected to it."""
+
 Answer = TypeVar("Answer")
 
 
@@ -32,6 +36,14 @@ def ask(question: Callable[[Path], Answer], path: Path) -> Answer:
         return question(path)
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
+
+
+def check_source(path: Path) -> None:
+    """Refuse a device or a named pipe, which may never end; standard input and pipes of a shell are read."""
+    mode = ask(Path.stat, path).st_mode
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or path.absolute().as_posix().startswith(STREAMS)):
+        kind = "a named pipe" if stat.S_ISFIFO(mode) else "a device or a socket"
+        raise InputError(f"{path} is {kind}; name a file or a folder, or pipe JSON lines into `-`")
 
 
 @dataclass(frozen=True)
@@ -67,12 +79,14 @@ def look_through(folder: Path, supported: Container[str]) -> tuple[list[tuple[Pa
 
 
 def _kind(path: Path, top: Path) -> str:
-    """Give ``"file"``, ``"folder"`` (or a device), or why a path is skipped; files outside of `top` stay unread."""
+    """Give ``"file"``, ``"folder"``, or why a path is skipped; files outside of `top` stay unread."""
     try:
         if path.is_file():
             inside = not path.is_symlink() or path.resolve().is_relative_to(top)
             return "file" if inside else "links that lead out of the folder"
-        return "links to folders or to nothing" if path.is_symlink() else "folder"
+        if path.is_symlink():
+            return "links to folders or to nothing"
+        return "folder" if path.is_dir() else "pipes and devices"
     except OSError:
         return UNREADABLE
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import importlib
+import re
 from pathlib import Path
 from typing import NamedTuple
 
 from semclass.core.errors import InputError, SemclassError, import_extra
 from semclass.documents.decoding import read_text
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+"""Half a character, which JSON can hold and UTF-8 cannot."""
 
 
 class Format(NamedTuple):
@@ -65,7 +69,7 @@ def to_markdown(path: Path, encoding: str | None = None) -> str:
     try:
         given = (read_text(path, encoding),) if found.text else (path, encoding) if found.encoded else (path,)
         markdown: str = read(*given)
-        return markdown.replace("\r", "\n")
+        return _SURROGATE.sub("\ufffd", markdown.replace("\r", "\n"))
     except SemclassError:
         raise
     except OSError as error:

@@ -10,12 +10,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from semclass.core.checks import short
+from semclass.core.checks import check_depth, short
 from semclass.core.errors import InputError, SemclassError
 from semclass.core.types import Passage
 from semclass.documents.chunking import CUTS, check_cut, count_words, cut
 from semclass.documents.decoding import check_encoding, read_lines, read_text
-from semclass.documents.folders import Skipped, ask, conversions, listed, look_through
+from semclass.documents.folders import Skipped, ask, check_source, conversions, listed, look_through
 from semclass.documents.formats import FORMATS, to_markdown
 from semclass.documents.parting import Vectors
 
@@ -112,12 +112,13 @@ def iter_passages(
     Raises
     ------
     InputError
-        At once, if the source does not exist or cannot be cut so. While it is read, with file and line: if it holds no
-        passages, or is not of the form above.
+        At once, if the source does not exist, is a device or a named pipe, or cannot be cut so. While it is read, with file
+        and line: if it holds no passages, or is not of the form above.
     """
     source = Path(source)
     if not ask(Path.exists, source):
         raise InputError(f"{source} does not exist; name a BEIR folder, a .jsonl file or a folder of documents")
+    check_source(source)
     cutting = partial(cut, by=by or "paragraph", size=size, overlap=overlap, count=count, vectors=vectors)
     check_cut(by or "paragraph", size, overlap, vectors)
     check_encoding(encoding)
@@ -185,7 +186,9 @@ def _corpus(path: Path) -> Iterator[Passage]:
         if with_id and hash(name) in seen:
             raise InputError(f"{where}: _id {name!r} was used in an earlier line; ids must be unique")
         seen.add(hash(name))
-        yield Passage(name, text, _metadata(record))
+        metadata = _metadata(record)
+        check_depth(metadata, f"{where}: metadata")
+        yield Passage(name, text, metadata)
 
 
 def _metadata(record: dict[str, Any]) -> dict[str, Any]:
@@ -229,6 +232,8 @@ def _records(path: Path, lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int
                 [] if suffix in ("", ".jsonl") else [f"text files end in {', '.join(READERS)}", *conversions([suffix])]
             )
             raise InputError("; ".join([f"{path}, line {number}: broken JSON ({error})", *others])) from error
+        except RecursionError as error:
+            raise InputError(f"{path}, line {number}: JSON nested too deeply; flatten it") from error
         if not isinstance(record, dict):
             raise InputError(f"{path}, line {number}: a line must be a JSON object, not {short(record)}")
         yield number, record
@@ -258,7 +263,7 @@ def _begins_with_a_text(path: Path) -> bool:
     first = next((line for _, line in read_lines(path) if line.strip()), "")
     try:
         record = json.loads(first)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return isinstance(record, dict) and isinstance(record.get("text"), str)
 

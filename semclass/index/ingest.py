@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from semclass.core.checks import check_choice, check_positive, check_text, counted
+from semclass.core.checks import check_choice, check_depth, check_positive, check_text, counted
 from semclass.core.cpu import available_threads
 from semclass.core.errors import ArtifactError, InputError, TruncationWarning, warn
 from semclass.core.files import REMEDY
@@ -194,7 +194,8 @@ def evidence_of(passage_encoder: PassageEncoder, passages: Sequence[Passage]) ->
 def line_of(passage: Passage) -> bytes:
     """One passage as a JSON line, to be read back when it is found."""
     check_text(passage.id, "passage id")
-    record = {"_id": passage.id, "text": passage.text, "metadata": dict(passage.metadata)}
+    record: dict[str, Any] = {"_id": passage.id, "text": passage.text, "metadata": dict(passage.metadata)}
+    check_depth(record["metadata"], f"metadata of passage {passage.id!r}")
     try:
         return (json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n").encode()
     except (TypeError, ValueError) as error:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -247,6 +248,61 @@ def test_wrong_sources_and_cuts_are_refused_before_the_first_passage(tmp_path):
         iter_passages(tmp_path, "page")
     with pytest.raises(InputError, match="JSON lines are cut only where by is given"):
         iter_passages(write_lines(tmp_path / "p.jsonl", {"text": "one"}), size=5)
+
+
+DEEP = "[" * 100_000 + "]" * 100_000
+DEEPER = "[" * 101 + "]" * 101
+
+
+def test_half_a_character_and_deep_json_stop_no_folder(tmp_path):
+    (tmp_path / "a.json").write_text(r'["Tea \ud83d", 1]')
+    (tmp_path / "b.ipynb").write_text(r'{"cells": [{"cell_type": "markdown", "source": "Oil \ud800"}]}')
+    (tmp_path / "c.json").write_text(DEEP)
+    (tmp_path / "d.md").write_text("Leaves.")
+    skipped = []
+    found = list(iter_passages(tmp_path, skipped=skipped.append))
+    PassageIndex.build(found, passage_encoder=FAKE)
+    assert [one.text for one in found] == ["- Tea \ufffd\n- 1", "Oil \ufffd", "Leaves."]
+    assert [(one.document, "nested too deeply" in one.reason) for one in skipped] == [("c.json", True)]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("a.json", DEEP, "nested too deeply"),
+        ("a.jsonl", f'{{"text": "Tea.", "place": {DEEP}}}', "line 1: JSON nested too deeply"),
+        (
+            "a.jsonl",
+            f'{{"text": "Tea.", "place": {DEEPER}}}',
+            "line 1: metadata nests deeper",
+        ),
+    ],
+)
+def test_deep_json_is_refused_by_name(tmp_path, name, content, says):
+    (tmp_path / name).write_text(content)
+    with pytest.raises(InputError, match=rf"{name}.*{says}"):
+        read_passages(tmp_path / name)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_pipes_and_devices_are_refused_or_skipped_rather_than_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "a.md")
+    (tmp_path / "b.txt").write_text("Tea.")
+    assert [one.id for one in read_passages(tmp_path)] == ["b.txt#1"]
+    assert "pipes and devices" in unsupported_files(tmp_path)
+    (tmp_path / "zero.txt").symlink_to("/dev/zero")
+    for name in (tmp_path / "a.md", tmp_path / "zero.txt", "/dev/zero"):
+        with pytest.raises(InputError, match=r"is a (named pipe|device)"):
+            iter_passages(name)
+
+
+@pytest.mark.skipif(not Path("/dev/fd").exists(), reason="needs the pipes of a shell")
+def test_a_pipe_that_a_shell_connects_is_read(tmp_path):
+    read, write = os.pipe()
+    with os.fdopen(write, "w") as lines:
+        lines.write('{"text": "Tea."}\n')
+    assert [one.text for one in read_passages(f"/dev/fd/{read}")] == ["Tea."]
+    os.close(read)
 
 
 # -- texts

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from functools import reduce
 
 import numpy as np
 import pytest
@@ -124,6 +125,7 @@ def test_an_index_of_another_encoder_is_refused(saved):
         ([Passage("a", " ")], "text of passage 'a' is empty"),
         ([Passage("a", "x", {"when": object()})], "metadata of passage 'a' cannot be saved"),
         ([Passage("a", "x", {"n": float("nan")})], "cannot be saved as JSON"),
+        ([Passage("a", "x", reduce(lambda inner, _: {"n": inner}, range(5000), {}))], "nests deeper than 100"),
     ],
 )
 def test_bad_passages_are_refused(passages, says):
