@@ -1,8 +1,8 @@
 """Run the code blocks of Markdown pages as a reader would: in order, in one folder.
 
 * ```` ```python ````: all blocks of a page share a namespace; lines that begin with ``# `` are the expected output.
-* ```` ```sh ````: runs in bash; a ```` ```text ```` or ```` ```json ```` block after it is the expected output, numbers
-  of JSON within a hundredth.
+* ```` ```sh ````: runs in bash; a ```` ```text ```` or ```` ```json ```` block after it is the expected output, decimal
+  numbers within a hundredth: processors round products of 8-bit integers differently.
 * A block with a caption (``{code-block}`` or ``{literalinclude}``) is a file of that name.
 * ``<!-- background -->`` before a block: it runs until the page ends. Ports 8080 to 8089 are replaced by free ones.
 * ``<!-- not run: REASON -->`` before a block: it does not run; tests list the reasons.
@@ -40,6 +40,9 @@ PATIENCE = 60.0
 _MARK = re.compile(r"<!-- (not run|background)(?:: (.+?))? -->\s*$")
 _OPTION = re.compile(r":([\w-]+):[ \t]*(.*)")
 _PORT = re.compile(r"\b808\d\b")
+_DECIMAL = re.compile(r"\d+\.\d+")
+TOLERANCE = 0.0101
+"""A hundredth, and what binary fractions add to it."""
 
 
 @dataclass(frozen=True)
@@ -167,9 +170,16 @@ def _run_sh(text: str, folder: Path, where: str) -> str:
 
 def _compare(block: Block, printed: str, where: str) -> None:
     if block.language == "text":
-        assert printed.rstrip().splitlines() == block.text.rstrip().splitlines(), where
+        assert text_alike(printed, block.text), f"{where}: {printed}"
     else:
         assert _alike(_json_values(printed), _json_values(block.text)), f"{where}: {printed}"
+
+
+def text_alike(found: str, said: str) -> bool:
+    """Whether lines are as expected, decimal numbers within a hundredth."""
+    words = [[_DECIMAL.sub("0.0", line) for line in text.rstrip().splitlines()] for text in (found, said)]
+    numbers = [map(float, _DECIMAL.findall(text)) for text in (found, said)]
+    return words[0] == words[1] and all(abs(a - b) <= TOLERANCE for a, b in zip(*numbers, strict=True))
 
 
 def _json_values(text: str) -> list[Any]:
@@ -193,7 +203,7 @@ def _alike(found: Any, said: Any) -> bool:
         same = isinstance(found, list) and len(found) == len(said)
         return same and all(_alike(*both) for both in zip(found, said, strict=True))
     if isinstance(said, float):
-        return isinstance(found, (int, float)) and abs(found - said) <= 0.01
+        return isinstance(found, (int, float)) and abs(found - said) <= TOLERANCE
     return bool(found == said)
 
 
