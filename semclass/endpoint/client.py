@@ -34,6 +34,8 @@ ROOM_TO_THINK = 2048
 
 TRIED = 5  # conversations that are tried until one finds out what the service takes
 IN_A_ROW = 50  # calls that fail one after the other until the service is given up
+LONGEST = 8 << 20  # bytes of a reply
+REDIRECTED = ", a redirect, which is not followed: give the address that it leads to"
 AHEAD = 16  # calls for each of those made at once that may wait for an earlier one
 
 
@@ -56,7 +58,8 @@ class Endpoint:
     retries
         How often a call that failed is made again, after pauses that grow or that the service asks for.
     timeout
-        Seconds until a call has failed.
+        Seconds until an attempt has failed, from its connection to the last byte of its reply; so a call ends within
+        (`retries` + 1) x `timeout`, and its pauses.
     cache
         File of JSON lines that keeps the replies, so that nothing is paid for twice; None keeps nothing.
 
@@ -158,7 +161,7 @@ class Chat:
         with self._opening:
             if self._service is None:
                 self._service = Service(self.endpoint)
-                weakref.finalize(self, self._service.client.close)
+                weakref.finalize(self, self._service.close)
             service = self._service
         conversations, asked = list(map(user, prompts)), {}
         given: list[Reply] = []
@@ -219,18 +222,28 @@ class Service:
     def __init__(self, endpoint: Endpoint) -> None:
         self.openai = import_extra("openai", "label")
         self.endpoint, self.kept = endpoint, Kept.open(endpoint.cache)
-        self.client = self.openai.OpenAI(
+        import_extra("httpx", "label")
+        from semclass.endpoint.connection import BoundedClient, Loop
+
+        self.client = self.openai.AsyncOpenAI(
             base_url=endpoint.url,
             api_key=endpoint.key or "none",  # without one the library refuses to begin
             timeout=endpoint.timeout,
             max_retries=endpoint.retries,
+            http_client=BoundedClient(endpoint.timeout, LONGEST),
         )
+        self.loop = Loop()
 
     def __enter__(self) -> Service:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.client.close()
+        self.close()
+
+    def close(self) -> None:
+        """Close its connections."""
+        self.loop.wait_for(self.client.close())
+        self.loop.close()
 
     def ask(self, conversation: Conversation, parameters: Parameters, at_once: int) -> Reply:
         """Make a call and keep its reply, or give the reply that is kept."""
@@ -240,13 +253,16 @@ class Service:
             return self.kept.replies[key]
         started = time.perf_counter()
         try:
-            response = self.client.chat.completions.with_raw_response.create(
-                model=self.endpoint.model, messages=list(conversation), **parameters
+            response = self.loop.wait_for(
+                self.client.chat.completions.with_raw_response.create(
+                    model=self.endpoint.model, messages=list(conversation), **parameters
+                )
             )
-            reply = _parsed(str(response.text), time.perf_counter() - started, at_once)
+            reply = _parsed(response.content, time.perf_counter() - started, at_once)
         except self.openai.APIStatusError as error:
-            refused = error.status_code in (400, 422)
-            return Reply(None, f"{type(error).__name__} {error.status_code}", refused=refused, at_once=at_once)
+            refused, moved = error.status_code in (400, 422), 300 <= error.status_code < 400
+            why = f"{type(error).__name__} {error.status_code}{REDIRECTED if moved else ''}"
+            return Reply(None, why, refused=refused, at_once=at_once)
         except self.openai.OpenAIError as error:
             return Reply(None, type(error).__name__, at_once=at_once)
         if reply.error is None:
@@ -275,7 +291,9 @@ def _parameters(max_tokens: int) -> list[dict[str, Any]]:
     return [*warm, {"max_completion_tokens": room}]
 
 
-def _parsed(body: str, seconds: float, at_once: int) -> Reply:
+def _parsed(body: bytes, seconds: float, at_once: int) -> Reply:
+    if len(body) > LONGEST:
+        return Reply(None, f"a reply of more than {LONGEST >> 20} MB", at_once=at_once)
     try:
         data = json.loads(body)
         choice, usage = data["choices"][0], data.get("usage") or {}
@@ -283,13 +301,18 @@ def _parsed(body: str, seconds: float, at_once: int) -> Reply:
         text = message.get("content")
         return Reply(
             text.encode(errors="replace").decode() if isinstance(text, str) else "",
-            prompt_tokens=usage.get("prompt_tokens"),
-            completion_tokens=usage.get("completion_tokens"),
+            prompt_tokens=_count(usage.get("prompt_tokens")),
+            completion_tokens=_count(usage.get("completion_tokens")),
             refused=bool(message.get("refusal")) or finish == "content_filter",
             finish=finish,
-            cached_tokens=(usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0,
+            cached_tokens=_count((usage.get("prompt_tokens_details") or {}).get("cached_tokens")) or 0,
             seconds=round(seconds, 4),
             at_once=at_once,
         )
-    except (ValueError, KeyError, IndexError, TypeError, AttributeError):
+    except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError):
         return Reply(None, "not a chat completion", at_once=at_once)
+
+
+def _count(tokens: object) -> int | None:
+    """Tokens as a service counts them; None for what is no count."""
+    return tokens if type(tokens) is int and tokens >= 0 else None

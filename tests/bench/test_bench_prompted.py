@@ -35,12 +35,12 @@ def completion(text, usage=None, finish="stop"):
 @pytest.fixture
 def stub(monkeypatch):
     openai, httpx = pytest.importorskip("openai"), pytest.importorskip("httpx")
-    client, made = openai.OpenAI, Stub()
+    client, made = openai.AsyncOpenAI, Stub()
 
     def connected(**options):
-        return client(http_client=httpx.Client(transport=httpx.MockTransport(made.answer)), **options)
+        return client(**{**options, "http_client": httpx.AsyncClient(transport=httpx.MockTransport(made.answer))})
 
-    monkeypatch.setattr(openai, "OpenAI", connected)
+    monkeypatch.setattr(openai, "AsyncOpenAI", connected)
     return made
 
 
@@ -48,7 +48,11 @@ def stub(monkeypatch):
 def pauses(monkeypatch):
     """What was waited for between attempts; nothing is waited for."""
     found = []
-    monkeypatch.setattr("time.sleep", found.append)
+
+    async def pause(seconds):
+        found.append(seconds)
+
+    monkeypatch.setattr("anyio.sleep", pause)
     return found
 
 

@@ -1,7 +1,6 @@
 """Asking a language model: order, failures, the cache, parameters; against a stub on this machine."""
 
 import copy
-import time
 
 import pytest
 
@@ -17,7 +16,10 @@ pytest.importorskip("openai")
 
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch):
-    monkeypatch.setattr(time, "sleep", lambda seconds: None)
+    async def no_pause(seconds):
+        pass
+
+    monkeypatch.setattr("anyio.sleep", no_pause)
 
 
 def ask(stub, prompts, **options):

@@ -1,7 +1,5 @@
 """Re-ranking by a prompted model, against a stub that knows what a model would say."""
 
-import time
-
 import pytest
 
 from bench.stub_endpoint import FILTERED, stub_endpoint
@@ -23,11 +21,6 @@ SHOTS = (
     Shot("Who paints?", ("He sings.", "Ada paints."), 1),
     Shot("Who sings?", ("Berta sings.", "She paints."), 0),
 )
-
-
-@pytest.fixture(autouse=True)
-def no_pauses(monkeypatch):
-    monkeypatch.setattr(time, "sleep", lambda seconds: None)
 
 
 def rerank(rule, way, passages=PASSAGES, shots=(), **options):

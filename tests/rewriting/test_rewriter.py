@@ -1,7 +1,5 @@
 """Questions rewritten by a language model: what is searched for, what it cost, and what becomes of bad answers."""
 
-import time
-
 import pytest
 
 from bench.stub_endpoint import FILTERED, stub_endpoint
@@ -26,11 +24,6 @@ SAID = {
 
 def as_told(prompt, before):
     return SAID[prompt.partition(" ")[0]]
-
-
-@pytest.fixture(autouse=True)
-def no_pauses(monkeypatch):
-    monkeypatch.setattr(time, "sleep", lambda seconds: None)
 
 
 def rewrite(way, rule=as_told, question=QUESTION, history=(), **options):
