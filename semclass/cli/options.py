@@ -108,7 +108,9 @@ def endpoint_options(command: Callable[..., Any]) -> Callable[..., Any]:
             click.option("--endpoint", metavar="URL", help="OpenAI-compatible address: http://localhost:8000/v1."),
             click.option("--model", help="The service's name of the model."),
             click.option("--concurrency", type=positive, default=8, show_default=True, help="Calls at a time."),
-            click.option("--timeout", type=float, default=60.0, show_default=True, help="Seconds for an attempt of a call."),
+            click.option(
+                "--timeout", type=float, default=60.0, show_default=True, help="Seconds for one attempt of a call."
+            ),
             click.option(
                 "--cache",
                 type=any_path,
