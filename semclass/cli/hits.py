@@ -13,6 +13,7 @@ import click
 
 import semclass
 from semclass.cli.options import shorten, show
+from semclass.cli.output import echo, plain
 from semclass.core.types import WordMatch
 from semclass.ranking.explain import WORD, folded
 
@@ -62,7 +63,6 @@ _COMPONENTS = {
 
 _ITEM = re.compile(r"\s*(?:[-*+•]|\d+[.)])\s")
 _HEADING = re.compile(r"^#{1,6} ")
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 def print_hits(
@@ -74,15 +74,15 @@ def print_hits(
             show(_record(hit, question, explain=explain), "", as_json=True)
         return
     if question is not None:
-        click.echo(f"asks for {question.label} ({question.probability:.3f})\n")
+        echo(f"asks for {question.label} ({question.probability:.3f})\n")
     if not hits:
-        click.echo("no passage matches", err=True)
+        echo("no passage matches", err=True)
     if hits and hits[0].asked is not None:
-        click.echo(f"of the question was read: {shorten(hits[0].asked)}", err=True)
+        echo(f"of the question was read: {shorten(hits[0].asked)}", err=True)
     width = max(shutil.get_terminal_size().columns, 40)
     for hit in hits:
         lines = [*lines_of(hit, width), *(_explained(hit, width) if explain else ())]
-        click.echo("\n".join([*([""] if hit is not hits[0] else []), *lines]))
+        echo("\n".join([*([""] if hit is not hits[0] else []), *lines]), styled=True)
 
 
 def _record(hit: semclass.Hit, question: semclass.QuestionLabel | None, *, explain: bool) -> dict[str, Any]:
@@ -130,7 +130,7 @@ def _place(hit: semclass.Hit, room: int) -> str:
 
 def clean(text: str) -> str:
     """One line of a text, without what a terminal takes for commands."""
-    return " ".join(_CONTROL.sub(" ", text).split())
+    return " ".join(plain(text).split())
 
 
 def excerpt(text: str, sentence: tuple[int, int] | None, width: int, *, rows: bool = False) -> list[str]:

@@ -13,6 +13,7 @@ import click
 import semclass
 from semclass.cli import options
 from semclass.cli.options import qdrant_key, read_heads, show, show_weights, tell_duplicates
+from semclass.cli.output import echo
 from semclass.cli.progress import Progress, progress
 from semclass.core.checks import counted
 from semclass.core.errors import InputError
@@ -85,7 +86,7 @@ def passages_from(
     on_skip = None if strict else skipped.append
     passages = iter_passages(source, **cutting, vectors=vectors, skipped=on_skip, progress=step.file_read)
     if others := unsupported_files(source):
-        click.echo(f"skipped: {others}", err=True)
+        echo(f"skipped: {others}", err=True)
     if step.terminal:
         step.total = count_passages(source, cutting["by"])
     return step.reading(passages)
@@ -102,10 +103,10 @@ def listing_skipped() -> Iterator[list[Skipped]]:
             files: dict[str, list[str]] = {}
             for one in skipped:
                 files.setdefault(one.reason, []).append(one.document)
-            click.echo(f"skipped: {counted(len(skipped), 'file')} that cannot be read", err=True)
+            echo(f"skipped: {counted(len(skipped), 'file')} that cannot be read", err=True)
             for reason, names in files.items():
                 what = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-                click.echo(f"  {reason}" if names[0] in reason else f"  {what}: {reason}", err=True)
+                echo(f"  {reason}" if names[0] in reason else f"  {what}: {reason}", err=True)
 
 
 def kept(cutting: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import click
 import semclass
 from semclass.cli import options
 from semclass.cli.options import any_path, show
+from semclass.cli.output import echo
 from semclass.cli.progress import progress
 from semclass.core import artifacts
 from semclass.core.checks import counted
@@ -65,7 +66,7 @@ def label(
     task = Task(semclass.read_descriptions(labels), ask)
     endpoint = options.open_endpoint(**service, cache=cache or beside(out, "replies.jsonl"))
     expected, _ = teacher.estimate(given, task, endpoint, prices)
-    click.echo(f"about {cost_line(expected)}", err=True)
+    echo(f"about {cost_line(expected)}", err=True)
     if only_estimate:
         if as_json:
             show(expected, "", as_json=True)

@@ -12,6 +12,7 @@ import click
 from semclass.cli import options
 from semclass.cli.label import beside, write
 from semclass.cli.options import any_path, positive, shorten, show
+from semclass.cli.output import echo
 from semclass.core import artifacts
 from semclass.core.checks import counted
 from semclass.core.errors import ArtifactError, InputError
@@ -75,7 +76,7 @@ def next_texts(
     write(out, chosen)
     for record in chosen:
         show(record, f"{_shown(record):<14} {shorten(record['text'])}", as_json=as_json)
-    click.echo(f"{out}: {counted(len(chosen), 'text')} to label or to check", err=True)
+    echo(f"{out}: {counted(len(chosen), 'text')} to label or to check", err=True)
 
 
 @labels.command("errors")
@@ -131,7 +132,7 @@ def combine_labels(file: Path, checked: Path, out: Path, encoder: str | None, se
         records.append({"text": text, **({"labels": list(row)} if several else {"label": row[0]}), "by": by})
     write(out, records)
     changed = sum(record["by"] == "both" for record in records)
-    click.echo(f"{out}: {counted(len(records), 'text')}, {len(truth)} by a person, {changed} of the teacher's changed")
+    echo(f"{out}: {counted(len(records), 'text')}, {len(truth)} by a person, {changed} of the teacher's changed")
 
 
 @labels.command("compare")

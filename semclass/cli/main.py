@@ -7,6 +7,8 @@ input that is not allowed, damaged files and missing extras; 130 for an interrup
 
 from __future__ import annotations
 
+import io
+import logging
 import sys
 import tempfile
 import warnings
@@ -25,6 +27,7 @@ from semclass.cli.evaluate import evaluate, tune
 from semclass.cli.index import index
 from semclass.cli.label import label
 from semclass.cli.labels import labels
+from semclass.cli.output import EchoHandler, echo
 from semclass.cli.questions import questions
 from semclass.cli.search import rerank, search
 from semclass.cli.serve import mcp, serve
@@ -42,21 +45,24 @@ def cli() -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and leave with its exit code."""
     warnings.showwarning = _show_warning
+    logging.basicConfig(handlers=[EchoHandler()])
     try:
         cli.main(None if arguments is None else list(arguments), prog_name="semclass", standalone_mode=False)
     except SemclassError as error:
-        click.echo(f"error: {error}", err=True)
+        echo(f"error: {error}", err=True)
         sys.exit(2)
     except click.ClickException as error:
-        error.show()
+        shown = io.StringIO()
+        error.show(shown)
+        echo(shown.getvalue(), err=True, nl=False)
         sys.exit(error.exit_code)
     except (click.Abort, KeyboardInterrupt):
-        click.echo("stopped", err=True)
+        echo("stopped", err=True)
         sys.exit(130)
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    click.echo(f"warning: {message}", err=True)
+    echo(f"warning: {message}", err=True)
 
 
 index.add_command(sync)
@@ -94,7 +100,7 @@ def demo(context: click.Context, *, in_browser: bool, models: Path | None) -> No
     from semclass.demo import CORPUS, QUESTIONS, run
 
     if not in_browser:
-        run(models, click.echo, partial(click.style, bold=True), partial(click.style, fg="green"))
+        run(models, partial(echo, styled=True), partial(click.style, bold=True), partial(click.style, fg="green"))
         return
     from semclass.documents.readers import read_corpus
     from semclass.index.passage_encoder import PassageEncoder
@@ -102,7 +108,7 @@ def demo(context: click.Context, *, in_browser: bool, models: Path | None) -> No
     with tempfile.TemporaryDirectory() as folder:
         encoder = PassageEncoder.load(models)
         semclass.build_index(folder, read_corpus(CORPUS), passage_encoder=encoder)
-        click.echo("open http://127.0.0.1:8080/ in a browser; Ctrl+C ends it", err=True)
+        echo("open http://127.0.0.1:8080/ in a browser; Ctrl+C ends it", err=True)
         context.invoke(serve, place=folder, models=models, examples=QUESTIONS[:3])
 
 
@@ -117,4 +123,4 @@ def completion(shell: str) -> None:
     from click.shell_completion import BashComplete, FishComplete, ZshComplete
 
     kind = {"bash": BashComplete, "zsh": ZshComplete, "fish": FishComplete}[shell]
-    click.echo(kind(cli, {}, "semclass", "_SEMCLASS_COMPLETE").source())
+    echo(kind(cli, {}, "semclass", "_SEMCLASS_COMPLETE").source())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import semclass
+from semclass.cli.output import echo, json_line
 from semclass.core.checks import counted
 from semclass.core.errors import InputError
 
@@ -77,7 +77,7 @@ where = click.option(
 
 def show(record: Mapping[str, Any], text: str, *, as_json: bool) -> None:
     """Print a record as a JSON line, or the text that stands for it."""
-    click.echo(json.dumps(record, ensure_ascii=False) if as_json else text)
+    echo(json_line(record) if as_json else text)
 
 
 def tell_duplicates(passages: Iterable[semclass.Passage]) -> Iterator[semclass.Passage]:
@@ -88,7 +88,7 @@ def tell_duplicates(passages: Iterable[semclass.Passage]) -> Iterator[semclass.P
         marked += "duplicate_of" in passage.metadata
         yield passage
     text = f"{marked} of {counted(total, 'passage')} marked as near-duplicates"
-    context.call_on_close(lambda: click.echo(text, err=True))
+    context.call_on_close(lambda: echo(text, err=True))
 
 
 def show_weights(values: Mapping[str, float]) -> str:

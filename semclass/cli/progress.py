@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-import click
+from semclass.cli.output import echo
 
 LOGGED = 30.0
 """Seconds between two lines where standard error is no terminal."""
@@ -80,12 +80,12 @@ class Progress:
                 self.draw()
             else:
                 seconds = now - self.start
-                click.echo(f"{self.label}: {', '.join(self.parts(seconds))} after {clock(seconds)}", err=True)
+                echo(f"{self.label}: {', '.join(self.parts(seconds))} after {clock(seconds)}", err=True)
 
     def draw(self) -> None:
         """Draw the line over the last one, with the parts that fit into the terminal."""
         line = fitting(self.label, self.parts(time.monotonic() - self.start), columns() - 1)
-        click.echo("\r" + line.ljust(self.width), err=True, nl=False)
+        echo("\r" + line.ljust(self.width), err=True, nl=False, styled=True)
         self.width = len(line)
 
 
@@ -98,7 +98,7 @@ def progress(label: str, total: int | None, unit: str = "passages") -> Iterator[
     finally:
         if found.terminal:
             found.draw()
-            click.echo(err=True)
+            echo(err=True)
 
 
 def fitting(label: str, parts: Iterable[str], width: int) -> str:

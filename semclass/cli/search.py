@@ -13,6 +13,7 @@ import semclass
 from semclass.cli import options
 from semclass.cli.hits import print_hits
 from semclass.cli.options import open_retriever, read_heads, read_weights, show
+from semclass.cli.output import echo
 from semclass.core.errors import InputError
 from semclass.ranking.boost import BOOST
 from semclass.ranking.methods import DEFAULT, METHODS, PROMPTED, RERANKING
@@ -112,7 +113,7 @@ def search(
     )
     told, head = hits[0].answerable if hits else None, retriever.models.answerable
     if told is not None and head is not None and told < head.thresholds[0]:
-        click.echo(f"nothing here seems to answer this ({told:.2f})", err=True)
+        echo(f"nothing here seems to answer this ({told:.2f})", err=True)
     if as_context:
         documents = None if window is None else retriever.embedded.by_documents
         made = build_context(hits, documents=documents, budget=budget, before=window or 0, after=window or 0)
@@ -170,7 +171,7 @@ def rerank(
     if prompted:
         judge = PromptedReranker(options.open_endpoint(**service), way or PROMPTED[0])
         hits = judge.rerank(question, passages, k=k)
-        click.echo(f"{judge.way}: {judge.chat.bill}", err=True)
+        echo(f"{judge.way}: {judge.chat.bill}", err=True)
         print_hits(hits, None, explain=False, as_json=as_json)
         return
     reranker = semclass.Reranker.load(models, encoder=encoder, threads=threads or 1)
@@ -190,8 +191,8 @@ def _telling(way: str, endpoint: Endpoint) -> QueryTransform:
         found = rewriter(question, history)
         for text in (*found.questions, *found.passages):
             if text != question:
-                click.echo(f"{way}: {text}", err=True)
-        click.echo(f"{way}: {found.cost}", err=True)
+                echo(f"{way}: {text}", err=True)
+        echo(f"{way}: {found.cost}", err=True)
         return found
 
     return told

@@ -12,6 +12,7 @@ import click
 import semclass
 from semclass.cli import options
 from semclass.cli.options import any_path, shorten, show
+from semclass.cli.output import echo
 from semclass.cli.progress import progress
 from semclass.core.checks import counted
 from semclass.core.errors import InputError
@@ -101,7 +102,7 @@ def train(
     model.fit(data.texts, data.targets())
     trained = time.perf_counter()
     if not as_json:
-        click.echo(f"trained in {trained - started:.0f} s", err=True)
+        echo(f"trained in {trained - started:.0f} s", err=True)
     model.save(out, examples=keep_examples)
     judged = _judged(model, data, tried)
     held_out = None if tried is None else _judged(model, data, None)

@@ -1,0 +1,132 @@
+"""Documents, names and replies that hold commands for a terminal: no command of ours hands one on."""
+
+import ast
+import json
+import os
+import re
+import sys
+
+import pytest
+from conftest import ROOT
+
+from semclass.cli.output import json_line, plain
+
+if sys.platform == "win32":
+    pytest.skip("needs pseudo-terminals", allow_module_level=True)
+
+from terminal import in_terminal
+
+from bench.stub_endpoint import stub_endpoint
+
+TITLE, CLEAR, RED = "\x1b]0;owned\x07", "\x1b[2J", "\x9b31m"  # the last one is a command in 8 bits
+EVIL = f"{TITLE}{CLEAR}{RED}"
+
+OURS = re.compile("\x1b\\[(?:[01]m|K)")  # words in bold, and a line cleared
+COMMAND = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+
+
+def lines(*records):
+    return "".join(json.dumps(record) + "\n" for record in records)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Documents, a corpus, questions, labelled texts and an index, all of which hold commands for a terminal."""
+    root = tmp_path_factory.mktemp("escapes")
+    documents = root / f"documents{CLEAR}"
+    documents.mkdir()
+    (documents / f"bridge{TITLE}.md").write_text(
+        f"# The bridge {EVIL}\n\nAda {RED}Merriweather built {CLEAR}the bridge.\r\n\n```\nopen{TITLE} 1874\n```\n"
+    )
+    (documents / f"bad{EVIL}.md").write_bytes(b"caf\xe9 \xff")
+    (documents / f"table{EVIL}.csv").write_text(f"name{RED},text{CLEAR}\nmill{EVIL},The mill grinds oats.\n")
+    (documents / f"program{EVIL}.exe").write_bytes(b"MZ")
+    (documents / os.fsdecode(b"caf\xe9\x9b2J.md")).write_bytes(b"caf\xe9 \xff")  # not UTF-8, nor is its name
+    corpus = [(f"a{EVIL}", f"The bridge {CLEAR}was opened in 1874."), ("b", f"Ada {EVIL}built the tower.")]
+    (root / "corpus.jsonl").write_text(
+        lines(*({"_id": name, "text": text, "title": f"Town {EVIL}"} for name, text in corpus))
+    )
+    beir = root / f"beir{RED}"
+    (beir / "qrels").mkdir(parents=True)
+    (beir / "corpus.jsonl").write_text((root / "corpus.jsonl").read_text())
+    (beir / "queries.jsonl").write_text(lines({"_id": f"q{EVIL}", "text": f"When was the {CLEAR} bridge opened?"}))
+    (beir / "qrels" / "test.tsv").write_text(f"query-id\tcorpus-id\tscore\nq{EVIL}\ta{EVIL}\t1\n")
+    labels = [f"place{CLEAR}", f"person{RED}"]
+    rows = [("where is it", 0), ("which town is it in", 0), ("who built it", 1), ("who drew it", 1)]
+    labelled = [{"text": f"{text} {EVIL}", "label": labels[row]} for text, row in rows]
+    (root / "labelled.jsonl").write_text(lines(*labelled, {"text": f"who is it {EVIL}", "label": labels[0]}))
+    (root / "labels.json").write_text(json.dumps({label: f"such a {label}" for label in labels}))
+    (root / "broken.jsonl").write_text(lines({"_id": f"a{EVIL}", "txt": EVIL}))
+    (root / "twice.jsonl").write_text(lines(*[{"_id": f"a{EVIL}", "text": "The bridge."}] * 2))
+    code, sent = in_terminal("index", "build", documents, "--out", root / "index")
+    assert code == 0, sent
+    return root
+
+
+COMMANDS = {
+    "build": (0, "index build {0}/documents\x1b[2J --out {0}/built"),
+    "build strictly": (2, "index build {0}/documents\x1b[2J --out {0}/strict --strict"),
+    "build of what is broken": (2, "index build {0}/broken.jsonl --out {0}/broken"),
+    "build of ids twice": (2, "index build {0}/twice.jsonl --out {0}/twice"),
+    "sync": (0, "index sync {0}/synced {0}/documents\x1b[2J"),
+    "sync in JSON": (0, "index sync {0}/synced-json {0}/documents\x1b[2J --json"),
+    "info": (0, "index info {0}/index"),
+    "nothing there": (2, "index info {0}/no\x1b[2Jthing"),
+    "no such option": (2, "index info {0}/index --\x1b[2J"),
+    "search": (0, "search {0}/index bridge --explain"),
+    "search in JSON": (0, "search {0}/index bridge --json"),
+    "search with a context": (0, "search {0}/index bridge --context"),
+    "search with a context in JSON": (0, "search {0}/index bridge --context --json"),
+    "search with a wrong filter": (2, "search {0}/index bridge --where \x1b[2J=1"),
+    "search with other words": (0, "search {0}/index bridge --rewrite wordings --endpoint {1} --model m"),
+    "rerank": (0, "rerank bridge --passages {0}/corpus.jsonl"),
+    "rerank by prompts": (0, "rerank bridge --passages {0}/corpus.jsonl --endpoint {1} --model m"),
+    "classify questions": (0, "classify questions --file {0}/labelled.jsonl"),
+    "classify passages": (0, "classify passages --file {0}/corpus.jsonl"),
+    "classify texts": (0, "classify texts --labels {0}/labels.json --file {0}/labelled.jsonl"),
+    "train": (0, "train {0}/labelled.jsonl --out {0}/head\x1b[2J --test {0}/labelled.jsonl"),
+    "label": (0, "label {0}/labelled.jsonl --labels {0}/labels.json --out {0}/\x1b[2J.jsonl --endpoint {1} --model m"),
+    "labels next": (0, "labels next {0}/labelled.jsonl --out {0}/next\x1b[2J.jsonl"),
+    "labels errors": (0, "labels errors {0}/labelled.jsonl"),
+    "classes": (0, "index classes {0}/index {0}/labelled.jsonl"),
+    "evaluate": (0, "evaluate {0}/beir\x9b31m --cache {0}/cache"),
+    "questions": (0, "questions {0}/index --out {0}/questions\x1b[2J"),
+}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_no_command_hands_on_what_commands_a_terminal(folder, name):
+    expected, command = COMMANDS[name]
+    with stub_endpoint(lambda prompt, before: f"Is {EVIL} it a bridge?") as stub:
+        code, sent = in_terminal(*(part.format(folder, stub.url) for part in command.split(" ")))
+    assert code == expected, sent
+    assert "Traceback" not in sent
+    assert not COMMAND.search(OURS.sub("", sent)), sent
+
+
+def test_a_context_keeps_all_but_the_commands(folder):
+    _, sent = in_terminal("search", folder / "index", "Who built the bridge?", "--context", "-k", "1")
+    assert "Merriweather built" in sent
+
+
+def test_control_characters_become_spaces_and_what_is_not_unicode_a_question_mark():
+    assert plain("a\x1b[2Jb\x9bc\r\n\td\udce9") == "a [2Jb c \n\td?"
+
+
+def test_json_keeps_them_as_escapes():
+    record = {"text": f"{EVIL}\x7f\udc9b ü"}
+    assert not COMMAND.search(json_line(record))
+    assert json_line(record).isprintable()
+    assert json.loads(json_line(record)) == record
+
+
+def test_the_command_line_prints_in_one_place():
+    """What is printed elsewhere is not made plain."""
+    for path in (ROOT / "semclass" / "cli").glob("*.py"):
+        calls = {
+            ast.unparse(node.func)
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+            if isinstance(node, ast.Call)
+        }
+        allowed = {"click.echo"} if path.name == "output.py" else set()
+        assert calls & {"print", "click.echo", "click.secho", "sys.stdout.write", "sys.stderr.write"} == allowed, path
