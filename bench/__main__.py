@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from bench import facts, report
+from bench import facts, provenance, report
 from bench.steps import Bench
 from semclass.core import artifacts
 from semclass.core.errors import SemclassError
@@ -17,7 +17,7 @@ from semclass.ranking.methods import RERANKING
 
 
 def run_section(name: str, bench: Bench) -> None:
-    """Run a section and write ``<name>.json``."""
+    """Run a section and write ``<name>.json``; rows that it has to skip stay as an earlier run measured them."""
     started, first = time.perf_counter(), len(bench.steps)
     found = importlib.import_module(f"bench.{name}").run(bench)
     command = f"python -m bench {name} --data DATA" + " --quick" * bench.quick
@@ -33,9 +33,13 @@ def run_section(name: str, bench: Bench) -> None:
         "seconds_of_section": round(time.perf_counter() - started, 1),
         "commands": [command],
         "threads": sorted({step["threads"] for step in steps} or {1}),
+        "models": provenance.of(name),
         **facts.of_run(),
     }
-    artifacts.write_atomic(bench.results / f"{name}.json", artifacts.dump_json(results))
+    path = bench.results / f"{name}.json"
+    if path.is_file() and not bench.quick:
+        results = provenance.kept(artifacts.read_json(path), results)
+    artifacts.write_atomic(path, artifacts.dump_json(results))
 
 
 @click.command(help=__doc__)

@@ -17,7 +17,8 @@ from typing import Any
 
 import click
 
-from bench import prices, readme
+from bench import prices, provenance, readme
+from bench.provenance import Results, runs
 from semclass.core.artifacts import read_json, write_atomic
 from semclass.core.errors import SemclassError
 
@@ -35,8 +36,6 @@ SECTIONS = (
 ``PICTURES``, perhaps: functions that draw a PNG from these results, by file name.
 """
 
-Results = Mapping[str, Mapping[str, Any]]  # by section, what its file holds
-
 
 class ReportError(SemclassError):
     """A file of results is not what it should be."""
@@ -50,9 +49,22 @@ def read(folder: Path) -> dict[str, dict[str, Any]]:
 
 
 def tables(name: str, found: Results) -> dict[str, str]:
-    """Tables of a section, by the names that marks have."""
+    """Tables of a section, by the names that marks have, each with the line that says which models are earlier ones.
+
+    ``NAME: pictures`` is that line alone, for pages that show the section's pictures.
+    """
+    made = {place: provenance.with_line(make, found) for place, make in _makers(name).items()}
+    return {**made, f"{name}: pictures": provenance.line(found, _keys(name, found[name]))} if pictures(name) else made
+
+
+def _keys(name: str, results: Mapping[str, Any]) -> set[tuple[str, str]]:
+    """All that a file of results has, which its page and its pictures show."""
+    return {(name, key) for run in runs(results) for key in (*results, *run.get("keys", ()))}
+
+
+def _makers(name: str) -> dict[str, Any]:
     made = importlib.import_module(f"bench.{name}").TABLES
-    return {f"{name}: {part}" if part else name: make(found) for part, make in made.items()}
+    return {f"{name}: {part}" if part else name: make for part, make in made.items()}
 
 
 def pictures(name: str) -> dict[str, Any]:
@@ -91,9 +103,13 @@ def page(name: str, found: Results) -> str:
     parts = [f"# {said[f'{name}: title']}", said[f"{name}: what"]]
     if is_quick(results):
         parts.append("> Of a quick run, few items of everything: not to be quoted.")
+    read = _keys(name, results)
+    noted = provenance.noting(found, read)
+    made = {place: make(noted) for place, make in _makers(name).items()}
+    parts.append(provenance.line(found, read))
     lines = [f"- {key.replace('_', ' ').capitalize()}: {_text(value)}" for key, value in _task(results)]
     parts.append("\n".join(lines))
-    for place, text in tables(name, found).items():
+    for place, text in made.items():
         parts += [said.get(place, "") if place != name else "", text]
     parts += [f"![{said[f'{file}: picture']}]({file})\n\n*{said[f'{file}: picture']}*" for file in pictures(name)]
     if "systems" in results:
@@ -130,11 +146,6 @@ def _text(value: Any) -> str:
 
 def is_quick(results: Mapping[str, Any]) -> bool:
     return any("--quick" in command for command in results.get("commands", []))
-
-
-def runs(results: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The run that wrote a file of results, and others whose figures were put into it."""
-    return [results, *results.get("also", ())]
 
 
 def _source(name: str, results: Mapping[str, Any]) -> str:
@@ -212,7 +223,8 @@ def overview(found: Results) -> str:
 
 def _machine(facts: Mapping[str, Any]) -> str:
     form = "{processor}, {cores} cores, {memory_gb} GB of memory, {system}, Python {python}"
-    return form.format(**facts)
+    flags = ", ".join(facts.get("flags", ()))  # products of 8-bit numbers are rounded otherwise where there are more
+    return form.format(**facts) + (f", {flags}" if flags else "")
 
 
 PRICED = ("unit", "source", "date", "checked")  # what a price says of itself

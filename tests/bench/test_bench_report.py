@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("sklearn")
 pytest.importorskip("ir_measures")
 
-from bench import pareto, readme, report
+from bench import pareto, provenance, readme, report
 
 MADE = {
     "commands": ["python -m bench entailment --data DATA"],
@@ -19,6 +19,7 @@ MADE = {
     "versions": {"numpy": "2.4.6"},
     "date": "2026-11-20",
     "commit": "0123456789ab",
+    "models": {},
 }
 
 
@@ -57,15 +58,22 @@ def test_a_page_has_the_figures_of_its_file():
     assert "quick run" not in text
 
 
+def test_a_page_of_earlier_models_says_so():
+    assert "earlier models" not in page(models={"encoder": provenance.shipped()["encoder"]})
+    assert "*Measured with earlier models: encoder of 2026-11-20.*" in page(models={"encoder": "another"})
+
+
 def test_a_quick_run_is_named_as_such():
     assert "> Of a quick run" in page(commands=["python -m bench entailment --data DATA --quick"])
 
 
 def test_a_page_names_all_runs_whose_figures_it_has():
-    earlier = {**MADE, "commit": "ba9876543210", "machine": {**MADE["machine"], "processor": "another one"}}
+    earlier = {**MADE, "commit": "ba9876543210", "keys": ["ratios"]}
+    earlier["machine"] = {**MADE["machine"], "processor": "another one", "flags": ["avx2", "avx512f"]}
     assert "commit ba9876543210" in page(also=[earlier])
     text = report.overview({"entailment": {**RESULTS, "also": [earlier]}})
     assert "- Machine: another one, 2 cores, 25.3 GB of memory" in text
+    assert "Python 3.11.7, avx2, avx512f." in text
     assert "](entailment.md)" in text
     assert "numpy 2.4.6" in text
 

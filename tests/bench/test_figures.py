@@ -16,7 +16,7 @@ from conftest import ROOT
 pytest.importorskip("ir_measures")
 pytest.importorskip("sklearn")
 
-from bench import readme, reference, report
+from bench import provenance, readme, reference, report
 
 FOUND = report.read(report.RESULTS)
 PAGES = {
@@ -55,13 +55,39 @@ def test_the_overview_is_that_of_the_results():
         assert all((report.RESULTS / file).is_file() for file in report.pictures(name))
 
 
+@pytest.mark.parametrize("name", FOUND)
+def test_a_file_of_results_says_of_which_models_each_run_is(name):
+    for run in provenance.runs(FOUND[name]):
+        assert run["models"].keys() <= set(provenance.DEPENDS[name])
+    assert FOUND[name]["models"]
+
+
+def test_a_table_of_models_that_do_not_ship_is_wrong_until_it_is_marked(monkeypatch):
+    """As it would be after a head was trained again: the pages are written again, and bear the line."""
+    monkeypatch.setattr(provenance, "shipped", lambda: dict.fromkeys(provenance.RANKING, "another"))
+    for name in ("main_job", "retrieval", "words"):
+        changed = report.tables(name, FOUND)[name]
+        assert "earlier models" in changed
+        assert not any(readme.block(name, changed) in page for page in PAGES.values())
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_picture_of_models_that_do_not_ship_is_marked(page):
+    for name in FOUND:
+        for file in report.pictures(name):
+            line = readme.block(f"{name}: pictures", TABLES.get(f"{name}: pictures", ""))
+            assert f"bench/results/{file}\n" not in PAGES[page] or line in PAGES[page], file
+
+
 def test_one_thing_has_one_figure(monkeypatch):
     """A question's time is that of section questions, wherever it is shown."""
     changed = json.loads(json.dumps(FOUND))
     (ours,) = (row for row in changed["questions"]["systems"] if row["name"] == "semclass")
     ours["p50_ms"] = 123.456
     shown = {place: text for name in FOUND for place, text in report.tables(name, changed).items()}
-    assert {place for place, text in shown.items() if "123.46" in text} == {"main_job", "questions"}
+    assert {place for place, text in shown.items() if "123.46" in text} == {
+        "main_job", "main_job: first screen", "questions",
+    }  # fmt: skip
 
 
 # -- what others print, and what nobody measured ----------------------------------------------------------------------
@@ -85,7 +111,7 @@ def test_a_set_of_the_thesis_has_its_better_and_its_worse_rows():
     assert methods[0].keys() == methods[1].keys()
     for known in methods:
         assert known["class-stable"]["mrr"] < known[reference.BASELINE]["mrr"] < known["entail-stable"]["mrr"]
-        assert f"worst method {known['class-stable']['mrr']:.3f}" in TABLES["main_job"]
+        assert f"worst method {known['class-stable']['mrr']:.3f} (" in TABLES["main_job"]
 
 
 def test_the_thesis_is_as_its_curves_say(data_folder):
@@ -131,7 +157,7 @@ def test_what_is_said_of_peers_holds():
     ours, tuned = peers["semclass"], peers["fine-tuned MiniLM, int8"]
     assert 0 < ours["accuracy"] - tuned["accuracy"] < 0.02
     assert tuned["p50_ms"] < 1.1 * ours["p50_ms"]
-    assert tuned["peak_mb"] < 0.55 * ours["peak_mb"]
+    assert tuned["peak_mb"] < 0.67 * ours["peak_mb"]
     for name in ("model2vec: logistic", "tf-idf, linear svm"):
         assert peers[name]["per_second"] > 15 * ours["per_second"]
         assert peers[name]["accuracy"] < ours["accuracy"]
@@ -209,8 +235,8 @@ def _question_ms():
 
 CHECKED = {
     "about a millisecond": lambda: 0.5 < _question_ms() < 2,
-    "3,000 questions": lambda: FOUND["thesis"]["squad4"]["questions"] == 3000,
-    "1,000 over PubMedQA": lambda: FOUND["thesis"]["pubmedqa"]["questions"] == 1000,
+    "3,000 questions": lambda: FOUND["main_job"]["search"]["squad4"]["questions"] == 3000,
+    "1,000 over PubMedQA": lambda: FOUND["main_job"]["search"]["pubmedqa"]["questions"] == 1000,
     "a thousand questions": lambda: min(
         item["questions"] for name in ("squad4", "pubmedqa") for item in _engines(FOUND["engines"][name])
     ) >= 1000,
@@ -250,7 +276,6 @@ def test_a_figure_in_prose_is_compared_or_is_none(page):
     text = re.sub(r"^(```+).*?^\1\s*$", "", PAGES[page], flags=re.MULTILINE | re.DOTALL)
     text = re.sub(r"<!-- table: begin.*?<!-- table: end -->", "", text, flags=re.DOTALL)
     text = re.sub(r"`[^`\n]*`", "`", text)
-    text = text if page != "README.md" else text.partition("**What next?**")[2]  # what is before: the test below
     found = {" ".join(match.split()) for match in re.findall(rf"(?<![\w.$-]){NUMBER}\s?{UNITS}(?!\w)", text)}
     assert found <= CHECKED.keys() | NO_FIGURES.keys()
 

@@ -1,0 +1,210 @@
+"""Of which models a figure is: a fingerprint of each that ships, and the line that marks what earlier ones gave.
+
+Every run in a file of results has ``models``: of each model that its figures depend on the fingerprint, None where it is
+not known any more. Beside the run that wrote a file, ``also`` lists others whose figures it holds, with the ``keys`` under
+which these stand and, where the keys hold figures of several runs, the ``rows`` that are theirs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
+from typing import Any
+
+from semclass.core.artifacts import MANIFEST, default_models, read_json
+
+Results = Mapping[str, Mapping[str, Any]]  # by section, what its file holds
+
+RANKING = ("codebooks", "encoder", "entailment", "pairs/entailment", "pairs/learned")  # what a search reads
+CLASSES = ("match", "passages", "questions")  # what the methods of the thesis read, too
+
+DEPENDS: Mapping[str, tuple[str, ...]] = {
+    "main_job": (*RANKING, "answerable"),
+    "labels": ("encoder", "passages", "questions"),
+    "teacher": ("encoder",),
+    "questions": ("encoder", "questions", "questions-svm"),
+    "passages": ("encoder", "passages"),
+    "entailment": ("encoder", "entailment"),
+    "retrieval": RANKING,
+    "contrast": (*RANKING, "deep"),
+    "deep": (*RANKING, "deep"),
+    "thesis": (*RANKING, *CLASSES),
+    "growth": (*RANKING, "passages"),
+    "service": RANKING,
+    "engines": (*RANKING, *CLASSES),
+    "documents": RANKING,
+    "made_questions": RANKING,
+    "heads": RANKING,
+    "described": ("encoder",),
+    "in_scope": ("encoder", "in_scope", "questions"),
+    "words": RANKING,
+    "document_tries": (*RANKING, "deep"),
+    "language_model": RANKING,
+    "abstain": (*RANKING, "answerable", "deep"),
+    "context": RANKING,
+    "rag": (*RANKING, "answerable", "questions"),
+    "size": (*RANKING, "deep", "questions"),
+    "several": RANKING,
+    "first_answer": RANKING,
+}
+"""Models on which the figures of a section depend: folders below ``models``."""
+
+UNMEASURED = ("metrics", "training")  # fields of a manifest that say how a model came about, not what it does
+
+
+def fingerprint(manifest: Mapping[str, Any]) -> str:
+    """Twelve hexadecimal digits of what a model does: its files, classes, calibration and thresholds."""
+    does = {key: value for key, value in manifest.items() if key not in UNMEASURED}
+    return hashlib.sha256(json.dumps(does, sort_keys=True).encode()).hexdigest()[:12]
+
+
+@lru_cache(maxsize=1)
+def shipped() -> Mapping[str, str]:
+    """Fingerprints of the models that ship, by folder."""
+    root = default_models()
+    found = {path.parent.relative_to(root).as_posix(): path for path in sorted(root.rglob(MANIFEST))}
+    return {name: fingerprint(read_json(path)) for name, path in found.items()}
+
+
+def of(section: str) -> dict[str, str]:
+    """What a run of a section, done now, depends on."""
+    return {name: shipped()[name] for name in sorted(DEPENDS[section])}
+
+
+def runs(results: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The run that wrote a file of results, and others whose figures were put into it."""
+    return [results, *results.get("also", ())]
+
+
+def run_of(results: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    """The run that measured what stands under a key: one that names it, or the one that wrote the file."""
+    return next((run for run in results.get("also", ()) if key in run["keys"]), results)
+
+
+# -- what a table reads -----------------------------------------------------------------------------------------------
+
+
+class _Noted(Mapping[str, Any]):
+    """A mapping that calls `note` with each key that is read of it, and of all that it holds."""
+
+    def __init__(self, held: Mapping[str, Any], note: Callable[[str], object]) -> None:
+        self._held, self._note = held, note
+
+    def __getitem__(self, key: str) -> Any:
+        value = self._held[key]
+        self._note(key)
+        return self._wrapped(value)
+
+    def _wrapped(self, value: Any) -> Any:
+        if isinstance(value, Mapping):
+            return _Noted(value, self._note)
+        return [self._wrapped(item) for item in value] if isinstance(value, list) else value
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._held)
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+
+def noting(found: Results, read: set[tuple[str, str]]) -> Results:
+    """Results of all sections that put into `read` which keys, at any depth, are read of which section."""
+
+    def section(name: str) -> Mapping[str, Any]:
+        return _Noted(found[name], lambda key: read.add((name, key)))
+
+    return {name: section(name) for name in found}
+
+
+def with_line(make: Callable[[Results], str], found: Results) -> str:
+    """A table and, where earlier models gave some of its figures, the line that says so."""
+    read: set[tuple[str, str]] = set()
+    table = make(noting(found, read))
+    return "\n\n".join(part for part in (table, line(found, read)) if part)
+
+
+# -- earlier models ---------------------------------------------------------------------------------------------------
+
+
+def earlier(run: Mapping[str, Any]) -> dict[str, str | None]:
+    """Models of a run that do not ship any more, and their fingerprints."""
+    return {name: value for name, value in run["models"].items() if value is None or value != shipped().get(name)}
+
+
+def line(found: Results, read: set[tuple[str, str]]) -> str:
+    """What stands below a table that has figures of earlier models; "" below others."""
+    said: dict[str, None] = {}
+    sections = sorted({name for name, _ in read})
+    for section in sections:
+        keys = {key for name, key in read if name == section}
+        for run in runs(found[section]):
+            if _owned(found[section], run) & keys and (models := earlier(run)):
+                said[_told(run, models, section if len(sections) > 1 else "")] = None
+    return f"*Measured with earlier models: {'; '.join(said)}.*" if said else ""
+
+
+def _owned(results: Mapping[str, Any], run: Mapping[str, Any]) -> set[str]:
+    """Keys of a file that hold figures of a run: those it names, and for the run that wrote it those that no other has."""
+    if "keys" in run:
+        return set(run["keys"])
+    return set(results).difference(*(one["keys"] for one in results.get("also", ()) if "rows" not in one))
+
+
+def _told(run: Mapping[str, Any], models: Mapping[str, str | None], section: str) -> str:
+    """Such as ``encoder, questions of 2026-11-22``; where not known which models these were, it says so."""
+    names = ", ".join(name if known else f"{name} (which is not known)" for name, known in models.items())
+    if "encoder" in models and len(models) > 1:  # whatever reads an encoder changes with it
+        names = "encoder and heads"
+    more = [part for part in (section and f"section {section}", ", ".join(run.get("rows", ()))) if part]
+    return f"{names} of {run['date']}" + (f" ({': '.join(more)})" if more else "")
+
+
+# -- rows of an earlier run -------------------------------------------------------------------------------------------
+
+OF_RUN = ("commands", "commit", "date", "machine", "models", "seconds_of_section", "threads", "versions")
+
+
+def kept(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
+    """The results of a run, with rows of others that it had to skip as an earlier run measured them.
+
+    A row of a peer in ``systems`` depends on no model of ours; one in ``sets`` does, whose candidates it re-orders.
+    """
+    also: dict[str, dict[str, Any]] = {}
+    result = dict(now)
+    if "systems" in now:
+        result["systems"] = _kept_rows(before, before.get("systems", ()), now["systems"], "systems", also)
+    if "sets" in now:
+        result["sets"] = {
+            name: {
+                **one,
+                "systems": _kept_rows(
+                    before, before.get("sets", {}).get(name, {}).get("systems", ()), one["systems"], "sets", also
+                ),
+            }
+            for name, one in now["sets"].items()
+        }
+    return {**result, "also": list(also.values())} if also else result
+
+
+def _kept_rows(
+    before: Mapping[str, Any], old: Any, new: Any, part: str, also: dict[str, dict[str, Any]]
+) -> list[Mapping[str, Any]]:
+    known = {row["name"]: row for row in old if "skipped" not in row and row["kind"] != "semclass"}
+    rows = []
+    for row in new:
+        if "skipped" in row and row["name"] in known:
+            others = (
+                one for one in before.get("also", ()) if part in one["keys"] and row["name"] in one.get("rows", ())
+            )
+            run = next(others, before)
+            made = {key: run[key] for key in OF_RUN if key in run}
+            if part == "systems":
+                made["models"] = {}
+            one = also.setdefault(json.dumps([part, made], sort_keys=True), {**made, "keys": [part], "rows": []})
+            one["rows"] = list(dict.fromkeys([*one["rows"], row["name"]]))
+            rows.append(known[row["name"]])
+        else:
+            rows.append(row)
+    return rows

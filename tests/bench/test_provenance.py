@@ -1,0 +1,109 @@
+"""Of which models a figure is: fingerprints, and the line below a table of earlier ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+pytest.importorskip("sklearn")
+pytest.importorskip("ir_measures")
+
+from bench import provenance, report
+
+MANIFEST = {"kind": "head", "threshold": 0.5, "files": {"model.onnx": {"bytes": 3, "sha256": "0" * 64}}}
+
+
+@pytest.fixture
+def ships(monkeypatch):
+    """Says which models ship: two whose fingerprints are known, and what is given."""
+
+    def say(**more: str) -> None:
+        monkeypatch.setattr(provenance, "shipped", lambda: {"questions": "new", "deep": "new", **more})
+
+    say()
+    return say
+
+
+def results(models: dict[str, str | None], **more: Any) -> dict[str, Any]:
+    systems = [{"name": "semclass", "accuracy": 0.9, "p50_ms": 1.0}]
+    return {"models": models, "date": "2026-11-22", "systems": systems, "errors": 3, **more}
+
+
+def accuracy(found: Any) -> str:
+    """A table that reads one figure of a section."""
+    return f"| {found['questions']['systems'][0]['accuracy']} |"
+
+
+def milliseconds(found: Any) -> str:
+    return f"| {found['questions']['systems'][0]['p50_ms']} |"
+
+
+def errors(found: Any) -> str:
+    return f"| {found.get('questions', {}).get('errors')} |"
+
+
+def test_a_fingerprint_is_of_what_a_model_does():
+    same = {**MANIFEST, "metrics": {"accuracy": 0.9}, "training": {"seconds": 3}}
+    assert provenance.fingerprint(same) == provenance.fingerprint(MANIFEST)
+    for other in ({"threshold": 0.4}, {"files": {"model.onnx": {"bytes": 3, "sha256": "1" * 64}}}):
+        assert provenance.fingerprint({**MANIFEST, **other}) != provenance.fingerprint(MANIFEST)
+
+
+def test_every_section_names_models_that_ship():
+    assert provenance.DEPENDS.keys() == set(report.SECTIONS)
+    assert set().union(*provenance.DEPENDS.values()) == provenance.shipped().keys()
+    assert provenance.of("questions") == {name: provenance.shipped()[name] for name in provenance.DEPENDS["questions"]}
+
+
+def test_a_table_of_models_that_ship_has_no_line(ships):
+    assert provenance.with_line(accuracy, {"questions": results({"questions": "new"})}) == "| 0.9 |"
+
+
+def test_a_table_of_earlier_models_says_which_and_of_when(ships):
+    table, line = provenance.with_line(accuracy, {"questions": results({"questions": "old"})}).split("\n\n")
+    assert table == "| 0.9 |"
+    assert "earlier models" in line
+    assert "questions of 2026-11-22" in line
+
+
+def test_a_table_stays_as_it_is_when_a_model_changes_that_it_does_not_use(ships):
+    found = {"questions": results({"questions": "new"})}
+    ships(deep="newer")
+    assert provenance.with_line(accuracy, found) == "| 0.9 |"
+    ships(questions="newer")
+    assert provenance.with_line(accuracy, found) != "| 0.9 |"
+
+
+def test_models_that_are_not_known_count_as_earlier_ones(ships):
+    assert "questions (which is not known)" in provenance.with_line(
+        accuracy, {"questions": results({"questions": None})}
+    )
+
+
+def test_a_line_is_about_the_keys_that_a_table_reads(ships):
+    times = {"models": {"questions": "old"}, "date": "2026-11-20", "keys": ["p50_ms"], "rows": ["times of semclass"]}
+    found = {"questions": results({"questions": "new"}, also=[times])}
+    assert provenance.with_line(accuracy, found) == "| 0.9 |"
+    assert "questions of 2026-11-20 (times of semclass)" in provenance.with_line(milliseconds, found)
+    found = {"questions": results({"questions": "old"}, also=[{**times, "models": {}, "keys": ["errors"], "rows": []}])}
+    assert "2026-11-22" in provenance.with_line(errors, found)
+    del found["questions"]["also"][0]["rows"]  # then all that stands under the key is of the other run
+    assert provenance.with_line(errors, found) == "| 3 |"
+
+
+def test_rows_that_a_run_skips_stay_as_an_earlier_run_measured_them():
+    def rows(**skipped: str) -> list[dict[str, Any]]:
+        return [{"name": "ours", "kind": "semclass", "ms": 2}, {"name": "theirs", "kind": "peer", "ms": 9, **skipped}]
+
+    before = results({"questions": "old"}, commit="first", systems=rows(), sets={"squad4": {"systems": rows()}})
+    now = results({"questions": "new"}, commit="second", systems=rows(skipped="no torch"))
+    now["sets"] = {"squad4": {"systems": rows(skipped="no torch")}}
+    once = provenance.kept(before, now)
+    assert once["systems"] == rows()
+    assert once["models"] == {"questions": "new"}
+    alone, reordered = once["also"]
+    assert (alone["commit"], alone["keys"], alone["rows"], alone["models"]) == ("first", ["systems"], ["theirs"], {})
+    assert (reordered["keys"], reordered["models"]) == (["sets"], {"questions": "old"})
+    assert provenance.kept(once, {**now, "commit": "third"})["also"] == once["also"]
+    assert "also" not in provenance.kept(before, {**now, "systems": rows(), "sets": before["sets"]})
