@@ -1,4 +1,4 @@
-"""The page: three files and an icon, read once and served as they are."""
+"""The page: a few files, read once and served as they are."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ _TYPES = {
     "index.html": "text/html; charset=utf-8",
     "page.css": "text/css; charset=utf-8",
     "page.js": "text/javascript; charset=utf-8",
+    "text.js": "text/javascript; charset=utf-8",
     "icon.svg": "image/svg+xml",
 }
 """Content type of each file; nothing else of the folder is served."""

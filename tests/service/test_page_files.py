@@ -33,6 +33,7 @@ def client(models):
         ("/", "text/html; charset=utf-8"),
         ("/page.css", "text/css; charset=utf-8"),
         ("/page.js", "text/javascript; charset=utf-8"),
+        ("/text.js", "text/javascript; charset=utf-8"),
         ("/icon.svg", "image/svg+xml"),
     ],
 )
@@ -62,10 +63,10 @@ def test_the_page_is_no_part_of_the_api(client):
 
 def test_files_are_small_and_name_nothing_from_elsewhere():
     texts = {path.name: path.read_text(encoding="utf-8") for path in FOLDER.iterdir()}
-    assert sum(len(text.encode()) for text in texts.values()) < 70_000
+    assert sum(len(text.encode()) for text in texts.values()) < 75_000
     for name, text in texts.items():
         assert set(re.findall(r"https?://[^\s\"'`)]+", text)) <= {"http://www.w3.org/2000/svg"}, name
-    html, script = texts["index.html"], texts["page.js"]
+    html, script = texts["index.html"], texts["page.js"] + texts["text.js"]
     assert not re.search(r"\sstyle=|\son\w+=|<script(?! type=\"module\" src=)|<style", html)
     assert not re.search(r"innerHTML|outerHTML|insertAdjacent|document\.write|\beval\b|new Function", script)
 

@@ -518,7 +518,7 @@ def key_file(tmp_path):
 
 def test_a_key_is_asked_for_where_keys_are_set(models, key_file, log):
     with service(models, keys=read_keys(key_file)) as client:
-        for path in ("/health", "/ready", "/", "/page.js", "/page.css"):
+        for path in ("/health", "/ready", "/", "/page.js", "/text.js", "/page.css"):
             assert client.get(path).status_code == 200
         for path in ("/api/info", "/metrics", "/openapi.json", "/nothing"):
             refused = client.get(path)

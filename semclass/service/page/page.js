@@ -1,6 +1,8 @@
 // The page of the service: asks, shows what re-ranking moved and why, classifies. No library, no build step.
 // Texts from outside become text nodes and nothing else.
 
+import { UNIT, folded, readable, split } from "./text.js";
+
 const $ = (id) => document.getElementById(id);
 const named = (name) => document.getElementsByName(name);
 
@@ -284,11 +286,6 @@ function slider(id, value, name, free, hint) {
 }
 
 // ---- asking
-
-const split = (text) => {
-  const pieces = /\n\s*\n/.test(text.trim()) ? text.split(/\n\s*\n/) : text.split("\n");
-  return pieces.map((piece) => piece.replace(/\s+/g, " ").trim()).filter(Boolean);
-};
 
 // What to send: path and body.
 function request() {
@@ -630,32 +627,26 @@ function classesTable(classes, labels, wanted) {
 
 const NEAR = 0.5; // cosine from which a word is marked
 const LEAST = 0.4; // share of the mean weight from which a word counts: "on" and "the" do not
-const UNIT = /[\p{L}\p{N}\p{M}]+(?:[.,]\p{N}+)*/gu; // 8,200 is marked as one
-const plain = (text) => text.normalize("NFD").replace(/\p{M}/gu, "").toLowerCase();
-
-// Markdown as text: headings, emphasis, code and links without their signs.
-const readable = (text) => text.replace(/^#{1,6} +/gm, "").replace(/!?\[([^\]\n]*)\]\([^)\s]*\)/g, "$1")
-  .replace(/(\*\*|__|``?)(?=\S)(.*?\S)\1/g, "$2");
 
 // The text with whole words marked: those of the question, and those near one of its words.
 function marked(text, words) {
   const mean = words.reduce((sum, word) => sum + word.weight, 0) / words.length;
   const counting = words.filter((word) => word.weight >= LEAST * mean);
-  const exact = new Set(counting.filter((word) => word.exact).map((word) => plain(word.word)));
+  const exact = new Set(counting.filter((word) => word.exact).map((word) => folded(word.word)));
   const near = counting.filter((word) => !word.exact && word.cosine >= NEAR && (/\d/.test(word.match) || word.match.length > 3));
   const kinds = new Map();
   const kind = (word) => {
     const parts = word.split(/[.,]/);
     if (parts.every((part) => exact.has(part))) return ["exact", "a word of the question"];
-    const met = near.find(({ match }) => parts.includes(plain(match)));
+    const met = near.find(({ match }) => parts.includes(folded(match)));
     return met ? ["near", `near ${met.word}, ${met.cosine.toFixed(2)}`] : null;
   };
   const nodes = [];
   let end = 0;
   for (const { 0: word, index } of text.matchAll(UNIT)) {
-    const folded = plain(word);
-    if (!kinds.has(folded)) kinds.set(folded, kind(folded));
-    const found = kinds.get(folded);
+    const key = folded(word);
+    if (!kinds.has(key)) kinds.set(key, kind(key));
+    const found = kinds.get(key);
     if (!found) continue;
     nodes.push(text.slice(end, index), el("mark", { class: found[0], title: found[1] }, word));
     end = index + word.length;
