@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -69,13 +70,7 @@ COLUMNS = ("measured", "semclass", "ten lines of scikit-learn", "cross-encoder M
 
 def table(found: Mapping[str, Any]) -> str:
     """The README's table: semclass beside its peers, and what is recorded, reported or assumed of flan-ul2."""
-    sets = found.get("retrieval", {}).get("sets", {})
-
-    def of(section: str, name: str, key: str, form: str) -> str:
-        """A figure of a system of another section."""
-        rows = [row for row in found.get(section, {}).get("systems", []) if row["name"] == name]
-        return readme.cell(rows[0] if rows else {}, key, form)
-
+    sets, of = found.get("retrieval", {}).get("sets", {}), partial(_figure, found)
     right = ("accuracy", ".1%")
     passages = found.get("labels", {}).get("passages", {}).get("macro", {})
     both = (
@@ -128,6 +123,12 @@ def table(found: Mapping[str, Any]) -> str:
     return readme.markdown(COLUMNS, rows)
 
 
+def _figure(found: Mapping[str, Any], section: str, name: str, key: str, form: str) -> str:
+    """A figure of a system of another section, "-" where it was not measured."""
+    rows = [row for row in found.get(section, {}).get("systems", []) if row["name"] == name]
+    return readme.cell(rows[0] if rows else {}, key, form)
+
+
 def _over_search(systems: Sequence[Mapping[str, Any]]) -> str:
     """What the cross-encoder's reading of ten passages takes beside a search without options, by turns in one process."""
     rows = {row["name"]: row for row in systems if "skipped" not in row}
@@ -161,28 +162,29 @@ def first_screen(found: Mapping[str, Any]) -> str:
     """What the README says before its table: figures of a search without options, and of its rivals."""
     ranked = found["main_job"]["search"]["squad4"]
     before, after = (ranked["systems"][name] for name in (BASELINE, DEFAULT))
-    sampled = {row["name"]: row for row in found["retrieval"]["sets"]["squad4"]["systems"] if "sample" in row}
-
-    def of(section: str, name: str, key: str) -> Any:
-        return next(row[key] for row in found[section]["systems"] if row["name"] == name)
-
+    sets, right = found.get("retrieval", {}).get("sets", {}), ("accuracy", ".1%")
+    of = partial(_figure, found)
+    crossed: Mapping[str, Any] = next(
+        (row for row in sets.get("squad4", {}).get("systems", []) if row["name"] == CROSS), {}
+    )
     good = (
         f"**How good?** Of {ranked['questions']:,} questions about Wikipedia, take those whose answer is among ten hits of "
         f"a hybrid search (BM25 and vectors), whose MRR is {before['cond_mrr']:.3f}. A search by semclass, without "
         f"options, reaches {after['cond_mrr']:.3f}, so {after['error_removed']:.0%} of the error (1 - MRR) is gone; a "
         "MiniLM cross-encoder that learnt from the same questions removes "
-        f"{sampled[CROSS]['sample']['error_removed']:.0%}. On [other texts](docs/explanation/methods.md) it is more, less, "
-        f"or nothing. The class of TREC test questions, one of six, is right for {of('questions', OURS, 'accuracy'):.1%}: "
-        f"ten lines of scikit-learn reach {of('questions', TEN_LINES, 'accuracy'):.1%}, and flan-ul2, a prompted "
-        f"model, {of('questions', FLAN, 'accuracy'):.1%}. Whether a sentence answers, flan-ul2 judges better: "
-        f"{of('entailment', FLAN, 'accuracy'):.1%} against {of('entailment', OURS, 'accuracy'):.1%}."
+        f"{readme.cell(crossed.get('sample', {}), 'error_removed', '.0%')}. On "
+        "[other texts](docs/explanation/methods.md) it is more, less, or nothing. "
+        f"The class of TREC test questions, one of six, is right for {of('questions', OURS, *right)}: "
+        f"ten lines of scikit-learn reach {of('questions', TEN_LINES, *right)}, and flan-ul2, a prompted "
+        f"model, {of('questions', FLAN, *right)}. Whether a sentence answers, flan-ul2 judges better: "
+        f"{of('entailment', FLAN, *right)} against {of('entailment', OURS, *right)}."
     )
     processor = provenance.run_of(found["main_job"], "milliseconds")["machine"]["processor"]
     fast = (
         f"**How fast?** On one thread ({processor}), a search among {found['main_job']['passages']:,} passages takes "
         f"{found['main_job']['milliseconds']['search_10_p50']:.1f} ms from question to hits, a hybrid with the "
-        f"cross-encoder {sampled[CROSS]['p50_ms']:.0f} ms, and a question gets its class in "
-        f"{of('questions', OURS, 'p50_ms'):.2f} ms. All models are {shipped_megabytes():.0f} MB of the package."
+        f"cross-encoder {readme.cell(crossed, 'p50_ms', '.0f')} ms, and a question gets its class in "
+        f"{of('questions', OURS, 'p50_ms', '.2f')} ms. All models are {shipped_megabytes():.0f} MB of the package."
     )
     return "\n\n".join(textwrap.fill(text, WIDTH, break_on_hyphens=False) for text in (good, fast))
 

@@ -79,6 +79,12 @@ def test_a_picture_of_models_that_do_not_ship_is_marked(page):
             assert f"bench/results/{file}\n" not in PAGES[page] or line in PAGES[page], file
 
 
+def test_the_main_job_can_be_told_without_the_other_sections():
+    alone = report.tables("main_job", {"main_job": FOUND["main_job"]})
+    assert " → " in alone["main_job"]
+    assert "right for -" in " ".join(alone["main_job: first screen"].split())
+
+
 def test_one_thing_has_one_figure(monkeypatch):
     """A question's time is that of section questions, wherever it is shown."""
     changed = json.loads(json.dumps(FOUND))
