@@ -102,6 +102,11 @@ _SPACED = re.compile(r"\s+(?=[,.;:])")
 _WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
 _BREAK = re.compile(r"[,;:()]\s+|\s+--?\s+")
 _LETTERS = re.compile(r"[^\W\d_]{3,}")
+_NUMBERED = re.compile(
+    r"^(?:(?:(?:appendix|chapter|part|section)\s|§+)\s*(?:\d[\d.]*|[ivxlc]+|[a-z])(?:\s*[.:)–—-]\s*|\s+)"
+    r"|\d+(?:\.\d+)*\s*[.:)]\s+|[ivx]+[.)]\s+|\d+(?:\.\d+)+\s+(?-i:(?=[^\W\d_a-z])))(?=\S)",
+    re.IGNORECASE,
+)
 _MARKS = re.compile(r"[{}=<>;|\\`*_#&@\[\]]|://|\)\.|\w\.\w+\(")
 
 
@@ -151,9 +156,9 @@ def _words(text: str) -> list[str]:
 
 def _headings(passage: Passage) -> Iterator[str]:
     """The heading, as a question where it tells how."""
-    title, headings = title_of(passage).strip(), passage.metadata.get("headings")
+    title, headings = _unnumbered(title_of(passage)), passage.metadata.get("headings")
     if isinstance(headings, list) and title and not passage.metadata.get("title"):
-        named = [heading.strip() for heading in headings if isinstance(heading, str) and heading.strip()]
+        named = [_unnumbered(heading) for heading in headings if isinstance(heading, str) and heading.strip()]
         title = ": ".join(named[-1 - (len(named[-1].split()) == 1) :])
     if len(_LETTERS.findall(title)) < 2 or len(title.split()) > LONGEST:
         return
@@ -167,6 +172,11 @@ def _headings(passage: Passage) -> Iterator[str]:
         yield f"How do I go about {_inside(plain)}?"
     else:
         yield plain
+
+
+def _unnumbered(heading: str) -> str:
+    """A heading without its number, which nobody asks for."""
+    return _NUMBERED.sub("", heading.strip())
 
 
 def _definitions(text: str, sentences: Sequence[str], spans: Sequence[Sequence[Span]]) -> Iterator[tuple[str, str]]:

@@ -175,6 +175,7 @@ def _info(engine: Engine) -> dict[str, Any]:
         "index": index,
         "methods": [name for name, method in METHODS.items() if models.has_heads_for(method)],
         "weights": models.weights if retriever is None else retriever.weights,
+        "answerable_from": None if models.answerable is None else float(models.answerable.thresholds[0]),
         "limits": {name: getattr(engine.settings, name) for name in schemas.Limits.model_fields},
     }
 

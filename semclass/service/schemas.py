@@ -270,7 +270,8 @@ class Limits(BaseModel):
 class Info(BaseModel):
     """What is served: the encoder's fingerprint, the methods that have their heads, the weights where none are given.
 
-    `heads` are those of your own, with their classes.
+    `heads` are those of your own, with their classes. `answerable_from`: least `answerable` of hits of the default method
+    from which the index seems to answer; null where none is told.
     """
 
     version: str
@@ -281,6 +282,7 @@ class Info(BaseModel):
     index: IndexInfo | None
     methods: list[str]
     weights: dict[str, float]
+    answerable_from: float | None
     limits: Limits
 
 

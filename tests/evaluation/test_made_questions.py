@@ -53,6 +53,12 @@ def test_headings_and_definitions_become_questions(drafts):
     ("metadata", "question"),
     [
         ({"headings": ["Boiler manual", "Warranty of the burner"]}, "Warranty of the burner"),
+        ({"headings": ["4. Boiler manual", "4.1.2 Warranty of the burner"]}, "Warranty of the burner"),
+        ({"headings": ["4. Boiler manual", "IV. Warranty"]}, "Boiler manual: Warranty"),
+        ({"title": "7.20.1. Activating the burner"}, "How do I go about activating the burner?"),
+        ({"title": "Chapter 3: What is a burner?"}, "What is a burner?"),
+        ({"title": "1.5 litres of oil"}, "1.5 litres of oil"),
+        ({"title": "3 parts of a burner"}, "3 parts of a burner"),
         ({"headings": ["Boiler manual", 7, " ", "Warranty"]}, "Boiler manual: Warranty"),
         ({"title": "How to clean the burner"}, "How do I clean the burner?"),
         ({"title": "What is a burner?"}, "What is a burner?"),

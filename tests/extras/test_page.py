@@ -86,6 +86,21 @@ def test_the_first_place_says_how_sure_it_is_and_why_it_rose(open_page, service,
     best = retriever.search(question, candidates=10)[0]
     expect(page.locator("#after .score").first).to_contain_text(best.certainty)
     expect(page.locator("#answer .status")).to_contain_text(re.compile("first rose from 2nd: .*question.* number"))
+    expect(page.locator("#verdict")).to_contain_text(re.compile(rf"^{best.certainty}: .*first passage", re.IGNORECASE))
+
+
+@pytest.mark.parametrize("width", [360, 1280])
+def test_where_nothing_seems_to_answer_the_page_says_so_before_the_passages(open_page, service, retriever, width):
+    strange = "At what temperature does tungsten melt?"
+    assert retriever.search(strange)[0].answerable < retriever.models.answerable.thresholds[0]
+    page = open_page(f"{service}#q={strange}", width)
+    settled(page)
+    expect(page.locator("#verdict")).to_contain_text("Nothing here seems to answer this")
+    assert_accessible(page)
+    page.get_by_label("Your question").fill("How long can kelp grow?")
+    page.get_by_role("button", name="Ask", exact=True).click()
+    expect(page.locator("#verdict")).not_to_contain_text("Nothing here")
+    settled(page)
 
 
 def test_the_first_passage_is_above_the_fold(open_page, service):

@@ -40,3 +40,18 @@ def test_without_an_index_there_are_none(models):
 def test_what_nothing_can_be_made_of_gives_none(models):
     index = PassageIndex.build([Passage("a", "0 0 0")], passage_encoder=models.passage_encoder)
     assert examples.make(HybridRetriever(index, models)) == []
+
+
+def test_headings_that_are_questions_come_first_and_nobody_asks_for_the_number_of_a_section(models):
+    texts = {
+        "7.20.1. Activating the pump": "Open the cover of the boiler and press the red key of the pump for two seconds.",
+        "7.20.2. What is the warranty?": "The warranty of the burner ends two years after the day on which it was bought.",
+        "7.20.3. Colours": "The boiler can be bought in white, in grey and, at a higher price, in green.",
+        "7.20.4. Noise of the fan": "A fan that hums has dust on its blades, which a soft brush takes off.",
+        "7.20.5. Where can I buy oil?": "Oil is sold by the shop in Harbour Street and, in winter, by the mill.",
+    }
+    passages = [Passage(title, text, {"headings": ["7. Boiler manual", title]}) for title, text in texts.items()]
+    index = PassageIndex.build(passages, passage_encoder=models.passage_encoder)
+    found = examples.make(HybridRetriever(index, models))
+    assert set(found[:2]) == {"What is the warranty?", "Where can I buy oil?"}
+    assert not any("7." in question for question in found)

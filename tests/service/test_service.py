@@ -192,6 +192,7 @@ def test_what_is_served_is_told(client, retriever):
     assert {"name": "HUM", "description": "human"} in found["classes"]
     assert found["index"] == {"passages": len(retriever.index), "kind": "folder"}
     assert found["weights"] == retriever.weights
+    assert found["answerable_from"] == retriever.models.answerable.thresholds[0]
     assert found["limits"]["max_texts"] == Settings().max_texts
 
 

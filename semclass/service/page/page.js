@@ -49,6 +49,13 @@ const WHY = {
   match: "it has the type that is asked for", class: "it has the type that is asked for",
 };
 
+// how sure the first place is
+const SURE = {
+  strong: ["Strong", "the first passage is far ahead of the second"],
+  likely: ["Likely", "the first passage is ahead of the second"],
+  weak: ["Weak", "the first passage is hardly ahead, or hardly about the question"],
+};
+
 // ---- what prompting would cost
 
 // Figures of the reference, prompts and prices as bench/ has them; tests compare them.
@@ -324,7 +331,7 @@ const send = latest(async (job, signal, newer) => {
   } catch (problem) {
     if (signal.aborted) return;
     showProblem(answer, problem, () => search(true));
-    if (state.q !== shown) $("found").hidden = true;
+    if (state.q !== shown) { $("found").hidden = true; showVerdict([]); }
     $("found").classList.add("stale");
     if (!$("found").hidden) say(answer, "Below is the answer from before.");
   } finally {
@@ -431,6 +438,7 @@ function clearAnswer() {
   $("controls").hidden = true;
   $("found").hidden = true;
   $("empty").hidden = false;
+  showVerdict([]);
   showProblem($("answer"), null);
   say($("answer"), "");
 }
@@ -451,12 +459,22 @@ function showAnswer({ question, hits, weights: used, milliseconds }, body, trip,
     + (own ? ", and six one-vs-all calls for the classes of each passage."
       : `. The classes of these passages take ${passageCalls} calls more, once, when the index is built.`);
   showCost($("cost"), { question: 1, pair: pairs, passage: own ? passageCalls : 0 }, why, milliseconds, trip);
+  showVerdict(hits);
   showBoard({ text: body.question, ...question }, hits);
   if (!settled) return;
   const moved = hits.filter((hit) => hit.rank !== hit.rank_before).length;
   say($("answer"), n === 0 ? "No passage was found." + (state.where ? " The filter may leave none." : "")
     : `The first ${hits[0].rank_before === 1 ? "passage stays" : `rose from ${ordinal(hits[0].rank_before)}${because(hits, question)}`}; `
       + `${moved || "none"} of ${plural(n, "passage")} moved.`);
+}
+
+// Whether anything answers, and how sure the first place is; empty where the service tells neither.
+function showVerdict([first]) {
+  const nothing = first?.answerable != null && info.answerable_from != null && first.answerable < info.answerable_from;
+  const sure = SURE[first?.certainty];
+  $("verdict").classList.toggle("doubt", nothing);
+  $("verdict").replaceChildren(...(nothing ? [el("b", {}, "Nothing here seems to answer this."), " The passages below are the nearest."]
+    : sure ? [el("b", {}, sure[0]), `: ${sure[1]}.`] : []));
 }
 
 function because([first, ...others], asked) {
