@@ -6,6 +6,7 @@ import csv
 import json
 from collections.abc import Iterator
 from io import StringIO
+from itertools import chain
 from typing import Any
 
 from semclass.core.errors import InputError
@@ -50,7 +51,7 @@ def _value(value: Any, level: int) -> Iterator[str]:
         yield paragraph(_scalar(value))
     elif all(isinstance(one, dict) and not any(isinstance(v, (dict, list)) for v in one.values()) for one in value):
         columns = list(dict.fromkeys(name for one in value for name in one))
-        yield table([columns, *([_scalar(one.get(name)) for name in columns] for one in value)])
+        yield table(chain([columns], ([_scalar(one.get(name)) for name in columns] for one in value)))
     elif any(isinstance(one, (dict, list)) for one in value):
         for one in value:
             yield from _value(one, level)

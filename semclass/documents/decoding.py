@@ -7,12 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from semclass.core.errors import InputError
-
-LARGEST = 400_000_000
-"""Bytes of a document at most, as it is held in memory; a larger one can be split."""
-
-LINE = 64_000_000
-"""Bytes of a line of a file that is read line by line, at most."""
+from semclass.documents.limits import LINE, check_size
 
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
@@ -32,9 +27,7 @@ def check_encoding(name: str | None) -> str | None:
 def read_text(path: Path, encoding: str | None = None) -> str:
     """Read a text file: UTF-8, UTF-16 with a byte order mark, or else in an encoding; all lines end in one character."""
     try:
-        size = path.stat().st_size
-        if size > LARGEST:
-            raise InputError(f"{path} has {size / 1e6:.0f} MB; split it into files of at most {LARGEST / 1e6:.0f} MB")
+        check_size(path)
         data = path.read_bytes()
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}") from error

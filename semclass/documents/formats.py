@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from semclass.core.errors import InputError, SemclassError, import_extra
 from semclass.documents.decoding import read_text
+from semclass.documents.limits import check_text
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 """Half a character, which JSON can hold and UTF-8 cannot."""
@@ -69,8 +70,11 @@ def to_markdown(path: Path, encoding: str | None = None) -> str:
     try:
         given = (read_text(path, encoding),) if found.text else (path, encoding) if found.encoded else (path,)
         markdown: str = read(*given)
+        check_text(path, markdown)
         return _SURROGATE.sub("\ufffd", markdown.replace("\r", "\n"))
-    except SemclassError:
+    except InputError as error:
+        raise error if str(path) in str(error) else InputError(f"{path}: {error}") from error
+    except (SemclassError, MemoryError):
         raise
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}") from error

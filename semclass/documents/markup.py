@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeAlias
 from urllib.parse import unquote
@@ -13,6 +14,7 @@ from semclass.core.errors import import_extra
 from semclass.documents.blocks import SEPARATOR
 from semclass.documents.decoding import read_text
 from semclass.documents.furniture import is_furniture
+from semclass.documents.limits import SPAN, check_cells, check_package, check_size, check_tags
 
 _Element: TypeAlias = Any  # of lxml, which has no types
 
@@ -42,7 +44,9 @@ _TICKS = re.compile(r"`{3,}")
 
 def read_html(path: Path, encoding: str | None = None) -> str:
     """Read HTML as Markdown; `encoding` is that of a page that says none and is not UTF-8."""
+    check_size(path)
     content = path.read_bytes()
+    check_tags(path, content.count(b"<"))
     if encoding is not None and not _CHARSET.search(content[:CHARSET_WITHIN]):
         content = read_text(path, encoding).encode()
     return html_to_markdown(content)
@@ -74,6 +78,7 @@ def html_to_markdown(content: bytes) -> str:
 def read_epub(path: Path) -> str:
     """Read the chapters of a book as Markdown, in their order."""
     etree = import_extra("lxml.etree", "documents")
+    check_package(path)
     safe = etree.XMLParser(resolve_entities=False, no_network=True)
     with ZipFile(path) as book:
         package = etree.fromstring(book.read("META-INF/container.xml"), safe).find(".//{*}rootfile").get("full-path")
@@ -101,10 +106,15 @@ def fenced(text: str, language: str = "") -> str:
 
 def table(rows: Iterable[Sequence[str]]) -> str:
     """Write a table, whose first row names the columns; empty columns at the right are left out."""
-    lines = [[_CELL_MARKS.sub(r"\\\g<0>", " ".join(cell.split())) for cell in row] for row in rows]
+    lines, cells = [], 0
+    for row in rows:
+        cells += len(row)
+        check_cells(cells)
+        lines.append([_CELL_MARKS.sub(r"\\\g<0>", " ".join(cell.split())) if cell else "" for cell in row])
     width = max((place for line in lines for place, cell in enumerate(line, 1) if cell), default=0)
     if not width:
         return ""
+    check_cells(width * len(lines))
     head, *body = (f"| {' | '.join((line + [''] * width)[:width])} |" for line in lines)
     head = "\n".join([head, f"| {' | '.join(['---'] * width)} |"])
     stretches = range(0, len(body), STRETCH) or [0]
@@ -211,26 +221,29 @@ def _table(element: _Element) -> Iterator[str]:
     """Write a table; cells that span rows are repeated, so that each row says all."""
     for caption in element.iterchildren("caption"):
         yield from _blocks(caption)
-    rows: list[list[str]] = []
+    first = next(element.iter("tr"), None)
+    named = first is not None and (first.find("td") is None or first.getparent().tag == "thead")
+    if written := table(chain([] if named else [[]], _rows(element))):
+        yield written
+
+
+def _rows(element: _Element) -> Iterator[list[str]]:
     below: dict[int, tuple[str, int]] = {}  # what spans rows, by column: the text, and how many further rows
     for row in element.iter("tr"):
         cells = iter([cell for cell in row.iterchildren("td", "th") if "linenos" not in (cell.get("class") or "")])
-        rows.append([])
-        while (place := len(rows[-1])) in below or (cell := next(cells, None)) is not None:
+        found: list[str] = []
+        while (place := len(found)) in below or (cell := next(cells, None)) is not None:
             if place in below:
                 text, more = below.pop(place)
                 texts = [text]
             else:
                 text = " ".join(_inline(cell).replace("\v", ", ").split())
                 texts, more = [text, *[""] * (_spans(cell, "colspan") - 1)], _spans(cell, "rowspan")
-            rows[-1] += texts
+            found += texts
             below |= {place + further: (one, more - 1) for further, one in enumerate(texts) if more > 1}
-    first = next(element.iter("tr"), None)
-    named = first is not None and (first.find("td") is None or first.getparent().tag == "thead")
-    if written := table(rows if named else [[], *rows]):
-        yield written
+        yield found
 
 
 def _spans(cell: _Element, name: str) -> int:
     given = cell.get(name, "")
-    return max(1, min(int(given), 1000)) if given.isdecimal() else 1  # a page may claim any number
+    return max(1, min(int(given), SPAN)) if given.isdecimal() and len(given) < 9 else 1

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from semclass.core.errors import import_extra
+from semclass.documents.limits import INDENT, SPAN, check_cells, check_package
 from semclass.documents.markup import paragraph, table
 
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
@@ -16,6 +17,7 @@ _FURNITURE = ("DATE", "FOOTER", "SLIDE_NUMBER", "HEADER")
 
 def read_docx(path: Path) -> str:
     """Read a text document as Markdown; pages are those that the program that wrote it last knew."""
+    check_package(path)
     body = import_extra("docx", "documents").Document(str(path))
     known = body.element.body.find(f".//{_W}lastRenderedPageBreak") is not None
     parts: list[tuple[str, str]] = []  # kind and text
@@ -56,7 +58,7 @@ def _docx_mark(item: Any) -> tuple[str, str]:
     if numbering is None and not name.startswith(("List Bullet", "List Number")):
         return "text", ""
     level = numbering.find(f"{_W}ilvl") if numbering is not None else None
-    return "item", "  " * (int(level.get(f"{_W}val")) if level is not None else 0) + "- "
+    return "item", "  " * (min(int(level.get(f"{_W}val")), INDENT) if level is not None else 0) + "- "
 
 
 def _docx_rows(element: Any) -> Iterator[list[str]]:
@@ -67,7 +69,7 @@ def _docx_rows(element: Any) -> Iterator[list[str]]:
         for cell in row.tc_lst:
             merged = cell.vMerge == "continue" and len(cells) < len(above)
             text = above[len(cells)] if merged else ", ".join(_docx_text(p, True) for p in cell.iter(f"{_W}p"))
-            cells += [text, *[""] * (cell.grid_span - 1)]
+            cells += [text, *[""] * (min(cell.grid_span, SPAN) - 1)]
         yield cells
         above = cells
 
@@ -84,6 +86,7 @@ def _joined(parts: Iterable[tuple[str, str]]) -> str:
 
 def read_pptx(path: Path) -> str:
     """Read slides as Markdown, one a page: the title as heading, texts, tables and the speaker's notes."""
+    check_package(path)
     slides = import_extra("pptx", "documents").Presentation(str(path)).slides
     return "\f".join(_joined(_slide(slide)) for slide in slides)
 
@@ -117,6 +120,7 @@ def _shapes(shapes: Iterable[Any]) -> Iterator[tuple[str, str]]:
 
 def read_xlsx(path: Path) -> str:
     """Read sheets as Markdown: the name of each as heading, what stands above its table, and the table."""
+    check_package(path, tags=False)  # its sheets are never held as trees
     book = import_extra("openpyxl", "documents").load_workbook(path, read_only=True, data_only=True)
     try:
         parts = [part for sheet in book.worksheets if sheet.sheet_state == "visible" for part in _sheet(sheet)]
@@ -126,8 +130,13 @@ def read_xlsx(path: Path) -> str:
 
 
 def _sheet(sheet: Any) -> Iterator[str]:
-    rows = [[_shown(cell) for cell in row] for row in sheet.iter_rows(values_only=True)]
-    rows = [row for row in rows if any(row)]
+    rows, cells = [], 0
+    sheet.reset_dimensions()  # a sheet may claim any number of columns and rows
+    for row in sheet.iter_rows(values_only=True):
+        if any(shown := [_shown(cell) for cell in row]):
+            cells += len(row)
+            check_cells(cells)
+            rows.append(shown)
     # the table begins at the first row of more than one cell, unless all have but one
     first = next((place for place, row in enumerate(rows) if sum(map(bool, row)) > 1), 0)
     if rows:

@@ -16,8 +16,9 @@ from semclass.core.types import Passage
 from semclass.documents.chunking import CUTS, check_cut, count_words, cut
 from semclass.documents.decoding import check_encoding, read_lines, read_text
 from semclass.documents.folders import Skipped, ask, check_source, conversions, listed, look_through
-from semclass.documents.formats import FORMATS, to_markdown
+from semclass.documents.formats import FORMATS
 from semclass.documents.parting import Vectors
+from semclass.documents.worker import Converter
 
 JSON_LINES = (".jsonl", ".json")
 """Endings of files that are read as JSON lines, or refused with the line that is none."""
@@ -30,22 +31,22 @@ class Document(NamedTuple):
     markdown: bool
 
 
-def _text(path: Path, encoding: str | None) -> Document:
+def _text(path: Path, encoding: str | None, convert: Converter) -> Document:
     return Document(read_text(path, encoding), markdown=False)
 
 
-def _markdown(path: Path, encoding: str | None) -> Document:
+def _markdown(path: Path, encoding: str | None, convert: Converter) -> Document:
     return Document(read_text(path, encoding), markdown=True)
 
 
-def _converted(path: Path, encoding: str | None) -> Document:
-    return Document(to_markdown(path, encoding), markdown=True)
+def _converted(path: Path, encoding: str | None, convert: Converter) -> Document:
+    return Document(convert(path, encoding), markdown=True)
 
 
 CODE = (".c", ".cpp", ".go", ".h", ".java", ".js", ".py", ".rs", ".sh", ".sql", ".ts")
 """Endings of source files, which are read as text."""
 
-READERS: dict[str, Callable[[Path, str | None], Document]] = {
+READERS: dict[str, Callable[[Path, str | None, Converter], Document]] = {
     ".txt": _text,
     ".text": _text,
     ".md": _markdown,
@@ -53,7 +54,8 @@ READERS: dict[str, Callable[[Path, str | None], Document]] = {
     **dict.fromkeys(FORMATS, _converted),
     **dict.fromkeys(CODE, _text),
 }
-"""How documents are read, by the endings of their files: with the encoding of text that is not UTF-8."""
+"""How documents are read, by the endings of their files: with the encoding of text that is not UTF-8, and what
+converts other formats."""
 
 
 def read_passages(
@@ -282,15 +284,22 @@ def _cut_files(
         if not named:
             held = f" but {listed(others)}" if others else ""
             raise InputError(f"{source} holds no passages{held}; it must hold {', '.join(READERS)} files")
-    for number, (path, name) in enumerate(named, 1):
-        document = _read(path, name, encoding, None if path == source else skipped)
-        if document is not None:
-            yield from cutting(document.text, name.as_posix(), markdown=document.markdown)
-        if progress is not None:
-            progress(number, len(named))
+    with Converter() as convert:
+        for number, (path, name) in enumerate(named, 1):
+            document = _read(path, name, encoding, convert, None if path == source else skipped)
+            if document is not None:
+                yield from cutting(document.text, name.as_posix(), markdown=document.markdown)
+            if progress is not None:
+                progress(number, len(named))
 
 
-def _read(path: Path, name: Path, encoding: str | None, skipped: Callable[[Skipped], object] | None) -> Document | None:
+def _read(
+    path: Path,
+    name: Path,
+    encoding: str | None,
+    convert: Converter,
+    skipped: Callable[[Skipped], object] | None,
+) -> Document | None:
     """Read a document; None for one that was skipped."""
     try:
         try:
@@ -299,7 +308,7 @@ def _read(path: Path, name: Path, encoding: str | None, skipped: Callable[[Skipp
             raise InputError(
                 f"the name of {str(path)!r} is not UTF-8; rename the file, as ids are made of it"
             ) from error
-        return READERS[path.suffix.lower()](path, encoding)
+        return READERS[path.suffix.lower()](path, encoding, convert)
     except SemclassError as error:
         if skipped is None:
             raise

@@ -223,10 +223,10 @@ def test_documents_that_cannot_be_read_are_skipped_and_told_with_the_reason(tmp_
     assert len(skipped) == 12
 
 
-@pytest.mark.parametrize("files", ["LARGEST", "LINE"])
+@pytest.mark.parametrize("files", ["limits.LARGEST", "decoding.LINE"])
 def test_what_is_too_large_to_be_held_is_refused(tmp_path, monkeypatch, files):
-    monkeypatch.setattr(f"semclass.documents.decoding.{files}", 10)
-    name = "a.txt" if files == "LARGEST" else "a.jsonl"
+    monkeypatch.setattr(f"semclass.documents.{files}", 10)
+    name = "a.txt" if files == "limits.LARGEST" else "a.jsonl"
     (tmp_path / name).write_text('{"text": "Tea is made of leaves."}')
     with pytest.raises(InputError, match="split it"):
         read_passages(tmp_path / name)

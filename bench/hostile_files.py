@@ -1,0 +1,278 @@
+"""``python -m bench.hostile_files``: small files that would take minutes or gigabytes, each built beside a good one.
+
+For each file a folder is made of it and of ``good.md``, and ``semclass index build`` runs on the folder in a process of its
+own. The table says how long that took by the clock and on processors, the most
+memory that its processes held together, whether ``good.md`` was indexed, and
+what was said of the file.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+GOOD = "# Tea\n\nTea is made of the leaves of one shrub.\n"
+_SHEET = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+_WORD = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+_OFFICE = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+_PACKAGE = "http://schemas.openxmlformats.org/package/2006"
+_LAUGHS = (
+    "<!DOCTYPE x [<!ENTITY a0 'ha'>"
+    + "".join(f"<!ENTITY a{level} '{f'&a{level - 1};' * 10}'>" for level in range(1, 10))
+    + "]>"
+)
+_STRETCH = 1 << 20
+
+
+def wide_xlsx(path: Path, rows: int = 20_000) -> None:
+    """Each row has a cell in the first column and one in the last that there is."""
+    cells = (
+        f'<row r="{row}"><c r="A{row}"><v>1</v></c><c r="XFD{row}"><v>2</v></c></row>' for row in range(1, rows + 1)
+    )
+    _xlsx(path, ["<sheetData>", *cells, "</sheetData>"])
+
+
+def entity_xlsx(path: Path) -> None:
+    """A cell whose text would be two billion characters."""
+    cell = '<sheetData><row r="1"><c r="A1" t="inlineStr"><is><t>&a9;</t></is></c></row></sheetData>'
+    _xlsx(path, [cell], _LAUGHS)
+
+
+def wide_csv(path: Path, size: int = 20_000) -> None:
+    """As many columns as rows, and all rows but the first have one cell."""
+    path.write_text(",".join(f"c{number}" for number in range(size)) + "\n" + "1\n" * size)
+
+
+def sparse_json(path: Path, size: int = 20_000) -> None:
+    """Objects of which each has a field of its own: a table of as many columns as rows."""
+    path.write_text(json.dumps([{f"c{number}": 1} for number in range(size)]))
+
+
+def long_docx(path: Path, paragraphs: int = 6_000_000, text: str = "A line of a text that stands here again.") -> None:
+    """Very many paragraphs of the same text."""
+    line = f"<w:p><w:r><w:t>{text}</w:t></w:r></w:p>" if text else "<w:p/>"
+    _docx(path, _repeated(line, paragraphs))
+
+
+def large_docx(path: Path, size: int = 1_500_000_000) -> None:
+    """A few paragraphs of a megabyte each."""
+    line = f"<w:p><w:r><w:t>{'tea ' * (_STRETCH // 4)}</w:t></w:r></w:p>"
+    _docx(path, _repeated(line, size // len(line)))
+
+
+def entity_docx(path: Path) -> None:
+    """A paragraph that would be two billion characters."""
+    _docx(path, ["<w:p><w:r><w:t>&a9;</w:t></w:r></w:p>"], _LAUGHS)
+
+
+def large_epub(path: Path, size: int = 1_500_000_000) -> None:
+    """A chapter of gigabytes."""
+    line = f"<p>{'tea ' * (_STRETCH // 4)}</p>"
+    items = '<item id="i" href="a.xhtml" media-type="application/xhtml+xml"/>'
+    parts = {
+        "META-INF/container.xml": ['<container><rootfiles><rootfile full-path="b.opf"/></rootfiles></container>'],
+        "b.opf": [f"<package><manifest>{items}</manifest><spine><itemref idref='i'/></spine></package>"],
+        "a.xhtml": _repeated(line, size // len(line)),
+    }
+    _package(path, parts)
+
+
+def long_pdf(path: Path, size: int = 200_000_000, pages: int = 1) -> None:
+    """A page of very many letters, each set for itself."""
+    _pdf(path, b"BT /F 10 Tf 70 700 Td (a) Tj ET\n", size, pages)
+
+
+def large_pdf(path: Path, size: int = 900_000_000) -> None:
+    """A page of blanks, which only take memory."""
+    _pdf(path, b" " * 1000, size, 1)
+
+
+def many_pages_pdf(path: Path) -> None:
+    """Very many pages that all show the same."""
+    _pdf(path, b"BT /F 10 Tf 70 700 Td (tea is made) Tj ET\n", 100_000, 10_000)
+
+
+def deep_html(path: Path, depth: int = 300_000) -> None:
+    """Elements within elements."""
+    path.write_text("<div><b>" * depth + "tea")
+
+
+def long_line_html(path: Path, size: int = 900_000) -> None:
+    """Very many short elements in one line."""
+    path.write_text("<p>a<b>b</b></p>" * (size // 16))
+
+
+def spanning_html(path: Path, rows: int = 20_000) -> None:
+    """Cells that each stand for a million."""
+    path.write_text("<table>" + "<tr><td rowspan=1000 colspan=1000>tea" * rows)
+
+
+def nested_md(path: Path, size: int = 500_000) -> None:
+    """Quotations and lists within one another, and marks that are never closed."""
+    path.write_text(
+        "> " * (size // 8) + "\n\n" + "- " * (size // 8) + "\n\n" + "[" * (size // 4) + "*a_" * (size // 12)
+    )
+
+
+FILES: dict[str, Callable[[Path], None]] = {
+    "wide.xlsx": wide_xlsx,
+    "entity.xlsx": entity_xlsx,
+    "wide.csv": wide_csv,
+    "sparse.json": sparse_json,
+    "long.docx": long_docx,
+    "large.docx": large_docx,
+    "entity.docx": entity_docx,
+    "large.epub": large_epub,
+    "long.pdf": long_pdf,
+    "large.pdf": large_pdf,
+    "pages.pdf": many_pages_pdf,
+    "deep.html": deep_html,
+    "line.html": long_line_html,
+    "spanning.html": spanning_html,
+    "nested.md": nested_md,
+}
+"""What writes each file."""
+
+
+def _repeated(line: str, times: int) -> Iterator[str]:
+    step = max(1, _STRETCH // len(line))
+    yield from (line * min(step, times - start) for start in range(0, times, step))
+
+
+def _package(path: Path, parts: dict[str, Iterable[str]]) -> None:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as package:
+        for name, content in parts.items():
+            with package.open(name, "w", force_zip64=True) as part:
+                for text in content:
+                    part.write(text.encode())
+
+
+def _office(path: Path, main: str, kind: str, content: Iterable[str], others: dict[str, Iterable[str]]) -> None:
+    """Write a package of one main part."""
+    type_ = f"application/vnd.openxmlformats-officedocument.{kind}.main+xml"
+    types = (
+        f'<Default Extension="xml" ContentType="application/xml"/><Override PartName="/{main}" ContentType="{type_}"/>'
+    )
+    relations = "application/vnd.openxmlformats-package.relationships+xml"
+    parts = {
+        "[Content_Types].xml": [
+            f'<Types xmlns="{_PACKAGE}/content-types"><Default Extension="rels" ContentType="{relations}"/>{types}</Types>'
+        ],
+        "_rels/.rels": [_relations("officeDocument", main)],
+        main: content,
+        **others,
+    }
+    _package(path, parts)
+
+
+def _relations(kind: str, target: str) -> str:
+    relation = f'<Relationship Id="r1" Type="{_OFFICE}/{kind}" Target="{target}"/>'
+    return f'<Relationships xmlns="{_PACKAGE}/relationships">{relation}</Relationships>'
+
+
+def _docx(path: Path, body: Iterable[str], head: str = "") -> None:
+    content = (
+        text
+        for part in ([f'{head}<w:document xmlns:w="{_WORD}"><w:body>'], body, ["</w:body></w:document>"])
+        for text in part
+    )
+    _office(path, "word/document.xml", "wordprocessingml.document", content, {})
+
+
+def _xlsx(path: Path, sheet: Iterable[str], head: str = "") -> None:
+    sheets = '<sheets><sheet name="a" sheetId="1" r:id="r1"/></sheets>'
+    book = f'<workbook xmlns="{_SHEET}" xmlns:r="{_OFFICE}">{sheets}</workbook>'
+    others: dict[str, Iterable[str]] = {
+        "xl/_rels/workbook.xml.rels": [_relations("worksheet", "worksheets/sheet1.xml")],
+        "xl/worksheets/sheet1.xml": [f'{head}<worksheet xmlns="{_SHEET}">', *sheet, "</worksheet>"],
+    }
+    _office(path, "xl/workbook.xml", "spreadsheetml.sheet", [book], others)
+
+
+def _pdf(path: Path, line: bytes, size: int, pages: int) -> None:
+    """Write a PDF whose pages all have the same packed content."""
+    packer, stretch = zlib.compressobj(9), line * (_STRETCH // len(line))
+    content = b"".join(packer.compress(stretch) for _ in range(max(1, size // len(stretch)))) + packer.flush()
+    page = "/Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] /Contents 4 0 R /Resources << /Font << /F 5 0 R >> >>"
+    objects = [
+        b"<< /Type /Catalog /Pages 2 0 R >>",
+        f"<< /Type /Pages /Kids [{'3 0 R ' * pages}] /Count {pages} >>".encode(),
+        f"<< {page} >>".encode(),
+        f"<< /Length {len(content)} /Filter /FlateDecode >>\nstream\n".encode() + content + b"\nendstream",
+        b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
+    ]
+    body, places = b"%PDF-1.4\n", []
+    for number, held in enumerate(objects, 1):
+        places.append(len(body))
+        body += f"{number} 0 obj\n".encode() + held + b"\nendobj\n"
+    table = "".join(f"{place:010} 00000 n \n" for place in places)
+    trailer = (
+        f"xref\n0 6\n0000000000 65535 f \n{table}trailer\n<< /Size 6 /Root 1 0 R >>\nstartxref\n{len(body)}\n%%EOF\n"
+    )
+    path.write_bytes(body + trailer.encode())
+
+
+def build(folder: Path, index: Path) -> tuple[float, float, float, str]:
+    """Build an index of a folder; seconds by the clock and of processors, the most megabytes, and what was said."""
+    command = [sys.executable, "-m", "semclass", "index", "build", str(folder), "--out", str(index)]
+    started, used, peak = time.perf_counter(), _used(), 0
+    with tempfile.TemporaryFile("w+") as said:
+        running = subprocess.Popen(command, stdout=said, stderr=said, start_new_session=True)
+        while running.poll() is None:
+            peak = max(peak, _held(running.pid))
+            time.sleep(0.05)
+        said.seek(0)
+        return time.perf_counter() - started, _used() - used, peak / 1e6, said.read()
+
+
+def _used() -> float:
+    """Seconds of processors that processes took which have ended."""
+    found = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return found.ru_utime + found.ru_stime
+
+
+def _held(session: int) -> int:
+    """Bytes of memory that the processes of a session hold."""
+    total = 0
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # it has ended
+            fields = stat.read_text().rpartition(")")[2].split()
+            total += int(fields[21]) * 4096 if int(fields[3]) == session else 0
+    return total
+
+
+def main() -> None:
+    chosen = sys.argv[1:] or list(FILES)
+    head = ("file", "bytes", "seconds", "of processors", "peak MB", "good.md indexed", "what is said")
+    print(f"| {' | '.join(head)} |\n{'|---' * len(head)}|", flush=True)
+    for name in chosen:
+        with tempfile.TemporaryDirectory() as made:
+            folder, index = Path(made) / "docs", Path(made) / "index"
+            folder.mkdir()
+            FILES[name](folder / name)
+            (folder / "good.md").write_text(GOOD)
+            seconds, used, peak, said = build(folder, index)
+            found = subprocess.run(
+                [sys.executable, "-m", "semclass", "search", str(index), "What is tea made of?", "--json"],
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            good = "yes" if '"good.md#1"' in found.stdout else "no"
+            reason = next((line for line in said.splitlines() if name in line), said.strip().splitlines()[-1])
+            reason = reason.replace(f"{folder}/", "").strip()
+            size = (folder / name).stat().st_size
+            print(f"| {name} | {size:,} | {seconds:.1f} | {used:.1f} | {peak:,.0f} | {good} | {reason} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

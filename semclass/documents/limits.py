@@ -1,0 +1,109 @@
+"""Limits of a document, so that no small file takes minutes or gigabytes: what is over one is refused with the limit."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from zipfile import ZipFile
+
+from semclass.core.errors import InputError
+
+LARGEST = 400_000_000
+"""Bytes of a document at most, as it is held in memory; a larger one can be split."""
+
+LINE = 64_000_000
+"""Bytes of a line of a file that is read line by line, at most."""
+
+UNPACKED = 200_000_000
+"""Bytes of all parts of a packed document (docx, pptx, xlsx, epub), unpacked."""
+
+TAGS = 3_000_000
+"""Tags in the parts of a docx, pptx or epub, or in a page of HTML; each takes some 100 bytes of memory."""
+
+CELLS = 3_000_000
+"""Cells of a table, empty ones between others included."""
+
+SPAN = 1000
+"""Columns or rows that a cell of a table spans; a page may claim any number."""
+
+INDENT = 8
+"""Levels of an item of a list below one another that are kept."""
+
+GROWTH = 20
+"""Text that a document may give, as a multiple of its bytes; prose is packed to a quarter, tables to a tenth."""
+
+SMALL = 2_000_000
+"""Characters of text that any document may give, however small it is."""
+
+SECONDS = 15
+"""Seconds of a processor that a document of a megabyte or less may take to be read, and each further megabyte."""
+
+MEMORY = 750_000_000
+"""Bytes of memory that reading a document may take, where the system can limit them (Linux)."""
+
+_PART = 1 << 20
+_SPLIT = "split it into smaller files"
+
+
+def seconds_for(size: int) -> int:
+    """Seconds of a processor that a document of so many bytes may take."""
+    return SECONDS * max(1, math.ceil(size / 1e6))
+
+
+def check_size(path: Path) -> None:
+    """Refuse a file that is too large to be held."""
+    size = path.stat().st_size
+    if size > LARGEST:
+        raise InputError(f"{path} has {size / 1e6:.0f} MB; at most {LARGEST / 1e6:.0f} MB are read: {_SPLIT}")
+
+
+def check_package(path: Path, *, tags: bool = True) -> None:
+    """Refuse a packed document that is too large unpacked or, if `tags`, has too many of them."""
+    with ZipFile(path) as package:
+        # no part can give more bytes than it claims
+        size = sum(part.file_size for part in package.infolist())
+        if size > UNPACKED:
+            raise InputError(
+                f"{path} holds {size / 1e6:,.0f} MB unpacked; at most {UNPACKED / 1e6:.0f} MB are read: {_SPLIT}"
+            )
+        number = 0
+        for part in package.infolist() if tags else ():
+            with package.open(part) as file:
+                while content := file.read(_PART):
+                    number += content.count(b"<")
+                    check_tags(path, number)
+
+
+def check_tags(path: Path, number: int) -> None:
+    """Refuse a document with more tags than a tree of them may hold."""
+    if number > TAGS:
+        raise InputError(f"{path} has more than {TAGS:,} tags; {_SPLIT}")
+
+
+def check_cells(number: int) -> None:
+    """Refuse a table with too many cells."""
+    if number > CELLS:
+        raise InputError(
+            f"a table has more than {CELLS:,} cells, empty ones included; {_SPLIT}, or write its rows as JSON lines"
+        )
+
+
+def check_text(path: Path, text: str) -> None:
+    """Refuse more text than a document of some size can honestly hold."""
+    size = path.stat().st_size
+    if len(text) > max(SMALL, GROWTH * size):
+        raise InputError(
+            f"{path} has {size / 1e6:.1f} MB and gives {len(text) / 1e6:.0f} MB of text; at most {GROWTH} times its size "
+            f"is read: {_SPLIT}"
+        )
+
+
+def out_of_time(path: Path) -> InputError:
+    """What is said of a document that took too long."""
+    seconds = seconds_for(path.stat().st_size)
+    return InputError(f"{path} takes more than {seconds} seconds to read; {_SPLIT}")
+
+
+def out_of_memory(path: Path) -> InputError:
+    """What is said of a document that took too much memory."""
+    return InputError(f"{path} takes more than {MEMORY / 1e6:.0f} MB of memory to read; {_SPLIT}")

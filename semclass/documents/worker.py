@@ -1,0 +1,129 @@
+"""A process that reads documents as Markdown: libraries in C can loop and grow, and only the system can stop them."""
+
+from __future__ import annotations
+
+import faulthandler
+import json
+import os
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import IO, cast
+
+from semclass.core.errors import InputError, MissingExtraError, SemclassError
+from semclass.documents.formats import to_markdown
+from semclass.documents.limits import MEMORY, out_of_memory, out_of_time, seconds_for
+
+_OUT_OF_MEMORY = 3
+_OUT_OF_TIME = {-getattr(signal, "SIGXCPU", 0), 1}  # 1 is the code of `faulthandler`
+_CODE = "import sys; sys.path[:] = sys.argv[1:]; from semclass.documents.worker import serve; serve()"
+
+
+class Converter:
+    """Reads documents as :func:`semclass.documents.formats.to_markdown` does, within limits of time and memory.
+
+    Its process starts with the first document, and again after one that ended it.
+    """
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Converter:
+        """Start nothing yet."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        """End the process."""
+        if self._process is not None:
+            self._process.kill()
+            self._end()
+
+    def __call__(self, path: Path, encoding: str | None = None) -> str:
+        """Read a document as Markdown; an InputError or a MissingExtraError says why it cannot be read."""
+        requests, replies = self._pipes()
+        with suppress(BrokenPipeError):
+            requests.write(json.dumps([str(path), encoding]).encode() + b"\n")
+            requests.flush()
+        head = replies.readline()
+        if not head.endswith(b"\n"):
+            raise _reason(path, self._end())
+        kind, size = json.loads(head)
+        text = replies.read(size).decode()
+        if kind:
+            raise (MissingExtraError if kind == MissingExtraError.__name__ else InputError)(text)
+        return text
+
+    def _pipes(self) -> tuple[IO[bytes], IO[bytes]]:
+        """Give the process's input and output; it is started if there is none."""
+        if self._process is None:
+            # a library may start a thread for each processor, whose stacks would count as memory
+            threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+            self._process = subprocess.Popen(  # noqa: S603 - this interpreter
+                [sys.executable, "-W", "ignore", "-c", _CODE, *sys.path],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                env={**os.environ, **threads},
+            )
+        return cast("IO[bytes]", self._process.stdin), cast("IO[bytes]", self._process.stdout)
+
+    def _end(self) -> int:
+        """Wait for the end of the process, and give its code."""
+        process, self._process = cast("subprocess.Popen[bytes]", self._process), None
+        with suppress(BrokenPipeError):
+            process.communicate()
+        return process.returncode
+
+
+def _reason(path: Path, code: int) -> InputError:
+    """Tell why the process of a document ended."""
+    if code in _OUT_OF_TIME:
+        return out_of_time(path)
+    if code == _OUT_OF_MEMORY:
+        return out_of_memory(path)
+    return InputError(f"{path} cannot be read: its reader crashed ({code}); is the file damaged?")
+
+
+def serve() -> None:
+    """Read the documents that standard input names, one a line: what the process does."""
+    replies = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what a library prints is no reply
+    _limit_memory()
+    for line in sys.stdin.buffer:
+        path, encoding = json.loads(line)
+        _limit_time(Path(path))
+        try:
+            kind, text = "", to_markdown(Path(path), encoding)
+        except MemoryError:
+            os._exit(_OUT_OF_MEMORY)
+        except SemclassError as error:
+            kind, text = type(error).__name__, str(error)
+        content = text.encode(errors="replace")
+        replies.write(json.dumps([kind, len(content)]).encode() + b"\n" + content)
+        replies.flush()
+
+
+def _limit_memory() -> None:
+    with suppress(ImportError, ValueError, OSError):  # Windows has no such limits
+        import resource
+
+        hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, hard))
+
+
+def _limit_time(path: Path) -> None:
+    """End this process when a document takes too long, by the time of its processor, or of a clock on Windows."""
+    with suppress(OSError):
+        seconds = seconds_for(path.stat().st_size)
+        try:
+            import resource
+
+            used = resource.getrusage(resource.RUSAGE_SELF)
+            soft = int(used.ru_utime + used.ru_stime) + 1 + seconds
+            resource.setrlimit(resource.RLIMIT_CPU, (soft, resource.getrlimit(resource.RLIMIT_CPU)[1]))
+        except ImportError:
+            faulthandler.dump_traceback_later(seconds, exit=True)

@@ -1,0 +1,89 @@
+"""Small files that would take minutes or gigabytes are refused with a reason, and their neighbours are read."""
+
+from __future__ import annotations
+
+import re
+import sys
+from functools import partial
+
+import pytest
+from conftest import ROOT
+
+from bench import hostile_files
+from semclass import InputError
+from semclass.documents import limits
+from semclass.documents.formats import to_markdown
+from semclass.documents.readers import iter_passages
+from semclass.documents.worker import Converter
+
+REFUSED = {
+    "wide.xlsx": (partial(hostile_files.wide_xlsx, rows=400), "more than 3,000,000 cells"),
+    "wide.csv": (hostile_files.wide_csv, "more than 3,000,000 cells"),
+    "sparse.json": (partial(hostile_files.sparse_json, size=4000), "more than 3,000,000 cells"),
+    "spanning.html": (partial(hostile_files.spanning_html, rows=100), "more than 3,000,000 cells"),
+    "tags.docx": (partial(hostile_files.long_docx, text=""), "more than 3,000,000 tags"),
+    "large.docx": (partial(hostile_files.large_docx, size=210_000_000), "MB unpacked"),
+    "large.epub": (partial(hostile_files.large_epub, size=210_000_000), "MB unpacked"),
+    "grown.epub": (partial(hostile_files.large_epub, size=3_000_000), "MB of text"),
+    "entity.docx": (hostile_files.entity_docx, "cannot be read"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_small_file_that_holds_too_much_is_skipped_with_the_reason(tmp_path, name):
+    write, reason = REFUSED[name]
+    write(tmp_path / name)
+    (tmp_path / "good.md").write_text(hostile_files.GOOD)
+    assert (tmp_path / name).stat().st_size < 1_000_000
+    skipped = []
+    assert [one.id for one in iter_passages(tmp_path, skipped=skipped.append)] == ["good.md#1"]
+    assert [(one.document, reason in one.reason, name in one.reason) for one in skipped] == [(name, True, True)]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not limit memory")
+def test_what_takes_too_much_memory_ends_its_process_alone(tmp_path):
+    (tmp_path / "many.json").write_text("[" + "{}," * 11_000_000 + "{}]")
+    (tmp_path / "good.csv").write_text("part;years\npump;8\n")
+    with Converter() as convert:
+        with pytest.raises(InputError, match=r"many\.json takes more than 750 MB of memory"):
+            convert(tmp_path / "many.json")
+        assert convert(tmp_path / "good.csv") == "| part | years |\n| --- | --- |\n| pump | 8 |"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a limit of a processor's time")
+def test_what_takes_too_long_ends_its_process_alone(tmp_path, monkeypatch):
+    hostile_files.long_pdf(tmp_path / "long.pdf")
+    (tmp_path / "good.csv").write_text("part;years\npump;8\n")
+    code = "import semclass.documents.limits as limits; limits.SECONDS = 1; from semclass.documents.worker import serve"
+    monkeypatch.setattr("semclass.documents.worker._CODE", f"import sys; sys.path[:] = sys.argv[1:]; {code}; serve()")
+    with Converter() as convert:
+        with pytest.raises(InputError, match=r"long\.pdf takes more than \d+ seconds"):
+            convert(tmp_path / "long.pdf")
+        assert convert(tmp_path / "good.csv").startswith("| part |")
+
+
+def test_a_sheet_that_claims_more_than_it_holds_is_read(tmp_path):
+    hostile_files.wide_xlsx(tmp_path / "a.xlsx", rows=3)
+    (tmp_path / "b.html").write_text("<table>" + "<tr><td colspan=1000000000000>tea<td>oil" * 3)
+    assert to_markdown(tmp_path / "a.xlsx").count("| 1 |") == 3
+    assert to_markdown(tmp_path / "b.html").count("| tea | oil |") == 3
+
+
+def test_the_limits_are_those_of_the_page():
+    page = (ROOT / "docs" / "howto" / "documents.md").read_text(encoding="utf-8")
+    section = page.partition("### Limits of a file")[2].partition("\n#")[0]
+    numbers = [re.findall(r"\d[\d,]*", row.split("|")[2]) for row in section.splitlines() if row.startswith("| ")][1:]
+    assert [int(number.replace(",", "")) for row in numbers for number in row] == [
+        limits.LARGEST / 1e6,
+        limits.UNPACKED / 1e6,
+        limits.TAGS,
+        limits.CELLS,
+        limits.SMALL / 1e6,
+        limits.GROWTH,
+        limits.SECONDS,
+        limits.MEMORY / 1e6,
+    ]
+
+
+def test_the_time_of_a_large_file_grows_with_its_size():
+    assert [limits.seconds_for(size) for size in (1, 900_000, 10_000_000)] == [15, 15, 150]
