@@ -44,6 +44,7 @@ def cutting_options(command: Command) -> Command:
     """Give a command the options of :func:`passages_from`."""
     for option in (
         click.option("--strict", is_flag=True, help="Stop at the first file that cannot be read, and do not skip it."),
+        click.option("--partial", is_flag=True, help="Go on although most files of a folder cannot be read."),
         click.option(
             "--encoding", help="Of text files that are not UTF-8, such as cp1252; without it they cannot be read."
         ),
@@ -71,22 +72,39 @@ def passages_from(
     step: Progress,
     *,
     strict: bool,
+    partial: bool,
     **cutting: Any,
 ) -> Iterator[semclass.Passage]:
     """Read the passages of a source, note what is skipped, and tell the progress what was read, of how much.
 
-    The encoder is needed where passages are cut by meaning.
+    What will be skipped is told first; it is an error if that is most of a folder, unless `partial`. The encoder is needed
+    where passages are cut by meaning.
     """
-    from semclass.documents.readers import count_passages, iter_passages, unsupported_files
+    from semclass.documents.readers import count_passages, iter_passages, survey
     from semclass.encoders.onnx_encoder import for_passages
 
     def vectors(texts: Sequence[str]) -> FloatArray:
         return for_passages(passage_encoder().encoder).encode(texts, views=("pooled",)).rows("pooled")
 
-    on_skip = None if strict else skipped.append
+    def skip(document: Skipped) -> None:
+        skipped.append(document)
+        if found is not None:
+            check_lost(found.lost - sum(found.lacking.values()) + len(skipped), "so far")
+
+    def check_lost(lost: int, when: str) -> None:
+        if found is not None and not partial and 2 * lost > found.files:
+            raise InputError(
+                f"{lost} of {counted(found.files, 'file')} in {source} cannot be read {when}; mend that, or give --partial "
+                "to index the others"
+            )
+
+    on_skip = None if strict else skip
     passages = iter_passages(source, **cutting, vectors=vectors, skipped=on_skip, progress=step.file_read)
-    if others := unsupported_files(source):
-        echo(f"skipped: {others}", err=True)
+    found = survey(source)
+    if found is not None and found.documents:
+        for note in found.notes():
+            echo(f"skipped: {' '.join(note.split())}", err=True)
+        check_lost(found.lost, "as things stand")
     if step.terminal:
         step.total = count_passages(source, cutting["by"])
     return step.reading(passages)
@@ -106,7 +124,8 @@ def listing_skipped() -> Iterator[list[Skipped]]:
             echo(f"skipped: {counted(len(skipped), 'file')} that cannot be read", err=True)
             for reason, names in files.items():
                 what = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-                echo(f"  {reason}" if names[0] in reason else f"  {what}: {reason}", err=True)
+                line = reason if names[0] in reason else f"{what}: {reason}"
+                echo(f"  {' '.join(line.split())}", err=True)  # a name may hold ends of lines
 
 
 def kept(cutting: Mapping[str, Any]) -> dict[str, Any]:

@@ -37,6 +37,7 @@ def sync(
     *,
     dry_run: bool,
     strict: bool,
+    partial: bool,
     as_json: bool,
     models: Path | None,
     encoder: str | None,
@@ -69,7 +70,9 @@ def sync(
 
     passage_encoder = loading(folder, read_heads(heads), models=models, encoder=encoder)
     with listing_skipped() as skipped, progress("reading", None) as step:
-        passages = named_by_content(passages_from(source, skipped, passage_encoder, step, strict=strict, **cutting))
+        passages = named_by_content(
+            passages_from(source, skipped, passage_encoder, step, strict=strict, partial=partial, **cutting)
+        )
         if dry_run:
             index = None if there is None else semclass.PassageIndex.load(folder, verify=False)
             changes = find_changes(index, passages)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections import Counter
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -21,8 +20,32 @@ CONVERSIONS = {
 }
 """How to read unsupported files, and the endings that this is for."""
 
+NO_ENDING = "no ending"
 UNREADABLE = "cannot be read"
-ENDINGS_SHOWN = 8
+OUTSIDE = "leads out"
+LINK = "link"
+PIPE = "pipe"
+
+KINDS = {
+    NO_ENDING: ("file without an ending", "files without an ending"),
+    UNREADABLE: ("file that cannot be read", "files that cannot be read"),
+    OUTSIDE: ("link that leads out of the folder", "links that lead out of the folder"),
+    LINK: ("link to a folder or to nothing", "links to folders or to nothing"),
+    PIPE: ("pipe or device", "pipes and devices"),
+}
+"""What is skipped for another reason than its ending, of which examples are shown."""
+
+NO_TEXT = frozenset([
+    ".7z", ".avi", ".bin", ".bmp", ".bz2", ".class", ".css", ".dll", ".eot", ".exe", ".gif", ".gz", ".ico", ".jar", ".jpeg",
+    ".jpg", ".map", ".mov", ".mp3", ".mp4", ".o", ".ogg", ".otf", ".png", ".pyc", ".so", ".svg", ".tar", ".tif", ".tiff",
+    ".ttf", ".wav", ".webm", ".webp", ".whl", ".woff", ".woff2", ".xz", ".zip",
+])  # fmt: skip
+"""Endings of pictures, sounds, fonts, styles, programs and archives, which nobody misses in an index of text."""
+
+SHOWN = 8
+"""Kinds of skipped files that are listed, the most frequent ones."""
+
+EXAMPLES = 3
 
 STREAMS = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
 """Where a command finds its standard input, and pipes that a shell connected to it."""
@@ -54,13 +77,14 @@ class Skipped:
     reason: str
 
 
-def look_through(folder: Path, supported: Container[str]) -> tuple[list[tuple[Path, Path]], Counter[str]]:
-    """Find the documents below a folder, sorted, with their names in it; and count unsupported files by their endings.
+def look_through(folder: Path, supported: Container[str]) -> tuple[list[tuple[Path, Path]], dict[str, list[str]]]:
+    """Find the documents below a folder, sorted, with their names in it; and the names of others by ending or kind.
 
-    Hidden files and those of an index are not counted. A document that cannot be looked at is kept, so that reading it says
-    why it cannot be read.
+    Hidden files and those of an index are not among them. A document that cannot be looked at is kept, so that reading it
+    says why it cannot be read.
     """
-    documents, others, indices, top = [], Counter[str](), set[Path](), ask(Path.resolve, folder)
+    documents, indices, top = [], set[Path](), ask(Path.resolve, folder)
+    others: dict[str, list[str]] = {}
     # `Path.rglob` of Python 3.10 ends at a link that leads nowhere
     for path in sorted(Path(at, name) for at, folders, files in os.walk(folder) for name in (*folders, *files)):
         name = path.relative_to(folder)
@@ -74,29 +98,49 @@ def look_through(folder: Path, supported: Container[str]) -> tuple[list[tuple[Pa
         if kind in ("file", UNREADABLE) and ending in supported and not own:
             documents.append((path, name))
         elif kind != "folder" and path.parent not in indices:
-            others[(ending or "no ending") if kind == "file" else kind] += 1
+            others.setdefault((ending or NO_ENDING) if kind == "file" else kind, []).append(shown(name))
     return documents, others
 
 
 def _kind(path: Path, top: Path) -> str:
-    """Give ``"file"``, ``"folder"``, or why a path is skipped; files outside of `top` stay unread."""
+    """Give ``"file"``, ``"folder"``, or the kind for which a path is skipped; files outside of `top` stay unread."""
     try:
         if path.is_file():
             inside = not path.is_symlink() or path.resolve().is_relative_to(top)
-            return "file" if inside else "links that lead out of the folder"
+            return "file" if inside else OUTSIDE
         if path.is_symlink():
-            return "links to folders or to nothing"
-        return "folder" if path.is_dir() else "pipes and devices"
+            return LINK
+        return "folder" if path.is_dir() else PIPE
     except OSError:
         return UNREADABLE
 
 
-def listed(endings: Mapping[str, int]) -> str:
-    """List unsupported files by ending, with the commands that convert them."""
-    total = sum(endings.values())
-    often = sorted(endings, key=lambda ending: (-endings[ending], ending))
-    shown = [f"{ending} {endings[ending]}" for ending in often[:ENDINGS_SHOWN]] + ["..."] * (len(often) > ENDINGS_SHOWN)
-    return "; ".join([f"{counted(total, 'file')} ({', '.join(shown)})", *conversions(endings)])
+def shown(name: Path) -> str:
+    """Write the name of a file in a folder, which need not be UTF-8."""
+    return name.as_posix().encode(errors="backslashreplace").decode()
+
+
+def listed(others: Mapping[str, Sequence[str]]) -> str:
+    """List unsupported files by ending or kind, with the commands that convert them."""
+    often = sorted(others, key=lambda kind: (-len(others[kind]), kind))
+    parts = [_counted(kind, others[kind]) for kind in often[:SHOWN]]
+    if rest := sum(len(others[kind]) for kind in often[SHOWN:]):
+        parts.append(counted(rest, "other file"))
+    return "; ".join([", ".join(parts), *conversions(others)])
+
+
+def _counted(kind: str, names: Sequence[str]) -> str:
+    if kind not in KINDS:
+        return counted(len(names), f"{kind} file")
+    examples = [*names[:EXAMPLES], *["..."] * (len(names) > EXAMPLES)]
+    return f"{len(names)} {KINDS[kind][len(names) > 1]} ({', '.join(examples)})"
+
+
+def missed(others: Mapping[str, Sequence[str]]) -> int:
+    """Count the unsupported files that may hold text."""
+    return sum(
+        len(names) for kind, names in others.items() if kind not in NO_TEXT and kind not in (OUTSIDE, LINK, PIPE)
+    )
 
 
 def conversions(endings: Iterable[str]) -> list[str]:

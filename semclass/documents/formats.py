@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import re
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
@@ -44,6 +45,15 @@ FORMATS = {
     ".xlsx": Format("office", "read_xlsx", "openpyxl"),
 }
 """How formats are read, by the endings of their files."""
+
+
+def is_lacking(ending: str) -> bool:
+    """Tell whether a format needs a package that is not installed."""
+    found = FORMATS.get(ending)
+    try:
+        return found is not None and found.needed is not None and find_spec(found.needed) is None
+    except ImportError:
+        return True
 
 
 def to_markdown(path: Path, encoding: str | None = None) -> str:

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from semclass.core.checks import check_depth, short
+from semclass.core.checks import check_depth, counted, short
 from semclass.core.errors import InputError, SemclassError
 from semclass.core.types import Passage
 from semclass.documents.chunking import CUTS, check_cut, count_words, cut
 from semclass.documents.decoding import check_encoding, read_lines, read_text
-from semclass.documents.folders import Skipped, ask, check_source, conversions, listed, look_through
-from semclass.documents.formats import FORMATS
+from semclass.documents.folders import Skipped, ask, check_source, conversions, listed, look_through, missed, shown
+from semclass.documents.formats import FORMATS, is_lacking
 from semclass.documents.parting import Vectors
 from semclass.documents.worker import Converter
 
@@ -142,15 +143,47 @@ def iter_passages(
 def unsupported_files(source: str | Path) -> str:
     """List the files of a folder that :func:`iter_passages` skips, with the commands that convert them.
 
-    The list reads like ``"2 files (.pdf 2); `pdftotext FILE` converts .pdf to text"``. It is empty where nothing is
-    skipped, and where the folder holds no documents, as reading it is an error that lists the files. Hidden files and those
-    of an index are not listed.
+    The list reads like ``"2 .odt files, 1 file without an ending (LICENSE); `pandoc FILE ...` converts .odt to Markdown"``.
+    It is empty where nothing is skipped, and where the folder holds no documents, as reading it is an error that lists the
+    files. Hidden files and those of an index are not listed.
     """
-    source = Path(source)
+    found = survey(Path(source))
+    return listed(found.others) if found is not None and found.documents else ""
+
+
+class Survey(NamedTuple):
+    """What the files of a folder tell before they are read."""
+
+    documents: int  #: files with an ending that is read
+    others: dict[str, list[str]]  #: names of files that are not read, by ending or kind
+    lacking: dict[str, int]  #: how many of the documents need a package that is not installed, by ending
+
+    @property
+    def files(self) -> int:
+        """Count the files that may hold text."""
+        return self.documents + missed(self.others)
+
+    @property
+    def lost(self) -> int:
+        """Count those that will not be read."""
+        return sum(self.lacking.values()) + missed(self.others)
+
+    def notes(self) -> Iterator[str]:
+        """Say what will not be read, and the commands that change that."""
+        if self.lacking:
+            files = ", ".join(counted(number, f"{ending} file") for ending, number in self.lacking.items())
+            yield f'{files}, which the extra `documents` reads; run: pip install "semclass[documents]"'
+        if self.others:
+            yield listed(self.others)
+
+
+def survey(source: Path) -> Survey | None:
+    """Look through a folder of documents; None for any other source."""
     if not ask(Path.is_dir, source) or _json_lines_of(source) is not None:
-        return ""
+        return None
     documents, others = look_through(source, READERS)
-    return listed(others) if documents and others else ""
+    endings = Counter(path.suffix.lower() for path, _ in documents)
+    return Survey(len(documents), others, {ending: endings[ending] for ending in sorted(endings) if is_lacking(ending)})
 
 
 def count_passages(source: str | Path, by: str | None = None) -> int | None:
@@ -312,7 +345,7 @@ def _read(
     except SemclassError as error:
         if skipped is None:
             raise
-        skipped(Skipped(name.as_posix().encode(errors="backslashreplace").decode(), str(error)))
+        skipped(Skipped(shown(name), str(error)))
         return None
 
 

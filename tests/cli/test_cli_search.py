@@ -169,7 +169,7 @@ def test_files_that_are_no_text_are_told_once(run, docs, tmp_path):
     (docs / "chart.odt").write_bytes(b"PK")
     code, out, err = run("index", "build", docs, "--out", tmp_path / "index", "--json")
     assert (code, len(out.splitlines())) == (0, 1)
-    assert err.startswith("skipped: 1 file (.odt 1); `pandoc FILE")
+    assert err.startswith("skipped: 1 .odt file; `pandoc FILE")
 
 
 @pytest.mark.parametrize(
