@@ -11,7 +11,7 @@ import selectors
 import socket
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,7 +40,7 @@ class Load:
     seconds: float = 0.0
 
 
-def drive(host: str, port: int, requests: Sequence[bytes], connections: int) -> Load:
+def drive(host: str, port: int, requests: Iterable[bytes], connections: int) -> Load:
     """Send requests over so many connections that are kept open, the next one of each when its answer is there."""
     load, waiting = Load(), iter(requests)
     began = time.perf_counter()

@@ -5,19 +5,33 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from semclass.core.types import ClassEvidence, Explanation, Passage, WordMatch
+from semclass.core.types import ClassEvidence, Explanation, IntArray, Passage, WordMatch, offsets_of
 from semclass.documents.sentences import LONGEST, Span, sentence_spans, unwrapped_spans
+from semclass.encoders.batching import steps
 from semclass.encoders.words import joined_pieces, mark_of
 from semclass.index.records import Candidates, Query
+from semclass.scoring.matmul import float_products
 
 WORDS = 12
 """Words of a question that are shown at most: those that weigh most."""
 
 WORD = re.compile(r"[^\W_]+")
 """A word as it is written."""
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """The words of a question that are shown: of each its occurrences, of each of these its pieces, in one row."""
+
+    names: list[str]  #: as the text has them
+    weights: list[float]
+    rows: IntArray  #: pieces of all occurrences, places among those of the question that have token vectors
+    occurrences: IntArray  #: where the rows of each occurrence begin
+    words: IntArray  #: where the occurrences of each word begin
 
 
 def explain(
@@ -30,57 +44,73 @@ def explain(
     classes: Sequence[str],
 ) -> list[Explanation]:
     """Explain the first k places of a ranking; `passages` are those of `found`."""
-    explanations = []
-    for place in found.places[:k].tolist():
-        parts = {name: float(values[place]) for name, values in found.parts.items()}
-        explanations.append(
-            Explanation(
-                parts=parts,
-                total=sum(parts.values()),
-                link="identity" if found.features is None else "sigmoid",
-                words=word_matches(query, found, place, pieces, passages[place].text),
-                classes=class_evidence(query, found, place, classes),
-                sentence=nearest_sentence(query, found, place, passages[place].text),
-            )
+    places = found.places[:k].tolist()
+    read = np.unique(np.concatenate([query.terms, *(found.terms.row(place) for place in places)]))
+    mark = mark_of([pieces[piece] for piece in read.tolist()])
+    asked = _asked_words(query, found, pieces, mark)
+    return [
+        Explanation(
+            parts=(parts := {name: float(values[place]) for name, values in found.parts.items()}),
+            total=sum(parts.values()),
+            link="identity" if found.features is None else "sigmoid",
+            words=_word_matches(query, asked, found, place, pieces, mark, passages[place].text),
+            classes=class_evidence(query, found, place, classes),
+            sentence=nearest_sentence(query, found, place, passages[place].text),
         )
-    return explanations
+        for place in steps(places)
+    ]
 
 
-def word_matches(
-    query: Query, candidates: Candidates, place: int, pieces: Sequence[str], text: str
+def _asked_words(query: Query, candidates: Candidates, pieces: Sequence[str], mark: str) -> _Asked:
+    """Find the words of a question that weigh most."""
+    terms = query.terms[: len(query.tokens)]
+    idf = candidates.idf[terms].astype(np.float64)
+    words, owner = joined_pieces([pieces[piece] for piece in terms.tolist()], mark)
+    _, which = np.unique([folded(word) for word in words], return_inverse=True)
+    weights = np.bincount(which[owner], idf) / max(idf.sum(), 1e-6)
+    firsts = np.unique(which, return_index=True)[1]
+    shown = [word for word in np.lexsort((firsts, -weights))[:WORDS].tolist() if weights[word] > 0]
+    occurrences = [np.flatnonzero(which == word) for word in shown]
+    rows = [np.flatnonzero(owner == one) for one in np.concatenate([*occurrences, np.zeros(0, np.int64)])]
+    written = as_written(query.text)
+    return _Asked(
+        [_written(words[ones[0]], "", written) for ones in occurrences],
+        weights[shown].tolist(),
+        np.concatenate([*rows, np.zeros(0, np.int64)]),
+        offsets_of(np.array([len(row) for row in rows], np.int64)),
+        offsets_of(np.array([len(ones) for ones in occurrences], np.int64)),
+    )
+
+
+def _word_matches(
+    query: Query, asked: _Asked, candidates: Candidates, place: int, pieces: Sequence[str], mark: str, text: str
 ) -> tuple[WordMatch, ...]:
     """Find what met the question's words in one candidate, whose text is given."""
+    if not asked.names:
+        return ()
     terms, tokens = candidates.terms.row(place), candidates.tokens.row(place)
-    asked = query.terms[: len(query.tokens)]
-    idf = candidates.idf[asked].astype(np.float64)
-    mine, theirs = ([pieces[piece] for piece in some.tolist()] for some in (asked, terms))
-    mark = mark_of([*mine, *theirs])
-    words, owner = joined_pieces(mine, mark)
+    theirs = [pieces[piece] for piece in terms.tolist()]
     others, other_of = joined_pieces(theirs, mark)
-    _, which = np.unique([folded(word) for word in words], return_inverse=True)
-    of_pieces = which[owner]
-    weights = np.bincount(of_pieces, idf) / max(idf.sum(), 1e-6)
-    firsts = np.unique(which, return_index=True)[1]
-    cosines = query.tokens @ tokens.T if len(tokens) else np.zeros((len(asked), 1), np.float32)
+    mine = query.tokens[asked.rows]
+    cosines = float_products(mine, tokens) if len(tokens) else np.zeros((len(mine), 1), np.float32)
     nearest = cosines.max(axis=1, initial=-np.inf)
-    there = np.isin(asked, terms)
-    question, passage = as_written(query.text), as_written(text)
+    there = np.isin(query.terms[asked.rows], terms)
+    # of the occurrence that is met best, the piece that is met worst
+    worst = np.minimum.reduceat(nearest, asked.occurrences[:-1])
+    passage = as_written(text)
     matches = []
-    for word in np.lexsort((firsts, -weights))[:WORDS].tolist():
-        if weights[word] <= 0:
-            break
-        rows = np.flatnonzero(of_pieces == word)
-        # of the occurrence that is met best, the piece that is met worst
-        worst = [min(rows[owner[rows] == one], key=lambda row: nearest[row]) for one in np.unique(owner[rows])]
-        row = max(worst, key=lambda row: nearest[row])
+    for name, weight, first, last in zip(asked.names, asked.weights, asked.words, asked.words[1:], strict=False):
+        best = first + int(worst[first:last].argmax())
+        start, end = asked.occurrences[best], asked.occurrences[best + 1]
+        row = start + int(nearest[start:end].argmin())
         column = int(cosines[row].argmax())
         matches.append(
             WordMatch(
-                word=_written(words[owner[row]], "", question),
-                weight=float(weights[word]),
+                word=name,
+                weight=weight,
                 match=_written(others[other_of[column]], theirs[column], passage) if len(tokens) else "",
                 cosine=float(nearest[row]),
-                exact=bool(there[rows].all()),
+                exact=bool(there[asked.occurrences[first] : asked.occurrences[last]].all()),
             )
         )
     return tuple(matches)
@@ -93,7 +123,10 @@ def as_written(text: str) -> dict[str, str]:
 
 def folded(word: str) -> str:
     """A word in small letters without accents, as word pieces often have it."""
-    return "".join(letter for letter in unicodedata.normalize("NFD", word.lower()) if not unicodedata.combining(letter))
+    small = word.lower()
+    if small.isascii():
+        return small
+    return "".join(letter for letter in unicodedata.normalize("NFD", small) if not unicodedata.combining(letter))
 
 
 def _written(word: str, piece: str, words: dict[str, str]) -> str:
@@ -101,7 +134,8 @@ def _written(word: str, piece: str, words: dict[str, str]) -> str:
     key = folded(word)
     if key in words or not piece.startswith("##"):
         return words.get(key, word)
-    return next((words[held] for held in words if folded(piece[2:]) in held), word)
+    later = folded(piece[2:])
+    return next((words[held] for held in words if later in held), word)
 
 
 def nearest_sentence(query: Query, candidates: Candidates, place: int, text: str) -> Span | None:

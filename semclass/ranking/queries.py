@@ -10,10 +10,13 @@ import numpy.typing as npt
 from semclass.core.errors import InputError
 from semclass.core.types import Encoder, FloatArray, Ragged
 from semclass.encoders.batching import warn_truncated
-from semclass.heads.asked import Asked, asks, find_asked
+from semclass.heads.asked import LAST, PIECES, Asked, asks, find_asked
 from semclass.heads.questions import QuestionClassifier
 from semclass.index.passage_encoder import no_rows
 from semclass.index.records import Query
+
+LONGEST = LAST
+"""Characters that are read of what belongs to a question; more of them in one sentence are no sentence."""
 
 
 def read_questions(
@@ -23,13 +26,19 @@ def read_questions(
     *,
     tokens: bool = True,
 ) -> list[Query]:
-    """Encode and classify questions; of texts of several sentences what they ask, see :mod:`semclass.heads.asked`."""
-    asked = find_asked(encoder, texts)
+    """Encode and classify questions; of texts of several sentences what they ask, see :mod:`semclass.heads.asked`.
+
+    Of what is read of a question, :data:`LONGEST` characters and :data:`semclass.heads.asked.PIECES` word pieces are: each
+    is compared with each of all candidates.
+    """
+    found = find_asked(encoder, texts)
+    asked = [Asked(each.text[:LONGEST], each.question[:LONGEST]) for each in found]
     read = [each.text for each in asked]
     compared = [name for name in ("tokens", "weights", "asks", "expects") if tokens and name in encoder.views]
     heads = () if classifier is None else classifier.encoder_views
     encoding = encoder.encode(read, views=tuple(dict.fromkeys(["pooled", *compared, *heads])))
-    warn_truncated(encoding.truncated, len(texts), encoding)
+    cut = [row for row, (each, whole) in enumerate(zip(read, found, strict=True)) if len(each) < len(whole.text)]
+    warn_truncated(sorted({*encoding.truncated, *cut}), len(texts), encoding)
     pooled = encoding.rows("pooled")
     if not (finite := np.isfinite(pooled).all(axis=1)).all():
         text = read[int(finite.argmin())]
@@ -53,10 +62,10 @@ def read_questions(
             pooled=pooled[row],
             probabilities=classes[row],
             fine=fine[row],
-            tokens=vectors.row(row),
-            weights=_softmax(logs.row(row)[:, 0]) if tokens else np.zeros(0, np.float32),
-            terms=encoding.terms.row(row),
-            asking=asking[row],
+            tokens=vectors.row(row)[:PIECES],
+            weights=_softmax(logs.row(row)[:PIECES, 0]) if tokens else np.zeros(0, np.float32),
+            terms=encoding.terms.row(row)[:PIECES],
+            asking=asking[row][:PIECES],
             asks=asks_for[row] if len(asks_for) else np.zeros(0, np.float32),
             expects=expects[row].reshape(-1, vectors.values.shape[1]) if len(expects) else vectors.values[:0],
             asked=None if read[row] == text else read[row],

@@ -24,11 +24,14 @@ from semclass.service.answers import ServiceError
 from semclass.service.queue import Kind, Queue
 from semclass.service.settings import Settings
 
-SEARCH, CANDIDATES_OF_TEXT, EXPLAINED_OF_TEXT = 3, 16, 10
+SEARCH, CANDIDATES_OF_TEXT, EXPLAINED_OF_TEXT = 3, 16, 5
 """Cost of a search in texts to classify: itself, one for so many candidates, one for so many explained hits.
 
-Measured with one thread: 2.8 ms a short question; a search 7 ms, and 0.16 ms a candidate and 0.30 ms an explained hit.
+Measured with one thread: 2.8 ms a short question; a search 7 ms, and 0.16 ms a candidate and 0.50 ms an explained hit.
 """
+
+COMPARED = 640
+"""Characters of a question that double the cost of a candidate: each word piece is compared with all of the passage."""
 
 SEARCHED_TEXT = 64
 """Characters of each of these texts."""
@@ -44,8 +47,14 @@ Measured with one thread: 20 µs a character of 50 to 20,000, in texts of 50 cha
 """
 
 
-QUESTION = LAST + WINDOW
-"""Characters of a question that are read at most: its sentences, see :mod:`semclass.heads.asked`, and what is left."""
+SCANNED = 32
+"""Characters that cost as much as one that is read where a text is only split into sentences and word pieces."""
+
+ASKED = 7
+"""Characters of passages that one of a question costs: its sentences are read by themselves, then those that belong to it.
+
+So much where a word piece has a character or two, as long ones made to hold up others have; of prose it is a third.
+"""
 
 
 class Engine(Queue):
@@ -134,7 +143,7 @@ class Engine(Queue):
         kind = Kind("pairs", "", self.entailment.predict)
         items = check_pairs(pairs)
         return await self.do(
-            kind, [(item, 2, sum(map(len, item)), _read(item[0], QUESTION) + _read(item[1], WINDOW)) for item in items]
+            kind, [(item, 2, sum(map(len, item)), _asked(item[0]) + _read(item[1], WINDOW)) for item in items]
         )
 
     async def rerank(self, question: str, passages: Sequence[Passage], **options: Any) -> list[Hit]:
@@ -146,7 +155,7 @@ class Engine(Queue):
 
         texts = 1 + len(item[1]) + _explained(min(options.get("k") or len(item[1]), len(item[1])), options)
         lengths = [len(searchable(passage)) for passage in item[1]]
-        cost = _read(question, QUESTION) + sum(lengths) + SHORT * len(lengths)
+        cost = _asked(question) + sum(lengths) + SHORT * len(lengths)
         kind = Kind("rerank", _key(options), call)
         hits: list[Hit] = (await self.do(kind, [(item, texts, len(question) + sum(lengths), cost)]))[0]
         return hits
@@ -162,14 +171,21 @@ class Engine(Queue):
         kind = Kind("search", _key(options), call, away=self.searched.index.kind != FOLDER)
         limit = options.get("k", HITS)
         candidates = options.get("candidates") or METHODS[options.get("method", DEFAULT)].candidates
-        texts = SEARCH + ceil(max(limit, candidates) / CANDIDATES_OF_TEXT) + _explained(limit, options)
-        hits: list[Hit] = (await self.do(kind, [(question, texts, len(question), texts * SEARCHED_TEXT)]))[0]
+        compared = 1 + min(len(question), WINDOW) / COMPARED
+        texts = SEARCH + ceil(max(limit, candidates) * compared / CANDIDATES_OF_TEXT) + _explained(limit, options)
+        cost = texts * SEARCHED_TEXT + _asked(question)
+        hits: list[Hit] = (await self.do(kind, [(question, texts, len(question), cost)]))[0]
         return hits
 
 
 def _read(text: str, most: int) -> int:
-    """Characters that are read of a text, about."""
-    return min(len(text), most) + SHORT
+    """Cost of a text of which only so many characters are read, about."""
+    return min(len(text), most) + SHORT + len(text) // SCANNED
+
+
+def _asked(question: str) -> int:
+    """Cost of a question, of several sentences or not, see :mod:`semclass.heads.asked`."""
+    return ASKED * min(len(question), LAST) + SHORT + len(question) // SCANNED
 
 
 def _explained(hits: int, options: dict[str, Any]) -> int:

@@ -1,8 +1,9 @@
 """Which request is worked on next: a queue before the threads that run the models.
 
-Small requests begin in the order in which they came; those of the same kind with the same options share a run. A request of
-more than one run is large: it is split into parts where it can be, and large and small requests take turns. One that cannot
-be split leaves a worker to the others, or works next to them where there is only one. What a request costs is known before
+Small requests begin in the order in which they came; those of the same kind with the same options share a run. A request
+that fills batches of the encoder by itself is large: it shares no run, and large and small requests take turns. One of more
+than a run is split into parts where it can be; where it cannot, it leaves a worker to the others, or works next to them
+where there is only one. What a request costs is known before
 it is taken (:mod:`semclass.service.work_cost`): what cannot be done in its time is refused at once. A run that nobody
 waits for any more ends before its next step.
 
@@ -23,11 +24,16 @@ from typing import Any, TypeAlias
 from semclass.core.errors import InputError, InputTypeError
 from semclass.encoders.batching import watched
 from semclass.service.answers import OverloadedError, stopping, too_large
+from semclass.service.limits import QUIET, give_back
 from semclass.service.settings import Settings
 from semclass.service.work_cost import Pace
 
 BATCH_TEXTS, BATCH_CHARACTERS = 64, 32_768
-"""Texts and characters that one run of the models reads at most; a request of more is large."""
+"""Texts and characters that one run of the models reads at most; a request of more is split where it can be."""
+
+LIGHT = 4096
+"""Characters up to which a request is small: a batch of the encoder is about 2,500, so that a larger one would gain nothing
+in a run with others, who would wait for it."""
 
 SURE = 0.5
 """Share of a request's time that is planned with: the machine may have more to do soon, or texts may cost more."""
@@ -70,7 +76,8 @@ class Request:
 
     kind: Kind
     parts: deque[Part]
-    large: bool
+    large: bool  # more than is done along with others
+    heavy: bool  # more than a run should be
 
 
 @dataclass(eq=False)
@@ -107,6 +114,7 @@ class Queue:
         self._open: set[asyncio.Future[list[Any]]] = set()
         self._runs: set[Run] = set()
         self._pool: ThreadPoolExecutor | None = None
+        self._giving_back: asyncio.TimerHandle | None = None
 
     @property
     def running(self) -> bool:
@@ -131,6 +139,8 @@ class Queue:
     async def stop(self) -> None:
         """Take no more work, and finish what was taken within the settings' time."""
         self._running = False
+        if self._giving_back is not None:
+            self._giving_back.cancel()
         if self._open:
             await asyncio.wait(set(self._open), timeout=self.settings.stop_seconds)
         self.give_up()
@@ -158,7 +168,8 @@ class Queue:
             part.texts, part.characters, part.cost = part.texts + texts, part.characters + characters, part.cost + cost
         if not parts:
             return []
-        request = Request(kind, parts, len(parts) > 1 or parts[0].is_long)
+        heavy = len(parts) > 1 or parts[0].is_long
+        request = Request(kind, parts, heavy or parts[0].cost > LIGHT, heavy)
         self._admit(request)
         futures = [part.done for part in parts]
         self._open.update(futures)
@@ -179,7 +190,7 @@ class Queue:
             return
         sure = SURE * seconds
         characters = sum(part.characters for part in request.parts)
-        alone = self._seconds([request]) / self._for_long
+        alone = self._seconds([request]) / self._hands(request)
         if alone > sure:
             fits = _share(sure / alone, characters)
             raise too_large(f"this would take about {alone:.0f} s, and at most {sure:g} s are allowed{fits}")
@@ -197,8 +208,14 @@ class Queue:
         seconds = slowness * self._seconds(self._waiting[False]) / self.workers
         if large:
             begun = sum(max(run.ends - now, 0) for run in self._runs if run.large)
-            seconds += (slowness * self._seconds(self._waiting[True]) + begun) / self._for_long
+            # those that leave a worker to others are done by fewer
+            waiting = sum(self._seconds([request]) / self._hands(request) for request in self._waiting[True])
+            seconds += slowness * waiting + begun / self._for_long
         return seconds
+
+    def _hands(self, request: Request) -> int:
+        """Workers that requests of this size can have at a time."""
+        return self._for_long if request.heavy else self.workers
 
     # -- runs ---------------------------------------------------------------------------------------------------------
 
@@ -251,6 +268,8 @@ class Queue:
 
     def _end(self, run: Run, result: asyncio.Future[tuple[list[Any], float, float]]) -> None:
         self._runs.discard(run)
+        if run.large:
+            self._give_back_later()
         if result.cancelled():
             return
         results, seconds, processor = result.result()
@@ -265,6 +284,13 @@ class Queue:
                 part.done.set_exception(found)
             else:
                 part.done.set_result(found)
+
+    def _give_back_later(self) -> None:
+        """Return memory to the system once no large run has ended for a while: what it took is many times a small one's."""
+        if self._giving_back is not None:
+            self._giving_back.cancel()
+        loop = asyncio.get_running_loop()
+        self._giving_back = loop.call_later(QUIET, loop.run_in_executor, None, give_back)
 
 
 class _Unwanted(Exception):  # noqa: N818 - a state, which never leaves this module

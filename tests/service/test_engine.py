@@ -200,7 +200,23 @@ async def test_a_search_weighs_what_it_costs():
         await engine.search("a", candidates=1000, k=1000, explain=True)
         await engine.rerank("a", passages, explain=True)
         await engine.rerank("a", passages, explain=True, k=10)
-    assert told == [7, 66, 66, 166, 56, 52]
+    assert told == [7, 66, 66, 266, 61, 53]
+
+
+@in_loop
+async def test_a_long_question_is_large_whatever_else_it_asks_for():
+    work = Work()
+    async with searching(work, batch_texts=64) as engine:
+        long = [asyncio.create_task(engine.search("w " * 3000)) for _ in range(4)]
+        await work.begun()
+        small = asyncio.create_task(engine.search("small"))
+        work.let_go(2)
+        await small
+        assert [len(run) for run in work.runs[:2]] == [1, 1]
+        assert not all(task.done() for task in long)
+        work.held = False
+        work.let_go(4)
+        await asyncio.gather(*long)
 
 
 @in_loop
@@ -247,12 +263,12 @@ async def test_what_never_could_be_done_in_time_is_refused_with_what_could():
 @in_loop
 async def test_long_texts_make_a_request_large_and_no_more_is_counted_than_is_read():
     work = Work()
-    async with started(work, workers=2, batch_texts=64, constants={"BATCH_CHARACTERS": 5000}) as engine:
+    async with started(work, workers=2, batch_texts=64, constants={"BATCH_CHARACTERS": 5000, "LIGHT": 5000}) as engine:
         large = [asyncio.create_task(engine.rerank(name, [Passage("0", "x" * 6000)])) for name in "ab"]
         await work.begun()
-        small = await asked(engine, ["d" * 100_000] * 3)
+        small = await asked(engine, ["d" * 10_000] * 3)
         await work.begun()
-        assert work.runs == [["a"], ["d" * 100_000] * 3]
+        assert work.runs == [["a"], ["d" * 10_000] * 3]
         work.held = False
         work.let_go(4)
         await asyncio.gather(*large, *small)

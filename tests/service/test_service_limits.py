@@ -10,7 +10,7 @@ import socket
 import threading
 import time
 import tracemalloc
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import pytest
 
@@ -313,6 +313,29 @@ def test_what_cannot_be_done_in_time_is_refused_at_once_with_what_can_and_small_
             found = re.search(r"about ([\d,]+) of its ([\d,]+) characters", answer.json()["error"])
             fitting, whole = (int(number.replace(",", "")) for number in found.groups())
             assert 0 < fitting < whole
+
+
+def test_a_small_search_does_not_wait_for_all_long_questions_that_came_before(retriever):
+    settings = Settings(request_seconds=600)
+    engine = Engine(retriever.models, retriever, settings, workers=1)
+    head = HEAD.replace(ASK.encode(), b"/api/search").replace(b"\r\nHost", b"\r\nConnection: close\r\nHost")
+
+    def message(question):
+        text = json.dumps({"question": question, "classify": False}).encode()
+        return head + b"Content-Length: %d\r\n\r\n" % len(text) + text
+
+    with listening(create_app(engine, settings), settings) as port, ExitStack() as open_ones:
+        connect = lambda: open_ones.enter_context(socket.create_connection(("127.0.0.1", port), timeout=600))  # noqa: E731
+        long = [connect() for _ in range(8)]
+        for connection in long:
+            connection.sendall(message("Who won the game? " * 5_000))
+        eventually(lambda: engine.at_work, bool)
+        small = connect()
+        small.sendall(message("Who designed the lighthouse?"))
+        assert answer_of(small).startswith(b"HTTP/1.1 200")
+        assert sum(map(len, engine._waiting.values())) > 0  # most of the others still wait
+        for connection in long:
+            assert answer_of(connection).startswith(b"HTTP/1.1 200")
 
 
 def test_nothing_is_computed_for_a_client_that_has_gone(models, monkeypatch):

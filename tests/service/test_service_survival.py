@@ -1,12 +1,14 @@
 """The service as users start it, among clients that no service wants: only they are refused, and it goes on."""
 
 import json
+import time
 from pathlib import Path
 
-import hostile_clients
 import pytest
 
+import hostile_clients
 from bench import http_load, service
+from bench.hostile_clients import resident
 
 for extra in ("fastapi", "uvicorn", "prometheus_client"):
     pytest.importorskip(extra)
@@ -20,7 +22,7 @@ BYTES = 1 << 16
 
 @pytest.fixture(scope="module")
 def running():
-    with service.served("--max-body", str(BYTES), "--max-texts", "50", "--max-requests", "16") as started:
+    with service.served("--max-body", str(2 * BYTES), "--max-texts", "50", "--max-requests", "16") as started:
         yield started
 
 
@@ -82,6 +84,19 @@ def test_memory_is_given_back_after_crowds_and_large_bodies(running, ask):
         ask(hostile_clients.crowd, [MESSAGE] * 80)
         ask(hostile_clients.huge, service.PATH, size=64 * BYTES, clients=6)
     assert int(status.read_text().split()[1]) < 1.3 * before
+
+
+def test_memory_is_given_back_after_long_questions(running):
+    body = json.dumps({"query": "a,b;" * 24_000, "documents": ["Ada built it. " * 20] * 20})
+    message = http_load.request(service.PATH, body.encode())
+    http_load.drive(service.HOST, running.port, [MESSAGE] * 8, 2)
+    before = resident(running.process.pid)
+    http_load.drive(service.HOST, running.port, [message] * 16, 8)
+    # given back a moment after the last of them
+    end = time.monotonic() + 60
+    while resident(running.process.pid) > before + 100 and time.monotonic() < end:
+        time.sleep(0.2)
+    assert resident(running.process.pid) < before + 100
 
 
 def test_requests_are_made_of_different_sentences(data_folder):
