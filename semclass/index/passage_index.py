@@ -255,8 +255,15 @@ class PassageIndex(PassageRows):
         folder = Path(folder)
         return cls._of(*open_segments(Source(folder, manifest.read(folder), mapped=True), {}, verify=verify))
 
+    def check_files(self) -> None:
+        """Raise a ChangedFileError if a file that searches read by position was written into since it was opened."""
+        for segment in self.segments:
+            segment.check_files()
+
     def refresh(self, *, verify: bool = False) -> PassageIndex:
         """Give the index as its folder holds it now, itself if nothing changed; segments that stay are shared.
+
+        Segments whose files were written into are opened again, and their files compared with their SHA-256.
 
         Parameters
         ----------
@@ -273,12 +280,12 @@ class PassageIndex(PassageRows):
         if self.source is None:
             raise InputError("this index was built in memory; save it, and load it to see changes")
         found = manifest.read(self.source.folder)
-        if found == self.source.manifest:
+        rows = list(zip(self.source.manifest.segments, self.segments, self.deleted, strict=True))
+        whole = [row for row in rows if not row[1].is_changed]
+        if found == self.source.manifest and len(whole) == len(rows):
             return self
-        known = {
-            entry.name: Opened(entry, segment, deleted)
-            for entry, segment, deleted in zip(self.source.manifest.segments, self.segments, self.deleted, strict=True)
-        }
+        known = {entry.name: Opened(entry, segment, deleted) for entry, segment, deleted in whole}
+        verify = verify or len(whole) < len(rows)
         return self._of(*open_segments(replace(self.source, manifest=found), known, verify=verify))
 
     @classmethod

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from semclass.core.errors import ArtifactError
-from semclass.core.files import REMEDY, Files
+from semclass.core.errors import ArtifactError, ChangedFileError
+from semclass.core.files import REMEDY, Files, StoredRagged
 from semclass.core.types import FloatArray, IntArray, Passage, Ragged
 from semclass.index import column_files
 from semclass.index.columns import Columns
@@ -83,6 +83,21 @@ class Segment:
     def __len__(self) -> int:
         """Count the passages."""
         return len(self.sentences)
+
+    def check_files(self) -> None:
+        """Raise a ChangedFileError if a file that is read by position was written into since it was opened."""
+        for values in vars(self).values():
+            if isinstance(values, StoredRagged):
+                values.file.check()
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether a file was, so that what it gives may be anything."""
+        try:
+            self.check_files()
+        except ChangedFileError:
+            return True
+        return False
 
     def vectors(self, similarity: str) -> Vectors:
         """The sentences, laid out to be compared with questions; kept, as that takes time and memory."""

@@ -27,7 +27,7 @@ from semclass.service.limits import Bounded
 from semclass.service.logs import Watched, fault_of, log
 from semclass.service.metrics import Metrics
 from semclass.service.openapi import describe
-from semclass.service.reload import QUESTION, follow
+from semclass.service.reload import QUESTION, follow, is_damaged
 from semclass.service.settings import Settings
 
 MEASURED = 6
@@ -94,6 +94,12 @@ def _operations(app: FastAPI, engine: Engine, metrics: Metrics) -> APIRouter:
         """Say whether requests are taken."""
         if app.state.draining or not engine.running:
             raise stopping("the service is not ready, or stops")
+        if is_damaged(engine):
+            message = (
+                "a file of the index was overwritten or cut short, so that searches fail; restore it, or build the index "
+                "again: it is opened as soon as it is whole"
+            )
+            raise ServiceError(503, "unavailable", message)
         return Json({"status": "ready"})
 
     @routes.get("/metrics", response_class=Response, responses={200: {"content": {CONTENT_TYPE_LATEST: {}}}})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 
+from semclass.core.errors import ChangedFileError
 from semclass.index.passage_index import PassageIndex
 from semclass.ranking.retriever import HybridRetriever
 from semclass.service.engine import Engine
@@ -23,11 +24,22 @@ async def follow(engine: Engine, seconds: float) -> None:
         fault = await look(engine, fault)
 
 
+def is_damaged(engine: Engine) -> bool:
+    """Whether files of the index were written into that searches read, so that they fail."""
+    index = None if engine.retriever is None else engine.retriever.index
+    try:
+        if isinstance(index, PassageIndex):
+            index.check_files()
+    except ChangedFileError:
+        return True
+    return False
+
+
 async def look(engine: Engine, known: str = "") -> str:
     """Search the index as its folder holds it now; runs that began go on with the old one.
 
-    If it is damaged, or was built again with another encoder, the old one is kept; gives what is wrong, which is logged
-    unless it is known.
+    That is also done where the bytes of a file are back that was overwritten or cut short. If the folder is damaged, or was
+    built again with another encoder, the old one is kept; gives what is wrong, which is logged unless it is known.
     """
     before = engine.searched
     try:

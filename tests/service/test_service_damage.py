@@ -76,3 +76,36 @@ def test_a_service_lives_while_each_file_is_overwritten_and_cut_short(
     refused = [line for line in told if line["event"] == "request" and line["status"] == 503]
     assert {Path(line["file"]).name for line in refused} == by_position
     assert not [line for line in told if line.get("status") == 500]
+
+
+@pytest.mark.parametrize("cut", [True, False], ids=["cut short", "overwritten"])
+def test_a_damaged_index_is_not_ready_and_is_served_again_once_its_bytes_are_back(models, corpus, tmp_path, cut):
+    folder = tmp_path / "index"
+    PassageIndex.build(corpus, passage_encoder=models.passage_encoder).save(folder)
+    (path,) = folder.glob("*/records.npy")
+    whole = path.read_bytes()
+    asked = {"question": "Who designed the lighthouse?"}
+    with (
+        serving(folder, "--refresh", "0.05") as (_, told),
+        httpx.Client(base_url=address(told), timeout=120) as client,
+    ):
+        assert client.get("/ready").status_code == 200
+        right = [hit["id"] for hit in client.post("/api/search", json=asked).json()["hits"]]
+        _write_into(path, whole[:100] if cut else bytes(len(whole)))
+        ready = client.get("/ready")
+        assert ready.status_code == client.post("/api/search", json=asked).status_code == 503
+        assert "index" in ready.json()["message"]
+        assert client.get("/health").status_code == 200
+        _write_into(path, whole)
+        while client.get("/ready").status_code != 200:
+            pass
+        assert [hit["id"] for hit in client.post("/api/search", json=asked).json()["hits"]] == right
+
+
+def _write_into(path, data):
+    """Give a file other bytes, and another time of its last change."""
+    before = path.stat().st_mtime_ns
+    with path.open("r+b") as file:
+        file.write(data)
+        file.truncate(len(data))
+    os.utime(path, ns=(before + 10**9, before + 10**9))
