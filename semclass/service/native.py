@@ -11,6 +11,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 
 import semclass
+from semclass.core.checks import check_depth
 from semclass.core.errors import InputError
 from semclass.core.taxonomy import COARSE_NAMES
 from semclass.core.types import Hit, Passage, QuestionLabel
@@ -88,7 +89,7 @@ def router(engine: Engine) -> APIRouter:
     async def rerank(request: Request, body: schemas.RerankRequest) -> Any:
         """Re-rank passages for a question."""
         began = time.perf_counter()
-        given = [schemas.PassageIn(text=item) if isinstance(item, str) else item for item in body.passages]
+        given = _given(body)
         check_texts(request, [body.question], settings)
         check_texts(request, [item.text for item in given], settings)
         check_count(body.k, settings, "k")
@@ -115,6 +116,14 @@ def router(engine: Engine) -> APIRouter:
         return Json({"questions": await made.get()})
 
     return routes
+
+
+def _given(body: schemas.RerankRequest) -> list[schemas.PassageIn]:
+    """The passages of a request, whose metadata an answer can hold."""
+    given = [schemas.PassageIn(text=item) if isinstance(item, str) else item for item in body.passages]
+    for place, item in enumerate(given):
+        check_depth(item.metadata, f"passages.{place}.metadata")
+    return given
 
 
 def _text_label(found: TextLabels) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import logging
 import os
+import re
 import signal
 import socket
 import sys
@@ -31,6 +32,11 @@ HEAD_BYTES, HEAD_SECONDS = 32 * 1024, 10.0
 
 IDLE_SECONDS = 15
 """Time that a connection without requests is kept open."""
+
+_HEAD_END = re.compile(rb"\n\r?\n")
+_BARE = re.compile(rb"(?<!\r)\n")
+_FOLDED = re.compile(rb"\r\n[ \t]")
+"""The end of a head as h11 sees it, and what a head must not hold."""
 
 _LATER = 2
 """Seconds after the time of a stop at which requests are cut off that wait for nothing of the engine."""
@@ -159,6 +165,7 @@ class LimitedProtocol(H11Protocol):
 
     _head: asyncio.TimerHandle | None = None
     _unread: asyncio.TimerHandle | None = None
+    _ended = False  # whether the client sends nothing more, but reads
 
     def send_400_response(self, msg: str) -> None:
         """Answer what is no HTTP request with the body that all errors have, and close."""
@@ -172,6 +179,32 @@ class LimitedProtocol(H11Protocol):
         ):
             self.transport.write(self.conn.send(event))
         self.transport.close()
+
+    def handle_events(self) -> None:
+        """Go on with what was received; a head that is too long or ambiguous is refused before it is read.
+
+        h11 compares only heads that came in pieces with its limit, and takes line ends and folded lines that a proxy may
+        read in another way (RFC 9112, 2.2 and 5.2).
+        """
+        if self.conn.their_state is h11.IDLE:
+            data = self.conn.trailing_data[0]
+            end = _HEAD_END.search(data)
+            fault = "" if end is None else _fault_of_head(data[: end.end()])
+            if fault:
+                self.send_400_response(fault)
+                return
+        super().handle_events()
+
+    def eof_received(self) -> bool:  # type: ignore[override] # of the base class, but not of asyncio
+        """Keep a connection whose client has sent all until its requests are answered."""
+        self._ended = self._is_busy() and self.conn.their_state is not h11.SEND_BODY
+        return self._ended
+
+    def on_response_complete(self) -> None:
+        """Go on with the next request; where none will come, close."""
+        super().on_response_complete()
+        if self._ended and not self._is_busy():
+            self.transport.close()
 
     def connection_made(self, transport: Any) -> None:
         """Take a connection."""
@@ -230,6 +263,17 @@ class LimitedProtocol(H11Protocol):
     def _disarm_unread(self) -> None:
         if self._unread is not None:
             self._unread.cancel()
+
+
+def _fault_of_head(head: bytes) -> str:
+    """What is wrong with the line and the headers of a request; empty if nothing is."""
+    if len(head) > HEAD_BYTES:
+        return f"the request's line and headers have {len(head)} bytes; at most {HEAD_BYTES} are read"
+    if _BARE.search(head):
+        return "a line of the request's head ends without a carriage return; end each with CR LF"
+    if _FOLDED.search(head):
+        return "a header of the request is folded over several lines; write it in one"
+    return ""
 
 
 def limited_protocol(settings: Settings) -> type[H11Protocol]:
