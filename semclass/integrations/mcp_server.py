@@ -9,8 +9,9 @@ from typing import Any
 
 from semclass import __version__
 from semclass.context.build import build_context
-from semclass.core.checks import check_positive
-from semclass.core.errors import SemclassError, import_extra
+from semclass.core.checks import check_positive, short
+from semclass.core.errors import InputError, SemclassError, import_extra
+from semclass.core.types import Hit
 from semclass.ranking.retriever import HybridRetriever
 
 SHOWN = 10
@@ -18,6 +19,12 @@ SHOWN = 10
 
 WORDS = 600
 """Words of a context, likewise."""
+
+MOST, LONGEST, LONGEST_FILTER = 1000, 100_000, 10_000
+"""Passages of a search, characters of a question and of a filter at most: an assistant waits for the answer."""
+
+SAID = ("id", "text", "score", "answerable", "certainty")
+"""Fields of a hit that a search gives, besides its metadata."""
 
 INSTRUCTIONS = (
     "Passages of one collection of documents. Ask `search` in a whole question; `context` gives one text with numbered "
@@ -53,6 +60,15 @@ def make_server(retriever: HybridRetriever, name: str = "semclass") -> Any:
     reads = import_extra("mcp_types", "mcp").ToolAnnotations(read_only_hint=True, open_world_hint=False)
     refused = import_extra("mcp.server.mcpserver.exceptions", "mcp").ToolError
 
+    def searched(question: str, k: int, where: dict[str, Any] | None) -> list[Hit]:
+        """Hits of a search within the limits."""
+        _check_length(question)
+        if check_positive(k, "k") > MOST:
+            raise InputError(f"k is {k}; at most {MOST} passages are given, so ask for fewer")
+        if len(short(where, LONGEST_FILTER)) > LONGEST_FILTER:
+            raise InputError(f"where is too long; at most {LONGEST_FILTER} characters of JSON are read")
+        return retriever.search(question, k, where=where)
+
     @contextmanager
     def told() -> Iterator[None]:
         """Errors of semclass are the caller's."""
@@ -62,24 +78,34 @@ def make_server(retriever: HybridRetriever, name: str = "semclass") -> Any:
             raise refused(str(error)) from error
 
     def search(question: str, k: int = SHOWN, where: dict[str, Any] | None = None) -> list[dict[str, Any]]:
-        """Find the passages that answer a question, best first; `where` filters by metadata, as {"document": "a.md"}."""
+        """Find the passages that answer a question, best first; `where` filters by metadata, as {"document": "a.md"}.
+
+        `answerable`: probability that the collection answers it at all. `certainty`: how sure the first place is.
+        """
         with told():
-            found = retriever.search(question, check_positive(k, "k"), where=where)
-        return [{"id": hit.id, "text": hit.text, "score": hit.score, "metadata": dict(hit.metadata)} for hit in found]
+            found = searched(question, k, where)
+        return [{**{name: getattr(hit, name) for name in SAID}, "metadata": dict(hit.metadata)} for hit in found]
 
     def context(question: str, words: int = WORDS, where: dict[str, Any] | None = None) -> dict[str, Any]:
         """One text of at most so many words to answer a question from, with numbered sources."""
         with told():
-            found = retriever.search(question, SHOWN, where=where)
+            found = searched(question, SHOWN, where)
             made = build_context(found, budget=check_positive(words, "words"))
-        return {"text": made.text, "sources": [asdict(source) for source in made.sources]}
+        sure = {name: getattr(found[0], name) if found else None for name in ("answerable", "certainty")}
+        return {"text": made.text, "sources": [asdict(source) for source in made.sources], **sure}
 
     def classify(question: str) -> dict[str, Any]:
         """What a question asks for: its answer type, as HUM:ind for a person, with the probability."""
         with told():
+            _check_length(question)
             found = retriever.models.questions.predict([question])[0]
         return {"label": found.fine, "probability": found.fine_probability}
 
     for tool in (search, context, *((classify,) if retriever.models.has_classes else ())):
         server.tool(annotations=reads)(tool)
     return server
+
+
+def _check_length(question: str) -> None:
+    if len(question) > LONGEST:
+        raise InputError(f"the question has {len(question)} characters; at most {LONGEST} are read, so ask in fewer")

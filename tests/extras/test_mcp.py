@@ -48,6 +48,10 @@ def test_a_client_searches_gets_a_context_and_classifies(server):
     assert names == {"search", "context", "classify"}
     (hit,) = found.structured_content["result"]
     assert (hit["id"], hit["metadata"]) == ("a", {"page": 1})
+    assert 0 <= hit["answerable"] <= 1
+    assert hit["certainty"] in ("strong", "likely", "weak")
+    assert context.structured_content["answerable"] == pytest.approx(hit["answerable"])
+    assert context.structured_content["certainty"] == hit["certainty"]
     assert [other["id"] for other in narrow.structured_content["result"]] == ["b"]
     assert "Merriweather" in context.structured_content["text"]
     assert {source["id"] for source in context.structured_content["sources"]} == {"a", "b"}
@@ -59,6 +63,11 @@ def test_a_client_searches_gets_a_context_and_classifies(server):
     [
         (("search", {"question": " "}), "question"),
         (("search", {"question": "Who?", "k": 0}), "k"),
+        (("search", {"question": "Who?", "k": 1001}), "1000"),
+        (("search", {"question": "w " * 60_000}), "120000"),
+        (("context", {"question": "w " * 60_000}), "120000"),
+        (("classify", {"question": "w " * 60_000}), "120000"),
+        (("search", {"question": "Who?", "where": {"n" * 1_000_000: 1}}), "10000"),
         (("search", {"question": "Who?", "where": {"$what": 1}}), "$what"),
         (("context", {"question": "Who?", "words": -1}), "words"),
     ],
