@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -44,7 +45,7 @@ def check_positive(value: object, name: str) -> int:
         raise InputTypeError(f"{name} must be a whole number, not {type(value).__name__}: {short(value)}")
     number = int(value.__index__())
     if number < 1:
-        raise InputError(f"{name} is {number}; it must be at least 1")
+        raise InputError(f"{name} is {short(number)}; it must be at least 1")
     return number
 
 
@@ -52,8 +53,8 @@ def check_weight(value: object, name: str) -> float:
     """Refuse what is not a finite number of at least 0."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise InputTypeError(f"{name} must be a number, not {type(value).__name__}: {short(value)}")
-    if not 0 <= value < float("inf"):
-        raise InputError(f"{name} is {value}; it must be a finite number of at least 0")
+    if not 0 <= value <= sys.float_info.max:
+        raise InputError(f"{name} is {short(value)}; it must be a finite number of at least 0")
     return float(value)
 
 
@@ -68,7 +69,7 @@ def check_probability(value: object, name: str) -> float:
 def check_choice(value: Any, allowed: Sequence[Any], name: str) -> None:
     """Refuse a value that is not one of the allowed ones."""
     if value not in allowed:
-        raise InputError(f"{name} is {value!r}; it must be one of {', '.join(map(repr, allowed))}")
+        raise InputError(f"{name} is {short(value)}; it must be one of {', '.join(map(repr, allowed))}")
 
 
 def check_unique(ids: Sequence[str], name: str = "id") -> None:
@@ -101,5 +102,8 @@ def counted(number: int, noun: str) -> str:
 
 def short(value: object, limit: int = 60) -> str:
     """Give the beginning of a value's repr, for messages."""
-    text = repr(value)
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):  # an integer of thousands of digits, lists within one another without end
+        return f"<{type(value).__name__} too large to show>"
     return text if len(text) <= limit else text[:limit] + "..."

@@ -33,7 +33,7 @@ def _term(term: str) -> dict[str, Any]:
     if term.lstrip().startswith("{"):
         try:
             found: dict[str, Any] = json.loads(term)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise InputError(f"the filter {short(term)} is not valid JSON ({error})") from error
         return found
     parts = _TERM.fullmatch(term)

@@ -159,7 +159,9 @@ def _filter(where: object, at: str, depth: int) -> Filter:
 def _part(key: object, value: object, at: str, depth: int) -> Filter:
     if not isinstance(key, str) or not key:
         raise InputTypeError(f"{at} has the key {short(key)}; keys must be names of fields, or one of {_FILTERS}")
-    inside = f"{at}[{key!r}]"
+    inside = f"{at}[{short(key)}]"
+    if len(key) > LONGEST:
+        raise InputError(f"{inside} is a name of {len(key)} characters; names of fields have at most {LONGEST}")
     if key == "$not":
         return Not(_filter(value, inside, depth + 1))
     if key in ("$and", "$or"):
@@ -168,7 +170,7 @@ def _part(key: object, value: object, at: str, depth: int) -> Filter:
         parts = tuple(_filter(part, f"{inside}[{place}]", depth + 1) for place, part in enumerate(value))
         return And(parts) if key == "$and" else Or(parts)
     if key.startswith("$"):
-        raise InputError(f"{at} has the operator {key!r}; allowed here are names of fields, and {_FILTERS}")
+        raise InputError(f"{at} has the operator {short(key)}; allowed here are names of fields, and {_FILTERS}")
     return _field(key, value, inside, depth)
 
 

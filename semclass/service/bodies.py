@@ -24,6 +24,9 @@ Handler: TypeAlias = Callable[[Request, Model], Awaitable[Any]]
 _SHOWN = 3
 """Faults of a body that an error names."""
 
+_NAME = 60
+"""Characters of a name in them."""
+
 MOST_VALUES = 100_000
 """Values of a body, at all depths: decoding blocks all requests, and small values take many times their bytes."""
 
@@ -68,13 +71,19 @@ async def read(request: Request, model: type[Model]) -> Model:
     except pydantic.ValidationError as error:
         faults = error.errors(include_url=False, include_input=False, include_context=False)
         shown = [
-            f"{'.'.join(map(str, fault['loc'])) or 'body'}: {_MESSAGES.get(fault['type'], fault['msg'])}"
+            f"{'.'.join(map(_named, fault['loc'])) or 'body'}: {_MESSAGES.get(fault['type'], fault['msg'])}"
             for fault in faults[:_SHOWN]
         ]
         more = f"; and {len(faults) - _SHOWN} more" if len(faults) > _SHOWN else ""
         raise invalid("; ".join(shown) + more) from None
     except ValueError as error:
         raise malformed(f"the body is no valid JSON: {error}") from None
+
+
+def _named(part: int | str) -> str:
+    """A part of the place of a fault, which may be a name of megabytes that the client gave."""
+    text = str(part)
+    return text if len(text) <= _NAME else f"{text[:_NAME]}..."
 
 
 def _has_many_values(body: bytes) -> bool:

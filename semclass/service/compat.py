@@ -20,6 +20,7 @@ from fastapi import APIRouter, Request
 from pydantic import JsonValue
 
 import semclass
+from semclass.core.checks import short
 from semclass.core.types import Encoder, Passage, QuestionLabel
 from semclass.documents.chunking import count_words
 from semclass.encoders.onnx_encoder import MAX_WINDOWS, OnnxEncoder
@@ -151,7 +152,7 @@ def check_heads(engine: Engine, names: Sequence[str] | None) -> tuple[str, ...]:
     known = engine.models.heads
     unknown = [name for name in names or () if name not in known]
     if unknown or not known:
-        wanted = f"no head {json.dumps(unknown[0])}" if unknown else "no heads of your own"
+        wanted = f"no head {short(unknown[0])}" if unknown else "no heads of your own"
         there = (
             f"; there are {', '.join(known)}" if known else "; start the service with semclass serve --head NAME=DIR"
         )

@@ -18,6 +18,7 @@ from typing import Any
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from semclass.core.errors import ChangedFileError, TruncationWarning
+from semclass.encoders.batching import is_watched
 from semclass.service.answers import CLOSE, ServiceError, service_error, stopping
 from semclass.service.limits import ClientGoneError
 from semclass.service.metrics import Metrics
@@ -85,7 +86,9 @@ def configure() -> None:
 def show_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
     """Log a warning; those about texts of requests may quote them, and are left out."""
     if not issubclass(category, TruncationWarning):
-        log(str(message), logging.WARNING, kind=category.__name__)
+        # a worker's warning is about a request, such as a field of its filter that no passage has
+        event = "a request gives reason for a warning" if is_watched() else str(message)
+        log(event, logging.WARNING, kind=category.__name__)
 
 
 def log(event: str, level: int = logging.INFO, **fields: Any) -> None:

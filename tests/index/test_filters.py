@@ -159,3 +159,27 @@ def test_a_field_that_no_passage_has_is_told_once():
         assert not index.mask({"pag": 1}).any()
     assert not index.mask({"pag": 2}).any()
     assert not index.mask({"lang": {"$exists": True}}).any(), "whether a field is there may be asked of any"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [10**5000, -(10**5000), {"$gte": 10**5000}, {"$in": [1, 10**5000]}],
+    ids=["one", "negative", "bound", "in"],
+)
+def test_numbers_of_thousands_of_digits_are_refused_in_words(value):
+    with pytest.raises(InputError, match="finite"):
+        parse({"page": value})
+
+
+@pytest.mark.parametrize("term", ["page=1" + "0" * 5000, '{"page": 1%s}' % ("0" * 5000), '{"a": ' * 10_000], ids=len)
+def test_terms_of_a_command_line_beyond_any_number_or_depth_are_refused_in_words(term):
+    with pytest.raises(InputError):
+        parse(read_terms([term]))
+
+
+def test_names_are_bounded_and_messages_show_their_beginning():
+    name = "n" * 1_000_000
+    for where in ({name: 1}, {"$or": [{"$not": {name: {"$gte": 1}}}]}, {"$" + name: 1}, {"page": {name: 1}}):
+        with pytest.raises(InputError) as found:
+            parse(where)
+        assert len(str(found.value)) < 1000

@@ -10,6 +10,7 @@ import socket
 import threading
 import time
 import tracemalloc
+import warnings
 from contextlib import ExitStack, contextmanager
 
 import pytest
@@ -21,7 +22,7 @@ import httpx
 import uvicorn
 from asked import asked
 
-from semclass.service import limits, server
+from semclass.service import limits, logs, server
 from semclass.service.answers import OverloadedError
 from semclass.service.app import create_app
 from semclass.service.engine import Engine
@@ -357,6 +358,53 @@ def test_nothing_is_computed_for_a_client_that_has_gone(models, monkeypatch):
     assert sum(ran[before:]) < 4100 * 400 / 5 / 2
 
 
+# -- names -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        '{"%s": 1}' % ("n" * 10**6),
+        '{"$or": [{"$not": {"%s": {"$gte": 3}}}]}' % ("n" * 10**6),
+        '{"$%s": 1}' % ("n" * 10**6),
+        '{"page": {"%s": 1}}' % ("n" * 10**6),
+        '{"page": 1%s}' % ("0" * 5000),
+        '{"page": {"$gte": -1%s}}' % ("0" * 5000),
+        '{"page": {"$in": [1%s]}}' % ("0" * 5000),
+        '{"secret": 1}',
+    ],
+    ids=["field", "nested", "operator", "of a field", "number", "bound", "one of", "unknown"],
+)
+def test_filters_of_any_size_are_answered_shortly_and_logged_without_their_text(retriever, monkeypatch, where):
+    lines = []
+    monkeypatch.setattr(logs.LOGGER, "log", lambda level, event, extra: lines.append(json.dumps([event, extra])))
+    monkeypatch.setattr(warnings, "showwarning", logs.show_warning)
+    settings = Settings()
+    text = b'{"question": "Who built it?", "where": %s}' % where.encode()
+    head = HEAD.replace(ASK.encode(), b"/api/search").replace(b"\r\nHost", b"\r\nConnection: close\r\nHost")
+    with (
+        listening(create_app(Engine(retriever.models, retriever, settings), settings), settings) as port,
+        socket.create_connection(("127.0.0.1", port), timeout=60) as connection,
+    ):
+        connection.sendall(head + b"Content-Length: %d\r\n\r\n" % len(text) + text)
+        answer = answer_of(connection)
+    status = int(answer.split()[1])
+    assert status == (200 if "secret" in where else 422) or (status == 400 and "0" * 5000 in where)
+    assert status == 200 or len(answer) < 3000
+    assert max(map(len, lines)) < 3000
+    assert not any("nnnnnnnn" in line or "secret" in line for line in lines)
+
+
+def test_metadata_nested_thousands_deep_is_refused(port_of_many):
+    deep = b'{"question": "Who?", "passages": [{"text": "Ada.", "metadata": {"a": %s1%s}}]}'
+    for levels in (150, 5000):
+        text = deep % (b'{"a":' * levels, b"}" * levels)
+        head = HEAD.replace(ASK.encode(), b"/api/rerank").replace(b"\r\nHost", b"\r\nConnection: close\r\nHost")
+        with socket.create_connection(("127.0.0.1", port_of_many), timeout=60) as connection:
+            connection.sendall(head + b"Content-Length: %d\r\n\r\n" % len(text) + text)
+            assert int(answer_of(connection).split()[1]) in (400, 422)
+
+
 # -- connections ------------------------------------------------------------------------------------------------------
 
 
@@ -402,6 +450,13 @@ def port(models):
         patch.setattr(server, "HEAD_SECONDS", 0.5)
         with listening(create_app(Engine(models, None, settings), settings), settings) as found:
             yield found
+
+
+@pytest.fixture(scope="module")
+def port_of_many(models):
+    settings = Settings()
+    with listening(create_app(Engine(models, None, settings), settings), settings) as found:
+        yield found
 
 
 HEAD = b"POST /api/classify/questions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
@@ -588,6 +643,43 @@ def test_a_client_that_does_not_read_is_cut_off(models, patient):
 def test_answers_are_sent_without_delay():
     with bind("127.0.0.1", 0) as listener:
         assert listener.proto == socket.IPPROTO_TCP  # by which asyncio knows that it may set TCP_NODELAY
+
+
+# -- heads and ends of requests ----------------------------------------------------------------------------------------
+
+ASKED = b"GET /health HTTP/1.1\r\nHost: localhost\r\n"
+
+
+def test_a_client_that_has_sent_all_and_half_closes_gets_its_answers(port):
+    text = json.dumps(BODY).encode()
+    question = HEAD + b"Content-Length: %d\r\n\r\n%s" % (len(text), text)
+    for sent, answers in ((question, 1), (question + ASKED + b"\r\n", 2), (question + ASKED, 1)):
+        with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
+            connection.sendall(sent)
+            connection.shutdown(socket.SHUT_WR)
+            assert answer_of(connection).count(b"HTTP/1.1 200") == answers
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        ASKED + b"X-Long: " + b"a" * 100_000 + b"\r\n\r\n",
+        ASKED + b"X-Folded: a\r\n b\r\n\r\n",
+        ASKED + b"X-Folded: a\r\n\tb\r\n\r\n",
+        ASKED.replace(b"\r", b"") + b"\n",
+        ASKED + b"X-Bare: a\nX-Other: b\r\n\r\n",
+        ASKED + b"\n",
+    ],
+    ids=["long", "folded", "folded by a tab", "bare line feeds", "one of them", "the last"],
+)
+@pytest.mark.parametrize("before", [b"", ASKED + b"\r\n"], ids=["first", "second"])
+def test_heads_that_a_proxy_may_read_otherwise_and_long_ones_are_malformed(port, head, before):
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
+        connection.sendall(before + head)
+        answers = answer_of(connection)
+    assert answers.count(b"HTTP/1.1 200") == bool(before)
+    assert answers.count(b"HTTP/1.1 400") == 1
+    assert b"connection: close" in answers.lower()
 
 
 # -- the end ----------------------------------------------------------------------------------------------------------
