@@ -163,10 +163,13 @@ def shown(size, text, height, left=70):
     return f"BT /F {size} Tf {left} {height} Td ({text}) Tj ET "
 
 
-def written(contents):
+HELVETICA = "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>"
+
+
+def written(contents, font=HELVETICA):
     """Write a PDF of these contents of pages."""
     kids = " ".join(f"{3 + 2 * place} 0 R" for place in range(len(contents)))
-    font = "<< /F << /Type /Font /Subtype /Type1 /BaseFont /Helvetica >> >>"
+    font = f"<< /F {font} >>"
     objects = ["<< /Type /Catalog /Pages 2 0 R >>", f"<< /Type /Pages /Kids [{kids}] /Count {len(contents)} >>"]
     for place, content in enumerate(contents):
         page = f"/Parent 2 0 R /MediaBox [0 0 595 842] /Resources << /Font {font} >> /Contents {4 + 2 * place} 0 R"

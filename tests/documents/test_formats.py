@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+import gzip
 import importlib
+import pickle
 import re
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 from conftest import ROOT
-from made_documents import BOILER, PUMP, WRITERS
+from made_documents import BOILER, PUMP, WRITERS, shown, written
 
 from semclass import InputError
 from semclass.core.errors import MissingExtraError
@@ -163,3 +167,24 @@ def test_a_missing_extra_is_named_when_a_file_needs_it(tmp_path, monkeypatch, en
     assert len(read_passages(tmp_path)) == 1
     with pytest.raises(MissingExtraError, match=r'pip install "semclass\[documents\]"'):
         to_markdown(tmp_path / f"a{ending}")
+
+
+class Touch:
+    """What makes a file when it is unpickled."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return Path.touch, (self.path,)
+
+
+def test_a_pdf_that_names_a_pickled_file_does_not_run_it(tmp_path):
+    (tmp_path / "evil.pickle.gz").write_bytes(gzip.compress(pickle.dumps(Touch(tmp_path / "ran"))))
+    encoding = (tmp_path / "evil").as_posix().replace("/", "#2F")
+    inner = "<< /Type /Font /Subtype /CIDFontType2 /BaseFont /A /CIDSystemInfo << /Registry (A) /Ordering (B) >> >>"
+    font = f"<< /Type /Font /Subtype /Type0 /BaseFont /A /Encoding /{encoding} /DescendantFonts [{inner}] >>"
+    (tmp_path / "a.pdf").write_bytes(written([shown(10, "Tea", 700)], font))
+    with suppress(InputError):
+        to_markdown(tmp_path / "a.pdf")
+    assert not (tmp_path / "ran").exists()

@@ -280,6 +280,7 @@ def test_half_a_character_and_deep_json_stop_no_folder(tmp_path):
             "line 1: metadata nests deeper",
         ),
     ],
+    ids=["a document", "a line", "metadata"],
 )
 def test_deep_json_is_refused_by_name(tmp_path, name, content, says):
     (tmp_path / name).write_text(content)
