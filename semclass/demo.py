@@ -47,12 +47,22 @@ WHY = {
 }
 """What speaks for a passage, by the groups of evidence of the default method."""
 
-WIDTH = 100  # characters of a passage that are shown
+WIDTH = 112
+"""Characters of a line where nothing else is told."""
+
+_SHOWN = 100  # characters of a passage
 
 Say = Callable[[str], object]
 
 
-def run(models: Path | None, say: Say, bold: Callable[[str], str] = str, good: Callable[[str], str] = str) -> None:
+def run(
+    models: Path | None,
+    say: Say,
+    bold: Callable[[str], str] = str,
+    good: Callable[[str], str] = str,
+    *,
+    width: int = WIDTH,
+) -> None:
     """Run the demonstration.
 
     Parameters
@@ -63,6 +73,8 @@ def run(models: Path | None, say: Say, bold: Callable[[str], str] = str, good: C
         Called with each line of output.
     bold, good
         Mark headings and what is better after re-ranking; no mark by default.
+    width
+        Characters that a line may have; the command to copy stays in one line.
 
     Raises
     ------
@@ -73,41 +85,54 @@ def run(models: Path | None, say: Say, bold: Callable[[str], str] = str, good: C
     loaded, passages = Models.load(models), read_corpus(CORPUS)
     retriever = HybridRetriever(PassageIndex.build(passages, passage_encoder=loaded.passage_encoder), loaded)
     seconds = time.perf_counter() - started
-    say(f"{len(passages)} passages about a small town, read and indexed in {seconds:.1f} s, without a language model")
-    say(bold("\nWhat does a question ask for?"))
+
+    def tell(text: str, style: Callable[[str], str] = str, indent: str = "") -> None:
+        if 2 * len(indent) > width:  # what begins the line has one of its own
+            tell(indent.strip(), indent="  ")
+            indent = "    "
+        for line in textwrap.wrap(text, width, initial_indent=indent, subsequent_indent=" " * len(indent)):
+            say(style(line))
+
+    def head(text: str) -> None:
+        say("")
+        tell(text, bold)
+
+    tell(f"{len(passages)} passages about a small town, read and indexed in {seconds:.1f} s, without a language model")
+    head("What does a question ask for?")
     for question, asked in zip(QUESTIONS, loaded.questions.predict(QUESTIONS), strict=True):
-        say(f"  {question:<36}{ASKS_FOR.get(asked.label, asked.label)} ({asked.probability:.0%} sure)")
-    say(bold("\nWhich passage answers it? The first of a search, and after re-ranking:"))
+        tell(f"{ASKS_FOR.get(asked.label, asked.label)} ({asked.probability:.0%} sure)", indent=f"  {question:<36}")
+    head("Which passage answers it? The first of a search, and after re-ranking:")
     for question in RANKED:
-        say(f"  {question}")
+        tell(question, indent="  ")
         for name, line in _moved(retriever.search(question, explain=True)):
-            say(f"    {name:<8}{good(line) if name == 'after' else line}")
-    say(bold("\nWhat does it cost?"))
+            shown = line if name == "why" else textwrap.shorten(line, _SHOWN, placeholder=" ...")
+            tell(shown, good if name == "after" else str, f"    {name:<8}")
+    head("What does it cost?")
     classify = _median_ms(lambda: loaded.questions.predict(QUESTIONS[:1]))
     search = _median_ms(lambda: retriever.search(QUESTIONS[0]))
-    say(
-        f"  {classify:.1f} ms from a question to what it asks for, {search:.1f} ms to ranked passages, on this processor"
+    cost = (
+        f"{classify:.1f} ms from a question to what it asks for, {search:.1f} ms to ranked passages, on this processor"
     )
-    say("  a prompted language model of 20 billion parameters: a second (assumed) for a question, and for each passage")
-    say(bold("\nNow your own documents:"))
+    tell(cost, indent="  ")
+    prompted = (
+        "a prompted language model of 20 billion parameters: a second (assumed) for a question, and for each passage"
+    )
+    tell(prompted, indent="  ")
+    head("Now your own documents:")
     say('  semclass index build FOLDER --out my-index && semclass search my-index "a question of yours"')
-    say("  semclass demo --serve shows these passages in a browser")
+    tell("semclass demo --serve shows these passages in a browser", indent="  ")
 
 
 def _moved(hits: list[Hit]) -> Iterator[tuple[str, str]]:
     """Lines, with their names, that tell the passage that was first from the one that is, and why."""
     first, before = hits[0], min(hits, key=lambda hit: hit.rank_before)
-    yield "before", _short(before.text)
-    yield "after", _short(first.text)
+    yield "before", before.text
+    yield "after", first.text
     if first.explanation is None or before.explanation is None or first is before:
         return
     gains = {name: first.explanation.parts[name] - before.explanation.parts[name] for name in WHY}
     sure = "" if first.certainty is None else f", now {first.certainty} (score {first.score:.2f})"
     yield "why", f"{WHY[max(gains, key=gains.__getitem__)]}; it was number {first.rank_before}{sure}"
-
-
-def _short(text: str) -> str:
-    return textwrap.shorten(text, WIDTH, placeholder=" ...")
 
 
 def _median_ms(job: Callable[[], object], runs: int = 50) -> float:

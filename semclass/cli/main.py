@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import logging
+import shutil
 import sys
 import tempfile
 import warnings
@@ -97,10 +98,12 @@ def list_models(*, as_json: bool, models: Path | None) -> None:
 @click.pass_context
 def demo(context: click.Context, *, in_browser: bool, models: Path | None) -> None:
     """Run the main job on a small corpus: classify, index, search, re-rank."""
-    from semclass.demo import CORPUS, QUESTIONS, run
+    from semclass.demo import CORPUS, QUESTIONS, WIDTH, run
 
     if not in_browser:
-        run(models, partial(echo, styled=True), partial(click.style, bold=True), partial(click.style, fg="green"))
+        bold, good = partial(click.style, bold=True), partial(click.style, fg="green")
+        width = min(shutil.get_terminal_size().columns, WIDTH) if sys.stdout.isatty() else WIDTH
+        run(models, partial(echo, styled=True), bold, good, width=width)
         return
     from semclass.documents.readers import read_corpus
     from semclass.index.passage_encoder import PassageEncoder

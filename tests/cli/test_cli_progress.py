@@ -1,6 +1,7 @@
 """Progress of long commands, on real terminals of two widths and in a log."""
 
 import json
+import re
 import sys
 
 import pytest
@@ -69,6 +70,17 @@ def test_a_long_command_ends_well_on_a_terminal(folder, name, columns):
     lines = drawn(sent, label)
     assert lines
     assert max(map(len, lines)) < columns
+    over = [part for line in sent.split("\r\n") if "\r" in line for part in line.replace("\x1b[K", "").split("\r")]
+    assert max(map(len, over)) < columns  # a longer one would wrap, and be drawn over in its last line alone
+
+
+@pytest.mark.parametrize("columns", [80, 40])
+def test_the_demonstration_fits_the_terminal(columns):
+    code, sent = in_terminal("demo", columns=columns)
+    assert code == 0, sent
+    lines = re.sub("\x1b\\[\\d*m", "", sent).splitlines()
+    assert max(len(line) for line in lines if "&&" not in line) <= columns  # the command is there to be copied
+    assert "  Who leads the museum?" in {line[:23] for line in lines}
 
 
 def test_a_folder_shows_files_and_passages(folder):
