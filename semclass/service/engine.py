@@ -50,6 +50,9 @@ Measured with one thread: 20 µs a character of 50 to 20,000, in texts of 50 cha
 SCANNED = 32
 """Characters that cost as much as one that is read where a text is only split into sentences and word pieces."""
 
+STATES = 3
+"""What the class of a question that fills the encoder's window costs, in windows that are read."""
+
 ASKED = 7
 """Characters of passages that one of a question costs: its sentences are read by themselves, then those that belong to it.
 
@@ -106,7 +109,7 @@ class Engine(Queue):
         """See :meth:`semclass.heads.questions.QuestionClassifier.predict`."""
         items, predict = check_texts(texts, "questions"), self.models.questions.predict
         kind = Kind("questions", repr(min_probability), lambda some: predict(some, min_probability=min_probability))
-        return await self.do(kind, [(item, 1, len(item), _read(item, WINDOW)) for item in items])
+        return await self.do(kind, [(item, 1, len(item), _classified(item)) for item in items])
 
     async def in_scope(self, texts: Sequence[str]) -> list[float]:
         """See :meth:`semclass.heads.in_scope.ScopeClassifier.predict_proba`."""
@@ -181,6 +184,12 @@ class Engine(Queue):
 def _read(text: str, most: int) -> int:
     """Cost of a text of which only so many characters are read, about."""
     return min(len(text), most) + SHORT + len(text) // SCANNED
+
+
+def _classified(question: str) -> int:
+    """Cost of a question's class: the head compares all word pieces with one another."""
+    read = min(len(question), WINDOW)
+    return _read(question, WINDOW) + STATES * read * read // WINDOW
 
 
 def _asked(question: str) -> int:

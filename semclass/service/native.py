@@ -163,7 +163,12 @@ async def _with_classes(
     """Hits, and the question's class; None without class heads, or where it is not wanted."""
     if not (body.classify and engine.models.has_classes):
         return await ranking, None
-    hits, labels = await asyncio.gather(ranking, engine.classify_questions([body.question]))
+    both = asyncio.ensure_future(ranking), asyncio.ensure_future(engine.classify_questions([body.question]))
+    try:
+        hits, labels = await asyncio.gather(*both)
+    finally:
+        for one in both:  # where the search is refused, nobody waits for the class
+            one.cancel()
     return hits, labels[0]
 
 

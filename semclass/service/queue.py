@@ -32,8 +32,8 @@ BATCH_TEXTS, BATCH_CHARACTERS = 64, 32_768
 """Texts and characters that one run of the models reads at most; a request of more is split where it can be."""
 
 LIGHT = 4096
-"""Characters up to which a request is small: a batch of the encoder is about 2,500, so that a larger one would gain nothing
-in a run with others, who would wait for it."""
+"""Characters of a small request, and of the requests that share a run: a batch of the encoder is about 2,500, so that more
+would gain nothing together, and small ones would wait for it."""
 
 SURE = 0.5
 """Share of a request's time that is planned with: the machine may have more to do soon, or texts may cost more."""
@@ -252,7 +252,7 @@ class Queue:
         run = Run(kind, [], first.large, 0.0)
         for request in [first] if first.large else [other for other in waiting if other.kind == kind]:
             part, texts = request.parts[0], sum(part.texts for part in run.parts)
-            if run.parts and not _fits(texts + part.texts, run.cost + part.cost):
+            if run.parts and not (texts + part.texts <= BATCH_TEXTS and run.cost + part.cost <= LIGHT):
                 break
             run.parts.append(request.parts.popleft())
             del waiting[request]

@@ -220,6 +220,19 @@ async def test_a_long_question_is_large_whatever_else_it_asks_for():
 
 
 @in_loop
+async def test_requests_that_share_a_run_are_small_together():
+    work = Work()
+    async with started(work, batch_texts=64) as engine:
+        tasks = await asked(engine, ["first"])
+        await work.begun()
+        tasks += await asked(engine, *([letter * 700] for letter in "abcdef"))  # 700 characters cost about 1,900
+        work.held = False
+        work.let_go(10)
+        await asyncio.gather(*tasks)
+    assert [len(run) for run in work.runs] == [1, 2, 2, 2]
+
+
+@in_loop
 async def test_what_could_not_be_done_in_time_does_not_wait():
     work = Work()
     async with searching(work, request_seconds=15, batch_texts=64) as engine:
@@ -263,8 +276,10 @@ async def test_what_never_could_be_done_in_time_is_refused_with_what_could():
 @in_loop
 async def test_long_texts_make_a_request_large_and_no_more_is_counted_than_is_read():
     work = Work()
-    async with started(work, workers=2, batch_texts=64, constants={"BATCH_CHARACTERS": 5000, "LIGHT": 5000}) as engine:
-        large = [asyncio.create_task(engine.rerank(name, [Passage("0", "x" * 6000)])) for name in "ab"]
+    async with started(
+        work, workers=2, batch_texts=64, constants={"BATCH_CHARACTERS": 20_000, "LIGHT": 20_000}
+    ) as engine:
+        large = [asyncio.create_task(engine.rerank(name, [Passage("0", "x" * 24_000)])) for name in "ab"]
         await work.begun()
         small = await asked(engine, ["d" * 10_000] * 3)
         await work.begun()

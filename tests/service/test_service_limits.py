@@ -28,6 +28,7 @@ from semclass.service.app import create_app
 from semclass.service.engine import Engine
 from semclass.service.server import Server, bind, limited_protocol
 from semclass.service.settings import Settings
+from semclass.service.work_cost import Pace
 
 ASK = "/api/classify/questions"
 BODY = {"texts": ["Who built the bridge?"]}
@@ -337,6 +338,20 @@ def test_a_small_search_does_not_wait_for_all_long_questions_that_came_before(re
         assert sum(map(len, engine._waiting.values())) > 0  # most of the others still wait
         for connection in long:
             assert answer_of(connection).startswith(b"HTTP/1.1 200")
+
+
+def test_the_question_of_a_search_that_is_refused_is_not_classified(retriever, monkeypatch):
+    settings = Settings()
+    engine = Engine(retriever.models, retriever, settings)
+    with asked(create_app(engine, settings)) as client:
+        monkeypatch.setattr(engine, "_next", lambda: None)  # all workers are busy
+        engine.pace = Pace()
+        for _ in range(2):
+            engine.pace.learn("search", 1, 9.0, 9.0)
+        refused = client.post("/api/search", {"question": "Who built it?", "k": 1000, "explain": True})
+        assert refused.status_code == 413
+        client.run(asyncio.sleep(0))
+        assert engine.waiting == 0
 
 
 def test_nothing_is_computed_for_a_client_that_has_gone(models, monkeypatch):
