@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 @click.argument("folder", type=any_path, metavar="INDEX")
 @click.argument("file", type=options.InputPath(), metavar="QUESTIONS")
 @click.option("--labelled", is_flag=True, help="QUESTIONS has columns text and label, the class that each asks for.")
-@click.option("-k", "k", type=positive, default=10, show_default=True, help="Places of the rankings.")
-@click.option("--out", type=any_path, metavar="FILE", help="Draw a picture (PNG), too. Needs the extra `plot`.")
+@click.option("-k", "k", type=positive, default=10, show_default=True, help="Hits of each ranking that are counted.")
+@click.option("--out", type=any_path, metavar="FILE", help="Write a picture (PNG) as well. Needs the extra `plot`.")
 @options.json_output
 @options.models
 @options.encoder
@@ -40,9 +40,9 @@ def classes(
     encoder: str | None,
     threads: int | None,
 ) -> None:
-    """Count the classes that QUESTIONS ask for, that the passages of INDEX provide, and that meet in the first hits.
+    """Compare the classes that QUESTIONS ask for, those that passages of INDEX provide, and those of the first hits.
 
-    QUESTIONS are lines, or JSON lines with `text`.
+    QUESTIONS is a file with one question a line; or TSV, CSV or JSON lines with a column `text`.
     """
     from semclass.core import artifacts
     from semclass.core.cpu import available_threads

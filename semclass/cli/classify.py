@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -16,28 +16,42 @@ from semclass.core.errors import InputError
 from semclass.heads.questions import HEADS
 
 _texts = click.argument("texts", nargs=-1, metavar="[TEXT]...")
-_file = click.option(
-    "--file", type=options.InputPath(), help="One text a line, or JSON lines with `text`; - for a pipe."
-)
+
+
+def _file(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Options of :func:`_read_texts`."""
+    for option in (options.encoding, options.text_column):
+        command = option(command)
+    kinds = "One text a line; or TSV, CSV or JSON lines with a column `text`; - for a pipe."
+    return click.option("--file", type=options.InputPath(), help=kinds)(command)
 
 
 @click.group()
 def classify() -> None:
-    """Classify questions, passages, pairs of both, or texts by classes of your own."""
+    """Classify questions, passages, pairs of a question and a sentence, or texts with your own labels."""
 
 
 @classify.command("questions")
 @_texts
 @_file
-@click.option("--fine", is_flag=True, help="Show the fine class, one of 50.")
+@click.option("--fine", is_flag=True, help="Show the finer class, one of 50.")
 @click.option(
     "--min-probability",
     type=click.FloatRange(0, 1),
     default=0.0,
-    help=f"Say {semclass.ABSTAIN} where the best class is less probable than this.",
+    help=f"Answer {semclass.ABSTAIN} where the best class is less probable than this.",
 )
-@click.option("--head", type=click.Choice(HEADS), default=HEADS[0], help="The tuned head, or the classical one.")
-@click.option("--in-scope", is_flag=True, help="Tell, too, how likely each text asks something of a corpus at all.")
+@click.option(
+    "--head",
+    type=click.Choice(HEADS),
+    default=HEADS[0],
+    help="Head of the models: a tuned network, or a support vector machine.",
+)
+@click.option(
+    "--in-scope",
+    is_flag=True,
+    help="Show how probably each text is a question to documents, and not chat or a command.",
+)
 @options.json_output
 @options.models
 @options.threads
@@ -45,6 +59,8 @@ def classify_questions(
     texts: Sequence[str],
     file: Path | None,
     *,
+    text: str | None,
+    encoding: str | None,
     fine: bool,
     min_probability: float,
     head: str,
@@ -53,8 +69,8 @@ def classify_questions(
     models: Path | None,
     threads: int | None,
 ) -> None:
-    """Tell which type of answer each question asks for."""
-    questions = _read_texts(texts, file)
+    """Show which type of answer each question asks for."""
+    questions = _read_texts(texts, file, text, encoding)
     classifier = semclass.QuestionClassifier.load(models, head=head, threads=threads or 1)
     likely: Sequence[float | None] = [None] * len(questions)
     if in_scope:
@@ -82,7 +98,7 @@ def classify_questions(
 def classify_passages(
     texts: Sequence[str], file: Path | None, *, as_json: bool, models: Path | None, threads: int | None
 ) -> None:
-    """Tell which types of answer each passage provides."""
+    """Show which types of answer each passage provides."""
     from semclass.documents.readers import read_passages
 
     _check_source(texts, file)
@@ -113,7 +129,7 @@ def classify_pairs(
     models: Path | None,
     threads: int | None,
 ) -> None:
-    """Tell of each SENTENCE whether it answers QUESTION."""
+    """Show whether each SENTENCE answers QUESTION."""
     pairs = _pairs(question, sentences, file)
     classifier = semclass.EntailmentClassifier.load(models, threads=threads or 1)
     for found in classifier.predict(pairs):
@@ -123,40 +139,44 @@ def classify_pairs(
 
 @classify.command("texts")
 @_texts
-@click.option("--model", type=options.any_path, help="Folder of a saved TextClassifier.")
-@click.option("--labels", type=options.any_path, help="JSON or YAML: labels with a description each, and no examples.")
+@click.option("--head", type=options.any_path, help="Folder of a trained head, as `semclass train --head` writes it.")
+@click.option(
+    "--labels", type=options.any_path, help="JSON or YAML file: labels with a description each, in place of a head."
+)
 @_file
-@click.option("--encoder", help="Folder of the encoder it was trained with, or hub:NAME; the shipped one by default.")
+@click.option("--encoder", help="The encoder of the training: its folder, or hub:NAME; the shipped one by default.")
 @click.option(
     "--min-probability",
     type=click.FloatRange(0, 1),
-    help=f"Say {semclass.ABSTAIN} below this probability; what the model was saved with by default.",
+    help=f"Answer {semclass.ABSTAIN} below this probability; by default as the head was trained.",
 )
-@click.option("--why", is_flag=True, help="Show the nearest training examples; needs a head with --keep-examples.")
+@click.option("--why", is_flag=True, help="Show the most similar training texts; train the head with --keep-examples.")
 @options.json_output
 @options.threads
 def classify_texts(
     texts: Sequence[str],
-    model: Path | None,
+    head: Path | None,
     labels: Path | None,
     file: Path | None,
     *,
+    text: str | None,
+    encoding: str | None,
     encoder: str | None,
     min_probability: float | None,
     why: bool,
     as_json: bool,
     threads: int | None,
 ) -> None:
-    """Classify texts with a model of your own, or with labels that are described in words."""
-    if (model is None) == (labels is None):
-        raise InputError("give --model FOLDER or --labels FILE, one of the two")
-    if why and model is None:
-        raise InputError("--why shows training texts, which --labels has none of; give --model")
-    given, threads = _read_texts(texts, file), threads or 1
+    """Classify texts with a head that you trained, or with labels that you describe in words."""
+    if (head is None) == (labels is None):
+        raise InputError("give --head FOLDER or --labels FILE, one of the two")
+    if why and head is None:
+        raise InputError("--why shows training texts, and --labels has none; give --head")
+    given, threads = _read_texts(texts, file, text, encoding), threads or 1
     loaded: semclass.TextModel | semclass.ZeroShotClassifier
     nearest: list[Any] = [[] for _ in given]
     if labels is None:
-        loaded = semclass.TextModel.load(str(model), encoder=encoder, threads=threads)
+        loaded = semclass.TextModel.load(str(head), encoder=encoder, threads=threads)
         nearest = loaded.nearest(given) if why else nearest
     else:
         described = semclass.read_descriptions(labels)
@@ -178,12 +198,14 @@ def _check_source(texts: Sequence[str], file: Path | None) -> None:
         raise InputError("give texts as arguments or with --file F, one of the two")
 
 
-def _read_texts(texts: Sequence[str], file: Path | None) -> list[str]:
+def _read_texts(texts: Sequence[str], file: Path | None, text: str | None, encoding: str | None) -> list[str]:
     """Texts from arguments or from a file."""
     from semclass.documents.readers import read_texts
 
     _check_source(texts, file)
-    found = list(texts) if file is None else read_texts(file)
+    if file is None and (text is not None or encoding is not None):
+        raise InputError("--text and --encoding describe a file; give --file F, or leave them out")
+    found = list(texts) if file is None else read_texts(file, text=text, encoding=encoding)
     if not found:
         raise InputError(f"{file} holds no texts")
     return found

@@ -29,10 +29,10 @@ CACHE_VARIABLE = "SEMCLASS_CACHE"
 @click.command()
 @click.argument("folder", type=any_path, metavar="INDEX")
 @click.option("--queries", type=any_path, help="Questions: JSON lines with `_id` and `text`.")
-@click.option("--qrels", type=any_path, help="Their answers: question id, passage id, relevance, by tabs.")
-@click.option("--limit", type=positive, help="Only the first so many questions.")
-@click.option("--folds", type=click.IntRange(2), default=5, show_default=True, help="Folds of the cross-validation.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the assignment to folds.")
+@click.option("--qrels", type=any_path, help="Their answers, tab-separated: question id, passage id, relevance.")
+@click.option("--limit", type=positive, help="Number of questions to use, from the first.")
+@click.option("--folds", type=click.IntRange(2), default=5, show_default=True, help="Parts of the cross-validation.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Random seed of the cross-validation.")
 @click.option("--out-figure", type=any_path, help="Write the curves as PNG; needs the extra plot.")
 @click.option("--dry-run", is_flag=True, help="Report, and store nothing.")
 @click.option("--reset", is_flag=True, help="Remove the weights that the index holds, and do nothing else.")
@@ -56,11 +56,11 @@ def tune(
     encoder: str | None,
     threads: int | None,
 ) -> None:
-    """Find the weights of search for the index in INDEX, on questions with known answers, and store them in it.
+    """Fit the weights of search to questions with known answers, and store them in the index INDEX.
 
     Each weight is searched from 0 to 10 (alpha, of convex fusion, from 0 to 1) and compared with the default by
-    cross-validation. Only those are stored that are better by more than one standard error, or 1.645 with fewer than 100
-    questions; `search` and `evaluate --index` then use them where none are given.
+    cross-validation. Only weights that are better by more than one standard error, or 1.645 with fewer than 100 questions,
+    are stored; `search` and `evaluate --index` then use them unless --weight is given.
     """
     from semclass.core import artifacts
     from semclass.core.cpu import available_threads
@@ -123,22 +123,37 @@ def _tuning(found: Tuning) -> Iterator[str]:
 
 @click.command()
 @click.argument("folder", type=any_path, metavar="BEIR_DIR")
-@click.option("--split", default="test", show_default=True, help="Which judgements: qrels/SPLIT.tsv.")
-@click.option("--limit", type=positive, help="Only the first so many questions.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the test and the confidence intervals.")
-@click.option("--cache", type=any_path, help=f"Folder for indices; ${CACHE_VARIABLE} by default.")
+@click.option("--split", default="test", show_default=True, help="Known answers to use: qrels/SPLIT.tsv.")
+@click.option("--limit", type=positive, help="Number of questions to use, from the first.")
+@click.option(
+    "--seed", type=int, default=0, show_default=True, help="Random seed of significance test and confidence intervals."
+)
+@click.option("--cache", type=any_path, help=f"Folder that indices are kept in; ${CACHE_VARIABLE} by default.")
 @click.option(
     "--candidates",
     type=click.IntRange(2),
     default=10,
     show_default=True,
-    help="Re-rank so many, too, besides the first 10.",
+    help="Candidates to re-rank in a second measurement, beside that of the first 10.",
 )
 @click.option("--measures", help="Further measures by their names in ir-measures: 'nDCG@10 P@5 AP@100 SetF F1@5'.")
-@click.option("--slices", is_flag=True, help="Figures by question class and by kind of passage: text, list, table.")
-@click.option("--index", "place", type=any_path, help="A finished index of the passages, as tuned.")
-@click.option("--runs", type=any_path, help="Write each method's ranking here as a TREC run file.")
-@click.option("--run", "foreign", type=any_path, multiple=True, help="A TREC run file to measure too.")
+@click.option(
+    "--slices", is_flag=True, help="Show figures by class of question and by kind of passage: text, list, table."
+)
+@click.option(
+    "--index",
+    "place",
+    type=any_path,
+    help="Index of the passages, with the weights tuned for it; by default one is built.",
+)
+@click.option("--runs", type=any_path, help="Folder to write each ranking to, as a TREC run file.")
+@click.option(
+    "--run",
+    "foreign",
+    type=any_path,
+    multiple=True,
+    help="TREC run file of another system to measure as well; repeat it for more.",
+)
 @options.similarity
 @options.form
 @options.json_output
@@ -165,7 +180,10 @@ def evaluate(
     encoder: str | None,
     threads: int | None,
 ) -> None:
-    """Measure every method on a BEIR folder, and rankings that other systems made."""
+    """Measure every ranking method, and rankings of other systems, on questions with known answers in BEIR_DIR.
+
+    BEIR_DIR is a folder in the format of BEIR: corpus.jsonl, queries.jsonl and qrels.
+    """
     from semclass.core.cpu import available_threads
     from semclass.documents.readers import count_passages
     from semclass.evaluation import evaluate

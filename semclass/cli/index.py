@@ -35,19 +35,19 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 _mark_duplicates = click.option(
     "--mark-duplicates",
     is_flag=True,
-    help="Put the id of an earlier passage that says nearly the same into `duplicate_of`: one of SOURCE or, where "
-    "passages are only added, of the index. Needs the extra `dedup`.",
+    help="Mark near-duplicates: the field `duplicate_of` names an earlier passage of SOURCE or of the index. Needs the "
+    "extra `dedup`.",
 )
 
 
 def cutting_options(command: Command) -> Command:
     """Give a command the options of :func:`passages_from`."""
     for option in (
-        click.option("--strict", is_flag=True, help="Stop at the first file that cannot be read, and do not skip it."),
         click.option("--partial", is_flag=True, help="Go on although most files of a folder cannot be read."),
         click.option(
-            "--encoding", help="Of text files that are not UTF-8, such as cp1252; without it they cannot be read."
+            "--strict", is_flag=True, help="Stop at the first file that cannot be read, instead of skipping it."
         ),
+        options.encoding,
         click.option(
             "--overlap", type=click.IntRange(0), default=0, help="Words that a passage shares with the one before."
         ),
@@ -58,7 +58,7 @@ def cutting_options(command: Command) -> Command:
             "--cut",
             "by",
             type=click.Choice(["paragraph", "sentence", "window", "section", "meaning"]),
-            help="How documents are cut; by paragraph by default, JSON lines not at all.",
+            help="How documents are cut into passages; by paragraph by default, JSON lines not at all.",
         ),
     ):
         command = option(command)
@@ -146,8 +146,8 @@ def index() -> None:
 @index.command()
 @_source
 @click.option("--out", type=options.any_path, required=True, help="Folder of the index.")
-@click.option("--replace", is_flag=True, help="Replace an index that is there, once the new one is complete.")
-@click.option("--no-resume", is_flag=True, help="Start anew, and not where a build was stopped.")
+@click.option("--replace", is_flag=True, help="Replace an existing index, once the new one is complete.")
+@click.option("--no-resume", is_flag=True, help="Start again, instead of continuing an interrupted build.")
 @cutting_options
 @_mark_duplicates
 @options.heads
@@ -173,10 +173,10 @@ def build(
     threads: int | None,
     **cutting: Any,
 ) -> None:
-    """Index SOURCE: a BEIR folder, a .jsonl file with `text` (- for a pipe), or a folder of documents.
+    """Build an index of SOURCE: a folder of documents, a .jsonl file with `text` (- for a pipe), or a folder of BEIR.
 
-    A build that was stopped goes on where it was when the same command is given again. An index that is there stays as it
-    is, unless --replace is given: then until the new one is complete.
+    An interrupted build continues when the same command is given again. An existing index is kept unless --replace is
+    given, and then until the new one is complete.
     """
     from semclass.core.cpu import available_threads
     from semclass.documents import duplicates
@@ -239,7 +239,7 @@ def add(
     threads: int | None,
     **cutting: Any,
 ) -> None:
-    """Add the passages of SOURCE, read as by `build`, to the index in DIR: all of them, or none if one is not allowed."""
+    """Add the passages of SOURCE, read as by `build`, to the index in DIR: all of them, or none if one is invalid."""
     from semclass.core.cpu import available_threads
     from semclass.documents import duplicates
 
@@ -265,7 +265,7 @@ def add(
 @click.argument("ids", nargs=-1, metavar="[ID]...")
 @click.option("--file", type=options.InputPath(), help="One id a line; - for a pipe.")
 @options.where
-@click.option("--ignore-missing", is_flag=True, help="Say nothing of ids that no passage has.")
+@click.option("--ignore-missing", is_flag=True, help="Ignore ids that are not in the index.")
 @options.json_output
 def delete(
     folder: Path, ids: Sequence[str], file: Path | None, *, where: Sequence[str], ignore_missing: bool, as_json: bool
@@ -289,10 +289,12 @@ def delete(
 @click.option("--url", required=True, help="Address of a Qdrant server, such as http://localhost:6333.")
 @click.option("--collection", required=True, help="Name of the collection that is made.")
 @click.option("--replace", is_flag=True, help="Remove a collection of that name first.")
-@click.option("--codes/--no-codes", default=True, help="Take along what re-ranking reads, or read candidates again.")
+@click.option(
+    "--codes/--no-codes", default=True, help="Upload the vectors that re-ranking needs, or let it read texts again."
+)
 @options.json_output
 def upload(folder: Path, url: str, collection: str, *, replace: bool, codes: bool, as_json: bool) -> None:
-    """Upload the index in DIR to a Qdrant server, which `search` then takes in its place."""
+    """Upload the index in DIR to a Qdrant server, whose address `search` takes in place of DIR."""
     found = semclass.PassageIndex.load(folder)
     with progress("uploading", len(found)) as step:
         semclass.QdrantIndex.upload(
@@ -307,7 +309,7 @@ def upload(folder: Path, url: str, collection: str, *, replace: bool, codes: boo
 @_folder
 @options.json_output
 def info(folder: Path, *, as_json: bool) -> None:
-    """Tell what the index in DIR holds: passages, bytes, and the weights that were tuned for it."""
+    """Show what the index in DIR holds: passages, bytes, and the weights that were tuned for it."""
     from semclass.index.commit import describe
 
     found = describe(folder)

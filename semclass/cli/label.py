@@ -23,20 +23,29 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("texts", type=options.InputPath())
-@click.option("--labels", type=options.InputPath(), required=True, help="JSON or YAML: names, or descriptions by name.")
+@click.option(
+    "--labels",
+    type=options.InputPath(),
+    required=True,
+    help="JSON or YAML file: names of labels, or names with a description each.",
+)
 @click.option(
     "--ask",
     type=click.Choice(["one", "several", "yes-no"]),
     default="one",
     show_default=True,
-    help="For the one label that fits, for all that fit, or for yes or no to each.",
+    help="What the model answers: the one label that fits, all that fit, or yes or no to each.",
 )
 @click.option("--out", type=any_path, required=True, metavar="FILE", help="Labelled texts, as JSON lines.")
 @options.endpoint_options
 @click.option(
-    "--prices", type=float, nargs=2, metavar="IN OUT", help="USD for a million tokens of prompts and answers."
+    "--prices",
+    type=float,
+    nargs=2,
+    metavar="IN OUT",
+    help="Prices in USD of a million tokens of prompts, and of answers.",
 )
-@click.option("--estimate", "only_estimate", is_flag=True, help="Ask about a few texts, and say what all will cost.")
+@click.option("--estimate", "only_estimate", is_flag=True, help="Label a few texts, and show what all will cost.")
 @options.json_output
 def label(
     texts: Path,
@@ -50,10 +59,10 @@ def label(
     as_json: bool,
     **service: Any,
 ) -> None:
-    """Let a language model label TEXTS once: a text a line, or JSON lines with `text`.
+    """Let a language model label TEXTS once: one text a line; or TSV, CSV or JSON lines with a column `text`.
 
-    Replies are kept as they come, so a run that was stopped goes on where it was. Texts without a label are listed in
-    OUT.problems.jsonl with the reason; calls that failed are made again by the next run. OUT.report.json tells the cost.
+    Replies are kept as they come, so an interrupted run continues where it was. Texts without a label are listed in
+    OUT.problems.jsonl with the reason; the next run repeats calls that failed. OUT.report.json holds the cost.
     """
     from semclass.documents.readers import read_texts
     from semclass.endpoint.bill import FAILED, NONSENSE, REFUSED

@@ -20,25 +20,31 @@ from semclass.core.errors import ArtifactError, InputError
 if TYPE_CHECKING:
     from semclass.documents.labelled import LabelledTexts
 
-_seed = click.option("--seed", type=int, default=0, show_default=True, help="Seed of folds and groups.")
+_seed = click.option("--seed", type=int, default=0, show_default=True, help="Random seed.")
 _checked = click.option(
-    "--checked", type=options.InputPath(), required=True, help="Labelled texts that a person has read and put right."
+    "--checked", type=options.InputPath(), required=True, help="File of texts with labels that a person has checked."
 )
 
 
 @click.group()
 def labels() -> None:
-    """Which texts to label next, which labels are wrong, and labels of a teacher and a person together."""
+    """Choose texts to label, find wrong labels, and join labels of a language model and a person."""
 
 
 @labels.command("next")
 @click.argument("texts", type=any_path)
-@click.option("--number", type=positive, default=20, show_default=True, help="How many texts.")
-@click.option("--head", type=any_path, help="A head that was trained on labels so far: of these texts it is unsure.")
+@click.option("--number", type=positive, default=20, show_default=True, help="Number of texts to choose.")
 @click.option(
-    "--checked", type=options.InputPath(), help="Texts that are labelled already; others unlike them are chosen."
+    "--head",
+    type=any_path,
+    help="Folder of a head trained on the labels so far; texts that it is unsure of come first.",
 )
-@click.option("--out", type=any_path, required=True, metavar="FILE", help="The texts, as JSON lines to be put right.")
+@click.option(
+    "--checked", type=options.InputPath(), help="File of texts that are labelled already; texts unlike them are chosen."
+)
+@click.option(
+    "--out", type=any_path, required=True, metavar="FILE", help="The chosen texts, as JSON lines for you to label."
+)
 @options.encoder
 @_seed
 @options.json_output
@@ -53,9 +59,9 @@ def next_texts(
     *,
     as_json: bool,
 ) -> None:
-    """Choose which of TEXTS a person labels or checks next, the most useful first.
+    """Choose the TEXTS that a person should label or check next, the most useful first.
 
-    Each line of FILE holds a text with the label that TEXTS give it, or else the head: put it right in an editor.
+    FILE then holds a text a line, to be corrected in an editor: with the label of JSON lines, or the head's guess.
     """
     from semclass.documents.labelled import read_labelled
     from semclass.heads.texts import TextModel, open_encoder
@@ -82,14 +88,14 @@ def next_texts(
 @labels.command("errors")
 @click.argument("file", type=options.InputPath())
 @click.option(
-    "--head", type=any_path, help="A head that was trained on other texts; one is trained on these by default."
+    "--head", type=any_path, help="Folder of a head trained on other texts; by default one is trained on these."
 )
-@click.option("--number", type=positive, default=50, show_default=True, help="How many texts.")
+@click.option("--number", type=positive, default=50, show_default=True, help="Number of texts to show.")
 @options.encoder
 @_seed
 @options.json_output
 def label_errors(file: Path, head: Path | None, number: int, encoder: str | None, seed: int, *, as_json: bool) -> None:
-    """Show the labelled texts in FILE whose labels are most doubtful, by a head that has not seen them."""
+    """Show the texts in FILE whose labels are most probably wrong, by a head that has not seen them."""
     from semclass.documents.labelled import read_labelled
     from semclass.heads.texts import TextModel
     from semclass.labelling.compare import head_of
@@ -120,7 +126,7 @@ def label_errors(file: Path, head: Path | None, number: int, encoder: str | None
 @options.encoder
 @_seed
 def combine_labels(file: Path, checked: Path, out: Path, encoder: str | None, seed: int) -> None:
-    """Put the teacher's labels in FILE right, by what a person says of some of its texts."""
+    """Correct the labels of a language model in FILE by those that a person gave to some of the texts."""
     from semclass.labelling.combine import combine
     from semclass.labelling.compare import head_of
 
@@ -138,7 +144,7 @@ def combine_labels(file: Path, checked: Path, out: Path, encoder: str | None, se
 @labels.command("compare")
 @click.argument("file", type=options.InputPath())
 @_checked
-@click.option("--usd-per-hour", type=float, help="Price of this machine, for what the head costs.")
+@click.option("--usd-per-hour", type=float, help="Price of this machine in USD an hour, for the cost of the head.")
 @click.option("--out", type=any_path, metavar="FILE", help="The figures as JSON.")
 @options.encoder
 @_seed
@@ -153,7 +159,7 @@ def compare_labels(
     *,
     as_json: bool,
 ) -> None:
-    """Measure the teacher whose labels FILE holds, and heads that learn from it, on texts that a person checked."""
+    """Measure the labels of a language model in FILE, and heads trained on them, on texts that a person labelled."""
     from semclass.labelling.compare import compare
 
     (taught, several), (truth, _) = _both(file, checked)

@@ -40,7 +40,7 @@ from semclass.core.errors import ArtifactError, SemclassError
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(semclass.__version__, prog_name="semclass")
 def cli() -> None:
-    """Tell what a question asks for, and find the passage that answers it."""
+    """Classify what a question asks for, and find the passage that answers it."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -76,7 +76,7 @@ for command in (classify, train, label, labels, index, search, rerank, tune, eva
 @options.json_output
 @options.models
 def list_models(*, as_json: bool, models: Path | None) -> None:
-    """List the models and verify their hashes."""
+    """List the models, and check their files against their SHA-256."""
     from semclass.core import artifacts
 
     root = artifacts.default_models() if models is None else models
@@ -93,7 +93,7 @@ def list_models(*, as_json: bool, models: Path | None) -> None:
 
 
 @cli.command()
-@click.option("--serve", "in_browser", is_flag=True, help="Serve the page with these passages instead.")
+@click.option("--serve", "in_browser", is_flag=True, help="Serve these passages as a page in a browser.")
 @options.models
 @click.pass_context
 def demo(context: click.Context, *, in_browser: bool, models: Path | None) -> None:
@@ -118,9 +118,9 @@ def demo(context: click.Context, *, in_browser: bool, models: Path | None) -> No
 @cli.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> None:
-    """Print what completes commands and options in SHELL.
+    """Print a script that completes commands and options in SHELL.
 
-    Put it where the shell reads it at its start: eval "$(semclass completion bash)" into ~/.bashrc, the same with zsh into
+    Let the shell read it at its start: eval "$(semclass completion bash)" into ~/.bashrc, the same with zsh into
     ~/.zshrc, or `semclass completion fish > ~/.config/fish/completions/semclass.fish`.
     """
     from click.shell_completion import BashComplete, FishComplete, ZshComplete

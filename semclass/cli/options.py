@@ -36,42 +36,48 @@ any_path = click.Path(path_type=Path)
 positive = click.IntRange(1)
 
 json_output = click.option("--json", "as_json", is_flag=True, help="Print JSON lines and nothing else.")
-models = click.option("--models", type=any_path, help="Model folder; the shipped one by default.")
+models = click.option("--models", type=any_path, help="Folder of models; the shipped ones by default.")
 encoder = click.option(
-    "--encoder", help="Folder of an exported encoder, or hub:NAME or hub:FOLDER; that of the models by default."
+    "--encoder",
+    help="Encoder in place of the shipped one: a folder, or hub: and the name or folder of a sentence-transformers model.",
 )
 form = click.option(
     "--form",
     type=click.Choice(["standard", "lean", "exact"]),
-    help="What the index keeps: all vectors in few bytes (the default), none of words and sentences, or all nearly exact.",
+    help="Vectors to store. standard, the default: of words and sentences, compressed; lean: of sentences alone, so that "
+    "re-ranking reads texts again; exact: of words and sentences, hardly compressed.",
 )
 similarity = click.option(
     "--similarity",
     type=click.Choice(["cosine", "ip", "l2"]),
     default="cosine",
     show_default=True,
-    help="How vectors are compared; by ip and l2 with the length that the encoder gives them.",
+    help="How vectors are compared: by cosine, inner product (ip) or Euclidean distance (l2).",
 )
-threads = click.option("--threads", type=positive, help="Threads of the encoder.")
+text_column = click.option(
+    "--text", metavar="COLUMN", help="Column of the texts, by name or number; `text` by default."
+)
+encoding = click.option("--encoding", help="Encoding of files that are not UTF-8, such as cp1252.")
+threads = click.option("--threads", type=positive, help="Number of CPU threads.")
 heads = click.option(
     "--head",
     "heads",
     multiple=True,
     metavar="NAME=DIR",
-    help="A head of your own, and the field that holds its label, such as topic=my-head; may be given again.",
+    help="A trained head, and the name of the field for its labels, such as topic=my-head; repeat it for more heads.",
 )
 weight = click.option(
     "--weight",
     "weights",
     multiple=True,
     metavar="NAME=VALUE",
-    help="A weight in place of the usual one, such as alpha=0.6; `semclass index info` lists tuned ones.",
+    help="A weight of the method, such as alpha=0.6; `semclass index info` lists those that were tuned.",
 )
 where = click.option(
     "--where",
     multiple=True,
     metavar="FILTER",
-    help="Only passages whose metadata match: 'page>=3', 'lang=de' or a filter as JSON; given again, all must match.",
+    help="Only passages whose metadata match: 'page>=3', 'lang=de' or a filter as JSON; repeat it to add conditions.",
 )
 
 
@@ -105,16 +111,22 @@ def endpoint_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Options of :func:`open_endpoint`, for commands that ask a language model."""
     for option in reversed(
         (
-            click.option("--endpoint", metavar="URL", help="OpenAI-compatible address: http://localhost:8000/v1."),
-            click.option("--model", help="The service's name of the model."),
-            click.option("--concurrency", type=positive, default=8, show_default=True, help="Calls at a time."),
+            click.option(
+                "--endpoint",
+                metavar="URL",
+                help="Address of an OpenAI-compatible service, such as http://localhost:8000/v1.",
+            ),
+            click.option("--model", help="Name of the language model at that address."),
+            click.option(
+                "--concurrency", type=positive, default=8, show_default=True, help="Simultaneous calls to the model."
+            ),
             click.option(
                 "--timeout", type=float, default=60.0, show_default=True, help="Seconds for one attempt of a call."
             ),
             click.option(
                 "--cache",
                 type=any_path,
-                help="File that keeps replies; of commands with an output, by default beside it.",
+                help="File for the model's replies, which are not asked for twice; beside the output by default.",
             ),
         )
     ):

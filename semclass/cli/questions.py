@@ -25,15 +25,15 @@ SHOWN = 10
 @click.command()
 @click.argument("folder", type=any_path, metavar="INDEX")
 @click.option("--out", type=any_path, required=True, help="Folder for queries.jsonl, qrels/test.tsv and made.json.")
-@click.option("--passages", type=positive, default=500, show_default=True, help="Passages that are drawn by chance.")
-@click.option("--each", type=positive, default=2, show_default=True, help="Questions to a passage at most.")
+@click.option("--passages", type=positive, default=500, show_default=True, help="Passages that are drawn at random.")
+@click.option("--each", type=positive, default=2, show_default=True, help="Questions a passage at most.")
 @click.option(
     "--kind",
     "kinds",
     multiple=True,
-    help="What rules make questions of: heading, definition, entity, first, keywords; the first three by default.",
+    help="Source of questions that rules write: heading, definition, entity, first, keywords; the first three by default.",
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of what is drawn by chance.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Random seed.")
 @options.endpoint_options
 @options.json_output
 @options.models
@@ -57,11 +57,11 @@ def questions(
     encoder: str | None,
     threads: int | None,
 ) -> None:
-    """Write questions with known answers for the passages of INDEX, as a BEIR folder whose corpus is the index.
+    """Write questions that passages of INDEX answer, to tune or measure a search with.
 
-    Rules make them of headings, definitions, and names, dates and numbers; if told so, of first sentences and keywords.
-    With --endpoint and --model a language model writes them. Kept are those whose passage a search finds among the first
-    ten and that it answers, by the models of search; what was dropped is counted.
+    Rules write them from headings, definitions, and names, dates and numbers; with --kind also from first sentences and
+    keywords. With --endpoint and --model a language model writes them. A question is kept if a search finds its passage
+    among the first ten, and if the shipped models judge that the passage answers it.
     """
     from semclass.core.cpu import available_threads
     from semclass.evaluation import made_questions

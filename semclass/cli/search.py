@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("place", metavar="INDEX")
 @click.argument("question")
-@click.option("-k", type=int, default=10, show_default=True, help="Passages to give.")
+@click.option("-k", type=int, default=10, show_default=True, help="Number of passages.")
 @click.option("--method", type=click.Choice(list(METHODS)), default=DEFAULT, show_default=True, help="How to rank.")
 @options.weight
 @click.option("--candidates", type=int, help="Passages that are re-ranked; the method's own number by default.")
@@ -38,23 +38,23 @@ if TYPE_CHECKING:
     "boosts",
     multiple=True,
     metavar="NAME[=WEIGHT]",
-    help="A head that the index was built with: passages that bear the question's label come first.",
+    help="A head that the index was built with: passages with the label of the question move up.",
 )
-@click.option("--explain", is_flag=True, help="Show what each score is made of.")
+@click.option("--explain", is_flag=True, help="Show the parts of each score.")
 @click.option("--context", "as_context", is_flag=True, help="Print one text with numbered sources, for a prompt.")
-@click.option("--budget", type=options.positive, help="With --context: words that it may have.")
-@click.option("--window", type=options.positive, help="With --context: neighbours before and after each passage.")
+@click.option("--budget", type=options.positive, help="With --context: words of the text at most.")
+@click.option("--window", type=options.positive, help="With --context: passages to add before and after each hit.")
 @click.option(
     "--rewrite",
     type=click.Choice(WAYS),
-    help="Have a language model rewrite the question first; the cost is told on standard error. Needs --endpoint.",
+    help="Let a language model rewrite the question first; standard error shows the cost. Needs --endpoint.",
 )
 @click.option(
     "--said",
     "history",
     multiple=True,
     metavar="TEXT",
-    help="With --rewrite: what was said before, question and answer in turn; may be given again.",
+    help="With --rewrite: an earlier question or answer; repeat it for each, from the oldest.",
 )
 @options.endpoint_options
 @options.json_output
@@ -130,15 +130,15 @@ def search(
 @click.option(
     "--passages", "file", type=options.InputPath(), required=True, help="JSON lines with `text`; - for a pipe."
 )
-@click.option("-k", type=int, help="Passages to give; all by default.")
+@click.option("-k", type=int, help="Number of passages; all by default.")
 @click.option("--method", type=click.Choice(RERANKING), help=f"How to rank.  [default: {DEFAULT}]")
 @options.weight
-@click.option("--explain", is_flag=True, help="Show what each score is made of.")
+@click.option("--explain", is_flag=True, help="Show the parts of each score.")
 @click.option(
     "--prompt",
     "way",
     type=click.Choice(PROMPTED),
-    help=f"With --endpoint, whose model then ranks: a call for each passage, or one for all.  [default: {PROMPTED[0]}]",
+    help=f"With --endpoint: one call to the model for each passage, or one for all.  [default: {PROMPTED[0]}]",
 )
 @options.endpoint_options
 @options.json_output
@@ -160,7 +160,7 @@ def rerank(
     threads: int | None,
     **service: Any,
 ) -> None:
-    """Re-rank passages from a file for QUESTION, by trained heads or, with --endpoint, by what a language model says."""
+    """Re-rank passages from a file for QUESTION with the shipped models or, with --endpoint, a language model."""
     from semclass.documents.readers import read_passages
     from semclass.ranking.prompted import PromptedReranker
 

@@ -39,16 +39,30 @@ def _limit(
 @click.argument("place", metavar="[INDEX]", required=False)
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--port", type=click.IntRange(0, 65535), default=8080, show_default=True, help="Port; 0: any free one.")
-@click.option("--api-key-file", type=options.any_path, help="Keys that requests must bear, one a line.")
-@click.option("--allow-host", multiple=True, metavar="NAME", help="A name that requests may give the service; *: any.")
-@_limit("--max-body", "max_body", options.positive, "Bytes of a request's body.")
-@_limit("--max-texts", "max_texts", options.positive, "Texts of a request.")
-@_limit("--max-characters", "max_characters", options.positive, "Characters of a text.")
-@_limit("--max-requests", "max_requests", options.positive, "Requests that are answered at a time; more get 429.")
-@_limit("--timeout", "request_seconds", _SECONDS, "Seconds that an answer may take.")
-@_limit("--drain", "drain_seconds", click.FloatRange(0), "Seconds before a stop in which only /ready says no.")
-@_limit("--stop-timeout", "stop_seconds", _SECONDS, "Seconds that requests have to be finished in a stop.")
-@_limit("--refresh", "refresh_seconds", click.FloatRange(0), "Seconds between looks for a changed index; 0: never.")
+@click.option(
+    "--api-key-file", type=options.any_path, help="File of API keys, one a line; a request must send one of them."
+)
+@click.option(
+    "--allow-host",
+    multiple=True,
+    metavar="NAME",
+    help="Host name that requests may use; * for any; repeat it for more.",
+)
+@_limit("--max-body", "max_body", options.positive, "Bytes of a request at most.")
+@_limit("--max-texts", "max_texts", options.positive, "Texts of a request at most.")
+@_limit("--max-characters", "max_characters", options.positive, "Characters of a text at most.")
+@_limit("--max-requests", "max_requests", options.positive, "Simultaneous requests; more get status 429.")
+@_limit("--timeout", "request_seconds", _SECONDS, "Seconds of an answer at most.")
+@_limit(
+    "--drain",
+    "drain_seconds",
+    click.FloatRange(0),
+    "Seconds between a stop signal and the stop, in which /ready already fails.",
+)
+@_limit("--stop-timeout", "stop_seconds", _SECONDS, "Seconds that a stop waits for open requests.")
+@_limit(
+    "--refresh", "refresh_seconds", click.FloatRange(0), "Seconds between checks for a changed index; 0: no checks."
+)
 @options.heads
 @options.models
 @options.encoder

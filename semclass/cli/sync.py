@@ -23,7 +23,7 @@ _NOTHING = {"by": None, "size": None, "overlap": 0, "encoding": None}
 @click.command()
 @click.argument("folder", type=options.any_path, metavar="DIR")
 @click.argument("source", type=options.any_path, metavar="FOLDER")
-@click.option("--dry-run", is_flag=True, help="Tell what would be added, changed and removed, and change nothing.")
+@click.option("--dry-run", is_flag=True, help="Show what would be added, changed and removed, and change nothing.")
 @cutting_options
 @options.heads
 @options.json_output
@@ -44,10 +44,11 @@ def sync(
     threads: int | None,
     **cutting: Any,
 ) -> None:
-    """Make the index in DIR hold what the files of FOLDER hold, and nothing else; without an index it is built.
+    """Bring the index in DIR up to date with the files of FOLDER; without an index one is built.
 
-    Only new texts are encoded. A passage keeps its id for as long as its text and headings stay, wherever they stand in the
-    document. Documents are cut as the last time, unless one of --cut, --size, --overlap and --encoding is given.
+    Passages are added, changed and removed, but only new texts are encoded. A passage keeps its id for as long as its text
+    and headings stay, wherever they stand in the document. Documents are cut as the last time, unless --cut, --size,
+    --overlap or --encoding is given.
     """
     from semclass.core.cpu import available_threads
     from semclass.documents.naming import named_by_content

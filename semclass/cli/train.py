@@ -30,26 +30,30 @@ NEAREST = 3
 
 @click.command()
 @click.argument("file", type=options.InputPath())
-@click.option("--out", type=any_path, required=True, metavar="HEAD", help="Folder that the head is written to.")
-@click.option("--test", type=options.InputPath(), help="Labelled texts to measure on; cross-validation by default.")
-@click.option("--report", type=any_path, help="Folder for figures and wrong cases; HEAD-report by default.")
-@click.option("--text", metavar="COLUMN", help="Column of the texts, by name or number; `text` by default.")
+@click.option("--head", type=any_path, required=True, help="Folder that the head is written to.")
+@click.option(
+    "--test", type=options.InputPath(), help="File of labelled texts to measure on; cross-validation by default."
+)
+@click.option(
+    "--report", type=any_path, help="Folder for figures and wrong cases; beside the head, NAME-report, by default."
+)
+@options.text_column
 @click.option("--label", metavar="COLUMN", help="Column of the labels; `label` or `labels` by default.")
-@click.option("--multi-label", "several", is_flag=True, help="A text has several labels, parted by commas, or none.")
+@click.option("--multi-label", "several", is_flag=True, help="A text has any number of labels, separated by commas.")
 @click.option(
     "--precision",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
-    help=f"Each label shall be right as often, such as 0.95; the head says {semclass.ABSTAIN} below.",
+    help=f"Wanted precision of each label, such as 0.95; less certain texts get {semclass.ABSTAIN}.",
 )
 @click.option("--none", metavar="LABEL", help="The label of texts that belong to none of the others.")
-@click.option("--keep-examples", is_flag=True, help="Put the texts into the head's folder, for `classify texts --why`.")
-@click.option("--encoding", help="Of files that are not in UTF-8, such as cp1252.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the assignment to folds.")
+@click.option("--keep-examples", is_flag=True, help="Store the texts in the head's folder, for `classify texts --why`.")
+@options.encoding
+@click.option("--seed", type=int, default=0, show_default=True, help="Random seed of the cross-validation.")
 @options.json_output
 @options.encoder
 def train(
     file: Path,
-    out: Path,
+    head: Path,
     test: Path | None,
     report: Path | None,
     text: str | None,
@@ -64,10 +68,10 @@ def train(
     keep_examples: bool,
     as_json: bool,
 ) -> None:
-    """Train a head on the labelled texts in FILE: TSV, CSV or JSON lines with `text` and `label`.
+    """Train a head, a classifier of texts, on the labelled texts in FILE: TSV, CSV or JSON lines with `text` and `label`.
 
-    Say how good it is, on texts that it has not seen, and write what it got wrong. Files without a line that names the
-    columns hold the text first. A label that only --test has stands for none of the head's labels.
+    It is measured on texts that it has not seen, and what it got wrong is written to a report. In a table without names
+    of columns the text comes first. Texts of --test whose label is not in FILE count as texts without any of the labels.
     """
     from semclass.documents.labelled import read_labelled
     from semclass.train import judging
@@ -82,7 +86,7 @@ def train(
         raise InputError(f"--none {none!r} is no label of {file}; leave it out, or add texts with this label")
     if tried is not None and held.isdisjoint(one for labels in tried.labels for one in labels):
         raise InputError(f"{test} has no label of {file}; do both files have their labels in the same column?")
-    for folder in (out, report):
+    for folder in (head, report):
         if folder is not None and folder.exists() and not folder.is_dir():
             raise InputError(f"{folder} is no folder; name another one")
     if none is not None and data.several:
@@ -103,11 +107,11 @@ def train(
     trained = time.perf_counter()
     if not as_json:
         echo(f"trained in {trained - started:.0f} s", err=True)
-    model.save(out, examples=keep_examples)
+    model.save(head, examples=keep_examples)
     judged = _judged(model, data, tried)
     held_out = None if tried is None else _judged(model, data, None)
     found = {
-        "head": str(out),
+        "head": str(head),
         "file": str(file),
         "examples": len(data.texts),
         "measured_on": "cross-validation" if test is None else str(test),
@@ -118,14 +122,14 @@ def train(
         **({} if none is None or tried is not None else {"none": _held_out_none(model, data, none)}),
         "seconds": {"training": round(trained - started, 1), "all": round(time.perf_counter() - started, 1)},
     }
-    seen = out.with_name(f"{out.name}-report") if report is None else report
+    seen = head.with_name(f"{head.name}-report") if report is None else report
     wrong = _wrong(model, judged, own=tried is None)
     _write(seen, found, wrong)
     found |= {"wrong": len(wrong), "report": str(seen)}
     how = "" if encoder is None else f"--encoder {encoder} "
     shown = [
         *_summary(found, data),
-        f'next: semclass classify texts --model {out} {how}"{shorten(judged.texts[0], 60)}"',
+        f'next: semclass classify texts --head {head} {how}"{shorten(judged.texts[0], 60)}"',
     ]
     show(found, "\n".join(shown), as_json=as_json)
 

@@ -1,10 +1,10 @@
-"""Labelled texts out of a file: JSON lines, or a table whose columns are parted by tabs, commas, semicolons or bars."""
+"""Texts out of a file of columns, with their labels or alone: JSON lines, or a table parted by tabs, commas, ..."""
 
 from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
@@ -19,6 +19,9 @@ Row: TypeAlias = tuple[int, list[str]]
 
 TEXT, LABEL, LABELS = "text", "label", "labels"
 """Names of columns; texts may have several labels where the column is called ``labels``."""
+
+TABLES = (".csv", ".tsv")
+"""Endings of files that are tables, whatever stands in them."""
 
 SHOWN = 5
 """Bad lines that an error lists."""
@@ -103,6 +106,31 @@ def read_labelled(
             "give --text 2 --label 1, or a first line that names the columns, `text` and `label`"
         )
     return found
+
+
+def is_table(path: Path, first: str) -> bool:
+    """Tell whether a file holds a table of texts, by its ending or by a first line that names the column ``text``."""
+    names = [_unquoted(cell).strip().lower() for cell in first.split("\t")]
+    return path.suffix.lower() in TABLES or (len(names) > 1 and TEXT in names)
+
+
+def texts_of_table(path: Path, content: str, text: str | None = None) -> list[str]:
+    """Give the texts of a table, whatever its other columns hold; `text` names or numbers their column.
+
+    By default it is the column called ``text``, and the first one where no line names the columns.
+    """
+    rows = [row for row in _rows(path, content) if any(cell.strip() for cell in row[1])]
+    if not rows:
+        raise InputError(f"{path} holds no texts")
+    named = _are_names(rows[0], text)
+    column = _place(path, rows[0], text, (TEXT,) if named else (), otherwise=None if named else 0)
+    found = [(number, cells[column] if column < len(cells) else "") for number, cells in rows[named:]]
+    for number, one in found:
+        if not one.strip():
+            raise InputError(
+                f"{path}, line {number} has no text in column {column + 1}; remove the line, or give it one"
+            )
+    return [one for _, one in found]
 
 
 _Given: TypeAlias = Iterable[tuple[int, "tuple[Any, Any] | str"]]  # line; text and label, or what is wrong
@@ -212,34 +240,41 @@ def _unquoted(cell: str) -> str:
     return inner.replace('""', '"') if quoted else cell
 
 
+def _are_names(row: Row, *wanted: str | None) -> bool:
+    """Tell whether the first line names the columns."""
+    names = [cell.strip().lower() for cell in row[1]]
+    named = any(name is not None and not name.isdigit() for name in wanted)
+    return named or (TEXT in names and len(set(names)) == len(names))
+
+
+def _place(path: Path, row: Row, given: str | None, usual: Sequence[str], otherwise: int | None) -> int:
+    """Give the place of a column that is given by name or number, or else has a usual name; if none has, `otherwise`."""
+    number, cells = row
+    names = [cell.strip().lower() for cell in cells]
+    if given is not None and given.isdigit():
+        found = int(given) - 1 if 1 <= int(given) <= len(cells) else None
+    else:
+        known = [one for one in (usual if given is None else (given.strip().lower(),)) if one in names]
+        found = names.index(known[0]) if known else otherwise if given is None else None
+    if found is None:
+        raise InputError(
+            f"{path}, line {number}: there is no column {given or ' or '.join(usual)!r} among "
+            f"{', '.join(map(repr, cells[:20]))}; name the columns with --text and --label"
+        )
+    return found
+
+
 def _columns(path: Path, rows: Sequence[Row], text: str | None, label: str | None) -> tuple[bool, tuple[int, int]]:
     """Tell whether the first line names the columns, and which hold texts and labels."""
     number, cells = rows[0]
-    names = [cell.strip().lower() for cell in cells]
-    wanted = [name for name in (text, label) if name is not None and not name.isdigit()]
-    named = bool(wanted) or (TEXT in names and len(set(names)) == len(names))
     if len(cells) < 2:
         raise InputError(
             f"{path}, line {number} has one column; a text and its label are parted by a tab (.tsv) or a comma (.csv)"
         )
-
-    def place(given: str | None, usual: Sequence[str], otherwise: Callable[[], int | None]) -> int:
-        if given is not None and given.isdigit():
-            found = int(given) - 1 if 1 <= int(given) <= len(cells) else None
-        elif given is not None:
-            found = names.index(given.strip().lower()) if given.strip().lower() in names else None
-        else:
-            found = next((names.index(one) for one in usual if one in names), None) if named else None
-            found = otherwise() if found is None else found
-        if found is None:
-            raise InputError(
-                f"{path}, line {number}: there is no column {given or ' or '.join(usual)!r} among "
-                f"{', '.join(map(repr, cells[:20]))}; name the columns with --text and --label"
-            )
-        return found
-
-    first = place(text, (TEXT,), lambda: None if named else 0)
-    second = place(label, (LABEL, LABELS), lambda: 1 - first if len(cells) == 2 and first < 2 else None if named else 1)
+    named = _are_names(rows[0], text, label)
+    first = _place(path, rows[0], text, (TEXT,) if named else (), None if named else 0)
+    other = 1 - first if len(cells) == 2 and first < 2 else None if named else 1
+    second = _place(path, rows[0], label, (LABEL, LABELS) if named else (), other)
     if first == second:
         raise InputError(f"{path}: texts and labels cannot both be column {first + 1}; give --text and --label")
     return named, (first, second)

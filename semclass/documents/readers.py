@@ -18,6 +18,7 @@ from semclass.documents.chunking import CUTS, check_cut, count_words, cut
 from semclass.documents.decoding import check_encoding, read_lines, read_text
 from semclass.documents.folders import Skipped, ask, check_source, conversions, listed, look_through, missed, shown
 from semclass.documents.formats import FORMATS, is_lacking
+from semclass.documents.labelled import TEXT, is_table, texts_of_table
 from semclass.documents.parting import Vectors
 from semclass.documents.worker import Converter
 
@@ -238,12 +239,16 @@ def _metadata(record: dict[str, Any]) -> dict[str, Any]:
     return metadata
 
 
-def read_texts(path: Path) -> list[str]:
-    """Read texts to classify: JSON lines with ``text``, or one text a line."""
-    lines = list(read_lines(path))  # once: the file may be a pipe
+def read_texts(path: Path, *, text: str | None = None, encoding: str | None = None) -> list[str]:
+    """Read texts to classify: a table or JSON lines, whose column `text` is ``text`` by default, or one text a line."""
+    check_encoding(encoding)
+    content = read_text(path, encoding)  # once: the file may be a pipe
+    lines = list(enumerate(content.removesuffix("\n").split("\n"), 1)) if content else []
     first = next((line for _, line in lines if line.strip()), "")
     if path.suffix.lower() in (".jsonl", ".json") or re.match(r'\s*\{\s*"', first):
-        return [_text_of(record, f"{path}, line {number}") for number, record in _records(path, lines)]
+        return [_text_of(record, f"{path}, line {number}", text or TEXT) for number, record in _records(path, lines)]
+    if text is not None or is_table(path, first):
+        return texts_of_table(path, content, text)
     for number, line in lines:
         if not line.strip():
             raise InputError(f"{path}, line {number} is empty; every line must hold a text, so that output lines match")
@@ -274,13 +279,13 @@ def _records(path: Path, lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int
         yield number, record
 
 
-def _text_of(record: dict[str, Any], where: str) -> str:
-    text = record.get("text")
+def _text_of(record: dict[str, Any], where: str, name: str = TEXT) -> str:
+    text = record.get(name)
     if not isinstance(text, str):
         found = "is missing" if text is None else f"must be a string, not {short(text)}"
-        raise InputError(f"{where}: text {found}")
+        raise InputError(f"{where}: {name} {found}")
     if not text.strip():
-        raise InputError(f"{where}: text is empty")
+        raise InputError(f"{where}: {name} is empty")
     return text
 
 

@@ -2,16 +2,18 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 from importlib.util import find_spec
 
+import click
 import pytest
 from conftest import ROOT
 from running import running
 
-from semclass.cli.main import main
+from semclass.cli.main import cli, main
 from semclass.ranking.methods import METHODS
 from semclass.scoring.fusion import ALPHA
 
@@ -448,6 +450,77 @@ def test_texts_are_sorted_by_labels_that_are_described(run, tmp_path):
     code, out, _ = run("classify", "texts", "--labels", labels, "Give me my money back!", "--json")
     assert (code, json_lines(out)[0]["label"]) == (0, "refund")
     assert run("classify", "texts", "Hello!")[0] == 2  # neither labels nor a model
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "options"),
+    [
+        ("x.csv", 'id,text,label\n1,"Who wrote it, and why?",a\n2,How tall is it?,b\n', []),
+        ("x.tsv", "label\ttext\na\tWho wrote it, and why?\n\nb\tHow tall is it?\n", []),
+        ("x.tsv", "Who wrote it, and why?\ta\nHow tall is it?\tb\n", []),
+        ("x.csv", 'text\n"Who wrote it, and why?"\nHow tall is it?\n', []),
+        ("x.txt", "text\tlabel\nWho wrote it, and why?\ta\nHow tall is it?\tb\n", []),
+        ("x.csv", "label;question\na;Who wrote it, and why?\nb;How tall is it?\n", ["--text", "question"]),
+        ("x.jsonl", '{"q": "Who wrote it, and why?"}\n{"q": "How tall is it?"}\n', ["--text", "q"]),
+    ],
+)
+def test_columns_of_a_file_are_those_that_train_reads(run, tmp_path, name, content, options):
+    (tmp_path / name).write_text(content)
+    (tmp_path / "labels.json").write_text('{"person": "Who it is.", "height": "How tall it is."}')
+    for kind in (["texts", "--labels", tmp_path / "labels.json"], ["questions"]):
+        code, out, err = run("classify", *kind, "--file", tmp_path / name, *options, "--json")
+        assert (code, err) == (0, "")
+        assert [record["text"] for record in json_lines(out)] == ["Who wrote it, and why?", "How tall is it?"]
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "says"),
+    [
+        (b"text,label\n", [], "holds no texts"),
+        (b"text,label\n,a\n", [], "line 2 has no text in column 1"),
+        (b"text,label\nb,a\n", ["--text", "body"], "no column 'body'"),
+        (b"text,label\ncaf\xe9,a\n", [], "--encoding"),
+    ],
+)
+def test_a_table_that_cannot_be_read_says_why(run, tmp_path, content, options, says):
+    (tmp_path / "x.csv").write_bytes(content)
+    code, out, err = run("classify", "questions", "--file", tmp_path / "x.csv", *options)
+    assert (code, out) == (2, "")
+    assert says in err
+
+
+def test_options_of_a_file_need_one(run, tmp_path):
+    assert run("classify", "questions", "Who?", "--text", "body")[0] == 2
+    (tmp_path / "x.csv").write_bytes(b"text,label\nWho sells caf\xe9?,a\n")
+    code, out, _ = run("classify", "questions", "--file", tmp_path / "x.csv", "--encoding", "cp1252", "--json")
+    assert (code, json_lines(out)[0]["text"]) == (0, "Who sells caf\u00e9?")
+
+
+def commands(group=cli, words=()):
+    """All commands, by the words that call them."""
+    for name, command in group.commands.items():
+        yield (*words, name), command
+        yield from commands(command, (*words, name)) if isinstance(command, click.Group) else ()
+
+
+def test_a_head_has_one_name_in_all_commands():
+    options = {
+        words: {name for one in command.params if isinstance(one, click.Option) for name in one.opts}
+        for words, command in commands()
+    }
+    for words in (("train",), ("classify", "texts"), ("labels", "next"), ("index", "build"), ("search",), ("serve",)):
+        assert "--head" in options[words]
+    assert all("--endpoint" in names for names in options.values() if "--model" in names)
+
+
+def test_help_has_no_words_of_our_own():
+    """Words that strangers did not understand: `told`, `said`, `bear`, `taught` and so on for what a field calls else."""
+    own = re.compile(
+        r"\b(told|said|say|tell|bear|taught|anew|teacher|so many|may be given again|put right|by tabs|foreign)\b"
+    )
+    for words, command in commands():
+        text = command.get_help(click.Context(command)).lower().replace("--said", "")
+        assert (words, own.findall(text)) == (words, [])
 
 
 def test_what_asks_nothing_of_a_corpus_is_told(run):

@@ -50,7 +50,7 @@ COMMANDS = {
     "sync": ("index sync {0}/synced{1} {0}/documents", "reading"),
     "verify": ("index verify {0}/index", "verifying"),
     "evaluate": ("evaluate {0}/beir", "searching"),
-    "train": ("train {0}/labelled.tsv --out {0}/head{1} --test {0}/labelled.tsv", "testing"),
+    "train": ("train {0}/labelled.tsv --head {0}/head{1} --test {0}/labelled.tsv", "testing"),
     "label": (
         "label {0}/texts.txt --labels {0}/labels.json --out {0}/{1}.jsonl --endpoint {2} --model m",
         "labelling",

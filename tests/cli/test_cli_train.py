@@ -21,7 +21,7 @@ def trained(tmp_path_factory):
     from semclass.cli.main import main
 
     folder = tmp_path_factory.mktemp("train")
-    main_of = [EXAMPLES / "messages.tsv", "--out", folder / "head", "--test", EXAMPLES / "new_messages.tsv"]
+    main_of = [EXAMPLES / "messages.tsv", "--head", folder / "head", "--test", EXAMPLES / "new_messages.tsv"]
     main(["train", *map(str, main_of), "--precision", "0.95", "--keep-examples"])
     return folder
 
@@ -54,7 +54,7 @@ def test_the_head_abstains_below_the_threshold_of_the_label(trained):
 
 
 def test_why_a_text_got_its_label(trained, run):
-    code, out, _ = run("classify", "texts", "--model", trained / "head", "--why", "--json", "Are you open tomorrow?")
+    code, out, _ = run("classify", "texts", "--head", trained / "head", "--why", "--json", "Are you open tomorrow?")
     assert code == 0
     nearest = json.loads(out)["nearest"]
     assert nearest[0]["text"] == "Are you open tomorrow?"
@@ -70,7 +70,7 @@ def test_without_its_examples_a_head_cannot_say_why(run, tmp_path):
         for text in texts.split()
     ]
     file.write_text("text,label\n" + "\n".join(rows))
-    code, out, err = run("train", file, "--out", tmp_path / "head", "--report", tmp_path / "seen", "--json")
+    code, out, err = run("train", file, "--head", tmp_path / "head", "--report", tmp_path / "seen", "--json")
     assert (code, err) == (0, "")
     found = json.loads(out)
     assert (found["measured_on"], found["texts"], found["report"]) == ("cross-validation", 8, str(tmp_path / "seen"))
@@ -90,7 +90,7 @@ def test_several_labels_a_text(run, tmp_path):
     lines = [json.dumps({"text": f"{text} {number}", "labels": labels}) for number in range(3) for text, labels in rows]
     file = tmp_path / "a.jsonl"
     file.write_text("\n".join(lines))
-    code, out, _ = run("train", file, "--out", tmp_path / "head", "--json", "--precision", "0.8")
+    code, out, _ = run("train", file, "--head", tmp_path / "head", "--json", "--precision", "0.8")
     found = json.loads(out)
     assert code == 0
     assert [row["label"] for row in found["labels"]] == ["animal", "car", "colour"]
@@ -102,16 +102,18 @@ def test_several_labels_a_text(run, tmp_path):
 def test_what_cannot_be_trained_on_is_refused_before_anything_is_written(run, tmp_path):
     file = tmp_path / "a.tsv"
     file.write_text("text\tlabel\none\ta\ntwo\n")
-    code, out, err = run("train", file, "--out", tmp_path / "head")
+    code, out, err = run("train", file, "--head", tmp_path / "head")
     assert (code, out) == (2, "")
     assert "line 3" in err
-    code, _, err = run("train", EXAMPLES / "messages.tsv", "--out", tmp_path / "head", "--none", "oos")
+    code, _, err = run("train", EXAMPLES / "messages.tsv", "--head", tmp_path / "head", "--none", "oos")
     assert code == 2
     assert "'oos'" in err
-    code, _, err = run("train", EXAMPLES / "messages.tsv", "--out", tmp_path / "head", "--test", EXAMPLES / "other.tsv")
+    code, _, err = run(
+        "train", EXAMPLES / "messages.tsv", "--head", tmp_path / "head", "--test", EXAMPLES / "other.tsv"
+    )
     assert code == 2
     assert "no label" in err
-    code, _, err = run("train", EXAMPLES / "messages.tsv", "--out", file)
+    code, _, err = run("train", EXAMPLES / "messages.tsv", "--head", file)
     assert code == 2
     assert "no folder" in err
     assert not (tmp_path / "head").exists()

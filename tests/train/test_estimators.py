@@ -241,11 +241,11 @@ def test_folds_may_be_a_splitter_of_scikit_learn():
 def test_texts_can_be_classified_from_the_command_line(tmp_path, capsys):
     texts, labels = corpus(each=4)
     TextClassifier(kind="logistic", cv=2, min_probability=0.2).fit(texts, labels).save(tmp_path)
-    main.main(["classify", "texts", "the mast of a sailing boat", "--model", str(tmp_path), "--json"])
+    main.main(["classify", "texts", "the mast of a sailing boat", "--head", str(tmp_path), "--json"])
     found = json.loads(capsys.readouterr().out)
     assert found["label"] == "boat"
     assert list(found["probabilities"]) == ["boat", "cake", "song"]
-    main.main(["classify", "texts", "the mast of a sailing boat", "--model", str(tmp_path), "--min-probability", "1"])
+    main.main(["classify", "texts", "the mast of a sailing boat", "--head", str(tmp_path), "--min-probability", "1"])
     assert capsys.readouterr().out.split()[0] == ABSTAIN
 
 
