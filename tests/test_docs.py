@@ -23,7 +23,7 @@ NOT_RUN = {
     "a file of the assistant": 1,
     "a sketch": 2,
     "downloads a model and torch": 1,
-    "installs from a package index": 17,
+    "installs from a checkout": 17,
     "needs Ray or Dask": 2,
     "needs a Qdrant server": 1,
     "needs a container engine": 4,
@@ -60,9 +60,46 @@ def test_blocks_that_do_not_run_are_listed():
     assert found == NOT_RUN
 
 
+def test_pages_install_from_a_checkout():
+    """No registry has the package yet: its name alone installs nothing."""
+    named = {name: re.findall(r"pip install (?:-\S+ )*\"?semclass\b.*", text) for name, text in TEXTS.items()}
+    examples = {path.name: path.read_text(encoding="utf-8") for path in (DOCS / "examples").glob("*.py")}
+    named |= {name: re.findall(r"pip install (?:-\S+ )*\"?semclass\b.*", text) for name, text in examples.items()}
+    assert {name: found for name, found in named.items() if found} == {}
+
+
+def test_what_an_example_imports_is_in_the_extra_that_it_names():
+    extras = dict(re.findall(r"^([a-z-]+) = \[(.*)\]$", (ROOT / "pyproject.toml").read_text(encoding="utf-8"), re.M))
+    for framework, module, package in (
+        ("llama-index", "llama_index.llms.openai_like", "llama-index-llms-openai-like"),
+        ("langchain", "langchain_openai", "langchain-openai"),
+    ):
+        example = (DOCS / "examples" / f"{framework.replace('-', '_')}_rag.py").read_text(encoding="utf-8")
+        assert f"from {module} import" in example
+        assert f"'.[{framework}]'" in example
+        assert f'"{package}>=' in extras[framework]
+
+
+@pytest.mark.parametrize("folder", ["howto", "explanation", "reference"])
+def test_the_first_page_of_a_folder_can_be_read_without_the_site(folder):
+    """Links to all of its pages stand in it, a line each."""
+    linked = re.findall(r"^\* \[.+\]\((\w[\w-]*\.md)\): \S+", TEXTS[f"{folder}/index.md"], re.M)
+    assert sorted(linked) == sorted(path.name for path in (DOCS / folder).glob("*.md") if path.name != "index.md")
+
+
+def test_the_list_of_commands_is_that_of_the_program():
+    def listed(group, words):
+        for name, command in group.commands.items():
+            yield f"| `{' '.join((*words, name))}` | {command.help.strip().partition(chr(10))[0]} |"
+            yield from listed(command, (*words, name)) if hasattr(command, "commands") else ()
+
+    rows = [line for line in TEXTS["reference/cli.md"].splitlines() if line.startswith("| `")]
+    assert rows == [*listed(cli, ("semclass",))]
+
+
 def test_extras_named_in_pages_exist():
     known = re.findall(r"^([a-z-]+) = \[", (ROOT / "pyproject.toml").read_text(encoding="utf-8"), re.M)
-    lists = [found for text in TEXTS.values() for found in re.findall(r"semclass\[([\w,-]+)\]", text)]
+    lists = [found for text in TEXTS.values() for found in re.findall(r"install\s'[./\w]*\[([\w,-]+)\]'", text)]
     named = {name for found in lists for name in found.split(",")}
     assert named
     assert named <= set(known)

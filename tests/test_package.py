@@ -94,11 +94,11 @@ def test_links_of_the_readme_lead_to_files_of_the_sdist():
         assert f'"{link.partition("/")[0]}"' in included, link
 
 
-def test_the_readmes_code_prints_what_the_readme_says(tmp_path, monkeypatch):
-    """All Python blocks share a namespace; lines that begin with ``# `` are the expected output."""
-    found = [block for block in blocks.read(ROOT / "README.md") if block.language == "python"]
-    assert found
+CODE = [block for block in blocks.read(ROOT / "README.md") if block.language == "python"]
+
+
+@pytest.mark.parametrize("block", CODE, ids=lambda block: f"line {block.line}")
+def test_each_block_of_the_readmes_code_runs_alone_and_prints_what_it_says(block, tmp_path, monkeypatch):
+    """Lines that begin with ``# `` are the expected output."""
     monkeypatch.chdir(tmp_path)  # a block may write
-    names: dict[str, object] = {}
-    for block in found:
-        blocks.run_python(block.text, names, "README.md", block.line)
+    blocks.run_python(block.text, {}, "README.md", block.line)

@@ -1,6 +1,6 @@
 """A small RAG pipeline with Haystack: every step where a language model helps, and semclass between them.
 
-    pip install "semclass[haystack]"
+    python -m pip install '.[haystack]'  # in a checkout of semclass
     python haystack_rag.py "Who designed the lighthouse, and how high is it?"
     python haystack_rag.py --base-url http://localhost:8000/v1 --model NAME
 

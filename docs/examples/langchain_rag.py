@@ -1,6 +1,6 @@
 """A small RAG pipeline with LangChain: every step where a language model helps, and semclass between them.
 
-    pip install "semclass[langchain]" langchain-openai
+    python -m pip install '.[langchain]'  # in a checkout of semclass
     python langchain_rag.py "Who designed the lighthouse, and how high is it?"
     python langchain_rag.py --base-url http://localhost:8000/v1 --model NAME
 

@@ -1,6 +1,6 @@
 """A small RAG pipeline with LlamaIndex: every step where a language model helps, and semclass between them.
 
-    pip install "semclass[llama-index]" llama-index-llms-openai-like
+    python -m pip install '.[llama-index]'  # in a checkout of semclass
     python llama_index_rag.py "Why does the ship stay in port, and who runs the museum?"
     python llama_index_rag.py --base-url http://localhost:8000/v1 --model NAME
 

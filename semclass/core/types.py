@@ -61,11 +61,14 @@ def ragged(rows: Sequence[npt.NDArray[Any]], empty: npt.NDArray[Any]) -> Ragged:
 
 
 def padded(
-    rows: Ragged, *, fill: float = 0.0, shortest: int = 0, dtype: npt.DTypeLike = np.float32
+    rows: Ragged, *, fill: float = 0.0, shortest: int = 0, step: int = 1, dtype: npt.DTypeLike = np.float32
 ) -> npt.NDArray[Any]:
-    """Ragged rows as one array (n, longest, ...), at least `shortest` long, with `fill` behind the end of each row."""
+    """Ragged rows as one array (n, length, ...), with `fill` behind the end of each row.
+
+    Its length is that of the longest, at least `shortest`, rounded up to a multiple of `step`.
+    """
     lengths = rows.lengths()
-    inside = np.arange(lengths.max(initial=shortest)) < lengths[:, None]
+    inside = np.arange(-(-lengths.max(initial=shortest) // step) * step) < lengths[:, None]
     matrix = np.full((*inside.shape, *rows.values.shape[1:]), fill, dtype)
     matrix[inside] = rows.values
     return matrix

@@ -18,7 +18,7 @@ from semclass.core.checks import check_positive, check_texts
 from semclass.core.errors import ArtifactError, EncoderMismatchError, InputError
 from semclass.core.onnx_sessions import open_session
 from semclass.core.types import Encoder, Encoding, FloatArray, IntArray, Ragged, offsets_of, ragged
-from semclass.encoders.batching import batches_by_length, steps
+from semclass.encoders.batching import batches_by_length, padded_length, steps
 from semclass.encoders.windows import cut_windows
 
 STATES = "states"
@@ -193,10 +193,11 @@ class OnnxEncoder:
         found = {STATES: states} if STATES in wanted else {}
         above = [name for name in wanted if name != STATES]
         if above:
-            feeds = {STATES: states, "attention_mask": mask}
+            inside = mask > 0
+            feeds = _packed(
+                states, self.kept[ids] & inside if self.kind == PASSAGE and self.kept is not None else inside
+            )
             if self.kept is not None:
-                if self.kind == PASSAGE:
-                    feeds = _packed(states, self.kept[ids] & (mask > 0))
                 feeds["kind"] = np.array(self.kind, np.int64)
             found |= dict(zip(above, self.upper.run(above, feeds), strict=True))
         return found
@@ -214,9 +215,9 @@ class OnnxEncoder:
 
 
 def _packed(states: FloatArray, kept: npt.NDArray[np.bool_]) -> dict[str, npt.NDArray[Any]]:
-    """The states of some word pieces of each text, moved together; `kept` is of shape (batch, length)."""
+    """The states of some word pieces of each text, moved together and padded; `kept` is of shape (batch, longest)."""
     lengths = kept.sum(axis=1)
-    inside = np.arange(lengths.max()) < lengths[:, None]
+    inside = np.arange(padded_length(int(lengths.max()))) < lengths[:, None]
     packed = np.zeros((*inside.shape, states.shape[2]), np.float32)
     packed[inside] = states[kept]
     return {STATES: packed, "attention_mask": inside.astype(np.int64)}

@@ -56,7 +56,7 @@ def cached_index(
     try:
         return PassageIndex.load(place, encoder=encoder)
     except ArtifactError:
-        options: dict[str, Any] = {"similarity": similarity, "form": form, "progress": progress}
+        options: dict[str, Any] = {"similarity": similarity, "form": form, "progress": progress, "replace": True}
         return build_index(place, read_corpus(corpus), passage_encoder=passage_encoder, **options)
 
 

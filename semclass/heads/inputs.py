@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from semclass.core.types import DoubleArray, Encoding, FloatArray, Ragged, padded
-from semclass.encoders.batching import batches_by_length, steps
+from semclass.encoders.batching import STEP, batches_by_length, steps
 from semclass.encoders.onnx_encoder import STATES
 from semclass.heads.head import Head
 from semclass.heads.surface import surface_features
@@ -37,7 +37,7 @@ def gather(head: Head, texts: list[str], encoding: Encoding) -> dict[str, FloatA
         elif name == PIECES:
             views[name] = piece_matrix(encoding.terms)
         else:
-            views[name] = padded(encoding.pieces(name)) if name == STATES else encoding.rows(name)
+            views[name] = padded(encoding.pieces(name), step=STEP) if name == STATES else encoding.rows(name)
     return views
 
 

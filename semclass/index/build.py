@@ -42,15 +42,15 @@ def build_index(
     progress: Callable[[int], object] | None = None,
     resume: bool = True,
     workers: int | None = None,
-    replace: bool = True,
+    replace: bool = False,
     cutting: Mapping[str, Any] | None = None,
 ) -> PassageIndex:
-    """Build an index in a folder, in bounded memory; what was there before is the index until the new one is complete.
+    """Build an index in a folder, in bounded memory; one that it replaces is the index until the new one is complete.
 
     Parameters
     ----------
     folder
-        Made if it is not there; may hold an index, but nothing else.
+        Made if it is not there; may hold an index if `replace` is true, but nothing else.
     passages
         A stream of at least one, see :func:`semclass.documents.readers.iter_passages`. Ids must be unique, texts not empty.
     passage_encoder, similarity, form, progress

@@ -206,7 +206,7 @@ class PassageIndex(PassageRows):
             there and was changed since.
         """
         folder = Path(folder)
-        check_target(folder)
+        check_target(folder, replace=True)
         with locked(folder), commit.staging(folder) as place, commit.rollback(folder):
             self._check_current(folder)
             entry = commit.install(self.parts(), folder, place, self.similarity)

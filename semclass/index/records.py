@@ -122,8 +122,7 @@ class SearchIndex(Protocol):
     """What a retriever searches: an index in this process, or one that a server keeps.
 
     The members are those of :class:`semclass.PassageIndex`. `rows` number passages within one index; they need be no
-    places. ``"linear"`` fusion is what every index computes: a retriever asks for another only where it is a
-    :class:`semclass.PassageIndex`.
+    places. every index computes every fusion of :mod:`semclass.scoring.fusion`.
     """
 
     @property

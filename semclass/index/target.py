@@ -17,7 +17,7 @@ _IN_AREA = re.compile(rf"{OURS.pattern}|{re.escape(artifacts.MANIFEST)}|{re.esca
 """Names in :data:`AREA`, which holds an index; a folder that holds others was not made by a build."""
 
 
-def check_target(folder: str | Path, *, replace: bool = True) -> None:
+def check_target(folder: str | Path, *, replace: bool) -> None:
     """Refuse to build an index into a folder that holds something else, before hours of work and not after.
 
     Without `replace` an index that is there, also one that cannot be used, is refused, too; a build that was stopped

@@ -20,7 +20,7 @@ from semclass.core import artifacts
 from semclass.core.onnx_sessions import open_session
 from semclass.core.types import DoubleArray, Encoder, FloatArray, Passage, Ragged, padded, ragged
 from semclass.documents.sentences import split_sentences
-from semclass.encoders.batching import batches_by_length
+from semclass.encoders.batching import STEP, batches_by_length
 from semclass.encoders.onnx_encoder import STATES, check_encoder
 from semclass.index.passage_encoder import parts_of
 from semclass.index.records import Query
@@ -72,7 +72,10 @@ class DeepHead:
         found = np.zeros(len(pairs))
         for batch in batches_by_length(np.array([len(marks) for _, marks in pairs]), BATCH):
             rows, marks = zip(*(pairs[row] for row in batch), strict=True)
-            feeds = {"states": padded(ragged(rows, rows[0])), "marks": padded(ragged(marks, marks[0]), dtype=np.int64)}
+            feeds = {
+                "states": padded(ragged(rows, rows[0]), step=STEP),
+                "marks": padded(ragged(marks, marks[0]), step=STEP, dtype=np.int64),
+            }
             found[batch] = self.network.run(["logits"], feeds)[0][:, 0]
         return found
 

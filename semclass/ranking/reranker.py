@@ -127,8 +127,8 @@ class Reranker:
             n sequences, one for each question, each as for :meth:`rerank`. A text that comes again is read once among
             those of :data:`semclass.encoders.batching.CHUNK` passages.
         k, method, fusion, weights, explain
-            As for :meth:`rerank`. Scores are the same up to 1e-6: the last bit of a mean depends on the longest text that
-            is read with it.
+            As for :meth:`rerank`. Scores are the same up to 1e-6: the last bits of some depend on the texts that are read
+            together.
 
         Raises
         ------

@@ -1,13 +1,16 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from running import running
 
-from semclass import PassageIndex
+from semclass import Passage, PassageIndex
 from semclass.cli.index import listing_skipped
+from semclass.cli.main import cli
 from semclass.documents.folders import Skipped
+from semclass.index.ingest import FORMS
 
 run = pytest.fixture(running)
 
@@ -98,3 +101,15 @@ def test_files_that_cannot_be_read_are_listed_or_stop_a_build(run, docs, tmp_pat
     assert "old.txt, line 1 is not UTF-8" in err
     code, out, err = run("index", "build", docs, "--out", tmp_path / "c", "--encoding", "cp1252")
     assert (code, out[:9], err) == (0, "3 passage", "")
+
+
+def test_help_says_of_each_form_what_an_index_of_it_stores(models):
+    """Vectors of words, and of sentences."""
+    (option,) = [one for one in cli.commands["index"].commands["build"].params if one.name == "form"]
+    said = dict(re.findall(r"(standard|lean|exact)[^:]*: ([^;]+)", option.help))
+    assert set(said) == set(FORMS)
+    for form, what in said.items():
+        index = PassageIndex.build([Passage("a", "A boat.")], passage_encoder=models.passage_encoder, form=form)
+        (segment,) = index.segments
+        stored = {"words": len(segment.tokens.values), "sentences": len(segment.sentences.values)}
+        assert {name: name in what for name in stored} == {name: n > 0 for name, n in stored.items()}

@@ -56,6 +56,20 @@ def test_batches_and_threads_change_nothing(encoder):
         np.testing.assert_allclose(encoding.tokens.row(place), together.tokens.row(row), atol=1e-4)
 
 
+@pytest.mark.parametrize("kind", ["questions", "passages"])
+def test_no_bit_of_a_text_depends_on_how_long_the_text_beside_it_is(encoder, kind):
+    read, words = (
+        encoder if kind == "questions" else encoder.for_passages,
+        ["which", "old", "bridge", "over", "the", "river", "fell"],
+    )
+    texts = [" ".join((words * 3)[:n]) for n in range(1, 20)]
+    together = read.encode(texts, views=("pooled", "layers"))
+    for row, text in enumerate(texts):
+        alone = read.encode([text], views=("pooled", "layers"))
+        for view in ("pooled", "layers"):
+            np.testing.assert_array_equal(alone.rows(view)[0], together.rows(view)[row])
+
+
 def test_long_texts_are_read_in_windows(encoder):
     # three windows of 200 pieces, each the same text
     window = "In 1921 the museum was moved to Dublin by Ada Merriweather. " * 17

@@ -141,3 +141,11 @@ def test_the_classical_head_is_small_and_right(encoder):
     assert "states" not in classifier.encoder_views
     with pytest.raises(InputError, match="head is 'svm'"):
         QuestionClassifier.load(MODELS, head="svm", encoder=encoder)
+
+
+def test_probabilities_depend_on_the_questions_beside_in_their_last_bits_alone(classifier):
+    """docs/explanation/scores.md."""
+    for found in classifier.predict(list(QUESTIONS)):
+        (alone,) = classifier.predict([found.text])
+        assert (alone.label, alone.fine) == (found.label, found.fine)
+        assert alone.probabilities == pytest.approx(found.probabilities, rel=0, abs=1e-7)

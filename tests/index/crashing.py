@@ -121,7 +121,7 @@ def add_and_delete(folder):
 
 
 def rebuild(folder):
-    build_index(folder, passages(*range(40, 52)), passage_encoder=FAKE, workers=1)
+    build_index(folder, passages(*range(40, 52)), passage_encoder=FAKE, workers=1, replace=True)
 
 
 def save(folder):

@@ -64,10 +64,11 @@ def test_a_stopped_build_goes_on(tmp_path, after):
     encoder, done = Counting(), []
     for name in ("whole", "index"):
         build_index(tmp_path / name, passages(1, 2), passage_encoder=FAKE)
-    build_index(tmp_path / "whole", ALL, passage_encoder=FAKE)
-    stopped_build(tmp_path / "index", after, workers=1)
+    build_index(tmp_path / "whole", ALL, passage_encoder=FAKE, replace=True)
+    stopped_build(tmp_path / "index", after, workers=1, replace=True)
     assert len(PassageIndex.load(tmp_path / "index")) == 2, "an older index stays until the new one is complete"
-    build_index(tmp_path / "index", ALL, passage_encoder=passage_encoder_of(encoder), progress=done.append)
+    encoding = passage_encoder_of(encoder)
+    build_index(tmp_path / "index", ALL, passage_encoder=encoding, progress=done.append, replace=True)
     assert content(tmp_path / "index") == content(tmp_path / "whole")
     assert sum(done) == 30
     assert not (tmp_path / "index" / AREA).exists()
@@ -110,7 +111,7 @@ def test_a_stopped_build_with_another_passage_head_is_not_continued(tmp_path, mo
 def test_the_size_of_a_stopped_build_is_shown(tmp_path):
     build_index(tmp_path, passages(1, 2), passage_encoder=FAKE)
     assert describe(tmp_path)["unfinished"] == 0
-    stopped_build(tmp_path)
+    stopped_build(tmp_path, replace=True)
     size = sum(path.stat().st_size for path in (tmp_path / AREA).rglob("*") if path.is_file())
     assert describe(tmp_path)["unfinished"] == size > 0
     assert f"{size / 1e6:.1f} MB" in CliRunner().invoke(cli, ["index", "info", str(tmp_path)]).output
@@ -151,13 +152,21 @@ def test_bad_passages_and_options_are_refused(tmp_path, bad, options, says):
         build_index(tmp_path, bad, passage_encoder=FAKE, **options)
 
 
+def test_an_index_is_replaced_where_the_command_would_replace_it(tmp_path):
+    build_index(tmp_path, passages(1, 2), passage_encoder=FAKE)
+    with pytest.raises(ArtifactError, match="holds an index of 2 passages already; give --replace"):
+        build_index(tmp_path, ALL, passage_encoder=FAKE)
+    assert describe(tmp_path)["passages"] == 2
+    assert len(build_index(tmp_path, ALL, passage_encoder=FAKE, replace=True)) == 30
+
+
 def test_an_index_that_appears_during_a_build_is_not_replaced_without_leave(tmp_path):
     def late():
         build_index(tmp_path, passages(1, 2), passage_encoder=FAKE)
         yield from ALL
 
     with pytest.raises(ArtifactError, match="holds an index of 2 passages already; give --replace"):
-        build_index(tmp_path, late(), passage_encoder=FAKE, replace=False)
+        build_index(tmp_path, late(), passage_encoder=FAKE)
     assert describe(tmp_path)["passages"] == 2
 
 

@@ -18,7 +18,7 @@ from semclass.index.target import check_target
 from semclass.index.writer import IndexWriter
 
 WRITERS = {
-    "build": lambda folder: build_index(folder, passages(1, 2), passage_encoder=FAKE),
+    "build": lambda folder: build_index(folder, passages(1, 2), passage_encoder=FAKE, replace=True),
     "save": lambda folder: PassageIndex.build(passages(1, 2), passage_encoder=FAKE).save(folder),
 }
 write_index = pytest.mark.parametrize("write", WRITERS.values(), ids=WRITERS)
@@ -74,8 +74,9 @@ def test_an_index_is_not_replaced_without_leave(index_folder, changes, says):
     path.write_text("{" if changes is None else json.dumps({**json.loads(path.read_text()), **changes}))
     with pytest.raises(ArtifactError, match=f"holds an index .*{says}"):
         check_target(index_folder, replace=False)
-    check_target(index_folder)
-    assert len(build_index(index_folder, passages(1, 2), passage_encoder=FAKE)) == 2
+    with pytest.raises(ArtifactError, match=f"holds an index .*{says}"):
+        build_index(index_folder, passages(1, 2), passage_encoder=FAKE)
+    assert len(build_index(index_folder, passages(1, 2), passage_encoder=FAKE, replace=True)) == 2
 
 
 def test_a_new_folder_or_one_of_a_stopped_build_needs_no_leave(tmp_path):
@@ -89,7 +90,7 @@ def test_a_folder_that_cannot_be_read_is_named(tmp_path):
     (tmp_path / "notes.txt").touch()
     for place in (tmp_path / ("a" * 300), tmp_path / "notes.txt" / "index"):
         with pytest.raises(ArtifactError, match=r"cannot be read: .*; name another folder"):
-            check_target(place)
+            check_target(place, replace=True)
 
 
 def test_an_index_that_is_compacted_while_it_is_verified_is_loaded_as_it_is_then(index_folder, monkeypatch):

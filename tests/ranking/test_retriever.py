@@ -199,3 +199,12 @@ def test_equal_texts_keep_their_order(reranker):
 def test_wrong_passages_are_refused(reranker, passages, error, says):
     with pytest.raises(error, match=says):
         reranker.rerank(QUESTION, passages)
+
+
+def test_neither_order_nor_score_depends_on_the_questions_beside_it(retriever):
+    words = ["who", "designed", "the", "lighthouse", "and", "when", "was", "that", "old", "tower", "finished"]
+    questions = [" ".join(words[:n]) + "?" for n in range(1, len(words) + 1)]
+    for question, together in zip(questions, retriever.search_many(questions), strict=True):
+        alone = retriever.search(question)
+        assert [hit.id for hit in together] == [hit.id for hit in alone]
+        assert [hit.score for hit in together] == pytest.approx([hit.score for hit in alone], rel=0, abs=1e-9)
