@@ -200,7 +200,7 @@ def _xlsx(path: Path, sheet: Iterable[str], head: str = "") -> None:
 
 def _pdf(path: Path, line: bytes, size: int, pages: int) -> None:
     """Write a PDF whose pages all have the same packed content."""
-    packer, stretch = zlib.compressobj(9), line * (_STRETCH // len(line))
+    packer, stretch = zlib.compressobj(9), line * max(1, min(size, _STRETCH) // len(line))
     content = b"".join(packer.compress(stretch) for _ in range(max(1, size // len(stretch)))) + packer.flush()
     page = "/Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] /Contents 4 0 R /Resources << /Font << /F 5 0 R >> >>"
     objects = [

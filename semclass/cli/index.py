@@ -89,7 +89,7 @@ def passages_from(
     def skip(document: Skipped) -> None:
         skipped.append(document)
         if found is not None:
-            check_lost(found.lost - sum(found.lacking.values()) + len(skipped), "so far")
+            check_lost(found.lost - sum(found.lacking.values()) + sum(not one.cut for one in skipped), "so far")
 
     def check_lost(lost: int, when: str) -> None:
         if found is not None and not partial and 2 * lost > found.files:
@@ -112,20 +112,25 @@ def passages_from(
 
 @contextmanager
 def listing_skipped() -> Iterator[list[Skipped]]:
-    """Give a list for documents that cannot be read; at the end it is shown, whatever happened."""
+    """Give a list for documents that cannot be read, or not whole; at the end it is shown, whatever happened."""
     skipped: list[Skipped] = []
     try:
         yield skipped
     finally:
-        if skipped:
-            files: dict[str, list[str]] = {}
-            for one in skipped:
-                files.setdefault(one.reason, []).append(one.document)
-            echo(f"skipped: {counted(len(skipped), 'file')} that cannot be read", err=True)
-            for reason, names in files.items():
-                what = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-                line = reason if names[0] in reason else f"{what}: {reason}"
-                echo(f"  {' '.join(line.split())}", err=True)  # a name may hold ends of lines
+        _list("skipped: {} that cannot be read", [one for one in skipped if not one.cut])
+        _list("cut: {} that cannot be read whole", [one for one in skipped if one.cut])
+
+
+def _list(head: str, documents: Sequence[Skipped]) -> None:
+    files: dict[str, list[str]] = {}
+    for one in documents:
+        files.setdefault(one.reason, []).append(one.document)
+    if files:
+        echo(head.format(counted(len(documents), "file")), err=True)
+    for reason, names in files.items():
+        what = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+        line = reason if names[0] in reason else f"{what}: {reason}"
+        echo(f"  {' '.join(line.split())}", err=True)  # a name may hold ends of lines
 
 
 def kept(cutting: Mapping[str, Any]) -> dict[str, Any]:
@@ -134,8 +139,11 @@ def kept(cutting: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def as_records(skipped: Sequence[Skipped]) -> dict[str, Any]:
-    """What a JSON line says of documents that cannot be read."""
-    return {"skipped": [vars(one) for one in skipped]} if skipped else {}
+    """What a JSON line says of documents that cannot be read, or not whole."""
+    found: dict[str, Any] = {}
+    for one in skipped:
+        found.setdefault("cut" if one.cut else "skipped", []).append({"document": one.document, "reason": one.reason})
+    return found
 
 
 @click.group()

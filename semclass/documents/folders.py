@@ -71,10 +71,11 @@ def check_source(path: Path) -> None:
 
 @dataclass(frozen=True)
 class Skipped:
-    """A document that could not be read."""
+    """A document that could not be read, or was read up to a page."""
 
     document: str  # its name in the folder
     reason: str
+    cut: bool = False  # what was read of it is kept
 
 
 def look_through(folder: Path, supported: Container[str]) -> tuple[list[tuple[Path, Path]], dict[str, list[str]]]:

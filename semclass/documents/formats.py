@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import re
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
@@ -24,6 +25,7 @@ class Format(NamedTuple):
     needed: str | None = None  #: package of the extra ``documents``
     text: bool = False  #: the function takes text, and not a path
     encoded: bool = False  #: it takes a path, and the encoding
+    paged: bool = False  #: it takes a path, and what is told where it was cut
 
 
 _CSV = Format("data", "csv_to_markdown", text=True)
@@ -37,7 +39,7 @@ FORMATS = {
     ".html": _HTML,
     ".ipynb": Format("data", "notebook_to_markdown", text=True),
     ".json": Format("data", "json_to_markdown", text=True),
-    ".pdf": Format("pdf", "read_pdf", "pdfplumber"),
+    ".pdf": Format("pdf", "read_pdf", "pdfplumber", paged=True),
     ".pptx": Format("office", "read_pptx", "pptx"),
     ".rst": Format("rst", "rst_to_markdown", "docutils", text=True),
     ".tsv": _CSV,
@@ -56,7 +58,7 @@ def is_lacking(ending: str) -> bool:
         return True
 
 
-def to_markdown(path: Path, encoding: str | None = None) -> str:
+def to_markdown(path: Path, encoding: str | None = None, cut: Callable[[str], object] | None = None) -> str:
     """Read a document as Markdown, with a form feed between pages.
 
     Parameters
@@ -65,6 +67,8 @@ def to_markdown(path: Path, encoding: str | None = None) -> str:
         Of the document.
     encoding
         Of a format that is text, where that is not UTF-8; one that a page of HTML says itself goes before it.
+    cut
+        Called with what is said of a PDF that takes too long and is therefore read up to a page. None: it is read whole.
 
     Raises
     ------
@@ -72,14 +76,15 @@ def to_markdown(path: Path, encoding: str | None = None) -> str:
         If it cannot be read, or is not of the format that its name says.
     MissingExtraError
         If its format needs the extra ``documents``, which is not installed.
+    MemoryError
+        If memory does not suffice.
     """
     found = FORMATS[path.suffix.lower()]
     if found.needed:
         import_extra(found.needed, "documents")
     read = getattr(importlib.import_module(f"semclass.documents.{found.module}"), found.function)
     try:
-        given = (read_text(path, encoding),) if found.text else (path, encoding) if found.encoded else (path,)
-        markdown: str = read(*given)
+        markdown: str = read(*_given(found, path, encoding, cut))
         check_text(path, markdown)
         return _SURROGATE.sub("\ufffd", markdown.replace("\r", "\n"))
     except InputError as error:
@@ -91,5 +96,14 @@ def to_markdown(path: Path, encoding: str | None = None) -> str:
     except RecursionError as error:
         raise InputError(f"{path} cannot be read: it is nested too deeply") from error
     except Exception as error:  # libraries raise classes of their own for damaged files
+        if isinstance(error.__context__, MemoryError):
+            raise error.__context__ from error
         reason = " ".join(str(error).split())[:200] or type(error).__name__
         raise InputError(f"{path} cannot be read as {path.suffix}: {reason}; is it damaged or encrypted?") from error
+
+
+def _given(found: Format, path: Path, encoding: str | None, cut: Callable[[str], object] | None) -> tuple[object, ...]:
+    """Give what the function of a format takes."""
+    if found.text:
+        return (read_text(path, encoding),)
+    return (path, encoding) if found.encoded else (path, cut) if found.paged else (path,)

@@ -35,8 +35,14 @@ GROWTH = 20
 SMALL = 2_000_000
 """Characters of text that any document may give, however small it is."""
 
-SECONDS = 15
+SECONDS = 25
 """Seconds of a processor that a document of a megabyte or less may take to be read, and each further megabyte."""
+
+WORK = 0.8
+"""Share of these seconds after which a document of pages is cut, so that what was read of it is kept."""
+
+CLOCK = 10
+"""Seconds by the clock for each of these, at most: others may use the processors, too, but no document may wait forever."""
 
 MEMORY = 750_000_000
 """Bytes of memory that reading a document may take, where the system can limit them (Linux)."""
@@ -98,10 +104,28 @@ def check_text(path: Path, text: str) -> None:
         )
 
 
+def work_for(size: int) -> float:
+    """Seconds of a processor after which a document of so many bytes is cut, if it has pages."""
+    return WORK * seconds_for(size)
+
+
+def read_up_to(path: Path, page: int, pages: int) -> str:
+    """What is said of a document that was cut after a page."""
+    seconds = work_for(path.stat().st_size)
+    return f"{path}: read up to page {page} of {pages}: more than {seconds:.0f} seconds of work; {_SPLIT}"
+
+
+def out_of_clock(path: Path, seconds: float) -> InputError:
+    """What is said of a document that took too long by the clock."""
+    return InputError(
+        f"{path} takes more than {seconds:.0f} seconds by the clock to read; {_SPLIT}, or read it when the machine is idle"
+    )
+
+
 def out_of_time(path: Path) -> InputError:
     """What is said of a document that took too long."""
     seconds = seconds_for(path.stat().st_size)
-    return InputError(f"{path} takes more than {seconds} seconds to read; {_SPLIT}")
+    return InputError(f"{path} takes more than {seconds} seconds of work to read; {_SPLIT}")
 
 
 def out_of_memory(path: Path) -> InputError:

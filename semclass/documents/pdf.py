@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
+from time import process_time
 from typing import Any
 
 from semclass.core.errors import import_extra
+from semclass.documents.limits import read_up_to, work_for
 from semclass.documents.markup import paragraph, table
 
 LARGER = 1.12
@@ -50,13 +52,17 @@ class _Letters:
     headings: list[float]  # sizes of most headings
 
 
-def read_pdf(path: Path) -> str:
-    """Read a PDF as Markdown, with a form feed between pages."""
+def read_pdf(path: Path, cut: Callable[[str], object] | None = None) -> str:
+    """Read a PDF as Markdown, with a form feed between pages; if it takes too long, up to a page, as `cut` is told."""
+    end = process_time() + work_for(path.stat().st_size)
     pages = []
     with import_extra("pdfplumber", "documents").open(path) as file:
         for page in file.pages:
             pages.append(list(_lines(page)))
             page.close()  # what it holds would stay in memory
+            if cut is not None and process_time() > end and len(pages) < len(file.pages):
+                cut(read_up_to(path, len(pages), len(file.pages)))
+                break
     letters = _letters(pages)
     return "\f".join("\n\n".join(_blocks(page, letters)) for page in pages)
 

@@ -31,6 +31,7 @@ class Document(NamedTuple):
 
     text: str
     markdown: bool
+    cut: str = ""  # what is said if the rest was not read
 
 
 def _text(path: Path, encoding: str | None, convert: Converter) -> Document:
@@ -42,7 +43,8 @@ def _markdown(path: Path, encoding: str | None, convert: Converter) -> Document:
 
 
 def _converted(path: Path, encoding: str | None, convert: Converter) -> Document:
-    return Document(convert(path, encoding), markdown=True)
+    text, cut_at = convert(path, encoding)
+    return Document(text, markdown=True, cut=cut_at)
 
 
 CODE = (".c", ".cpp", ".go", ".h", ".java", ".js", ".py", ".rs", ".sh", ".sql", ".ts")
@@ -102,7 +104,8 @@ def iter_passages(
     encoding
         Of text files that are not UTF-8, nor UTF-16 with a byte order mark, by its name in Python, such as ``"cp1252"``.
     skipped
-        Called with each document of a folder that cannot be read, and why. None: the first one is an error.
+        Called with each document of a folder that cannot be read, and why, and with each that is read up to a page only, as
+        it takes too long. None: the first one is an error.
     progress
         Called after each document with its number, from 1, and the number of all.
 
@@ -326,6 +329,7 @@ def _cut_files(
         for number, (path, name) in enumerate(named, 1):
             document = _read(path, name, encoding, convert, None if path == source else skipped)
             if document is not None:
+                _tell_cut(document, name, skipped)
                 yield from cutting(document.text, name.as_posix(), markdown=document.markdown)
             if progress is not None:
                 progress(number, len(named))
@@ -352,6 +356,13 @@ def _read(
             raise
         skipped(Skipped(shown(name), str(error)))
         return None
+
+
+def _tell_cut(document: Document, name: Path, skipped: Callable[[Skipped], object] | None) -> None:
+    if document.cut:
+        if skipped is None:
+            raise InputError(document.cut)
+        skipped(Skipped(shown(name), document.cut, cut=True))
 
 
 def _cut_passages(passages: Iterable[Passage], cutting: Callable[..., Iterator[Passage]]) -> Iterator[Passage]:

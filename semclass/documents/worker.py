@@ -8,14 +8,17 @@ import os
 import signal
 import subprocess
 import sys
-from contextlib import suppress
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import IO, cast
 
 from semclass.core.errors import InputError, MissingExtraError, SemclassError
+from semclass.documents.folders import ask
 from semclass.documents.formats import to_markdown
-from semclass.documents.limits import MEMORY, out_of_memory, out_of_time, seconds_for
+from semclass.documents.limits import CLOCK, MEMORY, out_of_clock, out_of_memory, out_of_time, seconds_for
 
 _OUT_OF_MEMORY = 3
 _OUT_OF_TIME = {-getattr(signal, "SIGXCPU", 0), 1}  # 1 is the code of `faulthandler`
@@ -41,23 +44,46 @@ class Converter:
             self._process.kill()
             self._end()
 
-    def __call__(self, path: Path, encoding: str | None = None) -> str:
-        """Read a document as Markdown; an InputError or a MissingExtraError says why it cannot be read."""
-        requests, replies = self._pipes()
-        with suppress(BrokenPipeError):
-            requests.write(json.dumps([str(path), encoding]).encode() + b"\n")
-            requests.flush()
-        head = replies.readline()
+    def __call__(self, path: Path, encoding: str | None = None) -> tuple[str, str]:
+        """Read a document as Markdown, with what is said if it was cut; an InputError or MissingExtraError says why not."""
+        process = self._started()
+        requests, replies = cast("IO[bytes]", process.stdin), cast("IO[bytes]", process.stdout)
+        with self._clocked(path, process):
+            with suppress(BrokenPipeError):
+                requests.write(json.dumps([str(path), encoding]).encode() + b"\n")
+                requests.flush()
+            head = replies.readline()
+            kind, size, cut = json.loads(head) if head.endswith(b"\n") else ("", 0, "")
+            content = replies.read(size)
         if not head.endswith(b"\n"):
             raise _reason(path, self._end())
-        kind, size = json.loads(head)
-        text = replies.read(size).decode()
+        text = content.decode()
         if kind:
             raise (MissingExtraError if kind == MissingExtraError.__name__ else InputError)(text)
-        return text
+        return text, cut
 
-    def _pipes(self) -> tuple[IO[bytes], IO[bytes]]:
-        """Give the process's input and output; it is started if there is none."""
+    @contextmanager
+    def _clocked(self, path: Path, process: subprocess.Popen[bytes]) -> Iterator[None]:
+        """End the process if a document takes too long by the clock, as one that waits takes no time of a processor."""
+        seconds, late = CLOCK * seconds_for(ask(Path.stat, path).st_size), threading.Event()
+
+        def end() -> None:
+            late.set()
+            process.kill()
+
+        timer = threading.Timer(seconds, end)
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+            timer.join()  # it may be ending the process right now
+        if late.is_set():
+            self._end()
+            raise out_of_clock(path, seconds)
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        """Give the process; it is started if there is none."""
         if self._process is None:
             # a library may start a thread for each processor, whose stacks would count as memory
             threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
@@ -68,7 +94,7 @@ class Converter:
                 stderr=subprocess.DEVNULL,
                 env={**os.environ, **threads},
             )
-        return cast("IO[bytes]", self._process.stdin), cast("IO[bytes]", self._process.stdout)
+        return self._process
 
     def _end(self) -> int:
         """Wait for the end of the process, and give its code."""
@@ -95,14 +121,15 @@ def serve() -> None:
     for line in sys.stdin.buffer:
         path, encoding = json.loads(line)
         _limit_time(Path(path))
+        cuts: list[str] = []
         try:
-            kind, text = "", to_markdown(Path(path), encoding)
+            kind, text = "", to_markdown(Path(path), encoding, cuts.append)
         except MemoryError:
             os._exit(_OUT_OF_MEMORY)
         except SemclassError as error:
             kind, text = type(error).__name__, str(error)
         content = text.encode(errors="replace")
-        replies.write(json.dumps([kind, len(content)]).encode() + b"\n" + content)
+        replies.write(json.dumps([kind, len(content), "".join(cuts)]).encode() + b"\n" + content)
         replies.flush()
 
 

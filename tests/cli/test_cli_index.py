@@ -6,6 +6,7 @@ import re
 import pytest
 from running import running
 
+from bench import hostile_files
 from semclass import Passage, PassageIndex
 from semclass.cli.index import listing_skipped
 from semclass.cli.main import cli
@@ -39,6 +40,20 @@ def test_files_that_lack_the_same_extra_are_listed_once(capsys):
         f"  0.html, 1.html, 2.html and 2 more: {reason}",
         "  docs/a.txt is no text",
     ]
+
+
+def test_files_that_are_read_up_to_a_page_are_listed_apart(run, docs, tmp_path, monkeypatch):
+    pytest.importorskip("pdfplumber")
+    hostile_files.long_pdf(docs / "manual.pdf", size=1000, pages=4)
+    code = "import semclass.documents.limits as limits; limits.WORK = 0; from semclass.documents.worker import serve"
+    monkeypatch.setattr("semclass.documents.worker._CODE", f"import sys; sys.path[:] = sys.argv[1:]; {code}; serve()")
+    code, out, err = run("index", "build", docs, "--out", tmp_path / "index", "--json")
+    record = json.loads(out)
+    assert (code, [one["document"] for one in record["skipped"]]) == (0, ["old.txt"])
+    assert [(one["document"], "page 1 of 4" in one["reason"]) for one in record["cut"]] == [("manual.pdf", True)]
+    assert err.count("manual.pdf: read up to page 1 of 4") == 1
+    assert any(passage.startswith("manual.pdf") for passage in held(tmp_path / "index").values())
+    assert run("index", "build", docs / "manual.pdf", "--out", tmp_path / "strict", "--strict")[0] == 2
 
 
 def test_sync_makes_an_index_and_keeps_it_in_step(run, docs, tmp_path):

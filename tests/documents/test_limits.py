@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from functools import partial
 
 import pytest
 from conftest import ROOT
+from made_documents import pdf, shown, written
 
 from bench import hostile_files
 from semclass import InputError
@@ -47,19 +49,73 @@ def test_what_takes_too_much_memory_ends_its_process_alone(tmp_path):
     with Converter() as convert:
         with pytest.raises(InputError, match=r"many\.json takes more than 750 MB of memory"):
             convert(tmp_path / "many.json")
-        assert convert(tmp_path / "good.csv") == "| part | years |\n| --- | --- |\n| pump | 8 |"
+        assert convert(tmp_path / "good.csv")[0] == "| part | years |\n| --- | --- |\n| pump | 8 |"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not limit memory")
+def test_a_pdf_that_takes_too_much_memory_is_not_called_damaged(tmp_path, monkeypatch):
+    hostile_files.large_pdf(tmp_path / "large.pdf", size=200_000_000)
+    child_with(monkeypatch, "MEMORY = 300_000_000")
+    with Converter() as convert, pytest.raises(InputError, match=r"large\.pdf takes more than \d+ MB of memory"):
+        convert(tmp_path / "large.pdf")
+
+
+def child_with(monkeypatch, change):
+    """Change a limit in the process that reads documents."""
+    code = f"import semclass.documents.limits as limits; limits.{change}; from semclass.documents.worker import serve"
+    monkeypatch.setattr("semclass.documents.worker._CODE", f"import sys; sys.path[:] = sys.argv[1:]; {code}; serve()")
+
+
+def test_a_pdf_that_takes_too_long_is_cut_between_pages(tmp_path, monkeypatch):
+    pdf(tmp_path / "manual.pdf")
+    (tmp_path / "tea.md").write_text(hostile_files.GOOD)
+    assert "Oil it." in {one.text for one in iter_passages(tmp_path)}
+    child_with(monkeypatch, "WORK = 0")
+    cut = []
+    found = list(iter_passages(tmp_path, skipped=cut.append))
+    assert {"manual.pdf#1", "tea.md#1"} <= {one.id for one in found}
+    assert "Oil it." not in {one.text for one in found}
+    assert [(one.document, one.cut, "manual.pdf: read up to page 1 of 4" in one.reason) for one in cut] == [
+        ("manual.pdf", True, True)
+    ]
+    alone = list(iter_passages(tmp_path / "manual.pdf", skipped=cut.append))
+    assert (len(alone), len(cut)) == (len(found) - 1, 2)
+    with pytest.raises(InputError, match="up to page 1 of 4"):  # nobody would be told
+        list(iter_passages(tmp_path))
+
+
+def test_a_long_manual_is_read_whole_or_up_to_a_page(tmp_path, monkeypatch):
+    lines = "".join(shown(10, f"Line {line} of a page of a manual", 780 - 15 * line) for line in range(50))
+    (tmp_path / "long.pdf").write_bytes(written([lines] * 100))
+    child_with(monkeypatch, "SECONDS = 1")
+    with Converter() as convert:
+        text, cut = convert(tmp_path / "long.pdf")
+    page = text.count("\f") + 1
+    assert 1 <= page <= 100
+    assert (f"read up to page {page} of 100" in cut) == (page < 100)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_what_waits_for_ever_ends_by_the_clock(tmp_path, monkeypatch):
+    os.mkfifo(tmp_path / "a.csv")  # nobody writes into it
+    (tmp_path / "good.csv").write_text("part;years\npump;8\n")
+    with Converter() as convert:
+        with monkeypatch.context() as soon:
+            soon.setattr("semclass.documents.worker.CLOCK", 0.01)
+            with pytest.raises(InputError, match=r"a\.csv takes more than \d+ seconds by the clock"):
+                convert(tmp_path / "a.csv")
+        assert convert(tmp_path / "good.csv")[0].startswith("| part |")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a limit of a processor's time")
 def test_what_takes_too_long_ends_its_process_alone(tmp_path, monkeypatch):
     hostile_files.long_pdf(tmp_path / "long.pdf")
     (tmp_path / "good.csv").write_text("part;years\npump;8\n")
-    code = "import semclass.documents.limits as limits; limits.SECONDS = 1; from semclass.documents.worker import serve"
-    monkeypatch.setattr("semclass.documents.worker._CODE", f"import sys; sys.path[:] = sys.argv[1:]; {code}; serve()")
+    child_with(monkeypatch, "SECONDS = 1")
     with Converter() as convert:
         with pytest.raises(InputError, match=r"long\.pdf takes more than \d+ seconds"):
             convert(tmp_path / "long.pdf")
-        assert convert(tmp_path / "good.csv").startswith("| part |")
+        assert convert(tmp_path / "good.csv")[0].startswith("| part |")
 
 
 def test_a_sheet_that_claims_more_than_it_holds_is_read(tmp_path):
@@ -81,9 +137,11 @@ def test_the_limits_are_those_of_the_page():
         limits.SMALL / 1e6,
         limits.GROWTH,
         limits.SECONDS,
+        100 * limits.WORK,
+        limits.CLOCK,
         limits.MEMORY / 1e6,
     ]
 
 
 def test_the_time_of_a_large_file_grows_with_its_size():
-    assert [limits.seconds_for(size) for size in (1, 900_000, 10_000_000)] == [15, 15, 150]
+    assert [limits.seconds_for(size) for size in (1, 900_000, 10_000_000)] == [25, 25, 250]
