@@ -202,23 +202,22 @@ def _pdf(path: Path, line: bytes, size: int, pages: int) -> None:
     """Write a PDF whose pages all have the same packed content."""
     packer, stretch = zlib.compressobj(9), line * max(1, min(size, _STRETCH) // len(line))
     content = b"".join(packer.compress(stretch) for _ in range(max(1, size // len(stretch)))) + packer.flush()
-    page = "/Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] /Contents 4 0 R /Resources << /Font << /F 5 0 R >> >>"
+    page = "/Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] /Contents 3 0 R /Resources << /Font << /F 4 0 R >> >>"
     objects = [
         b"<< /Type /Catalog /Pages 2 0 R >>",
-        f"<< /Type /Pages /Kids [{'3 0 R ' * pages}] /Count {pages} >>".encode(),
-        f"<< {page} >>".encode(),
+        f"<< /Type /Pages /Kids [{' '.join(f'{5 + at} 0 R' for at in range(pages))}] /Count {pages} >>".encode(),
         f"<< /Length {len(content)} /Filter /FlateDecode >>\nstream\n".encode() + content + b"\nendstream",
         b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
+        *[f"<< {page} >>".encode()] * pages,  # a reader leaves out a page that comes twice
     ]
-    body, places = b"%PDF-1.4\n", []
+    body, places = bytearray(b"%PDF-1.4\n"), []
     for number, held in enumerate(objects, 1):
         places.append(len(body))
         body += f"{number} 0 obj\n".encode() + held + b"\nendobj\n"
     table = "".join(f"{place:010} 00000 n \n" for place in places)
-    trailer = (
-        f"xref\n0 6\n0000000000 65535 f \n{table}trailer\n<< /Size 6 /Root 1 0 R >>\nstartxref\n{len(body)}\n%%EOF\n"
-    )
-    path.write_bytes(body + trailer.encode())
+    size = len(objects) + 1
+    trailer = f"trailer\n<< /Size {size} /Root 1 0 R >>\nstartxref\n{len(body)}\n%%EOF\n"
+    path.write_bytes(body + f"xref\n0 {size}\n0000000000 65535 f \n{table}{trailer}".encode())
 
 
 def build(folder: Path, index: Path) -> tuple[float, float, float, str]:
