@@ -7,7 +7,8 @@ files these come:
 - ``squad.tsv``: more questions of SQuAD's training articles, those that an earlier classifier was least sure of;
 - ``passages.tsv``: passages that ``label_sources.py`` cuts from WikiQA, IE-ER newswire and SQuAD.
 
-``written_questions.tsv`` and ``no_questions.txt`` were written for this project and hold their texts.
+``written_questions.tsv``, ``no_questions.txt`` and ``generic_questions.txt`` were written for this project and hold their
+texts.
 """
 
 from __future__ import annotations
@@ -57,6 +58,10 @@ def written_questions() -> Questions:
 
 def no_questions() -> list[str]:
     return (FOLDER / "no_questions.txt").read_text(encoding="utf-8").splitlines()
+
+
+def generic_questions() -> list[str]:
+    return (FOLDER / "generic_questions.txt").read_text(encoding="utf-8").splitlines()
 
 
 def statements(data: Path) -> list[str]:

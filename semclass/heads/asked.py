@@ -2,20 +2,23 @@
 
 People say what they have before they ask: "I have a Lumo router. Its light is red. How do I reset it?". What belongs to
 the question helps to answer it; what does not, such as a forwarded message, drowns it. Rules find the sentences that
-ask, and what they refer to ("it"); of the others stay those whose vector is near one of them.
+ask, and what they refer to ("it"); of the others stay those whose vector is near one of them. A question that names
+nothing of its own ("What is the best way?") is about what stands before it, all of which stays; a head tells it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 
-from semclass.core.types import Encoder
+from semclass.core.types import Encoder, FloatArray
 from semclass.documents.sentences import LONGEST, Span, sentence_spans
+from semclass.heads.head import Head
 from semclass.scoring.topk import unit
 
 SHORT = 25
@@ -43,12 +46,16 @@ LITTLE = 0.1
 GLUED = 4
 """Words before a question in one sentence with it that may be the end of something else."""
 
+GENERIC = "generic"
+"""The only class of the head that tells questions which name nothing of their own; its folder has the same name."""
+
 # none of these takes quadratic time for long runs of white space or of marks
 _SEVERAL = re.compile(r"[.?!][\"')\]”’]*\s|[。！？\n]")
 _ITEM = re.compile(
     r"(?<!\s)\s+(?:[-*•–]|\d{1,2}[.)])\s"
 )  # in a line of its own: an item of a list stays with the sentence before
 _WRAP = re.compile(r"\n(?=[^\S\n]*[a-z])")  # a sentence goes on in the next line
+_PARAGRAPH = re.compile(r"\n\s*\n")
 _INITIALS = re.compile(r"\b(?:\w\.){2,}(?=\s)")  # "G.M.T." ends no sentence
 _MARK = re.compile(r"\w\W{0,3}[?？](?!\w)")
 _AUXILIARY = r"(?:is|are|was|were|do|does|did|can|could|should|would|will|has|have|had)"
@@ -92,6 +99,7 @@ class Asked:
 
     text: str  #: what is searched with: the sentences that ask and those that belong to them
     question: str  #: the sentences that ask, whose classes are those of the question
+    generic: bool = False  #: whether these name nothing of their own, so that all of `text` tells what is asked
 
 
 @dataclass(frozen=True)
@@ -101,6 +109,7 @@ class _Parts:
     sentences: list[str]
     asks: list[int]  #: those that ask
     needed: list[int]  #: those, and what they refer to
+    context: list[int]  #: what they are about if they name nothing of their own
 
     @property
     def question(self) -> str:
@@ -121,16 +130,28 @@ def questions_of(texts: Sequence[str]) -> list[str]:
     return [text if each is None else each.question for text, each in zip(texts, parts, strict=True)]
 
 
-def find_asked(encoder: Encoder, texts: Sequence[str]) -> list[Asked]:
-    """Find what each text asks; the encoder is run only for texts of several sentences and more than `SHORT` words."""
-    parts = [_parts(text) for text in texts]
-    found = [Asked(text, text if each is None else each.question) for text, each in zip(texts, parts, strict=True)]
-    for row, each in enumerate(parts):
-        if each is not None:
-            kept = _belonging(encoder, each)
-            if len(kept) < len(each.sentences):
-                found[row] = Asked(" ".join(each.sentences[place] for place in kept), found[row].question)
-    return found
+def load_generic(models: Path, encoder: str) -> Head | None:
+    """Load the head that tells generic questions, trained for an encoder; None if there is none."""
+    folder = models / GENERIC
+    return Head.load(folder, encoder=encoder) if folder.exists() else None
+
+
+def find_asked(encoder: Encoder, texts: Sequence[str], generic: Head | None = None) -> list[Asked]:
+    """Find what each text asks; the encoder is run only for texts of several sentences and more than `SHORT` words.
+
+    Without the head, the generic questions are those of function words alone.
+    """
+    return [_read(encoder, text, _parts(text), generic) for text in texts]
+
+
+def _read(encoder: Encoder, text: str, parts: _Parts | None, generic: Head | None) -> Asked:
+    """What is read of a text."""
+    if parts is None:
+        return Asked(text, text)
+    kept, whole = _belonging(encoder, parts, generic)
+    if len(kept) < len(parts.sentences):
+        text = " ".join(parts.sentences[place] for place in kept)
+    return Asked(text, parts.question, whole)
 
 
 def _parts(text: str) -> _Parts | None:
@@ -148,7 +169,8 @@ def _parts(text: str) -> _Parts | None:
     marked = [place for place, sentence in enumerate(sentences) if _MARK.search(sentence)]
     behind = range(marked[-1] + 1 if marked else 0, len(sentences))
     asks = marked + [place for place in behind if _REQUEST.match(sentences[place])]
-    if not asks:
+    asking = bool(asks)
+    if not asking:
         said = [place for place in behind if not _CLOSING.match(sentences[place])]
         asks = [(said or behind)[-1]]
     lengths = [len(sentence.split()) for sentence in sentences]
@@ -159,7 +181,35 @@ def _parts(text: str) -> _Parts | None:
         while place > 0 and place - 1 not in needed and _refers_back(sentences[place]):
             place -= 1
             needed.add(place)
-    return _Parts(sentences, asks, sorted(needed))
+    ends = [bool(_PARAGRAPH.search(text, end, start)) for (_, end), (start, _) in pairwise(spans)]
+    if not asking:
+        needed.update(_said(sentences, _before(asks[0], ends)))
+    return _Parts(sentences, asks, sorted(needed), _said(sentences, _about(asks[0], ends)))
+
+
+def _said(sentences: Sequence[str], places: Iterable[int]) -> list[int]:
+    """Places of sentences, without thanks and greetings."""
+    return [place for place in places if not _CLOSING.match(sentences[place])]
+
+
+def _before(place: int, ends: Sequence[bool]) -> range:
+    """What stands before a sentence in its paragraph; `ends` tells of each but the last whether a paragraph ends there."""
+    start = place
+    while start > 0 and not ends[start - 1]:
+        start -= 1
+    return range(start, place)
+
+
+def _about(place: int, ends: Sequence[bool]) -> range:
+    """What a generic question is about: its paragraph or, where it begins that, the one before; else all that follows."""
+    if place == 0:
+        return range(1, len(ends) + 1)
+    return range(_before(place - 1, ends).start, place)
+
+
+def _says_little(text: str) -> bool:
+    """Whether a text consists of function words: "Any ideas?"."""
+    return _SAY_LITTLE.issuperset(_WORD.findall(text.lower()))
 
 
 def _unglued(text: str, start: int, end: int) -> list[Span]:
@@ -186,19 +236,22 @@ def _last(texts: Sequence[str], places: Sequence[int]) -> list[int]:
     return list(places[-max(int(np.searchsorted(ends, LAST, side="right")), 1) :])
 
 
-def _belonging(encoder: Encoder, parts: _Parts) -> list[int]:
+def _belonging(encoder: Encoder, parts: _Parts, generic: Head | None) -> tuple[list[int], bool]:
     """Places of the sentences that are read: those that are needed and those near them, as many as the encoder reads.
 
-    Where they are too many, what is needed comes first, and of either the end.
+    Where they are too many, what is needed comes first, and of either the end. Also gives whether the question is generic.
     """
     texts = parts.sentences
     needed = _last(texts, parts.needed)
-    looked = sorted({*needed, *_last(texts, range(len(texts)))})
+    looked = sorted({*needed, *_last(texts, parts.context), *_last(texts, range(len(texts)))})
     encoding = encoder.encode([texts[place] for place in looked], views=("pooled",))
-    vectors, pieces = unit(encoding.rows("pooled")), encoding.terms.lengths().tolist()
-    wanted = np.isin(looked, needed)
-    said = np.array([not _CLOSING.match(texts[place]) for place in looked])
-    near = said & ((vectors @ vectors[wanted].T).max(axis=1) >= NEAREST)
+    vectors, pieces = encoding.rows("pooled"), encoding.terms.lengths().tolist()
+    whole = _all_generic([texts[place] for place in parts.asks], vectors[np.isin(looked, parts.asks)], generic)
+    subject = np.isin(looked, parts.context if whole else needed)  # a generic question is near to anything
+    wanted = subject | np.isin(looked, needed)
+    said = np.isin(looked, _said(texts, looked))
+    units = unit(vectors)
+    near = said & ((units @ units[subject].T).max(axis=1, initial=-1) >= NEAREST)
     words = np.array([len(texts[place].split()) for place in looked])
     if words[~near & ~wanted].sum() <= LITTLE * words.sum():
         near[:] = True
@@ -209,4 +262,11 @@ def _belonging(encoder: Encoder, parts: _Parts) -> list[int]:
         if room < 0 and kept:
             break
         kept.append(looked[row])
-    return sorted(kept)
+    return sorted(kept), whole
+
+
+def _all_generic(questions: Sequence[str], vectors: FloatArray, generic: Head | None) -> bool:
+    """Whether all questions of a text name nothing of their own."""
+    if generic is None:
+        return all(map(_says_little, questions))
+    return bool((generic.probabilities({"pooled": vectors}) >= generic.thresholds[0]).all())

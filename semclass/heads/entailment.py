@@ -24,7 +24,8 @@ from semclass.core.onnx_sessions import open_session
 from semclass.core.types import DoubleArray, Encoder, Encoding, FloatArray, IntArray, Ragged, padded
 from semclass.encoders.batching import CHUNK, batches_by_length, steps, warn_truncated
 from semclass.encoders.onnx_encoder import check_encoder, for_passages, open_models
-from semclass.heads.asked import find_asked
+from semclass.heads.asked import find_asked, load_generic
+from semclass.heads.head import Head
 
 BATCH = 32  # pairs per run of the head
 
@@ -61,6 +62,7 @@ class EntailmentClassifier:
     head: onnxruntime.InferenceSession
     idf: FloatArray  # inverse document frequency of each word piece in general text; 0 for no terms
     threshold: float  # probability from which the label is "entailment"
+    generic: Head | None = None  # tells questions that name nothing of their own
 
     @classmethod
     def load(
@@ -76,7 +78,7 @@ class EntailmentClassifier:
             raise ArtifactError(
                 f"{artifact.path('idf.npy')} has shape {idf.shape}; the encoder's vocabulary has {used.is_term.shape}"
             )
-        return cls(used, head, idf, float(artifact.field("threshold")))
+        return cls(used, head, idf, float(artifact.field("threshold")), load_generic(root, used.fingerprint))
 
     def predict(self, pairs: Iterable[tuple[str, str]]) -> list[EntailmentLabel]:
         """Classify pairs of a question and a sentence.
@@ -115,7 +117,7 @@ class EntailmentClassifier:
         found = np.zeros(len(asked))
         for start in range(0, len(asked), CHUNK):
             part = slice(start, start + CHUNK)
-            first, rows = _distinct([each.text for each in find_asked(self.encoder, asked[part])])
+            first, rows = _distinct([each.text for each in find_asked(self.encoder, asked[part], self.generic)])
             second, places = _distinct(given[part])
             question = _encode(self.encoder, first, QUESTION_VIEWS)
             sentence = _encode(for_passages(self.encoder), second, SENTENCE_VIEWS)

@@ -16,6 +16,7 @@ from semclass.core.errors import ArtifactError, InputError
 from semclass.core.types import DoubleArray, Encoder, Explanation, Passage
 from semclass.encoders.batching import is_watched
 from semclass.encoders.onnx_encoder import fingerprint_of, open_models
+from semclass.heads.asked import load_generic
 from semclass.heads.head import Head
 from semclass.heads.passages import PassageClassifier
 from semclass.heads.questions import QuestionClassifier
@@ -77,6 +78,8 @@ class Models:
         Folder of the head that reads question and passage together, which is opened on its first use; None: there is none.
     answerable
         The head that tells whether an index answers a question, see ``semclass/ranking/answerable.py``; None: none does.
+    generic
+        The head that tells questions which name nothing of their own, see :mod:`semclass.heads.asked`; None: none does.
     """
 
     questions: QuestionClassifier
@@ -85,6 +88,7 @@ class Models:
     placed: ProximityModel | None = None
     deep_folder: Path | None = None
     answerable: Head | None = None
+    generic: Head | None = None
 
     @classmethod
     def load(
@@ -129,16 +133,17 @@ class Models:
             if passage_encoder.classifier.head is None
             else QuestionClassifier.load(root, encoder=used)
         )
+        generic = load_generic(root, used.fingerprint)
         if not (root / "pairs").exists():
-            return cls(questions, passage_encoder, None)
+            return cls(questions, passage_encoder, None, generic=generic)
         pairs = PairModel.load(root / "pairs", encoder=used.fingerprint)
         deep = root / "deep" if (root / "deep").exists() else None
         told = root / "answerable"
         head = load_answerable(told, used.fingerprint) if told.exists() else None
         if questions.head is None or not (root / "match").exists():
-            return cls(questions, passage_encoder, pairs, deep_folder=deep, answerable=head)
+            return cls(questions, passage_encoder, pairs, deep_folder=deep, answerable=head, generic=generic)
         placed = ProximityModel.load(root / "match", encoder=used.fingerprint, classes=questions.fine_classes)
-        return cls(questions, passage_encoder, pairs, placed, deep, head)
+        return cls(questions, passage_encoder, pairs, placed, deep, head, generic)
 
     @property
     def encoder(self) -> Encoder:
@@ -238,7 +243,7 @@ class Models:
             If the encoder gives numbers that are not finite.
         """
         classifier = self.questions if classes else None
-        return read_questions(self.encoder, classifier, list(questions), tokens=tokens)
+        return read_questions(self.encoder, classifier, list(questions), generic=self.generic, tokens=tokens)
 
     def signals(self, query: Query, candidates: Candidates) -> dict[str, DoubleArray]:
         """Everything that any method reads of n candidates, each float64 of shape (n,).

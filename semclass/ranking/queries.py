@@ -11,6 +11,7 @@ from semclass.core.errors import InputError
 from semclass.core.types import Encoder, FloatArray, Ragged
 from semclass.encoders.batching import warn_truncated
 from semclass.heads.asked import LAST, PIECES, Asked, asks, find_asked
+from semclass.heads.head import Head
 from semclass.heads.questions import QuestionClassifier
 from semclass.index.passage_encoder import no_rows
 from semclass.index.records import Query
@@ -24,6 +25,7 @@ def read_questions(
     classifier: QuestionClassifier | None,
     texts: list[str],
     *,
+    generic: Head | None = None,
     tokens: bool = True,
 ) -> list[Query]:
     """Encode and classify questions; of texts of several sentences what they ask, see :mod:`semclass.heads.asked`.
@@ -31,8 +33,8 @@ def read_questions(
     Of what is read of a question, :data:`LONGEST` characters and :data:`semclass.heads.asked.PIECES` word pieces are: each
     is compared with each of all candidates.
     """
-    found = find_asked(encoder, texts)
-    asked = [Asked(each.text[:LONGEST], each.question[:LONGEST]) for each in found]
+    found = find_asked(encoder, texts, generic)
+    asked = [Asked(each.text[:LONGEST], each.question[:LONGEST], each.generic) for each in found]
     read = [each.text for each in asked]
     compared = [name for name in ("tokens", "weights", "asks", "expects") if tokens and name in encoder.views]
     heads = () if classifier is None else classifier.encoder_views
@@ -77,7 +79,8 @@ def read_questions(
 def _asking(encoder: Encoder, asked: Sequence[Asked], terms: Ragged) -> list[npt.NDArray[np.bool_]]:
     """Which word pieces of what is read of each text stand in the sentences that ask."""
     flags = [np.full(count, asks(each.question)) for count, each in zip(terms.lengths(), asked, strict=True)]
-    longer = [row for row, each in enumerate(asked) if each.question != each.text]
+    # of a generic question, what it is about asks as much
+    longer = [row for row, each in enumerate(asked) if each.question != each.text and not each.generic]
     if longer:
         questions = encoder.encode([asked[row].question for row in longer], views=()).terms
         for place, row in enumerate(longer):

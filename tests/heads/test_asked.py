@@ -17,8 +17,8 @@ STUDY = (
 ROUTER = "I have a Lumo router. Its light is red. How do I reset it?"
 
 
-def read(encoder, text):
-    (found,) = find_asked(encoder, [text])
+def read(encoder, text, generic=None):
+    (found,) = find_asked(encoder, [text], generic)
     return found.text
 
 
@@ -38,6 +38,47 @@ def test_what_has_nothing_to_do_with_the_question_is_left_out(encoder, question)
     said = question.replace(" - ", "\n- ")
     asked = read(encoder, f"{STUDY}\n\n{said}\nThanks in advance!\nBest regards, Anna")
     assert asked in (question, question.replace("I was in Paris last summer. ", ""))
+
+
+PROBLEM = (
+    "The tomato plants on our balcony have yellow leaves at the bottom. Brown rings appear on them, and they fall off. "
+    "It has rained for two weeks, and the pots stand close together."
+)
+
+
+@pytest.mark.parametrize(
+    "ending", ["What is the best way?", "What is the cause and the cure?", "What is wrong here?", "Any ideas?"]
+)
+def test_a_question_that_names_nothing_of_its_own_keeps_what_stands_before_it(models, ending):
+    encoder, generic = models.encoder, models.generic
+    assert read(encoder, f"{PROBLEM} {ending}", generic) == f"{PROBLEM} {ending}"
+    # alone in its paragraph, it is about the one before
+    assert read(encoder, f"{STUDY}\n\n{PROBLEM}\n\n{ending}", generic) == f"{PROBLEM} {ending}"
+    assert read(encoder, f"{ending} {PROBLEM}", generic) == f"{ending} {PROBLEM}"
+
+
+def test_without_the_head_a_question_of_function_words_is_one_that_names_nothing(encoder):
+    assert read(encoder, f"{PROBLEM} What happened?") == f"{PROBLEM} What happened?"
+    assert read(encoder, f"{PROBLEM} What is the best way?") == "What is the best way?"
+
+
+def test_a_question_with_a_name_of_its_own_is_read_without_what_has_nothing_to_do_with_it(models):
+    asked = "How high is the Eiffel tower?"
+    assert read(models.encoder, f"{PROBLEM} {asked}", models.generic) == asked
+
+
+def test_a_description_that_asks_nothing_is_read_whole(encoder):
+    assert read(encoder, PROBLEM) == PROBLEM
+    assert read(encoder, f"{STUDY}\n\n{PROBLEM}") == PROBLEM
+
+
+def test_passages_are_found_by_the_problem_behind_a_general_question(models):
+    answers = [
+        "Early blight makes brown rings on the lower leaves of tomatoes.",
+        "The best way is often the simplest one.",
+    ]
+    hits = Reranker(models).rerank(f"{PROBLEM} What is the best way?", answers)
+    assert hits[0].text == answers[0]
 
 
 def test_a_question_may_stand_before_the_rest(encoder):
