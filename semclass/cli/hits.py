@@ -94,7 +94,7 @@ def _record(hit: semclass.Hit, question: semclass.QuestionLabel | None, *, expla
         record["sentence"] = explanation["sentence"]
     if explain:
         record["explanation"] = explanation
-    for name in ("asked", "certainty", "answerable"):
+    for name in ("asked", "certainty", "answerable", "language"):
         if record[name] is None:
             del record[name]
     if question is not None:

@@ -347,6 +347,10 @@ class Hit:
     answerable
         Probability that the index answers the question at all, the same for all hits of a search; None after re-ranking
         passages from elsewhere, and by methods other than ``default`` and ``deep``.
+    language
+        Language of the passages, the same for all hits: ``"en"``, or ``"other"``, which the models do not read, so that
+        passages are ranked by their words, and less by their vectors. None by methods other than ``default`` and
+        ``deep``, and with an encoder of your own.
     """
 
     id: str
@@ -362,6 +366,7 @@ class Hit:
     asked: str | None = None
     certainty: str | None = None
     answerable: float | None = None
+    language: str | None = None
 
     @property
     def index(self) -> int:

@@ -88,6 +88,7 @@ class Candidates:
     features: FloatArray | None = None  #: pair features that a head's score was made of, (n, n_features)
     certainty: str | None = None  #: how sure the first place is, in a word; None where that was not measured
     answerable: float | None = None  #: P(one of them answers the question); None where no head tells
+    language: str | None = None  #: of the passages, "en" or "other"; None where nothing tells
 
     def __len__(self) -> int:
         """Count them."""
@@ -199,10 +200,12 @@ def make_hits(
     *,
     asked: str | None = None,
     answerable: float | None = None,
+    before: int = 0,
 ) -> list[Hit]:
     """The first k hits of a ranking; `passages` are those of `found`, `explanations` those of the first k.
 
-    `asked` is what was read of the question, None for all of it; `answerable` as in :class:`Hit`.
+    `asked` is what was read of the question, None for all of it; `answerable` as in :class:`Hit`; `before` is how many hits
+    stand before these.
     """
     columns = {"dense": found.dense, "bm25": found.bm25, **found.components}
     if found.match is not None:
@@ -218,7 +221,7 @@ def make_hits(
             text=passages[place].text,
             metadata=passages[place].metadata,
             score=scores[row],
-            rank=row + 1,
+            rank=before + row + 1,
             rank_before=place + 1,
             components=dict(zip(columns, signals[row], strict=True)),
             labels=tuple(compress(classes, labelled[row])),
@@ -227,6 +230,7 @@ def make_hits(
             asked=asked,
             certainty=None if row else found.certainty,
             answerable=answerable,
+            language=found.language,
         )
         for row, place in enumerate(places.tolist())
     ]

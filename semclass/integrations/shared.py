@@ -206,6 +206,7 @@ def details_of(hit: Hit | None, *, wanted: bool) -> dict[str, Any]:
     }
     details |= {} if hit.asked is None else {"asked": hit.asked}
     details |= {} if hit.answerable is None else {"answerable": hit.answerable}
+    details |= {} if hit.language is None else {"language": hit.language}
     return {DETAILS: details if hit.explanation is None else {**details, "explanation": asdict(hit.explanation)}}
 
 

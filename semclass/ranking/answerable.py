@@ -24,8 +24,11 @@ RIVALS = 5
 _LEAST = 1e-6  # a probability is kept so far from 0 and 1 that its log-odds are finite
 
 
-def load_answerable(folder: Path, encoder: str) -> Head:
+def load_answerable(models: Path, encoder: str) -> Head | None:
     """Load the head; an ArtifactError if it is damaged, was made for another encoder, or reads other features."""
+    folder = models / "answerable"
+    if not folder.exists():
+        return None
     head = Head.load(folder, encoder=encoder)
     if tuple(head.artifact.field("features")) != FEATURES:
         raise ArtifactError(

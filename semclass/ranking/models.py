@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -28,6 +29,7 @@ from semclass.ranking.certainty import certainty
 from semclass.ranking.deep import WEIGHT, DeepHead, gain_of
 from semclass.ranking.explain import explain
 from semclass.ranking.features import pair_features
+from semclass.ranking.language import OTHER, LanguageTest, load_language
 from semclass.ranking.methods import Method, weight_of
 from semclass.ranking.pair_model import PairModel, evidence_parts
 from semclass.ranking.proximity import ProximityModel, placed_match
@@ -80,6 +82,9 @@ class Models:
         The head that tells whether an index answers a question, see ``semclass/ranking/answerable.py``; None: none does.
     generic
         The head that tells questions which name nothing of their own, see :mod:`semclass.heads.asked`; None: none does.
+    language
+        What tells whether passages are in the language of the models, see ``semclass/ranking/language.py``; None: nothing
+        does, as for an encoder of many languages.
     """
 
     questions: QuestionClassifier
@@ -89,6 +94,7 @@ class Models:
     deep_folder: Path | None = None
     answerable: Head | None = None
     generic: Head | None = None
+    language: LanguageTest | None = None
 
     @classmethod
     def load(
@@ -133,17 +139,19 @@ class Models:
             if passage_encoder.classifier.head is None
             else QuestionClassifier.load(root, encoder=used)
         )
-        generic = load_generic(root, used.fingerprint)
+        beside: dict[str, Any] = {
+            "generic": load_generic(root, used.fingerprint),
+            "language": load_language(root, used),
+        }
         if not (root / "pairs").exists():
-            return cls(questions, passage_encoder, None, generic=generic)
+            return cls(questions, passage_encoder, None, **beside)
         pairs = PairModel.load(root / "pairs", encoder=used.fingerprint)
-        deep = root / "deep" if (root / "deep").exists() else None
-        told = root / "answerable"
-        head = load_answerable(told, used.fingerprint) if told.exists() else None
-        if questions.head is None or not (root / "match").exists():
-            return cls(questions, passage_encoder, pairs, deep_folder=deep, answerable=head, generic=generic)
-        placed = ProximityModel.load(root / "match", encoder=used.fingerprint, classes=questions.fine_classes)
-        return cls(questions, passage_encoder, pairs, placed, deep, head, generic)
+        beside["deep_folder"] = root / "deep" if (root / "deep").exists() else None
+        beside["answerable"] = load_answerable(root, used.fingerprint)
+        if questions.head is not None and (root / "match").exists():
+            match = root / "match"
+            beside["placed"] = ProximityModel.load(match, encoder=used.fingerprint, classes=questions.fine_classes)
+        return cls(questions, passage_encoder, pairs, **beside)
 
     @property
     def encoder(self) -> Encoder:
@@ -298,10 +306,12 @@ class Models:
         InputError
             If the heads that the method needs are not there, or the question was encoded without what it needs.
         """
-        if method.rerank is None:
+        if method.rerank is None or candidates.language == OTHER:
             return candidates
         self.require(method)
         used = self.weights if weights is None else weights
+        if method.rerank == "evidence":
+            return self._by_evidence(query, candidates, method, used, passages)
         if method.uses_pairs:
             pairs = self.pairs
             head = pairs.learned if method.rerank == "learned" else pairs.entailment
@@ -314,14 +324,6 @@ class Models:
                 return replace(
                     candidates, order=order, score=signal, parts={}, components=components, features=features
                 )
-            if method.rerank == "evidence":
-                ranked = summed(candidates, evidence_parts(features, weight_of(used, "evidence")), components)
-                if self.answerable is not None and len(ranked):
-                    ranked = replace(ranked, answerable=answerable(self.answerable, ranked, features))
-                if method.together:
-                    return self._together(query, ranked, method.together, weight_of(used, "deep"), passages)
-                measured = self.pairs.similarity == "cosine" and all(used[n] == self.weights[n] for n in method.weights)
-                return replace(ranked, certainty=certainty(ranked, features, method) if measured else None)
             label = signal >= head.thresholds[0]
         else:
             signal = self._match(query, candidates, "hard" if method.rerank == "stable" or method.hard else "soft")
@@ -331,6 +333,27 @@ class Models:
         if method.hard and method.uses_pairs:
             signal = components["entails"] = label.astype(np.float64)
         return summed(candidates, {method.signal: weight_of(used, method.signal_weight) * signal}, components)
+
+    def _by_evidence(
+        self,
+        query: Query,
+        candidates: Candidates,
+        method: Method,
+        weights: Mapping[str, float],
+        passages: Sequence[Passage],
+    ) -> Candidates:
+        """Rank by evidence."""
+        pairs = self.pairs
+        query.check(classes=self.has_classes and self._weighs_classes(method), tokens=True)
+        features = pair_features(query, candidates, pairs.words)
+        components = {"answers": pairs.entailment.probabilities({"pairs": features})[:, 0]}
+        ranked = summed(candidates, evidence_parts(features, weight_of(weights, "evidence")), components)
+        if self.answerable is not None and len(ranked):
+            ranked = replace(ranked, answerable=answerable(self.answerable, ranked, features))
+        if method.together:
+            return self._together(query, ranked, method.together, weight_of(weights, "deep"), passages)
+        measured = pairs.similarity == "cosine" and all(weights[n] == self.weights[n] for n in method.weights)
+        return replace(ranked, certainty=certainty(ranked, features, method) if measured else None)
 
     def _together(
         self, query: Query, ranked: Candidates, count: int, weight: float, passages: Sequence[Passage]

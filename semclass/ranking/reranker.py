@@ -15,6 +15,7 @@ from semclass.core.types import Encoder, Hit, Passage, Ragged
 from semclass.encoders.batching import CHUNK, warn_truncated
 from semclass.index.passage_encoder import parts_of, searchable
 from semclass.index.records import Candidates, Query, make_hits, sum_of
+from semclass.ranking.language import OTHER, told, warn_of_language
 from semclass.ranking.methods import DEFAULT, Method, check_weights, find_method
 from semclass.ranking.models import Models
 from semclass.scoring import bm25
@@ -173,6 +174,8 @@ class Reranker:
             cut += [read + place for place in long]
             read += sum(map(len, items))
         warn_truncated(cut, read)
+        if any(hits and hits[0].language == OTHER for hits in results):
+            warn_of_language()
         return results
 
     def _hits(self, query: Query, passages: list[Passage], candidates: Candidates, options: _Options) -> list[Hit]:
@@ -210,24 +213,25 @@ class Reranker:
             dense = found_vectors.scores_at(query.pooled, rows)
             lexical = bm25.score_few(own.terms, query.terms, self.models.pairs.idf)
             parts = fused(dense, lexical, method.fusion, weight=weights["bm25"], alpha=weights["alpha"]).parts
-            found.append(
-                Candidates(
-                    rows=np.arange(len(rows)),
-                    dense=dense,
-                    bm25=lexical,
-                    match=None,
-                    parts=parts,
-                    score=sum_of(parts),
-                    probabilities=own.probabilities,
-                    thresholds=self.models.passages.thresholds,
-                    tokens=own.tokens,
-                    sentences=units.take(rows),
-                    provides=own.provides,
-                    terms=own.pieces,
-                    titles=own.titles,
-                    idf=self.models.pairs.idf,
-                )
+            made = Candidates(
+                rows=np.arange(len(rows)),
+                dense=dense,
+                bm25=lexical,
+                match=None,
+                parts=parts,
+                score=sum_of(parts),
+                probabilities=own.probabilities,
+                thresholds=self.models.passages.thresholds,
+                tokens=own.tokens,
+                sentences=units.take(rows),
+                provides=own.provides,
+                terms=own.pieces,
+                titles=own.titles,
+                idf=self.models.pairs.idf,
             )
+            if method.rerank == "evidence" and self.models.language is not None:
+                made = told(made, self.models.language)
+            found.append(made)
         return found, np.flatnonzero(np.isin(which, cut)).tolist() if cut else []
 
 

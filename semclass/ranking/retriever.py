@@ -19,10 +19,12 @@ from semclass.heads.texts import TextModel, predict_all
 from semclass.index.passage_index import PassageIndex
 from semclass.index.records import FOLDER, Candidates, Query, Scoring, SearchIndex, make_hits
 from semclass.ranking.boost import boosted, read_boost
+from semclass.ranking.language import BY_WORDS, OTHER, warn_of_language
 from semclass.ranking.methods import DEFAULT, DOCUMENT, METHODS, Method, check_weights, find_method, weight_of
 from semclass.ranking.models import Models
 from semclass.ranking.rewritten import search_rewritten
 from semclass.rewriting.transform import QueryTransform, rewritten
+from semclass.scoring.fusion import DEPTH
 from semclass.scoring.topk import unit
 
 FEW = 20
@@ -170,7 +172,8 @@ class HybridRetriever:
             change nothing. ``alpha`` is from 0 to 1, the others are at least 0. ``document``, 0 if not given, is that of
             the scores of the first passage of the same document, for chunks that do not say what they belong to.
         candidates
-            How many passages are re-ranked, at least `k`; None: as many as the method names.
+            How many passages are re-ranked; None: as many as the method names. If `k` is more, the others follow in the
+            order before, so that what comes first does not depend on `k`.
         where
             A filter over the metadata, such as ``{"page": {"$gte": 3}}``, see :mod:`semclass.index.filters`. It applies
             before anything is ranked: `k` passages that match are given, if there are so many.
@@ -283,11 +286,11 @@ class HybridRetriever:
         how, own = find_method(method, fusion), self.used(weights)
         wanted = how.candidates if candidates is None else check_positive(candidates, "candidates")
         gains = read_boost(boost, self.models.heads, self.index, how)
-        depth = limit if how.rerank is None and not gains else max(limit, wanted)
+        depth = min(limit, DEPTH) if how.rerank is None and not gains else wanted
         self.models.require(how)
         # what the method does not look at is read neither of the question nor of the passages
         needed = self.models.needs(how, explain=explain)
-        results = []
+        results, languages = [], set()
         # waiting for a server must not keep others from working
         with self.models.turns if self.index.kind == FOLDER else nullcontext():
             labels = predict_all({name: self.models.heads[name] for name in gains}, texts)
@@ -298,12 +301,52 @@ class HybridRetriever:
                 ranked = self.models.order(query, found, how, weights=own, passages=passages)
                 if gains:
                     ranked = boosted(ranked, passages, {name: labels[name][row] for name in gains}, gains)
+                languages.add(ranked.language)
                 explanations = self.models.explain(query, ranked, limit, passages) if explain else None
                 asked, told = query.asked, ranked.answerable
-                results.append(
-                    make_hits(passages, ranked, self.index.classes, limit, explanations, asked=asked, answerable=told)
+                hits = make_hits(
+                    passages, ranked, self.index.classes, limit, explanations, asked=asked, answerable=told
                 )
+                if len(ranked) == depth < limit:
+                    hits += self._rest(near, ranked, limit, how, own, where, needed["tokens"], explain=explain)
+                results.append(hits)
+        if OTHER in languages:
+            warn_of_language()
         return results
+
+    def _rest(
+        self,
+        query: Query,
+        first: Candidates,
+        limit: int,
+        method: Method,
+        weights: Mapping[str, float],
+        where: Mapping[str, Any] | None,
+        evidence: bool,
+        *,
+        explain: bool,
+    ) -> list[Hit]:
+        """The hits behind the first ones, in the order before re-ranking, with scores below theirs."""
+        found = self.candidates(query, limit, method, weights=weights, evidence=evidence, where=where)
+        places = np.flatnonzero(~np.isin(found.rows, first.rows))
+        if not len(places):
+            return []
+        below = min(0.0, float(first.score.min() - found.score[places[0]]))
+        parts = {**found.parts, "below": np.full(len(found), below)} if below else found.parts
+        rest = replace(found, order=places, score=found.score + below, parts=parts)
+        passages = self.index.passages(found.rows) if found.passages is None else found.passages
+        room = limit - len(first)
+        explanations = self.models.explain(query, rest, room, passages) if explain else None
+        return make_hits(
+            passages,
+            rest,
+            self.index.classes,
+            room,
+            explanations,
+            asked=query.asked,
+            answerable=first.answerable,
+            before=len(first),
+        )
 
     asearch = in_thread(search)
     asearch_many = in_thread(search_many)
@@ -350,6 +393,13 @@ class HybridRetriever:
         )
         if self.models.pair_heads is None:
             return found
+        # weights that were tuned on this very index know its language
+        if method.rerank == "evidence" and evidence and self.models.language is not None and not self.index.tuned:
+            language = self.models.language.language(found)
+            if language == OTHER:
+                by_words = self._scoring(BY_WORDS, weights)
+                found = self.index.candidates(query, n, by_words, passage_encoder=passage_encoder, where=where)
+            found = replace(found, language=language)
         share = np.float32(len(self.index) / (len(self.index) + FEW))
         general = self.models.pair_heads.idf
         return replace(found, idf=general + share * (found.idf - general))

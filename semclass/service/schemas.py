@@ -179,6 +179,8 @@ class HitOut(BaseModel):
 
     `certainty`: of the first hit by the default method, how sure its place is: strong, likely or weak; else null.
     `answerable`: probability that the index answers the question at all, the same for all hits; null where none is told.
+    `language`: of the passages, the same for all hits: "en", or "other", which the models do not read; null where nothing
+    tells.
     """
 
     id: str
@@ -194,6 +196,7 @@ class HitOut(BaseModel):
     asked: str | None
     certainty: str | None
     answerable: float | None
+    language: str | None
 
 
 class QuestionsAnswer(BaseModel):

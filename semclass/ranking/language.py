@@ -1,0 +1,101 @@
+"""Whether passages are in English, which the shipped models read: of text in other languages they judge nothing well.
+
+Each word piece has the logarithm of how much more frequent it is in English than in other languages, all of which weigh
+the same: naive Bayes. The mean over the best candidates tells. A question alone may be too short to tell, and a question in
+another language over English passages shares names with them, which evidence finds better than fusion does; so passages
+decide.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from semclass.core import artifacts
+from semclass.core.errors import ArtifactError, EncoderMismatchError, warn
+from semclass.core.types import Encoder, FloatArray
+from semclass.index.records import Candidates, sum_of
+from semclass.ranking.methods import Method
+from semclass.scoring.fusion import fused
+
+FOLDER = "language"
+"""Folder of the table, and kind of its manifest."""
+
+UNITS = 16
+"""The table holds int8: logarithms of this base's units, 1 / UNITS each."""
+
+ENGLISH, OTHER = "en", "other"
+
+FIRST = 10
+"""Candidates that are looked at."""
+
+LEAST = -0.5
+"""Mean from which they are English. Ten passages together have 0.4 or more in nine English sets and 0.0 in one of
+source code, and -1.0 or less in 13 other languages: ``training/train_language.py``."""
+
+
+BY_WORDS = Method("convex", alpha=0.1)
+"""How passages in other languages are ranked: ``python -m bench languages``."""
+
+
+class LanguageWarning(UserWarning):
+    """Passages are in a language that the models do not read."""
+
+
+@dataclass(frozen=True)
+class LanguageTest:
+    """Tells English from other languages by word pieces."""
+
+    logs: FloatArray  # how much more frequent each word piece is in English, natural logarithms, (vocabulary,)
+
+    @classmethod
+    def load(cls, folder: Path, *, encoder: str, vocabulary: int) -> LanguageTest:
+        """Read the table of an encoder's word pieces; that of another encoder is refused."""
+        artifact = artifacts.load(folder, FOLDER)
+        if (made_with := artifact.field("encoder")) != encoder:
+            raise EncoderMismatchError(
+                f"the table in {artifact.folder} belongs to encoder {made_with}, but is used with {encoder}; make another "
+                "with training/train_language.py"
+            )
+        table = artifact.array("pieces.npy")
+        if table.shape != (vocabulary,):
+            raise ArtifactError(
+                f"{artifact.path('pieces.npy')} has shape {table.shape}; the encoder's vocabulary has {vocabulary} pieces"
+            )
+        return cls((table / UNITS).astype(np.float32))
+
+    def language(self, candidates: Candidates) -> str:
+        """`ENGLISH`, or `OTHER`: the language of the first candidates; of none, `ENGLISH`."""
+        pieces = candidates.terms.values[: candidates.terms.offsets[min(FIRST, len(candidates))]]
+        return ENGLISH if not len(pieces) or float(self.logs[pieces].mean()) >= LEAST else OTHER
+
+
+def load_language(models: Path, encoder: Encoder) -> LanguageTest | None:
+    """Load the table of an encoder; None if there is none."""
+    folder = models / FOLDER
+    if not folder.exists():
+        return None
+    return LanguageTest.load(folder, encoder=encoder.fingerprint, vocabulary=len(encoder.is_term))
+
+
+def told(candidates: Candidates, test: LanguageTest) -> Candidates:
+    """Candidates from elsewhere with their language, and ranked by words if the models do not read it."""
+    language = test.language(candidates)
+    if language == ENGLISH:
+        return replace(candidates, language=language)
+    parts = fused(candidates.dense, candidates.bm25, BY_WORDS.fusion, alpha=BY_WORDS.alpha or 0.0).parts
+    score = sum_of(parts)
+    order = np.argsort(-score, kind="stable")
+    return replace(candidates, language=language, order=order, score=score, parts=parts)
+
+
+def warn_of_language() -> None:
+    """Warn that passages are in another language than the models read."""
+    warn(
+        LanguageWarning(
+            "the passages do not seem to be in English, which these models read; they are ranked by the words that they "
+            "share with the question, and less by their vectors"
+        )
+    )
