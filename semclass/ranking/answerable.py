@@ -1,4 +1,4 @@
-"""Whether an index answers a question at all: what its best hit has, and how far it is ahead of the next ones."""
+"""Whether an index answers a question at all: what its best hits have of an answer, whatever their scores are made of."""
 
 from __future__ import annotations
 
@@ -9,18 +9,42 @@ import numpy as np
 from semclass.core.errors import ArtifactError
 from semclass.core.types import DoubleArray, FloatArray
 from semclass.heads.head import Head
-from semclass.index.records import Candidates
+from semclass.index.records import Candidates, Query
 from semclass.ranking.features import PAIR_FEATURES
 
-TAKEN = ("dense", "sentence", "cosine_rarity", "overlap")
-"""Pair features of the best hit that the head reads."""
+TAKEN = (
+    "dense",
+    "sentence",
+    "cosine",
+    "cosine_rarity",
+    "cosine_unmatched",
+    "neighbours",
+    "unmet",
+    "unmet_rarity",
+    "overlap",
+    "unmatched",
+    "numbers",
+    "provided",
+    "expected",
+)
+"""Pair features that the head reads: those that do not compare a passage with other candidates."""
 
-FEATURES = ("answers", "score", "ahead", *TAKEN)
+LOOKED_AT = 6
+"""Passages in whose best values the head looks for an answer, the first among them."""
+
+FEATURES = (
+    "answers",
+    "learned",
+    "most_answers",
+    "most_learned",
+    "candidates",
+    "length",
+    *(f"first_{name}" for name in TAKEN),
+    *(f"most_{name}" for name in TAKEN),
+)
 """What the head reads, see :func:`answerable_features`."""
 
-RIVALS = 5
-"""Passages behind the best one that ``ahead`` compares it with."""
-
+_COLUMNS = [PAIR_FEATURES.index(name) for name in TAKEN]
 _LEAST = 1e-6  # a probability is kept so far from 0 and 1 that its log-odds are finite
 
 
@@ -38,25 +62,30 @@ def load_answerable(models: Path, encoder: str) -> Head | None:
     return head
 
 
-def answerable_features(ranked: Candidates, features: FloatArray) -> FloatArray:
-    """Describe the best of n >= 1 candidates, float32 of shape (1, len(FEATURES)).
+def answerable_features(query: Query, ranked: Candidates, features: FloatArray, learned: DoubleArray) -> FloatArray:
+    """Describe n >= 1 ranked candidates, float32 of shape (1, len(FEATURES)).
 
-    ``answers``
-        Log-odds of the entailment head.
-    ``score``, ``ahead``
-        Score of the default method, and how much more it is than the mean of the next :data:`RIVALS`; 0 without any.
-    others
-        Pair features, see :func:`semclass.ranking.features.pair_features`, whose columns `features` (n, n_features) are.
+    ``answers``, ``learned``
+        Log-odds of the entailment head and of the learned head (`learned`, probabilities (n,)), of the first candidate;
+        with ``most_``, the largest of all.
+    ``candidates``, ``length``
+        Logarithm of n, which is small in a small index; word pieces of the question.
+    ``first_`` and ``most_``
+        Pair features, see :func:`semclass.ranking.features.pair_features`, whose columns `features` (n, n_features) are:
+        of the first candidate, and the largest of the first :data:`LOOKED_AT`.
     """
-    first, *others = ranked.places[: 1 + RIVALS].tolist()
-    given = np.clip(ranked.components["answers"][first], _LEAST, 1 - _LEAST)
-    score = ranked.score[first]
-    ahead = score - ranked.score[others].mean() if others else 0.0
-    taken = (features[first, PAIR_FEATURES.index(name)] for name in TAKEN)
-    return np.array([[np.log(given / (1 - given)), score, ahead, *taken]], np.float32)
+    first = ranked.places[0]
+    answers, others = (_log_odds(values) for values in (ranked.components["answers"], learned))
+    looked_at = features[ranked.places[:LOOKED_AT]][:, _COLUMNS]
+    standing = [answers[first], others[first], answers.max(), others.max(), np.log(len(ranked)), len(query.terms)]
+    return np.array([[*standing, *looked_at[0], *looked_at.max(axis=0)]], np.float32)
 
 
-def answerable(head: Head, ranked: Candidates, features: FloatArray) -> float:
-    """P(one of n >= 1 candidates answers the question)."""
-    found: DoubleArray = head.probabilities({"ranking": answerable_features(ranked, features)})
-    return float(found[0, 0])
+def answerable(head: Head, inputs: FloatArray) -> float:
+    """P(one of the candidates answers the question), from what :func:`answerable_features` gives."""
+    return float(head.probabilities({"ranking": inputs})[0, 0])
+
+
+def _log_odds(probabilities: DoubleArray) -> DoubleArray:
+    given = np.clip(probabilities, _LEAST, 1 - _LEAST)
+    return np.asarray(np.log(given / (1 - given)))

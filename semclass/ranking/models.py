@@ -24,12 +24,12 @@ from semclass.heads.questions import QuestionClassifier
 from semclass.heads.texts import TextModel, open_encoder, open_heads
 from semclass.index.passage_encoder import PassageEncoder
 from semclass.index.records import Candidates, Query, sum_of, summed
-from semclass.ranking.answerable import answerable, load_answerable
+from semclass.ranking.answerable import answerable, answerable_features, load_answerable
 from semclass.ranking.certainty import certainty
 from semclass.ranking.deep import WEIGHT, DeepHead, gain_of
 from semclass.ranking.explain import explain
 from semclass.ranking.features import pair_features
-from semclass.ranking.language import OTHER, LanguageTest, load_language
+from semclass.ranking.language import OTHER, WORDS, LanguageTest, load_language
 from semclass.ranking.methods import Method, weight_of
 from semclass.ranking.pair_model import PairModel, evidence_parts
 from semclass.ranking.proximity import ProximityModel, placed_match
@@ -306,7 +306,7 @@ class Models:
         InputError
             If the heads that the method needs are not there, or the question was encoded without what it needs.
         """
-        if method.rerank is None or candidates.language == OTHER:
+        if method.rerank is None:
             return candidates
         self.require(method)
         used = self.weights if weights is None else weights
@@ -342,14 +342,18 @@ class Models:
         weights: Mapping[str, float],
         passages: Sequence[Passage],
     ) -> Candidates:
-        """Rank by evidence."""
+        """Rank by evidence; passages in a language that the models do not read by the words that they share."""
         pairs = self.pairs
         query.check(classes=self.has_classes and self._weighs_classes(method), tokens=True)
         features = pair_features(query, candidates, pairs.words)
+        if candidates.language == OTHER:
+            return summed(candidates, evidence_parts(features, shares=WORDS), {})
         components = {"answers": pairs.entailment.probabilities({"pairs": features})[:, 0]}
         ranked = summed(candidates, evidence_parts(features, weight_of(weights, "evidence")), components)
         if self.answerable is not None and len(ranked):
-            ranked = replace(ranked, answerable=answerable(self.answerable, ranked, features))
+            learned = pairs.learned.probabilities({"pairs": features})[:, 0]
+            inputs = answerable_features(query, ranked, features, learned)
+            ranked = replace(ranked, answerable=answerable(self.answerable, inputs))
         if method.together:
             return self._together(query, ranked, method.together, weight_of(weights, "deep"), passages)
         measured = pairs.similarity == "cosine" and all(weights[n] == self.weights[n] for n in method.weights)

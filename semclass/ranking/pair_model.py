@@ -47,10 +47,12 @@ _WITHOUT_OWN_WEIGHT = {"class_hard": "match_hard", "entailment_hard": "entailmen
 """Weights that models may lack, and those that stand in for them: of the same signal, found in another place."""
 
 
-def evidence_parts(features: FloatArray, weight: float = 1.0) -> dict[str, DoubleArray]:
-    """What each group of the features in :data:`EVIDENCE` adds to the scores of n candidates, each (n,)."""
+def evidence_parts(
+    features: FloatArray, weight: float = 1.0, shares: Mapping[str, float] = EVIDENCE
+) -> dict[str, DoubleArray]:
+    """What each group of the features in `shares` adds to the scores of n candidates, each (n,)."""
     parts: dict[str, DoubleArray] = {}
-    for name, share in EVIDENCE.items():
+    for name, share in shares.items():
         group, added = FEATURE_GROUPS[name], weight * share * features[:, PAIR_FEATURES.index(name)].astype(np.float64)
         parts[group] = parts[group] + added if group in parts else added
     return parts

@@ -1,0 +1,77 @@
+"""Questions and passages in other languages, which the shipped models do not read.
+
+    python -m bench.languages --data DATA [--limit 300]
+
+For each file of ``multilingual``, an index of the passages of some questions, drawn with a fixed seed; nDCG@10 of BM25,
+plain fusion and the default, which notices the language and should not be below either.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from datasets_io import read_jsonl
+from semclass import HybridRetriever, Models, Passage, PassageIndex
+from semclass.evaluation.measure import ndcg
+from semclass.ranking.methods import METHODS
+
+SHOWN = ("bm25", "convex", "default")
+DEPTH = 10
+
+
+def sample(path: Path, limit: int, seed: int = 0) -> tuple[list[Passage], list[tuple[str, set[str]]]]:
+    """The passages of some questions, and these questions with the ids of what answers them."""
+    rows = read_jsonl(path)
+    ids: dict[str, int] = {}
+    questions = []
+    for place in sorted(np.random.default_rng(seed).permutation(len(rows))[:limit].tolist()):
+        row = rows[place]
+        known = [ids.setdefault(text, len(ids)) for text in row["passages"]]
+        questions.append((row["question"], {str(known[answer]) for answer in row["answers"]}))
+    return [Passage(str(number), text) for text, number in ids.items()], questions
+
+
+def measure(models: Models, passages: list[Passage], questions: list[tuple[str, set[str]]]) -> dict[str, Any]:
+    """NDCG@10 of each method, and the share of the questions whose passages are told to be in another language."""
+    retriever = HybridRetriever(PassageIndex.build(passages, passage_encoder=models.passage_encoder), models)
+    found: dict[str, list[float]] = {name: [] for name in SHOWN}
+    foreign = []
+    for query, (_, relevant) in zip(models.encode([text for text, _ in questions]), questions, strict=True):
+        for name in SHOWN:
+            method = METHODS[name]
+            candidates = retriever.candidates(query, method.candidates, method)
+            ranked = models.order(query, candidates, method)
+            ids = [passage.id for passage in retriever.index.passages(candidates.rows[ranked.places[:DEPTH]])]
+            found[name].append(ndcg(ids, relevant))
+        foreign.append(ranked.language == "other")
+    return {name: float(np.mean(values)) for name, values in found.items()} | {"other": float(np.mean(foreign))}
+
+
+@click.command()
+@click.option("--data", type=click.Path(path_type=Path), required=True)
+@click.option("--limit", type=int, default=300, help="Questions of each file.")
+@click.argument("names", nargs=-1)
+def main(data: Path, limit: int, names: tuple[str, ...]) -> None:
+    """Print a table."""
+    models = Models.load()
+    print("| questions | passages | bm25 | convex | default | against the better | other language |")
+    print("|---|---|---|---|---|---|---|")
+    for path in sorted((data / "multilingual").glob("*.jsonl.gz")):
+        name = path.name.split(".")[0]
+        if names and name not in names:
+            continue
+        passages, questions = sample(path, limit)
+        row = measure(models, passages, questions)
+        gain = row["default"] - max(row["bm25"], row["convex"])
+        shown = " | ".join(f"{row[method]:.3f}" for method in SHOWN)
+        print(
+            f"| {name} ({len(questions)}) | {len(passages)} | {shown} | {gain:+.3f} | {row['other']:.0%} |", flush=True
+        )
+
+
+if __name__ == "__main__":
+    main()
