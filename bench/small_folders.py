@@ -81,7 +81,7 @@ def main(data: Path, split: str) -> None:
         LARGEST: measure(models, folders, [*together, *filling[: LARGEST - len(together)]], others),
     }
     print(
-        "| passages | right first: default, convex, bm25 | answerable refused | unanswerable caught | other subject caught |"
+        "| passages | right first: default, convex, bm25 | answerable refused | unanswerable caught | other subject |"
     )
     print("|---|---|---|---|---|")
     for size, found in sizes.items():
@@ -92,11 +92,6 @@ def main(data: Path, split: str) -> None:
         words = np.array(found["certainty"])
         shares = {word: np.array(found[DEFAULT])[words == word] for word in ("strong", "likely", "weak")}
         print(size, {word: f"{right.mean():.0%} of {len(right)} right" for word, right in shares.items() if len(right)})
-        for cut in (0.1, 0.15, 0.2, 0.25, 0.3):
-            below = {
-                kind: f"{(np.array(found[kind]) < cut).mean():.1%}" for kind in ("answered", "unanswered", "foreign")
-            }
-            print("   ", cut, below)
 
 
 if __name__ == "__main__":

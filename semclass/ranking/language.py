@@ -32,6 +32,9 @@ ENGLISH, OTHER = "en", "other"
 FIRST = 10
 """Candidates that are looked at."""
 
+ENOUGH = 50
+"""Word pieces below which they are taken to be English: names outweigh the rest of a few words."""
+
 LEAST = -0.8
 """Mean from which they are English. Ten passages together have 0.4 or more in nine English sets, 0.0 in one of source
 code, and -0.7 where the foreign name of a hotel stands in each; -1.0 or less in 13 other languages:
@@ -74,9 +77,9 @@ class LanguageTest:
         return cls((table / UNITS).astype(np.float32))
 
     def language(self, candidates: Candidates) -> str:
-        """`ENGLISH`, or `OTHER`: the language of the first candidates; of none, `ENGLISH`."""
+        """`ENGLISH`, or `OTHER`: the language of the first candidates."""
         pieces = candidates.terms.values[: candidates.terms.offsets[min(FIRST, len(candidates))]]
-        return ENGLISH if not len(pieces) or float(self.logs[pieces].mean()) >= LEAST else OTHER
+        return ENGLISH if len(pieces) < ENOUGH or float(self.logs[pieces].mean()) >= LEAST else OTHER
 
 
 def load_language(models: Path, encoder: Encoder) -> LanguageTest | None:

@@ -42,12 +42,14 @@ def test_what_is_read_of_the_best_hit(retriever, models):
     how = METHODS["default"]
     found = retriever.candidates(query, how.candidates, how)
     ranked, features = models.order(query, found, how), pair_features(query, found, models.pairs.words)
-    row = dict(zip(FEATURES, answerable_features(ranked, features)[0].tolist(), strict=True))
-    first, *others = ranked.places[:6]
-    assert 1 / (1 + np.exp(-row["answers"])) == pytest.approx(ranked.components["answers"][first])
-    assert row["score"] == pytest.approx(ranked.score[first])
-    assert row["ahead"] == pytest.approx(ranked.score[first] - ranked.score[others].mean())
-    assert row["overlap"] == features[first, PAIR_FEATURES.index("overlap")]
+    learned = np.linspace(0.1, 0.9, len(found))
+    row = dict(zip(FEATURES, answerable_features(query, ranked, features, learned)[0].tolist(), strict=True))
+    looked_at, overlap = ranked.places[:6], features[:, PAIR_FEATURES.index("overlap")]
+    assert 1 / (1 + np.exp(-row["answers"])) == pytest.approx(ranked.components["answers"][looked_at[0]])
+    assert 1 / (1 + np.exp(-row["most_learned"])) == pytest.approx(0.9)
+    assert np.exp(row["candidates"]) == pytest.approx(len(found))
+    assert row["first_overlap"] == overlap[looked_at[0]]
+    assert row["most_overlap"] == overlap[looked_at].max()
 
 
 def test_an_index_of_one_passage_tells_too(models):
@@ -61,4 +63,4 @@ def test_a_head_that_reads_other_features_is_refused(tmp_path, models):
     manifest = json.loads((folder / artifacts.MANIFEST).read_text())
     (folder / artifacts.MANIFEST).write_text(json.dumps({**manifest, "features": ["other"]}))
     with pytest.raises(ArtifactError, match="features"):
-        load_answerable(folder, models.encoder.fingerprint)
+        load_answerable(tmp_path, models.encoder.fingerprint)

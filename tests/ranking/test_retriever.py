@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from semclass import (
 from semclass.ranking.methods import METHODS
 
 QUESTION = "Who designed the lighthouse?"
+PAINTED = [("door", "green"), ("fence", "blue"), ("door", "red"), ("roof", "green"), ("gate", "grey")]
 
 
 @pytest.fixture(scope="module")
@@ -55,9 +57,23 @@ def test_a_hit_shows_the_parts_of_its_score(retriever, models):
     assert type(hit.rank) is int
 
 
-def test_k_is_clamped_to_the_corpus_and_at_least_k_are_re_ranked(retriever, corpus):
+def test_k_is_clamped_to_the_corpus(retriever, corpus):
     assert len(retriever.search(QUESTION, k=1000)) == len(corpus)
     assert len(retriever.search(QUESTION, k=15, candidates=3)) == 15
+
+
+def test_what_comes_first_does_not_depend_on_k(models):
+    rows = [f"The {what} of house {number} is painted {colour}." for number in range(1, 20) for what, colour in PAINTED]
+    passages = [Passage(str(row), text) for row, text in enumerate(rows)]
+    index = PassageIndex.build(passages, passage_encoder=models.passage_encoder)
+    painted = HybridRetriever(index, models)
+    for method in ("default", "learned", "convex", "rrf", "hybrid"):
+        few, many, every = (painted.search("Which door is green?", k, method=method) for k in (3, 70, len(rows) + 9))
+        assert [(hit.id, hit.score) for hit in few] == [(hit.id, hit.score) for hit in many[:3]]
+        assert [(hit.id, hit.score) for hit in many] == [(hit.id, hit.score) for hit in every[:70]]
+        assert [hit.rank for hit in every] == list(range(1, len(every) + 1))
+        assert len({hit.id for hit in every}) == len(every)
+        assert all(one.score >= other.score for one, other in pairwise(every))
 
 
 def test_many_questions_give_what_each_gives_alone(retriever):
