@@ -21,14 +21,14 @@ RANKING = ("codebooks", "encoder", "entailment", "pairs/entailment", "pairs/lear
 CLASSES = ("match", "passages", "questions")  # what the methods of the thesis read, too
 
 DEPENDS: Mapping[str, tuple[str, ...]] = {
-    "main_job": (*RANKING, "answerable"),
+    "main_job": RANKING,
     "labels": ("encoder", "passages", "questions"),
     "teacher": ("encoder",),
     "questions": ("encoder", "questions", "questions-svm"),
     "passages": ("encoder", "passages"),
     "entailment": ("encoder", "entailment"),
     "retrieval": RANKING,
-    "contrast": (*RANKING, "deep"),
+    "contrast": (*RANKING, "deep", "generic"),
     "deep": (*RANKING, "deep"),
     "thesis": (*RANKING, *CLASSES),
     "growth": (*RANKING, "passages"),

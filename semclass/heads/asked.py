@@ -19,6 +19,7 @@ import numpy as np
 from semclass.core.types import Encoder, FloatArray
 from semclass.documents.sentences import LONGEST, Span, sentence_spans
 from semclass.heads.head import Head
+from semclass.scoring.matmul import float_products
 from semclass.scoring.topk import unit
 
 SHORT = 25
@@ -251,7 +252,7 @@ def _belonging(encoder: Encoder, parts: _Parts, generic: Head | None) -> tuple[l
     wanted = subject | np.isin(looked, needed)
     said = np.isin(looked, _said(texts, looked))
     units = unit(vectors)
-    near = said & ((units @ units[subject].T).max(axis=1, initial=-1) >= NEAREST)
+    near = said & (float_products(units, units[subject]).max(axis=1, initial=-1) >= NEAREST)
     words = np.array([len(texts[place].split()) for place in looked])
     if words[~near & ~wanted].sum() <= LITTLE * words.sum():
         near[:] = True
