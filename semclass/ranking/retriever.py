@@ -393,16 +393,30 @@ class HybridRetriever:
         )
         if self.models.pair_heads is None:
             return found
-        # weights that were tuned on this very index know its language
-        if method.rerank == "evidence" and evidence and self.models.language is not None and not self.index.tuned:
-            language = self.models.language.language(found)
-            if language == OTHER:
-                by_words = self._scoring(BY_WORDS, weights)
-                found = self.index.candidates(query, n, by_words, passage_encoder=passage_encoder, where=where)
-            found = replace(found, language=language)
+        if method.rerank == "evidence" and evidence and self.models.language is not None:
+            found = self._in_language(query, n, found, weights, where, self.models.language.language(found))
         share = np.float32(len(self.index) / (len(self.index) + FEW))
         general = self.models.pair_heads.idf
         return replace(found, idf=general + share * (found.idf - general))
+
+    def _in_language(
+        self,
+        query: Query,
+        n: int,
+        found: Candidates,
+        weights: Mapping[str, float] | None,
+        where: Mapping[str, Any] | None,
+        language: str,
+    ) -> Candidates:
+        """Candidates with their language, found by words if the models do not read it."""
+        if language != OTHER:
+            return replace(found, language=language)
+        if self.index.tuned:
+            return found  # weights that were tuned on this very index know better
+        by_words = self._scoring(BY_WORDS, weights)
+        passage_encoder = self.models.passage_encoder
+        again = self.index.candidates(query, n, by_words, passage_encoder=passage_encoder, where=where)
+        return replace(again, language=language)
 
     def retrieve(self, query: Query, n: int, method: Method, *, weights: Mapping[str, float] | None = None) -> IntArray:
         """Rows of the passages that :meth:`candidates` gives, int64 of shape (n,)."""

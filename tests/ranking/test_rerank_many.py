@@ -85,6 +85,7 @@ def test_wrong_arguments_are_refused(reranker, questions, passages, error, messa
         reranker.rerank_many(questions, passages)
 
 
+@pytest.mark.filterwarnings("ignore::semclass.ranking.language.LanguageWarning")
 def test_truncated_texts_are_numbered_through_all_questions(reranker):
     long = Passage("long", "\u4e00" * 4200)
     passages = [[Passage("a", "Short.")], [Passage("b", "Brief."), long], [long]]
