@@ -16,7 +16,6 @@ import numpy as np
 
 from datasets_io import read_jsonl
 from semclass import HybridRetriever, Models, Passage, PassageIndex
-from semclass.evaluation.measure import ndcg
 from semclass.ranking.methods import METHODS
 
 SHOWN = ("bm25", "convex", "default")
@@ -33,6 +32,12 @@ def sample(path: Path, limit: int, seed: int = 0) -> tuple[list[Passage], list[t
         known = [ids.setdefault(text, len(ids)) for text in row["passages"]]
         questions.append((row["question"], {str(known[answer]) for answer in row["answers"]}))
     return [Passage(str(number), text) for text, number in ids.items()], questions
+
+
+def ndcg(ids: list[str], relevant: set[str]) -> float:
+    """NDCG@10 of the first ids, with judgements of 0 and 1."""
+    gains = 1 / np.log2(np.arange(2, DEPTH + 2))
+    return float(sum(gains[place] for place, name in enumerate(ids) if name in relevant) / gains[: len(relevant)].sum())
 
 
 def measure(models: Models, passages: list[Passage], questions: list[tuple[str, set[str]]]) -> dict[str, Any]:
