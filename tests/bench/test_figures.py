@@ -252,6 +252,7 @@ CHECKED = {
 
 NO_FIGURES = {
     "80 %": "what a probability of 0.8 means",
+    "200 MB": "a limit of files that are read",
     "95 %": "what an interval is",
     **dict.fromkeys(("85 %", "50 %", "15 %"), "what was wanted of words for scores"),
     "a second": "the second that is assumed, or one after a first",
