@@ -149,6 +149,7 @@ def train(arguments: argparse.Namespace) -> None:
     print(f"others, in {NEARLY_ALL:.0%}, at most", most)
     fields = {
         "encoder": encoder.fingerprint,
+        "least": LEAST,
         "training": {
             "languages": len(languages),
             "kinds_of_english": len(kinds),

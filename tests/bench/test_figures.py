@@ -252,7 +252,6 @@ CHECKED = {
 
 NO_FIGURES = {
     "80 %": "what a probability of 0.8 means",
-    "200 MB": "a limit of files that are read",
     "95 %": "what an interval is",
     **dict.fromkeys(("85 %", "50 %", "15 %"), "what was wanted of words for scores"),
     "a second": "the second that is assumed, or one after a first",
@@ -268,7 +267,10 @@ NO_FIGURES = {
     "ten minutes": "a lesson",
     "2,000 questions": "tried by hand, and said so",
     **dict.fromkeys(("2 MB", "9 MB", "86 MB", "290 MB"), "what other packages take, tried by hand"),
-    **dict.fromkeys(("64 MB", "400 MB"), "limits of what is read"),
+    **dict.fromkeys(
+        ("64 MB", "400 MB", "200 MB", "750 MB", "20 times", "25 seconds", "10 times"), "limits of what is read"
+    ),
+    **dict.fromkeys(("0.16 seconds", "1.7 MB", "40 seconds"), "an example of a file, tried by hand"),
 }
 """Phrases that look like figures and are none, and what they are."""
 
