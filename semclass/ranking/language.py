@@ -43,10 +43,10 @@ code, and -0.7 where the foreign name of a hotel stands in each; -1.0 or less in
 BY_WORDS = Method("convex", alpha=0.15)
 """How passages in other languages are found."""
 
-WORDS: Mapping[str, float] = {"overlap_rare": 1.0, "neighbours": 1.0}
+WORDS: Mapping[str, float] = {"overlap_rare": 0.5, "neighbours": 0.5}
 """What is added to that, weights of pair features: whole words, as of many scripts the pieces are single letters.
 
-Chosen on 120 questions of each of twelve languages; fitted with a language left out, all come near to these:
+Chosen on 120 questions of each of twelve languages, as those that are in none below BM25 or plain fusion:
 ``python -m bench.languages``."""
 
 
