@@ -42,7 +42,7 @@ nitpick_ignore_regex = [
     ),
     (
         r"py:.*",
-        r"semclass\.(ranking\.proximity\.ProximityModel|evaluation\.weight_search\.WeightSearch"
+        r"semclass\.(ranking\.proximity\.ProximityModel|ranking\.language\.LanguageTest|evaluation\.weight_search\.WeightSearch"
         r"|service\.engine\.Engine|train\.fitted\.FittedHead|endpoint\.client\.Endpoint|heads\.examples\.Examples)",
     ),
     (r"py:exc", r"EndpointError"),
