@@ -49,7 +49,7 @@ def test_what_is_counted_worked_out_by_hand(items):
     found = contrast.figures(items[:2], [first, second])
     always = dict.fromkeys(("mention", "unknown", "wrong_type"), 1.0)
     assert found == {"first": 0.5, "echo": 0.5, "near": 0.5, **always, "mrr@10": 0.6667}
-    results = {"contrast": {"settings": {"strings": {"default": found}}, "task": {"items": 2}}}
+    results = {"contrast": {"models": {}, "settings": {"strings": {"default": found}}, "task": {"items": 2}}}
     row = "| `default` | 50.0% | 50.0% | 100.0% | 100.0% | 100.0% | 50.0% | 0.667 |"
     assert row in contrast.table(results)
     assert row in report.page("contrast", results)
