@@ -39,7 +39,10 @@ from semclass.core.errors import SemclassError, import_extra
 from semclass.documents.sentences import split_sentences
 from semclass.evaluation.dataset import Dataset
 from semclass.evaluation.measure import DEPTH, per_question
+from semclass.heads.head import Head
 from semclass.heads.questions import HEADS
+from semclass.heads.texts import open_encoder
+from semclass.ranking.language import LEAST, LanguageTest
 from semclass.ranking.methods import METHODS
 from semclass.scoring.topk import unit
 
@@ -123,6 +126,26 @@ def scope(models: Path) -> Scores:
     asked, rest = found[: -len(others)], found[-len(others) :]
     above = np.mean(asked[:, None] > rest[None, :]) + np.mean(asked[:, None] == rest[None, :]) / 2
     return {"in_scope": {"AUC": float(above)}}
+
+
+def generic(models: Path) -> Scores:
+    """Questions that name something against those that name nothing of their own."""
+    encoder = open_encoder(models / "encoder")
+    head = Head.load(models / "generic", encoder=encoder.fingerprint)
+    named = [text for _, text in texts().questions]
+    asked = (LABELS / "generic_questions.txt").read_text(encoding="utf-8").splitlines() + named
+    given = head.probabilities({"pooled": encoder.encode(asked).rows("pooled")})[:, 0]
+    right = (given >= head.thresholds[0]) == (np.arange(len(asked)) < len(asked) - len(named))
+    return {"generic": {"right": float(right.mean())}}
+
+
+def language(models: Path) -> Scores:
+    """Passages of the fixed set, which are English."""
+    encoder = open_encoder(models / "encoder")
+    found = LanguageTest.load(models / "language", encoder=encoder.fingerprint, vocabulary=len(encoder.is_term))
+    pieces = encoder.encode([text for _, text in texts().passages], views=()).terms
+    means = [found.logs[pieces.row(row)].mean() for row in range(len(pieces)) if len(pieces.row(row))]
+    return {"language": {"English": float((np.array(means) >= LEAST).mean())}}
 
 
 def abstaining(models: Path) -> Scores:
@@ -213,6 +236,8 @@ SUITES: dict[str, Callable[[Path], Scores]] = {
     "questions": questions,
     "passages": passages,
     "in_scope": scope,
+    "generic": generic,
+    "language": language,
     "answerable": abstaining,
     "entailment": entailment,
     "ranking": ranking,
