@@ -84,7 +84,7 @@ COMMANDS = {
     "classify questions": (0, "classify questions --file {0}/labelled.jsonl"),
     "classify passages": (0, "classify passages --file {0}/corpus.jsonl"),
     "classify texts": (0, "classify texts --labels {0}/labels.json --file {0}/labelled.jsonl"),
-    "train": (0, "train {0}/labelled.jsonl --out {0}/head\x1b[2J --test {0}/labelled.jsonl"),
+    "train": (0, "train {0}/labelled.jsonl --head {0}/head\x1b[2J --test {0}/labelled.jsonl"),
     "label": (0, "label {0}/labelled.jsonl --labels {0}/labels.json --out {0}/\x1b[2J.jsonl --endpoint {1} --model m"),
     "labels next": (0, "labels next {0}/labelled.jsonl --out {0}/next\x1b[2J.jsonl"),
     "labels errors": (0, "labels errors {0}/labelled.jsonl"),
