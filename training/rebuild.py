@@ -52,6 +52,7 @@ def steps(
         ["train_passages.py", "--data", str(data), *encoder, "--out", str(models / "passages"), "--repeats", "5"],
         ["train_in_scope.py", "--data", str(data), *encoder, "--out", str(models / "in_scope")],
         ["train_generic.py", "--data", str(data), *encoder, "--out", str(models / "generic")],
+        ["train_language.py", "--data", str(data), *encoder, "--out", str(models / "language")],
         ["train_codebooks.py", "--data", str(data), "--models", str(models), "--out", str(models / "codebooks")],
         ["train_pairs.py", "--data", str(data), *encoder, "--out", str(models / "pairs")],
         ["train_match.py", "--data", str(data), *encoder, "--out", str(models / "match")],

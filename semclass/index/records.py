@@ -123,7 +123,7 @@ class SearchIndex(Protocol):
     """What a retriever searches: an index in this process, or one that a server keeps.
 
     The members are those of :class:`semclass.PassageIndex`. `rows` number passages within one index; they need be no
-    places. every index computes every fusion of :mod:`semclass.scoring.fusion`.
+    places. Every index computes every fusion of :mod:`semclass.scoring.fusion`.
     """
 
     @property
