@@ -97,7 +97,7 @@ def _check_rows(segment: Segment, *, lean: bool, exact: bool, where: Path) -> No
         ("sentences", segment.sentences, n, ("f4" if exact else "u1",), 2),
         ("provides", segment.provides, n, ("f4" if exact else "u1",), 2),
         ("tokens", segment.tokens, kept, ("i1" if exact else "u1",), 2 - lean),
-        ("pieces", segment.pieces, kept, ("u",), 1),
+        ("pieces", segment.pieces, kept, ("u1", "u2", "u4"), 1),
         ("records", segment.records, n, ("u1",), 1),
     ):
         path, values, offsets = where / f"{name}.npy", rows.values, rows.offsets

@@ -206,6 +206,7 @@ def test_a_segment_that_is_named_twice_is_refused(files, tmp_path):
     [
         ("record_offsets", lambda values: np.concatenate([values[:-1], values[-1:] + 10**9])),
         ("piece_offsets", lambda values: values - 5),
+        ("pieces", lambda values: values.astype(np.uint64)),
         ("bm25/passages", lambda values: values.astype(np.int64)),
         ("bm25/lengths", lambda values: values.astype(np.uint64) + 2**60),
         ("sentences", lambda values: values[:, :7].copy()),
