@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from bench import readme
-from bench.made_questions import MEASURE, compared, shown
+from bench.measures import compared, shown
 from bench.steps import Bench
 from datasets_io import read_jsonl
 from semclass import HybridRetriever, Models, PassageIndex
@@ -23,6 +23,7 @@ from semclass.documents.readers import read_corpus
 from semclass.evaluation.dataset import Dataset, load_dataset
 from semclass.evaluation.measure import per_question
 
+MEASURE = "nDCG@10"
 WEIGHTS = (0.0, 0.2, 0.4, 0.6)
 QUESTIONS, DOCUMENTS = 300, 150  # questions of a set, and documents of medquad, drawn by chance
 

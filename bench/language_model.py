@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from bench import prices, readme
-from bench.made_questions import compared
+from bench.measures import compared
 from bench.retrieval_systems import DEPTH, drawn, measured, opened
 from bench.steps import Bench
 from datasets_io import read_jsonl

@@ -5,7 +5,7 @@ All intervals use the same `DRAWS` resamples of the items, so that systems can b
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -68,6 +68,20 @@ def resamples(items: int, seed: int) -> Array:
     """How often each resample holds each item, float32 (`DRAWS`, items)."""
     rng = np.random.default_rng(seed)
     return rng.multinomial(items, np.full(items, 1 / items), size=DRAWS).astype(np.float32)
+
+
+def compared(before: Array, after: Array) -> dict[str, Any]:
+    """The mean after, and the gain with its interval."""
+    gain = after - before
+    low, high = np.quantile(resamples(len(gain), 0) @ gain / len(gain), [0.025, 0.975])
+    ends = [round(float(low), 4), round(float(high), 4)]
+    return {"after": round(float(after.mean()), 4), "gain": round(float(gain.mean()), 4), "gain_ci": ends}
+
+
+def shown(gain: Mapping[str, Any]) -> str:
+    """A gain with its interval."""
+    low, high = gain["gain_ci"]
+    return f"{gain['gain']:+.3f} ({low:+.3f} to {high:+.3f})" if low or high else "nothing changed"
 
 
 def figure(name: str, value: float, drawn: Array) -> dict[str, Any]:

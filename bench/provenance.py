@@ -35,7 +35,6 @@ DEPENDS: Mapping[str, tuple[str, ...]] = {
     "service": RANKING,
     "engines": (*RANKING, *CLASSES),
     "documents": RANKING,
-    "made_questions": RANKING,
     "heads": RANKING,
     "described": ("encoder",),
     "in_scope": ("encoder", "in_scope", "questions"),

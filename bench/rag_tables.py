@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from bench import readme
-from bench.made_questions import shown
+from bench.measures import shown
 from bench.rag_budget import BESIDE, PLACES
 from bench.rag_encoders import ENCODERS, SHIPPED
 from semclass.evaluation import figures

@@ -27,7 +27,7 @@ WORDS = Path(__file__).parent / "words.md"
 
 SECTIONS = (
     "main_job", "labels", "teacher", "questions", "passages", "entailment", "retrieval", "contrast", "deep", "thesis",
-    "growth", "service", "engines", "documents", "made_questions", "heads", "described", "in_scope", "words",
+    "growth", "service", "engines", "documents", "heads", "described", "in_scope", "words",
     "document_tries", "language_model", "abstain", "context", "rag", "size", "several", "first_answer",
 )  # fmt: skip
 """Modules of this package, in the order in which they run. Each has ``run(bench)``, which gives the results, and

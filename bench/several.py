@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from bench import readme
-from bench.made_questions import compared, shown
+from bench.measures import compared, shown
 from bench.retrieval_systems import DEPTH, drawn, opened
 from bench.size import ndcg, scores
 from bench.smaller import TWO, WORDS, Array, make

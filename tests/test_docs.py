@@ -127,16 +127,6 @@ def test_claims_about_classes_are_what_was_measured():
             assert methods[name]["error_removed"] == pytest.approx(0.5, abs=0.06)
 
 
-def test_claims_about_made_questions_are_what_was_measured():
-    """docs/howto/questions.md."""
-    found = json.loads(RESULTS["made_questions"].read_text())["tuned"]
-    default = {name: {arm: row["methods"]["default"] for arm, row in arms.items()} for name, arms in found.items()}
-    assert all(rows["questions"]["gain_ci"][0] <= 0 <= rows["questions"]["gain_ci"][1] for rows in default.values())
-    assert all(abs(rows["real"]["gain"]) < 0.005 for rows in default.values())
-    assert default["squad4"]["every kind"]["gain_ci"][1] < 0
-    assert all(arms["questions"]["default_on_made"] > default[name]["real"]["before"] for name, arms in found.items())
-
-
 def test_claims_about_several_questions_are_what_was_measured():
     """docs/howto/rewrite.md."""
     for found in json.loads(RESULTS["language_model"].read_text())["on"].values():

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -26,12 +25,8 @@ SHOWN = 10
 @click.argument("folder", type=any_path, metavar="INDEX")
 @click.option("--out", type=any_path, required=True, help="Folder for queries.jsonl, qrels/test.tsv and made.json.")
 @click.option("--passages", type=positive, default=500, show_default=True, help="Passages that are drawn at random.")
-@click.option("--each", type=positive, default=2, show_default=True, help="Questions a passage at most.")
 @click.option(
-    "--kind",
-    "kinds",
-    multiple=True,
-    help="Source of questions that rules write: heading, definition, entity, first, keywords; the first three by default.",
+    "--each", type=positive, default=2, show_default=True, help="Questions that a model writes to a passage, at most."
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Random seed.")
 @options.endpoint_options
@@ -44,7 +39,6 @@ def questions(
     out: Path,
     passages: int,
     each: int,
-    kinds: Sequence[str],
     seed: int,
     endpoint: str | None,
     model: str | None,
@@ -59,48 +53,41 @@ def questions(
 ) -> None:
     """Write questions that passages of INDEX answer, to tune or measure a search with.
 
-    Rules write them from headings, definitions, and names, dates and numbers; with --kind also from first sentences and
-    keywords. With --endpoint and --model a language model writes them. A question is kept if a search finds its passage
-    among the first ten, and if the shipped models judge that the passage answers it.
+    They are the headings of the passages; with --endpoint and --model a language model writes them. A question is kept if a
+    search finds its passage among the first ten, and if the shipped models judge that the passage answers it.
     """
     from semclass.core.cpu import available_threads
     from semclass.evaluation import made_questions
+    from semclass.evaluation.question_headings import write_from_headings
     from semclass.evaluation.question_prompts import write_by_model
-    from semclass.evaluation.question_rules import QUESTIONS, write_by_rules
 
     retriever = semclass.HybridRetriever.load(
         folder, models=models, encoder=encoder, threads=threads or available_threads()
     )
     retriever = retriever.untuned()
     drawn = made_questions.sample_passages(retriever, passages, seed=seed)
-    calls: Counter[str] = Counter()
+    about: dict[str, Any] = {"passages": len(drawn), "seed": seed}
     if endpoint is None and model is None:
-        drafts = made_questions.sample_drafts(
-            write_by_rules(drawn, retriever.models, kinds or QUESTIONS), each, seed=seed
-        )
+        drafts = list(write_from_headings(drawn))
     else:
         service = options.open_endpoint(endpoint, model, concurrency, timeout, cache or out / "replies.jsonl")
         with progress("asking", len(drawn)) as step:
             drafts, calls = write_by_model(drawn, service, each, progress=step)
+        about |= {"each": each, "model": model, "calls": calls}
     with progress("checking", len(drafts), "questions") as step:
         made = made_questions.keep_good(retriever, drafts, progress=step)
-    about = {"passages": len(drawn), "each": each, "seed": seed, **({"model": model, "calls": calls} if calls else {})}
     made_questions.write_questions(out, made, about)
     record = {"out": str(out), **about, "questions": len(made.kept), "counts": made.counts()}
-    show(record, "\n".join(_lines(made, calls, out)), as_json=as_json)
+    show(record, "\n".join(_lines(made, about.get("calls", {}), out)), as_json=as_json)
 
 
 def _lines(made: MadeQuestions, calls: Mapping[str, int], out: Path) -> Iterator[str]:
     """How many were kept and dropped, and some to be checked by hand."""
-    from semclass.evaluation.made_questions import REASONS
-
     if calls:
         yield "calls: " + ", ".join(f"{name} {number}" for name, number in calls.items())
-    yield " ".join([f"{'kind':<12}", *(f"{name:>16}" for name in ("kept", *REASONS))])
-    for kind, counts in made.counts().items():
-        yield " ".join([f"{kind:<12}", *(f"{counts.get(name, 0):>16}" for name in ("kept", *REASONS))])
+    yield ", ".join(f"{name} {number}" for name, number in made.counts().items())
     yield "\nsome of them, to be checked by hand:"
     for place in range(0, len(made.kept), -(-len(made.kept) // SHOWN)):
         question = made.kept[place]
-        yield f"  {question.kind:<12} {question.label:<5} {question.passage}: {options.shorten(question.text)}"
+        yield f"  {question.label:<5} {question.passage}: {options.shorten(question.text)}"
     yield f"\n{counted(len(made.kept), 'question')} in {out}"

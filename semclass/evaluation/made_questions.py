@@ -7,8 +7,8 @@ A question is kept if a search by the default finds its passage and the head for
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,6 @@ from semclass.core import artifacts
 from semclass.core.errors import InputError
 from semclass.core.types import Passage
 from semclass.encoders.batching import CHUNK
-from semclass.evaluation.question_rules import Draft
 from semclass.heads.asked import asks
 from semclass.index.records import Query
 from semclass.ranking.methods import DEFAULT, METHODS
@@ -35,9 +34,6 @@ ALIKE = 0.95
 MOST = 0.5
 """Share of a passage's words that a question may hold: one that holds more is the passage itself."""
 
-REASONS = ("gives the answer", "passage itself", "repeated", "not found", "not answered")
-"""Why a question is dropped, in the order in which this is looked at."""
-
 _WORD = re.compile(r"\w+")
 _SOURCE = re.compile(
     r"\b(?:the|this|given|above|provided)\s+(?:passage|text|excerpt|document|article|paragraph|section|snippet|context)\b",
@@ -46,29 +42,37 @@ _SOURCE = re.compile(
 
 
 @dataclass(frozen=True)
+class Draft:
+    """A question to a passage, before anything was checked."""
+
+    text: str
+    passage: str  #: its id
+
+
+@dataclass(frozen=True)
 class MadeQuestion:
     """A question that was kept."""
 
     text: str
     passage: str  #: id of the passage that it was made of
-    kind: str  #: what it was made of
-    answer: str  #: words of the passage that answer it; empty where they are not known
     label: str  #: class of the answer; empty without class heads, and where nothing is asked
     rank: int  #: place of the passage in a search by the default, from 1
 
 
 @dataclass(frozen=True)
 class MadeQuestions:
-    """Questions that were kept, and by kind how many were dropped for each of `REASONS`."""
+    """Questions that were kept, and how many were dropped for which reason.
+
+    Reasons, in the order in which they are looked at: ``"speaks of the passage"``, ``"passage itself"``, ``"repeated"``,
+    ``"not found"``, ``"not answered"``.
+    """
 
     kept: tuple[MadeQuestion, ...]
-    dropped: Mapping[str, Mapping[str, int]]
+    dropped: Mapping[str, int]
 
-    def counts(self) -> dict[str, dict[str, int]]:
-        """How many of each kind were kept, and dropped for each reason."""
-        kept = Counter(question.kind for question in self.kept)
-        kinds = dict.fromkeys([*self.dropped, *kept])
-        return {kind: {"kept": kept[kind], **self.dropped.get(kind, {})} for kind in kinds}
+    def counts(self) -> dict[str, int]:
+        """How many were kept, and dropped for each reason."""
+        return {"kept": len(self.kept), **self.dropped}
 
 
 def sample_passages(retriever: HybridRetriever, count: int, *, seed: int = 0) -> list[Passage]:
@@ -76,24 +80,6 @@ def sample_passages(retriever: HybridRetriever, count: int, *, seed: int = 0) ->
     rows = np.random.default_rng(seed).permutation(retriever.embedded.rows)[:count]
     passages = retriever.embedded.passages(np.sort(rows))
     return [passage for passage in passages if not passage.metadata.get("duplicate_of")]
-
-
-def sample_drafts(drafts: Iterable[Draft], per_passage: int, *, seed: int = 0) -> list[Draft]:
-    """Take some drafts of each passage by chance, of as many kinds as there are."""
-    rng, by_passage = np.random.default_rng(seed), defaultdict[str, list[Draft]](list)
-    for draft in drafts:
-        by_passage[draft.passage].append(draft)
-    taken = []
-    for found in by_passage.values():
-        mixed = [found[place] for place in rng.permutation(len(found)).tolist()]
-        seen: Counter[str] = Counter()
-        turns = []
-        for draft in mixed:
-            turns.append(seen[draft.kind])
-            seen[draft.kind] += 1
-        order = sorted(range(len(mixed)), key=turns.__getitem__)
-        taken += [mixed[place] for place in order[:per_passage]]
-    return taken
 
 
 def keep_good(
@@ -125,7 +111,7 @@ def keep_good(
     rows = retriever.embedded.find([draft.passage for draft in drafts])
     if len(rows) and rows.min() < 0:
         raise InputError(f"passage {drafts[int(rows.argmin())].passage!r} is not in the index that questions are for")
-    dropped: dict[str, Counter[str]] = {draft.kind: Counter() for draft in drafts}
+    dropped: Counter[str] = Counter()
     kept: list[MadeQuestion] = []
     seen = np.zeros((len(drafts), retriever.models.encoder.views["pooled"]), np.float32)
     for draft, row, query in zip(drafts, rows.tolist(), _queries(retriever, drafts), strict=True):
@@ -133,20 +119,20 @@ def keep_good(
         passage = retriever.embedded.passage(row)
         vector = unit(query.pooled[None])[0]
         rank, answers = 0, True
-        reason = _given_away(draft, passage)
+        reason = _useless(draft.text, passage)
         if reason is None and float((seen[: len(kept)] @ vector).max(initial=0)) >= ALIKE:
             reason = "repeated"
         if reason is None:
             rank, answers = _search(retriever, query, row)
             reason = "not found" if not 0 < rank <= found else None if answers else "not answered"
         if reason is not None:
-            dropped[draft.kind][reason] += 1
+            dropped[reason] += 1
             continue
         seen[len(kept)] = vector
         classes = retriever.models.questions.classes if retriever.models.has_classes and asks(draft.text) else ()
         label = classes[int(query.probabilities.argmax())] if classes else ""
-        kept.append(MadeQuestion(draft.text, draft.passage, draft.kind, draft.answer, label, rank))
-    return MadeQuestions(tuple(kept), {kind: dict(counts) for kind, counts in dropped.items()})
+        kept.append(MadeQuestion(draft.text, draft.passage, label, rank))
+    return MadeQuestions(tuple(kept), dict(dropped))
 
 
 def _queries(retriever: HybridRetriever, drafts: Sequence[Draft]) -> Iterator[Query]:
@@ -154,16 +140,13 @@ def _queries(retriever: HybridRetriever, drafts: Sequence[Draft]) -> Iterator[Qu
         yield from retriever.encode([draft.text for draft in drafts[start : start + CHUNK]])
 
 
-def _given_away(draft: Draft, passage: Passage) -> str | None:
-    """Whether a question holds its answer, names the passage as such, or holds most of the passage."""
-    asked = _WORD.findall(draft.text.casefold())
-    answer = _WORD.findall(draft.answer.casefold())
-    if _SOURCE.search(draft.text):
-        return "gives the answer"
-    if 0 < len(answer) <= 5 and f" {' '.join(answer)} " in f" {' '.join(asked)} ":
-        return "gives the answer"
+def _useless(question: str, passage: Passage) -> str | None:
+    """Why a question is none that a person would ask: it names the passage as such, or holds most of its words."""
+    if _SOURCE.search(question):
+        return "speaks of the passage"
     words = set(_WORD.findall(passage.text.casefold()))
-    return "passage itself" if not words or len(words & set(asked)) > MOST * len(words) else None
+    repeated = words.intersection(_WORD.findall(question.casefold()))
+    return "passage itself" if not words or len(repeated) > MOST * len(words) else None
 
 
 def _search(retriever: HybridRetriever, query: Query, row: int) -> tuple[int, bool]:
@@ -190,8 +173,7 @@ def write_questions(folder: Path, made: MadeQuestions, about: Mapping[str, Any])
     queries, judgements = [], ["query-id\tcorpus-id\tscore\n"]
     for number, question in enumerate(made.kept, 1):
         name = f"made{number}"
-        metadata = {"kind": question.kind, "label": question.label, "answer": question.answer}
-        queries.append({"_id": name, "text": question.text, "metadata": metadata})
+        queries.append({"_id": name, "text": question.text, "metadata": {"label": question.label}})
         judgements.append(f"{name}\t{question.passage}\t1\n")
     (folder / "qrels").mkdir(parents=True, exist_ok=True)
     record = {**about, "questions": len(made.kept), "counts": made.counts()}

@@ -8,11 +8,8 @@ from collections.abc import Callable, Sequence
 from semclass.core.types import Passage
 from semclass.endpoint.client import Endpoint, replies, user
 from semclass.endpoint.reading import questions_of
-from semclass.evaluation.question_rules import Draft
+from semclass.evaluation.made_questions import Draft
 from semclass.index.passage_encoder import searchable
-
-KIND = "model"
-"""Kind of the questions that a model writes."""
 
 READ = 4_000
 """Characters of a passage that the model is shown."""
@@ -78,5 +75,5 @@ def write_by_model(
         elif not questions:
             calls["no question"] += 1
         else:
-            drafts += [Draft(text, passage.id, KIND) for text in questions]
+            drafts += [Draft(text, passage.id) for text in questions]
     return drafts, calls

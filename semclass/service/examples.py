@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from weakref import ref
 
 from semclass.core.errors import SemclassError
-from semclass.evaluation.made_questions import keep_good, sample_drafts, sample_passages
-from semclass.evaluation.question_rules import Draft, write_by_rules
+from semclass.evaluation.made_questions import keep_good, sample_passages
+from semclass.evaluation.question_headings import write_from_headings
 from semclass.heads.asked import asks
 from semclass.index.records import SearchIndex
 from semclass.ranking.retriever import HybridRetriever
 from semclass.service.engine import Engine
 
-MOST, DRAFTS, PASSAGES, HEADINGS = 3, 8, 32, 512
-"""Questions that are given; drafts of each sort that are tried; passages read for sentences, and for headings, at most."""
+MOST, DRAFTS, PASSAGES = 3, 8, 512
+"""Questions that are given; headings of each sort that are tried; passages whose headings are read, at most."""
 
 
 class Examples:
@@ -42,24 +42,17 @@ class Examples:
 
 
 def make(retriever: HybridRetriever) -> list[str]:
-    """Questions made by rules, whose passage is found first: those of the first sort, and where re-ranking brings it up."""
+    """Headings whose passage is found first: those that are questions, then others; where re-ranking brings it up first."""
     questions: list[str] = []
     try:
-        for drafts in _sorts(retriever):
-            found = [made.text for made in keep_good(retriever, drafts[:DRAFTS]).kept if made.rank == 1]
+        drafts = list(write_from_headings(sample_passages(retriever, PASSAGES)))
+        for asking in (True, False):
+            tried = [draft for draft in drafts if asks(draft.text) is asking][:DRAFTS]
+            found = [made.text for made in keep_good(retriever, tried).kept if made.rank == 1]
             before = {text: retriever.search(text, 1)[0].rank_before for text in found}
             questions += sorted(dict.fromkeys(found), key=lambda text: -before[text])
             if len(questions) >= MOST:
                 break
-    except SemclassError:  # an index on a server gives no sample, and models may lack what the rules read
+    except SemclassError:  # an index on a server gives no sample, and models may lack heads
         pass
     return list(dict.fromkeys(questions))[:MOST]
-
-
-def _sorts(retriever: HybridRetriever) -> Iterator[list[Draft]]:
-    """Drafts as people ask: headings that are questions, then questions about sentences, then other headings."""
-    headings = sample_drafts(write_by_rules(sample_passages(retriever, HEADINGS), retriever.models, ["heading"]), 1)
-    yield [draft for draft in headings if asks(draft.text)]
-    passages = sample_passages(retriever, PASSAGES)
-    yield sample_drafts(write_by_rules(passages, retriever.models, ["definition", "entity"]), 1)
-    yield [draft for draft in headings if not asks(draft.text)]

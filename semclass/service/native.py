@@ -112,7 +112,7 @@ def router(engine: Engine) -> APIRouter:
 
     @routes.get("/api/examples", response_model=schemas.Examples, tags=[TAG])
     async def examples() -> Json:
-        """Give up to three questions that the index answers, made of its passages by rules; none without an index."""
+        """Give up to three questions that the index answers, made of its headings; none without an index."""
         return Json({"questions": await made.get()})
 
     return routes

@@ -40,7 +40,7 @@ class Settings:
     stop_seconds: float = 30.0
     #: Time between two looks for a changed index; 0: it is served as it was at the start.
     refresh_seconds: float = 5.0
-    #: Questions that the page offers; none: they are made of the index.
+    #: Questions that the page offers; none: they are made of the headings of the index.
     examples: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:

@@ -24,6 +24,7 @@ marks = [
 ]
 
 QUESTION = "Who designed the tower?"
+EXAMPLES = ("How long can kelp grow?", QUESTION, "When was the museum opened?")
 
 
 @contextmanager
@@ -41,7 +42,7 @@ def retriever(models):
 
 @pytest.fixture(scope="module")
 def service(models, retriever):
-    with served(models, retriever) as address:
+    with served(models, retriever, examples=EXAMPLES) as address:
         yield address
 
 

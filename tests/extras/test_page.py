@@ -69,7 +69,7 @@ def test_a_question_shows_both_orders_and_why(open_page, service, retriever):
 def test_an_example_runs_on_opening_and_others_wait_to_be_clicked(open_page, service):
     page = open_page(service)
     offered = page.locator("#try button")
-    offered.first.wait_for(timeout=60_000)  # they are made when they are first wanted
+    offered.first.wait_for()
     settled(page)
     expect(page.get_by_label("Your question")).to_have_value(offered.first.text_content())
     assert page.evaluate("location.hash") == "", "the address is the reader's"

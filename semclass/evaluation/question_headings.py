@@ -1,0 +1,55 @@
+"""Questions made of the headings of passages."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from semclass.core.types import Passage
+from semclass.evaluation.made_questions import Draft
+from semclass.heads.asked import asks
+from semclass.index.passage_encoder import title_of
+
+LONGEST = 24
+"""Words of a heading at most; a longer one is a sentence of the text."""
+
+_LETTERS = re.compile(r"[^\W\d_]{3,}")
+_NUMBERED = re.compile(
+    r"^(?:(?:(?:appendix|chapter|part|section)\s|§+)\s*(?:\d[\d.]*|[ivxlc]+|[a-z])(?:\s*[.:)–—-]\s*|\s+)"
+    r"|\d+(?:\.\d+)*\s*[.:)]\s+|[ivx]+[.)]\s+|\d+(?:\.\d+)+\s+(?-i:(?=[^\W\d_a-z])))(?=\S)",
+    re.IGNORECASE,
+)
+
+
+def write_from_headings(passages: Iterable[Passage]) -> Iterator[Draft]:
+    """Write a question to each passage with a heading: the heading, reworded where it says how to do something."""
+    for passage in passages:
+        if heading := _heading(passage):
+            yield Draft(_question(heading), passage.id)
+
+
+def _heading(passage: Passage) -> str:
+    """Title or innermost heading of a passage, after the one above it if it is a single word; empty if it is no words."""
+    headings = passage.metadata.get("headings")
+    title = _unnumbered(title_of(passage))
+    if isinstance(headings, list) and title and not passage.metadata.get("title"):
+        names = [_unnumbered(heading) for heading in headings if isinstance(heading, str) and heading.strip()]
+        title = ": ".join(names[-1 - (len(names[-1].split()) == 1) :])
+    return title if len(_LETTERS.findall(title)) > 1 and len(title.split()) <= LONGEST else ""
+
+
+def _unnumbered(heading: str) -> str:
+    """A heading without its number, which nobody asks for."""
+    return _NUMBERED.sub("", heading.strip())
+
+
+def _question(heading: str) -> str:
+    plain = heading.rstrip(" .:")
+    first, _, rest = plain.partition(" ")
+    if first.lower() == "how" and rest.lower().startswith("to "):
+        return f"How do I {rest[3:]}?"
+    if first.lower() != "how" and asks(heading):
+        return heading
+    if first.lower().endswith("ing") and len(first) > 5 and rest:
+        return f"How do I go about {first[0].lower()}{plain[1:]}?"
+    return plain
