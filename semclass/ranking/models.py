@@ -14,6 +14,7 @@ import numpy as np
 from semclass.core import artifacts
 from semclass.core.cpu import available_threads
 from semclass.core.errors import ArtifactError, InputError
+from semclass.core.once import Once
 from semclass.core.types import DoubleArray, Encoder, Explanation, Passage
 from semclass.encoders.batching import is_watched
 from semclass.encoders.onnx_encoder import fingerprint_of, open_models
@@ -36,7 +37,6 @@ from semclass.ranking.proximity import ProximityModel, placed_match
 from semclass.ranking.queries import read_questions
 from semclass.scoring.fusion import ALPHA
 from semclass.scoring.topk import class_match, stable_partition
-from semclass.scoring.vectors import Once
 
 BM25_WEIGHT = 0.1
 """w of score = dense + w * BM25, as the reference system has it."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import onnxruntime
@@ -16,9 +15,7 @@ import onnxruntime
 from semclass.core.types import FloatArray, IntArray
 from semclass.scoring.dense import MEAN
 from semclass.scoring.matmul import half_byte_product_with
-
-if TYPE_CHECKING:
-    from semclass.scoring.reduction import Reduced
+from semclass.scoring.reduction import Reduced
 
 WIDE = 65_536
 """Sentences of one product: of fewer, the calls take longer; the products of more do not stay in the cache."""

@@ -9,23 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
-from threading import RLock
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 import onnxruntime
 
+from semclass.core.once import Once
 from semclass.core.types import DoubleArray, FloatArray, IntArray, Ragged
 from semclass.scoring.approximation import Approximation
 from semclass.scoring.dense import dense_scores
 from semclass.scoring.matmul import SMALL_ZERO, int_products, product_with, transposed
 from semclass.scoring.quantisation import from_quarter_bytes
+from semclass.scoring.reduction import CLUSTERED, Reduced
 from semclass.scoring.topk import is_most, nth_at_least, unit
-
-if TYPE_CHECKING:
-    from semclass.scoring.reduction import Reduced
 
 WIDE = 16_384
 """Sentences of one product with weights that are laid out for it: the result stays in the cache."""
@@ -36,29 +33,11 @@ BLOCK = 2_048
 LAID_OUT = 4_096
 """Sentences of a segment from which their vectors are laid out for products: once, in some milliseconds a thousand."""
 
-CLUSTERED = 2_000_000
-"""Sentences of a segment from which only clusters of them are looked at, and their passages scored: of 400,000, comparing
-the reduced vectors of all takes two milliseconds, and finds more."""
-
 LARGEST = 63
 """Largest absolute value of a digit of a question's components."""
 
 BASE, DIGITS = 2 * LARGEST + 1, 3
 """Base and number of these digits."""
-
-
-T = TypeVar("T")
-
-
-class Once(cached_property[T]):
-    """A ``cached_property`` that one thread makes while others wait, for values that take as much memory as the vectors."""
-
-    lock = RLock()
-
-    def __get__(self, instance: object, owner: type[Any] | None = None) -> Any:
-        """Make the value if there is none; later reads find it without coming here."""
-        with self.lock:
-            return super().__get__(instance, owner)
 
 
 @dataclass(frozen=True)
