@@ -100,7 +100,7 @@ def questions(models: Path) -> Scores:
     fine, asked = zip(*texts().questions, strict=True)
     scores: Scores = {}
     for head in HEADS:
-        found = QuestionClassifier.load(models, head=head).predict(asked)
+        found = QuestionClassifier.load(models, head=head).classify(asked)
         coarse = [item.label == name.partition(":")[0] for item, name in zip(found, fine, strict=True)]
         right = [item.fine == name for item, name in zip(found, fine, strict=True)]
         scores[head] = {"accuracy, coarse": float(np.mean(coarse)), "accuracy, fine": float(np.mean(right))}
@@ -110,7 +110,7 @@ def questions(models: Path) -> Scores:
 def passages(models: Path) -> Scores:
     """Share of right decisions of the passage heads, over all classes."""
     classifier = PassageClassifier.load(models)
-    found = classifier.predict([text for _, text in texts().passages])
+    found = classifier.classify([text for _, text in texts().passages])
     right = [
         (name in item.labels) == (name in classes.split())
         for item, (classes, _) in zip(found, texts().passages, strict=True)
@@ -122,7 +122,7 @@ def passages(models: Path) -> Scores:
 def scope(models: Path) -> Scores:
     """Questions against greetings, commands and statements."""
     others = [row["text"] for row in read_tsv(LABELS / "in_scope.tsv") if row["scope"] == "out"]
-    found = ScopeClassifier.load(models).predict_proba([text for _, text in texts().questions] + others)
+    found = ScopeClassifier.load(models).predict_proba([text for _, text in texts().questions] + others)[:, 1]
     asked, rest = found[: -len(others)], found[-len(others) :]
     above = np.mean(asked[:, None] > rest[None, :]) + np.mean(asked[:, None] == rest[None, :]) / 2
     return {"in_scope": {"AUC": float(above)}}
@@ -175,7 +175,7 @@ def entailment(models: Path) -> Scores:
         for name in (answer, neighbour):
             pairs += [(question, sentence) for sentence in sentences[name]]
             ends.append(len(pairs))
-    given = classifier.predict_proba([asked for asked, _ in pairs], [told for _, told in pairs])
+    given = classifier.predict_proba(pairs)[:, 1]
     answers, others = np.maximum.reduceat(given, [0, *ends[:-1]]).reshape(-1, 2).T
     return {
         "entailment": {

@@ -36,8 +36,8 @@ from semclass import (
 from semclass.core.types import DoubleArray
 from semclass.encoders.onnx_encoder import for_passages
 from semclass.encoders.sentences import Sentences
-from semclass.heads.inputs import classify
-from semclass.heads.texts import predict_all
+from semclass.heads.inputs import run_head
+from semclass.heads.texts import classify_all
 from semclass.index.ingest import IndexConfig, chunks
 from semclass.index.labels import PROBABILITY
 from semclass.index.passage_encoder import PassageEncoder, searchable
@@ -120,7 +120,7 @@ def readings(data: str, documents: Sequence[int]) -> dict[str, dict[str, float]]
             model = TextModel.load(place, encoder=whole)
         values = {
             "whole": model.predict_proba(tried.texts),
-            "sentences": classify(model.head, tried.texts, encoding),
+            "sentences": run_head(model.head, tried.texts, encoding),
         }
         found[name] = {key: accuracy(model, value, tried) for key, value in values.items()}
     return found
@@ -169,7 +169,7 @@ def rankings(
     base = values(tried, candidates["tried"])
     found = [figures("default", base, base, tried)]
     for name, model in heads.items():
-        asked = {part: model.predict(some.questions) for part, some in _named(chosen, tried)}
+        asked = {part: model.classify(some.questions) for part, some in _named(chosen, tried)}
         means = [
             values(chosen, boosted(candidates["chosen"], asked["chosen"], name, weight))[:, 0].mean()
             for weight in WEIGHTS
@@ -262,9 +262,9 @@ def cost(data: str, limit: int) -> dict[str, float]:
         config = IndexConfig.of(PassageEncoder.load(encoder=encoder, heads=some), "cosine", None)
         found[f"passage_{name}"] = processor(lambda config=config: [config.read(part)[0] for part in chunks(passages)])
     ways: dict[str, Callable[[str], object]] = {
-        "message_one": lambda text: predict_all(one, [text]),
-        "message_two": lambda text: predict_all(heads, [text]),
-        "message_two_apart": lambda text: [model.predict([text]) for model in heads.values()],
+        "message_one": lambda text: classify_all(one, [text]),
+        "message_two": lambda text: classify_all(heads, [text]),
+        "message_two_apart": lambda text: [model.classify([text]) for model in heads.values()],
     }
     for name, call in ways.items():
         found[name] = processor(lambda call=call: [call(text) for text in messages])

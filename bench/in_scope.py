@@ -18,6 +18,7 @@ from bench import readme
 from bench.steps import Bench
 from datasets_io import read_jsonl, read_tsv
 from semclass import QuestionClassifier, ScopeClassifier
+from semclass.heads.in_scope import IN_SCOPE
 
 QUERIES = ("squad4", "pubmedqa", "vaswani", "cacm", "cranfield", "codebase", "docs")
 
@@ -32,7 +33,7 @@ def shipped(data: str, limit: int | None) -> dict[str, Any]:
     folder, classifier = Path(data), ScopeClassifier.load()
     rows = read_tsv(Path(__file__).parent / "in_scope.tsv")
     texts, truth = [row["text"] for row in rows], np.array([row["scope"] == "in" for row in rows])
-    given = classifier.predict_proba(texts)
+    given = classifier.predict_proba(texts)[:, 1]
     peer = QuestionClassifier.load(encoder=classifier.encoder).predict_proba(texts).max(axis=1)
     sets = {"natural dev": list(labels.natural_questions(folder / "questions", "dev").texts)}
     sets |= {name: [row["text"] for row in read_jsonl(folder / "beir" / name / "queries.jsonl")] for name in QUERIES}
@@ -60,7 +61,10 @@ def shipped(data: str, limit: int | None) -> dict[str, Any]:
             }
             for scope, some in kinds.items()
         },
-        "queries": {name: share(classifier.predict(some[:limit])) for name, some in sets.items()},
+        "queries": {
+            name: share([label == IN_SCOPE for label in classifier.predict(some[:limit])])
+            for name, some in sets.items()
+        },
     }
 
 

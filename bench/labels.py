@@ -129,7 +129,7 @@ def misspelt(text: str, rng: random.Random) -> str:
 
 
 def accuracy(classifier: QuestionClassifier, texts: Sequence[str], questions: Questions) -> dict[str, float]:
-    found = classifier.predict(texts)
+    found = classifier.classify(texts)
     coarse = np.array([item.label == name for item, name in zip(found, questions.labels("coarse"), strict=True)])
     fine = np.array([item.fine == name for item, name in zip(found, questions.fine, strict=True)])
     figures = {

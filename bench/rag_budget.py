@@ -51,7 +51,7 @@ def measure(which: str, data: str, folder: str | None, indices: str, limit: int)
         index = cached_index(folder, indices, models.passage_encoder)
     retriever = HybridRetriever(index, models)
     rows = sorted(np.random.default_rng(0).permutation(len(asked))[:limit].tolist())
-    classes = [label.label for label in models.questions.predict([asked[row][0] for row in rows])]
+    classes = [label.label for label in models.questions.classify([asked[row][0] for row in rows])]
     store = Store(passages)
     found: dict[str, list[Any]] = {name: [] for name in ("covered", "places", "certainty", *BESIDE)}
     for row in rows:

@@ -137,11 +137,9 @@ def measure_shipped(
     if method == "deep":
         found |= _accuracy("qnli", deep_entailment(data, limit))
     else:
-        said = [item.label for item in QuestionClassifier.load().predict([text for text, _ in test])]
+        said = QuestionClassifier.load().predict([text for text, _ in test])
         found |= _accuracy("trec", measures.of_classes([label for _, label in test], said))
-        answers = np.array(
-            [item.label == "entailment" for item in EntailmentClassifier.load().predict(map(tuple, asked))]
-        )
+        answers = np.array(EntailmentClassifier.load().predict(map(tuple, asked))) == "entailment"
         found |= _accuracy("qnli", measures.of_answers(truth, answers))
     for name, folder in sets.items():
         dataset, retriever = drawn(load_dataset(folder), questions), opened(folder, cache, 0.0, None).retriever

@@ -99,7 +99,7 @@ def run(
 
     tell(f"{len(passages)} passages about a small town, read and indexed in {seconds:.1f} s, without a language model")
     head("What does a question ask for?")
-    for question, asked in zip(QUESTIONS, loaded.questions.predict(QUESTIONS), strict=True):
+    for question, asked in zip(QUESTIONS, loaded.questions.classify(QUESTIONS), strict=True):
         tell(f"{ASKS_FOR.get(asked.label, asked.label)} ({asked.probability:.0%} sure)", indent=f"  {question:<36}")
     head("Which passage answers it? The first of a search, and after re-ranking:")
     for question in RANKED:
@@ -108,7 +108,7 @@ def run(
             shown = line if name == "why" else textwrap.shorten(line, _SHOWN, placeholder=" ...")
             tell(shown, good if name == "after" else str, f"    {name:<8}")
     head("What does it cost?")
-    classify = _median_ms(lambda: loaded.questions.predict(QUESTIONS[:1]))
+    classify = _median_ms(lambda: loaded.questions.classify(QUESTIONS[:1]))
     search = _median_ms(lambda: retriever.search(QUESTIONS[0]))
     cost = (
         f"{classify:.1f} ms from a question to what it asks for, {search:.1f} ms to ranked passages, on this processor"

@@ -35,7 +35,7 @@ def main() -> None:
     lines = (HERE.parent / "semclass" / "demo_data" / "corpus.jsonl").read_text().splitlines()
     passages = [json.loads(line)["text"] for line in lines[::3]]
     golden: dict[str, object] = {"questions": QUESTIONS, "passages": passages}
-    found = models.questions.predict(QUESTIONS)
+    found = models.questions.classify(QUESTIONS)
     golden["coarse"] = {
         "labels": [item.label for item in found],
         "probabilities": [round(item.probability, 4) for item in found],

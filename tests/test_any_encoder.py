@@ -92,7 +92,7 @@ def test_questions_without_a_head_have_no_classes(fake_encoder):
     classifier = QuestionClassifier(fake_encoder, None)
     assert classifier.classes == classifier.fine_classes == classifier.encoder_views == ()
     with pytest.raises(InputError, match="no question head"):
-        classifier.predict(["Who?"])
+        classifier.classify(["Who?"])
 
 
 def test_pair_heads_work_without_class_heads(fake_encoder, models):

@@ -19,16 +19,16 @@ def classify(questions: list[str]) -> list[tuple[str, float]]:
     probabilities: npt.NDArray[np.float64] = classifier.predict_proba(iter(questions))
     if probabilities.shape != (len(questions), len(classifier.classes)):
         raise semclass.InputError("never")
-    return [(found.label, found.probability) for found in classifier.predict(questions)]
+    return [(found.label, found.probability) for found in classifier.classify(questions)]
 
 
 def tag(passages: list[str]) -> list[Mapping[str, float]]:
-    found: list[semclass.PassageLabels] = semclass.PassageClassifier.load().predict(passages)
+    found: list[semclass.PassageLabels] = semclass.PassageClassifier.load().classify(passages)
     return [item.probabilities for item in found if "NUM" in item.labels]
 
 
 def answers(question: str, sentences: list[str]) -> list[float]:
-    found = semclass.EntailmentClassifier.load(threads=1).predict((question, sentence) for sentence in sentences)
+    found = semclass.EntailmentClassifier.load(threads=1).classify((question, sentence) for sentence in sentences)
     return [item.probability for item in found if item.label == "entailment"]
 
 
@@ -91,5 +91,5 @@ def train(texts: list[str], labels: list[str], folder: str) -> list[tuple[str, b
     model.fit(texts, labels, sample_weight=[1.0] * len(texts)).save(folder, language="de")
     report: dict[str, object] = model.report_
     served = semclass.TextModel.load(folder, encoder="hub:some-model", threads=2)
-    found: list[semclass.TextLabels] = served.predict(iter(texts), min_probability=0.5)
+    found: list[semclass.TextLabels] = served.classify(iter(texts), min_probability=0.5)
     return [(item.text, item.label == semclass.ABSTAIN) for item in found if report and item.probability > 0.1]

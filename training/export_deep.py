@@ -70,7 +70,12 @@ def export(arguments: argparse.Namespace) -> None:
     artifacts.save(arguments.out, "deep", files, fields, card_of(found, fields["layers"]))
     print(f"{arguments.out}  {len(files['network.onnx']) / 1e6:.2f} MB")
     written = DeepHead.load(arguments.out, encoder)
-    check(lambda asked, given: written.read(asked, [[each] for each in given]), questions, sentences, TOLERANCE)
+    check(
+        lambda pairs: written.read([question for question, _ in pairs], [[sentence] for _, sentence in pairs]),
+        questions,
+        sentences,
+        TOLERANCE,
+    )
 
 
 def mean_of(runs: Sequence[Mapping[str, FloatArray]]) -> dict[str, FloatArray]:

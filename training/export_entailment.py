@@ -96,7 +96,8 @@ def export(arguments: argparse.Namespace) -> None:
     idf = weights["idf"]
     questions, sentences, answers = held_out_pairs(arguments.data)
     share = balance(answers, overlaps(encoder, idf, questions, sentences), Recipe.hardness)
-    given = in_memory(encoder, write_head(weights, 1.0, 0.0), idf).predict_proba(questions, sentences)
+    classifier = in_memory(encoder, write_head(weights, 1.0, 0.0), idf)
+    given = classifier.predict_proba(zip(questions, sentences, strict=True))[:, 1]
     given = np.clip(given, 1e-7, 1 - 1e-7)  # within what float32 tells apart
     logits = np.log(given) - np.log1p(-given)
     slope, bias = platt(logits, answers, share)
@@ -153,13 +154,13 @@ def card_of(found: dict[str, float]) -> str:
 
 
 def check(
-    score: Callable[[list[str], list[str]], Array], questions: list[str], sentences: list[str], tolerance: float
+    score: Callable[[list[tuple[str, str]]], Array], questions: list[str], sentences: list[str], tolerance: float
 ) -> None:
     """Compare what pairs are given together with what the same pairs are given one by one."""
     step = max(1, len(questions) // 50)
     some = list(zip(questions[::step], sentences[::step], strict=True))
-    together = score([question for question, _ in some], [sentence for _, sentence in some])
-    alone = np.concatenate([score([question], [sentence]) for question, sentence in some])
+    together = score(some)
+    alone = np.concatenate([score([pair]) for pair in some])
     difference = float(np.abs(together - alone).max())
     print(f"largest difference between batches and single pairs: {difference:.1e}")
     if difference > tolerance:

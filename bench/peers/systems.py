@@ -107,7 +107,7 @@ def semclass_questions(head: str = "questions") -> System:
     classifier = QuestionClassifier.load(head=head, threads=1)
 
     def everything(texts: Sequence[str]) -> dict[str, list[str]]:
-        found = classifier.predict(texts)
+        found = classifier.classify(texts)
         return {"label": [one.label for one in found], "fine": [one.fine for one in found]}
 
     return System(lambda texts: everything(texts)["label"], _models("encoder", head), everything)
@@ -119,7 +119,7 @@ def semclass_passages() -> System:
     classifier = PassageClassifier.load(threads=1)
 
     def answer(texts: Sequence[str]) -> list[list[int]]:
-        return [[int(name in found.labels) for name in classifier.classes] for found in classifier.predict(texts)]
+        return [[int(name in labels) for name in classifier.classes] for labels in classifier.predict(texts)]
 
     return System(answer, _models("encoder", "passages"))
 
@@ -130,7 +130,7 @@ def semclass_entailment() -> System:
     classifier = EntailmentClassifier.load(threads=1)
 
     def answer(pairs: Sequence[Any]) -> list[float]:
-        return [found.probability for found in classifier.predict([tuple(pair) for pair in pairs])]
+        return classifier.predict_proba([tuple(pair) for pair in pairs])[:, 1].tolist()
 
     return System(answer, _models("encoder", "entailment"))
 

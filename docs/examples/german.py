@@ -39,7 +39,7 @@ def train(arguments: argparse.Namespace) -> None:
     for row in model.report_["classes"]:
         print(f"  {row['label']:<5} precision {row['precision']:.3f}  recall {row['recall']:.3f}")
     model.save(arguments.out, title="Welche Art von Antwort verlangt eine Frage?", language="de")
-    for found in TextModel.load(arguments.out, encoder=arguments.encoder).predict(NEW):
+    for found in TextModel.load(arguments.out, encoder=arguments.encoder).classify(NEW):
         print(f"  {found.label:<5} {found.probability:.3f}  {found.text}")
 
 

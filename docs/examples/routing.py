@@ -47,7 +47,7 @@ def train(arguments: argparse.Namespace) -> None:
         )
     model.save(arguments.out, title="In scope or chit-chat?", language="en")
     service = TextModel.load(arguments.out, encoder=arguments.encoder)
-    for found in service.predict(NEW):
+    for found in service.classify(NEW):
         print(f"  {found.label:<12} {found.probability:.3f}  {found.text}")
 
 

@@ -75,8 +75,8 @@ def classify_questions(
     likely: Sequence[float | None] = [None] * len(questions)
     if in_scope:
         scope = semclass.ScopeClassifier.load(models, encoder=classifier.encoder)
-        likely = scope.predict_proba(questions).tolist()
-    for found, chance in zip(classifier.predict(questions, min_probability=min_probability), likely, strict=True):
+        likely = scope.predict_proba(questions)[:, 1].tolist()
+    for found, chance in zip(classifier.classify(questions, min_probability=min_probability), likely, strict=True):
         label, probability = (found.fine, found.fine_probability) if fine else (found.label, found.probability)
         probabilities = found.fine_probabilities if fine else found.probabilities
         record = {"text": found.text, "label": label, "probability": probability, "probabilities": probabilities}
@@ -107,7 +107,7 @@ def classify_passages(
     else:
         passages = read_passages(file)
     classifier = semclass.PassageClassifier.load(models, threads=threads or 1)
-    for passage, found in zip(passages, classifier.predict([item.text for item in passages]), strict=True):
+    for passage, found in zip(passages, classifier.classify([item.text for item in passages]), strict=True):
         probabilities, labels = dict(found.probabilities), list(found.labels)
         record = {"_id": passage.id, "text": found.text, "probabilities": probabilities, "labels": labels}
         show(record, f"{passage.id}\t{' '.join(found.labels) or '-'}\t{shorten(found.text)}", as_json=as_json)
@@ -132,7 +132,7 @@ def classify_pairs(
     """Show whether each SENTENCE answers QUESTION."""
     pairs = _pairs(question, sentences, file)
     classifier = semclass.EntailmentClassifier.load(models, threads=threads or 1)
-    for found in classifier.predict(pairs):
+    for found in classifier.classify(pairs):
         line = f"{found.label:<14} {found.probability:.3f}  {shorten(found.sentence)}"
         show(asdict(found), line, as_json=as_json)
 
@@ -181,7 +181,7 @@ def classify_texts(
     else:
         described = semclass.read_descriptions(labels)
         loaded = semclass.ZeroShotClassifier.from_descriptions(described, encoder=encoder, threads=threads)
-    for found, near in zip(loaded.predict(given, min_probability=min_probability), nearest, strict=True):
+    for found, near in zip(loaded.classify(given, min_probability=min_probability), nearest, strict=True):
         record: dict[str, Any] = {"text": found.text, "labels": list(found.labels), "label": found.label}
         record |= {"probability": found.probability, "probabilities": dict(found.probabilities)}
         record |= {"nearest": [asdict(one) for one in near]} if why else {}

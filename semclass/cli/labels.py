@@ -74,7 +74,7 @@ def next_texts(
     given = [record["text"] for record in records]
     places = next_to_label(given, number, encoder=used, head=model, labelled=known, seed=seed)
     chosen = [records[place] for place in places]
-    guessed = model.predict([record["text"] for record in chosen]) if model and chosen else []
+    guessed = model.classify([record["text"] for record in chosen]) if model and chosen else []
     for record, found in zip(chosen, guessed, strict=False):
         if not {"label", "labels"} & set(record):
             several = model is not None and model.thresholds is not None

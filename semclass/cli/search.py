@@ -200,4 +200,4 @@ def _telling(way: str, endpoint: Endpoint) -> QueryTransform:
 
 def _class_of(models: semclass.Models, question: str) -> semclass.QuestionLabel | None:
     """Class of a question; None without class heads."""
-    return models.questions.predict([question])[0] if models.has_classes else None
+    return models.questions.classify([question])[0] if models.has_classes else None

@@ -82,7 +82,7 @@ def class_shares(
     if truth is not None and len(truth) != len(texts):
         raise InputError(f"there are {len(texts)} questions and {len(truth)} classes; give one for each")
     count, places = len(classes), {name: place for place, name in enumerate(classes)}
-    labels = [label.label for label in retriever.models.questions.predict(texts)]
+    labels = [label.label for label in retriever.models.questions.classify(texts)]
     asked = np.array([places[label] for label in labels], np.int64)
     depth, met = min(check_positive(k, "k"), len(index)), {}
     first = np.zeros((len(texts), count))

@@ -40,7 +40,7 @@ def slices_of(dataset: Dataset, retriever: HybridRetriever) -> dict[str, list[st
     """
     by_class = {}
     if retriever.models.has_classes:
-        found = retriever.models.questions.predict(list(dataset.questions.values()))
+        found = retriever.models.questions.classify(list(dataset.questions.values()))
         by_class["question class"] = [label.label for label in found]
     wanted = {passage for relevant in dataset.relevance.values() for passage in relevant}
     kinds = {passage.id: passage_kind(passage.text) for passage in retriever.embedded.by_ids(sorted(wanted))}

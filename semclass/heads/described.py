@@ -87,13 +87,17 @@ class ZeroShotClassifier:
             sentences = for_passages(used).encode([texts[1] for texts in told.values()], views=SENTENCE_VIEWS)
         return cls(used, tuple(told), np.asarray(vectors, np.float32), entailment, sentences)
 
-    def predict(self, texts: Iterable[str], *, min_probability: float | None = None) -> list[TextLabels]:
-        """Classify texts; arguments and errors as for :meth:`semclass.TextModel.predict`."""
+    def classify(self, texts: Iterable[str], *, min_probability: float | None = None) -> list[TextLabels]:
+        """Classify texts; arguments and errors as for :meth:`semclass.TextModel.classify`."""
         least, checked = check_probability(min_probability or 0.0, "min_probability"), check_texts(texts)
         probabilities = self.predict_proba(checked)
         chosen = decide(probabilities, None, least)
         labels: tuple[Label, ...] = self.classes
         return [TextLabels(*row) for row in labelled(checked, labels, probabilities, chosen)]
+
+    def predict(self, texts: Iterable[str], *, min_probability: float | None = None) -> list[Label]:
+        """Give the label of each text; arguments and errors as for :meth:`semclass.TextModel.classify`."""
+        return [found.label for found in self.classify(texts, min_probability=min_probability)]
 
     def predict_proba(self, texts: Iterable[str]) -> DoubleArray:
         """Class probabilities, float64 of shape (n, n_classes); rows sum to 1."""

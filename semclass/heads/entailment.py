@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,7 @@ import onnxruntime
 
 from semclass.core import artifacts
 from semclass.core.checks import check_texts, short
-from semclass.core.errors import ArtifactError, InputError, InputTypeError
+from semclass.core.errors import ArtifactError, InputTypeError
 from semclass.core.onnx_sessions import open_session
 from semclass.core.types import DoubleArray, Encoder, Encoding, FloatArray, IntArray, Ragged, padded
 from semclass.encoders.batching import CHUNK, batches_by_length, steps, warn_truncated
@@ -33,7 +33,7 @@ QUESTION_VIEWS, SENTENCE_VIEWS = ("tokens", "weights", "expects"), ("tokens",)  
 
 EXPECTED = 2  # of the vectors in ``expects``, so many, the first ones
 
-LABELS = ("not_entailment", "entailment")  # below the threshold, and from it on
+CLASSES = ("not_entailment", "entailment")  # below the threshold, and from it on
 
 
 @dataclass(frozen=True)
@@ -56,13 +56,22 @@ class EntailmentLabel:
 
 @dataclass(frozen=True)
 class EntailmentClassifier:
-    """Says whether a sentence answers a question; many threads may share one."""
+    """Says whether a sentence answers a question; many threads may share one.
+
+    Attributes
+    ----------
+    classes
+        ``("not_entailment", "entailment")``, in column order.
+    threshold
+        Probability from which the label is ``"entailment"``.
+    """
 
     encoder: Encoder  # has the views above
     head: onnxruntime.InferenceSession
     idf: FloatArray  # inverse document frequency of each word piece in general text; 0 for no terms
-    threshold: float  # probability from which the label is "entailment"
+    threshold: float
     generic: Head | None = None  # tells questions that name nothing of their own
+    classes: ClassVar[tuple[str, str]] = CLASSES
 
     @classmethod
     def load(
@@ -80,7 +89,7 @@ class EntailmentClassifier:
             )
         return cls(used, head, idf, float(artifact.field("threshold")), load_generic(root, used.fingerprint))
 
-    def predict(self, pairs: Iterable[tuple[str, str]]) -> list[EntailmentLabel]:
+    def classify(self, pairs: Iterable[tuple[str, str]]) -> list[EntailmentLabel]:
         """Classify pairs of a question and a sentence.
 
         Raises
@@ -89,31 +98,27 @@ class EntailmentClassifier:
             If an item is no pair of non-empty texts.
         """
         items = check_pairs(pairs)
-        questions, sentences = [item[0] for item in items], [item[1] for item in items]
-        given = self.predict_proba(questions, sentences).tolist()
         return [
-            EntailmentLabel(question, sentence, LABELS[int(probability >= self.threshold)], probability)
-            for question, sentence, probability in zip(questions, sentences, given, strict=True)
+            EntailmentLabel(question, sentence, self.classes[probability >= self.threshold], probability)
+            for (question, sentence), probability in zip(items, self.predict_proba(items)[:, 1].tolist(), strict=True)
         ]
 
-    def predict_proba(self, questions: Iterable[str], sentences: Iterable[str]) -> DoubleArray:
-        """P(sentence answers question) of pairs: the first question with the first sentence, and so on.
+    def predict(self, pairs: Iterable[tuple[str, str]]) -> list[str]:
+        """Give one of `classes` for each pair; arguments and errors as for :meth:`classify`."""
+        return [found.label for found in self.classify(pairs)]
+
+    def predict_proba(self, pairs: Iterable[tuple[str, str]]) -> DoubleArray:
+        """Class probabilities of pairs of a question and a sentence; arguments and errors as for :meth:`classify`.
 
         Returns
         -------
         ndarray
-            float64 of shape (n,), in [0, 1]; 0 where a text has no word piece, such as one of control characters.
-
-        Raises
-        ------
-        InputError, InputTypeError
-            If a text is empty or not a string, or there are not as many questions as sentences.
+            float64 of shape (n, 2), columns in the order of `classes`, rows sum to 1. P(entailment) is 0 where a text has
+            no word piece, such as one of control characters.
         """
-        asked, given = check_texts(questions, "questions"), check_texts(sentences, "sentences")
-        if len(asked) != len(given):
-            raise InputError(
-                f"there are {len(asked)} questions and {len(given)} sentences; give one sentence for each question"
-            )
+        items = check_pairs(pairs)
+        asked = check_texts([question for question, _ in items], "questions")
+        given = check_texts([sentence for _, sentence in items], "sentences")
         found = np.zeros(len(asked))
         for start in range(0, len(asked), CHUNK):
             part = slice(start, start + CHUNK)
@@ -122,7 +127,7 @@ class EntailmentClassifier:
             question = _encode(self.encoder, first, QUESTION_VIEWS)
             sentence = _encode(for_passages(self.encoder), second, SENTENCE_VIEWS)
             found[part] = self.compare(question, sentence, rows, places)
-        return found
+        return np.column_stack([1 - found, found])
 
     def compare(self, question: Encoding, sentence: Encoding, rows: IntArray, places: IntArray) -> DoubleArray:
         """P(sentence answers question) of pairs: rows among the questions, places among the sentences."""

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 
-from semclass.core.checks import check_texts
-from semclass.core.types import DoubleArray, Encoder, Encoding
+from semclass.core.checks import check_probability, check_texts
+from semclass.core.types import DoubleArray, Encoder
 from semclass.encoders.batching import classify_in_chunks
 from semclass.encoders.onnx_encoder import open_models
 from semclass.heads.head import Head
-from semclass.heads.inputs import classify, encoder_views
+from semclass.heads.inputs import encoder_views, labelled, run_head
+from semclass.heads.texts import Label, TextLabels
 
 IN_SCOPE = "in scope"
 """The head's only class; its folder is ``in_scope``."""
+
+CLASSES = ("out of scope", IN_SCOPE)
 
 
 @dataclass(frozen=True)
@@ -24,10 +29,16 @@ class ScopeClassifier:
     """Tells what a corpus can be asked from all else; many threads may share one.
 
     In scope are questions, keywords, requests such as "show me ...", titles, and claims to check.
+
+    Attributes
+    ----------
+    classes
+        ``("out of scope", "in scope")``, in column order.
     """
 
     encoder: Encoder
     head: Head
+    classes: ClassVar[tuple[str, str]] = CLASSES
 
     @classmethod
     def load(
@@ -47,21 +58,35 @@ class ScopeClassifier:
         """The views that this classifier needs of an encoding."""
         return encoder_views(self.head)
 
-    def predict(self, texts: Iterable[str], *, threshold: float | None = None) -> list[bool]:
-        """Tell of each text whether it is in scope, by `threshold` or, if None, the head's own.
+    def classify(self, texts: Iterable[str], *, threshold: float | None = None) -> list[TextLabels]:
+        """Tell of each text whether it is in scope.
+
+        Parameters
+        ----------
+        texts
+            Non-empty texts; a generator is fine, one string is refused.
+        threshold
+            Probability from which a text is in scope; the head's own if None.
 
         Raises
         ------
         InputError, InputTypeError
-            If a text is empty or not a string.
+            If a text is empty or not a string, or the threshold is not in [0, 1].
         """
-        found: list[bool] = (self.predict_proba(texts) >= (self.threshold if threshold is None else threshold)).tolist()
-        return found
+        least = check_probability(self.threshold if threshold is None else threshold, "threshold")
+        checked = check_texts(texts)
+        probabilities = self.predict_proba(checked)
+        inside = probabilities[:, 1] >= least
+        chosen = np.column_stack([~inside, inside])
+        labels: tuple[Label, ...] = self.classes
+        return [TextLabels(*row) for row in labelled(checked, labels, probabilities, chosen)]
+
+    def predict(self, texts: Iterable[str], *, threshold: float | None = None) -> list[str]:
+        """Give one of `classes` for each text; arguments and errors as for :meth:`classify`."""
+        return [str(found.label) for found in self.classify(texts, threshold=threshold)]
 
     def predict_proba(self, texts: Iterable[str]) -> DoubleArray:
-        """P(text is in scope), float64 of shape (n,); errors as for :meth:`predict`."""
-        return classify_in_chunks(self.encoder, check_texts(texts), self.encoder_views, self.of_encoded)[:, 0]
-
-    def of_encoded(self, texts: list[str], encoding: Encoding) -> DoubleArray:
-        """As :meth:`predict_proba`, of shape (n, 1), of texts that are encoded already."""
-        return np.asarray(classify(self.head, texts, encoding))
+        """Class probabilities, float64 of shape (n, 2), columns as in `classes`; errors as for :meth:`classify`."""
+        job = partial(run_head, self.head)
+        inside = classify_in_chunks(self.encoder, check_texts(texts), self.encoder_views, job)
+        return np.hstack([1 - inside, inside])

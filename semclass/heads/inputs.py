@@ -50,7 +50,7 @@ def piece_matrix(terms: Ragged) -> FloatArray:
     return matrix
 
 
-def classify(head: Head | None, texts: list[str], encoding: Encoding) -> DoubleArray:
+def run_head(head: Head | None, texts: list[str], encoding: Encoding) -> DoubleArray:
     """Class probabilities of encoded texts, float64 of shape (n, n_classes); no columns without a head."""
     if head is None or not texts:
         return np.zeros((len(texts), 0 if head is None else len(head.classes)))

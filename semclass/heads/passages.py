@@ -14,7 +14,7 @@ from semclass.encoders.batching import CHUNK, warn_truncated
 from semclass.encoders.onnx_encoder import open_models
 from semclass.encoders.sentences import encode_passages
 from semclass.heads.head import Head
-from semclass.heads.inputs import classify, encoder_views, labelled
+from semclass.heads.inputs import encoder_views, labelled, run_head
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class PassageClassifier:
         """Probability from which a passage has a class, float64 of shape (n_classes,)."""
         return np.array(self.head.thresholds if self.head else ())
 
-    def predict(self, passages: Iterable[str]) -> list[PassageLabels]:
+    def classify(self, passages: Iterable[str]) -> list[PassageLabels]:
         """Classify passages.
 
         Parameters
@@ -65,8 +65,12 @@ class PassageClassifier:
         rows = labelled(texts, self.classes, probabilities, probabilities >= self.thresholds)
         return [PassageLabels(*row) for row in rows]
 
+    def predict(self, passages: Iterable[str]) -> list[tuple[str, ...]]:
+        """Give the labels of each passage, none or several; arguments and errors as for :meth:`classify`."""
+        return [found.labels for found in self.classify(passages)]
+
     def predict_proba(self, passages: Iterable[str]) -> DoubleArray:
-        """Class probabilities, each in [0, 1], float64 of shape (n, n_classes); arguments and errors of :meth:`predict`."""
+        """Class probabilities, float64 of shape (n, n_classes), each in [0, 1]; errors as for :meth:`classify`."""
         texts, parts, cut = check_texts(passages, "passages"), [], []
         for start in range(0, max(len(texts), 1), CHUNK):
             chunk = texts[start : start + CHUNK]
@@ -81,4 +85,4 @@ class PassageClassifier:
 
         Views of a passage are those of its sentences, see :meth:`semclass.encoders.sentences.Sentences.view`.
         """
-        return classify(self.head, passages, encoding)
+        return run_head(self.head, passages, encoding)

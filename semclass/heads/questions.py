@@ -17,7 +17,7 @@ from semclass.encoders.batching import classify_in_chunks
 from semclass.encoders.onnx_encoder import open_models
 from semclass.heads.asked import questions_of
 from semclass.heads.head import Head
-from semclass.heads.inputs import classify, encoder_views
+from semclass.heads.inputs import encoder_views, run_head
 from semclass.heads.spelling import WORDS, Speller, with_mark
 
 LEVELS = ("coarse", "fine")
@@ -87,7 +87,7 @@ class QuestionClassifier:
         """The views that this classifier needs of an encoding."""
         return encoder_views(self.head)
 
-    def predict(self, questions: Iterable[str], *, min_probability: float = 0.0) -> list[QuestionLabel]:
+    def classify(self, questions: Iterable[str], *, min_probability: float = 0.0) -> list[QuestionLabel]:
         """Classify questions.
 
         Parameters
@@ -128,13 +128,19 @@ class QuestionClassifier:
             )
         return labels
 
+    def predict(self, questions: Iterable[str], *, level: str = "coarse", min_probability: float = 0.0) -> list[str]:
+        """Give the label of each question; arguments and errors as for :meth:`classify` and :meth:`predict_proba`."""
+        check_choice(level, LEVELS, "level")
+        found = self.classify(questions, min_probability=min_probability)
+        return [each.fine if level == "fine" else each.label for each in found]
+
     def predict_proba(self, questions: Iterable[str], *, level: str = "coarse") -> DoubleArray:
         """Class probabilities of questions.
 
         Parameters
         ----------
         questions
-            As for :meth:`predict`.
+            As for :meth:`classify`.
         level
             ``"coarse"`` or ``"fine"``.
 
@@ -161,12 +167,12 @@ class QuestionClassifier:
         meant = questions if self.head is None else self._spelt(questions)
         changed = [row for row, (text, said) in enumerate(zip(meant, texts, strict=True)) if text != said]
         if not changed:
-            return classify(self.head, texts, encoding)
+            return run_head(self.head, texts, encoding)
         corrected = [meant[row] for row in changed]
-        found = classify(self.head, corrected, self.encoder.encode(corrected, views=self.encoder_views))
+        found = run_head(self.head, corrected, self.encoder.encode(corrected, views=self.encoder_views))
         if len(changed) == len(questions):
             return found
-        everything = classify(self.head, texts, encoding)
+        everything = run_head(self.head, texts, encoding)
         everything[changed] = found
         return everything
 
@@ -185,7 +191,7 @@ class QuestionClassifier:
 
     def _classify(self, texts: list[str]) -> DoubleArray:
         """Fine class probabilities of texts, corrected before they are encoded."""
-        job = partial(classify, self._trained)
+        job = partial(run_head, self._trained)
         return classify_in_chunks(self.encoder, self._spelt(texts), self.encoder_views, job)
 
     @property

@@ -23,7 +23,7 @@ from semclass.encoders.onnx_encoder import OnnxEncoder
 from semclass.encoders.sentence_transformers import SentenceTransformerEncoder
 from semclass.heads.examples import Example, Examples
 from semclass.heads.head import Head
-from semclass.heads.inputs import classify, encoder_views, gather, labelled
+from semclass.heads.inputs import encoder_views, gather, labelled, run_head
 
 Label: TypeAlias = str | int
 
@@ -119,7 +119,7 @@ class TextModel:
         floor, support = least if least.ndim else float(least), manifest.get("least_support")
         return cls(used, head, classes, thresholds, floor, support, Examples.read(head.artifact))
 
-    def predict(self, texts: Iterable[str], *, min_probability: float | None = None) -> list[TextLabels]:
+    def classify(self, texts: Iterable[str], *, min_probability: float | None = None) -> list[TextLabels]:
         """Classify texts.
 
         Parameters
@@ -134,7 +134,17 @@ class TextModel:
         InputError, InputTypeError
             If a text is empty or not a string, or the probability is not one.
         """
-        return predict_all({"": self}, texts, min_probability=min_probability)[""]
+        return classify_all({"": self}, texts, min_probability=min_probability)[""]
+
+    def predict(
+        self, texts: Iterable[str], *, min_probability: float | None = None
+    ) -> list[Label] | list[tuple[Label, ...]]:
+        """Give the label of each text, or the tuple of its labels where a text may have several.
+
+        Arguments and errors are those of :meth:`classify`.
+        """
+        found = self.classify(texts, min_probability=min_probability)
+        return [each.label for each in found] if self.thresholds is None else [each.labels for each in found]
 
     def nearest(self, texts: Iterable[str], count: int = 3) -> list[list[Example]]:
         """Give the training examples that are nearest to each text, in what the head reads of them: why it decided so.
@@ -166,7 +176,7 @@ class TextModel:
 
     def predict_proba(self, texts: Iterable[str]) -> DoubleArray:
         """Class probabilities, float64 of shape (n, n_classes); rows sum to 1 where a text has one class."""
-        views, job = encoder_views(self.head), partial(classify, self.head)
+        views, job = encoder_views(self.head), partial(run_head, self.head)
         return classify_in_chunks(self.encoder, check_texts(texts), views, job)
 
     @cached_property
@@ -200,18 +210,18 @@ class TextModel:
     def outputs(self, texts: list[str], encoding: Encoding) -> DoubleArray:
         """Class probabilities, and the support in a last column where some texts are of no class."""
         if self.least_support is None:
-            return classify(self.head, texts, encoding)
+            return run_head(self.head, texts, encoding)
         if not texts:
             return np.zeros((0, self.columns))
         return np.column_stack(self.head.outputs(gather(self.head, texts, encoding), "probabilities", "support"))
 
 
-def predict_all(
+def classify_all(
     models: Mapping[str, TextModel], texts: Iterable[str], *, min_probability: float | None = None
 ) -> dict[str, list[TextLabels]]:
     """Classify texts by several models, each by its name; an encoder that they share reads the texts once.
 
-    Arguments and errors are those of :meth:`semclass.TextModel.predict`.
+    Arguments and errors are those of :meth:`semclass.TextModel.classify`.
     """
     if min_probability is not None:
         check_probability(min_probability, "min_probability")

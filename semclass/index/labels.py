@@ -1,6 +1,6 @@
 """Labels that heads of one's own give passages: fields of the metadata that follow from title and text.
 
-A head reads a passage whole, as it reads any text, so its label is that of :meth:`semclass.TextModel.predict`. What the
+A head reads a passage whole, as it reads any text, so its label is that of :meth:`semclass.TextModel.classify`. What the
 index reads of it, sentence by sentence, would cost nothing more, but a head that was trained on whole texts is less often
 right by the mean of sentences, most of all where few labels let it read ``pooled`` (``python -m bench heads``).
 """
@@ -14,7 +14,7 @@ from typing import Any
 from semclass.core.errors import InputError
 from semclass.core.types import Passage
 from semclass.encoders.batching import quietly
-from semclass.heads.texts import TextModel, predict_all
+from semclass.heads.texts import TextModel, classify_all
 from semclass.index.passage_encoder import searchable
 
 PROBABILITY = "_probability"
@@ -29,7 +29,7 @@ def fields_of(heads: Iterable[str]) -> tuple[str, ...]:
 def label(passages: Sequence[Passage], heads: Mapping[str, TextModel]) -> list[Passage]:
     """Give passages with the labels of heads; one encoder reads them once for all of its heads."""
     texts = [searchable(passage) for passage in passages]
-    found, _ = quietly(lambda: predict_all(heads, texts))  # who reads them for the index tells of long ones
+    found, _ = quietly(lambda: classify_all(heads, texts))  # who reads them for the index tells of long ones
     rows: list[dict[str, Any]] = [{} for _ in passages]
     for name, labels in found.items():
         several = heads[name].thresholds is not None

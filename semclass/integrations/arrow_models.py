@@ -17,7 +17,7 @@ from semclass.encoders.onnx_encoder import open_models
 from semclass.heads.entailment import EntailmentClassifier
 from semclass.heads.passages import PassageClassifier
 from semclass.heads.questions import QuestionClassifier
-from semclass.heads.texts import HUB, TextModel, open_encoder, open_heads, predict_all
+from semclass.heads.texts import HUB, TextModel, classify_all, open_encoder, open_heads
 
 Model: TypeAlias = Callable[..., Any]  # takes a list of texts for each column, gives a result for each row
 Heads: TypeAlias = tuple[tuple[str, str], ...]  # names and folders of several heads; the results are given by name then
@@ -83,20 +83,20 @@ def open_model(
     """Open the models of a task, once for each process."""
     if heads:
         return partial(
-            predict_all, open_heads(dict(heads), open_encoder(encoder, threads)), min_probability=min_probability
+            classify_all, open_heads(dict(heads), open_encoder(encoder, threads)), min_probability=min_probability
         )
     if task == "texts":
         own = TextModel.load(models_root(models), encoder=encoder, threads=threads)
-        return partial(own.predict, min_probability=min_probability)
+        return partial(own.classify, min_probability=min_probability)
     used = None if encoder is None else open_encoder(encoder, threads)
     if task == "questions":
         questions = QuestionClassifier.load(models, encoder=used, threads=threads)
-        return partial(questions.predict, min_probability=min_probability or 0.0)
+        return partial(questions.classify, min_probability=min_probability or 0.0)
     if task == "passages":
-        return PassageClassifier.load(models, encoder=used, threads=threads).predict
+        return PassageClassifier.load(models, encoder=used, threads=threads).classify
     if task == "pairs":
         pairs = EntailmentClassifier.load(models, encoder=used, threads=threads)
-        return lambda questions, sentences: pairs.predict(zip(questions, sentences, strict=True))
+        return lambda questions, sentences: pairs.classify(zip(questions, sentences, strict=True))
     return partial(_vectors, open_models(models, used, threads)[1])
 
 

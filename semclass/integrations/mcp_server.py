@@ -98,7 +98,7 @@ def make_server(retriever: HybridRetriever, name: str = "semclass") -> Any:
         """What a question asks for: its answer type, as HUM:ind for a person, with the probability."""
         with told():
             _check_length(question)
-            found = retriever.models.questions.predict([question])[0]
+            found = retriever.models.questions.classify([question])[0]
         return {"label": found.fine, "probability": found.fine_probability}
 
     for tool in (search, context, *((classify,) if retriever.models.has_classes else ())):

@@ -172,10 +172,10 @@ def classify(model: QuestionClassifier | TextModel, question: str, least: float 
     """Classify a question: ``label``, its ``probability``, ``probabilities`` of all; ``fine_...`` where there are any."""
     texts = [check_text(question, "question")]
     if isinstance(model, TextModel):
-        (text,) = model.predict(texts, min_probability=least)
+        (text,) = model.classify(texts, min_probability=least)
         probabilities = {str(name): value for name, value in text.probabilities.items()}
         return {"label": str(text.label), "probability": text.probability, "probabilities": probabilities}
-    (found,) = model.predict(texts, min_probability=least or 0.0)
+    (found,) = model.classify(texts, min_probability=least or 0.0)
     return {
         "label": found.label,
         "probability": found.probability,

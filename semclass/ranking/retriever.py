@@ -15,7 +15,7 @@ from semclass.core.checks import check_positive, check_text, check_texts
 from semclass.core.errors import EncoderMismatchError, InputError
 from semclass.core.files import REMEDY
 from semclass.core.types import DoubleArray, Encoder, FloatArray, Hit, IntArray
-from semclass.heads.texts import TextModel, predict_all
+from semclass.heads.texts import TextModel, classify_all
 from semclass.index.passage_index import PassageIndex
 from semclass.index.records import FOLDER, Candidates, Query, Scoring, SearchIndex, make_hits
 from semclass.ranking.boost import boosted, read_boost
@@ -293,7 +293,7 @@ class HybridRetriever:
         results, languages = [], set()
         # waiting for a server must not keep others from working
         with self.models.turns if self.index.kind == FOLDER else nullcontext():
-            labels = predict_all({name: self.models.heads[name] for name in gains}, texts)
+            labels = classify_all({name: self.models.heads[name] for name in gains}, texts)
             for row, query in enumerate(self.models.encode(texts, **needed)):
                 near = query if vector is None else replace(query, pooled=vector)
                 found = self.candidates(near, depth, how, weights=own, evidence=needed["tokens"], where=where)

@@ -24,7 +24,7 @@ from semclass.core.checks import short
 from semclass.core.types import Encoder, Passage, QuestionLabel
 from semclass.documents.chunking import count_words
 from semclass.encoders.onnx_encoder import MAX_WINDOWS, OnnxEncoder
-from semclass.heads.entailment import LABELS, EntailmentLabel
+from semclass.heads.entailment import CLASSES, EntailmentLabel
 from semclass.service import compat_schemas as schemas
 from semclass.service.answers import Json, ServiceError, invalid
 from semclass.service.bodies import check_length, check_texts, post
@@ -230,7 +230,7 @@ def _prediction(found: QuestionLabel | EntailmentLabel, *, raw: bool) -> list[di
     if isinstance(found, QuestionLabel):
         probabilities = dict(found.probabilities)
     else:
-        probabilities = dict(zip(LABELS, (1 - found.probability, found.probability), strict=True))
+        probabilities = dict(zip(CLASSES, (1 - found.probability, found.probability), strict=True))
     ordered = sorted(probabilities.items(), key=lambda item: -item[1])
     return [{"label": label, "score": math.log(max(p, LEAST)) if raw else p} for label, p in ordered]
 
@@ -244,7 +244,7 @@ def _info(engine: Engine) -> dict[str, Any]:
         "model_id": MODEL,
         "model_sha": encoder.fingerprint,
         "model_dtype": "float32",
-        "model_type": {"reranker": {"id2label": {"0": LABELS[1]}, "label2id": {LABELS[1]: 0}}},
+        "model_type": {"reranker": {"id2label": {"0": CLASSES[1]}, "label2id": {CLASSES[1]: 0}}},
         "max_concurrent_requests": settings.max_requests,
         "max_input_length": pieces,
         "max_batch_tokens": pieces * BATCH_TEXTS,

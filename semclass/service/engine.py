@@ -13,7 +13,7 @@ from semclass.core.types import Hit, Passage, PassageLabels, QuestionLabel
 from semclass.heads.asked import LAST
 from semclass.heads.entailment import EntailmentClassifier, EntailmentLabel, check_pairs
 from semclass.heads.in_scope import ScopeClassifier
-from semclass.heads.texts import TextLabels, predict_all
+from semclass.heads.texts import TextLabels, classify_all
 from semclass.index.passage_encoder import searchable
 from semclass.index.records import FOLDER
 from semclass.ranking.methods import DEFAULT, METHODS
@@ -106,44 +106,44 @@ class Engine(Queue):
         return self.retriever
 
     async def classify_questions(self, texts: Sequence[str], *, min_probability: float = 0.0) -> list[QuestionLabel]:
-        """See :meth:`semclass.heads.questions.QuestionClassifier.predict`."""
-        items, predict = check_texts(texts, "questions"), self.models.questions.predict
-        kind = Kind("questions", repr(min_probability), lambda some: predict(some, min_probability=min_probability))
+        """See :meth:`semclass.heads.questions.QuestionClassifier.classify`."""
+        items, classify = check_texts(texts, "questions"), self.models.questions.classify
+        kind = Kind("questions", repr(min_probability), lambda some: classify(some, min_probability=min_probability))
         return await self.do(kind, [(item, 1, len(item), _classified(item)) for item in items])
 
     async def in_scope(self, texts: Sequence[str]) -> list[float]:
         """See :meth:`semclass.heads.in_scope.ScopeClassifier.predict_proba`."""
         if self.scope is None:
             raise InputError("there is no head for this; serve models with a folder in_scope/")
-        kind, scope = Kind("scope", "", lambda some: scope.predict_proba(some).tolist()), self.scope
+        kind, scope = Kind("scope", "", lambda some: scope.predict_proba(some)[:, 1].tolist()), self.scope
         return await self.do(
             kind, [(item, 1, len(item), len(item) + SHORT) for item in check_texts(texts, "questions")]
         )
 
     async def classify_passages(self, texts: Sequence[str]) -> list[PassageLabels]:
-        """See :meth:`semclass.heads.passages.PassageClassifier.predict`."""
+        """See :meth:`semclass.heads.passages.PassageClassifier.classify`."""
         items = check_texts(texts, "passages")
-        kind = Kind("passages", "", self.models.passages.predict)
+        kind = Kind("passages", "", self.models.passages.classify)
         return await self.do(kind, [(item, 1, len(item), len(item) + SHORT) for item in items])
 
     async def classify_texts(
         self, texts: Sequence[str], heads: Sequence[str], *, min_probability: float | None = None
     ) -> list[dict[str, TextLabels]]:
-        """Labels of each text by some heads of one's own, by their names; see :func:`semclass.heads.texts.predict_all`."""
+        """Labels of each text by some heads of one's own, by their names; see :func:`semclass.heads.texts.classify_all`."""
         used = {name: self.models.heads[name] for name in heads}
 
         def call(some: list[str]) -> list[dict[str, TextLabels]]:
-            found = predict_all(used, some, min_probability=min_probability)
+            found = classify_all(used, some, min_probability=min_probability)
             return [dict(zip(found, row, strict=True)) for row in zip(*found.values(), strict=True)]
 
         kind = Kind("texts", repr((tuple(heads), min_probability)), call)
         return await self.do(kind, [(item, 1, len(item), len(item) + SHORT) for item in check_texts(texts)])
 
     async def entails(self, pairs: Sequence[tuple[str, str]]) -> list[EntailmentLabel]:
-        """See :meth:`semclass.heads.entailment.EntailmentClassifier.predict`."""
+        """See :meth:`semclass.heads.entailment.EntailmentClassifier.classify`."""
         if self.entailment is None:
             raise InputError("there is no head for pairs; serve models with a folder entailment/")
-        kind = Kind("pairs", "", self.entailment.predict)
+        kind = Kind("pairs", "", self.entailment.classify)
         items = check_pairs(pairs)
         return await self.do(
             kind, [(item, 2, sum(map(len, item)), _asked(item[0]) + _read(item[1], WINDOW)) for item in items]

@@ -48,9 +48,9 @@ def test_the_head_abstains_below_the_threshold_of_the_label(trained):
     assert model.min_probability.shape == (4,)
     assert model.min_probability.max() > 0
     texts = ["Do you like cats?", "Is the shop open today?"]
-    for found, row in zip(model.predict(texts), model.predict_proba(texts), strict=True):
+    for found, row in zip(model.classify(texts), model.predict_proba(texts), strict=True):
         assert bool(found.labels) == (row.max() >= model.min_probability[row.argmax()])
-    assert all(found.labels for found in model.predict(texts, min_probability=0.0))
+    assert all(found.labels for found in model.classify(texts, min_probability=0.0))
 
 
 def test_why_a_text_got_its_label(trained, run):

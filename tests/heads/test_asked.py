@@ -163,7 +163,7 @@ def test_hits_and_labels_say_what_was_read_of_a_question(models, retriever, corp
     for question, asked in ((QUESTION, None), (f"{BEFORE} {QUESTION}", QUESTION)):
         assert {hit.asked for hit in retriever.search(question)} == {asked}
         assert {hit.asked for hit in reranker.rerank(question, corpus[:3])} == {asked}
-        (label,) = models.questions.predict([question])
+        (label,) = models.questions.classify([question])
         assert (label.text, label.asked, label.label) == (question, asked, "HUM")
 
 
@@ -176,5 +176,5 @@ def test_scores_and_order_are_those_of_the_question_alone(retriever, method):
 def test_pairs_are_judged_by_what_is_asked(encoder):
     classifier = EntailmentClassifier.load(MODELS, encoder=encoder)
     sentence = "The lighthouse was designed by Ada Brandt."
-    alone, behind = classifier.predict_proba([QUESTION, f"{BEFORE} {QUESTION}"], [sentence, sentence])
+    alone, behind = classifier.predict_proba([(QUESTION, sentence), (f"{BEFORE} {QUESTION}", sentence)])[:, 1]
     assert behind == pytest.approx(alone, abs=1e-6)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from conftest import MODELS
 
 from semclass.core.errors import ArtifactError, EncoderMismatchError, InputError, InputTypeError, TruncationWarning
 from semclass.encoders.onnx_encoder import OnnxEncoder
-from semclass.heads.entailment import LABELS, EntailmentClassifier
+from semclass.heads.entailment import EntailmentClassifier
 
 QUESTIONS = ["When was the bridge opened?", "Who designed the bridge?", "How long is the bridge?"]
 SENTENCES = [
@@ -20,6 +21,7 @@ SENTENCES = [
     "It was designed by the engineer Emily Warren.",
     "The bridge is 503 metres long and carries eight lanes.",
 ]
+PAIRS = list(zip(QUESTIONS, SENTENCES, strict=True))
 
 
 @pytest.fixture(scope="module")
@@ -29,66 +31,68 @@ def classifier(encoder: OnnxEncoder) -> EntailmentClassifier:
 
 
 def test_each_question_finds_its_answer(classifier):
-    table = classifier.predict_proba(np.repeat(QUESTIONS, 3).tolist(), SENTENCES * 3).reshape(3, 3)
+    table = classifier.predict_proba(product(QUESTIONS, SENTENCES))[:, 1].reshape(3, 3)
     assert table.argmax(axis=1).tolist() == [0, 1, 2]
 
 
 def test_labels_follow_the_threshold(classifier):
     pair = (QUESTIONS[0], SENTENCES[0])
-    (given,) = classifier.predict([pair])
+    (given,) = classifier.classify([pair])
     assert (given.question, given.sentence) == pair
-    for threshold, label in ((given.probability + 1e-6, LABELS[0]), (given.probability, LABELS[1])):
-        assert replace(classifier, threshold=threshold).predict([pair])[0].label == label
+    for threshold, label in (
+        (given.probability + 1e-6, classifier.classes[0]),
+        (given.probability, classifier.classes[1]),
+    ):
+        assert replace(classifier, threshold=threshold).predict([pair]) == [label]
 
 
 def test_company_changes_nothing(classifier):
     """Padding, repeated texts and order leave a pair's probability as it is."""
     long = " ".join(SENTENCES * 5)
-    questions, sentences = [*QUESTIONS, QUESTIONS[0]], [long, *SENTENCES[1:], SENTENCES[0]]
-    together = classifier.predict_proba(questions, sentences)
-    alone = [classifier.predict_proba([q], [s])[0] for q, s in zip(questions, sentences, strict=True)]
+    sentences = [long, *SENTENCES[1:], SENTENCES[0]]
+    pairs = list(zip([*QUESTIONS, QUESTIONS[0]], sentences, strict=True))
+    together = classifier.predict_proba(pairs)
+    alone = np.concatenate([classifier.predict_proba([pair]) for pair in pairs])
     np.testing.assert_allclose(together, alone, atol=5e-3)
-    backwards = classifier.predict_proba(questions[::-1], sentences[::-1])
+    backwards = classifier.predict_proba(pairs[::-1])
     np.testing.assert_allclose(backwards[::-1], together, atol=5e-3)
 
 
 def test_a_pair_that_is_asked_for_again_has_the_same_probability():
     """With onnxruntime 1.18 it had another from the second run of a network on."""
     new = EntailmentClassifier.load(MODELS, encoder=OnnxEncoder.load(MODELS / "encoder"))
-    assert len({float(new.predict_proba(["Who built it?"], ["Ada built it."])[0]) for _ in range(3)}) == 1
+    assert len({float(new.predict_proba([("Who built it?", "Ada built it.")])[0, 1]) for _ in range(3)}) == 1
 
 
 def test_case_and_generators(classifier):
-    plain = classifier.predict_proba(QUESTIONS, SENTENCES)
-    shouted = classifier.predict_proba((q.upper() for q in QUESTIONS), (s.upper() for s in SENTENCES))
+    plain = classifier.predict_proba(PAIRS)
+    shouted = classifier.predict_proba((question.upper(), sentence.upper()) for question, sentence in PAIRS)
     np.testing.assert_allclose(plain, shouted, atol=1e-6)
     assert plain.dtype == np.float64
     assert ((plain >= 0) & (plain <= 1)).all()
+    np.testing.assert_allclose(plain.sum(axis=1), 1)
 
 
 def test_nothing_gives_nothing(classifier):
-    assert classifier.predict_proba([], []).shape == (0,)
+    assert classifier.predict_proba([]).shape == (0, 2)
     assert classifier.predict([]) == []
 
 
 def test_odd_texts_have_finite_probabilities(classifier):
-    given = classifier.predict_proba(["?", "\u200b"], ["\u200b", "!"])
+    given = classifier.predict_proba([("?", "\u200b"), ("\u200b", "!")])
     assert np.isfinite(given).all()
     with pytest.warns(TruncationWarning):
-        assert np.isfinite(classifier.predict_proba(QUESTIONS[:1], ["bridge " * 4100])).all()
+        assert np.isfinite(classifier.predict_proba([(QUESTIONS[0], "bridge " * 4100)])).all()
 
 
 def test_a_text_without_a_word_answers_nothing_and_is_answered_by_nothing(classifier):
-    assert classifier.predict_proba(["\x00", QUESTIONS[0]], [SENTENCES[0], "\x00\x01"]).tolist() == [0.0, 0.0]
+    pairs = [("\x00", SENTENCES[0]), (QUESTIONS[0], "\x00\x01")]
+    assert classifier.predict_proba(pairs)[:, 1].tolist() == [0.0, 0.0]
 
 
 def test_what_is_refused(classifier):
-    with pytest.raises(InputError, match="2 questions and 1 sentences"):
-        classifier.predict_proba(QUESTIONS[:2], SENTENCES[:1])
-    with pytest.raises(InputTypeError, match="one string"):
-        classifier.predict_proba(QUESTIONS[0], SENTENCES[0])
     with pytest.raises(InputError, match=r"sentences\[0\] is empty"):
-        classifier.predict_proba(QUESTIONS[:1], [" "])
+        classifier.predict_proba([(QUESTIONS[0], " ")])
     for wrong in ("ab", [("only one",)], ["ab"], 3):
         with pytest.raises(InputTypeError, match="pairs"):
             classifier.predict(wrong)

@@ -28,14 +28,14 @@ def classifier(encoder):
 
 
 def test_questions_keywords_and_requests_are_in_scope_and_chit_chat_is_not(classifier):
-    given = classifier.predict_proba([*ASKED, *CHATTED])
+    given = classifier.predict_proba([*ASKED, *CHATTED])[:, 1]
     assert given[: len(ASKED)].min() > given[len(ASKED) :].max()
-    assert classifier.predict(ASKED) == [True] * len(ASKED)
+    assert classifier.predict(ASKED) == ["in scope"] * len(ASKED)
 
 
 def test_another_threshold_may_be_asked_for(classifier):
-    assert classifier.predict(ASKED, threshold=0.0) == [True] * len(ASKED)
-    assert classifier.predict(CHATTED, threshold=0.9) == [False] * len(CHATTED)
+    assert classifier.predict(ASKED, threshold=0.0) == ["in scope"] * len(ASKED)
+    assert classifier.predict(CHATTED, threshold=0.9) == ["out of scope"] * len(CHATTED)
 
 
 def test_one_string_is_refused(classifier):

@@ -30,7 +30,7 @@ def classifier(encoder):
 
 
 def test_plain_questions_get_their_class(classifier):
-    for found, (question, label) in zip(classifier.predict(QUESTIONS), QUESTIONS.items(), strict=True):
+    for found, (question, label) in zip(classifier.classify(QUESTIONS), QUESTIONS.items(), strict=True):
         assert (found.text, found.label, found.fine) == (question, coarse_of(label), label)
 
 
@@ -41,7 +41,7 @@ def test_the_classes_are_those_of_the_taxonomy(classifier):
 
 def test_coarse_and_fine_always_agree(classifier):
     # the last ones lie between classes: the best fine class of all may belong to another coarse one
-    for found in classifier.predict([*QUESTIONS, "amber", "what about the tower", "Name it.", "is it so"]):
+    for found in classifier.classify([*QUESTIONS, "amber", "what about the tower", "Name it.", "is it so"]):
         assert coarse_of(found.fine) == found.label
         assert found.probability == max(found.probabilities.values()) == found.probabilities[found.label]
         assert sum(found.probabilities.values()) == pytest.approx(1, abs=1e-5)
@@ -53,12 +53,12 @@ def test_coarse_and_fine_always_agree(classifier):
 
 def test_who_asks_for_certainty_may_get_no_answer(classifier):
     questions = ["How many moons does Mars have?", "amber"]
-    free, strict = classifier.predict(questions), classifier.predict(questions, min_probability=0.9)
+    free, strict = classifier.classify(questions), classifier.classify(questions, min_probability=0.9)
     assert [item.label for item in strict] == ["NUM", ABSTAIN]
     assert strict[1].fine == ABSTAIN
     assert [item.probabilities for item in strict] == [item.probabilities for item in free]
     with pytest.raises(InputError, match=r"min_probability is 1\.5"):
-        classifier.predict(questions, min_probability=1.5)
+        classifier.classify(questions, min_probability=1.5)
 
 
 def test_one_and_many_give_the_same_in_order(classifier):
@@ -68,13 +68,13 @@ def test_one_and_many_give_the_same_in_order(classifier):
         for row in (0, 6, 31, 32, 89):
             np.testing.assert_allclose(classifier.predict_proba([texts[row]], level=level)[0], together[row], atol=1e-4)
         assert classifier.predict_proba([], level=level).shape == (0, len(classes))
-    assert classifier.predict([]) == []
+    assert classifier.classify([]) == []
 
 
 def test_scores_of_the_shipped_heads_are_what_they_were(models):
     # golden values: a change of encoder, head or runtime that moves a probability by more than 0.02 must be meant
     golden = json.loads((MODELS.parent / "tests" / "golden.json").read_text())
-    found = models.questions.predict(golden["questions"])
+    found = models.questions.classify(golden["questions"])
     for level, label, probability in (("coarse", "label", "probability"), ("fine", "fine", "fine_probability")):
         assert [getattr(item, label) for item in found] == golden[level]["labels"]
         given = [getattr(item, probability) for item in found]
@@ -90,7 +90,7 @@ def test_scores_of_the_shipped_heads_are_what_they_were(models):
 )
 def test_what_is_no_question_is_refused(classifier, texts, error):
     with pytest.raises(error, match="questions"):
-        classifier.predict(texts)
+        classifier.classify(texts)
     with pytest.raises(InputError, match="level is 'medium'"):
         classifier.predict_proba(["Who?"], level="medium")
 
@@ -108,7 +108,7 @@ def test_more_texts_than_fit_in_memory_are_classified_in_parts_with_one_warning(
 
 
 def test_a_passage_may_provide_several_types(models):
-    (found,) = models.passages.predict(
+    (found,) = models.passages.classify(
         ["The Sandrey Bay Maritime Trust (SBMT) was founded in 1921 by Helena Voss in the town of Marrick."]
     )
     assert {"ABBR", "HUM", "LOC", "NUM"} <= set(found.labels)
@@ -117,7 +117,7 @@ def test_a_passage_may_provide_several_types(models):
 
 def test_labels_are_the_classes_that_reach_their_threshold(models, corpus):
     thresholds = dict(zip(models.passages.classes, models.passages.thresholds, strict=True))
-    for found in models.passages.predict([passage.text for passage in corpus]):
+    for found in models.passages.classify([passage.text for passage in corpus]):
         assert set(found.labels) == {name for name, p in found.probabilities.items() if p >= thresholds[name]}
 
 
@@ -125,7 +125,7 @@ def test_labels_are_the_classes_that_reach_their_threshold(models, corpus):
 def test_trec_test_questions_reach_what_the_manifest_says(encoder, data_folder, head):
     classifier = QuestionClassifier.load(MODELS, head=head, encoder=encoder)
     rows = [line.split("\t") for line in (data_folder / "trec" / "test.tsv").read_text().splitlines()[1:]]
-    found = classifier.predict([row[2] for row in rows])
+    found = classifier.classify([row[2] for row in rows])
     coarse = np.mean([item.label == row[0] for item, row in zip(found, rows, strict=True)])
     fine = np.mean([item.fine == f"{row[0]}:{row[1]}" for item, row in zip(found, rows, strict=True)])
     stated = classifier.head.artifact.manifest["metrics"]["test"]
@@ -137,7 +137,7 @@ def test_the_classical_head_is_small_and_right(encoder):
     classifier = QuestionClassifier.load(MODELS, head="questions-svm", encoder=encoder)
     files = classifier.head.artifact.manifest["files"]
     assert sum(item["bytes"] for item in files.values()) <= 2e6
-    assert [item.label for item in classifier.predict(QUESTIONS)] == [*map(coarse_of, QUESTIONS.values())]
+    assert classifier.predict(QUESTIONS) == [*map(coarse_of, QUESTIONS.values())]
     assert "states" not in classifier.encoder_views
     with pytest.raises(InputError, match="head is 'svm'"):
         QuestionClassifier.load(MODELS, head="svm", encoder=encoder)
@@ -145,7 +145,7 @@ def test_the_classical_head_is_small_and_right(encoder):
 
 def test_probabilities_depend_on_the_questions_beside_in_their_last_bits_alone(classifier):
     """docs/explanation/scores.md."""
-    for found in classifier.predict(list(QUESTIONS)):
-        (alone,) = classifier.predict([found.text])
+    for found in classifier.classify(list(QUESTIONS)):
+        (alone,) = classifier.classify([found.text])
         assert (alone.label, alone.fine) == (found.label, found.fine)
         assert alone.probabilities == pytest.approx(found.probabilities, rel=0, abs=1e-7)

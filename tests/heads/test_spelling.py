@@ -102,7 +102,7 @@ def test_a_misspelt_question_gets_the_answer_of_the_one_that_was_meant(classifie
         found = [classifier.predict_proba([text], level=level) for text in (typed, meant, meant.removesuffix("?"))]
         assert np.array_equal(found[0], found[1])
         assert np.array_equal(found[1], found[2])
-    assert classifier.predict([typed])[0].text == typed
+    assert classifier.classify([typed])[0].text == typed
 
 
 @pytest.mark.parametrize(

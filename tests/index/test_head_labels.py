@@ -16,7 +16,7 @@ from semclass import (
     TextClassifier,
     build_index,
 )
-from semclass.heads.texts import TextModel, open_heads, predict_all
+from semclass.heads.texts import TextModel, classify_all, open_heads
 from semclass.index.commit import describe
 from semclass.index.sync import find_changes, sync_index
 from semclass.index.verify import verify
@@ -68,7 +68,7 @@ def labels(folder, field="topic"):
 def test_passages_bear_what_the_heads_say_of_title_and_text(folder, heads):
     index = PassageIndex.load(folder)
     model = TextModel.load(heads["topic"], encoder=ENCODER)
-    expected = model.predict([f"{BOAT} 7", f"{CAKE} 8", f"boat {CAKE} 9"])
+    expected = model.classify([f"{BOAT} 7", f"{CAKE} 8", f"boat {CAKE} 9"])
     found = index.passages(index.rows)
     assert [passage.metadata["topic"] for passage in found] == [item.label for item in expected]
     assert [passage.metadata["topic_probability"] for passage in found] == pytest.approx(
@@ -92,10 +92,10 @@ def test_a_head_of_several_labels_gives_a_list(tmp_path):
 def test_one_encoder_reads_once_for_all_of_its_heads(heads):
     counting, other = Counting(), Counting()
     loaded = {name: TextModel.load(path, encoder=counting) for name, path in heads.items()}
-    alone = TextModel.load(heads["topic"], encoder=ENCODER).predict(TEXTS)
+    alone = TextModel.load(heads["topic"], encoder=ENCODER).classify(TEXTS)
     object.__setattr__(other, "fingerprint", "other")
     loaded["elsewhere"] = TextModel(other, *(getattr(loaded["topic"], name) for name in FIELDS))
-    found = predict_all(loaded, TEXTS)
+    found = classify_all(loaded, TEXTS)
     assert (counting.seen, other.seen) == (TEXTS, TEXTS)
     assert [*found] == ["topic", "parity", "elsewhere"]
     assert found["topic"] == found["elsewhere"] == alone

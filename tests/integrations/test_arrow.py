@@ -56,7 +56,7 @@ def questions(encoder):
 def test_a_table_gets_what_the_classifier_gives(questions):
     job = classify_job("questions", outputs=OUTPUTS["questions"])
     found = job.table(table(id=[4, 3, 2, 1], text=QUESTIONS)).to_pylist()
-    for row, number, item in zip(found, (4, 3, 2, 1), questions.predict(QUESTIONS), strict=True):
+    for row, number, item in zip(found, (4, 3, 2, 1), questions.classify(QUESTIONS), strict=True):
         assert (row["id"], row["text"], row["label"], row["fine"]) == (number, item.text, item.label, item.fine)
         assert row["probability"] == pytest.approx(item.probability, abs=1e-6)
         assert row["fine_probability"] == pytest.approx(item.fine_probability, abs=1e-6)
@@ -88,7 +88,7 @@ def test_a_bad_row_gets_nulls_and_the_reason(questions):
     rows = table(text=["Who?", None, "", " \n", "How old is it?"])
     found = classify_job("questions").table(rows)
     assert found["error"].to_pylist() == [None, "text is null", "text is empty", "text is empty", None]
-    assert found["label"].to_pylist() == [questions.predict(["Who?"])[0].label, None, None, None, "NUM"]
+    assert found["label"].to_pylist() == [questions.classify(["Who?"])[0].label, None, None, None, "NUM"]
     assert found["probability"].null_count == 3
     vectors = classify_job("encode", outputs=["vector", "truncated"]).table(rows)
     assert [row and len(row) for row in vectors["vector"].to_pylist()] == [384, None, None, None, 384]
@@ -120,7 +120,7 @@ def test_passages_and_pairs(encoder):
     found = classify_job("passages", column="body", keep=[]).table(table(body=texts))
     assert found.column_names == ["labels", "probabilities", "error"]
     for row, item in zip(
-        found.to_pylist(), PassageClassifier.load(MODELS, encoder=encoder).predict(texts), strict=True
+        found.to_pylist(), PassageClassifier.load(MODELS, encoder=encoder).classify(texts), strict=True
     ):
         assert row["labels"] == list(item.labels)
         assert dict(row["probabilities"]) == pytest.approx(item.probabilities, abs=1e-6)
@@ -128,7 +128,7 @@ def test_passages_and_pairs(encoder):
     asked = ["Who designed it?", None, "Who designed it?"]
     found = classify_job("pairs", keep=["question"]).table(table(question=asked, sentence=[texts[1], texts[1], " "]))
     assert found["error"].to_pylist() == [None, "question is null", "sentence is empty"]
-    (only,) = EntailmentClassifier.load(MODELS, encoder=encoder).predict([(asked[0], texts[1])])
+    (only,) = EntailmentClassifier.load(MODELS, encoder=encoder).classify([(asked[0], texts[1])])
     assert found["label"].to_pylist() == [only.label, None, None]
     assert found["probability"][0].as_py() == pytest.approx(only.probability, abs=1e-6)
 
@@ -138,7 +138,7 @@ def test_a_head_of_ones_own(encoder, tmp_path):
     labels = [["library"], ["library", "hours"], [], ["chat"]] * 2
     TextClassifier(encoder=encoder, multi_label=True).fit(texts, labels).save(tmp_path)
     found = classify_job("texts", models=tmp_path, outputs=OUTPUTS["texts"]).table(table(text=texts))
-    for row, item in zip(found.to_pylist(), TextModel.load(tmp_path, encoder=encoder).predict(texts), strict=True):
+    for row, item in zip(found.to_pylist(), TextModel.load(tmp_path, encoder=encoder).classify(texts), strict=True):
         assert (row["label"], row["labels"]) == (item.label, list(item.labels))
         assert row["probability"] == pytest.approx(item.probability, abs=1e-6)
         assert dict(row["probabilities"]) == pytest.approx(item.probabilities, abs=1e-6)
@@ -157,7 +157,7 @@ def test_several_heads_share_one_reading(encoder, tmp_path, monkeypatch):
     )
     found = job.table(table(text=[*texts[:4], None]))
     assert read == texts[:4]
-    alone = {name: TextModel.load(path, encoder=encoder).predict(texts[:4]) for name, path in heads.items()}
+    alone = {name: TextModel.load(path, encoder=encoder).classify(texts[:4]) for name, path in heads.items()}
     for name, items in alone.items():
         assert found[f"p_{name}_label"].to_pylist() == [*(str(item.label) for item in items), None]
     shutil.rmtree(tmp_path / "parity")
@@ -167,7 +167,7 @@ def test_several_heads_share_one_reading(encoder, tmp_path, monkeypatch):
 
 def test_unsure_rows_abstain_where_asked(questions):
     found = classify_job("questions", min_probability=0.99).table(table(text=QUESTIONS))["label"].to_pylist()
-    assert found == [item.label for item in questions.predict(QUESTIONS, min_probability=0.99)]
+    assert found == [item.label for item in questions.classify(QUESTIONS, min_probability=0.99)]
     assert ABSTAIN in found
 
 

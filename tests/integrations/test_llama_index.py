@@ -411,7 +411,7 @@ class Words(TextModel):
         object.__setattr__(self, "classes", ("sea", "land"))
         object.__setattr__(self, "thresholds", thresholds)
 
-    def predict(self, texts, *, min_probability=None):
+    def classify(self, texts, *, min_probability=None):
         (text,) = texts
         chances = {"sea": 0.75, "land": 0.25} if "ferry" in text else {"sea": 0.25, "land": 0.75}
         return [TextLabels(text, (max(chances, key=chances.__getitem__),), chances)]

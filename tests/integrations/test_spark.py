@@ -71,7 +71,7 @@ def folder(spark, tmp_path_factory):
 @pytest.fixture(scope="module")
 def expected(encoder):
     """Label and probability of each question on one machine."""
-    found = QuestionClassifier.load(ROOT / "models", encoder=encoder).predict(QUESTIONS)
+    found = QuestionClassifier.load(ROOT / "models", encoder=encoder).classify(QUESTIONS)
     return [(None, None) if place in ODD else (item.label, item.probability) for place, item in enumerate(found)]
 
 
@@ -165,7 +165,7 @@ def test_a_head_of_ones_own_is_shipped_with_the_session(spark, encoder, tmp_path
     texts = ["Is there a reading room?", "How are you today?"]
     rows = spark.createDataFrame([(text,) for text in texts], "text string")
     found = {row["text"]: row["label"] for row in classify(rows, "texts", models="own-head.zip").collect()}
-    alone = TextModel.load(tmp_path / "head", encoder=encoder).predict(texts)
+    alone = TextModel.load(tmp_path / "head", encoder=encoder).classify(texts)
     assert found == {item.text: str(item.label) for item in alone}
     heads = {"topic": "own-head.zip", "again": tmp_path / "head"}  # one shipped, one at the same path everywhere
     both = classify(rows, "texts", heads=heads).collect()

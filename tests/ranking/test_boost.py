@@ -43,7 +43,7 @@ def test_passages_of_the_questions_label_gain_by_both_probabilities(retriever):
     question = "How is gout treated?"
     plain = {hit.id: hit for hit in retriever.search(question)}
     found = {hit.id: hit for hit in retriever.search(question, boost={"kind": 2.0}, explain=True)}
-    asked = retriever.models.heads["kind"].predict([question])[0]
+    asked = retriever.models.heads["kind"].classify([question])[0]
     for name, hit in found.items():
         match = asked.probabilities[hit.metadata["kind"]] * hit.metadata["kind_probability"]
         assert hit.components["boost:kind"] == pytest.approx(match)

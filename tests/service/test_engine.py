@@ -30,10 +30,10 @@ class Work:
         self.runs = []
         self.began, self.may_end = threading.Semaphore(0), threading.Semaphore(0)
         self.held = held
-        self.questions = self.passages = SimpleNamespace(predict=self.predict)
+        self.questions = self.passages = SimpleNamespace(classify=self.classify)
         self.encoder = SimpleNamespace(threads=1)
 
-    def predict(self, texts, min_probability=0.0):
+    def classify(self, texts, min_probability=0.0):
         self.runs.append(list(texts))
         self.began.release()
         if self.held:
@@ -43,7 +43,7 @@ class Work:
         return [f"{text}@{min_probability}" for text in texts]
 
     def rerank_many(self, questions, passages, **options):
-        return [[hit] for hit in self.predict(questions)]
+        return [[hit] for hit in self.classify(questions)]
 
     def let_go(self, runs=1):
         self.may_end.release(runs)
@@ -327,10 +327,10 @@ async def test_a_run_that_nobody_waits_for_ends_before_its_next_step():
 
     def in_steps(texts, min_probability=0.0):
         for _ in steps(range(100)):
-            work.predict(texts)
+            work.classify(texts)
         return texts
 
-    work.questions = SimpleNamespace(predict=in_steps)
+    work.questions = SimpleNamespace(classify=in_steps)
     async with started(work, workers=2) as engine:
         first, second = await asked(engine, ["a"], ["b"])
         await work.begun(2)
@@ -475,8 +475,8 @@ def test_with_the_models_answers_are_those_of_the_library(models, corpus):
         expected = {hit.id: hit.score for hit in alone.rerank(question, corpus[:6], k=3)}
         assert {hit.id: hit.score for hit in hits} == pytest.approx(expected, abs=1e-6)
         assert [hit.id for hit in results] == [hit.id for hit in retriever.search(question, k=3)]
-    assert [label.label for label in labels] == [found.label for found in models.questions.predict(questions)]
+    assert [label.label for label in labels] == [found.label for found in models.questions.classify(questions)]
     assert [label.labels for label in provided] == [
-        found.labels for found in models.passages.predict([item.text for item in corpus[:3]])
+        found.labels for found in models.passages.classify([item.text for item in corpus[:3]])
     ]
-    assert judged[0].probability == pytest.approx(entailment.predict([(questions[0], corpus[0].text)])[0].probability)
+    assert judged[0].probability == pytest.approx(entailment.classify([(questions[0], corpus[0].text)])[0].probability)

@@ -204,14 +204,14 @@ def test_a_hundred_documents_are_a_search_unit(models):
 @pytest.mark.parametrize("inputs", ["Who built it?", ["Who built it?"]])
 def test_a_question_gets_its_classes(engine, inputs):
     found = post(engine, "/predict", {"inputs": inputs}).json()
-    (label,) = engine.models.questions.predict(["Who built it?"])
+    (label,) = engine.models.questions.classify(["Who built it?"])
     assert found[0] == {"label": "HUM", "score": pytest.approx(label.probability)}
     assert {item["label"]: item["score"] for item in found} == pytest.approx(dict(label.probabilities))
     assert found == sorted(found, key=lambda item: -item["score"])
 
 
 def test_a_pair_is_judged_by_entailment(engine, entailment):
-    (judged,) = entailment.predict([("Who built it?", "Ada built it.")])
+    (judged,) = entailment.classify([("Who built it?", "Ada built it.")])
     found = post(engine, "/predict", {"inputs": ["Who built it?", "Ada built it."]}).json()
     assert found[0] == {"label": "entailment", "score": pytest.approx(judged.probability)}
     assert sum(item["score"] for item in found) == pytest.approx(1)

@@ -705,13 +705,13 @@ def test_what_is_not_done_in_the_time_of_a_stop_is_refused(models, patient, monk
     engine, questions = Engine(models, None, settings), type(models.questions)
     text = json.dumps(BODY).encode()
 
-    def predict(self, texts, **options):
+    def classify(self, texts, **options):
         blocked.set()
         go.wait(60)
         return []
 
     with listening(create_app(engine, settings), settings) as port:
-        monkeypatch.setattr(questions, "predict", predict)
+        monkeypatch.setattr(questions, "classify", classify)
         connection = socket.create_connection(("127.0.0.1", port), timeout=60)
         connection.sendall(HEAD + b"Content-Length: %d\r\n\r\n%s" % (len(text), text))
         assert blocked.wait(60)

@@ -29,5 +29,5 @@ def test_a_teacher_labels_what_nobody_labelled(data_folder):
     classifier = QuestionClassifier.load()
     found = training.taught(classifier, texts[:20])
     assert set(found.texts) <= set(texts[:20])
-    for label in classifier.predict(found.texts):
+    for label in classifier.classify(found.texts):
         assert max(label.fine_probabilities.values()) >= training.SURE

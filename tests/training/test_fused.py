@@ -210,7 +210,7 @@ def test_the_example_runs_without_semclass(questions, tmp_path, encoder):
     command = [sys.executable, "-I", "-c", script, str(example), str(questions), *QUESTIONS]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    labels = QuestionClassifier.load(MODELS, encoder=encoder).predict(QUESTIONS)
+    labels = QuestionClassifier.load(MODELS, encoder=encoder).classify(QUESTIONS)
     for line, label in zip(done.stdout.splitlines(), labels, strict=True):
         coarse, probability, fine, fine_probability, text = line.split("\t")
         assert (coarse, fine, text) == (label.label, label.fine, label.text)
