@@ -46,8 +46,7 @@ def classes(
     """
     from semclass.core import artifacts
     from semclass.core.cpu import available_threads
-    from semclass.documents.labelled import read_labelled
-    from semclass.documents.readers import read_texts
+    from semclass.documents.labelled import read_labelled, read_texts
     from semclass.evaluation import figures
     from semclass.evaluation.class_shares import class_shares
 

@@ -200,7 +200,7 @@ def _check_source(texts: Sequence[str], file: Path | None) -> None:
 
 def _read_texts(texts: Sequence[str], file: Path | None, text: str | None, encoding: str | None) -> list[str]:
     """Texts from arguments or from a file."""
-    from semclass.documents.readers import read_texts
+    from semclass.documents.labelled import read_texts
 
     _check_source(texts, file)
     if file is None and (text is not None or encoding is not None):
@@ -213,7 +213,7 @@ def _read_texts(texts: Sequence[str], file: Path | None, text: str | None, encod
 
 def _pairs(question: str | None, sentences: Sequence[str], file: Path | None) -> list[tuple[str, str]]:
     """Pairs from arguments or from a file."""
-    from semclass.documents.readers import read_json_lines
+    from semclass.documents.json_lines import read_json_lines
 
     if (question is None) == (file is None) or (file is None and not sentences):
         raise InputError("give a question and sentences as arguments, or pairs with --file F")

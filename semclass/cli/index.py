@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
 import semclass
 from semclass.cli import options
 from semclass.cli.options import qdrant_key, read_heads, show, show_weights, tell_duplicates
-from semclass.cli.output import echo
-from semclass.cli.progress import Progress, progress
+from semclass.cli.passages import as_records, cutting_options, kept, listing_skipped, loading, passages_from
+from semclass.cli.progress import progress
 from semclass.core.checks import counted
 from semclass.core.errors import InputError
 
 if TYPE_CHECKING:
-    from semclass.core.types import FloatArray
-    from semclass.documents.folders import Skipped
     from semclass.index.passage_encoder import PassageEncoder
     from semclass.index.writer import IndexWriter
 
@@ -30,120 +27,12 @@ _source = click.argument("source", type=options.InputPath())
 _READ = 1024
 """Passages of an index that are read at a time."""
 
-Command = TypeVar("Command", bound=Callable[..., Any])
-
 _mark_duplicates = click.option(
     "--mark-duplicates",
     is_flag=True,
     help="Mark near-duplicates: the field `duplicate_of` names an earlier passage of SOURCE or of the index. Needs the "
     "extra `dedup`.",
 )
-
-
-def cutting_options(command: Command) -> Command:
-    """Give a command the options of :func:`passages_from`."""
-    for option in (
-        click.option("--partial", is_flag=True, help="Go on although most files of a folder cannot be read."),
-        click.option(
-            "--strict", is_flag=True, help="Stop at the first file that cannot be read, instead of skipping it."
-        ),
-        options.encoding,
-        click.option(
-            "--overlap", type=click.IntRange(0), default=0, help="Words that a passage shares with the one before."
-        ),
-        click.option(
-            "--size", type=options.positive, help="Words that a passage may have; by window and meaning 100 by default."
-        ),
-        click.option(
-            "--cut",
-            "by",
-            type=click.Choice(["paragraph", "sentence", "window", "section", "meaning"]),
-            help="How documents are cut into passages; by paragraph by default, JSON lines not at all.",
-        ),
-    ):
-        command = option(command)
-    return command
-
-
-def passages_from(
-    source: Path,
-    skipped: list[Skipped],
-    passage_encoder: Callable[[], PassageEncoder],
-    step: Progress,
-    *,
-    strict: bool,
-    partial: bool,
-    **cutting: Any,
-) -> Iterator[semclass.Passage]:
-    """Read the passages of a source, note what is skipped, and tell the progress what was read, of how much.
-
-    What will be skipped is told first; it is an error if that is most of a folder, unless `partial`. The encoder is needed
-    where passages are cut by meaning.
-    """
-    from semclass.documents.readers import count_passages, iter_passages, survey
-    from semclass.encoders.onnx_encoder import for_passages
-
-    def vectors(texts: Sequence[str]) -> FloatArray:
-        return for_passages(passage_encoder().encoder).encode(texts, views=("pooled",)).rows("pooled")
-
-    def skip(document: Skipped) -> None:
-        skipped.append(document)
-        if found is not None:
-            check_lost(found.lost - sum(found.lacking.values()) + sum(not one.cut for one in skipped), "so far")
-
-    def check_lost(lost: int, when: str) -> None:
-        if found is not None and not partial and 2 * lost > found.files:
-            raise InputError(
-                f"{lost} of {counted(found.files, 'file')} in {source} cannot be read {when}; mend that, or give --partial "
-                "to index the others"
-            )
-
-    on_skip = None if strict else skip
-    passages = iter_passages(source, **cutting, vectors=vectors, skipped=on_skip, progress=step.file_read)
-    found = survey(source)
-    if found is not None and found.documents:
-        for note in found.notes():
-            echo(f"skipped: {' '.join(note.split())}", err=True)
-        check_lost(found.lost, "as things stand")
-    if step.terminal:
-        step.total = count_passages(source, cutting["by"])
-    return step.reading(passages)
-
-
-@contextmanager
-def listing_skipped() -> Iterator[list[Skipped]]:
-    """Give a list for documents that cannot be read, or not whole; at the end it is shown, whatever happened."""
-    skipped: list[Skipped] = []
-    try:
-        yield skipped
-    finally:
-        _list("skipped: {} that cannot be read", [one for one in skipped if not one.cut])
-        _list("cut: {} that cannot be read whole", [one for one in skipped if one.cut])
-
-
-def _list(head: str, documents: Sequence[Skipped]) -> None:
-    files: dict[str, list[str]] = {}
-    for one in documents:
-        files.setdefault(one.reason, []).append(one.document)
-    if files:
-        echo(head.format(counted(len(documents), "file")), err=True)
-    for reason, names in files.items():
-        what = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-        line = reason if names[0] in reason else f"{what}: {reason}"
-        echo(f"  {' '.join(line.split())}", err=True)  # a name may hold ends of lines
-
-
-def kept(cutting: Mapping[str, Any]) -> dict[str, Any]:
-    """How documents are cut, as an index keeps it."""
-    return {name: cutting[name] for name in ("by", "size", "overlap", "encoding")}
-
-
-def as_records(skipped: Sequence[Skipped]) -> dict[str, Any]:
-    """What a JSON line says of documents that cannot be read, or not whole."""
-    found: dict[str, Any] = {}
-    for one in skipped:
-        found.setdefault("cut" if one.cut else "skipped", []).append({"document": one.document, "reason": one.reason})
-    return found
 
 
 @click.group()
@@ -387,22 +276,6 @@ def _changing(
     done = ", ".join(f"{count} {name}" for name, count in counts.items() if name != "compacted")
     text = f"{done + ': ' if done else ''}{counted(passages, 'passage')} in {counted(segments, 'segment')}"
     show({"index": str(folder), **counts, "passages": passages, "segments": segments}, text, as_json=as_json)
-
-
-def loading(
-    folder: Path, heads: Mapping[str, str], *, models: Path | None, encoder: str | None
-) -> Callable[[], PassageEncoder]:
-    """What loads the models that change an index; heads that are named are compared with those of the index at once."""
-    from semclass.index import manifest
-    from semclass.index.labels import check_heads
-
-    @cache
-    def load() -> PassageEncoder:
-        return semclass.Models.load(models, encoder=encoder, heads=heads, threads=1).passage_encoder
-
-    if heads and (there := manifest.find(folder)) is not None:
-        check_heads(folder, there.header.get("heads", {}), load().head_fingerprints)
-    return load
 
 
 def _marked(folder: Path, passages: Iterable[semclass.Passage]) -> Iterator[semclass.Passage]:

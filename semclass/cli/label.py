@@ -64,7 +64,7 @@ def label(
     Replies are kept as they come, so an interrupted run continues where it was. Texts without a label are listed in
     OUT.problems.jsonl with the reason; the next run repeats calls that failed. OUT.report.json holds the cost.
     """
-    from semclass.documents.readers import read_texts
+    from semclass.documents.labelled import read_texts
     from semclass.endpoint.bill import FAILED, NONSENSE, REFUSED
     from semclass.labelling import teacher
     from semclass.labelling.tasks import Task

@@ -183,7 +183,8 @@ def compare_labels(
 
 def _records(path: Path) -> list[dict[str, Any]]:
     """Texts, with the labels that their lines give them."""
-    from semclass.documents.readers import read_json_lines, read_texts
+    from semclass.documents.json_lines import read_json_lines
+    from semclass.documents.labelled import read_texts
 
     texts = read_texts(path)
     if path.suffix.lower() != ".jsonl":

@@ -10,8 +10,8 @@ import click
 
 import semclass
 from semclass.cli import options
-from semclass.cli.index import as_records, cutting_options, kept, listing_skipped, loading, passages_from
 from semclass.cli.options import read_heads, show
+from semclass.cli.passages import as_records, cutting_options, kept, listing_skipped, loading, passages_from
 from semclass.cli.progress import progress
 from semclass.core.checks import counted
 from semclass.core.errors import InputError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
@@ -46,7 +46,29 @@ FORMATS = {
     ".xhtml": _HTML,
     ".xlsx": Format("office", "read_xlsx", "openpyxl"),
 }
-"""How formats are read, by the endings of their files."""
+"""How formats with a parser are read, by the endings of their files."""
+
+MARKDOWN = (".md", ".markdown")
+"""Endings of files that are Markdown already."""
+
+CODE = (".c", ".cpp", ".go", ".h", ".java", ".js", ".py", ".rs", ".sh", ".sql", ".ts")
+"""Endings of source files, which are read as text."""
+
+ENDINGS = (".txt", ".text", *MARKDOWN, *FORMATS, *CODE)
+"""Endings of all files that are read."""
+
+CONVERSIONS = {
+    "`pandoc FILE -t gfm-raw_html -o FILE.md` converts {} to Markdown": (".odt", ".rtf", ".org", ".tex"),
+    "a .jsonl file is read where it is named as SOURCE itself": (".jsonl",),
+    "the rows of {} can be written as JSON lines with `text`": (".parquet",),
+}
+"""How to read unsupported files, and the endings that this is for."""
+
+
+def conversions(endings: Iterable[str]) -> list[str]:
+    """Say how files with these endings can be read."""
+    fitting = {way: [ending for ending in some if ending in set(endings)] for way, some in CONVERSIONS.items()}
+    return [way.format(", ".join(some)) for way, some in fitting.items() if some]
 
 
 def is_lacking(ending: str) -> bool:

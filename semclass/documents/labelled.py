@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from io import StringIO
@@ -13,11 +14,12 @@ from typing import Any, TypeAlias
 from semclass.core.checks import counted, short
 from semclass.core.errors import InputError
 from semclass.documents.decoding import check_encoding, read_text
+from semclass.documents.json_lines import TEXT, parse_json_lines, text_of
 
 Row: TypeAlias = tuple[int, list[str]]
 """Number of a line, from 1, and what stands in its columns."""
 
-TEXT, LABEL, LABELS = "text", "label", "labels"
+LABEL, LABELS = "label", "labels"
 """Names of columns; texts may have several labels where the column is called ``labels``."""
 
 TABLES = (".csv", ".tsv")
@@ -108,13 +110,30 @@ def read_labelled(
     return found
 
 
-def is_table(path: Path, first: str) -> bool:
+def read_texts(path: Path, *, text: str | None = None, encoding: str | None = None) -> list[str]:
+    """Read texts to classify: a table or JSON lines, whose column `text` is ``text`` by default, or one text a line."""
+    check_encoding(encoding)
+    content = read_text(path, encoding)  # once: the file may be a pipe
+    lines = list(enumerate(content.removesuffix("\n").split("\n"), 1)) if content else []
+    first = next((line for _, line in lines if line.strip()), "")
+    if path.suffix.lower() in (".jsonl", ".json") or re.match(r'\s*\{\s*"', first):
+        records = parse_json_lines(path, lines)
+        return [text_of(record, f"{path}, line {number}", text or TEXT) for number, record in records]
+    if text is not None or _is_table(path, first):
+        return _texts_of_table(path, content, text)
+    for number, line in lines:
+        if not line.strip():
+            raise InputError(f"{path}, line {number} is empty; every line must hold a text, so that output lines match")
+    return [line for _, line in lines]
+
+
+def _is_table(path: Path, first: str) -> bool:
     """Tell whether a file holds a table of texts, by its ending or by a first line that names the column ``text``."""
     names = [_unquoted(cell).strip().lower() for cell in first.split("\t")]
     return path.suffix.lower() in TABLES or (len(names) > 1 and TEXT in names)
 
 
-def texts_of_table(path: Path, content: str, text: str | None = None) -> list[str]:
+def _texts_of_table(path: Path, content: str, text: str | None = None) -> list[str]:
     """Give the texts of a table, whatever its other columns hold; `text` names or numbers their column.
 
     By default it is the column called ``text``, and the first one where no line names the columns.

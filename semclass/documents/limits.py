@@ -56,6 +56,14 @@ def seconds_for(size: int) -> int:
     return SECONDS * max(1, math.ceil(size / 1e6))
 
 
+def size_of(path: Path) -> int:
+    """Bytes of a file; an InputError if the system does not show it."""
+    try:
+        return path.stat().st_size
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
+
+
 def check_size(path: Path) -> None:
     """Refuse a file that is too large to be held."""
     size = path.stat().st_size

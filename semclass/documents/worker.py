@@ -16,9 +16,8 @@ from types import TracebackType
 from typing import IO, cast
 
 from semclass.core.errors import InputError, MissingExtraError, SemclassError
-from semclass.documents.folders import ask
 from semclass.documents.formats import to_markdown
-from semclass.documents.limits import CLOCK, MEMORY, out_of_clock, out_of_memory, out_of_time, seconds_for
+from semclass.documents.limits import CLOCK, MEMORY, out_of_clock, out_of_memory, out_of_time, seconds_for, size_of
 
 _OUT_OF_MEMORY = 3
 _OUT_OF_TIME = {-getattr(signal, "SIGXCPU", 0), 1}  # 1 is the code of `faulthandler`
@@ -65,7 +64,7 @@ class Converter:
     @contextmanager
     def _clocked(self, path: Path, process: subprocess.Popen[bytes]) -> Iterator[None]:
         """End the process if a document takes too long by the clock, as one that waits takes no time of a processor."""
-        seconds, late = CLOCK * seconds_for(ask(Path.stat, path).st_size), threading.Event()
+        seconds, late = CLOCK * seconds_for(size_of(path)), threading.Event()
 
         def end() -> None:
             late.set()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from semclass.core.errors import InputError
 from semclass.documents.decoding import read_lines
-from semclass.documents.readers import read_json_lines
+from semclass.documents.json_lines import read_json_lines
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ from running import running
 
 from bench import hostile_files
 from semclass import Passage, PassageIndex
-from semclass.cli.index import listing_skipped
 from semclass.cli.main import cli
-from semclass.documents.folders import Skipped
+from semclass.cli.passages import listing_skipped
+from semclass.documents.sources import Skipped
 from semclass.index.ingest import FORMS
 
 run = pytest.fixture(running)

@@ -9,12 +9,19 @@ import pytest
 from conftest import FAKE
 
 from semclass import InputError, Passage, PassageIndex
-from semclass.documents.readers import count_passages, iter_passages, read_passages, read_texts, unsupported_files
+from semclass.documents.labelled import read_texts
+from semclass.documents.readers import count_passages, iter_passages, read_passages
+from semclass.documents.sources import find_source, listed
 
 
 def write_lines(path, *records):
     path.write_text("".join(record if isinstance(record, str) else json.dumps(record) + "\n" for record in records))
     return path
+
+
+def unsupported_files(folder):
+    unsupported = find_source(folder).unsupported
+    return listed(unsupported) if unsupported else ""
 
 
 # -- JSON lines
@@ -126,7 +133,7 @@ def test_skipped_files_are_listed_with_what_converts_them(tmp_path):
         "1 file without an ending (LICENSE)"
     )
     assert ["pandoc" in commands[0], ".jsonl" in commands[1]] == [True, True]
-    assert unsupported_files(tmp_path / "a.txt") == unsupported_files(tmp_path / "nowhere") == ""
+    assert unsupported_files(tmp_path / "a.txt") == ""
     write_lines(tmp_path / "corpus.jsonl", {"text": "one"})
     assert unsupported_files(tmp_path) == ""  # a BEIR folder holds other files, too
 

@@ -1,0 +1,147 @@
+"""Reading the passages of files for an index: the options of it, and what is said of files that are skipped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+import semclass
+from semclass.cli import options
+from semclass.cli.output import echo
+from semclass.cli.progress import Progress
+from semclass.core.checks import counted
+from semclass.core.errors import InputError
+
+if TYPE_CHECKING:
+    from semclass.core.types import FloatArray
+    from semclass.documents.sources import Skipped
+    from semclass.index.passage_encoder import PassageEncoder
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def cutting_options(command: Command) -> Command:
+    """Give a command the options of :func:`passages_from`."""
+    for option in (
+        click.option("--partial", is_flag=True, help="Go on although most files of a folder cannot be read."),
+        click.option(
+            "--strict", is_flag=True, help="Stop at the first file that cannot be read, instead of skipping it."
+        ),
+        options.encoding,
+        click.option(
+            "--overlap", type=click.IntRange(0), default=0, help="Words that a passage shares with the one before."
+        ),
+        click.option(
+            "--size", type=options.positive, help="Words that a passage may have; by window and meaning 100 by default."
+        ),
+        click.option(
+            "--cut",
+            "by",
+            type=click.Choice(["paragraph", "sentence", "window", "section", "meaning"]),
+            help="How documents are cut into passages; by paragraph by default, JSON lines not at all.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def passages_from(
+    path: Path,
+    skipped: list[Skipped],
+    passage_encoder: Callable[[], PassageEncoder],
+    step: Progress,
+    *,
+    strict: bool,
+    partial: bool,
+    **cutting: Any,
+) -> Iterator[semclass.Passage]:
+    """Read the passages of a file or folder; note what is skipped, and tell the progress what was read, of how much.
+
+    What will be skipped is told first; it is an error if that is most of a folder, unless `partial`. The encoder is needed
+    where passages are cut by meaning.
+    """
+    from semclass.documents.readers import count_passages, iter_passages
+    from semclass.documents.sources import find_source
+    from semclass.encoders.onnx_encoder import for_passages
+
+    def vectors(texts: Sequence[str]) -> FloatArray:
+        return for_passages(passage_encoder().encoder).encode(texts, views=("pooled",)).rows("pooled")
+
+    def skip(document: Skipped) -> None:
+        skipped.append(document)
+        check_lost(source.lost - sum(source.lacking.values()) + sum(not one.cut for one in skipped), "so far")
+
+    def check_lost(lost: int, when: str) -> None:
+        if not partial and 2 * lost > source.files:
+            raise InputError(
+                f"{lost} of {counted(source.files, 'file')} in {path} cannot be read {when}; mend that, or give --partial "
+                "to index the others"
+            )
+
+    source = find_source(path)
+    on_skip = None if strict else skip
+    passages = iter_passages(source, **cutting, vectors=vectors, skipped=on_skip, progress=step.file_read)
+    if source.documents and path.is_dir():
+        for note in source.notes():
+            echo(f"skipped: {' '.join(note.split())}", err=True)
+        check_lost(source.lost, "as things stand")
+    if step.terminal:
+        step.total = count_passages(source, cutting["by"])
+    return step.reading(passages)
+
+
+@contextmanager
+def listing_skipped() -> Iterator[list[Skipped]]:
+    """Give a list for documents that cannot be read, or not whole; at the end it is shown, whatever happened."""
+    skipped: list[Skipped] = []
+    try:
+        yield skipped
+    finally:
+        _list("skipped: {} that cannot be read", [one for one in skipped if not one.cut])
+        _list("cut: {} that cannot be read whole", [one for one in skipped if one.cut])
+
+
+def _list(head: str, documents: Sequence[Skipped]) -> None:
+    files: dict[str, list[str]] = {}
+    for one in documents:
+        files.setdefault(one.reason, []).append(one.document)
+    if files:
+        echo(head.format(counted(len(documents), "file")), err=True)
+    for reason, names in files.items():
+        what = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+        line = reason if names[0] in reason else f"{what}: {reason}"
+        echo(f"  {' '.join(line.split())}", err=True)  # a name may hold ends of lines
+
+
+def kept(cutting: Mapping[str, Any]) -> dict[str, Any]:
+    """How documents are cut, as an index keeps it."""
+    return {name: cutting[name] for name in ("by", "size", "overlap", "encoding")}
+
+
+def as_records(skipped: Sequence[Skipped]) -> dict[str, Any]:
+    """What a JSON line says of documents that cannot be read, or not whole."""
+    found: dict[str, Any] = {}
+    for one in skipped:
+        found.setdefault("cut" if one.cut else "skipped", []).append({"document": one.document, "reason": one.reason})
+    return found
+
+
+def loading(
+    folder: Path, heads: Mapping[str, str], *, models: Path | None, encoder: str | None
+) -> Callable[[], PassageEncoder]:
+    """What loads the models that change an index; heads that are named are compared with those of the index at once."""
+    from semclass.index import manifest
+    from semclass.index.labels import check_heads
+
+    @cache
+    def load() -> PassageEncoder:
+        return semclass.Models.load(models, encoder=encoder, heads=heads, threads=1).passage_encoder
+
+    if heads and (there := manifest.find(folder)) is not None:
+        check_heads(folder, there.header.get("heads", {}), load().head_fingerprints)
+    return load

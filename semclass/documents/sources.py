@@ -1,0 +1,181 @@
+"""The files of a source: JSON lines, a document, or the documents of a folder, and what to do with its other files."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from semclass.core import artifacts
+from semclass.core.checks import counted
+from semclass.core.errors import InputError
+from semclass.documents.formats import ENDINGS, conversions, is_lacking
+from semclass.documents.json_lines import begins_with_text
+
+NO_ENDING = "no ending"
+UNREADABLE = "cannot be read"
+OUTSIDE = "leads out"
+LINK = "link"
+PIPE = "pipe"
+
+KINDS = {
+    NO_ENDING: ("file without an ending", "files without an ending"),
+    UNREADABLE: ("file that cannot be read", "files that cannot be read"),
+    OUTSIDE: ("link that leads out of the folder", "links that lead out of the folder"),
+    LINK: ("link to a folder or to nothing", "links to folders or to nothing"),
+    PIPE: ("pipe or device", "pipes and devices"),
+}
+"""What is skipped for another reason than its ending, of which examples are shown."""
+
+NO_TEXT = frozenset([
+    ".7z", ".avi", ".bin", ".bmp", ".bz2", ".class", ".css", ".dll", ".eot", ".exe", ".gif", ".gz", ".ico", ".jar", ".jpeg",
+    ".jpg", ".map", ".mov", ".mp3", ".mp4", ".o", ".ogg", ".otf", ".png", ".pyc", ".so", ".svg", ".tar", ".tif", ".tiff",
+    ".ttf", ".wav", ".webm", ".webp", ".whl", ".woff", ".woff2", ".xz", ".zip",
+])  # fmt: skip
+"""Endings of pictures, sounds, fonts, styles, programs and archives, which nobody misses in an index of text."""
+
+SHOWN = 8
+"""Kinds of skipped files that are listed, the most frequent ones."""
+
+EXAMPLES = 3
+
+STREAMS = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
+"""Where a command finds its standard input, and pipes that a shell connected to it."""
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """A document that could not be read, or was read up to a page."""
+
+    document: str  # its name in the folder
+    reason: str
+    cut: bool = False  # what was read of it is kept
+
+
+@dataclass(frozen=True)
+class Source:
+    """The files of a source.
+
+    Attributes
+    ----------
+    path
+        What was named: a file or a folder.
+    json_lines
+        The file of JSON lines that it is or, as a BEIR folder, holds. None: it holds documents.
+    documents
+        Files that can be read, sorted.
+    unsupported
+        Names of the other files of a folder, by ending or kind; hidden files and those of an index are not among them.
+    """
+
+    path: Path
+    json_lines: Path | None = None
+    documents: tuple[Path, ...] = ()
+    unsupported: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    @property
+    def lacking(self) -> dict[str, int]:
+        """How many of the documents need a package that is not installed, by ending."""
+        endings = Counter(path.suffix.lower() for path in self.documents)
+        return {ending: endings[ending] for ending in sorted(endings) if is_lacking(ending)}
+
+    @property
+    def files(self) -> int:
+        """Count the files that may hold text."""
+        return len(self.documents) + self._missed
+
+    @property
+    def lost(self) -> int:
+        """Count those that will not be read."""
+        return sum(self.lacking.values()) + self._missed
+
+    @property
+    def _missed(self) -> int:
+        kinds = set(self.unsupported) - NO_TEXT - {OUTSIDE, LINK, PIPE}
+        return sum(len(self.unsupported[kind]) for kind in kinds)
+
+    def notes(self) -> Iterator[str]:
+        """Say what will not be read, and the commands that change that."""
+        if lacking := self.lacking:
+            files = ", ".join(counted(number, f"{ending} file") for ending, number in lacking.items())
+            yield f'{files}, which the extra `documents` reads; run: pip install "semclass[documents]"'
+        if self.unsupported:
+            yield listed(self.unsupported)
+
+
+def find_source(path: str | Path) -> Source:
+    """Look through a source; an InputError if it does not exist, or is a device or a named pipe, which may never end."""
+    path = Path(path)
+    try:
+        if not path.exists():
+            raise InputError(f"{path} does not exist; name a BEIR folder, a .jsonl file or a folder of documents")
+        mode = path.stat().st_mode
+        if stat.S_ISDIR(mode):
+            corpus = path / "corpus.jsonl"
+            return Source(path, corpus) if corpus.is_file() else _look_through(path)
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
+    if not (stat.S_ISREG(mode) or path.absolute().as_posix().startswith(STREAMS)):
+        kind = "a named pipe" if stat.S_ISFIFO(mode) else "a device or a socket"
+        raise InputError(f"{path} is {kind}; name a file or a folder, or pipe JSON lines into `-`")
+    ending = path.suffix.lower()
+    is_document = ending in ENDINGS and not (ending == ".json" and begins_with_text(path))
+    return Source(path, documents=(path,)) if is_document else Source(path, json_lines=path)
+
+
+def _look_through(folder: Path) -> Source:
+    """Find the documents below a folder; one that cannot be looked at is kept, so that reading it says why."""
+    documents, indices, top = [], set[Path](), folder.resolve()
+    unsupported: dict[str, list[str]] = {}
+    # `Path.rglob` of Python 3.10 ends at a link that leads nowhere
+    for path in sorted(Path(at, name) for at, folders, files in os.walk(folder) for name in (*folders, *files)):
+        name = path.relative_to(folder)
+        if any(part.startswith(".") for part in name.parts):
+            continue
+        ending = path.suffix.lower()
+        kind = _kind(path, top)
+        if kind == "folder" and (path.parent in indices or artifacts.kind_of(path) == "index"):
+            indices.add(path)
+        own = ending == ".json" and path.parent in indices  # whoever adds notes to an index wants them read
+        if kind in ("file", UNREADABLE) and ending in ENDINGS and not own:
+            documents.append(path)
+        elif kind != "folder" and path.parent not in indices:
+            unsupported.setdefault((ending or NO_ENDING) if kind == "file" else kind, []).append(shown(name))
+    return Source(folder, documents=tuple(documents), unsupported=unsupported)
+
+
+def _kind(path: Path, top: Path) -> str:
+    """Give ``"file"``, ``"folder"``, or the kind for which a path is skipped; files outside of `top` stay unread."""
+    try:
+        if path.is_file():
+            inside = not path.is_symlink() or path.resolve().is_relative_to(top)
+            return "file" if inside else OUTSIDE
+        if path.is_symlink():
+            return LINK
+        return "folder" if path.is_dir() else PIPE
+    except OSError:
+        return UNREADABLE
+
+
+def shown(name: Path) -> str:
+    """Write the name of a file in a folder, which need not be UTF-8."""
+    return name.as_posix().encode(errors="backslashreplace").decode()
+
+
+def listed(unsupported: Mapping[str, Sequence[str]]) -> str:
+    """List unsupported files by ending or kind, with the commands that convert them."""
+    often = sorted(unsupported, key=lambda kind: (-len(unsupported[kind]), kind))
+    parts = [_counted(kind, unsupported[kind]) for kind in often[:SHOWN]]
+    if rest := sum(len(unsupported[kind]) for kind in often[SHOWN:]):
+        parts.append(counted(rest, "other file"))
+    return "; ".join([", ".join(parts), *conversions(unsupported)])
+
+
+def _counted(kind: str, names: Sequence[str]) -> str:
+    if kind not in KINDS:
+        return counted(len(names), f"{kind} file")
+    examples = [*names[:EXAMPLES], *["..."] * (len(names) > EXAMPLES)]
+    return f"{len(names)} {KINDS[kind][len(names) > 1]} ({', '.join(examples)})"
