@@ -25,7 +25,6 @@ def run_section(name: str, bench: Bench) -> None:
     command += " --cross-encoder FOLDER" * (bench.cross_encoder is not None)
     command += f" --endpoint URL --model {bench.model}" * (bench.endpoint is not None)
     command += f" --method {bench.method}" * (bench.method is not None)
-    command += " --sources DIR" * (bench.sources is not None)
     steps = bench.steps[first:]
     results = {
         **found,
@@ -55,8 +54,6 @@ def run_section(name: str, bench: Bench) -> None:
 @click.option("--model", help="The service's model.")
 @click.option("--key", help="Variable that holds the service's key; without it none is sent.")
 @click.option("--method", type=click.Choice(RERANKING), help="Of the section contrast; what a search does by default.")
-@click.option("--sources", type=click.Path(file_okay=False, path_type=Path), help="Packages of the section documents.")
-@click.option("--fetch", is_flag=True, help="Get these packages where they are not there.")
 def main(
     sections: tuple[str, ...],
     data: Path,
@@ -70,17 +67,13 @@ def main(
     model: str | None,
     key: str | None,
     method: str | None,
-    sources: Path | None,
-    fetch: bool,
 ) -> None:
     """Run sections, all of them if none is named, then the report."""
     work = (work or Path.home() / ".cache" / "semclass" / "bench").absolute()
     results = (results or (work / "quick" if quick else report.RESULTS)).absolute()
     results.mkdir(parents=True, exist_ok=True)
     network = None if cross_encoder is None else cross_encoder.absolute()
-    bench = Bench(
-        data.absolute(), work, results, quick, again, fine_tune, network, endpoint, model, key, method, sources, fetch
-    )
+    bench = Bench(data.absolute(), work, results, quick, again, fine_tune, network, endpoint, model, key, method)
     started, failed = time.perf_counter(), []
     for name in [*(sections or report.SECTIONS), "report"]:
         bench.say(f"{name} ...")

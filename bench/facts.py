@@ -16,8 +16,8 @@ ROOT = Path(__file__).parent.parent
 PACKAGES = ("numpy", "onnxruntime", "tokenizers")  # of the run time
 
 PEERS = (
-    "bm25s", "ir-measures", "joblib", "model2vec", "openai", "pyarrow", "pyspark", "qdrant-client",
-    "qdrant-edge-py", "rank-bm25", "scikit-learn", "scipy", "sentence-transformers", "skeletoken", "torch", "transformers",
+    "bm25s", "ir-measures", "joblib", "model2vec", "openai", "rank-bm25", "scikit-learn", "scipy",
+    "sentence-transformers", "skeletoken", "torch", "transformers",
 )  # fmt: skip
 
 

@@ -1,14 +1,13 @@
 """A language model around the search: candidates re-ranked by prompts, questions rewritten, nDCG@10 before and after.
 
 With ``--endpoint`` and ``--model``: the reference's prompted re-ranking of the hybrid's first ten beside our heads, and the
-default with rewritten questions. Without them: our heads, and how rankings of several questions are best made one.
+default with rewritten questions. Without them: our heads alone.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -18,34 +17,27 @@ from typing import Any
 import numpy as np
 
 from bench import prices, readme
-from bench.measures import compared
+from bench.measures import compared, shown
 from bench.retrieval_systems import DEPTH, drawn, measured, opened
 from bench.steps import Bench
 from datasets_io import read_jsonl
-from semclass import Hit, HybridRetriever, Passage
+from semclass import Hit, Passage
 from semclass.core.types import DoubleArray
 from semclass.endpoint.bill import Bill
 from semclass.endpoint.client import Endpoint
 from semclass.evaluation.dataset import Dataset, load_dataset
 from semclass.evaluation.measure import BASELINE, per_question
-from semclass.index.passage_encoder import searchable
-from semclass.ranking.methods import DEFAULT, METHODS, PROMPTED
+from semclass.ranking.methods import DEFAULT, PROMPTED
 from semclass.ranking.prompted import POINTWISE, PromptedReranker, Shot
 from semclass.ranking.rewritten import search_rewritten
 from semclass.rewriting import WAYS
 from semclass.rewriting.rewriter import Rewriter
-from semclass.rewriting.transform import Rewritten
-from semclass.scoring.fusion import RRF_K
 
 SETS = ("squad4", "docs")
 """Development sets: an encyclopaedia, and a product's documentation."""
 
 QUESTIONS, QUICK = 300, 12  # of a set; each takes calls
-PAIRS = 150  # pairs of questions that are asked in one, at most
 SHOTS, NEAR = 10, 2  # examples of a prompt: ten for yes and ten for no, as the reference's; sentences on either side
-SAID = "Tell me about {}."  # what was said before a question that leaves out a name
-FOLLOWED = ("alone", "after what was said", "rewritten", "rewritten, another name")
-IMAGINED = 40  # words of a passage that stands in for an imagined one
 SEED = 0
 ADDED = f"prompted, {POINTWISE}, added"
 HEADS = {"default": DEFAULT, "our head, yes first": "entail-stable", "our head, added": "entail-integrated-hard"}
@@ -55,33 +47,19 @@ MEASURES = ("nDCG@10", "RR@10")
 REWRITING = tuple(way for way in WAYS if way != "conversation")
 """Ways that are measured: the sets hold no conversations."""
 
-POOLED = ("by its best rank", "by the sum of reciprocal ranks")
-"""How a passage counts that several questions find: as the library has it, and by reciprocal rank fusion."""
-
-STOP = frozenset(
-    re.findall(
-        r"\w+",
-        "a an and are as at be been by can did do does for from had has have how i in is it its me my of on or s that the "
-        "there this to was we were what when where which who whom whose why with you",
-    )
-)
-"""Words that are left out where a question is asked by its keywords."""
-
 
 def run(bench: Bench) -> dict[str, Any]:
     sets = {}
     questions = QUICK if bench.quick else QUESTIONS
     for name in SETS:
         where = {"folder": bench.beir(name), "cache": bench.indices}
-        pairs = QUICK if bench.quick else PAIRS
-        by_rule = bench.step(f"language_model/{name}/by_rule", "bench.language_model:by_rule", **where, pairs=pairs)
-        sets[name] = {"by_rule": by_rule}
         replies = f"language-model-{re.sub('[^a-zA-Z0-9_.-]+', '-', bench.model or 'none')}.jsonl"
-        sets[name]["prompted"] = bench.step(
+        prompted = bench.step(
             f"language_model/{name}/prompted", "bench.language_model:prompted", **where, questions=questions,
             data=bench.data, replies=bench.work / "answers" / replies, endpoint=bench.endpoint, model=bench.model,
             key=bench.key,
         )  # fmt: skip
+        sets[name] = {"prompted": prompted}
     protocol = f"at most {QUESTIONS} questions of a set, drawn by chance; {SHOTS} training questions as examples"
     model = bench.model or "none was given"
     return {"task": {"what": "nDCG@10 with and without it", "model": model, "protocol": protocol}, "on": sets}
@@ -148,95 +126,6 @@ def _ids(found: Sequence[Sequence[Hit]]) -> list[list[str]]:
     return [[hit.id for hit in hits[:DEPTH]] for hits in found]
 
 
-def by_rule(folder: str, cache: str, pairs: int) -> dict[str, Any]:
-    """Two questions in one, parted as they were joined; and a question with its keywords as another wording."""
-    dataset, retriever = load_dataset(folder), opened(folder, cache, 0.0, None).retriever
-    names = np.random.default_rng(SEED).permutation(list(dataset.questions)).tolist()
-    couples = list(zip(names[: len(names) // 2], names[len(names) // 2 :], strict=False))[:pairs]
-    parts = {}
-    for couple in couples:
-        one, other = (dataset.questions[name] for name in couple)
-        parts[f"{one.rstrip('?. ')}, and {other[:1].lower()}{other[1:]}"] = (one, other)
-    both = replace(
-        dataset,
-        questions={" ".join(couple): text for couple, text in zip(couples, parts, strict=True)},
-        relevance={" ".join(both): dataset.relevance[both[0]] | dataset.relevance[both[1]] for both in couples},
-    )
-    some = drawn(dataset, pairs)
-    worded = {text: (text, keywords(text)) for text in some.questions.values()}
-    return {
-        "joined": _pooled(retriever, both, parts),
-        "keywords": _pooled(retriever, some, worded),
-        "imagined": _imagined(retriever, some),
-        "followed": _followed(retriever, some),
-    }
-
-
-def _followed(retriever: HybridRetriever, dataset: Dataset) -> dict[str, Any]:
-    """What a question costs that leaves out the name of what it is about, and what each way to bring it back gives."""
-    index = retriever.embedded
-    common = Counter(word for passage in index.passages(np.arange(len(index))) for word in _words(searchable(passage)))
-    names = {}
-    for key, text in dataset.questions.items():
-        (answer,) = index.passages(index.find([next(iter(dataset.relevance[key]))]))
-        shared = [word for word in _words(text) if word in _words(searchable(answer)) and word not in STOP]
-        if shared:
-            names[key] = min(shared, key=lambda word: (common[word], word))
-    asked = {key: dataset.questions[key] for key in names}
-    kept = replace(dataset, questions=asked, relevance={key: dataset.relevance[key] for key in names})
-    short = {key: re.sub(rf"\b{re.escape(name)}\b", "it", asked[key], flags=re.I) for key, name in names.items()}
-    others = dict(zip(names, [*list(names.values())[1:], *list(names.values())[:1]], strict=True))
-    said = {key: f"{SAID.format(names[key])} {text}" for key, text in short.items()}
-    wrong = {key: re.sub(rf"\b{re.escape(name)}\b", others[key], asked[key], flags=re.I) for key, name in names.items()}
-    ways = dict(zip(FOLLOWED, (short, said, asked, wrong), strict=True))
-    values = {way: _values(kept, retriever.search_many(list(some.values()), DEPTH)) for way, some in ways.items()}
-    before = values[FOLLOWED[0]]
-    return {"questions": len(names), "ways": {way: _figures(before, after) for way, after in values.items()}}
-
-
-def _words(text: str) -> set[str]:
-    return set(re.findall(r"\w+", text.lower()))
-
-
-def _imagined(retriever: HybridRetriever, dataset: Dataset) -> dict[str, Any]:
-    """What the beginning of a passage brings in place of a model's: of the right one, and of one for another question."""
-    texts = list(dataset.questions.values())
-    ids = [next(iter(relevant)) for relevant in dataset.relevance.values()]
-    passages = retriever.embedded.passages(retriever.embedded.find(ids))
-    begin = [" ".join(passage.text.split()[:IMAGINED]) for passage in passages]
-    found: dict[str, Any] = {}
-    for method in (DEFAULT, "convex"):
-        before = _values(dataset, retriever.search_many(texts, DEPTH, method=method))
-        for which, given in (("right", begin), ("wrong", [*begin[1:], begin[0]])):
-            made = [Rewritten(text, (text,), (passage,)) for text, passage in zip(texts, given, strict=True)]
-            hits = [search_rewritten(retriever, one, DEPTH, method=method) for one in made]
-            found[f"{method}, {which}"] = _figures(before, _values(dataset, hits))
-    return {"questions": len(texts), "ways": found}
-
-
-def keywords(text: str) -> str:
-    return " ".join(word for word in re.findall(r"\w+", text) if word.lower() not in STOP) or text
-
-
-def _pooled(retriever: HybridRetriever, dataset: Dataset, made: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:
-    """What each way to pool gives with questions that others stand for."""
-    texts = list(dataset.questions.values())
-    before = _values(dataset, retriever.search_many(texts, DEPTH))
-    best = [search_rewritten(retriever, Rewritten(text, made[text]), DEPTH) for text in texts]
-    summed = [_summed(retriever.search_many(made[text], METHODS[DEFAULT].candidates)) for text in texts]
-    found = zip(POOLED, (_figures(before, _values(dataset, hits)) for hits in (best, summed)), strict=True)
-    return {"questions": len(texts), "ways": dict(found)}
-
-
-def _summed(rankings: Sequence[Sequence[Hit]]) -> list[Hit]:
-    """Hits by reciprocal rank fusion."""
-    score: defaultdict[str, float] = defaultdict(float)
-    for hit in (hit for ranking in rankings for hit in ranking):
-        score[hit.id] += 1 / (RRF_K + hit.rank)
-    hits = {hit.id: hit for ranking in rankings for hit in ranking}
-    return [hits[name] for name in sorted(score, key=lambda name: -score[name])[:DEPTH]]
-
-
 def shots(data: Path) -> tuple[Shot, ...]:
     """Training questions, each with the sentence that answers it among its neighbours."""
     folder, rng = data / "squad_sentences", np.random.default_rng(SEED)
@@ -300,7 +189,7 @@ COSTS = ("calls a question", "tokens a prompt", "calls of which nothing came", "
 
 def _quality(row: Mapping[str, Any]) -> tuple[str, ...]:
     removed = f"{row['error_removed']:+.0%}" if "error_removed" in row else "-"
-    return f"{row['ndcg_before']:.3f} ({row['before']})", f"{row['after']:.3f}", _gain(row), removed
+    return f"{row['ndcg_before']:.3f} ({row['before']})", f"{row['after']:.3f}", shown(row), removed
 
 
 def _shown_cost(row: Mapping[str, Any]) -> tuple[str, ...]:
@@ -310,48 +199,4 @@ def _shown_cost(row: Mapping[str, Any]) -> tuple[str, ...]:
     return (*map(readme.number, counts), readme.money(float(usd)))  # type: ignore[arg-type]
 
 
-def table_by_rule(found: Mapping[str, Any]) -> str:
-    """What pooling brings, where questions were parted or worded by rule."""
-    rows = []
-    for name, results in found["language_model"]["on"].items():
-        for what in ("joined", "keywords"):
-            one = results["by_rule"][what]
-            ways = [one["ways"][way] for way in POOLED]
-            cells = (f"{way['after']:.3f}, {_gain(way)}" for way in ways)
-            rows.append((f"{name}, {one['questions']} {SHOWN[what]}", f"{ways[0]['ndcg_before']:.3f}", *cells))
-    return readme.markdown(("nDCG@10", "as it was asked", *(f"a passage counts {way}" for way in POOLED)), rows)
-
-
-def table_of_imagined(found: Mapping[str, Any]) -> str:
-    """What an imagined passage can bring at most, and what a wrong one costs."""
-    rows = []
-    for name, results in found["language_model"]["on"].items():
-        one = results["by_rule"]["imagined"]
-        for method in (DEFAULT, "convex"):
-            right, wrong = (one["ways"][f"{method}, {which}"] for which in ("right", "wrong"))
-            shown = (f"{row['after']:.3f}, {_gain(row)}" for row in (right, wrong))
-            rows.append((f"{name}, {one['questions']} questions", f"`{method}`", f"{right['ndcg_before']:.3f}", *shown))
-    head = ("nDCG@10", "method", "as it was asked", "the right passage imagined", "one for another question imagined")
-    return readme.markdown(head, rows)
-
-
-def table_of_follow_ups(found: Mapping[str, Any]) -> str:
-    """What a follow-up question loses by itself, and what brings it back."""
-    rows = []
-    for name, results in found["language_model"]["on"].items():
-        one = results["by_rule"]["followed"]
-        alone, *others = (one["ways"][way] for way in FOLLOWED)
-        cells = (f"{way['after']:.3f}, {_gain(way)}" for way in others)
-        rows.append((f"{name}, {one['questions']} questions", f"{alone['after']:.3f}", *cells))
-    return readme.markdown(("nDCG@10", *FOLLOWED), rows)
-
-
-SHOWN = {"joined": "pairs of questions in one, parted", "keywords": "questions, also by their keywords"}
-
-
-def _gain(row: Mapping[str, Any]) -> str:
-    low, high = row["gain_ci"]
-    return f"{row['gain']:+.3f} ({low:+.3f} to {high:+.3f})"
-
-
-TABLES = {"": table, "by rule": table_by_rule, "imagined": table_of_imagined, "follow-up": table_of_follow_ups}
+TABLES = {"": table}

@@ -26,9 +26,8 @@ RESULTS = Path(__file__).parent / "results"
 WORDS = Path(__file__).parent / "words.md"
 
 SECTIONS = (
-    "main_job", "labels", "teacher", "questions", "passages", "entailment", "retrieval", "contrast", "deep", "thesis",
-    "growth", "service", "engines", "documents", "heads", "described", "in_scope", "words",
-    "document_tries", "language_model", "abstain", "context", "rag", "size", "several", "first_answer",
+    "main_job", "labels", "questions", "passages", "entailment", "retrieval", "contrast", "deep", "thesis", "service",
+    "in_scope", "words", "language_model", "abstain", "first_answer",
 )  # fmt: skip
 """Modules of this package, in the order in which they run. Each has ``run(bench)``, which gives the results, and
 
@@ -36,13 +35,19 @@ SECTIONS = (
 ``PICTURES``, perhaps: functions that draw a PNG from these results, by file name.
 """
 
+SETTLED = (
+    "teacher", "growth", "engines", "documents", "document_tries", "heads", "described", "rewriting",
+    "context", "rag", "size", "several",
+)  # fmt: skip
+"""What was measured once, to decide something. Results and pages stay as they were; no module measures them again."""
+
 
 class ReportError(SemclassError):
     """A file of results is not what it should be."""
 
 
 def read(folder: Path) -> dict[str, dict[str, Any]]:
-    strange = sorted({path.stem for path in folder.glob("*.json")} - set(SECTIONS))
+    strange = sorted({path.stem for path in folder.glob("*.json")} - {*SECTIONS, *SETTLED})
     if strange:
         raise ReportError(f"{folder}: {', '.join(strange)}: no section has this name; there are {', '.join(SECTIONS)}")
     return {name: read_json(path) for name in SECTIONS if (path := folder / f"{name}.json").is_file()}
@@ -212,7 +217,8 @@ def overview(found: Results) -> str:
     versions = {item for run in made for item in run["versions"].items()}
     listed = ", ".join(f"{name} {version}" for name, version in sorted(versions))
     parts = [
-        f"# {said['title']}", said["opening"], "\n".join(pages), "## What is compared", said["groups"],
+        f"# {said['title']}", said["opening"], "\n".join(pages), "## Measured once", said["settled"],
+        "## What is compared", said["groups"],
         "## How it was measured", "\n".join([*(f"- Machine: {machine}." for machine in machines), f"- Versions: {listed}.",
                                              said["protocol"]]),
         "## Prices", said["prices"], readme.markdown(("what", "USD for a", *PRICED), _priced()),

@@ -28,8 +28,9 @@ from typing import Any
 
 import numpy as np
 
-from bench import growth_sizes, http_load, readme
+from bench import http_load, readme
 from bench.steps import ROOT, Bench, StepError
+from datasets_io import read_jsonl
 from semclass import Passage, Reranker
 from semclass.core.cpu import available_threads
 from semclass.documents.readers import read_corpus
@@ -98,7 +99,8 @@ def asked(data: str, n: int) -> list[tuple[str, list[str]]]:
     folder, rng = Path(data) / "beir" / "squad4", random.Random(SEED)
     texts = (text for item in read_corpus(folder / "corpus.jsonl") for text in split_sentences(item.text))
     sentences = list(dict.fromkeys(text for text in texts if WORDS[0] <= len(text.split()) <= WORDS[1]))
-    questions = itertools.cycle(growth_sizes.questions(data, n))
+    some = [row["text"] for row in read_jsonl(folder / "queries.jsonl")]
+    questions = itertools.cycle(some[:: max(len(some) // n, 1)][:n])
     return [(question, rng.sample(sentences, SENTENCES)) for question in islice(questions, n)]
 
 

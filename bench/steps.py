@@ -58,8 +58,6 @@ class Bench:
     model: str | None = None
     key: str | None = None
     method: str | None = None
-    sources: Path | None = None
-    fetch: bool = False
     steps: list[dict[str, Any]] = field(default_factory=list)
 
     def beir(self, name: str) -> Path:

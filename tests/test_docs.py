@@ -129,7 +129,7 @@ def test_claims_about_classes_are_what_was_measured():
 
 def test_claims_about_several_questions_are_what_was_measured():
     """docs/howto/rewrite.md."""
-    for found in json.loads(RESULTS["language_model"].read_text())["on"].values():
+    for found in json.loads(RESULTS["rewriting"].read_text())["on"].values():
         joined, keywords = (found["by_rule"][what]["ways"] for what in ("joined", "keywords"))
         best, summed = "by its best rank", "by the sum of reciprocal ranks"
         assert joined[best]["gain_ci"][0] > 0 > joined[summed]["gain"]

@@ -30,7 +30,7 @@ ENTAILMENT = 0.03
 """Weight of the log-probability beside the cosine. Log-odds in its place needed another weight for each kind of classes."""
 
 SHARPNESS = 16.0
-"""Factor of the scores in the softmax: of least log loss on average over the sets of ``python -m bench described``."""
+"""Factor of the scores in the softmax: of least log loss on average over the sets of ``bench/results/described.md``."""
 
 NEAREST = 10
 """Classes of a text, the nearest ones, that the entailment head is asked about; the others count as the least of them."""

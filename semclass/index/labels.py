@@ -2,7 +2,7 @@
 
 A head reads a passage whole, as it reads any text, so its label is that of :meth:`semclass.TextModel.classify`. What the
 index reads of it, sentence by sentence, would cost nothing more, but a head that was trained on whole texts is less often
-right by the mean of sentences, most of all where few labels let it read ``pooled`` (``python -m bench heads``).
+right by the mean of sentences, most of all where few labels let it read ``pooled`` (``bench/results/heads.md``).
 """
 
 from __future__ import annotations

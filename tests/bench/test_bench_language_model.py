@@ -95,30 +95,8 @@ def test_without_a_model_our_heads_are_measured_and_the_table_says_how_to_measur
     assert table.count("--endpoint URL") == 1
 
 
-def test_two_questions_in_one_are_parted(data, tmp_path):
-    found = language_model.by_rule(str(data / "set"), str(tmp_path / "indices"), 10)
-    assert (found["joined"]["questions"], found["keywords"]["questions"]) == (2, 4)
-    assert list(found["joined"]["ways"]) == list(language_model.POOLED)
-    assert language_model.keywords("Who won the Silver Needle?") == "won Silver Needle"
-    table = language_model.table_by_rule({"language_model": {"on": {"a set": {"by_rule": found}}}})
-    assert len(table.splitlines()) == 4
-    imagined = found["imagined"]["ways"]
-    assert imagined["convex, right"]["after"] > imagined["convex, wrong"]["after"]
-    assert "`convex`" in language_model.table_of_imagined({"language_model": {"on": {"a set": {"by_rule": found}}}})
-
-
 def test_examples_have_their_answer_among_neighbours(data):
     made = language_model.shots(data)
     assert len(made) == language_model.SHOTS
     assert all(shot.question.split()[1][:-1] in shot.passages[shot.answers] for shot in made)
     assert {len(shot.passages) for shot in made} <= {3, 4, 5}
-
-
-def test_a_follow_up_leaves_out_the_name_and_gets_it_back(data, tmp_path):
-    found = language_model.by_rule(str(data / "set"), str(tmp_path / "indices"), 10)["followed"]
-    ways = found["ways"]
-    assert found["questions"] == 4
-    assert ways["alone"]["gain"] == 0
-    assert ways["rewritten"]["after"] >= ways["alone"]["after"]
-    table = language_model.table_of_follow_ups({"language_model": {"on": {"a set": {"by_rule": {"followed": found}}}}})
-    assert table.count("| a set, 4 questions |") == 1

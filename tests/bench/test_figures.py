@@ -17,8 +17,10 @@ pytest.importorskip("ir_measures")
 pytest.importorskip("sklearn")
 
 from bench import provenance, readme, reference, report
+from semclass.core.artifacts import read_json
 
 FOUND = report.read(report.RESULTS)
+ENGINES = read_json(report.RESULTS / "engines.json")
 PAGES = {
     path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8")
     for path in (
@@ -53,6 +55,13 @@ def test_the_overview_is_that_of_the_results():
     assert (report.RESULTS / "REPORT.md").read_text(encoding="utf-8") == report.overview(FOUND)
     for name in FOUND:
         assert all((report.RESULTS / file).is_file() for file in report.pictures(name))
+
+
+@pytest.mark.parametrize("name", report.SETTLED)
+def test_what_was_measured_once_keeps_its_results_and_says_of_which_models_they_are(name):
+    assert f"]({name}.md)" in report.words()["settled"]
+    assert (report.RESULTS / f"{name}.json").is_file()
+    assert "*Measured once, with " in (report.RESULTS / f"{name}.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", FOUND)
@@ -198,24 +207,6 @@ def test_what_is_said_of_words_for_scores_holds():
     assert surest["right"] / surest["said"] < others["right"] / others["said"]
 
 
-def test_what_is_said_of_contexts_and_of_silence_holds():
-    """docs/howto/context.md and docs/explanation/scores.md."""
-    found = FOUND["rag"]["budget"]
-    for of_kind in found["budgets"].values():  # on most sets, a budget by kind is not surely better
-        for by_set in of_kind.values():
-            assert sum(row["left out"]["gain_ci"][0] > 0 for row in by_set.values()) < len(by_set) / 2
-    assert all(row["gain"] < 0 for row in found["documents"]["near"].values())
-    whole = {name: row["gain_ci"] for name, row in found["documents"]["document"].items()}
-    assert whole["medquad"][0] > 0 > whole["codebase"][0]
-    assert set(whole) == {"medquad", "codebase"}
-    told = [one["by_encoder"]["shipped"]["abstaining"]["ways"] for one in FOUND["rag"]["on"].values()]
-    assert len(told) == 4
-    for ways in told:
-        never, shipped, other = (ways[key] for key in ("never", "shipped threshold", "threshold of the other sets"))
-        assert 0.6 < other["threshold"] < 0.7
-        assert never["all_first_is_right"] < shipped["all_first_is_right"] < other["all_first_is_right"]
-
-
 def test_the_assumed_second_is_named_wherever_it_stands():
     for name in ("main_job", "questions"):
         for row in TABLES[name].split("\n"):
@@ -244,7 +235,7 @@ CHECKED = {
     "3,000 questions": lambda: FOUND["main_job"]["search"]["squad4"]["questions"] == 3000,
     "1,000 over PubMedQA": lambda: FOUND["main_job"]["search"]["pubmedqa"]["questions"] == 1000,
     "a thousand questions": lambda: min(
-        item["questions"] for name in ("squad4", "pubmedqa") for item in _engines(FOUND["engines"][name])
+        item["questions"] for name in ("squad4", "pubmedqa") for item in _engines(ENGINES[name])
     ) >= 1000,
     "26 MB": lambda: round(sum(path.stat().st_size for path in (ROOT / "models/encoder").glob("*.onnx")) / 1e6) == 26,
 }  # fmt: skip
@@ -262,8 +253,6 @@ NO_FIGURES = {
     "10 seconds": "a limit of the service",
     "30 seconds": "a limit of the service",
     "128 MiB": "a limit of the service",
-    "10 GB": "room to make, not what was measured",
-    "7 GB": "room to make, not what was measured",
     "ten minutes": "a lesson",
     "2,000 questions": "tried by hand, and said so",
     **dict.fromkeys(("2 MB", "9 MB", "86 MB", "290 MB"), "what other packages take, tried by hand"),

@@ -56,7 +56,7 @@ def client(request, tmp_path_factory):
         yield qdrant.QdrantClient(":memory:")
     elif request.param == "edge":
         pytest.importorskip("qdrant_edge")
-        from bench.qdrant_edge import EdgeClient
+        from edge_client import EdgeClient
 
         yield EdgeClient(tmp_path_factory.mktemp("edge"))
     elif request.param == "rest":

@@ -4,12 +4,12 @@ import json
 import tempfile
 
 import pytest
+from edge_client import edge_filter
 from filter_oracle import matches
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from made_metadata import METADATA, WHERE
 
-from bench.qdrant_edge import edge_filter
 from semclass.core.errors import InputError
 from semclass.index.filters import parse
 from semclass.integrations.qdrant_collection import point_id

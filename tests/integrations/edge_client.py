@@ -1,7 +1,5 @@
 """Qdrant's Rust core (``qdrant-edge-py``) behind those methods of its client that semclass calls."""
 
-# ruff: noqa: D102 - methods do what those of the client do
-
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -58,7 +56,7 @@ class EdgeClient:
         return SimpleNamespace(config=SimpleNamespace(metadata=self.metadata[name]))
 
     def upsert(self, name: str, points: Any, *, wait: bool) -> None:
-        assert wait  # noqa: S101
+        assert wait
         names = list(points.vectors)
         columns = zip(*(points.vectors[key] for key in names), strict=True)
         made = [
@@ -70,7 +68,7 @@ class EdgeClient:
         self.shards[name].update(self.engine.UpdateOperation.upsert_points(made))
 
     def delete(self, name: str, points: Any, *, wait: bool) -> None:
-        assert wait  # noqa: S101
+        assert wait
         self.shards[name].update(self.engine.UpdateOperation.delete_points(points.points))
 
     def retrieve(
