@@ -268,7 +268,7 @@ def none_of_these(data: str, dataset: str, classes: int | None) -> dict[str, Any
     (texts, labels), (tried, truth) = parts
     for name, outside in (("without", None), ("with", OUTSIDE)):
         rows = [row for row, label in enumerate(labels) if outside or label != OUTSIDE]
-        model = TextClassifier(encoder, refuse=REFUSED, outside=outside)
+        model = TextClassifier(encoder, rejection_rate=REFUSED, ood_label=outside)
         model.fit([texts[row] for row in rows], [labels[row] for row in rows])
         refused = np.array([label == ABSTAIN for label in model.predict(tried)])
         inside = np.array([label != OUTSIDE for label in truth])
@@ -279,7 +279,7 @@ def none_of_these(data: str, dataset: str, classes: int | None) -> dict[str, Any
             "recall_at_4_percent": recall_of(support, inside),
             "recall_by_probability": recall_of(probabilities.max(axis=1), inside),
             "cross_validated": {
-                key: model.report_[key] for key in ("refused", "refused_outside") if key in model.report_
+                key: model.report_[key] for key in ("rejected", "rejected_ood") if key in model.report_
             },
         }
     return found

@@ -298,7 +298,7 @@ def check(model: bytes, tokenizer_file: Path, encoder: OnnxEncoder, head: Head) 
 def export(arguments: argparse.Namespace) -> None:
     encoder = OnnxEncoder.load(arguments.models / "encoder")
     folder = artifacts.load(arguments.models / "encoder", "encoder")
-    head = Head.load(arguments.head or arguments.models / arguments.task, encoder=encoder.fingerprint)
+    head = Head.load(arguments.head or arguments.models / arguments.task, encoder_fingerprint=encoder.fingerprint)
     if (arguments.out / artifacts.MANIFEST).exists():
         artifacts.load(arguments.out, KIND)  # a slip of --out must not overwrite a head or an encoder
     if head.inputs.get(PIECES, 0) > encoder.max_length - 2:

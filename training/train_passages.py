@@ -360,7 +360,7 @@ def write_head(
         sections=card_sections(metrics, card.threshold, arguments),
         files={"reliability.png": diagram(*out_of_fold(corpus, dense, dims, arguments.labels, arguments.seed))},
     )
-    network = Head.load(arguments.out, encoder=encoder).probabilities(views)
+    network = Head.load(arguments.out, encoder_fingerprint=encoder).probabilities(views)
     expected = np.stack([one.probabilities(dense) for one in trained], axis=1)
     difference = float(np.abs(network - expected).max())
     if difference > TOLERANCE:

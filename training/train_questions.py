@@ -216,7 +216,7 @@ def train(arguments: argparse.Namespace) -> None:
 
 def check(folder: Path, encoder: str, views: Mapping[str, FloatArray], reference: DoubleArray) -> None:
     """Compare the head as it was written with what was fitted."""
-    loaded = Head.load(folder, encoder=encoder).probabilities(views)
+    loaded = Head.load(folder, encoder_fingerprint=encoder).probabilities(views)
     difference = float(np.abs(loaded - reference).max())
     print(f"largest difference between probabilities of network and arrays {difference:.1e}")
     if difference > TOLERANCE:

@@ -358,7 +358,7 @@ def largest(given: Array, classes: Sequence[str]) -> dict[str, float]:
 
 def check(folder: Path, encoder: OnnxEncoder, given: Array, test: Questions) -> None:
     """Run the head as it was written, in batches, and compare it with the network that was measured one by one."""
-    head = Head.load(folder, encoder=encoder.fingerprint)
+    head = Head.load(folder, encoder_fingerprint=encoder.fingerprint)
     found = QuestionClassifier(encoder, head).predict_proba(test.texts, level="fine")
     difference = float(np.abs(found - given).max())
     print(f"largest difference between batches and single questions: {difference:.1e}")

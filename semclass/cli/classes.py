@@ -63,7 +63,7 @@ def classes(
 
 
 def _labelled(read: LabelledTexts, file: Path) -> tuple[list[str], list[str]]:
-    if read.several:
+    if read.multi_label:
         raise InputError(f"{file}: a question asks for one class; name it in a column `label`")
     return read.texts, [label for (label,) in read.labels]
 

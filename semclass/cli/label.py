@@ -85,7 +85,7 @@ def label(
         for one in teacher.teach(given, task, endpoint, bill):
             found.append(one)
             step(1)
-    write(out, (record_of(one, task.several) for one in found if one.labels is not None))
+    write(out, (record_of(one, task.multi_label) for one in found if one.labels is not None))
     problems = [{"text": one.text, "why": one.why, "said": one.said} for one in found if one.labels is None]
     write(beside(out, "problems.jsonl"), problems)
     told = teacher.report(found, bill, endpoint)
@@ -102,10 +102,10 @@ def beside(out: Path, name: str) -> Path:
     return out.with_name(f"{out.stem}.{name}")
 
 
-def record_of(one: Taught, several: bool) -> dict[str, Any]:
+def record_of(one: Taught, multi_label: bool) -> dict[str, Any]:
     """A labelled text as `semclass train` reads it."""
     labels = one.labels or []
-    return {"text": one.text, **({"labels": labels} if several else {"label": labels[0]}), "by": "model"}
+    return {"text": one.text, **({"labels": labels} if multi_label else {"label": labels[0]}), "by": "model"}
 
 
 def write(path: Path, records: Iterable[dict[str, Any]]) -> None:

@@ -77,8 +77,8 @@ def next_texts(
     guessed = model.classify([record["text"] for record in chosen]) if model and chosen else []
     for record, found in zip(chosen, guessed, strict=False):
         if not {"label", "labels"} & set(record):
-            several = model is not None and model.thresholds is not None
-            record |= {"labels": list(found.labels)} if several else {"label": found.label}
+            multi_label = model is not None and model.multi_label
+            record |= {"labels": list(found.labels)} if multi_label else {"label": found.label}
     write(out, chosen)
     for record in chosen:
         show(record, f"{_shown(record):<14} {shorten(record['text'])}", as_json=as_json)
@@ -103,15 +103,15 @@ def label_errors(file: Path, head: Path | None, number: int, encoder: str | None
 
     data = read_labelled(file)
     if head is None:
-        fitted = head_of(dict(zip(data.texts, data.labels, strict=True)), data.several, encoder, seed)
+        fitted = head_of(dict(zip(data.texts, data.labels, strict=True)), data.multi_label, encoder, seed)
         rows = {text: row for row, text in enumerate(dict.fromkeys(data.texts))}
-        classes, several = fitted.classes_.tolist(), data.several
+        classes, multi_label = fitted.classes_.tolist(), data.multi_label
         probabilities = fitted.out_of_fold_[[rows[text] for text in data.texts]]
     else:
         model = TextModel.load(head, encoder=encoder)
-        classes, several = list(map(str, model.classes)), model.thresholds is not None
+        classes, multi_label = list(map(str, model.classes)), model.multi_label
         probabilities = model.predict_proba(data.texts)
-    for one in doubts(data.labels, classes, probabilities, several=several)[:number]:
+    for one in doubts(data.labels, classes, probabilities, multi_label=multi_label)[:number]:
         given, instead = data.labels[one.place], list(map(str, one.labels))
         record = {"text": data.texts[one.place], "line": data.lines[one.place], "quality": one.quality}
         record |= {"given": list(given), "instead": instead}
@@ -130,12 +130,12 @@ def combine_labels(file: Path, checked: Path, out: Path, encoder: str | None, se
     from semclass.labelling.combine import combine
     from semclass.labelling.compare import head_of
 
-    (taught, several), (truth, _) = _both(file, checked)
-    found = combine(taught, truth, head_of(truth, several, encoder, seed))
+    (taught, multi_label), (truth, _) = _both(file, checked)
+    found = combine(taught, truth, head_of(truth, multi_label, encoder, seed))
     records = []
     for text, row in found.items():
         by = "person" if text in truth else "model" if row == taught[text] else "both"
-        records.append({"text": text, **({"labels": list(row)} if several else {"label": row[0]}), "by": by})
+        records.append({"text": text, **({"labels": list(row)} if multi_label else {"label": row[0]}), "by": by})
     write(out, records)
     changed = sum(record["by"] == "both" for record in records)
     echo(f"{out}: {counted(len(records), 'text')}, {len(truth)} by a person, {changed} of the teacher's changed")
@@ -162,8 +162,8 @@ def compare_labels(
     """Measure the labels of a language model in FILE, and heads trained on them, on texts that a person labelled."""
     from semclass.labelling.compare import compare
 
-    (taught, several), (truth, _) = _both(file, checked)
-    found = compare(taught, truth, several=several, encoder=encoder, seed=seed)
+    (taught, multi_label), (truth, _) = _both(file, checked)
+    found = compare(taught, truth, multi_label=multi_label, encoder=encoder, seed=seed)
     million = found["head_seconds_per_text"] * 1e6
     money = {} if usd_per_hour is None else {"usd": round(million / 3600 * usd_per_hour, 2)}
     cost: dict[str, Any] = {"head": {"seconds": round(million, 1), **money}}
@@ -202,6 +202,6 @@ def _both(file: Path, checked: Path) -> Sequence[tuple[dict[str, tuple[str, ...]
     from semclass.documents.labelled import read_labelled
 
     found: list[LabelledTexts] = [read_labelled(path) for path in (file, checked)]
-    if found[0].several != found[1].several:
+    if found[0].multi_label != found[1].multi_label:
         raise InputError(f"{file} and {checked} must both hold one label a text, or both several: `label` or `labels`")
-    return [(dict(zip(one.texts, one.labels, strict=True)), one.several) for one in found]
+    return [(dict(zip(one.texts, one.labels, strict=True)), one.multi_label) for one in found]

@@ -39,13 +39,15 @@ NEAREST = 3
 )
 @options.text_column
 @click.option("--label", metavar="COLUMN", help="Column of the labels; `label` or `labels` by default.")
-@click.option("--multi-label", "several", is_flag=True, help="A text has any number of labels, separated by commas.")
+@click.option("--multi-label", is_flag=True, help="A text has any number of labels, separated by commas.")
 @click.option(
-    "--precision",
+    "--target-precision",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
-    help=f"Wanted precision of each label, such as 0.95; less certain texts get {semclass.ABSTAIN}.",
+    help=f"Precision that each label must reach, such as 0.95; less certain texts get {semclass.ABSTAIN}.",
 )
-@click.option("--none", metavar="LABEL", help="The label of texts that belong to none of the others.")
+@click.option(
+    "--ood-label", metavar="LABEL", help="The label of texts that are out of domain: they have none of the others."
+)
 @click.option("--keep-examples", is_flag=True, help="Store the texts in the head's folder, for `classify texts --why`.")
 @options.encoding
 @click.option("--seed", type=int, default=0, show_default=True, help="Random seed of the cross-validation.")
@@ -58,13 +60,13 @@ def train(
     report: Path | None,
     text: str | None,
     label: str | None,
-    precision: float | None,
-    none: str | None,
+    target_precision: float | None,
+    ood_label: str | None,
     encoding: str | None,
     seed: int,
     encoder: str | None,
     *,
-    several: bool,
+    multi_label: bool,
     keep_examples: bool,
     as_json: bool,
 ) -> None:
@@ -78,28 +80,27 @@ def train(
     from semclass.train.estimators import TextClassifier
 
     started = time.perf_counter()
-    columns: dict[str, Any] = {"text": text, "label": label, "several": several, "encoding": encoding}
+    columns: dict[str, Any] = {"text": text, "label": label, "multi_label": multi_label, "encoding": encoding}
     data = read_labelled(file, **columns)
-    tried = None if test is None else read_labelled(test, **{**columns, "several": data.several})
+    tried = None if test is None else read_labelled(test, **{**columns, "multi_label": data.multi_label})
     held = {one for labels in data.labels for one in labels}
-    if none is not None and none not in held:
-        raise InputError(f"--none {none!r} is no label of {file}; leave it out, or add texts with this label")
+    if ood_label is not None and ood_label not in held:
+        raise InputError(f"--ood-label {ood_label!r} is no label of {file}; leave it out, or add texts with this label")
     if tried is not None and held.isdisjoint(one for labels in tried.labels for one in labels):
         raise InputError(f"{test} has no label of {file}; do both files have their labels in the same column?")
     for folder in (head, report):
         if folder is not None and folder.exists() and not folder.is_dir():
             raise InputError(f"{folder} is no folder; name another one")
-    if none is not None and data.several:
+    if ood_label is not None and data.multi_label:
         raise InputError(
-            "--none is for files with one label a text; where texts may have several, one with none has none"
+            "--ood-label is for files with one label a text; where texts may have several, one with none has none"
         )
-    refuse = 0.0 if none is None else judging.REFUSED
     model = TextClassifier(
         encoder,
-        multi_label=data.several,
-        precision=precision,
-        refuse=refuse,
-        outside=none,
+        multi_label=data.multi_label,
+        target_precision=target_precision,
+        rejection_rate=0.0 if ood_label is None else judging.REJECTION_RATE,
+        ood_label=ood_label,
         seed=seed,
         progress=True,
     )
@@ -116,10 +117,12 @@ def train(
         "examples": len(data.texts),
         "measured_on": "cross-validation" if test is None else str(test),
         "chosen": model.report_["chosen"],
-        "wanted_precision": precision,
-        **judging.figures(judged, precision, None if held_out is None else (held_out.probabilities, held_out.truth)),
+        "target_precision": target_precision,
+        **judging.figures(
+            judged, target_precision, None if held_out is None else (held_out.probabilities, held_out.truth)
+        ),
         "cross_validation": {name: model.report_[name] for name in ("accuracy", "macro_f1", "log_loss")},
-        **({} if none is None or tried is not None else {"none": _held_out_none(model, data, none)}),
+        **({} if ood_label is None or tried is not None else {"ood": _held_out_ood(model, data, ood_label)}),
         "seconds": {"training": round(trained - started, 1), "all": round(time.perf_counter() - started, 1)},
     }
     seen = head.with_name(f"{head.name}-report") if report is None else report
@@ -134,14 +137,14 @@ def train(
     show(found, "\n".join(shown), as_json=as_json)
 
 
-def _held_out_none(model: Any, data: LabelledTexts, none: str) -> dict[str, Any]:
-    """How many texts that belong nowhere are refused, and of the others, by heads that had not seen them."""
-    refused = model.report_["refused_outside"]
+def _held_out_ood(model: Any, data: LabelledTexts, ood_label: str) -> dict[str, Any]:
+    """How many texts out of domain are rejected, and how many of the others, by heads that had not seen them."""
+    rejected = model.report_["rejected_ood"]
     return {
-        "texts": data.labels.count((none,)),
-        "refused": round(refused, 4),
-        "others_refused": round(model.report_["refused"], 4),
-        "recall_at_4_percent": round(refused, 4),
+        "texts": data.labels.count((ood_label,)),
+        "rejected": round(rejected, 4),
+        "others_rejected": round(model.report_["rejected"], 4),
+        "recall_at_4_percent": round(rejected, 4),
     }
 
 
@@ -158,14 +161,14 @@ def _judged(model: Any, data: LabelledTexts, tried: LabelledTexts | None) -> Jud
         probabilities, tried = probabilities[rows], data
     else:
         (probabilities, above), rows = _probabilities(model, tried.texts), range(len(tried.texts))
-        support = above if model.refuse else None
+        support = above if model.rejection_rate else None
     texts, labels, lines = ([values[row] for row in rows] for values in (tried.texts, tried.labels, tried.lines))
     classes = tuple(model.classes_.tolist())
-    return Judged(texts, labels, lines, classes, probabilities, model.thresholds_, model.floors_, support)
+    return Judged(texts, labels, lines, classes, probabilities, model.label_thresholds_, model.multi_label, support)
 
 
 def _probabilities(model: Any, texts: Sequence[str]) -> Any:
-    """Probabilities of texts, and by how much they are not refused, with progress."""
+    """Probabilities of texts, and by how much they are not rejected, with progress."""
     import numpy as np
 
     from semclass.encoders.batching import CHUNK
@@ -237,16 +240,16 @@ def _summary(found: Mapping[str, Any], data: LabelledTexts) -> Iterator[str]:
     yield f"measured on {on}\n"
     shown = labels if len(labels) <= SHOWN else sorted(labels, key=lambda row: row["f1"])[: SHOWN // 2]
     width = max(12, *(len(shorten(row["label"], 40)) for row in shown))
-    yield f"{'label':<{width}}      n  precision  recall     F1" + "  said from" * (
-        found["wanted_precision"] is not None
+    yield f"{'label':<{width}}      n  precision  recall     F1" + "  threshold" * (
+        found["target_precision"] is not None
     )
     for row in shown:
         figures = f"{row['precision']:.3f}   {row['recall']:.3f}  {row['f1']:.3f}"
-        said_from = "" if found["wanted_precision"] is None else f"      {row['threshold']:.3f}"
-        yield f"{shorten(row['label'], 40):<{width}} {row['n']:>6}     {figures}{said_from}"
+        threshold = "" if found["target_precision"] is None else f"      {row['threshold']:.3f}"
+        yield f"{shorten(row['label'], 40):<{width}} {row['n']:>6}     {figures}{threshold}"
     if len(shown) < len(labels):
         yield f"... these have the lowest F1; all {len(labels)} are in {found['report']}/figures.json"
-    whole = "whole set of labels right" if data.several else "right"
+    whole = "whole set of labels right" if data.multi_label else "right"
     if found["accuracy"] is not None:
         yield f"\n{whole}: {found['accuracy']:.1%}; macro F1 {found['macro_f1']:.3f}"
     for pair in found["confused"][:2]:
@@ -257,17 +260,20 @@ def _summary(found: Mapping[str, Any], data: LabelledTexts) -> Iterator[str]:
 
 
 def _thresholds(found: Mapping[str, Any]) -> Iterator[str]:
-    """What a precision costs, and what is refused."""
-    wanted = found["wanted_precision"]
+    """What a precision costs, and what is rejected."""
+    target = found["target_precision"]
     for row in found["coverage"]:
-        if row["precision"] is None or (wanted is not None and row["wanted"] != wanted):
+        if row["precision"] is None or (target is not None and row["target_precision"] != target):
             continue
-        how = "" if wanted is not None else f" (--precision {row['wanted']:g})"
-        yield f"wanted precision {row['wanted']:g}: {row['answered']:.1%} answered, {row['precision']:.1%} right{how}"
-        if row["never_said"] and wanted is not None:
-            yield f"never sure enough: {', '.join(map(str, row['never_said'][:10]))}"
-    if none := found.get("none"):
+        how = "" if target is not None else f" (--target-precision {row['target_precision']:g})"
         yield (
-            f"none of these: {none['refused']:.1%} of {counted(none['texts'], 'text')} recognised, "
-            f"{none['others_refused']:.1%} of the others refused; {none['recall_at_4_percent']:.1%} where 4 % of them are"
+            f"target precision {row['target_precision']:g}: {row['answered']:.1%} answered, "
+            f"{row['precision']:.1%} right{how}"
+        )
+        if row["never_said"] and target is not None:
+            yield f"never sure enough: {', '.join(map(str, row['never_said'][:10]))}"
+    if ood := found.get("ood"):
+        yield (
+            f"out of domain: {ood['rejected']:.1%} of {counted(ood['texts'], 'text')} rejected, and "
+            f"{ood['others_rejected']:.1%} of the others; {ood['recall_at_4_percent']:.1%} at a rejection rate of 4 %"
         )

@@ -42,21 +42,21 @@ class LabelledTexts:
     texts
         The texts, none of them empty.
     labels
-        The labels of each text: exactly one, or with `several` any number.
+        The labels of each text: exactly one, or with `multi_label` any number.
     lines
         The line of the file, from 1, that each text stands in.
-    several
+    multi_label
         Whether a text may have several labels, or none.
     """
 
     texts: list[str]
     labels: list[tuple[str, ...]]
     lines: list[int]
-    several: bool
+    multi_label: bool
 
     def targets(self) -> list[Any]:
         """Labels as :meth:`semclass.TextClassifier.fit` takes them."""
-        return list(self.labels) if self.several else [label for (label,) in self.labels]
+        return list(self.labels) if self.multi_label else [label for (label,) in self.labels]
 
 
 def read_labelled(
@@ -64,7 +64,7 @@ def read_labelled(
     *,
     text: str | None = None,
     label: str | None = None,
-    several: bool = False,
+    multi_label: bool = False,
     encoding: str | None = None,
 ) -> LabelledTexts:
     """Read labelled texts.
@@ -76,7 +76,7 @@ def read_labelled(
     text, label
         Names of the columns, or their numbers from 1. By default ``text``, and ``label`` or ``labels``; of two columns the
         other one; without names the first and the second.
-    several
+    multi_label
         Whether a text may have several labels, or none; they are parted by commas in a table. True in any case where the
         column is called ``labels``, or where JSON holds lists.
     encoding
@@ -94,14 +94,14 @@ def read_labelled(
     if content.lstrip().startswith("["):
         raise InputError(f"{path} is one JSON list; write an object a line, such as with `jq -c '.[]' {path}`")
     if content.lstrip().startswith("{"):
-        return _collect(path, _of_json(content, text, label), several)
+        return _collect(path, _of_json(content, text, label), multi_label)
     rows = [row for row in _rows(path, content) if any(cell.strip() for cell in row[1])]
     if not rows:
         raise InputError(f"{path} holds no texts")
     named, (first, second) = _columns(path, rows, text, label)
-    several = several or (named and rows[0][1][second].strip().lower() == LABELS)
-    given = ((number, _cells(cells, first, second, several)) for number, cells in rows[named:])
-    found = _collect(path, given, several)
+    multi_label = multi_label or (named and rows[0][1][second].strip().lower() == LABELS)
+    given = ((number, _cells(cells, first, second, multi_label)) for number, cells in rows[named:])
+    found = _collect(path, given, multi_label)
     if not named and label is None and len(set(found.texts)) < len(set(found.labels)):
         raise InputError(
             f"{path}: the second column holds more different values than the first, so it seems to hold the texts; "
@@ -155,13 +155,13 @@ def _texts_of_table(path: Path, content: str, text: str | None = None) -> list[s
 _Given: TypeAlias = Iterable[tuple[int, "tuple[Any, Any] | str"]]  # line; text and label, or what is wrong
 
 
-def _collect(path: Path, given: _Given, several: bool) -> LabelledTexts:
+def _collect(path: Path, given: _Given, multi_label: bool) -> LabelledTexts:
     """Check all lines, and list those that are bad."""
-    found, bad, total = LabelledTexts([], [], [], several), [], 0
+    found, bad, total = LabelledTexts([], [], [], multi_label), [], 0
     lists = False
     for number, pair in given:
         total += 1
-        wrong = pair if isinstance(pair, str) else _wrong(*pair, several=several)
+        wrong = pair if isinstance(pair, str) else _wrong(*pair, multi_label=multi_label)
         if wrong or isinstance(pair, str):
             bad.append(f"line {number}: {wrong}")
             continue
@@ -177,10 +177,10 @@ def _collect(path: Path, given: _Given, several: bool) -> LabelledTexts:
         )
     if not total:
         raise InputError(f"{path} holds no texts")
-    return LabelledTexts(found.texts, found.labels, found.lines, several or lists)
+    return LabelledTexts(found.texts, found.labels, found.lines, multi_label or lists)
 
 
-def _wrong(text: Any, label: Any, *, several: bool) -> str | None:
+def _wrong(text: Any, label: Any, *, multi_label: bool) -> str | None:
     """Say what is wrong with a text and its label, if anything is."""
     if not isinstance(text, str) or not text.strip():
         return "its text is empty" if text in ("", None) or isinstance(text, str) else f"its text is {short(text)}"
@@ -299,9 +299,9 @@ def _columns(path: Path, rows: Sequence[Row], text: str | None, label: str | Non
     return named, (first, second)
 
 
-def _cells(cells: Sequence[str], first: int, second: int, several: bool) -> tuple[Any, Any] | str:
+def _cells(cells: Sequence[str], first: int, second: int, multi_label: bool) -> tuple[Any, Any] | str:
     """Text and label of a line."""
     if len(cells) <= max(first, second):
         return f"{counted(len(cells), 'column')}, but {max(first, second) + 1} are needed"
     label = cells[second]
-    return cells[first], [one.strip() for one in label.split(_SEPARATOR) if one.strip()] if several else label
+    return cells[first], [one.strip() for one in label.split(_SEPARATOR) if one.strip()] if multi_label else label

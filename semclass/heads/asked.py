@@ -134,7 +134,7 @@ def questions_of(texts: Sequence[str]) -> list[str]:
 def load_generic(models: Path, encoder: str) -> Head | None:
     """Load the head that tells generic questions, trained for an encoder; None if there is none."""
     folder = models / GENERIC
-    return Head.load(folder, encoder=encoder) if folder.exists() else None
+    return Head.load(folder, encoder_fingerprint=encoder) if folder.exists() else None
 
 
 def find_asked(encoder: Encoder, texts: Sequence[str], generic: Head | None = None) -> list[Asked]:

@@ -91,7 +91,7 @@ class ZeroShotClassifier:
         """Classify texts; arguments and errors as for :meth:`semclass.TextModel.classify`."""
         least, checked = check_probability(min_probability or 0.0, "min_probability"), check_texts(texts)
         probabilities = self.predict_proba(checked)
-        chosen = decide(probabilities, None, least)
+        chosen = decide(probabilities, least, multi_label=False)
         labels: tuple[Label, ...] = self.classes
         return [TextLabels(*row) for row in labelled(checked, labels, probabilities, chosen)]
 

@@ -30,12 +30,12 @@ class Head:
     session: onnxruntime.InferenceSession
 
     @classmethod
-    def load(cls, folder: str | Path, *, encoder: str | None) -> Head:
-        """Load a head and check it before it is used; `encoder` is the fingerprint of the one that it will be used with."""
+    def load(cls, folder: str | Path, *, encoder_fingerprint: str | None) -> Head:
+        """Load a head and check it before it is used; the fingerprint is that of the encoder that it will read."""
         artifact = artifacts.load(folder, "head")
         made_for = artifact.field("encoder")
         if made_for is not None:
-            check_encoder(artifact.folder, str(made_for), encoder, artifact.field("inputs"))
+            check_encoder(artifact.folder, str(made_for), encoder_fingerprint, artifact.field("inputs"))
         # heads are a few kilobytes of matrix product: more threads would only cost hand-overs
         session = open_session(artifact, "model.onnx", threads=1)
         head = cls(

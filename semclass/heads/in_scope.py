@@ -46,7 +46,7 @@ class ScopeClassifier:
     ) -> ScopeClassifier:
         """As for :meth:`semclass.QuestionClassifier.load`."""
         root, used = open_models(models, encoder, threads)
-        return cls(used, Head.load(root / "in_scope", encoder=used.fingerprint))
+        return cls(used, Head.load(root / "in_scope", encoder_fingerprint=used.fingerprint))
 
     @property
     def threshold(self) -> float:

@@ -30,7 +30,7 @@ class PassageClassifier:
     ) -> PassageClassifier:
         """As for :meth:`semclass.QuestionClassifier.load`."""
         root, used = open_models(models, encoder, threads)
-        return cls(used, Head.load(root / "passages", encoder=used.fingerprint))
+        return cls(used, Head.load(root / "passages", encoder_fingerprint=used.fingerprint))
 
     @property
     def classes(self) -> tuple[str, ...]:

@@ -67,12 +67,14 @@ class TextModel:
     ----------
     classes
         The labels as they were trained on, strings or integers, in column order.
-    thresholds
-        Of a sigmoid head: probability from which a text has a class, float64 of shape (n_classes,). None for softmax.
+    multi_label
+        Whether a text may have several labels, or none.
+    label_thresholds
+        Probability from which a text gets each label, float64 of shape (n_classes,).
     min_probability
-        Below this probability the model abstains: one for all classes, or float64 of shape (n_classes,).
-    least_support
-        Below this support none of the classes fits, and the text gets no label; None where every text is of some class.
+        Below this probability the model abstains.
+    ood_threshold
+        Support below which a text is out of domain, and gets no label; None where every text is of some class.
     examples
         The texts that it was trained on, with their vectors, if they were saved, too.
     """
@@ -80,9 +82,10 @@ class TextModel:
     encoder: Encoder
     head: Head
     classes: tuple[Label, ...]
-    thresholds: DoubleArray | None
-    min_probability: float | DoubleArray
-    least_support: float | None = None
+    multi_label: bool
+    label_thresholds: DoubleArray
+    min_probability: float = 0.0
+    ood_threshold: float | None = None
     examples: Examples | None = None
 
     @classmethod
@@ -107,17 +110,28 @@ class TextModel:
             If it was trained with another encoder.
         """
         used = open_encoder(encoder, threads)
-        head = Head.load(folder, encoder=used.fingerprint)
+        head = Head.load(folder, encoder_fingerprint=used.fingerprint)
         manifest = head.artifact.manifest
-        thresholds = np.array(head.thresholds) if head.artifact.field("link") == "sigmoid" else None
         classes = tuple(manifest.get("labels", head.classes))
+        multi_label = head.artifact.field("link") == "sigmoid"
+        thresholds = np.array(head.thresholds) if multi_label else np.zeros(len(classes))
         least = np.array(manifest.get("min_probability", 0.0), np.float64)
         if least.shape not in ((), (len(classes),)):
             raise ArtifactError(
                 f"{head.artifact.folder}: min_probability has {least.size} numbers for {len(classes)} classes"
             )
-        floor, support = least if least.ndim else float(least), manifest.get("least_support")
-        return cls(used, head, classes, thresholds, floor, support, Examples.read(head.artifact))
+        if least.ndim:  # one for each label
+            thresholds, least = np.maximum(thresholds, least), np.zeros(())
+        return cls(
+            encoder=used,
+            head=head,
+            classes=classes,
+            multi_label=multi_label,
+            label_thresholds=thresholds,
+            min_probability=float(least),
+            ood_threshold=manifest.get("least_support"),
+            examples=Examples.read(head.artifact),
+        )
 
     def classify(self, texts: Iterable[str], *, min_probability: float | None = None) -> list[TextLabels]:
         """Classify texts.
@@ -144,7 +158,7 @@ class TextModel:
         Arguments and errors are those of :meth:`classify`.
         """
         found = self.classify(texts, min_probability=min_probability)
-        return [each.label for each in found] if self.thresholds is None else [each.labels for each in found]
+        return [each.labels for each in found] if self.multi_label else [each.label for each in found]
 
     def nearest(self, texts: Iterable[str], count: int = 3) -> list[list[Example]]:
         """Give the training examples that are nearest to each text, in what the head reads of them: why it decided so.
@@ -187,29 +201,30 @@ class TextModel:
             manifest["files"]["model.onnx"]["sha256"],
             manifest.get("encoder"),
             self.classes,
-            np.asarray(self.min_probability).tolist(),
-            self.least_support,
+            np.array(manifest.get("min_probability", 0.0), np.float64).tolist(),
+            self.ood_threshold,
+            self.head.thresholds if self.multi_label else None,
         ]
-        thresholds = None if self.thresholds is None else self.thresholds.tolist()
-        return hashlib.sha256(json.dumps([*fields, thresholds]).encode()).hexdigest()[:16]
+        return hashlib.sha256(json.dumps(fields).encode()).hexdigest()[:16]
 
     def labels(self, texts: list[str], found: DoubleArray, min_probability: float | None = None) -> list[TextLabels]:
         """Give the classes of texts from what :meth:`outputs` gave for them."""
         probabilities = found[:, : len(self.classes)]
         least = self.min_probability if min_probability is None else min_probability
-        chosen = decide(probabilities, self.thresholds, least)
-        if self.least_support is not None:
-            chosen &= found[:, -1:] >= self.least_support
+        own = self.label_thresholds if self.multi_label or min_probability is None else 0.0
+        chosen = decide(probabilities, np.maximum(own, least), multi_label=self.multi_label)
+        if self.ood_threshold is not None:
+            chosen &= found[:, -1:] >= self.ood_threshold
         return [TextLabels(*row) for row in labelled(texts, self.classes, probabilities, chosen)]
 
     @property
     def columns(self) -> int:
         """How many columns :meth:`outputs` gives."""
-        return len(self.classes) + (self.least_support is not None)
+        return len(self.classes) + (self.ood_threshold is not None)
 
     def outputs(self, texts: list[str], encoding: Encoding) -> DoubleArray:
         """Class probabilities, and the support in a last column where some texts are of no class."""
-        if self.least_support is None:
+        if self.ood_threshold is None:
             return run_head(self.head, texts, encoding)
         if not texts:
             return np.zeros((0, self.columns))
@@ -278,12 +293,9 @@ def open_encoder(encoder: Encoder | str | Path | None, threads: int = 1) -> Enco
     return encoder
 
 
-def decide(
-    probabilities: DoubleArray, thresholds: DoubleArray | None, min_probability: float | DoubleArray
-) -> npt.NDArray[np.bool_]:
-    """Choose classes, bool (n, n_classes): those that reach their threshold, or, for None, the most probable one."""
-    sure: npt.NDArray[np.bool_] = probabilities >= min_probability
-    if thresholds is not None:
-        return sure & (probabilities >= thresholds)
-    best: npt.NDArray[np.bool_] = np.arange(probabilities.shape[1]) == probabilities.argmax(axis=1)[:, None]
-    return sure & best
+def decide(probabilities: DoubleArray, thresholds: float | DoubleArray, *, multi_label: bool) -> npt.NDArray[np.bool_]:
+    """Choose classes, bool (n, n_classes): those that reach their threshold; of these the most probable, or all."""
+    chosen: npt.NDArray[np.bool_] = probabilities >= thresholds
+    if not multi_label:
+        chosen &= np.arange(probabilities.shape[1]) == probabilities.argmax(axis=1)[:, None]
+    return chosen

@@ -32,9 +32,9 @@ def label(passages: Sequence[Passage], heads: Mapping[str, TextModel]) -> list[P
     found, _ = quietly(lambda: classify_all(heads, texts))  # who reads them for the index tells of long ones
     rows: list[dict[str, Any]] = [{} for _ in passages]
     for name, labels in found.items():
-        several = heads[name].thresholds is not None
+        multi_label = heads[name].multi_label
         for row, item in zip(rows, labels, strict=True):
-            row[name] = list(item.labels) if several else item.label
+            row[name] = list(item.labels) if multi_label else item.label
             row[name + PROBABILITY] = round(item.probability, 4)
     return [labelled(passage, row) for passage, row in zip(passages, rows, strict=True)]
 

@@ -119,6 +119,6 @@ def _known_classes(classifier: QuestionClassifier | TextModel) -> dict[str, tupl
         broad = {name: tuple(each for each in fine if coarse_of(each) == name) for name in classifier.classes}
         return {**broad, **{name: (name,) for name in fine}}
     shared.check_kind(classifier, TextModel, "classifier")
-    if classifier.thresholds is not None:
+    if classifier.multi_label:
         raise InputError("the classifier gives several classes a text; a tool is chosen by one that gives one")
     return {str(name): (str(name),) for name in classifier.classes}

@@ -50,21 +50,23 @@ def combine(taught: Mapping[str, Labels], checked: Mapping[str, Labels], head: T
     truth, said = _matrix(both, checked, classes), _matrix(both, taught, classes)
     if not rest:
         return dict(checked)
-    several = head.thresholds_ is not None
+    multi_label = bool(head.multi_label)
     given = _matrix(rest, taught, classes)
     prior = np.tile(given.mean(axis=0), (len(rest), 1))
     columns = [classes.index(str(name)) for name in head.classes_.tolist()]
     seen = prior.copy()
     seen[:, columns] = head.predict_proba(rest)
     probabilities = (1 - UNSEEN) * seen + UNSEEN * prior
-    weigh = weigh_several if several else weigh_one
+    weigh = weigh_multi_label if multi_label else weigh_single_label
     found = weigh(probabilities, given, truth, said)
-    chosen = found >= 0.5 if several else np.arange(len(classes)) == found.argmax(axis=1)[:, None]
+    chosen = found >= 0.5 if multi_label else np.arange(len(classes)) == found.argmax(axis=1)[:, None]
     labels = [tuple(classes[at] for at in np.flatnonzero(row)) for row in chosen]
     return {**checked, **dict(zip(rest, labels, strict=True))}
 
 
-def weigh_one(probabilities: DoubleArray, given: DoubleArray, truth: DoubleArray, said: DoubleArray) -> DoubleArray:
+def weigh_single_label(
+    probabilities: DoubleArray, given: DoubleArray, truth: DoubleArray, said: DoubleArray
+) -> DoubleArray:
     """Probabilities of labels of which one is right, float64 (n, classes).
 
     `probabilities` and what the teacher has `given` are of n texts; `truth` and what it `said` are of checked ones.
@@ -77,8 +79,10 @@ def weigh_one(probabilities: DoubleArray, given: DoubleArray, truth: DoubleArray
     return np.asarray(found / found.sum(axis=1, keepdims=True))
 
 
-def weigh_several(probabilities: DoubleArray, given: DoubleArray, truth: DoubleArray, said: DoubleArray) -> DoubleArray:
-    """Probabilities of labels of which each is right or not; arguments as of :func:`weigh_one`."""
+def weigh_multi_label(
+    probabilities: DoubleArray, given: DoubleArray, truth: DoubleArray, said: DoubleArray
+) -> DoubleArray:
+    """Probabilities of labels of which each is right or not; arguments as of :func:`weigh_single_label`."""
     right = ((truth == said).sum(axis=0) + 1) / (len(truth) + 2)
     yes = ((truth * said).sum(axis=0) + PSEUDO * right) / (truth.sum(axis=0) + PSEUDO)
     wrong_yes = (((1 - truth) * said).sum(axis=0) + PSEUDO * (1 - right)) / ((1 - truth).sum(axis=0) + PSEUDO)

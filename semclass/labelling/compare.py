@@ -19,7 +19,12 @@ FOLDS = 5
 
 
 def compare(
-    taught: Mapping[str, Labels], checked: Mapping[str, Labels], *, several: bool, encoder: Any = None, seed: int = 0
+    taught: Mapping[str, Labels],
+    checked: Mapping[str, Labels],
+    *,
+    multi_label: bool,
+    encoder: Any = None,
+    seed: int = 0,
 ) -> dict[str, Any]:
     """Measure both on the checked texts.
 
@@ -30,7 +35,7 @@ def compare(
     ----------
     taught, checked
         Labels by text, of the teacher and of a person.
-    several
+    multi_label
         Whether a text may have several labels, or none.
     encoder, seed
         As for :class:`semclass.TextClassifier`.
@@ -58,8 +63,8 @@ def compare(
     for part in range(FOLDS):
         out = {text for text, number in zip(both, parts, strict=True) if number == part}
         kept = [{text: row for text, row in source.items() if text not in out} for source in (taught, checked)]
-        by_hand = head_of(kept[1], several, encoder, seed)
-        model = head_of(combine(kept[0], kept[1], by_hand), several, encoder, seed)
+        by_hand = head_of(kept[1], multi_label, encoder, seed)
+        model = head_of(combine(kept[0], kept[1], by_hand), multi_label, encoder, seed)
         held = [text for text in both if text in out]
         for name, head in (("head_by_hand", by_hand), ("head", model)):
             started = time.perf_counter()
@@ -69,15 +74,15 @@ def compare(
     rows = {name: [found[text] for text in both] for name, found in {"teacher": dict(taught), **said}.items()}
     return {
         "texts": len(both),
-        **{name: figures(truth, row, several) for name, row in rows.items()},
+        **{name: figures(truth, row, multi_label) for name, row in rows.items()},
         "head_seconds_per_text": round(seconds / len(both), 6),
     }
 
 
-def head_of(labels: Mapping[str, Labels], several: bool, encoder: Any = None, seed: int = 0) -> TextClassifier:
+def head_of(labels: Mapping[str, Labels], multi_label: bool, encoder: Any = None, seed: int = 0) -> TextClassifier:
     """Fit a head to labels by text, as `semclass train` does."""
-    targets = [row if several else row[0] for row in labels.values()]
-    return TextClassifier(encoder, multi_label=several, seed=seed).fit(list(labels), targets)
+    targets = [row if multi_label else row[0] for row in labels.values()]
+    return TextClassifier(encoder, multi_label=multi_label, seed=seed).fit(list(labels), targets)
 
 
 def labels_of(predicted: Any) -> list[Labels]:
@@ -85,13 +90,13 @@ def labels_of(predicted: Any) -> list[Labels]:
     return [row if isinstance(row, tuple) else (str(row),) for row in predicted]
 
 
-def figures(truth: list[Labels], said: list[Labels], several: bool) -> dict[str, Any]:
+def figures(truth: list[Labels], said: list[Labels], multi_label: bool) -> dict[str, Any]:
     """Accuracy and F1 of labels, of those that somebody gave."""
     metrics = import_extra("sklearn.metrics", "label")
     classes = sorted({name for row in truth for name in row})
     true, found = (_matrix(rows, classes) for rows in (truth, said))
     f1 = metrics.f1_score(true, found, average=None, zero_division=0).tolist()
-    same = (true == found) if several else (true & found).any(axis=1)
+    same = (true == found) if multi_label else (true & found).any(axis=1)
     return {
         "accuracy": round(float(same.mean()), 4),
         "macro_f1": round(float(np.mean(f1)), 4),
@@ -100,4 +105,4 @@ def figures(truth: list[Labels], said: list[Labels], several: bool) -> dict[str,
 
 
 def _matrix(rows: list[Labels], classes: list[str]) -> npt.NDArray[np.bool_]:
-    return Targets(rows, tuple(classes), multi=True, indicator=False).matrix()
+    return Targets(rows, tuple(classes), multi_label=True, indicator=False).matrix()

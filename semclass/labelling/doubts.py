@@ -33,19 +33,23 @@ class Doubt:
 
 
 def doubts(
-    labels: Sequence[tuple[Label, ...]], classes: Sequence[Label], probabilities: DoubleArray, *, several: bool = False
+    labels: Sequence[tuple[Label, ...]],
+    classes: Sequence[Label],
+    probabilities: DoubleArray,
+    *,
+    multi_label: bool = False,
 ) -> list[Doubt]:
     """Order texts by how much their labels are doubted, the most first.
 
     Parameters
     ----------
     labels
-        The labels of n texts, one each, or with `several` any number.
+        The labels of n texts, one each, or with `multi_label` any number.
     classes
         Columns of the probabilities.
     probabilities
         By a head that did not see the labels, float64 of shape (n, n_classes).
-    several
+    multi_label
         Whether a text may have several labels.
 
     Raises
@@ -61,7 +65,7 @@ def doubts(
             f"the head knows no {sorted(map(str, unknown))[0]!r}; its labels are {', '.join(map(str, classes))}"
         )
     places: list[Any] = [[column[name] for name in row] for row in labels]
-    if several:
+    if multi_label:
         rank = import_extra("cleanlab.multilabel_classification", "label")
         quality = rank.get_label_quality_scores(places, probabilities)
         others = [tuple(name for name, p in zip(classes, row, strict=True) if p >= 0.5) for row in probabilities]

@@ -67,7 +67,7 @@ def next_to_label(
         if text not in known:
             first.setdefault(text, place)
     free, places = list(first), list(first.values())
-    weight = np.ones(len(free)) if head is None else unsure_of(head.predict_proba(free), head.thresholds is not None)
+    weight = np.ones(len(free)) if head is None else unsure_of(head.predict_proba(free), head.multi_label)
     if len(free) > CONSIDERED:
         drawn = np.random.default_rng(seed).permutation(len(free))
         kept = np.sort(drawn[np.argsort(-weight[drawn], kind="stable")][:CONSIDERED])
@@ -78,12 +78,12 @@ def next_to_label(
     return [places[row] for row in grouped(vectors, weight, number, seed)]
 
 
-def unsure_of(probabilities: DoubleArray, several: bool) -> DoubleArray:
+def unsure_of(probabilities: DoubleArray, multi_label: bool) -> DoubleArray:
     """How unsure a head is of each text, from 0 to 1, float64 (n,).
 
     Of one label, 1 less the lead of the most probable one; of several, the mean over labels of how near each is to 0.5.
     """
-    if several:
+    if multi_label:
         return np.asarray(1 - np.abs(2 * probabilities - 1).mean(axis=1))
     best = np.sort(probabilities, axis=1)
     return np.asarray(1 - (best[:, -1] - best[:, -2]))

@@ -37,13 +37,13 @@ class Task:
 
     def __post_init__(self) -> None:
         check_choice(self.way, WAYS, "way")
-        if len(self.labels) < (1 if self.several else 2):
+        if len(self.labels) < (1 if self.multi_label else 2):
             raise InputError(
                 f"there are {len(self.labels)} labels; give two at least, or ask for several with one at least"
             )
 
     @property
-    def several(self) -> bool:
+    def multi_label(self) -> bool:
         """Whether a text may have several labels, or none."""
         return self.way != "one"
 
@@ -66,7 +66,7 @@ class Task:
                 yield f"{_ASKED[self.way]}\n\nLabel: {line}\n\nText: {text}\nAnswer:"
         else:
             shown = "\n".join(f"- {line}" for line in lines)
-            yield f"{_ASKED[self.way]}\n\n{shown}\n\nText: {text}\n{'Labels' if self.several else 'Label'}:"
+            yield f"{_ASKED[self.way]}\n\n{shown}\n\nText: {text}\n{'Labels' if self.multi_label else 'Label'}:"
 
     def read(self, said: Sequence[str]) -> list[str] | None:
         """Labels by the replies to the prompts of a text; None if one of these says something else."""

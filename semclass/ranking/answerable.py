@@ -53,7 +53,7 @@ def load_answerable(models: Path, encoder: str) -> Head | None:
     folder = models / "answerable"
     if not folder.exists():
         return None
-    head = Head.load(folder, encoder=encoder)
+    head = Head.load(folder, encoder_fingerprint=encoder)
     if tuple(head.artifact.field("features")) != FEATURES:
         raise ArtifactError(
             f"the head in {folder} was trained on other features than this version of semclass computes; install the "

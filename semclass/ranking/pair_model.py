@@ -147,8 +147,8 @@ class PairModel:
     def load(cls, folder: str | Path, *, encoder: str) -> PairModel:
         """Load the heads in ``folder/entailment`` and ``folder/learned``, for one encoder."""
         folder = Path(folder)
-        entailment = Head.load(folder / "entailment", encoder=encoder)
-        learned = Head.load(folder / "learned", encoder=encoder)
+        entailment = Head.load(folder / "entailment", encoder_fingerprint=encoder)
+        learned = Head.load(folder / "learned", encoder_fingerprint=encoder)
         for head in (entailment, learned):
             if tuple(head.artifact.field("features")) != PAIR_FEATURES:
                 raise ArtifactError(

@@ -81,10 +81,10 @@ class Basis:
 def fit_blend(
     problem: Problem,
     names: Further | None,
-    outside: Further | None,
+    ood: Further | None,
     groups: Sequence[str],
     *,
-    refuse: float = 0.0,  # share of the texts that may be refused as having none of the classes
+    rejection_rate: float = 0.0,  # share of the texts that may be rejected as having none of the classes
     folds: int,
     seed: int,
     say: Callable[[str], object],
@@ -97,15 +97,17 @@ def fit_blend(
     used, count = problem.used(np.arange(len(problem.truth))), len(problem.classes)
     codes = np.unique(np.asarray(groups, np.str_)[used], return_inverse=True)[1]
     several = np.sort([len({*codes[problem.truth[used] == place].tolist()}) for place in range(count)])[-2] > 1
-    if refuse and not several:
-        raise InputError("refuse needs two classes with two examples each at least, of which some can be held out")
+    if rejection_rate and not several:
+        raise InputError(
+            "rejection_rate needs two classes with two examples each at least, of which some can be held out"
+        )
     splits = folds_of(problem, groups, folds, seed) if several else []
     if names is not None:
         names = replace(names, weight=FEW_WEIGHT) if few_texts(len(used), count) else _among(problem, used, names)
     setting, tried, rows, left_out = _choose(problem, names, codes, several, say)
     say(f"fitting {setting}")
     behind = names if setting.names else None
-    behind = behind if outside is None else outside if behind is None else behind.and_of(outside)
+    behind = behind if ood is None else ood if behind is None else behind.and_of(ood)
     basis = _basis_of(problem.over(_lengths(problem, setting.share)), used, behind, setting)
     everything, texts = np.arange(len(basis.features)), len(used)
     # what has no class is in one fold each, names are in none
@@ -132,12 +134,12 @@ def fit_blend(
         scored, held = used[inside], np.zeros((len(problem.truth), count))
         held[scored] = mixed[inside]
         judged, calibration, figures = judge(problem, held, scored)
-        if refuse:
+        if rejection_rate:
             support = support_of(calibration[0] * mixed)
-            least = float(np.quantile(support[inside], refuse))
-            figures["refused"] = float((support[inside] < least).mean())
+            least = float(np.quantile(support[inside], rejection_rate))
+            figures["rejected"] = float((support[inside] < least).mean())
             if len(alone):
-                figures["refused_outside"] = float((support[alone] < least).mean())
+                figures["rejected_ood"] = float((support[alone] < least).mean())
     else:
         scored = rows
         judged, _, figures = judge(problem, left_out, scored)
@@ -157,7 +159,7 @@ def fit_blend(
         landmarks=basis.landmarks,
         gamma=GAMMA,
         ngrams=_ngrams(basis, basis.root @ weights),
-        least_support=least,
+        ood_threshold=least,
         out_of_fold=probabilities,
         report={
             "examples": len(problem.truth),

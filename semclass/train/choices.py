@@ -27,13 +27,13 @@ and its entities: with 480 of them log loss is 0.276, over `CHOICES` 0.394, 0.37
 
 
 def choices_of(
-    views: Sequence[str] | None, names: tuple[str, ...], encoder: Encoder, kind: str, several: bool, examples: int
+    views: Sequence[str] | None, names: tuple[str, ...], encoder: Encoder, kind: str, multi_label: bool, examples: int
 ) -> tuple[tuple[str, ...], list[Choice] | None]:
     """Views to encode, and what to choose among over them; None where there is nothing to choose."""
     if views is not None or not {"pooled", "layers"} <= set(names):
         return names, None
     offered: tuple[Choice, ...] = CHOICES
-    if several and "entities" in encoder.views:
+    if multi_label and "entities" in encoder.views:
         offered, names = SEVERAL, (*names, "surface", "entities")
     kinds = [choice.kind if kind == "auto" else kind for choice in offered]
     return names, [Choice(one.weights, affordable_kind(k, examples)) for one, k in zip(offered, kinds, strict=True)]

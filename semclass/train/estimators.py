@@ -17,8 +17,8 @@ from semclass.core.taxonomy import ABSTAIN
 from semclass.core.types import DoubleArray, Encoder
 from semclass.encoders.batching import warn_truncated
 from semclass.heads.examples import Examples
-from semclass.heads.inputs import PIECES
-from semclass.heads.texts import Label, decide
+from semclass.heads.inputs import PIECES, labelled
+from semclass.heads.texts import Label, TextLabels, TextModel, decide
 from semclass.train.blend import fit_blend
 from semclass.train.choices import choices_of
 from semclass.train.data import problem_of
@@ -35,7 +35,7 @@ from semclass.train.text_data import (
     encode,
     encode_cached,
     names_of,
-    outside_of,
+    ood_of,
     say_to,
     shared_encoder,
 )
@@ -67,14 +67,14 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
     min_probability
         Below this probability the classifier abstains: `predict` gives ``semclass.ABSTAIN``. Where a text may have several
         labels, a label must reach it and its threshold.
-    precision
+    target_precision
         Precision that each label shall have, such as 0.95: it gets a probability from which held-out texts had it. Where a
         text has one label, the classifier abstains below. None asks for none.
-    refuse
-        Share of texts of the classes, such as 0.04, that may be refused for the sake of texts that have none of them:
-        `predict` gives ``semclass.ABSTAIN`` for both. The threshold is cross-validated; it needs no texts without a class.
-    outside
-        Label of texts in y that have none of the classes, if there are such: it is no class, and helps to refuse.
+    rejection_rate
+        Share of texts of the classes, such as 0.04, that may be rejected so that texts out of domain are rejected, too:
+        `predict` gives ``semclass.ABSTAIN`` for both. The threshold is cross-validated; it needs no texts out of domain.
+    ood_label
+        Label in y of texts that have none of the classes, if there are any: it becomes no class, and improves rejection.
     cv
         Number of folds for choice and calibration.
     cache
@@ -86,10 +86,9 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
     ----------
     classes_
         The labels, sorted, of shape (n_classes,).
-    thresholds_
-        Probabilities from which a text has a label, float64 of shape (n_classes,); None if each text has one label.
-    floors_
-        Probabilities that labels must reach for `precision`, float64 of shape (n_classes,); 0 by default.
+    label_thresholds_
+        Probability from which a text gets each label, float64 of shape (n_classes,). Where a text has one label, zeros
+        unless there is a `target_precision`.
     out_of_fold_
         Probabilities by heads that did not see the text, float64 of shape (n, n_classes), texts as given; nan for none.
     examples_
@@ -110,9 +109,9 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
         kind: str = "auto",
         multi_label: bool = False,
         min_probability: float = 0.0,
-        precision: float | None = None,
-        refuse: float = 0.0,
-        outside: Label | None = None,
+        target_precision: float | None = None,
+        rejection_rate: float = 0.0,
+        ood_label: Label | None = None,
         cv: int = 5,
         cache: Any = None,
         seed: int = 0,
@@ -123,9 +122,9 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
         self.kind = kind
         self.multi_label = multi_label
         self.min_probability = min_probability
-        self.precision = precision
-        self.refuse = refuse
-        self.outside = outside
+        self.target_precision = target_precision
+        self.rejection_rate = rejection_rate
+        self.ood_label = ood_label
         self.cv = cv
         self.cache = cache
         self.seed = seed
@@ -164,8 +163,11 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
         for name, given in (("labels", len(targets.rows)), ("weights", len(weights))):
             if given != len(texts):
                 raise InputError(f"there are {len(texts)} texts and {given} {name}; each text needs one")
-        sure = check_probability(0.0 if self.precision is None else self.precision, "precision")
-        least = check_probability(self.min_probability, "min_probability"), check_probability(self.refuse, "refuse")
+        sure = check_probability(0.0 if self.target_precision is None else self.target_precision, "target_precision")
+        least = (
+            check_probability(self.min_probability, "min_probability"),
+            check_probability(self.rejection_rate, "rejection_rate"),
+        )
         if max(sure, *least) > 0 and ABSTAIN in targets.classes:
             raise InputError(f"no label may be {ABSTAIN!r}: where the model may abstain it means that there is none")
         say = say_to(self.progress)
@@ -177,11 +179,11 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
         encoder = shared_encoder(self.encoder)
         names = check_view_names(self.views, encoder)
         blended = self.kind == "auto" and self.views is None and not self.multi_label
-        if (self.refuse or self.outside is not None) and (not blended or not self.refuse):
+        if (self.rejection_rate or self.ood_label is not None) and (not blended or not self.rejection_rate):
             raise InputError(
-                "outside needs refuse above 0, and both need kind='auto', views=None, and one label a text"
+                "ood_label needs a rejection_rate above 0, and both need kind='auto', views=None, and one label a text"
             )
-        targets, inside = targets.without(self.outside)
+        targets, inside = targets.without(self.ood_label)
         labels = targets.for_head(1 if blended else 2)
         choices = None  # where it is blended, leaving out chooses
         if not blended:
@@ -201,9 +203,9 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
                     least=1,
                 ),
                 names_of(targets.classes, names, encoder, len(inside)),
-                outside_of(views, inside),
+                ood_of(views, inside),
                 [groups[place] for place in inside],
-                refuse=self.refuse,
+                rejection_rate=self.rejection_rate,
                 folds=folds,
                 seed=self.seed,
                 say=say,
@@ -226,7 +228,7 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
         self.head_: FittedHead = replace(head, classes=tuple(map(str, targets.classes)))
         self.encoder_fingerprint_: str = encoder.fingerprint
         self.indicator_: bool = targets.indicator
-        self.thresholds_, self.floors_, self.report_ = report_of(self.head_, targets, self.precision)
+        self.label_thresholds_, self.report_ = report_of(self.head_, targets, self.target_precision)
         self.out_of_fold_: DoubleArray = np.full((len(texts), len(targets.classes)), np.nan)
         self.out_of_fold_[np.asarray(order)[inside]] = self.head_.out_of_fold
         view = next(name for name in ("pooled", *self.head_.inputs) if name in self.head_.inputs and name != PIECES)
@@ -250,13 +252,13 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
         return self.judge(X)[0]
 
     def judge(self, X: Iterable[str]) -> tuple[DoubleArray, DoubleArray]:
-        """Probabilities as of :meth:`predict_proba`, and what `refuse` goes by; errors as there.
+        """Probabilities as of :meth:`predict_proba`, and what `rejection_rate` goes by; errors as there.
 
         Returns
         -------
         tuple
             The probabilities, and by how much that which speaks for any class at all is above the least that is asked, as
-            logarithms, float64 of shape (n,): a text below 0 is refused. Zeros where `refuse` is 0.
+            logarithms, float64 of shape (n,): a text below 0 is rejected. Zeros where `rejection_rate` is 0.
         """
         _validation.check_is_fitted(self)
         texts = check_texts(X)
@@ -267,11 +269,24 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
             return np.zeros((0, len(self.classes_))), np.zeros(0)
         views, cut = encode(texts, self.head_.inputs, encoder, lambda line: None)
         warn_truncated(cut, len(texts))
-        probabilities, least = head_probabilities(self.head_, views), self.head_.least_support
+        probabilities, least = head_probabilities(self.head_, views), self.head_.ood_threshold
         if least is None:
             return probabilities, np.zeros(len(texts))
         scores = self.head_.slope * head_scores(self.head_, views) + self.head_.intercept
         return probabilities, support_of(scores) - least
+
+    @property
+    def classes(self) -> tuple[Label, ...]:
+        """The labels, sorted, as :class:`semclass.TextModel` has them."""
+        _validation.check_is_fitted(self)
+        return tuple(self.classes_.tolist())
+
+    def classify(self, X: Iterable[str]) -> list[TextLabels]:
+        """Labels of texts with all probabilities; errors as for :meth:`predict_proba`."""
+        texts = check_texts(X)
+        probabilities, above = self.judge(texts)
+        chosen = self._chosen(probabilities, above)
+        return [TextLabels(*row) for row in labelled(texts, self.classes, probabilities, chosen)]
 
     def predict(self, X: Iterable[str]) -> Any:
         """Labels of texts; errors as for :meth:`predict_proba`.
@@ -283,29 +298,38 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
             int64 of shape (n, n_classes) if fitted to such an array.
         """
         probabilities, above = self.judge(X)
-        chosen = decide(probabilities, self.thresholds_, self._least()) & (above >= 0)[:, None]
-        if self.thresholds_ is None:
+        chosen = self._chosen(probabilities, above)
+        if not self.multi_label:
             labels, sure = self.classes_[probabilities.argmax(axis=1)], chosen.any(axis=1)
             return labels if sure.all() else np.where(sure, labels.astype(object), ABSTAIN)
         if self.indicator_:
             return chosen.astype(np.int64)
         return [tuple(self.classes_[row].tolist()) for row in chosen]
 
-    def _least(self) -> DoubleArray:
-        """Probability that each label must reach at least."""
-        return np.maximum(self.floors_, check_probability(self.min_probability, "min_probability"))
+    def _chosen(self, probabilities: DoubleArray, above: DoubleArray) -> npt.NDArray[np.bool_]:
+        """Labels of texts from what :meth:`judge` gives, bool of shape (n, n_classes)."""
+        return decide(probabilities, self._thresholds(), multi_label=self.multi_label) & (above >= 0)[:, None]
+
+    def _thresholds(self) -> DoubleArray:
+        """Probability that each label must reach."""
+        return np.maximum(self.label_thresholds_, check_probability(self.min_probability, "min_probability"))
 
     def score(self, X: Iterable[str], y: Any, sample_weight: Any = None) -> float:
         """Share of texts whose label, or whose whole set of labels, is right; arguments and errors as for :meth:`fit`."""
         said, true = self.predict(X), Targets.of(y, multi_label=bool(self.multi_label)).rows
         if len(said) != len(true):
             raise InputError(f"there are {len(said)} texts and {len(true)} labels; each text needs one")
-        if self.thresholds_ is None:
+        if not self.multi_label:
             said = [(label,) for label in said]
         elif self.indicator_:
             said = map(np.flatnonzero, said)
         right = [set(row) == set(labels) for row, labels in zip(said, true, strict=True)]
         return float(np.average(right, weights=sample_weight))
+
+    @staticmethod
+    def load(folder: str | Path, *, encoder: Encoder | str | Path | None = None, threads: int = 1) -> TextModel:
+        """Load what :meth:`save` wrote; it is no longer trained. See :meth:`semclass.TextModel.load`."""
+        return TextModel.load(folder, encoder=encoder, threads=threads)
 
     def save(
         self,
@@ -316,7 +340,7 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
         license: str | None = None,  # noqa: A002 - as model hubs name it
         examples: bool = False,
     ) -> Path:
-        """Write the fitted classifier for :meth:`semclass.TextModel.load`: a network, its manifest and a model card.
+        """Write the fitted classifier for :meth:`load`: a network, its manifest and a model card.
 
         Parameters
         ----------
@@ -342,7 +366,8 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
         """
         _validation.check_is_fitted(self)
         head, report, task = self.head_, self.report_, "text-classification"
-        least = self._least().round(6).tolist() if self.floors_.any() else float(self.min_probability)
+        multi_label, least = bool(self.multi_label), float(self.min_probability)
+        by_label = self.label_thresholds_.any() and not multi_label
         card = cards.HeadCard(
             task=task,
             classes=head.classes,
@@ -350,23 +375,23 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
             inputs=head.inputs,
             encoder=self.encoder_fingerprint_,
             calibration={
-                "method": "temperature" if self.thresholds_ is None else "platt",
+                "method": "platt" if multi_label else "temperature",
                 "on": f"out-of-fold scores, {report['folds']} folds, of the training texts",
             },
             training={name: report[name] for name in ("examples", "folds", "seed", "chosen")},
             metrics={"cross_validation": report},
-            threshold=None if self.thresholds_ is None else np.round(self.thresholds_, 6).tolist(),
+            threshold=self.label_thresholds_.round(6).tolist() if multi_label else None,
             extra={
                 "labels": self.classes_.tolist(),
-                "min_probability": least,
-                **({} if head.least_support is None else {"least_support": head.least_support}),
+                "min_probability": self._thresholds().round(6).tolist() if by_label else least,
+                **({} if head.ood_threshold is None else {"least_support": head.ood_threshold}),
             },
         )
         heading = f"Text classifier: {len(self.classes_)} classes" if title is None else title
         given = {"pipeline_tag": task, "language": language, "license": license}
         facts: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
         facts |= {"model-index": measured(heading, report)}
-        sections = card_sections(report, head.inputs, self.thresholds_, self.floors_)
+        sections = card_sections(report, head.inputs, self.label_thresholds_, multi_label=multi_label)
         shown: dict[str, Any] = {"title": heading, "sections": sections, "facts": facts}
         files = self.examples_.files() if examples else None
         return cards.save_head(folder, head_to_onnx(head), card, files=files, **shown)

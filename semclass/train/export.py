@@ -53,7 +53,7 @@ def head_to_onnx(head: FittedHead) -> bytes:
     -------
     bytes
         A serialised model: one float32 input (n, dim) per view, named like it, and one float32 output ``probabilities``
-        (n, classes), and ``support`` (n,) where texts may be refused. The same head gives the same bytes.
+        (n, classes), and ``support`` (n,) where texts may be rejected. The same head gives the same bytes.
 
     Raises
     ------
@@ -79,9 +79,9 @@ def head_to_onnx(head: FittedHead) -> bytes:
         op("Sigmoid", "probabilities", calibrated)
     else:
         op("Softmax", "probabilities", calibrated, axis=1)
-    if head.least_support is not None:
+    if head.ood_threshold is not None:
         op("ReduceLogSumExp", "support", calibrated, (1,), keepdims=0)
-    return _serialise(writer, head.inputs, len(head.classes), head.least_support is not None)
+    return _serialise(writer, head.inputs, len(head.classes), head.ood_threshold is not None)
 
 
 def _kernel(writer: _Writer, head: FittedHead, dense: str) -> str:

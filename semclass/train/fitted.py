@@ -85,8 +85,8 @@ class FittedHead:
     gamma: float = 0.0
     ngrams: Ngrams | None = None
     merge: npt.NDArray[np.bool_] | None = None  # (scores, classes): a class has the largest of these scores
-    # where some texts are refused: log of the sum of the exponentials of the calibrated scores, from which a text is not
-    least_support: float | None = None
+    # where some texts are rejected: log of the sum of the exponentials of the calibrated scores, from which a text is not
+    ood_threshold: float | None = None
     # (n, classes): probabilities of training texts by heads that did not see them; nan for texts that were fitted on only
     out_of_fold: DoubleArray | None = None
     # of the cross-validation, in JSON types: candidates, chosen, its accuracy, log_loss, calibration_error ...

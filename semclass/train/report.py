@@ -22,43 +22,44 @@ COVERAGE = (0.0, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 
 
 def report_of(
-    head: FittedHead, targets: Targets, precision: float | None = None
-) -> tuple[DoubleArray | None, DoubleArray, dict[str, Any]]:
-    """Thresholds, for several labels a text; what labels must reach for a precision; cross-validated figures in JSON types.
+    head: FittedHead, targets: Targets, target_precision: float | None = None
+) -> tuple[DoubleArray, dict[str, Any]]:
+    """Thresholds of the labels, float64 of shape (n_classes,), and cross-validated figures in JSON types.
 
-    Where a text may have several labels, a precision decides the thresholds themselves.
+    The thresholds are those of the target precision. Without one they are best for F1 where a text may have several labels,
+    and 0 where it has one.
     """
     if head.out_of_fold is None:
         raise ValueError("a head without out-of-fold probabilities cannot be judged")
     judged = np.isfinite(head.out_of_fold[:, 0])
     probabilities, truth = head.out_of_fold[judged], targets.matrix()[judged]
-    thresholds, floors = None, np.zeros(len(targets.classes))
-    if precision is not None:
-        floors = precision_thresholds(probabilities, truth, precision, several=targets.multi)
-    if targets.multi and precision is not None:
-        thresholds, floors = floors, np.zeros(len(targets.classes))
-    elif targets.multi:
+    if target_precision is not None:
+        thresholds = precision_thresholds(probabilities, truth, target_precision, multi_label=targets.multi_label)
+    elif targets.multi_label:
         columns = zip(probabilities.T, truth.T, strict=True)
         # a class whose only examples have weight 0 has nothing to choose by
         thresholds = np.array([best_threshold(column, true) if true.any() else 0.5 for column, true in columns])
-    said = decide(probabilities, thresholds, 0.0)
+    else:
+        thresholds = np.zeros(len(targets.classes))
+    # before any abstention
+    said = decide(probabilities, thresholds if targets.multi_label else 0.0, multi_label=targets.multi_label)
     right = (said == truth).all(axis=1)
     report: dict[str, Any] = {
         **{name: head.report[name] for name in ("examples", "folds", "seed", "chosen", "candidates", "compared")},
         **{name: head.report[name] for name in ("log_loss", "calibration_error")},
-        **{name: head.report[name] for name in ("refused", "refused_outside") if name in head.report},
+        **{name: head.report[name] for name in ("rejected", "rejected_ood") if name in head.report},
         "accuracy": float(right.mean()),
         "classes": _class_figures(targets, said, truth),
     }
     report["macro_f1"] = float(np.mean([row["f1"] for row in report["classes"]]))
-    if thresholds is None:
+    if targets.multi_label:
+        report["reliability"] = reliability(probabilities.ravel(), truth.ravel())
+    else:
         confidence = probabilities.max(axis=1)
         report["reliability"] = reliability(confidence, right)
         report["coverage"] = _coverage(confidence, right)
         report["confusion"] = (truth.T.astype(np.int64) @ said).tolist()
-    else:
-        report["reliability"] = reliability(probabilities.ravel(), truth.ravel())
-    return thresholds, floors, json.loads(json.dumps(report), parse_float=lambda number: round(float(number), 4))
+    return thresholds, json.loads(json.dumps(report), parse_float=lambda number: round(float(number), 4))
 
 
 def _class_figures(targets: Targets, said: npt.NDArray[np.bool_], true: npt.NDArray[np.bool_]) -> list[dict[str, Any]]:
@@ -101,20 +102,18 @@ def measured(name: str, report: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def card_sections(
-    report: Mapping[str, Any], inputs: Iterable[str], thresholds: DoubleArray | None, floors: DoubleArray
+    report: Mapping[str, Any], inputs: Iterable[str], label_thresholds: DoubleArray, *, multi_label: bool
 ) -> list[tuple[str, str]]:
-    """Sections of the card; thresholds are there if a text may have several labels."""
+    """Sections of the card."""
     columns = ["class", "precision", "recall", "F1", "examples"]
     rows = [list(row.values()) for row in report["classes"]]
     several, whole, chosen = "", "", "Setting and calibration"
-    if thresholds is not None:
+    if multi_label:
         several, whole = ", of which a text may have several or none,", " (the whole set of labels is right)"
         chosen = "Setting, calibration and thresholds"
+    if label_thresholds.any():
         columns.append("threshold")
-        rows = [[*row, threshold] for row, threshold in zip(rows, thresholds.tolist(), strict=True)]
-    elif floors.any():
-        columns.append("said from")
-        rows = [[*row, floor] for row, floor in zip(rows, floors.tolist(), strict=True)]
+        rows = [[*row, threshold] for row, threshold in zip(rows, label_thresholds.tolist(), strict=True)]
     good = (
         f"Cross-validated on {report['examples']} training texts, {report['folds']} folds, equal texts in one fold: "
         f"accuracy {report['accuracy']:.3f}{whole}, macro F1 {report['macro_f1']:.3f}, expected calibration error "
@@ -126,7 +125,7 @@ def card_sections(
         ["probability from", "to", "texts", "mean probability", "share right"],
         [row.values() for row in report["reliability"]],
     )
-    if thresholds is None:
+    if not multi_label:
         names = [_cell(row["label"]) for row in report["classes"]]
         counts = [[name, *row] for name, row in zip(names, report["confusion"], strict=True)]
         good += "\n\nTrue class (row) and what was said (column):\n\n" + _table(["", *names], counts)

@@ -40,7 +40,7 @@ class Targets:
 
     rows: Sequence[tuple[Label, ...]]  # each text's
     classes: tuple[Label, ...]  # all of them, sorted
-    multi: bool  # whether a text may have several
+    multi_label: bool  # whether a text may have several
     indicator: bool  # whether they were given as an array of 0 and 1
 
     @classmethod
@@ -52,22 +52,22 @@ class Targets:
             if not np.isin(y, (0, 1)).all():
                 raise InputError("labels in an array of two dimensions must be 0 or 1, a column for each class")
             rows = [tuple(np.flatnonzero(row).tolist()) for row in y]
-            return cls(rows, tuple(range(y.shape[1])), multi=True, indicator=True)
+            return cls(rows, tuple(range(y.shape[1])), multi_label=True, indicator=True)
         check = _several if multi_label else _single
         rows = [check(item, f"labels[{place}]") for place, item in enumerate(y)]
         classes = {label for row in rows for label in row}
         if len({type(label) for label in classes}) > 1:
             raise InputTypeError("labels mix strings and integers; make all of them strings")
-        return cls(rows, tuple(sorted(classes)), multi=multi_label, indicator=False)
+        return cls(rows, tuple(sorted(classes)), multi_label=multi_label, indicator=False)
 
-    def without(self, outside: Label | None) -> tuple[Targets, IntArray]:
-        """Those of texts that have a class, and the rows of these."""
-        if outside is None:
+    def without(self, ood_label: Label | None) -> tuple[Targets, IntArray]:
+        """The labels of texts that have a class, and the rows of these."""
+        if ood_label is None:
             return self, np.arange(len(self.rows))
-        if (outside,) not in self.rows:
-            raise InputError(f"no text has the label {short(outside)} that is named as outside")
-        kept = [place for place, row in enumerate(self.rows) if row != (outside,)]
-        classes = tuple(label for label in self.classes if label != outside)
+        if (ood_label,) not in self.rows:
+            raise InputError(f"no text has the label {short(ood_label)} that ood_label names")
+        kept = [place for place, row in enumerate(self.rows) if row != (ood_label,)]
+        classes = tuple(label for label in self.classes if label != ood_label)
         return replace(self, rows=[self.rows[place] for place in kept], classes=classes), np.array(kept, np.int64)
 
     def matrix(self) -> npt.NDArray[np.bool_]:
@@ -78,9 +78,9 @@ class Targets:
 
     def for_head(self, least: int = 2) -> Any:
         """Labels as `fit_head` takes them: names that sort like the classes, or 0 and 1; see `check_classes`."""
-        if self.multi and not self.classes:
+        if self.multi_label and not self.classes:
             raise InputError("no text has a label; at least one label with two examples is needed")
-        if self.multi:
+        if self.multi_label:
             return self.matrix().astype(np.int64)
         names = column_names(self.matrix().argmax(axis=1))
         check_classes(names, least)
@@ -201,7 +201,7 @@ def names_of(classes: Sequence[Label], views: Sequence[str], encoder: Encoder, e
     return Further(np.array(places), means if bare is None else {**means, PIECES: bare})
 
 
-def outside_of(views: Views, inside: IntArray) -> Further | None:
+def ood_of(views: Views, inside: IntArray) -> Further | None:
     """Views of the texts that have none of the classes; None if all have one."""
     beyond = np.setdiff1d(np.arange(len(next(iter(views.values())))), inside)
     return Further(beyond * 0 - 1, {name: rows[beyond] for name, rows in views.items()}) if len(beyond) else None

@@ -22,7 +22,7 @@ def trained(tmp_path_factory):
 
     folder = tmp_path_factory.mktemp("train")
     main_of = [EXAMPLES / "messages.tsv", "--head", folder / "head", "--test", EXAMPLES / "new_messages.tsv"]
-    main(["train", *map(str, main_of), "--precision", "0.95", "--keep-examples"])
+    main(["train", *map(str, main_of), "--target-precision", "0.95", "--keep-examples"])
     return folder
 
 
@@ -31,7 +31,7 @@ def test_the_figures_are_those_of_the_test_file(trained):
     assert (found["examples"], found["texts"]) == (48, 22)
     assert [row["label"] for row in found["labels"]] == ["booking", "opening hours", "price", "repair"]
     assert found["accuracy"] > 0.85
-    assert found["none"]["texts"] == 4  # "other" is no label of the head
+    assert found["ood"]["texts"] == 4  # "other" is no label of the head
 
 
 def test_wrong_cases_come_with_what_is_near(trained):
@@ -45,11 +45,11 @@ def test_wrong_cases_come_with_what_is_near(trained):
 
 def test_the_head_abstains_below_the_threshold_of_the_label(trained):
     model = TextModel.load(trained / "head")
-    assert model.min_probability.shape == (4,)
-    assert model.min_probability.max() > 0
+    assert model.label_thresholds.shape == (4,)
+    assert model.label_thresholds.max() > 0
     texts = ["Do you like cats?", "Is the shop open today?"]
     for found, row in zip(model.classify(texts), model.predict_proba(texts), strict=True):
-        assert bool(found.labels) == (row.max() >= model.min_probability[row.argmax()])
+        assert bool(found.labels) == (row.max() >= model.label_thresholds[row.argmax()])
     assert all(found.labels for found in model.classify(texts, min_probability=0.0))
 
 
@@ -90,11 +90,11 @@ def test_several_labels_a_text(run, tmp_path):
     lines = [json.dumps({"text": f"{text} {number}", "labels": labels}) for number in range(3) for text, labels in rows]
     file = tmp_path / "a.jsonl"
     file.write_text("\n".join(lines))
-    code, out, _ = run("train", file, "--head", tmp_path / "head", "--json", "--precision", "0.8")
+    code, out, _ = run("train", file, "--head", tmp_path / "head", "--json", "--target-precision", "0.8")
     found = json.loads(out)
     assert code == 0
     assert [row["label"] for row in found["labels"]] == ["animal", "car", "colour"]
-    assert TextModel.load(tmp_path / "head").thresholds.tolist() == pytest.approx(
+    assert TextModel.load(tmp_path / "head").label_thresholds.tolist() == pytest.approx(
         [row["threshold"] for row in found["labels"]], abs=1e-4
     )
 
@@ -105,7 +105,7 @@ def test_what_cannot_be_trained_on_is_refused_before_anything_is_written(run, tm
     code, out, err = run("train", file, "--head", tmp_path / "head")
     assert (code, out) == (2, "")
     assert "line 3" in err
-    code, _, err = run("train", EXAMPLES / "messages.tsv", "--head", tmp_path / "head", "--none", "oos")
+    code, _, err = run("train", EXAMPLES / "messages.tsv", "--head", tmp_path / "head", "--ood-label", "oos")
     assert code == 2
     assert "'oos'" in err
     code, _, err = run(

@@ -30,7 +30,7 @@ def written(folder, name, text, encoding="utf-8"):
 def test_a_table_and_json_lines_say_the_same(tmp_path, name, text):
     found = read_labelled(written(tmp_path, name, text))
     assert (found.texts, found.targets()) == (["One, two", "A cat"], ["number", "animal"])
-    assert not found.several
+    assert not found.multi_label
 
 
 def test_columns_are_named_or_numbered(tmp_path):
@@ -51,9 +51,9 @@ def test_texts_may_have_several_labels_or_none(tmp_path):
     records = [{"text": "one", "labels": ["b", "a"]}, {"text": "two", "labels": []}, {"text": "three", "label": "a"}]
     lines = read_labelled(written(tmp_path, "a.jsonl", "\n".join(map(json.dumps, records))))
     table = read_labelled(written(tmp_path, "a.tsv", "text\tlabels\none\tb, a\ntwo\t\nthree\ta\n"))
-    asked = read_labelled(written(tmp_path, "b.tsv", "one\tb, a\ntwo\t\nthree\ta\n"), several=True)
+    asked = read_labelled(written(tmp_path, "b.tsv", "one\tb, a\ntwo\t\nthree\ta\n"), multi_label=True)
     for found in (lines, table, asked):
-        assert found.several
+        assert found.multi_label
         assert found.targets() == [("b", "a"), (), ("a",)]
 
 

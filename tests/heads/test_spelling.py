@@ -93,7 +93,7 @@ def save_with_words(folder: Path, words: str | None) -> Path:
 def classifier(encoder: OnnxEncoder, tmp_path_factory: pytest.TempPathFactory) -> QuestionClassifier:
     """The shipped head, knowing a few words."""
     folder = save_with_words(tmp_path_factory.mktemp("head"), "the\nwhat\nis\nof\ncapital\nperu\nmany\nhow\n")
-    return QuestionClassifier(encoder, Head.load(folder, encoder=encoder.fingerprint))
+    return QuestionClassifier(encoder, Head.load(folder, encoder_fingerprint=encoder.fingerprint))
 
 
 def test_a_misspelt_question_gets_the_answer_of_the_one_that_was_meant(classifier: QuestionClassifier) -> None:
@@ -118,5 +118,5 @@ def test_questions_that_are_encoded_already_get_the_same_answer(
 
 
 def test_a_head_without_words_reads_texts_as_they_are(encoder: OnnxEncoder, tmp_path: Path) -> None:
-    head = Head.load(save_with_words(tmp_path, None), encoder=encoder.fingerprint)
+    head = Head.load(save_with_words(tmp_path, None), encoder_fingerprint=encoder.fingerprint)
     assert QuestionClassifier(encoder, head).speller is None

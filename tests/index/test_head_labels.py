@@ -94,14 +94,11 @@ def test_one_encoder_reads_once_for_all_of_its_heads(heads):
     loaded = {name: TextModel.load(path, encoder=counting) for name, path in heads.items()}
     alone = TextModel.load(heads["topic"], encoder=ENCODER).classify(TEXTS)
     object.__setattr__(other, "fingerprint", "other")
-    loaded["elsewhere"] = TextModel(other, *(getattr(loaded["topic"], name) for name in FIELDS))
+    loaded["elsewhere"] = replace(loaded["topic"], encoder=other)
     found = classify_all(loaded, TEXTS)
     assert (counting.seen, other.seen) == (TEXTS, TEXTS)
     assert [*found] == ["topic", "parity", "elsewhere"]
     assert found["topic"] == found["elsewhere"] == alone
-
-
-FIELDS = ("head", "classes", "thresholds", "min_probability")
 
 
 def test_new_metadata_and_new_ids_keep_the_labels_and_read_nothing(folder, heads):

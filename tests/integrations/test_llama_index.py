@@ -407,9 +407,9 @@ def test_choices_and_classes_must_fit(models, classes):
 class Words(TextModel):
     """Stands in for a model that was trained on labels of one's own."""
 
-    def __init__(self, thresholds=None):
+    def __init__(self, multi_label=False):
         object.__setattr__(self, "classes", ("sea", "land"))
-        object.__setattr__(self, "thresholds", thresholds)
+        object.__setattr__(self, "multi_label", multi_label)
 
     def classify(self, texts, *, min_probability=None):
         (text,) = texts
@@ -426,7 +426,7 @@ def test_labels_of_ones_own_choose_tools():
     with pytest.raises(InputError, match="must be one of 'sea', 'land'"):
         SemclassSelector({"ships": "NUM"}, classifier=Words())
     with pytest.raises(InputError, match="several classes a text"):
-        SemclassSelector({"ships": "sea"}, classifier=Words(thresholds=[0.5, 0.5]))
+        SemclassSelector({"ships": "sea"}, classifier=Words(multi_label=True))
 
 
 def test_the_example_answers_with_sources():

@@ -10,7 +10,7 @@ pytest.importorskip("sklearn")
 from cli.running import running
 
 from semclass.core.errors import InputError
-from semclass.labelling.combine import combine, weigh_one, weigh_several
+from semclass.labelling.combine import combine, weigh_multi_label, weigh_single_label
 from semclass.labelling.compare import compare, figures
 from semclass.labelling.order import grouped, next_to_label, unsure_of
 
@@ -46,8 +46,8 @@ def test_texts_that_a_head_is_unsure_of_count_more():
 
 def test_how_unsure_a_head_is():
     probabilities = np.array([[0.5, 0.5, 0.0], [0.9, 0.1, 0.0]])
-    assert unsure_of(probabilities, several=False) == pytest.approx([1.0, 0.2])
-    assert unsure_of(probabilities, several=True) == pytest.approx([2 / 3, 2 / 15])
+    assert unsure_of(probabilities, multi_label=False) == pytest.approx([1.0, 0.2])
+    assert unsure_of(probabilities, multi_label=True) == pytest.approx([2 / 3, 2 / 15])
 
 
 def test_few_texts_are_all_proposed_once_and_never_those_with_a_label(encoder):
@@ -60,23 +60,23 @@ def test_few_texts_are_all_proposed_once_and_never_those_with_a_label(encoder):
 def test_a_teacher_that_is_right_where_it_was_checked_is_believed_against_an_unsure_head():
     truth = np.repeat(np.eye(2), 10, axis=0)
     unsure, given = np.array([[0.6, 0.4]]), np.array([[0.0, 1.0]])
-    assert weigh_one(unsure, given, truth, said=truth).argmax() == 1
-    assert weigh_one(unsure, given, truth, said=1 - truth).argmax() == 0
+    assert weigh_single_label(unsure, given, truth, said=truth).argmax() == 1
+    assert weigh_single_label(unsure, given, truth, said=1 - truth).argmax() == 0
 
 
 def test_yes_and_no_are_weighed_label_by_label():
     truth = np.repeat([[1.0, 1.0], [0.0, 0.0]], 10, axis=0)
     said = truth.copy()
     said[:, 1] = 0  # the teacher never sees the second label
-    found = weigh_several(np.array([[0.4, 0.6]]), np.array([[1.0, 0.0]]), truth, said)
+    found = weigh_multi_label(np.array([[0.4, 0.6]]), np.array([[1.0, 0.0]]), truth, said)
     assert (found >= 0.5).tolist() == [[True, True]]
 
 
 class Head:
     """Says what it was made with."""
 
-    def __init__(self, classes, probabilities, thresholds=None):
-        self.classes_, self.probabilities, self.thresholds_ = np.array(classes), probabilities, thresholds
+    def __init__(self, classes, probabilities, multi_label=False):
+        self.classes_, self.probabilities, self.multi_label = np.array(classes), probabilities, multi_label
 
     def predict_proba(self, texts):
         return np.array([self.probabilities[text] for text in texts])
@@ -95,12 +95,12 @@ def test_what_a_person_says_stands_and_labels_that_nobody_checked_stay_possible(
 
 
 def test_figures_of_one_label_and_of_several():
-    one = figures([("x",), ("y",)], [("x",), ("x",)], several=False)
+    one = figures([("x",), ("y",)], [("x",), ("x",)], multi_label=False)
     assert (one["accuracy"], one["f1"]) == (0.5, {"x": 0.6667, "y": 0.0})
-    several = figures([("x", "y"), ()], [("x",), ()], several=True)
-    assert (several["accuracy"], several["macro_f1"]) == (0.75, 0.5)
+    multi_label = figures([("x", "y"), ()], [("x",), ()], multi_label=True)
+    assert (multi_label["accuracy"], multi_label["macro_f1"]) == (0.75, 0.5)
     with pytest.raises(InputError, match="5 are needed"):
-        compare({"a": ("x",)}, {"a": ("x",)}, several=False)
+        compare({"a": ("x",)}, {"a": ("x",)}, multi_label=False)
 
 
 def test_doubtful_labels_come_first(run, tmp_path, encoder):
@@ -110,8 +110,8 @@ def test_doubtful_labels_come_first(run, tmp_path, encoder):
     probabilities = np.array([[0.9, 0.1], [0.2, 0.8], [0.05, 0.95]])
     found = doubts([("x",), ("x",), ("y",)], ["x", "y"], probabilities)
     assert (found[0].place, found[0].labels) == (1, ("y",))
-    several = doubts([("x",), ("x", "y"), ("x",)], ["x", "y"], probabilities, several=True)
-    assert several[0].place == 2
+    multi_label = doubts([("x",), ("x", "y"), ("x",)], ["x", "y"], probabilities, multi_label=True)
+    assert multi_label[0].place == 2
     with pytest.raises(InputError, match="knows no 'z'"):
         doubts([("z",)], ["x", "y"], probabilities[:1])
 

@@ -164,7 +164,7 @@ def test_several_labels_a_text(tmp_path):
     assert model.classes_.tolist() == ["boat", "cake", "oven", "song"]
     assert {"cake", "oven"} <= set(model.predict(["oven flour"])[0])
     assert model.score(texts, both) > 0.5
-    assert model.thresholds_.shape == (4,)
+    assert model.label_thresholds_.shape == (4,)
     model.save(tmp_path)
     loaded = TextModel.load(tmp_path, encoder=ENCODER)
     np.testing.assert_allclose(loaded.predict_proba(texts), model.predict_proba(texts), atol=1e-4)
@@ -330,22 +330,22 @@ def test_the_ridge_that_is_chosen_is_never_the_last_that_was_tried():
     assert model.report_["chosen"] != [*tried][-1]
 
 
-@pytest.mark.parametrize("outside", [None, "none"])
-def test_texts_of_no_class_are_refused_by_what_is_saved_too(tmp_path, encoder, outside):
+@pytest.mark.parametrize("ood_label", [None, "none"])
+def test_texts_out_of_domain_are_rejected_by_the_saved_head_too(tmp_path, encoder, ood_label):
     asked = [f"Can I {verb} my {thing}?" for verb in ("renew", "lose", "pay", "find") for thing in ("card", "book")]
     opened = [
         f"When {verb} the library {end}?" for verb in ("does", "will") for end in ("open", "close", "move", "end")
     ]
     other = ["the mast of a ship", "oh", "pink elephants dance", "flour, butter, cream", "1 2 3"]
     texts, labels = [*asked, *opened], ["account"] * 8 + ["hours"] * 8
-    if outside:
-        texts, labels = [*texts, *other[:3]], [*labels, *[outside] * 3]
-    model = TextClassifier(encoder, refuse=0.1, outside=outside).fit(texts, labels)
+    if ood_label:
+        texts, labels = [*texts, *other[:3]], [*labels, *[ood_label] * 3]
+    model = TextClassifier(encoder, rejection_rate=0.1, ood_label=ood_label).fit(texts, labels)
     assert model.classes_.tolist() == ["account", "hours"]
     assert model.predict(asked[:2]).tolist() == ["account"] * 2
     assert set(model.predict(other[3:])) == {ABSTAIN}
-    assert 0 < model.report_["refused"] <= 0.2
-    assert ("refused_outside" in model.report_) == bool(outside)
+    assert 0 < model.report_["rejected"] <= 0.2
+    assert ("rejected_ood" in model.report_) == bool(ood_label)
     model.save(tmp_path)
     found = TextModel.load(tmp_path, encoder=encoder).classify([*asked, *other])
     assert [one.label for one in found] == model.predict([*asked, *other]).tolist()
@@ -416,16 +416,22 @@ BAD = {
     "views": (FEW, PAIRS, {"views": "layers"}, InputTypeError, "not one string"),
     "probability": (FEW, PAIRS, {"min_probability": 1.5}, InputError, "min_probability is 1.5"),
     "abstain is a class": (FEW, [ABSTAIN, ABSTAIN, "q", "q"], {"min_probability": 0.5}, InputError, "ABSTAIN"),
-    "refuse": (FEW, PAIRS, {"refuse": 0.1}, InputError, "kind='auto'"),
-    "outside alone": (FEW, PAIRS, {"outside": "p", "kind": "auto"}, InputError, "needs refuse"),
-    "nothing outside": (
+    "rejection": (FEW, PAIRS, {"rejection_rate": 0.1}, InputError, "kind='auto'"),
+    "out of domain alone": (FEW, PAIRS, {"ood_label": "p", "kind": "auto"}, InputError, "needs a rejection_rate"),
+    "nothing out of domain": (
         FEW,
         PAIRS,
-        {"outside": "r", "refuse": 0.1, "kind": "auto"},
+        {"ood_label": "r", "rejection_rate": 0.1, "kind": "auto"},
         InputError,
         "no text has the label",
     ),
-    "refuse, one text each": (FEW[::2], ["p", "q"], {"refuse": 0.1, "kind": "auto"}, InputError, "two examples each"),
+    "rejection, one text each": (
+        FEW[::2],
+        ["p", "q"],
+        {"rejection_rate": 0.1, "kind": "auto"},
+        InputError,
+        "two examples each",
+    ),
     "all in one group": (["a b"] * 4, PAIRS, {}, InputError, "one group"),
 }
 

@@ -17,16 +17,16 @@ def calibrated(n=4000, seed=0):
     return probabilities, np.stack([rng.random(n) < first, np.zeros(n)], axis=1).astype(bool)
 
 
-@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize("multi_label", [False, True])
 @pytest.mark.parametrize("wanted", [0.8, 0.9, 0.97])
-def test_a_threshold_brings_the_wanted_precision_to_other_texts(wanted, several):
+def test_a_threshold_brings_the_target_precision_to_other_texts(wanted, multi_label):
     probabilities, truth = calibrated()
     truth[:, 1] = ~truth[:, 0]
-    found = precision_thresholds(probabilities, truth, wanted, several=several)
+    found = precision_thresholds(probabilities, truth, wanted, multi_label=multi_label)
     others, right = calibrated(seed=1)
     right[:, 1] = ~right[:, 0]
     for place, threshold in enumerate(found):
-        said = (others[:, place] >= threshold) & (several | (others.argmax(axis=1) == place))
+        said = (others[:, place] >= threshold) & (multi_label | (others.argmax(axis=1) == place))
         assert right[said, place].mean() == pytest.approx(wanted, abs=0.03)
         assert said.sum() > 500
 
@@ -35,10 +35,10 @@ def test_few_texts_are_judged_by_their_probabilities():
     # one right answer proves little: three others were not sure either
     probabilities = np.array([[0.55, 0.45], [0.54, 0.46], [0.52, 0.48], [0.51, 0.49]])
     truth = np.array([[True, False]] * 4)
-    first, second = precision_thresholds(probabilities, truth, 0.9, several=False)
+    first, second = precision_thresholds(probabilities, truth, 0.9, multi_label=False)
     assert 0.55 < first <= 1
     assert second == 0.9  # nothing was seen: a probability is taken at its word
-    sure = precision_thresholds(np.tile([0.97, 0.03], (4, 1)), truth, 0.9, several=False)
+    sure = precision_thresholds(np.tile([0.97, 0.03], (4, 1)), truth, 0.9, multi_label=False)
     assert sure[0] == 0
 
 
@@ -49,8 +49,8 @@ def judged(**changes):
         "places": [1, 2, 3, 4],
         "classes": ("x", "y"),
         "probabilities": np.array([[0.9, 0.1], [0.8, 0.2], [0.3, 0.7], [0.45, 0.55]]),
-        "thresholds": None,
-        "floors": np.array([0.0, 0.6]),
+        "label_thresholds": np.array([0.0, 0.6]),
+        "multi_label": False,
     }
     return Judged(**{**given, **changes})
 
@@ -65,22 +65,22 @@ def test_figures_count_labels_and_what_was_taken_for_what():
 
 
 def test_a_label_that_the_head_does_not_know_is_none_of_its_labels():
-    found = figures(judged(), None)["none"]
-    assert (found["texts"], found["refused"], found["others_refused"]) == (1, 1.0, 0.0)
+    found = figures(judged(), None)["ood"]
+    assert (found["texts"], found["rejected"], found["others_rejected"]) == (1, 1.0, 0.0)
     assert found["recall_at_4_percent"] == 1.0
     assert wrong_rows(judged()) == [1]
-    assert wrong_rows(judged(floors=np.zeros(2))) == [1, 3]
+    assert wrong_rows(judged(label_thresholds=np.zeros(2))) == [1, 3]
 
 
 def test_what_is_refused_for_lack_of_support_has_none_of_the_labels():
-    found = figures(judged(support=np.array([1.0, 2.0, 0.5, -1.0]), floors=np.zeros(2)), None)["none"]
-    assert (found["texts"], found["refused"], found["others_refused"]) == (1, 1.0, 0.0)
+    found = figures(judged(support=np.array([1.0, 2.0, 0.5, -1.0]), label_thresholds=np.zeros(2)), None)["ood"]
+    assert (found["texts"], found["rejected"], found["others_rejected"]) == (1, 1.0, 0.0)
     assert found["recall_at_4_percent"] == 1.0
 
 
 def test_sets_of_labels_are_right_as_a_whole():
-    several = judged(labels=[("x",), ("x", "y"), ("y",), ()], thresholds=np.array([0.5, 0.5]), floors=np.zeros(2))
-    found = figures(several, 0.9)
+    sets = judged(labels=[("x",), ("x", "y"), ("y",), ()], label_thresholds=np.array([0.5, 0.5]), multi_label=True)
+    found = figures(sets, 0.9)
     assert found["accuracy"] == 0.5
-    assert wrong_rows(several) == [1, 3]
-    assert [row["wanted"] for row in found["coverage"]] == [0.9, 0.95, 0.99]
+    assert wrong_rows(sets) == [1, 3]
+    assert [row["target_precision"] for row in found["coverage"]] == [0.9, 0.95, 0.99]

@@ -164,7 +164,7 @@ def test_questions_are_read_by_all_of_their_word_pieces_and_passages_by_those_th
     encoder = OnnxEncoder.load(tuned / "encoder")
     for task, reader in (("questions", encoder), ("passages", encoder.for_passages)):
         folder = export(tmp_path / task, "--task", task, models=tuned)
-        head = Head.load(tuned / task, encoder=encoder.fingerprint)
+        head = Head.load(tuned / task, encoder_fingerprint=encoder.fingerprint)
         expected = head.probabilities(gather(head, texts, reader.encode(texts, views=encoder_views(head))))
         run, (output, *_) = service(folder), artifacts.load(folder, "fused").field("outputs")
         np.testing.assert_allclose(run(texts)[output], expected, atol=1e-4)
@@ -174,7 +174,7 @@ def test_questions_are_read_by_all_of_their_word_pieces_and_passages_by_those_th
 
 def test_a_head_of_ones_own_with_word_pieces_and_a_file_for_a_step_before_the_encoder(own_head, tmp_path, encoder):
     folder = export(tmp_path / "fused", "--head", own_head)
-    head = Head.load(own_head, encoder=encoder.fingerprint)
+    head = Head.load(own_head, encoder_fingerprint=encoder.fingerprint)
     # word pieces: more than the head reads, fewer, one
     texts = [*QUESTIONS, *GREETINGS, "What is it that " + "you say " * 30 + "?", "a"]
     expected = head.probabilities(gather(head, texts, encoder.encode(texts, views=encoder_views(head))))
