@@ -16,10 +16,10 @@ import numpy.typing as npt
 from sklearn.metrics import roc_auc_score
 
 from bench import measures, readme
+from bench.retrieval_systems import open_retriever
 from bench.steps import Bench
-from semclass import HybridRetriever, Models
+from semclass import HybridRetriever
 from semclass.evaluation.dataset import load_dataset
-from semclass.evaluation.evaluate import cached_index
 from semclass.index.records import Query
 from semclass.ranking.features import PAIR_FEATURES, pair_features
 from semclass.ranking.methods import METHODS
@@ -61,10 +61,11 @@ def run(bench: Bench) -> dict[str, Any]:
 
 def measure(folder: str, foreign: str, cache: str, limit: int) -> dict[str, Any]:
     """Area under the curve of each of `SIGNALS` with its interval over questions, and the head at its threshold."""
-    models = Models.load(threads=1)
-    retriever = HybridRetriever(cached_index(folder, cache, models.passage_encoder), models)
+    retriever = open_retriever(folder, cache)
     dataset, others = load_dataset(folder, limit=limit), load_dataset(foreign, limit=min(limit, FOREIGN))
-    queries, strangers = (models.encode([*each.questions.values()], classes=False) for each in (dataset, others))
+    queries, strangers = (
+        retriever.models.encode([*each.questions.values()], classes=False) for each in (dataset, others)
+    )
     given = np.array(
         [
             [signals(retriever, query, ()), signals(retriever, query, [*relevant])]
@@ -73,7 +74,7 @@ def measure(folder: str, foreign: str, cache: str, limit: int) -> dict[str, Any]
     )
     far = np.array([signals(retriever, query, (), deep=False) for query in strangers])[:, 0]
     told, truth = given[..., 0], np.tile([True, False], len(given))
-    threshold = models.answerable.thresholds[0]  # type: ignore[union-attr]
+    threshold = retriever.models.answerable.thresholds[0]  # type: ignore[union-attr]
     return {
         "questions": len(given),
         "systems": {name: area(given[..., place]) for place, name in enumerate(SIGNALS)},

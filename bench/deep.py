@@ -15,12 +15,12 @@ import numpy.typing as npt
 from bench import measures, readme, timing
 from bench.evidence_weights import CONTRAST, COUNTS, contrast_strings, dcg
 from bench.retrieval import DEFAULTS
+from bench.retrieval_systems import open_retriever
 from bench.steps import Bench
 from datasets_io import read_jsonl
 from semclass import HybridRetriever, Models, Reranker
 from semclass.core.types import Passage, Ragged
 from semclass.evaluation.dataset import load_dataset
-from semclass.evaluation.evaluate import cached_index
 from semclass.ranking.deep import WEIGHT, gain_of
 from semclass.ranking.methods import METHODS
 from semclass.scoring.topk import unit
@@ -59,9 +59,7 @@ def run(bench: Bench) -> dict[str, Any]:
 
 
 def open_set(folder: str, cache: str, limit: int) -> tuple[HybridRetriever, Any]:
-    models = Models.load(threads=1)
-    index = cached_index(folder, cache, models.passage_encoder)
-    return HybridRetriever(index, models), load_dataset(folder, limit=limit)
+    return open_retriever(folder, cache), load_dataset(folder, limit=limit)
 
 
 def measure(folder: str, cache: str, limit: int) -> dict[str, Any]:

@@ -25,10 +25,10 @@ import numpy.typing as npt
 from bench import readme
 from bench.contrast import ANSWER, read_items, tens
 from bench.retrieval import DEFAULTS
+from bench.retrieval_systems import open_retriever
 from datasets_io import read_jsonl, read_tsv
-from semclass import HybridRetriever, Models, Reranker
+from semclass import Models, Reranker
 from semclass.core import artifacts
-from semclass.evaluation import evaluate
 from semclass.evaluation.dataset import load_dataset
 from semclass.index.records import Candidates, Query
 from semclass.ranking.features import PAIR_FEATURES, pair_features
@@ -98,7 +98,7 @@ def read_set(name: str, data: Path, cache: Path, models: Models) -> Judged:
 
 def read_beir(folder: Path, cache: Path, models: Models) -> Judged:
     """Candidates of a search's first stage, and nDCG@10 of the plain rankings."""
-    retriever = HybridRetriever(evaluate.cached_index(folder, cache / "indices", models.passage_encoder), models)
+    retriever = open_retriever(folder, cache / "indices", models)
     dataset = load_dataset(folder)
     ids = [passage.id for passage in retriever.index.passages(np.arange(len(retriever.index)))]
     rows = {name: row for row, name in enumerate(ids)}

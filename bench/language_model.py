@@ -18,7 +18,7 @@ import numpy as np
 
 from bench import prices, readme
 from bench.measures import compared, shown
-from bench.retrieval_systems import DEPTH, drawn, measured, opened
+from bench.retrieval_systems import DEPTH, drawn, measured, open_retriever
 from bench.steps import Bench
 from datasets_io import read_jsonl
 from semclass import Hit, Passage
@@ -79,7 +79,7 @@ def prompted(
     key: str | None,
 ) -> dict[str, Any]:
     """What our heads do on questions of a set and, where a model is given, every prompted way."""
-    dataset, retriever = drawn(load_dataset(folder), questions), opened(folder, cache, 0.0, None).retriever
+    dataset, retriever = drawn(load_dataset(folder), questions), open_retriever(folder, cache)
     texts = list(dataset.questions.values())
     first = retriever.search_many(texts, DEPTH, method=BASELINE)
     after = {name: retriever.search_many(texts, DEPTH, method=method) for name, method in HEADS.items()}

@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from bench import prices, provenance, readme, reference, timing
-from bench.retrieval_systems import measured
+from bench.retrieval_systems import measured, open_retriever
 from bench.steps import Bench
 from datasets_io import read_jsonl
-from semclass import Hit, HybridRetriever, Models, Passage, Reranker
+from semclass import Hit, HybridRetriever, Passage, Reranker
 from semclass.core.artifacts import default_models
-from semclass.evaluation import evaluate
 from semclass.evaluation.dataset import load_dataset
 from semclass.evaluation.measure import BASELINE
 from semclass.ranking.methods import DEFAULT
@@ -205,21 +204,16 @@ def run(bench: Bench) -> dict[str, Any]:
 
 
 def timed(folder: str, indices: str) -> dict[str, Any]:
-    retriever = _opened(folder, indices)
+    retriever = open_retriever(folder, indices)
     return {"passages": len(retriever.index), **times(Path(folder), retriever)}
 
 
 def quality(folder: str, indices: str) -> dict[str, Any]:
     """Figures of a search without options and of plain fusions, on all questions of a set."""
-    dataset, retriever = load_dataset(folder), _opened(folder, indices)
+    dataset, retriever = load_dataset(folder), open_retriever(folder, indices)
     asked = list(dataset.questions.values())
     rankings = {
         name: [[hit.id for hit in hits] for hits in retriever.search_many(asked, DEPTH, method=name)]
         for name in (BASELINE, "convex", DEFAULT)
     }
     return measured(dataset, rankings)
-
-
-def _opened(folder: str, indices: str) -> HybridRetriever:
-    models = Models.load()
-    return HybridRetriever(evaluate.cached_index(folder, indices, models.passage_encoder), models)

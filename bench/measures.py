@@ -73,9 +73,8 @@ def resamples(items: int, seed: int) -> Array:
 def compared(before: Array, after: Array) -> dict[str, Any]:
     """The mean after, and the gain with its interval."""
     gain = after - before
-    low, high = np.quantile(resamples(len(gain), 0) @ gain / len(gain), [0.025, 0.975])
-    ends = [round(float(low), 4), round(float(high), 4)]
-    return {"after": round(float(after.mean()), 4), "gain": round(float(gain.mean()), 4), "gain_ci": ends}
+    drawn = resamples(len(gain), 0) @ gain / len(gain)
+    return {"after": round(float(after.mean()), 4), **figure("gain", gain.mean(), drawn)}
 
 
 def shown(gain: Mapping[str, Any]) -> str:

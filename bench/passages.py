@@ -16,6 +16,7 @@ import numpy.typing as npt
 import train_passages as training
 from bench import measures, pareto
 from bench.peers.rows import (
+    CLASSIFIERS,
     Entry,
     constant,
     fine_tuned,
@@ -35,14 +36,6 @@ from semclass.heads.texts import open_encoder
 Array = npt.NDArray[Any]
 LABELS, SEED = "gold+read", 0  # labels that the shipped head learns from, and the assignment of passages to folds
 QUICK, FEW = 30, 100  # passages that answers are timed on, and those that are fitted to or decided on, in a quick run
-
-PEERS = {
-    "ten lines: logistic": ("sentence-transformers", "logistic"),
-    "ten lines: svc": ("sentence-transformers", "svc"),
-    "tf-idf, linear svm": ("tfidf", "linear-svc"),
-    "model2vec: logistic": ("model2vec", "logistic"),
-}
-"""Vectors and estimator of each peer."""
 
 TEN_LINES = {"ten lines: logistic": "sentence_transformers"}  # takes turns with semclass; how its ratio is called
 
@@ -82,7 +75,7 @@ def run(bench: Bench) -> dict[str, Any]:
         kept = _fewer(kept)
     train = keep(folder / "train.json", kept)
     what = "{vectors}, for each class a {head} of scikit-learn."
-    entries, made = scikit_peers(bench, "passages", "several", folder, train, PEERS, what)
+    entries, made = scikit_peers(bench, "passages", "several", folder, train, CLASSIFIERS, what)
     answers = {name: one["said"] for name, one in made.items()}
     if not bench.quick:
         answers["semclass"] = bench.step("passages/semclass/folds", "bench.passages:out_of_fold", data=bench.data)[

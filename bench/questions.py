@@ -19,6 +19,7 @@ import labels
 from bench import measures, pareto, readme
 from bench.labels import first
 from bench.peers.rows import (
+    CLASSIFIERS,
     Entry,
     constant,
     fine_tuned,
@@ -36,14 +37,6 @@ from question_data import Questions, read_questions
 from question_sets import read_training
 
 QUICK, FEW = 50, 300  # items of each set, and training items, that a quick run takes
-
-PEERS = {
-    "ten lines: logistic": ("sentence-transformers", "logistic"),
-    "ten lines: svc": ("sentence-transformers", "svc"),
-    "tf-idf, linear svm": ("tfidf", "linear-svc"),
-    "model2vec: logistic": ("model2vec", "logistic"),
-}
-"""Vectors and estimator of each peer."""
 
 TEN_LINES = {"ten lines: logistic": "sentence_transformers", "ten lines: svc": "sentence_transformers_svc"}
 """Peers that take turns with semclass, and the beginning of what their ratios are called."""
@@ -70,7 +63,9 @@ def run(bench: Bench) -> dict[str, Any]:
     labels_of = {level: taught.labels(level)[:few] for level in ("coarse", "fine")}
     train = keep(folder / "train.json", {"texts": taught.texts[:few], "labels": labels_of})
     score = partial(quality, tests=tests)
-    peers, _ = scikit_peers(bench, "questions", "texts", folder, train, PEERS, "{vectors}, {head} of scikit-learn.")
+    peers, _ = scikit_peers(
+        bench, "questions", "texts", folder, train, CLASSIFIERS, "{vectors}, {head} of scikit-learn."
+    )
     what = (
         "The shipped question head: upper layers tuned for questions over the int8 encoder's lower layers; both levels."
     )

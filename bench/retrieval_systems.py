@@ -253,7 +253,7 @@ def drawn(dataset: Dataset, n: int) -> Dataset:
 
 def settings(folder: str, cache: str, depths: Sequence[int], weights: Sequence[float]) -> dict[str, Any]:
     """nDCG@10 of the default with every number of candidates and every weight that is tried, (depths, weights)."""
-    dataset, retriever = load_dataset(folder), opened(folder, cache, 0.0, None).retriever
+    dataset, retriever = load_dataset(folder), open_retriever(folder, cache)
     queries, method = retriever.encode(list(dataset.questions.values())), METHODS[DEFAULT]
     found = np.zeros((len(depths), len(weights)))
     for i, depth in enumerate(depths):  # each by itself: some evidence compares a candidate with the others
@@ -267,10 +267,14 @@ def settings(folder: str, cache: str, depths: Sequence[int], weights: Sequence[f
     return {"tried": found.round(5).tolist()}
 
 
+def open_retriever(folder: str | Path, cache: str | Path, models: Models | None = None) -> HybridRetriever:
+    """The index of a set, built where the cache lacks it, with the shipped models on one thread."""
+    models = models or Models.load()
+    return HybridRetriever(evaluate.cached_index(Path(folder), Path(cache), models.passage_encoder), models)
+
+
 def opened(folder: str, cache: str, alpha: float, cross_encoder: str | None) -> Systems:
-    """Load the models, on one thread, and open the index."""
-    models = Models.load(threads=1)
-    retriever = HybridRetriever(evaluate.cached_index(Path(folder), Path(cache), models.passage_encoder), models)
+    retriever = open_retriever(folder, cache)
     return Systems(retriever, alpha, None if cross_encoder is None else CrossEncoder.load(Path(cross_encoder)))
 
 

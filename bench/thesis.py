@@ -10,8 +10,8 @@ from dataclasses import replace
 from typing import Any
 
 from bench import readme, reference
+from bench.retrieval_systems import open_retriever
 from bench.steps import Bench
-from semclass import HybridRetriever, Models
 from semclass.evaluation import evaluate
 from semclass.evaluation.dataset import load_dataset
 from semclass.evaluation.measure import BASELINE, DEPTH
@@ -33,8 +33,7 @@ def run(bench: Bench) -> dict[str, Any]:
 
 def measure(folder: str, indices: str) -> dict[str, Any]:
     """Every method on the questions of a set that the hybrid answers."""
-    models, dataset = Models.load(), load_dataset(folder)
-    retriever = HybridRetriever(evaluate.cached_index(folder, indices, models.passage_encoder), models)
+    dataset, retriever = load_dataset(folder), open_retriever(folder, indices)
     rankings = evaluate.rank(dataset, retriever)
     found = {
         question: not dataset.relevance[question].keys().isdisjoint(passages[:DEPTH])

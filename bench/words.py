@@ -17,10 +17,10 @@ import numpy.typing as npt
 from bench import readme
 from bench.evidence_weights import STRINGS
 from bench.retrieval import DEFAULTS
+from bench.retrieval_systems import open_retriever
 from bench.steps import Bench
 from semclass import HybridRetriever, Models, Reranker
 from semclass.evaluation.dataset import load_dataset
-from semclass.evaluation.evaluate import cached_index
 from semclass.index.records import Candidates
 from semclass.ranking.certainty import CERTAINTIES, Bounds, standing
 from semclass.ranking.features import BETTER, pair_features
@@ -80,7 +80,7 @@ def measure(source: str, data: str, cache: str) -> dict[str, Any]:
     if source in STRINGS:
         return told(_strings(source, Path(data), models))
     folder = Path(data) / "beir" / source
-    retriever = HybridRetriever(cached_index(folder, Path(cache), models.passage_encoder), models)
+    retriever = open_retriever(folder, cache, models)
     dataset = load_dataset(folder)
     own = told(_searched(retriever, list(dataset.questions.values()), list(dataset.relevance.values())))
     strangers = [text for other in DEFAULTS if other != source for text in _sample(Path(data) / "beir" / other)]

@@ -155,6 +155,15 @@ def seconds_of(folder: Path) -> float | None:
     return float(training["seconds"]) if "seconds" in training else None
 
 
+CLASSIFIERS = {
+    "ten lines: logistic": ("sentence-transformers", "logistic"),
+    "ten lines: svc": ("sentence-transformers", "svc"),
+    "tf-idf, linear svm": ("tfidf", "linear-svc"),
+    "model2vec: logistic": ("model2vec", "logistic"),
+}
+"""Vectors and estimator of the peers that tell classes."""
+
+
 def scikit_peers(
     bench: Bench, section: str, task: str, folder: Path, train: Path, peers: Mapping[str, tuple[str, str]], what: str
 ) -> tuple[list[Entry], dict[str, Any]]:

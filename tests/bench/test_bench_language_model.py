@@ -4,10 +4,10 @@ import gzip
 import json
 
 import pytest
+from stub_endpoint import FILTERED, stub_endpoint
 
 from bench import language_model
 from bench.steps import write_beir
-from bench.stub_endpoint import FILTERED, stub_endpoint
 
 pytest.importorskip("openai")
 pytest.importorskip("ir_measures")

@@ -14,9 +14,8 @@ from semclass.cli.output import json_line, plain
 if sys.platform == "win32":
     pytest.skip("needs pseudo-terminals", allow_module_level=True)
 
+from stub_endpoint import stub_endpoint
 from terminal import in_terminal
-
-from bench.stub_endpoint import stub_endpoint
 
 TITLE, CLEAR, RED = "\x1b]0;owned\x07", "\x1b[2J", "\x9b31m"  # the last one is a command in 8 bits
 EVIL = f"{TITLE}{CLEAR}{RED}"

@@ -12,9 +12,8 @@ from semclass.cli.progress import Progress, clock, fitting
 if sys.platform == "win32":
     pytest.skip("needs pseudo-terminals", allow_module_level=True)
 
+from stub_endpoint import stub_endpoint
 from terminal import drawn, in_terminal
-
-from bench.stub_endpoint import stub_endpoint
 
 
 @pytest.fixture(scope="module")

@@ -5,8 +5,7 @@ from dataclasses import replace
 
 import pytest
 from running import running
-
-from bench.stub_endpoint import stub_endpoint
+from stub_endpoint import stub_endpoint
 
 run = pytest.fixture(running)
 

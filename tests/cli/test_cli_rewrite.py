@@ -4,8 +4,7 @@ import json
 
 import pytest
 from running import running
-
-from bench.stub_endpoint import stub_endpoint
+from stub_endpoint import stub_endpoint
 
 pytest.importorskip("openai")
 run = pytest.fixture(running)

@@ -3,8 +3,8 @@
 import copy
 
 import pytest
+from stub_endpoint import CUT, FILTERED, STALL, stub_endpoint
 
-from bench.stub_endpoint import CUT, FILTERED, STALL, stub_endpoint
 from semclass.core.errors import ArtifactError, InputError
 from semclass.endpoint import client
 from semclass.endpoint.bill import Bill

@@ -5,8 +5,8 @@ import time
 
 import pytest
 from conftest import FAKE, passages
+from stub_endpoint import stub_endpoint
 
-from bench.stub_endpoint import stub_endpoint
 from semclass import HybridRetriever, InputError, Models, Passage, PassageIndex, QuestionClassifier
 from semclass.endpoint.client import Endpoint
 from semclass.endpoint.reading import questions_of

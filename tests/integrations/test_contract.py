@@ -16,8 +16,8 @@ from conftest import MODELS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scripts import TEXTS, WHEN, save_index
+from stub_endpoint import FILTERED, stub_endpoint
 
-from bench.stub_endpoint import FILTERED, stub_endpoint
 from semclass import HybridRetriever, Passage, PassageIndex, Reranker, build_context
 from semclass.integrations import shared
 from semclass.ranking.rewritten import search_rewritten

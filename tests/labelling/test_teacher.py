@@ -5,8 +5,8 @@ import time
 
 import pytest
 from cli.running import running
+from stub_endpoint import CUT, FILTERED, STALL, stub_endpoint
 
-from bench.stub_endpoint import CUT, FILTERED, STALL, stub_endpoint
 from semclass.labelling.tasks import Task
 
 pytest.importorskip("openai")

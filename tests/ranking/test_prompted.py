@@ -1,8 +1,8 @@
 """Re-ranking by a prompted model, against a stub that knows what a model would say."""
 
 import pytest
+from stub_endpoint import FILTERED, stub_endpoint
 
-from bench.stub_endpoint import FILTERED, stub_endpoint
 from semclass import Passage
 from semclass.core.errors import InputError
 from semclass.endpoint.client import Endpoint

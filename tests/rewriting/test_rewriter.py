@@ -1,8 +1,8 @@
 """Questions rewritten by a language model: what is searched for, what it cost, and what becomes of bad answers."""
 
 import pytest
+from stub_endpoint import FILTERED, stub_endpoint
 
-from bench.stub_endpoint import FILTERED, stub_endpoint
 from semclass.core.errors import InputError
 from semclass.endpoint.client import Endpoint
 from semclass.rewriting import WAYS
