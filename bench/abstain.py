@@ -23,6 +23,7 @@ from semclass.evaluation.dataset import load_dataset
 from semclass.index.records import Query
 from semclass.ranking.features import PAIR_FEATURES, pair_features
 from semclass.ranking.methods import METHODS
+from semclass.ranking.order import reorder
 from semclass.train.calibration import expected_calibration_error
 
 Array = npt.NDArray[Any]
@@ -92,10 +93,10 @@ def signals(retriever: HybridRetriever, query: Query, without: Sequence[str], *,
     how, models = METHODS["default"], retriever.models
     where = {"_id": {"$nin": list(without)}} if without else None
     found = retriever.candidates(query, how.candidates, how, where=where)
-    ranked = models.order(query, found, how)
+    ranked = reorder(models, query, found, how)
     first = ranked.places[:10]
     echo = pair_features(query, found, models.pairs.words)[first[0], PAIR_FEATURES.index("echo")]
-    answers = ranked.components["answers"][first]
+    answers = ranked.components["relevance"][first]
     plain = [
         ranked.answerable or 0.0,
         ranked.score[first[0]],
@@ -107,8 +108,8 @@ def signals(retriever: HybridRetriever, query: Query, without: Sequence[str], *,
     ]
     if not deep:
         return plain
-    again = models.order(query, found, METHODS["deep"], passages=retriever.index.passages(found.rows))
-    return [*plain, again.components["answers"][again.places[0]]]
+    again = reorder(models, query, found, METHODS["deep"], passages=retriever.index.passages(found.rows))
+    return [*plain, again.components["relevance"][again.places[0]]]
 
 
 def area(given: Array, seed: int = 0) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from semclass.core.types import Passage, Ragged
 from semclass.evaluation.dataset import load_dataset
 from semclass.ranking.deep import WEIGHT, gain_of
 from semclass.ranking.methods import METHODS
+from semclass.ranking.order import reorder
 from semclass.scoring.topk import unit
 from semclass.train.calibration import expected_calibration_error
 
@@ -71,7 +72,7 @@ def measure(folder: str, cache: str, limit: int) -> dict[str, Any]:
         retriever.encode(list(dataset.questions.values())), dataset.relevance.values(), strict=True
     ):
         found = retriever.candidates(query, how.candidates, how)
-        ranked = models.order(query, found, how)
+        ranked = reorder(models, query, found, how)
         first = ranked.places[:LONGEST]
         passages = retriever.index.passages(found.rows[first])
         score.append(ranked.score[first])
@@ -180,7 +181,7 @@ def cost(folder: str, cache: str) -> dict[str, Any]:
     how, models = METHODS["deep"], retriever.models
     prepared = {}
     for text, query in zip(dataset.questions.values(), retriever.encode(list(dataset.questions.values())), strict=True):
-        found = retriever.candidates(query, how.together, how)
+        found = retriever.candidates(query, how.joint_top_k, how)
         prepared[text] = (query, found.sentences, retriever.index.passages(found.rows))
     jobs = {
         "deep_head": lambda text: models.deep.log_odds(*prepared[text]),
@@ -188,7 +189,7 @@ def cost(folder: str, cache: str) -> dict[str, Any]:
         "deep": lambda text: retriever.search(text, method="deep"),
     }
     seconds = timing.by_turns(list(prepared), jobs)
-    return {"candidates": how.together, **timing.percentiles(seconds, 1e3, 1)}
+    return {"candidates": how.joint_top_k, **timing.percentiles(seconds, 1e3, 1)}
 
 
 def table(found: Mapping[str, Any]) -> str:

@@ -33,6 +33,7 @@ from semclass.evaluation.dataset import load_dataset
 from semclass.index.records import Candidates, Query
 from semclass.ranking.features import PAIR_FEATURES, pair_features
 from semclass.ranking.methods import METHODS
+from semclass.ranking.order import needs
 from semclass.ranking.reranker import check_passages
 
 Array = npt.NDArray[Any]
@@ -166,7 +167,7 @@ def read_strings(items: Sequence[Asked], models: Models) -> Judged:
     """Texts as a re-ranker scores them; the share of first answers by the plain rankings."""
     reranker, found = Reranker(models), []
     options = reranker._options("default", None, None, None, explain=True)
-    needed = models.needs(options.method, explain=True)
+    needed = needs(models, options.method, explain=True)
     for question, texts, right in items:
         (query,) = models.encode([question], **needed)
         ((candidates,), _) = reranker._candidates([query], [check_passages(texts, "passages")], options, needed)

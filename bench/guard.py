@@ -44,6 +44,7 @@ from semclass.heads.questions import HEADS
 from semclass.heads.texts import open_encoder
 from semclass.ranking.language import LEAST, LanguageTest
 from semclass.ranking.methods import METHODS
+from semclass.ranking.order import reorder
 from semclass.scoring.topk import unit
 
 HERE = Path(__file__).parent
@@ -212,7 +213,7 @@ def ranking(models: Path) -> Scores:
     for model, method in RANKING.items():
         how = METHODS[method]
         orders = [
-            loaded.order(query, row, how, passages=[items[place] for place in row.rows]).places
+            reorder(loaded, query, row, how, passages=[items[place] for place in row.rows]).places
             for query, row in zip(queries, found, strict=True)
         ]
         ranking = [[items[row.rows[place]].id for place in order] for row, order in zip(found, orders, strict=True)]

@@ -29,8 +29,8 @@ from semclass.evaluation.dataset import Dataset, load_dataset
 from semclass.evaluation.measure import BASELINE, per_question
 from semclass.ranking.methods import DEFAULT, PROMPTED
 from semclass.ranking.prompted import POINTWISE, PromptedReranker, Shot
-from semclass.ranking.rewritten import search_rewritten
 from semclass.rewriting import WAYS
+from semclass.rewriting.retriever import search_rewritten
 from semclass.rewriting.rewriter import Rewriter
 
 SETS = ("squad4", "docs")

@@ -17,6 +17,7 @@ import numpy as np
 from datasets_io import read_jsonl
 from semclass import HybridRetriever, Models, Passage, PassageIndex
 from semclass.ranking.methods import METHODS
+from semclass.ranking.order import reorder
 
 SHOWN = ("bm25", "convex", "default")
 DEPTH = 10
@@ -49,7 +50,7 @@ def measure(models: Models, passages: list[Passage], questions: list[tuple[str, 
         for name in SHOWN:
             method = METHODS[name]
             candidates = retriever.candidates(query, method.candidates, method)
-            ranked = models.order(query, candidates, method)
+            ranked = reorder(models, query, candidates, method)
             ids = [passage.id for passage in retriever.index.passages(candidates.rows[ranked.places[:DEPTH]])]
             found[name].append(ndcg(ids, relevant))
         foreign.append(ranked.language == "other")

@@ -12,7 +12,8 @@ import numpy as np
 if TYPE_CHECKING:  # steps that time other systems must not hold semclass in memory
     from semclass import HybridRetriever
     from semclass.index.records import Candidates, Query
-    from semclass.ranking.methods import Method
+from semclass.ranking.methods import Method
+from semclass.ranking.order import needs, reorder
 
 WARM_UP = 20  # items that are run before the clock starts
 
@@ -23,14 +24,14 @@ def each(items: Sequence[Any], job: Callable[[Any], object]) -> list[float]:
 
 def encode(retriever: HybridRetriever, text: str, how: Method) -> Query:
     """Read a question as a search by a method does: what the method looks at, and no more."""
-    return retriever.models.encode([text], **retriever.models.needs(how))[0]
+    return retriever.models.encode([text], **needs(retriever.models, how))[0]
 
 
 def rerank(retriever: HybridRetriever, query: Query, found: Candidates, how: Method) -> Candidates:
     """Order candidates by their places in the index: what the method reads of them is fetched and decoded here."""
-    if retriever.models.needs(how)["tokens"]:
-        found = replace(found, **retriever.index.evidence(found.rows, retriever.models.passage_encoder)._asdict())
-    return retriever.models.order(query, found, how)
+    if needs(retriever.models, how)["tokens"]:
+        found = replace(found, evidence=retriever.index.evidence(found.rows, retriever.models.passage_encoder))
+    return reorder(retriever.models, query, found, how)
 
 
 def percentiles(seconds: Mapping[str, Sequence[float]], scale: float, digits: int) -> dict[str, float]:

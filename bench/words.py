@@ -25,6 +25,7 @@ from semclass.index.records import Candidates
 from semclass.ranking.certainty import CERTAINTIES, Bounds, standing
 from semclass.ranking.features import BETTER, pair_features
 from semclass.ranking.methods import DEFAULT, METHODS
+from semclass.ranking.order import needs, reorder
 from semclass.ranking.reranker import check_passages
 
 Array = npt.NDArray[Any]
@@ -105,18 +106,18 @@ def _searched(
     how, models = METHODS[DEFAULT], retriever.models
     for query, relevant in zip(retriever.encode(questions), relevance, strict=True):
         found = retriever.candidates(query, how.candidates, how)
-        ranked = models.order(query, found, how)
+        ranked = reorder(models, query, found, how)
         (passage,) = retriever.index.passages(found.rows[ranked.places[:1]])
         yield ranked, pair_features(query, found, models.pairs.words), relevant.get(passage.id, 0) > 0
 
 
 def _strings(name: str, data: Path, models: Models) -> Iterator[tuple[Candidates, Array, bool]]:
     reranker, how = Reranker(models), METHODS[DEFAULT]
-    options, needed = reranker._options(DEFAULT, None, None, None, explain=True), models.needs(how, explain=True)
+    options, needed = reranker._options(DEFAULT, None, None, None, explain=True), needs(models, how, explain=True)
     for question, texts, right in STRINGS[name](data):
         (query,) = models.encode([question], **needed)
         ((found,), _) = reranker._candidates([query], [check_passages(texts, "passages")], options, needed)
-        ranked = models.order(query, found, how)
+        ranked = reorder(models, query, found, how)
         yield ranked, pair_features(query, found, models.pairs.words), right[ranked.places[0]]
 
 

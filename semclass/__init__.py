@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         InputTypeError,
         MissingExtraError,
         SemclassError,
+        SkippedWarning,
         TruncationWarning,
     )
     from semclass.core.taxonomy import ABSTAIN
@@ -35,8 +36,11 @@ if TYPE_CHECKING:
     from semclass.index.writer import IndexWriter
     from semclass.integrations.qdrant import QdrantIndex
     from semclass.ranking.models import Models
+    from semclass.ranking.options import SearchOptions
     from semclass.ranking.reranker import Reranker
+    from semclass.ranking.result import SearchResult
     from semclass.ranking.retriever import HybridRetriever
+    from semclass.rewriting.retriever import RewritingRetriever
     from semclass.train.estimators import TextClassifier
     from semclass.train.vectors import HeadClassifier
 
@@ -56,6 +60,7 @@ _HOMES = {
         "InputTypeError",
         "MissingExtraError",
         "SemclassError",
+        "SkippedWarning",
         "TruncationWarning",
     ),
     "train.estimators": ("TextClassifier",),
@@ -66,8 +71,11 @@ _HOMES = {
     "integrations.qdrant": ("QdrantIndex",),
     "heads.questions": ("QuestionClassifier",),
     "ranking.models": ("Models",),
+    "ranking.options": ("SearchOptions",),
     "ranking.reranker": ("Reranker",),
+    "ranking.result": ("SearchResult",),
     "ranking.retriever": ("HybridRetriever",),
+    "rewriting.retriever": ("RewritingRetriever",),
     "core.taxonomy": ("ABSTAIN",),
     "heads.texts": ("TextLabels", "TextModel"),
     "core.types": ("Encoder", "Encoding", "Explanation", "Hit", "Passage", "PassageLabels", "QuestionLabel"),
@@ -102,8 +110,12 @@ __all__: list[str] = [
     "QuestionClassifier",
     "QuestionLabel",
     "Reranker",
+    "RewritingRetriever",
     "ScopeClassifier",
+    "SearchOptions",
+    "SearchResult",
     "SemclassError",
+    "SkippedWarning",
     "TextClassifier",
     "TextLabels",
     "TextModel",

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
-from semclass.core.types import Hit
 from semclass.documents.readers import read_corpus
 from semclass.index.passage_index import PassageIndex
 from semclass.ranking.models import Models
+from semclass.ranking.result import SearchResult
 from semclass.ranking.retriever import HybridRetriever
 
 CORPUS = Path(__file__).parent / "demo_data" / "corpus.jsonl"
@@ -123,7 +123,7 @@ def run(
     tell("semclass demo --serve shows these passages in a browser", indent="  ")
 
 
-def _moved(hits: list[Hit]) -> Iterator[tuple[str, str]]:
+def _moved(hits: SearchResult) -> Iterator[tuple[str, str]]:
     """Lines, with their names, that tell the passage that was first from the one that is, and why."""
     first, before = hits[0], min(hits, key=lambda hit: hit.rank_before)
     yield "before", before.text
@@ -131,7 +131,7 @@ def _moved(hits: list[Hit]) -> Iterator[tuple[str, str]]:
     if first.explanation is None or before.explanation is None or first is before:
         return
     gains = {name: first.explanation.parts[name] - before.explanation.parts[name] for name in WHY}
-    sure = "" if first.certainty is None else f", now {first.certainty} (score {first.score:.2f})"
+    sure = "" if hits.certainty is None else f", now {hits.certainty} (score {first.score:.2f})"
     yield "why", f"{WHY[max(gains, key=gains.__getitem__)]}; it was number {first.rank_before}{sure}"
 
 

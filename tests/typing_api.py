@@ -38,17 +38,18 @@ def spelt_out(question: str, history: Sequence[str] = ()) -> Rewritten:
 
 def search(folder: str, question: str) -> list[semclass.Hit]:
     retriever = semclass.HybridRetriever.load(folder, threads=1, verify=False)
-    many: list[list[semclass.Hit]] = retriever.search_many(
+    many: list[semclass.SearchResult] = retriever.search_many(
         [question], 5, method="match-soft", weights={"match_soft": 0.2}
     )
     rewriter = Rewriter("hyde", Endpoint("http://localhost:8000/v1", "NAME"))
-    best: list[semclass.Hit] = retriever.search(question, rewrite=rewriter, history=["What is it?"])
+    rewriting = semclass.RewritingRetriever(retriever, rewriter)
+    best: semclass.SearchResult = rewriting.search(question, history=["What is it?"], method="convex")
     some = retriever.search(question, k=3, where={"page": {"$gte": 3}}, weights={"alpha": 0.5})
     return [
         *many[0],
         *some,
         *PromptedReranker(rewriter.endpoint).rerank(question, [hit.text for hit in best]),
-        *retriever.search(question, rewrite=spelt_out),
+        *semclass.RewritingRetriever(retriever, spelt_out).search(question, 3),
         *retriever.search(
             question, k=3, method="class-integrated", fusion="convex", weights={"class": 0.5}, candidates=50
         ),
@@ -81,7 +82,7 @@ def change(folder: str, passages: list[semclass.Passage]) -> int:
 
 def rerank(question: str, passages: list[semclass.Passage]) -> dict[str, float]:
     hits = semclass.Reranker.load().rerank(question, passages, k=3)
-    return {hit.id: hit.components["answers"] for hit in hits}
+    return {hit.id: hit.components["relevance"] for hit in hits}
 
 
 def train(texts: list[str], labels: list[str], folder: str) -> list[tuple[str, bool]]:

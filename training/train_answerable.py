@@ -29,6 +29,7 @@ from semclass.ranking.answerable import FEATURES, answerable_features
 from semclass.ranking.features import pair_features
 from semclass.ranking.methods import METHODS
 from semclass.ranking.models import Models
+from semclass.ranking.order import reorder
 from semclass.ranking.retriever import HybridRetriever
 from semclass.train.calibration import expected_calibration_error
 from semclass.train.export import head_to_onnx
@@ -80,7 +81,7 @@ def described(retriever: HybridRetriever, question: str, without: list[str]) -> 
         return None
     features = pair_features(query, found, models.pairs.words)
     learned = models.pairs.learned.probabilities({"pairs": features})[:, 0]
-    return answerable_features(query, models.order(query, found, how), features, learned)[0].astype(np.float64)
+    return answerable_features(query, reorder(models, query, found, how), features, learned)[0].astype(np.float64)
 
 
 def read(data: Path, models: Models, seed: int) -> dict[str, Kind]:

@@ -237,7 +237,7 @@ def _settings(name: str, weights: Mapping[str, float]) -> dict[str, Any]:
     if method not in METHODS:
         return {}
     how = METHODS[method]
-    reranked = {} if how.rerank is None else {"candidates": int(candidates or how.candidates)}
+    reranked = {} if how.kind is None else {"candidates": int(candidates or how.candidates)}
     return {"weights": {one: weights[one] for one in how.weights}, **reranked}
 
 

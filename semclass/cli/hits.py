@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -57,7 +57,7 @@ _COMPONENTS = {
     "dense": "similarity of meaning",
     "bm25": "BM25",
     "match": "class match",
-    "answers": "probability that it answers",
+    "relevance": "probability that it answers",
     "entails": "judged to answer",
 }
 
@@ -65,27 +65,36 @@ _ITEM = re.compile(r"\s*(?:[-*+•]|\d+[.)])\s")
 _HEADING = re.compile(r"^#{1,6} ")
 
 
-def print_hits(
-    hits: Sequence[semclass.Hit], question: semclass.QuestionLabel | None, *, explain: bool, as_json: bool
+def print_result(
+    question: str,
+    result: semclass.SearchResult,
+    label: semclass.QuestionLabel | None,
+    *,
+    explain: bool,
+    as_json: bool,
 ) -> None:
     """Print a ranking, all hits with an explanation, which is shown if `explain`; and the question's class if given."""
     if as_json:
-        for hit in hits:
-            show(_record(hit, question, explain=explain), "", as_json=True)
+        record = {name: value for name, value in vars(result).items() if value is not None}
+        record["hits"] = [_record(hit, explain=explain) for hit in result]
+        if label is not None:
+            record["question"] = {"label": label.label, "probabilities": dict(label.probabilities)}
+        show(record, "", as_json=True)
         return
-    if question is not None:
-        echo(f"asks for {question.label} ({question.probability:.3f})\n")
-    if not hits:
+    if label is not None:
+        echo(f"asks for {label.label} ({label.probability:.3f})\n")
+    if not result:
         echo("no passage matches", err=True)
-    if hits and hits[0].asked is not None:
-        echo(f"of the question was read: {shorten(hits[0].asked)}", err=True)
+    if result.query_used not in (question, ""):
+        echo(f"the question was read as: {shorten(result.query_used)}", err=True)
     width = max(shutil.get_terminal_size().columns, 40)
-    for hit in hits:
-        lines = [*lines_of(hit, width), *(_explained(hit, width) if explain else ())]
-        echo("\n".join([*([""] if hit is not hits[0] else []), *lines]), styled=True)
+    for hit in result:
+        certainty = result.certainty if hit.rank == 1 else None
+        lines = [*lines_of(hit, width, certainty), *(_explained(hit, width) if explain else ())]
+        echo("\n".join([*([""] if hit.rank > 1 else []), *lines]), styled=True)
 
 
-def _record(hit: semclass.Hit, question: semclass.QuestionLabel | None, *, explain: bool) -> dict[str, Any]:
+def _record(hit: semclass.Hit, *, explain: bool) -> dict[str, Any]:
     """A hit as JSON has it."""
     record = asdict(hit)
     explanation = record.pop("explanation")
@@ -94,18 +103,13 @@ def _record(hit: semclass.Hit, question: semclass.QuestionLabel | None, *, expla
         record["sentence"] = explanation["sentence"]
     if explain:
         record["explanation"] = explanation
-    for name in ("asked", "certainty", "answerable", "language"):
-        if record[name] is None:
-            del record[name]
-    if question is not None:
-        record["question"] = {"label": question.label, "probabilities": dict(question.probabilities)}
     return record
 
 
-def lines_of(hit: semclass.Hit, width: int) -> Iterator[str]:
+def lines_of(hit: semclass.Hit, width: int, certainty: str | None = None) -> Iterator[str]:
     """The lines of a hit: document, page and headings with the score, then the text around the best sentence."""
     words = frozenset(folded(met.word if met.exact else met.match) for met in _matching(hit.explanation))
-    score = " ".join(filter(None, (hit.certainty, f"{hit.score:.3f}")))
+    score = " ".join(filter(None, (certainty, f"{hit.score:.3f}")))
     room = width - len(INDENT) - len(score)
     place = _place(hit, room - 2)
     yield f"{hit.rank:>2}  {_marked(place, words)}{' ' * (room - len(place))}{score}"

@@ -11,7 +11,7 @@ import click
 
 import semclass
 from semclass.cli import options
-from semclass.cli.hits import print_hits
+from semclass.cli.hits import print_result
 from semclass.cli.options import open_retriever, read_heads, read_weights, show
 from semclass.cli.output import echo
 from semclass.core.errors import InputError
@@ -99,30 +99,30 @@ def search(
     loaded = semclass.Models.load(models, encoder=encoder, heads=read_heads(heads))
     retriever = open_retriever(place, loaded)
     known = retriever.index.fields if isinstance(retriever.index, semclass.PassageIndex) else None
-    hits = retriever.search(
-        question,
-        k,
+    chosen = semclass.SearchOptions(
         method=method,
         weights=read_weights(weights),
         candidates=candidates,
         where=read_terms(where, known) if where else None,
         boost=read_weights([text if "=" in text else f"{text}={BOOST}" for text in boosts], "--boost"),
         explain=not as_context,
-        rewrite=transform,
-        history=history,
     )
-    told, head = hits[0].answerable if hits else None, retriever.models.answerable
-    if told is not None and head is not None and told < head.thresholds[0]:
-        echo(f"nothing here seems to answer this ({told:.2f})", err=True)
+    if transform is None:
+        result = retriever.search(question, k, chosen)
+    else:
+        result = semclass.RewritingRetriever(retriever, transform).search(question, k, chosen, history=history)
+    answerable, head = result.answerable, retriever.models.answerable
+    if result and answerable is not None and head is not None and answerable < head.thresholds[0]:
+        echo(f"nothing here seems to answer this ({answerable:.2f})", err=True)
     if as_context:
-        documents = None if window is None else retriever.embedded.by_documents
-        made = build_context(hits, documents=documents, budget=budget, before=window or 0, after=window or 0)
+        documents = None if window is None else retriever.local_index.by_documents
+        made = build_context(result, documents=documents, budget=budget, before=window or 0, after=window or 0)
         record = {"text": made.text, "count": made.count, "sources": [asdict(source) for source in made.sources]}
-        record |= {} if told is None else {"answerable": told}
+        record |= {} if answerable is None else {"answerable": answerable}
         show(record, made.text, as_json=as_json)
     else:
-        asked = _class_of(retriever.models, question) if explain else None
-        print_hits(hits, asked, explain=explain, as_json=as_json)
+        label = _class_of(retriever.models, question) if explain else None
+        print_result(question, result, label, explain=explain, as_json=as_json)
 
 
 @click.command()
@@ -170,15 +170,15 @@ def rerank(
     passages = read_passages(file)
     if prompted:
         judge = PromptedReranker(options.open_endpoint(**service), way or PROMPTED[0])
-        hits = judge.rerank(question, passages, k=k)
+        result = judge.rerank(question, passages, k=k)
         echo(f"{judge.way}: {judge.chat.bill}", err=True)
-        print_hits(hits, None, explain=False, as_json=as_json)
+        print_result(question, result, None, explain=False, as_json=as_json)
         return
     reranker = semclass.Reranker.load(models, encoder=encoder, threads=threads or 1)
     given = read_weights(weights)
-    hits = reranker.rerank(question, passages, k=k, method=method or DEFAULT, weights=given, explain=True)
-    asked = _class_of(reranker.models, question) if explain else None
-    print_hits(hits, asked, explain=explain, as_json=as_json)
+    result = reranker.rerank(question, passages, k=k, method=method or DEFAULT, weights=given, explain=True)
+    label = _class_of(reranker.models, question) if explain else None
+    print_result(question, result, label, explain=explain, as_json=as_json)
 
 
 def _telling(way: str, endpoint: Endpoint) -> QueryTransform:

@@ -42,6 +42,10 @@ class MissingExtraError(SemclassError, ImportError):
     """An optional dependency is not installed; the message holds the pip command that installs it."""
 
 
+class SkippedWarning(UserWarning):
+    """Files of a folder were skipped, or read in part; the message names the first one and the reason."""
+
+
 class TruncationWarning(UserWarning):
     """Some texts are longer than the encoder reads; only their beginning was encoded.
 

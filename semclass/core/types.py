@@ -330,27 +330,14 @@ class Hit:
     components
         The parts that were computed: ``dense`` (similarity of the vectors, the cosine unless the index has another one),
         ``bm25`` (unbounded, >= 0), ``match`` (class match, in [0, 1]; in integrated re-ranking by class the log-odds of a
-        match near the question's words, with a model for that), ``answers`` (probability that the passage answers the
-        question), ``entails`` (1 where that is a yes, else 0).
+        match near the question's words, with a model for that), ``relevance`` (probability that the passage answers the
+        question), ``entails`` (1 where `relevance` reaches the head's threshold, else 0).
     labels
         The answer types that the passage provides.
     probabilities
         Calibrated probability of each answer type.
     explanation
         What the score was made of, with ``explain=True``.
-    asked
-        What was read of the question; None if that is all of it. Of a text of several sentences, that is those that ask
-        and those that belong to them.
-    certainty
-        Of the first hit by the default method: ``"strong"``, ``"likely"`` or ``"weak"``, how sure its place is, see
-        ``semclass/ranking/certainty.py``. None of others, and where that was not measured.
-    answerable
-        Probability that the index answers the question at all, the same for all hits of a search; None after re-ranking
-        passages from elsewhere, and by methods other than ``default`` and ``deep``.
-    language
-        Language of the passages, the same for all hits: ``"en"``, or ``"other"``, which the models do not read, so that
-        passages are ranked by their words, and less by their vectors. None by methods other than ``default`` and
-        ``deep``, and with an encoder of your own.
     """
 
     id: str
@@ -363,10 +350,6 @@ class Hit:
     labels: tuple[str, ...]
     probabilities: Mapping[str, float]
     explanation: Explanation | None = None
-    asked: str | None = None
-    certainty: str | None = None
-    answerable: float | None = None
-    language: str | None = None
 
     @property
     def index(self) -> int:

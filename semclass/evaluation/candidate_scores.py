@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +11,7 @@ import numpy.typing as npt
 from semclass.core.types import DoubleArray, IntArray
 from semclass.index.records import Query
 from semclass.ranking.methods import Method
+from semclass.ranking.order import SIGNALS, signals, sort_keys
 from semclass.ranking.retriever import HybridRetriever
 
 CUTOFF = 10
@@ -19,40 +20,23 @@ CUTOFF = 10
 
 @dataclass(frozen=True)
 class Components:
-    """Candidates of q questions, d of each, best first: of shape (q, d), see :meth:`semclass.Models.signals`."""
+    """Candidates of q questions, d of each, best first: arrays of shape (q, d)."""
 
     rows: IntArray  # places in the index
     score: DoubleArray  # dense and BM25, fused
-    match_soft: DoubleArray
-    match_hard: DoubleArray
-    entailment: DoubleArray
-    entails: DoubleArray
-    evidence: DoubleArray
-    learned: DoubleArray
+    signals: Mapping[str, DoubleArray]  # by name, see :func:`semclass.ranking.order.signals`
 
     def __len__(self) -> int:
         """Count the questions."""
         return len(self.rows)
 
     def signal(self, method: Method) -> DoubleArray:
-        """The signal of a method; its 0/1 label where the method is hard or stable."""
-        if method.rerank == "evidence":
-            return self.evidence
-        soft, hard = {
-            "class": (self.match_soft, self.match_hard),
-            "entailment": (self.entailment, self.entails),
-        }[method.signal]
-        return hard if method.hard or method.rerank == "stable" else soft
+        """The signal of a method that re-orders; nothing of one that does not."""
+        return self.signals.get(method.signal, self.score)
 
     def keys(self, method: Method, weight: float = 0.0) -> DoubleArray:
         """What a method sorts by, largest first, (q, d); equal keys keep the order before; `weight` is of its signal."""
-        if method.rerank is None:
-            return self.score
-        if method.rerank == "learned":
-            return self.learned
-        if method.rerank == "stable":
-            return self.signal(method)
-        return np.asarray(self.score + weight * self.signal(method))
+        return sort_keys(method, self.score, self.signal(method), weight)
 
     def order(self, method: Method, weight: float = 0.0) -> IntArray:
         """Places in the old order by a method, best first, int64 of shape (q, d)."""
@@ -69,11 +53,15 @@ def collect(
 ) -> Components:
     """Find every question's candidates and compute all their components, each once."""
     used = retriever.used(weights)
-    made = []
+    rows, scores, found = [], [], []
     for query in queries:
-        found = retriever.candidates(query, depth, method, weights=used)
-        made.append(Components(found.rows, found.score, **retriever.models.signals(query, found)))
-    return Components(*(np.stack([getattr(one, item.name) for one in made]) for item in fields(Components)))
+        candidates = retriever.candidates(query, depth, method, weights=used)
+        rows.append(candidates.rows)
+        scores.append(candidates.score)
+        found.append(signals(retriever.models, query, candidates))
+    return Components(
+        np.stack(rows), np.stack(scores), {name: np.stack([each[name] for each in found]) for name in SIGNALS}
+    )
 
 
 def reciprocal_ranks(keys: DoubleArray, relevant: npt.NDArray[np.bool_]) -> DoubleArray:

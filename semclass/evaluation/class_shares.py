@@ -73,7 +73,7 @@ def class_shares(
     InputError
         If models or index have no classes, or `truth` names a class that there is not.
     """
-    index, texts = retriever.embedded, check_texts(questions, "questions")
+    index, texts = retriever.local_index, check_texts(questions, "questions")
     classes = index.classes
     if not classes or not retriever.models.has_classes:
         raise InputError(

@@ -26,6 +26,7 @@ from semclass.index.passage_encoder import PassageEncoder
 from semclass.index.passage_index import PassageIndex
 from semclass.index.records import Query
 from semclass.ranking.methods import METHODS, Method
+from semclass.ranking.order import has_heads_for, reorder
 from semclass.ranking.retriever import HybridRetriever
 
 RUN_DEPTH = 100
@@ -112,8 +113,8 @@ def rank(
         By method, in the order of `METHODS`: for each question, passage ids, best first. Methods whose heads the models
         lack are left out.
     """
-    methods = {name: how for name, how in METHODS.items() if retriever.models.has_heads_for(how)}
-    plain = {name: how for name, how in methods.items() if how.rerank is None}
+    methods = {name: how for name, how in METHODS.items() if has_heads_for(retriever.models, how)}
+    plain = {name: how for name, how in methods.items() if how.kind is None}
     queries, weights = retriever.encode(list(dataset.questions.values())), retriever.weights
     found = []
     for query in queries:
@@ -135,12 +136,10 @@ def rank(
         parts = collect(retriever, queries, n, Method(fusion))
         for name, how, own in reranked:
             if (how.fusion, own) == (fusion, n):
-                if how.together:
+                if how.joint_top_k:
                     moved = np.stack([_read_together(retriever, query, n, how, weights) for query in queries])
                 else:
-                    moved = np.take_along_axis(
-                        parts.rows, parts.order(how, weights.get(how.signal_weight, 0.0)), axis=1
-                    )
+                    moved = np.take_along_axis(parts.rows, parts.order(how, weights.get(how.weight, 0.0)), axis=1)
                 retrieved[name] = np.concatenate([moved, behind[fusion][:, moved.shape[1] :]], axis=1)
     names = [name for name in METHODS if name in retrieved] + [name for name in retrieved if name not in METHODS]
     seen, places = np.unique(np.stack([retrieved[name][:, :depth] for name in names]), return_inverse=True)
@@ -155,4 +154,4 @@ def _read_together(
     """Rows of a question's candidates by a method that reads the first of them together with the question."""
     found = retriever.candidates(query, n, method, weights=weights)
     passages = retriever.index.passages(found.rows)
-    return found.rows[retriever.models.order(query, found, method, weights=weights, passages=passages).places]
+    return found.rows[reorder(retriever.models, query, found, method, weights=weights, passages=passages).places]

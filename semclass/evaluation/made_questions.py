@@ -22,6 +22,7 @@ from semclass.encoders.batching import CHUNK
 from semclass.heads.asked import asks
 from semclass.index.records import Query
 from semclass.ranking.methods import DEFAULT, METHODS
+from semclass.ranking.order import reorder
 from semclass.ranking.retriever import HybridRetriever
 from semclass.scoring.topk import unit
 
@@ -77,8 +78,8 @@ class MadeQuestions:
 
 def sample_passages(retriever: HybridRetriever, count: int, *, seed: int = 0) -> list[Passage]:
     """Draw passages of an index by chance, in its order; those marked as duplicates are left out."""
-    rows = np.random.default_rng(seed).permutation(retriever.embedded.rows)[:count]
-    passages = retriever.embedded.passages(np.sort(rows))
+    rows = np.random.default_rng(seed).permutation(retriever.local_index.rows)[:count]
+    passages = retriever.local_index.passages(np.sort(rows))
     return [passage for passage in passages if not passage.metadata.get("duplicate_of")]
 
 
@@ -108,7 +109,7 @@ def keep_good(
     InputError
         If a passage is not in the index.
     """
-    rows = retriever.embedded.find([draft.passage for draft in drafts])
+    rows = retriever.local_index.find([draft.passage for draft in drafts])
     if len(rows) and rows.min() < 0:
         raise InputError(f"passage {drafts[int(rows.argmin())].passage!r} is not in the index that questions are for")
     dropped: Counter[str] = Counter()
@@ -116,7 +117,7 @@ def keep_good(
     seen = np.zeros((len(drafts), retriever.models.encoder.views["pooled"]), np.float32)
     for draft, row, query in zip(drafts, rows.tolist(), _queries(retriever, drafts), strict=True):
         progress(1)
-        passage = retriever.embedded.passage(row)
+        passage = retriever.local_index.passage(row)
         vector = unit(query.pooled[None])[0]
         rank, answers = 0, True
         reason = _useless(draft.text, passage)
@@ -154,13 +155,13 @@ def _search(retriever: HybridRetriever, query: Query, row: int) -> tuple[int, bo
     pairs = retriever.models.pair_heads
     how = METHODS[DEFAULT if pairs is not None else "convex"]
     found = retriever.candidates(query, METHODS[DEFAULT].candidates, how, evidence=pairs is not None)
-    ranked = retriever.models.order(query, found, how)
+    ranked = reorder(retriever.models, query, found, how)
     places = np.flatnonzero(ranked.rows[ranked.places] == row)
     if not len(places):
         return 0, False
     if pairs is None:
         return int(places[0]) + 1, True
-    answers = ranked.components["answers"][ranked.places[places[0]]]
+    answers = ranked.components["relevance"][ranked.places[places[0]]]
     return int(places[0]) + 1, bool(answers >= pairs.entailment.thresholds[0])
 
 

@@ -43,7 +43,7 @@ def slices_of(dataset: Dataset, retriever: HybridRetriever) -> dict[str, list[st
         found = retriever.models.questions.classify(list(dataset.questions.values()))
         by_class["question class"] = [label.label for label in found]
     wanted = {passage for relevant in dataset.relevance.values() for passage in relevant}
-    kinds = {passage.id: passage_kind(passage.text) for passage in retriever.embedded.by_ids(sorted(wanted))}
+    kinds = {passage.id: passage_kind(passage.text) for passage in retriever.local_index.by_ids(sorted(wanted))}
     answered = []
     for question in dataset.questions:
         held = {name: value for name, value in dataset.relevance[question].items() if name in kinds}

@@ -117,7 +117,7 @@ def tune(
     fold = fold_of(len(texts), folds, seed)
     queries = retriever.encode(texts)
     before = retriever.weights
-    live = [np.searchsorted(retriever.embedded.rows, place) for place in places]
+    live = [np.searchsorted(retriever.local_index.rows, place) for place in places]
 
     def in_index(name: str, kind: str | None = None, w: float = 0.0) -> WeightSearch:
         scores = _scores(retriever, queries, kind, w, progress)
@@ -125,7 +125,7 @@ def tune(
         return replace(search_weights(scores, live, method, default=before[name], folds=folds, seed=seed), name=name)
 
     def over(parts: Components, method: Method) -> WeightSearch:
-        return search_integrated(parts, _relevant(parts, places), fold, method, default=before[method.signal_weight])
+        return search_integrated(parts, _relevant(parts, places), fold, method, default=before[method.weight])
 
     bm25, alpha = in_index("bm25"), in_index("alpha")
     if retriever.models.pair_heads is None:
@@ -145,12 +145,12 @@ def search_integrated(
 ) -> WeightSearch:
     """Search the weight of a method's signal; `relevant` has the shape of the components, `fold` one place a question."""
     ranks = ranks_along(components.score, components.signal(method), relevant, np.append(GRID, default))
-    return search(method.signal_weight, default, GRID, ranks, fold)
+    return search(method.weight, default, GRID, ranks, fold)
 
 
 def answered_questions(retriever: HybridRetriever, dataset: Dataset) -> tuple[list[str], list[IntArray]]:
     """Questions with a relevant passage in the index, in the data set's order, and the places of these passages."""
-    found = {name: retriever.embedded.find(list(dataset.relevance[name])) for name in dataset.questions}
+    found = {name: retriever.local_index.find(list(dataset.relevance[name])) for name in dataset.questions}
     places = {name: np.sort(rows[rows >= 0]) for name, rows in found.items() if rows.max() >= 0}
     return [dataset.questions[name] for name in places], list(places.values())
 
@@ -159,7 +159,7 @@ def _scores(
     retriever: HybridRetriever, queries: Sequence[Query], kind: str | None, w: float, progress: Callable[[int], object]
 ) -> Iterator[tuple[DoubleArray, DoubleArray]]:
     """Scores by vectors and by BM25 of the passages that are there; with a kind, their sum and the class match."""
-    index = retriever.embedded
+    index = retriever.local_index
     for query in queries:
         base, signal = retriever.scores(query)
         if kind is not None:
@@ -188,5 +188,5 @@ def _learned(
         answers = [places[row] for row in rows]
         for values, w in ((before, found.default), (after, weight)):
             parts = collect(retriever, [queries[row] for row in rows], DEPTH, METHODS["hybrid"], weights={"bm25": w})
-            values[rows] = reciprocal_ranks(parts.learned, _relevant(parts, answers))
+            values[rows] = reciprocal_ranks(parts.signals["learned"], _relevant(parts, answers))
     return compared(before, after)

@@ -19,7 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from semclass.core.types import DoubleArray, FloatArray, IntArray
-from semclass.index.records import Candidates, Query, Scoring, no_evidence, sum_of
+from semclass.index.passage_encoder import no_evidence
+from semclass.index.records import Candidates, Query, Scoring, sum_of
 from semclass.scoring import bm25
 from semclass.scoring.bm25 import Statistics
 from semclass.scoring.fusion import DEPTH, fused
@@ -262,7 +263,7 @@ def ranked(search: Search, scored: Scored, n: int) -> Candidates:
         probabilities=np.zeros((len(best), 0), np.float32),
         thresholds=search.thresholds,
         idf=search.statistics.idf,
-        **no_evidence(len(best))._asdict(),
+        evidence=no_evidence(len(best)),
     )
 
 

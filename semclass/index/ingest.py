@@ -19,8 +19,7 @@ from semclass.core.files import REMEDY
 from semclass.core.types import Passage, Ragged
 from semclass.index.column_tables import columns_of
 from semclass.index.labels import fields_of, label, labelled
-from semclass.index.passage_encoder import PassageEncoder, PassageFeatures, no_rows
-from semclass.index.records import Evidence
+from semclass.index.passage_encoder import Evidence, PassageEncoder, PassageFeatures, no_rows
 from semclass.index.segment import NOTHING, Segment, hash_table, hashes_of
 from semclass.scoring.dense import shares_of
 from semclass.scoring.postings import count_terms
@@ -161,13 +160,13 @@ def written_provides(found: PassageFeatures, form: str) -> Ragged:
 def decoded(stored: Evidence, books: Codebooks | None) -> Evidence:
     """Vectors again from what an index stores: of unit length, as cosines are wanted; what is provided has any."""
     codes, vectors = stored.tokens.values, stored.sentences.values
-    tokens = codes.astype(np.float32) if books is None else books.decode(codes, stored.terms.values)
+    tokens = codes.astype(np.float32) if books is None else books.decode(codes, stored.pieces.values)
     sentences = vectors if vectors.dtype == np.float32 else from_quarter_bytes(vectors).astype(np.float32)
     return Evidence(
         tokens=Ragged(unit(tokens), stored.tokens.offsets),
         sentences=Ragged(unit(sentences), stored.sentences.offsets),
         provides=_decoded_provides(stored.provides),
-        terms=stored.terms,
+        pieces=stored.pieces,
         titles=stored.titles,
     )
 
@@ -188,7 +187,7 @@ def evidence_of(passage_encoder: PassageEncoder, passages: Sequence[Passage]) ->
     """What re-ranking reads of passages of a lean index: see :meth:`semclass.PassageIndex.evidence`."""
     found, _ = passage_encoder.read(passages, classes=False)
     sentences = Ragged(unit(found.sentences.values), found.sentences.offsets)
-    return Evidence(found.tokens, sentences, found.provides, found.pieces, found.titles)
+    return Evidence(sentences, found.provides, found.tokens, found.pieces, found.titles)
 
 
 def line_of(passage: Passage) -> bytes:

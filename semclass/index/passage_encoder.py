@@ -25,20 +25,26 @@ CUT = 1 << 16
 
 
 @dataclass(frozen=True)
-class PassageFeatures:
-    """The evidence of n passages; what was not asked for has empty rows."""
+class Evidence:
+    """What re-ranking compares of n passages with a question; rows that were not requested are empty."""
 
-    sentences: Ragged  #: vectors of each passage's sentences, at least one, as the encoder gives them; float32 (dim,)
-    words: Ragged  #: how many words each of them has without the title, float32
+    sentences: Ragged  #: vectors of each passage's sentences, at least one, float32 of item shape (dim,)
     provides: Ragged  #: what each of them provides, see :class:`semclass.core.types.Encoding`; float32
-    probabilities: FloatArray  #: P(class | passage), (n, n_classes)
     tokens: Ragged  #: unit token vectors, one for each of `pieces`; float32
     pieces: Ragged  #: ids of the word pieces that are compared with those of questions
     titles: IntArray  #: how many of the `pieces` are those of the title, which come first, (n,)
+
+
+@dataclass(frozen=True)
+class PassageFeatures(Evidence):
+    """Everything that is read of n passages; vectors of sentences are as the encoder gives them."""
+
+    words: Ragged  #: how many words each sentence has without the title, float32
+    probabilities: FloatArray  #: P(class | passage), (n, n_classes)
     terms: Ragged  #: word-piece ids of title and text
 
     def take(self, rows: IntArray) -> PassageFeatures:
-        """PassageFeatures of some passages, in the order asked for; a passage may come twice."""
+        """Features of some passages, in the order of `rows`; a passage may come twice."""
         parts = {name: getattr(self, name).take(rows) for name in _RAGGED}
         return PassageFeatures(**parts, probabilities=self.probabilities[rows], titles=self.titles[rows])
 
@@ -183,6 +189,11 @@ class PassageEncoder:
 def no_rows(n: int) -> Ragged:
     """What nothing will look at of n passages: empty rows."""
     return Ragged(np.zeros((0, 0), np.float32), np.zeros(n + 1, np.int64))
+
+
+def no_evidence(n: int) -> Evidence:
+    """Evidence of n passages that nothing will look at: empty rows."""
+    return Evidence(no_rows(n), no_rows(n), no_rows(n), no_rows(n), np.zeros(n, np.int64))
 
 
 def title_of(passage: Passage) -> str:

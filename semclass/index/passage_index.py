@@ -28,9 +28,9 @@ from semclass.index.joining import join
 from semclass.index.lock import locked
 from semclass.index.manifest import Manifest
 from semclass.index.opening import Opened, Source, open_segments
-from semclass.index.passage_encoder import PassageEncoder
+from semclass.index.passage_encoder import Evidence, PassageEncoder
 from semclass.index.passage_rows import PassageRows, one_array
-from semclass.index.records import FOLDER, Candidates, Evidence, Query, Scoring
+from semclass.index.records import FOLDER, Candidates, Query, Scoring
 from semclass.index.segment import Part
 from semclass.index.target import check_target
 from semclass.scoring import bm25
@@ -84,10 +84,10 @@ class PassageIndex(PassageRows):
         """What re-ranking reads of some passages, read again or decoded."""
         if self.form == "lean":
             return evidence_of(passage_encoder, self.passages(rows))
-        ragged = {name: self._take(name, rows) for name in ("tokens", "sentences", "provides")}
+        ragged = {name: self._take(name, rows) for name in ("sentences", "provides", "tokens", "pieces")}
         titles = self._of_rows("titles", rows).astype(np.int64)
-        stored = Evidence(**ragged, terms=self._take("pieces", rows), titles=titles)
-        if int(stored.terms.values.max(initial=0)) >= len(self.statistics.is_term):
+        stored = Evidence(**ragged, titles=titles)
+        if int(stored.pieces.values.max(initial=0)) >= len(self.statistics.is_term):
             raise ArtifactError(f"the word pieces of the index are not those of its encoder; {REMEDY}")
         return decoded(stored, passage_encoder.codebooks if self.codebooks else None)
 
@@ -141,7 +141,7 @@ class PassageIndex(PassageRows):
         found = replace(found, probabilities=self._of_rows("probabilities", found.rows))
         if passage_encoder is None or not len(found):
             return found
-        return replace(found, **self.evidence(found.rows, passage_encoder)._asdict())
+        return replace(found, evidence=self.evidence(found.rows, passage_encoder))
 
     @cached_property
     def _searched(self) -> list[SearchedSegment]:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from itertools import compress
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from semclass.core.checks import short
 from semclass.core.errors import InputError
-from semclass.core.types import DoubleArray, Explanation, FloatArray, Hit, IntArray, Passage, Ragged
-from semclass.index.passage_encoder import PassageEncoder, no_rows
+from semclass.core.types import DoubleArray, FloatArray, IntArray, Passage
+from semclass.index.passage_encoder import Evidence, PassageEncoder
 from semclass.scoring.fusion import ALPHA, only_of
 
 
@@ -29,10 +28,12 @@ class Query:
     tokens: FloatArray  #: unit token vectors, (q, token_dim); none where they were not asked for
     weights: FloatArray  #: how much each of them counts, (q,), >= 0, sums to 1
     terms: npt.NDArray[Any]  #: word-piece ids, (m,), m >= q
-    asking: npt.NDArray[np.bool_]  #: which of them stand in the sentences that ask, (m,); none if it asks nothing
-    asks: FloatArray  #: what it asks for, (d,), see :class:`semclass.core.types.Encoding`; empty where it is not known
+    question_mask: npt.NDArray[
+        np.bool_
+    ]  #: which of them stand in the sentences that ask, (m,); none if it asks nothing
+    need_vector: FloatArray  #: what it asks for, (d,), see :class:`semclass.core.types.Encoding`; empty if unknown
     expects: FloatArray  #: unit vectors that token vectors of an answer are near to, (k, token_dim); none likewise
-    asked: str | None = None  #: what was read of the text, see :mod:`semclass.heads.asked`; None: all of it
+    query_used: str  #: the part of the text that was read, see :mod:`semclass.heads.asked`
 
     def check(self, *, classes: bool = False, tokens: bool = False) -> None:
         """Raise an InputError if the question was encoded without what is needed: its ranking would be another."""
@@ -76,11 +77,7 @@ class Candidates:
     score: DoubleArray  #: what they are ranked by, (n,)
     probabilities: FloatArray  #: P(class | passage), (n, n_classes); without columns where it was not asked for
     thresholds: DoubleArray  #: probability from which a passage has a class, (n_classes,)
-    tokens: Ragged  #: unit token vectors, one for each of `terms`, float32
-    sentences: Ragged  #: unit vectors of the sentences, float32 of item shape (dim,); each passage has at least one
-    provides: Ragged  #: what each of them provides, float32 of item shape (d,); no rows where it is not known
-    terms: Ragged  #: word-piece ids that `tokens` has vectors for
-    titles: IntArray  #: how many of them are those of the title, which come first, (n,)
+    evidence: Evidence  #: what re-ranking compares; vectors of sentences are of unit length
     idf: FloatArray  #: inverse document frequency of each word piece, (vocabulary,); 0 for pieces that are no terms
     passages: tuple[Passage, ...] | None = None  #: the passages; None: the index is asked for them by `rows`
     order: IntArray | None = None  #: places by `score` after re-ranking, best first, (n,); None: as they stand
@@ -98,21 +95,6 @@ class Candidates:
     def places(self) -> IntArray:
         """Places, best first, (n,)."""
         return np.arange(len(self)) if self.order is None else self.order
-
-
-class Evidence(NamedTuple):
-    """What re-ranking reads of n passages: fields of :class:`Candidates`."""
-
-    tokens: Ragged
-    sentences: Ragged
-    provides: Ragged
-    terms: Ragged
-    titles: IntArray
-
-
-def no_evidence(n: int) -> Evidence:
-    """Evidence of n candidates that nothing will look at: empty rows."""
-    return Evidence(no_rows(n), no_rows(n), no_rows(n), no_rows(n), np.zeros(n, np.int64))
 
 
 FOLDER = "folder"
@@ -189,48 +171,3 @@ def summed(
     order = np.argsort(-score, kind="stable")
     parts = {**candidates.parts, **added}
     return replace(candidates, order=order, score=score, parts=parts, components=components, certainty=None)
-
-
-def make_hits(
-    passages: Sequence[Passage],
-    found: Candidates,
-    classes: Sequence[str],
-    k: int,
-    explanations: Sequence[Explanation] | None = None,
-    *,
-    asked: str | None = None,
-    answerable: float | None = None,
-    before: int = 0,
-) -> list[Hit]:
-    """The first k hits of a ranking; `passages` are those of `found`, `explanations` those of the first k.
-
-    `asked` is what was read of the question, None for all of it; `answerable` as in :class:`Hit`; `before` is how many hits
-    stand before these.
-    """
-    columns = {"dense": found.dense, "bm25": found.bm25, **found.components}
-    if found.match is not None:
-        columns.setdefault("match", found.match)
-    places = found.places[:k]
-    signals = np.array([*columns.values()])[:, places].T.tolist()
-    classes = classes[: found.probabilities.shape[1]]
-    labelled = (found.probabilities >= found.thresholds[: len(classes)])[places].tolist()
-    probabilities, scores = found.probabilities[places].tolist(), found.score[places].tolist()
-    return [
-        Hit(
-            id=passages[place].id,
-            text=passages[place].text,
-            metadata=passages[place].metadata,
-            score=scores[row],
-            rank=before + row + 1,
-            rank_before=place + 1,
-            components=dict(zip(columns, signals[row], strict=True)),
-            labels=tuple(compress(classes, labelled[row])),
-            probabilities=dict(zip(classes, probabilities[row], strict=True)),
-            explanation=None if explanations is None else explanations[row],
-            asked=asked,
-            certainty=None if row else found.certainty,
-            answerable=answerable,
-            language=found.language,
-        )
-        for row, place in enumerate(places.tolist())
-    ]

@@ -106,7 +106,7 @@ class SemclassRanker(HaystackComponent):
         threshold = score_threshold
         self.score_threshold = None if threshold is None else check_weight(threshold, "score_threshold")
         self.method = method
-        shared.check_options({"method": method}, Reranker.rerank, "the ranker")
+        shared.check_options({"method": method}, shared.RERANK, "the ranker")
         self.meta_fields_to_embed = check_texts(meta_fields_to_embed or [], "meta_fields_to_embed")
         self.details = details
 
@@ -128,10 +128,10 @@ class SemclassRanker(HaystackComponent):
         check_text(query, "query")
         unique = _deduplicated(documents)
         texts = [shared.Text(self._text(item)) for item in unique]
-        hits = shared.rerank(self._model(), query, texts, limit, threshold, {"method": self.method})
+        found, result = shared.rerank(self._model(), query, texts, limit, threshold, {"method": self.method})
         ranked = []
-        for place, hit in hits:
-            meta = {**unique[place].meta, **shared.details_of(hit, wanted=self.details)}
+        for place, hit in found:
+            meta = {**unique[place].meta, **shared.details_of(hit, result, wanted=self.details)}
             ranked.append(replace(unique[place], score=hit and hit.score, meta=meta))
         return {"documents": ranked}
 
@@ -204,7 +204,7 @@ class SemclassRetriever(HaystackComponent):
         self.top_k = check_positive(top_k, "top_k")
         self.candidates = None if candidates is None else check_positive(candidates, "candidates")
         self.method = method
-        shared.check_options({"method": method}, HybridRetriever.search, "the retriever")
+        shared.check_options({"method": method}, shared.SEARCH, "the retriever")
         self.details = details
         self.rewrite, self.rewriter = rewrite, shared.load_rewriter(rewrite)
 
@@ -227,11 +227,11 @@ class SemclassRetriever(HaystackComponent):
         if filters and self.filters and self.filter_policy == FilterPolicy.MERGE.value:
             chosen = {"operator": "AND", "conditions": [self.filters, filters]}
         where = to_where(chosen) if chosen else None
-        options: dict[str, Any] = {"method": self.method, "candidates": self.candidates, "where": where}
-        found = self._model().search(query, limit, rewrite=self.rewriter, history=history or (), **options)
+        options = {"method": self.method, "candidates": self.candidates, "where": where}
+        result = shared.search(self._model(), query, limit, {**options, "rewrite": self.rewriter, "history": history})
         documents = []
-        for hit in found:
-            meta = {**hit.metadata, **shared.details_of(hit, wanted=self.details)}
+        for hit in result:
+            meta = {**hit.metadata, **shared.details_of(hit, result, wanted=self.details)}
             documents.append(Document(id=hit.id, content=hit.text, meta=meta, score=hit.score))
         return {"documents": documents}
 

@@ -16,10 +16,10 @@ from typing import Annotated, Any
 from semclass.core.asynchronous import in_thread
 from semclass.core.errors import InputError, SemclassError, import_extra
 from semclass.core.types import Hit, Passage
-from semclass.index.passage_index import PassageIndex
 from semclass.integrations import shared
 from semclass.ranking.models import Models
 from semclass.ranking.reranker import Reranker
+from semclass.ranking.result import SearchResult
 from semclass.ranking.retriever import HybridRetriever
 
 try:
@@ -77,9 +77,7 @@ class SemclassRetriever(BaseRetriever):
 
         ``retriever.retriever.index.save("my-index")`` keeps the index. The shipped models are used if None are given.
         """
-        used = Models.load() if models is None else models
-        index = PassageIndex.build(to_passages(documents), passage_encoder=used.passage_encoder)
-        return cls(retriever=HybridRetriever(index, used), **fields)
+        return cls(retriever=HybridRetriever.from_passages(to_passages(documents), models=models), **fields)
 
     @model_validator(mode="after")
     def _check(self) -> SemclassRetriever:
@@ -87,7 +85,7 @@ class SemclassRetriever(BaseRetriever):
             shared.check_kind(self.retriever, HybridRetriever, "retriever")
         if (self.index is None) == (self.retriever is None):
             raise InputError("give either index, the folder of an index, or retriever, a semclass.HybridRetriever")
-        shared.check_options(self.search_kwargs, HybridRetriever.search, "search_kwargs")
+        shared.check_options(self.search_kwargs, shared.SEARCH, "search_kwargs")
         return self
 
     @classmethod
@@ -110,21 +108,25 @@ class SemclassRetriever(BaseRetriever):
         query: str,
         *,
         run_manager: CallbackManagerForRetrieverRun,
-        found: Mapping[str, list[Hit]] | None = None,
+        found: Mapping[str, SearchResult] | None = None,
         **options: Any,
     ) -> list[Document]:
         k = options.get("k", self.k)
-        hits = found[query] if found else self._opened().search(query, k, **self._options(options))
+        result = found[query] if found else shared.search(self._opened(), query, k, self._options(options))
         return [
-            Document(id=hit.id, page_content=hit.text, metadata=_metadata(hit, details=self.details)) for hit in hits
+            Document(id=hit.id, page_content=hit.text, metadata=_metadata(hit, result, details=self.details))
+            for hit in result
         ]
 
     _aget_relevant_documents = in_thread(_get_relevant_documents)
 
-    def _search_many(self, queries: Sequence[str], given: Mapping[str, Any]) -> dict[str, list[Hit]]:
-        """Search for all; gives nothing if one is refused, so that its own run reports the error."""
+    def _search_many(self, queries: Sequence[str], given: Mapping[str, Any]) -> dict[str, SearchResult]:
+        """Search for all; gives nothing if one is refused or each is rewritten, so that each run does and reports it."""
         try:
-            found = self._opened().search_many(queries, given.get("k", self.k), **self._options(given))
+            options = self._options(given)
+            if "rewrite" in options or "history" in options:
+                return {}
+            found = self._opened().search_many(queries, given.get("k", self.k), **options)
         except SemclassError:
             return {}
         return dict(zip(queries, found, strict=True))
@@ -132,7 +134,7 @@ class SemclassRetriever(BaseRetriever):
     def _options(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """The options of a call; `verbose` is LangChain's own."""
         options = {name: value for name, value in given.items() if name not in ("k", "verbose")}
-        shared.check_options(options, HybridRetriever.search, "invoke")
+        shared.check_options(options, shared.SEARCH, "invoke")
         return {**self.search_kwargs, **options}
 
     def _opened(self) -> HybridRetriever:
@@ -176,7 +178,7 @@ class SemclassCompressor(BaseDocumentCompressor):
     def _check(self) -> SemclassCompressor:
         if self.reranker is not None:
             shared.check_kind(self.reranker, Reranker, "reranker")
-        shared.check_options(self.rerank_kwargs, Reranker.rerank, "rerank_kwargs")
+        shared.check_options(self.rerank_kwargs, shared.RERANK, "rerank_kwargs")
         return self
 
     def compress_documents(
@@ -186,10 +188,10 @@ class SemclassCompressor(BaseDocumentCompressor):
         texts = [shared.Text(document.page_content, document.metadata) for document in documents]
         paths = self.models, self.encoder, self.threads
         used = self.reranker or self.loaded.get(shared.load_reranker, *paths)
-        hits = shared.rerank(used, query, texts, self.top_n, self.score_threshold, self.rerank_kwargs)
+        ranked, result = shared.rerank(used, query, texts, self.top_n, self.score_threshold, self.rerank_kwargs)
         return [
-            documents[place].model_copy(update={"metadata": _metadata(hit, details=self.details)})
-            for place, hit in hits
+            documents[place].model_copy(update={"metadata": _metadata(hit, result, details=self.details)})
+            for place, hit in ranked
             if hit is not None
         ]
 
@@ -217,9 +219,9 @@ def to_hits(documents: Iterable[Document]) -> list[Hit]:
     ]
 
 
-def _metadata(hit: Hit, *, details: bool) -> dict[str, Any]:
+def _metadata(hit: Hit, result: SearchResult, *, details: bool) -> dict[str, Any]:
     """A copy of the passage's metadata with the score, which replaces one of an earlier step."""
-    return {**hit.metadata, SCORE: hit.score, **shared.details_of(hit, wanted=details)}
+    return {**hit.metadata, SCORE: hit.score, **shared.details_of(hit, result, wanted=details)}
 
 
 def _ids(documents: Sequence[Document]) -> list[str]:

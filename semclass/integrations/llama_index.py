@@ -19,6 +19,7 @@ from semclass.core.errors import InputError, InputTypeError, import_extra
 from semclass.core.types import Hit, Passage
 from semclass.integrations import shared
 from semclass.ranking.reranker import Reranker
+from semclass.ranking.result import SearchResult
 from semclass.ranking.retriever import HybridRetriever
 
 import_extra("llama_index.core", "llama-index")
@@ -103,7 +104,7 @@ class SemclassRetriever(BaseRetriever):
         **options: Any,
     ) -> None:
         shared.check_kind(retriever, HybridRetriever, "retriever")
-        shared.check_options(options, HybridRetriever.search, "SemclassRetriever")
+        shared.check_options(options, shared.SEARCH, "SemclassRetriever")
         if filters is not None:
             options["where"] = {"$and": [to_where(filters), options.get("where") or {}]}
         self._retriever = retriever
@@ -116,13 +117,13 @@ class SemclassRetriever(BaseRetriever):
         question, texts = query_bundle.query_str, query_bundle.custom_embedding_strs
         if texts and texts != [question]:
             options = {name: value for name, value in self._options.items() if name not in ("rewrite", "history")}
-            hits = self._retriever.search_by_texts(question, texts, self._top_k, **options)
+            result = self._retriever.search_by_texts(question, texts, self._top_k, **options)
         else:
-            hits = self._retriever.search(question, self._top_k, **self._options)
+            result = shared.search(self._retriever, question, self._top_k, self._options)
         nodes = []
-        for hit in hits:
+        for hit in result:
             node = _to_node(hit)
-            _note(node, shared.details_of(hit, wanted=self._details))
+            _note(node, shared.details_of(hit, result, wanted=self._details))
             nodes.append(NodeWithScore(node=node, score=hit.score))
         return nodes
 
@@ -172,7 +173,7 @@ class SemclassRerank(BaseNodePostprocessor):
     @field_validator("options")
     @classmethod
     def _known(cls, options: dict[str, Any]) -> dict[str, Any]:
-        shared.check_options(options, Reranker.rerank, "options")
+        shared.check_options(options, shared.RERANK, "options")
         return options
 
     @classmethod
@@ -212,13 +213,13 @@ class SemclassRerank(BaseNodePostprocessor):
     def _ranked(self, nodes: list[NodeWithScore], question: str) -> list[NodeWithScore]:
         model = self._loaded.get(shared.load_reranker, self.models, self.encoder, self.threads)
         texts = [_read(node.node) if _has_text(node.node) else shared.Text("") for node in nodes]
-        hits = shared.rerank(model, question, texts, self.top_n, self.score_threshold, self.options)
-        return [self._copy(nodes[place], hit) for place, hit in hits]
+        ranked, result = shared.rerank(model, question, texts, self.top_n, self.score_threshold, self.options)
+        return [self._copy(nodes[place], hit, result) for place, hit in ranked]
 
-    def _copy(self, found: NodeWithScore, hit: Hit | None) -> NodeWithScore:
+    def _copy(self, found: NodeWithScore, hit: Hit | None, result: SearchResult) -> NodeWithScore:
         """Copy a node; the object that an index node leads to stays the same one."""
         node = found.node.model_copy(update={name: deepcopy(getattr(found.node, name)) for name in _CONTAINERS})
-        _note(node, shared.details_of(hit, wanted=self.details))
+        _note(node, shared.details_of(hit, result, wanted=self.details))
         return NodeWithScore(node=node, score=hit and hit.score)
 
 

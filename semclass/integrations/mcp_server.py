@@ -11,7 +11,7 @@ from semclass import __version__
 from semclass.context.build import build_context
 from semclass.core.checks import check_positive, short
 from semclass.core.errors import InputError, SemclassError, import_extra
-from semclass.core.types import Hit
+from semclass.ranking.result import SearchResult
 from semclass.ranking.retriever import HybridRetriever
 
 SHOWN = 10
@@ -23,8 +23,8 @@ WORDS = 600
 MOST, LONGEST, LONGEST_FILTER = 1000, 100_000, 10_000
 """Passages of a search, characters of a question and of a filter at most: an assistant waits for the answer."""
 
-SAID = ("id", "text", "score", "answerable", "certainty")
-"""Fields of a hit that a search gives, besides its metadata."""
+SAID = ("answerable", "certainty")
+"""Fields of a result that a search and a context give."""
 
 INSTRUCTIONS = (
     "Passages of one collection of documents. Ask `search` in a whole question; `context` gives one text with numbered "
@@ -60,8 +60,8 @@ def make_server(retriever: HybridRetriever, name: str = "semclass") -> Any:
     reads = import_extra("mcp_types", "mcp").ToolAnnotations(read_only_hint=True, open_world_hint=False)
     refused = import_extra("mcp.server.mcpserver.exceptions", "mcp").ToolError
 
-    def searched(question: str, k: int, where: dict[str, Any] | None) -> list[Hit]:
-        """Hits of a search within the limits."""
+    def searched(question: str, k: int, where: dict[str, Any] | None) -> SearchResult:
+        """The result of a search within the limits."""
         _check_length(question)
         if check_positive(k, "k") > MOST:
             raise InputError(f"k is {k}; at most {MOST} passages are given, so ask for fewer")
@@ -77,22 +77,23 @@ def make_server(retriever: HybridRetriever, name: str = "semclass") -> Any:
         except SemclassError as error:
             raise refused(str(error)) from error
 
-    def search(question: str, k: int = SHOWN, where: dict[str, Any] | None = None) -> list[dict[str, Any]]:
+    def search(question: str, k: int = SHOWN, where: dict[str, Any] | None = None) -> dict[str, Any]:
         """Find the passages that answer a question, best first; `where` filters by metadata, as {"document": "a.md"}.
 
         `answerable`: probability that the collection answers it at all. `certainty`: how sure the first place is.
         """
         with told():
             found = searched(question, k, where)
-        return [{**{name: getattr(hit, name) for name in SAID}, "metadata": dict(hit.metadata)} for hit in found]
+        hits = [{"id": hit.id, "text": hit.text, "score": hit.score, "metadata": dict(hit.metadata)} for hit in found]
+        return {"hits": hits, **{name: getattr(found, name) for name in SAID}}
 
     def context(question: str, words: int = WORDS, where: dict[str, Any] | None = None) -> dict[str, Any]:
         """One text of at most so many words to answer a question from, with numbered sources."""
         with told():
             found = searched(question, SHOWN, where)
             made = build_context(found, budget=check_positive(words, "words"))
-        sure = {name: getattr(found[0], name) if found else None for name in ("answerable", "certainty")}
-        return {"text": made.text, "sources": [asdict(source) for source in made.sources], **sure}
+        sources = [asdict(source) for source in made.sources]
+        return {"text": made.text, "sources": sources, **{name: getattr(found, name) for name in SAID}}
 
     def classify(question: str) -> dict[str, Any]:
         """What a question asks for: its answer type, as HUM:ind for a person, with the probability."""

@@ -21,9 +21,9 @@ from semclass.core.errors import ArtifactError, InputError
 from semclass.core.types import DoubleArray, FloatArray, IntArray, Passage
 from semclass.index import filters
 from semclass.index.labels import check_heads
-from semclass.index.passage_encoder import PassageEncoder
+from semclass.index.passage_encoder import PassageEncoder, no_evidence
 from semclass.index.passage_index import PassageIndex
-from semclass.index.records import Candidates, Query, Scoring, no_evidence
+from semclass.index.records import Candidates, Query, Scoring
 from semclass.integrations import qdrant_collection as stored
 from semclass.integrations.qdrant_search import Search, read_evidence, routes_of, score, take, to_qdrant
 from semclass.scoring import fusion
@@ -317,6 +317,6 @@ class QdrantIndex:
             thresholds=self.thresholds,
             idf=self.idf,
             passages=passages,
-            **evidence._asdict(),
+            evidence=evidence,
             **{name: take(values, order) for name, values in fields.items()},
         )

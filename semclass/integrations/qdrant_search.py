@@ -24,8 +24,8 @@ from semclass.core.errors import InputError
 from semclass.core.types import DoubleArray, FloatArray, IntArray, Passage, Ragged
 from semclass.index.filters import Among, And, Exists, Filter, Ids, Not, Or, Range
 from semclass.index.ingest import decoded, evidence_of, stored_types
-from semclass.index.passage_encoder import PassageEncoder, no_rows
-from semclass.index.records import Evidence, Query, Scoring, sum_of
+from semclass.index.passage_encoder import Evidence, PassageEncoder, no_rows
+from semclass.index.records import Query, Scoring, sum_of
 from semclass.integrations.qdrant_collection import Server, client_models, point_id
 from semclass.scoring import fusion
 from semclass.scoring.dense import MEAN
@@ -199,7 +199,7 @@ def read_evidence(
     read = {name: _bytes(points, name, *kind) for name, kind in stored_types(passage_encoder, form).items()}
     pieces = _bytes(points, "pieces", "<u4", 1)
     titles = np.minimum([point.payload["titles"] for point in points], pieces.lengths())
-    stored = Evidence(**read, terms=Ragged(pieces.values[:, 0], pieces.offsets), titles=titles)
+    stored = Evidence(**read, pieces=Ragged(pieces.values[:, 0], pieces.offsets), titles=titles)
     return decoded(stored, passage_encoder.codebooks if form == "standard" else None)
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from dataclasses import asdict
-from inspect import signature
+from dataclasses import asdict, fields
 from typing import Any, NamedTuple, TypeVar
 from weakref import WeakValueDictionary
 
@@ -18,11 +17,23 @@ from semclass.endpoint.client import KEY_VARIABLE, Endpoint
 from semclass.heads.questions import QuestionClassifier
 from semclass.heads.texts import TextModel, open_encoder
 from semclass.ranking.methods import find_method
+from semclass.ranking.options import SearchOptions
 from semclass.ranking.reranker import Reranker, at_least
+from semclass.ranking.result import SearchResult
 from semclass.ranking.retriever import HybridRetriever
+from semclass.rewriting.retriever import RewritingRetriever
 from semclass.rewriting.rewriter import Rewriter
 
 DETAILS = "semclass"  # field of a document's metadata that holds the details of a hit
+
+SEARCH = (*(field.name for field in fields(SearchOptions)), "rewrite", "history")
+"""Options of a search; `rewrite` and `history` are those of :class:`semclass.RewritingRetriever`."""
+
+RESULT = ("query_used", "certainty", "answerable", "language")
+"""Fields of a result that documents bear, as frameworks have no other place for them."""
+
+RERANK = ("method", "fusion", "weights", "explain")
+"""Options of re-ranking."""
 
 T = TypeVar("T")
 
@@ -126,14 +137,12 @@ def check_items(items: Iterable[Any], name: str, *kinds: type) -> list[Any]:
     return given
 
 
-def check_options(options: Mapping[str, Any], method: Callable[..., Any], name: str) -> None:
-    """Refuse options that a method does not take (`k` has a name of its own in each framework), and unknown methods."""
-    parameters = signature(method).parameters.values()
-    allowed = [each.name for each in parameters if each.kind is each.KEYWORD_ONLY and each.name != "k"]
+def check_options(options: Mapping[str, Any], allowed: Sequence[str], name: str) -> None:
+    """Refuse options that are not allowed (`k` has a name of its own in each framework), and unknown methods."""
     if unknown := [option for option in options if option not in allowed]:
         raise InputError(f"{name} has {', '.join(map(repr, unknown))}; allowed are {', '.join(allowed)}")
     if "method" in options:
-        find_method(options["method"], options.get("fusion"), reranking=method is not HybridRetriever.search)
+        find_method(options["method"], options.get("fusion"), reranking=allowed is RERANK)
 
 
 class Text(NamedTuple):
@@ -143,6 +152,17 @@ class Text(NamedTuple):
     metadata: Mapping[str, Any] = {}
 
 
+def search(retriever: HybridRetriever, question: str, k: int, options: Mapping[str, Any]) -> SearchResult:
+    """Search with the options `SEARCH`."""
+    own = {name: value for name, value in options.items() if name not in ("rewrite", "history")}
+    rewrite, history = options.get("rewrite"), options.get("history") or ()
+    if rewrite is not None:
+        return RewritingRetriever(retriever, rewrite).search(question, k, history=history, **own)
+    if history:
+        raise InputError("history is read to rewrite a question; give rewrite, too")
+    return retriever.search(question, k, **own)
+
+
 def rerank(
     reranker: Reranker,
     question: str,
@@ -150,15 +170,18 @@ def rerank(
     k: int | None,
     threshold: float | None,
     options: Mapping[str, Any],
-) -> list[tuple[int, Hit | None]]:
-    """Re-rank texts: the place of each and its hit, best first; without a threshold, blank ones follow without hits."""
+) -> tuple[list[tuple[int, Hit | None]], SearchResult]:
+    """Re-rank texts: the place of each and its hit, best first; without a threshold, blank ones follow without hits.
+
+    Also gives the result that the hits are of.
+    """
     # documents may lack ids or share them: their places are unique
     passages = [Passage(str(place), *each) for place, each in enumerate(texts) if each.text.strip()]
-    hits = reranker.rerank(question, passages, k=k, **options)
-    ranked: list[tuple[int, Hit | None]] = [(int(hit.id), hit) for hit in at_least(hits, threshold)]
+    result = reranker.rerank(question, passages, k=k, **options)
+    ranked: list[tuple[int, Hit | None]] = [(int(hit.id), hit) for hit in at_least(result, threshold)]
     if threshold is None:
         ranked += [(place, None) for place, each in enumerate(texts) if not each.text.strip()]
-    return ranked[:k]
+    return ranked[:k], result
 
 
 def check_classes(model: QuestionClassifier | TextModel, names: Iterable[str], argument: str) -> None:
@@ -193,8 +216,8 @@ def route(found: Mapping[str, Any], names: Container[str], least: float | None) 
     return found["label"], found["probability"]
 
 
-def details_of(hit: Hit | None, *, wanted: bool) -> dict[str, Any]:
-    """Give the other fields of a hit as metadata, if they are `wanted` or there is an explanation."""
+def details_of(hit: Hit | None, result: SearchResult, *, wanted: bool) -> dict[str, Any]:
+    """Give the other fields of a hit and of its result as metadata, if they are `wanted` or there is an explanation."""
     if hit is None or not (wanted or hit.explanation):
         return {}
     details: dict[str, Any] = {
@@ -204,9 +227,7 @@ def details_of(hit: Hit | None, *, wanted: bool) -> dict[str, Any]:
         "rank": hit.rank,
         "rank_before": hit.rank_before,
     }
-    details |= {} if hit.asked is None else {"asked": hit.asked}
-    details |= {} if hit.answerable is None else {"answerable": hit.answerable}
-    details |= {} if hit.language is None else {"language": hit.language}
+    details |= {name: value for name in RESULT if (value := getattr(result, name)) is not None}
     return {DETAILS: details if hit.explanation is None else {**details, "explanation": asdict(hit.explanation)}}
 
 

@@ -75,7 +75,7 @@ def answerable_features(query: Query, ranked: Candidates, features: FloatArray, 
         of the first candidate, and the largest of the first :data:`LOOKED_AT`.
     """
     first = ranked.places[0]
-    answers, others = (_log_odds(values) for values in (ranked.components["answers"], learned))
+    answers, others = (_log_odds(values) for values in (ranked.components["relevance"], learned))
     looked_at = features[ranked.places[:LOOKED_AT]][:, _COLUMNS]
     standing = [answers[first], others[first], answers.max(), others.max(), np.log(len(ranked)), len(query.terms)]
     return np.array([[*standing, *looked_at[0], *looked_at.max(axis=0)]], np.float32)

@@ -37,7 +37,7 @@ def read_boost(
             f'boost must be names of heads, or their weights such as {{"topic": 0.5}}, not {short(boost)}'
         )
     given = boost if isinstance(boost, Mapping) else dict.fromkeys(boost or (), BOOST)
-    if given and method.rerank not in (None, "integrated", "evidence"):
+    if given and not method.is_sum:
         raise InputError("boost is added to a score, and this method does not rank by a sum; use method='default'")
     for name in given:
         if name not in heads:

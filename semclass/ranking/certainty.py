@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from semclass.core.types import FloatArray
 from semclass.index.records import Candidates
 from semclass.ranking.features import BETTER, PAIR_FEATURES
-from semclass.ranking.methods import DEFAULT, METHODS, Method
 
 CERTAINTIES = ("strong", "likely", "weak")
 """The words: right in at least 85 %, right more often than not, and no better than the next, or near to nothing."""
@@ -65,21 +64,21 @@ class Standing:
         return "strong" if self.lead >= bounds.strong and self.behind <= BETTER else "likely"
 
 
-def certainty(ranked: Candidates, features: FloatArray, method: Method) -> str | None:
-    """One of `CERTAINTIES` for the first of ranked candidates; None for methods whose scores were not measured."""
-    first = standing(ranked, features) if method == METHODS[DEFAULT] else None
+def certainty(ranked: Candidates, features: FloatArray) -> str | None:
+    """One of `CERTAINTIES` for the first of candidates that the default method ranked; None where nothing tells."""
+    first = standing(ranked, features)
     return None if first is None else first.word(Bounds())
 
 
 def standing(ranked: Candidates, features: FloatArray) -> Standing | None:
     """Where the first of ranked candidates stands; None where there is no second, or nobody tells what they provide."""
     places = ranked.places[:FIRST]
-    if len(places) < 2 or not len(ranked.provides.values):
+    if len(places) < 2 or not len(ranked.evidence.provides.values):
         return None
     provided = features[places, _PROVIDED]
     return Standing(
         lead=float(ranked.score[places[0]] - ranked.score[places[1]]),
         behind=float(provided[1:].max() - provided[0]),
         near=float(ranked.dense[places[0]]),
-        answers=float(ranked.components["answers"][places[0]]),
+        answers=float(ranked.components["relevance"][places[0]]),
     )

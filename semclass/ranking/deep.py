@@ -64,7 +64,7 @@ class DeepHead:
         """Calibrated log-odds that n passages answer, float64 (n,); `sentences` are the unit vectors of theirs."""
         worth = Ragged(np.einsum("ij,j->i", sentences.values, unit(query.pooled)), sentences.offsets)
         chosen = [chosen_sentences(passage, worth.row(row)) for row, passage in enumerate(passages)]
-        return self.read([query.asked or query.text] * len(chosen), chosen)
+        return self.read([query.query_used] * len(chosen), chosen)
 
     def read(self, questions: Sequence[str], passages: Sequence[Sequence[str]]) -> DoubleArray:
         """Log-odds of n pairs of a question and the sentences of a passage, float64 (n,)."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from semclass.documents.sentences import LONGEST, Span, sentence_spans, unwrappe
 from semclass.encoders.batching import steps
 from semclass.encoders.words import joined_pieces, mark_of
 from semclass.index.records import Candidates, Query
+from semclass.ranking.models import Models
 from semclass.scoring.matmul import float_products
 
 WORDS = 12
@@ -34,18 +35,14 @@ class _Asked:
     words: IntArray  #: where the occurrences of each word begin
 
 
-def explain(
-    query: Query,
-    found: Candidates,
-    k: int,
-    passages: Sequence[Passage],
-    *,
-    pieces: Sequence[str],
-    classes: Sequence[str],
-) -> list[Explanation]:
+def explain(models: Models, query: Query, found: Candidates, k: int, passages: Sequence[Passage]) -> list[Explanation]:
     """Explain the first k places of a ranking; `passages` are those of `found`."""
+    query.check(classes=models.has_classes, tokens=True)
+    if found.features is not None:
+        found = replace(found, parts=models.pairs.learned_terms.parts(found.features))
+    pieces, classes = models.encoder.vocabulary, models.passages.classes
     places = found.places[:k].tolist()
-    read = np.unique(np.concatenate([query.terms, *(found.terms.row(place) for place in places)]))
+    read = np.unique(np.concatenate([query.terms, *(found.evidence.pieces.row(place) for place in places)]))
     mark = mark_of([pieces[piece] for piece in read.tolist()])
     asked = _asked_words(query, found, pieces, mark)
     return [
@@ -88,7 +85,7 @@ def _word_matches(
     """Find what met the question's words in one candidate, whose text is given."""
     if not asked.names:
         return ()
-    terms, tokens = candidates.terms.row(place), candidates.tokens.row(place)
+    terms, tokens = candidates.evidence.pieces.row(place), candidates.evidence.tokens.row(place)
     theirs = [pieces[piece] for piece in terms.tolist()]
     others, other_of = joined_pieces(theirs, mark)
     mine = query.tokens[asked.rows]
@@ -140,7 +137,7 @@ def _written(word: str, piece: str, words: dict[str, str]) -> str:
 
 def nearest_sentence(query: Query, candidates: Candidates, place: int, text: str) -> Span | None:
     """Where the sentence of a candidate is whose vector is nearest to the question's, with all of its lines."""
-    vectors, spans = candidates.sentences.row(place), sentence_spans(text)
+    vectors, spans = candidates.evidence.sentences.row(place), sentence_spans(text)
     if not len(spans) == len(vectors) > 0:
         return None
     read = spans[int((vectors @ query.pooled).argmax())]

@@ -154,22 +154,22 @@ def pair_features(query: Query, candidates: Candidates, words: WordTable) -> Flo
     ``overlap_rare``
         sum_k v_k [k in p] (1 - share of the candidates that have word k).
     """
-    n = len(candidates.terms)
+    n = len(candidates.evidence.pieces)
     if not n:
         return np.zeros((0, len(PAIR_FEATURES)), np.float32)
     asked, present, told = _compared_words(query, candidates, words)
     each = np.full(n, 1 / n, np.float32)
     classed = len(query.probabilities) > 0
     columns = {
-        **_semantic(query, asked, candidates.tokens, present[asked.word], each),
+        **_semantic(query, asked, candidates.evidence.tokens, present[asked.word], each),
         "dense": candidates.dense,
         "dense_gap": candidates.dense - candidates.dense.max(),
         "bm25": candidates.bm25,
         "match": candidates.probabilities.astype(np.float64) @ query.probabilities if classed else np.zeros(n),
-        "sentence": _best_product(unit(query.pooled), candidates.sentences),
+        "sentence": _best_product(unit(query.pooled), candidates.evidence.sentences),
         **_lexical(asked, present, told, _masses(candidates), each),
     }
-    columns |= _provided(query, candidates.provides, columns["echoed"])
+    columns |= _provided(query, candidates.evidence.provides, columns["echoed"])
     columns |= _spread(columns, each)
     return np.ascontiguousarray(np.array([columns[name] for name in PAIR_FEATURES], np.float32).T)
 
@@ -189,14 +189,16 @@ def _compared_words(
     query: Query, candidates: Candidates, table: WordTable
 ) -> tuple[_Asked, npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
     """Words of the question, and whether each of n passages, and its text without the title, has them, (words, n)."""
-    terms, m, passages, idf = query.terms, len(query.terms), candidates.terms, candidates.idf
+    terms, m, passages, idf = query.terms, len(query.terms), candidates.evidence.pieces, candidates.idf
     # one pass over all texts, the question first
     pieces = np.concatenate([terms, passages.values], dtype=np.int64, casting="unsafe")
     every = words_of(Ragged(pieces, np.append(0, passages.offsets + m)), table)
     count = int(every.keys.offsets[1])
     keys, starts = every.keys.values, every.starts[:count]
     given = Ragged(keys[count:], every.keys.offsets[1:] - count)
-    untitled = every.starts[count:] - m >= np.repeat(passages.offsets[:-1] + candidates.titles, given.lengths())
+    untitled = every.starts[count:] - m >= np.repeat(
+        passages.offsets[:-1] + candidates.evidence.titles, given.lengths()
+    )
     present, told = _present(keys[:count], given, untitled)
     if not count:
         nothing = np.zeros(0, np.float32)
@@ -206,7 +208,7 @@ def _compared_words(
     word = np.searchsorted(starts, np.arange(m), side="right") - 1
     rarity = (np.log1p(weights) / np.bincount(word))[word[: len(query.tokens)]]
     rarity /= max(rarity.sum(), 1e-6)
-    return _Asked(weights, numbers, query.asking[starts], word[: len(rarity)], rarity), present, told
+    return _Asked(weights, numbers, query.question_mask[starts], word[: len(rarity)], rarity), present, told
 
 
 def _present(
@@ -225,9 +227,9 @@ def _present(
 
 def _masses(candidates: Candidates) -> FloatArray:
     """Idf of all word pieces of each passage without its title, (n,)."""
-    ends = candidates.terms.offsets
-    sums = np.append(0.0, candidates.idf[candidates.terms.values].cumsum(dtype=np.float64))
-    return np.asarray(sums[ends[1:]] - sums[ends[:-1] + candidates.titles], np.float32)
+    ends = candidates.evidence.pieces.offsets
+    sums = np.append(0.0, candidates.idf[candidates.evidence.pieces.values].cumsum(dtype=np.float64))
+    return np.asarray(sums[ends[1:]] - sums[ends[:-1] + candidates.evidence.titles], np.float32)
 
 
 def _lexical(
@@ -289,9 +291,9 @@ def _semantic(
 
 def _provided(query: Query, sentences: Ragged, echoed: npt.NDArray[Any]) -> dict[str, npt.NDArray[Any]]:
     """Features of what sentences provide; 0 where the encoder does not tell. `echoed` tells how much a passage repeats."""
-    if not len(query.asks) or not len(sentences.values):
+    if not len(query.need_vector) or not len(sentences.values):
         return dict.fromkeys(("provided", "echo"), np.zeros(len(sentences)))
-    provided = _best_product(query.asks, sentences)
+    provided = _best_product(query.need_vector, sentences)
     missing = np.minimum(-provided, provided.max() - BETTER - provided)
     return {"provided": provided, "echo": echoed**2 * np.logaddexp(0, missing)}
 

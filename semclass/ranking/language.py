@@ -18,7 +18,6 @@ from semclass.core import artifacts
 from semclass.core.errors import ArtifactError, EncoderMismatchError, warn
 from semclass.core.types import Encoder, FloatArray
 from semclass.index.records import Candidates, sum_of
-from semclass.ranking.methods import Method
 from semclass.scoring.fusion import fused
 
 FOLDER = "language"
@@ -40,8 +39,8 @@ LEAST = -0.8
 code, and -0.7 where the foreign name of a hotel stands in each; -1.0 or less in 13 other languages:
 ``training/train_language.py``."""
 
-BY_WORDS = Method("convex", alpha=0.15)
-"""How passages in other languages are found."""
+BY_WORDS_ALPHA = 0.15
+"""Weight of the vectors in convex fusion, by which passages in other languages are found."""
 
 WORDS: Mapping[str, float] = {"overlap_rare": 0.5, "neighbours": 0.5}
 """What is added to that, weights of pair features: whole words, as of many scripts the pieces are single letters.
@@ -78,7 +77,7 @@ class LanguageTest:
 
     def language(self, candidates: Candidates) -> str:
         """`ENGLISH`, or `OTHER`: the language of the first candidates."""
-        pieces = candidates.terms.values[: candidates.terms.offsets[min(FIRST, len(candidates))]]
+        pieces = candidates.evidence.pieces.values[: candidates.evidence.pieces.offsets[min(FIRST, len(candidates))]]
         return ENGLISH if len(pieces) < ENOUGH or float(self.logs[pieces].mean()) >= LEAST else OTHER
 
 
@@ -90,12 +89,12 @@ def load_language(models: Path, encoder: Encoder) -> LanguageTest | None:
     return LanguageTest.load(folder, encoder=encoder.fingerprint, vocabulary=len(encoder.is_term))
 
 
-def told(candidates: Candidates, test: LanguageTest) -> Candidates:
+def with_language(candidates: Candidates, test: LanguageTest) -> Candidates:
     """Candidates from elsewhere with their language, and scored by words if the models do not read it."""
     language = test.language(candidates)
     if language == ENGLISH:
         return replace(candidates, language=language)
-    parts = fused(candidates.dense, candidates.bm25, BY_WORDS.fusion, alpha=BY_WORDS.alpha or 0.0).parts
+    parts = fused(candidates.dense, candidates.bm25, "convex", alpha=BY_WORDS_ALPHA).parts
     return replace(candidates, language=language, score=sum_of(parts), parts=parts)
 
 

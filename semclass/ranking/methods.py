@@ -1,7 +1,8 @@
 """The methods of ranking, by name.
 
 A method says how the scores of vectors and of BM25 become one, and what re-orders the first candidates. ``default`` is the
-best that is known; the others are its parts, its alternatives, and the methods of the reference thesis.
+best that is known; the others are its parts, its alternatives, and the methods of the reference thesis. The functions that
+re-order are in ``semclass/ranking/order.py``.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from semclass.core.checks import check_choice, check_probability, check_weight
+from semclass.core.checks import check_choice
 from semclass.core.errors import InputError
+from semclass.index.records import Scoring
 from semclass.scoring import FUSIONS
 
 
@@ -29,59 +31,73 @@ class Method:
     match
         Class match that is added to the score of every passage, ``"soft"`` or ``"hard"``, see
         :func:`semclass.scoring.topk.class_match`; None: nothing is.
-    rerank
-        What re-orders the candidates. None: nothing. ``"stable"``: those with a positive label come first, else the order
-        stays. ``"integrated"``: score + weight * signal. ``"evidence"``: score + weight * a weighted sum of pair features,
-        see :data:`semclass.ranking.pair_model.EVIDENCE`. ``"learned"``: the probability of a head that sees all evidence.
+    kind
+        How candidates are re-ordered, a key of ``semclass.ranking.order.KINDS``; None: they keep their order.
     signal
-        What ``"stable"`` and ``"integrated"`` go by: ``"entailment"``, P(passage answers question), or ``"class"``, the
-        match of the class that the question asks for with those that the passage provides.
-    hard
-        Whether ``"integrated"`` adds the label, 0 or 1, in place of the probability.
+        What the order goes by, a key of ``semclass.ranking.order.SIGNALS``; empty without a kind.
+    weight
+        Name of the weight of the signal in a sum; empty where there is no sum.
     candidates
         Passages that are re-ranked, unless a search says otherwise.
-    together
+    joint_top_k
         How many of the first are then read together with the question, see ``semclass/ranking/deep.py``.
     """
 
     fusion: str = "linear"
     alpha: float | None = None
     match: str | None = None
-    rerank: str | None = None
-    signal: str = "entailment"
-    hard: bool = False
+    kind: str | None = None
+    signal: str = ""
+    weight: str = ""
     candidates: int = 10
-    together: int = 0
+    joint_top_k: int = 0
 
     @cached_property
-    def signal_weight(self) -> str:
-        """Name of the weight of the signal, see :attr:`semclass.HybridRetriever.weights`."""
-        if self.rerank == "evidence":
-            return "evidence"
-        return f"{self.signal}_hard" if self.hard else self.signal
-
-    @property
     def weights(self) -> tuple[str, ...]:
         """Names of the weights that count in it."""
         fused = {"linear": ("bm25",), "convex": ("alpha",) if self.alpha is None else ()}.get(self.fusion, ())
         matched = () if self.match is None else (f"match_{self.match}",)
-        added = (self.signal_weight,) if self.rerank in ("integrated", "evidence") else ()
-        return (*fused, *matched, *added, *(("deep",) if self.together else ()))
+        added = (self.weight,) if self.weight else ()
+        return (*fused, *matched, *added, *(("deep",) if self.joint_top_k else ()))
 
-    @cached_property
+    @property
+    def is_sum(self) -> bool:
+        """Whether it ranks by a sum, to which something can be added."""
+        return self.kind is None or bool(self.weight)
+
+    @property
     def uses_classes(self) -> bool:
         """Whether it matches classes, so that it needs the class heads."""
-        return self.match is not None or (self.rerank in ("stable", "integrated") and self.signal == "class")
+        return self.match is not None or self.signal in ("match_soft", "match_hard")
 
-    @cached_property
+    @property
     def uses_pairs(self) -> bool:
-        """Whether it asks a head that judges question and passage together."""
-        return self.rerank is not None and (self.rerank == "learned" or self.signal == "entailment")
+        """Whether a head that judges question and passage together re-orders, so that it needs the pair heads."""
+        return self.kind is not None and not self.signal.startswith("match_")
 
+    @property
+    def uses_evidence(self) -> bool:
+        """Whether it adds evidence, as ``default`` does: its result has a language, and says whether it is answerable."""
+        return self.signal == "evidence"
+
+    def scoring(self, weights: Mapping[str, float]) -> Scoring:
+        """How passages are scored before they are re-ordered."""
+        bm25, alpha = weights["bm25"], weights["alpha"] if self.alpha is None else self.alpha
+        if self.match is not None:
+            return Scoring(bm25, self.match, weight_of(weights, f"match_{self.match}"), self.fusion, alpha)
+        both = self.fusion == "convex" and self.alpha is None
+        return Scoring(bm25, fusion=self.fusion, alpha=alpha, document=weights.get(DOCUMENT, 0.0) if both else 0.0)
+
+
+def _integrated(signal: str, weight: str) -> Method:
+    return Method(kind="sum", signal=signal, weight=weight)
+
+
+_EVIDENCE = Method("convex", kind="evidence", signal="evidence", weight="evidence", candidates=50)
 
 METHODS: Mapping[str, Method] = {
-    "default": Method("convex", rerank="evidence", candidates=50),
-    "deep": Method("convex", rerank="evidence", candidates=50, together=5),
+    "default": _EVIDENCE,
+    "deep": replace(_EVIDENCE, joint_top_k=5),
     "bm25": Method("convex", alpha=0.0),
     "dense": Method("convex", alpha=1.0),
     "convex": Method("convex"),
@@ -89,13 +105,13 @@ METHODS: Mapping[str, Method] = {
     "hybrid": Method(),
     "match-soft": Method(match="soft"),
     "match-hard": Method(match="hard"),
-    "class-stable": Method(rerank="stable", signal="class"),
-    "class-integrated": Method(rerank="integrated", signal="class"),
-    "class-integrated-hard": Method(rerank="integrated", signal="class", hard=True),
-    "entail-stable": Method(rerank="stable"),
-    "entail-integrated": Method(rerank="integrated"),
-    "entail-integrated-hard": Method(rerank="integrated", hard=True),
-    "learned": Method(rerank="learned"),
+    "class-stable": Method(kind="partition", signal="match_hard"),
+    "class-integrated": _integrated("match_soft", "class"),
+    "class-integrated-hard": _integrated("match_hard", "class_hard"),
+    "entail-stable": Method(kind="partition", signal="entails"),
+    "entail-integrated": _integrated("entailment", "entailment"),
+    "entail-integrated-hard": _integrated("entails", "entailment_hard"),
+    "learned": Method(kind="learned", signal="learned"),
 }
 """Each method by its name. ``deep`` is the default for those who have some tens of milliseconds more. ``bm25`` and
 ``dense`` are the two lists, ``convex`` and ``rrf`` their plain fusions. From ``hybrid`` on, methods go by the reference
@@ -111,7 +127,7 @@ DEFAULT = "default"
 """Method of a search. Fusion, evidence and number of candidates were chosen over sets of all kinds, each left out in turn:
 ``python -m bench retrieval`` and ``python -m bench.evidence_weights``."""
 
-RERANKING = tuple(name for name, method in METHODS.items() if method.rerank is not None)
+RERANKING = tuple(name for name, method in METHODS.items() if method.kind is not None)
 """Methods that re-order candidates."""
 
 PROMPTED = ("pointwise", "listwise")
@@ -136,17 +152,3 @@ def weight_of(weights: Mapping[str, float], name: str) -> float:
             f"no weight is known for {name!r}, as there are no pair heads that bring one; give weights={{{name!r}: ...}}"
         )
     return weights[name]
-
-
-def check_weights(weights: Mapping[str, float] | None) -> dict[str, float]:
-    """Check weights that a caller gives: names of `WEIGHTS`, ``alpha`` from 0 to 1, others finite and not negative."""
-    if weights is None:
-        return {}
-    if not isinstance(weights, Mapping):
-        raise InputError(f"weights must map names to numbers, such as {{'alpha': 0.6}}, not {weights!r}")
-    for name in weights:
-        check_choice(name, WEIGHTS, "a weight")
-    return {
-        name: check_probability(value, name) if name == "alpha" else check_weight(value, name)
-        for name, value in weights.items()
-    }

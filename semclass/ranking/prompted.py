@@ -18,6 +18,7 @@ from semclass.endpoint.reading import YES_NO, numbers_of, one_of
 from semclass.index.passage_encoder import searchable
 from semclass.ranking.methods import PROMPTED
 from semclass.ranking.reranker import check_passages
+from semclass.ranking.result import SearchResult
 
 POINTWISE, LISTWISE = PROMPTED
 
@@ -72,7 +73,7 @@ class PromptedReranker:
         check_choice(self.way, PROMPTED, "way")
         object.__setattr__(self, "chat", Chat(self.endpoint))
 
-    def rerank(self, question: str, passages: Sequence[Passage | str], *, k: int | None = None) -> list[Hit]:
+    def rerank(self, question: str, passages: Sequence[Passage | str], *, k: int | None = None) -> SearchResult:
         """Re-rank passages for a question.
 
         Parameters
@@ -82,7 +83,7 @@ class PromptedReranker:
 
         Returns
         -------
-        list of Hit
+        SearchResult
             Best first; of equals the one that came first. ``score`` and the component ``entails`` are 1 for yes, 0 for no
             and 0.5 where nothing is known; by ``"listwise"`` the score is 1 / rank of the passages that the model names,
             and 0 of the others. Where nothing came of a call, passages stay in the order that they came in.
@@ -98,7 +99,7 @@ class PromptedReranker:
 
     def rerank_many(
         self, questions: Sequence[str], passages: Sequence[Sequence[Passage | str]], *, k: int | None = None
-    ) -> list[list[Hit]]:
+    ) -> list[SearchResult]:
         """Re-rank the passages of several questions, with as many calls at once as `endpoint` says; see :meth:`rerank`."""
         texts = check_texts(questions, "questions")
         items = [check_passages(some, f"passages[{row}]") for row, some in enumerate(passages)]
@@ -108,7 +109,10 @@ class PromptedReranker:
             )
         limit = None if k is None else check_positive(k, "k")
         ask = self._judge if self.way == POINTWISE else self._list
-        return [_hits(some, scores)[:limit] for some, scores in zip(items, ask(texts, items), strict=True)]
+        return [
+            SearchResult(tuple(_hits(some, scores)[:limit]), text)
+            for text, some, scores in zip(texts, items, ask(texts, items), strict=True)
+        ]
 
     arerank = in_thread(rerank)
     arerank_many = in_thread(rerank_many)

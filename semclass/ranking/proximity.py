@@ -110,12 +110,12 @@ def placed_match(query: Query, candidates: Candidates, model: ProximityModel) ->
 
 def evidence_at_place(query: Query, candidates: Candidates, probe: FloatArray) -> DoubleArray:
     """Read the evidence of each passage at its place; see the formulas above."""
-    types, lengths = probe.shape[1], candidates.terms.lengths()
+    types, lengths = probe.shape[1], candidates.evidence.pieces.lengths()
     found = np.full((len(lengths), READINGS * types), np.log(FLOOR))
     there = np.flatnonzero(lengths)
     if not len(there):
         return found
-    starts, pieces = candidates.terms.offsets[there], candidates.terms.values
+    starts, pieces = candidates.evidence.pieces.offsets[there], candidates.evidence.pieces.values
     passage = np.repeat(np.arange(len(there)), lengths[there])
     asked = np.zeros(len(candidates.idf), np.bool_)
     asked[query.terms] = True
@@ -135,7 +135,7 @@ def evidence_at_place(query: Query, candidates: Candidates, probe: FloatArray) -
     first = peaks[np.searchsorted(peaks, starts)]
     inside = np.abs(np.arange(len(pieces)) - first[passage]) <= WINDOW
 
-    evidence = 1 / (1 + np.exp(-float_products(probe[:-1].T, candidates.tokens.values) - probe[-1][:, None]))
+    evidence = 1 / (1 + np.exp(-float_products(probe[:-1].T, candidates.evidence.tokens.values) - probe[-1][:, None]))
     evidence[:, held] = 0
     readings = (
         np.maximum.reduceat(evidence * inside, starts, axis=1),

@@ -67,10 +67,10 @@ def read_questions(
             tokens=vectors.row(row)[:PIECES],
             weights=_softmax(logs.row(row)[:PIECES, 0]) if tokens else np.zeros(0, np.float32),
             terms=encoding.terms.row(row)[:PIECES],
-            asking=asking[row][:PIECES],
-            asks=asks_for[row] if len(asks_for) else np.zeros(0, np.float32),
+            question_mask=asking[row][:PIECES],
+            need_vector=asks_for[row] if len(asks_for) else np.zeros(0, np.float32),
             expects=expects[row].reshape(-1, vectors.values.shape[1]) if len(expects) else vectors.values[:0],
-            asked=None if read[row] == text else read[row],
+            query_used=read[row],
         )
         for row, text in enumerate(texts)
     ]

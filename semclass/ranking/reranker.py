@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -14,10 +14,14 @@ from semclass.core.errors import InputError, InputTypeError
 from semclass.core.types import Encoder, Hit, Passage, Ragged
 from semclass.encoders.batching import CHUNK, warn_truncated
 from semclass.index.passage_encoder import parts_of, searchable
-from semclass.index.records import Candidates, Query, make_hits, sum_of
-from semclass.ranking.language import OTHER, told, warn_of_language
-from semclass.ranking.methods import DEFAULT, Method, check_weights, find_method
+from semclass.index.records import Candidates, Query, sum_of
+from semclass.ranking.explain import explain as explain_ranking
+from semclass.ranking.language import OTHER, warn_of_language, with_language
+from semclass.ranking.methods import DEFAULT, Method, find_method
 from semclass.ranking.models import Models
+from semclass.ranking.options import SearchOptions
+from semclass.ranking.order import needs, reorder, require
+from semclass.ranking.result import SearchResult, make_hits
 from semclass.scoring import bm25
 from semclass.scoring.dense import shares_of
 from semclass.scoring.fusion import fused
@@ -69,7 +73,7 @@ class Reranker:
         fusion: str | None = None,
         weights: Mapping[str, float] | None = None,
         explain: bool = False,
-    ) -> list[Hit]:
+    ) -> SearchResult:
         """Re-rank passages for a question.
 
         Parameters
@@ -94,9 +98,9 @@ class Reranker:
 
         Returns
         -------
-        list of Hit
-            Best first; ``index`` is the place in `passages`, from 0, and ``rank_before`` the same from 1. Empty for no
-            passages.
+        SearchResult
+            Best first; ``index`` of a hit is its place in `passages`, from 0, and ``rank_before`` the same from 1. Empty
+            for no passages.
 
         Raises
         ------
@@ -104,8 +108,9 @@ class Reranker:
             If the question or a passage is empty or of the wrong kind, an id comes twice, an option is not allowed, or the
             heads of the method are not there.
         """
-        options = self._options(method, fusion, weights, k, explain)
-        return self._ranked([check_text(question, "question")], [check_passages(passages, "passages")], options)[0]
+        texts, items = [check_text(question, "question")], [check_passages(passages, "passages")]
+        options = SearchOptions(method, fusion, weights, explain=explain)
+        return self._ranked(texts, items, None if k is None else check_positive(k, "k"), options)[0]
 
     def rerank_many(
         self,
@@ -117,8 +122,8 @@ class Reranker:
         fusion: str | None = None,
         weights: Mapping[str, float] | None = None,
         explain: bool = False,
-    ) -> list[list[Hit]]:
-        """Re-rank the passages of several questions, which are read together; the hits of each, in their order.
+    ) -> list[SearchResult]:
+        """Re-rank the passages of several questions, which are read together; the result of each, in their order.
 
         Parameters
         ----------
@@ -136,56 +141,55 @@ class Reranker:
         InputError, InputTypeError
             As for :meth:`rerank`, and if there are not as many sequences of passages as questions.
         """
-        options = self._options(method, fusion, weights, k, explain)
+        options = SearchOptions(method, fusion, weights, explain=explain)
         texts = check_texts(questions, "questions")
         items = [check_passages(some, f"passages[{row}]") for row, some in enumerate(passages)]
         if len(items) != len(texts):
             raise InputError(
                 f"there are {len(texts)} questions and {len(items)} sequences of passages; give one for each question"
             )
-        return self._ranked(texts, items, options)
+        return self._ranked(texts, items, None if k is None else check_positive(k, "k"), options)
 
     arerank = in_thread(rerank)
     arerank_many = in_thread(rerank_many)
 
-    def _options(
-        self, method: str, fusion: str | None, weights: Mapping[str, float] | None, k: int | None, explain: bool
-    ) -> _Options:
-        """Check what is the same for all questions."""
-        how = find_method(method, fusion, reranking=True)
-        self.models.require(how)
-        own = {**self.models.weights, **check_weights(weights)}
-        return _Options(how, own, None if k is None else check_positive(k, "k"), explain)
-
-    def _ranked(self, questions: list[str], passages: list[list[Passage]], options: _Options) -> list[list[Hit]]:
+    def _ranked(
+        self, questions: list[str], passages: list[list[Passage]], k: int | None, options: SearchOptions
+    ) -> list[SearchResult]:
         """Re-rank the passages of questions, all of which are checked."""
-        needed = self.models.needs(options.method, explain=options.explain)
-        results: list[list[Hit]] = [[] for _ in questions]
+        models, method = self.models, find_method(options.method, options.fusion, reranking=True)
+        require(models, method)
+        weights = {**models.weights, **(options.weights or {})}
+        needed = needs(models, method, explain=options.explain)
+        results = [SearchResult((), question) for question in questions]
         cut: list[int] = []
         read = 0
         for rows in _stretches([len(items) for items in passages]):
             items = [passages[row] for row in rows]
             # a turn for each stretch, so that other threads get theirs in between
-            with self.models.turns:
-                queries = self.models.encode([questions[row] for row in rows], **needed)
-                candidates, long = self._candidates(queries, items, options, needed)
+            with models.concurrency_limit:
+                queries = models.encode([questions[row] for row in rows], **needed)
+                candidates, long = self._candidates(queries, items, method, weights, needed)
                 for row, query, some, found in zip(rows, queries, items, candidates, strict=True):
-                    results[row] = self._hits(query, some, found, options)
+                    ranked = reorder(models, query, found, method, weights=weights, passages=some)
+                    limit = len(some) if k is None else k
+                    explanations = explain_ranking(models, query, ranked, limit, some) if options.explain else None
+                    hits = make_hits(some, ranked, models.passages.classes, limit, explanations)
+                    results[row] = SearchResult(hits, query.query_used, ranked.certainty, language=ranked.language)
             cut += [read + place for place in long]
             read += sum(map(len, items))
         warn_truncated(cut, read)
-        if any(hits and hits[0].language == OTHER for hits in results):
+        if any(result.language == OTHER for result in results):
             warn_of_language()
         return results
 
-    def _hits(self, query: Query, passages: list[Passage], candidates: Candidates, options: _Options) -> list[Hit]:
-        ranked = self.models.order(query, candidates, options.method, weights=options.weights, passages=passages)
-        limit = len(passages) if options.k is None else options.k
-        explanations = self.models.explain(query, ranked, limit, passages) if options.explain else None
-        return make_hits(passages, ranked, self.models.passages.classes, limit, explanations, asked=query.asked)
-
     def _candidates(
-        self, queries: list[Query], passages: list[list[Passage]], options: _Options, needed: Mapping[str, bool]
+        self,
+        queries: list[Query],
+        passages: list[list[Passage]],
+        method: Method,
+        weights: Mapping[str, float],
+        needed: Mapping[str, bool],
     ) -> tuple[list[Candidates], list[int]]:
         """Encode passages, and score them as an index would, with the word statistics of general text.
 
@@ -199,7 +203,7 @@ class Reranker:
         )
         distinct = [Passage("", text, {"title": title}) for title, text in places]
         evidence, cut = self.models.passage_encoder.read(distinct, **needed)
-        method, weights, compared = options.method, options.weights, self.models.pairs.similarity
+        compared = self.models.pairs.similarity
         offsets = evidence.sentences.offsets
         units = Ragged(unit(evidence.sentences.values), offsets)
         vectors = units.values if compared == "cosine" else evidence.sentences.values
@@ -222,32 +226,18 @@ class Reranker:
                 score=sum_of(parts),
                 probabilities=own.probabilities,
                 thresholds=self.models.passages.thresholds,
-                tokens=own.tokens,
-                sentences=units.take(rows),
-                provides=own.provides,
-                terms=own.pieces,
-                titles=own.titles,
+                evidence=replace(own, sentences=units.take(rows)),
                 idf=self.models.pairs.idf,
             )
-            if method.rerank == "evidence" and self.models.language is not None:
-                made = told(made, self.models.language)
+            if method.uses_evidence and self.models.language is not None:
+                made = with_language(made, self.models.language)
             found.append(made)
         return found, np.flatnonzero(np.isin(which, cut)).tolist() if cut else []
 
 
-@dataclass(frozen=True)
-class _Options:
-    """The checked options of a call."""
-
-    method: Method
-    weights: Mapping[str, float]
-    k: int | None
-    explain: bool
-
-
 def at_least(hits: Sequence[Hit], threshold: float | None) -> list[Hit]:
     """Hits whose probability of answering the question reaches a threshold; their score where the method has none."""
-    return [hit for hit in hits if threshold is None or hit.components.get("answers", hit.score) >= threshold]
+    return [hit for hit in hits if threshold is None or hit.components.get("relevance", hit.score) >= threshold]
 
 
 def check_passages(passages: Sequence[Passage | str], name: str) -> list[Passage]:

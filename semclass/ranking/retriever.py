@@ -2,30 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from semclass.core.asynchronous import in_thread
-from semclass.core.checks import check_positive, check_text, check_texts
-from semclass.core.errors import EncoderMismatchError, InputError
+from semclass.core.checks import check_positive, check_text, check_texts, counted
+from semclass.core.errors import EncoderMismatchError, InputError, SkippedWarning, warn
 from semclass.core.files import REMEDY
-from semclass.core.types import DoubleArray, Encoder, FloatArray, Hit, IntArray
+from semclass.core.types import DoubleArray, Encoder, FloatArray, Hit, IntArray, Passage
+from semclass.documents.folders import Skipped
+from semclass.documents.readers import iter_passages
 from semclass.heads.texts import TextModel, classify_all
 from semclass.index.passage_index import PassageIndex
-from semclass.index.records import FOLDER, Candidates, Query, Scoring, SearchIndex, make_hits
+from semclass.index.records import FOLDER, Candidates, Query, Scoring, SearchIndex
 from semclass.ranking.boost import boosted, read_boost
-from semclass.ranking.language import BY_WORDS, OTHER, warn_of_language
-from semclass.ranking.methods import DEFAULT, DOCUMENT, METHODS, Method, check_weights, find_method, weight_of
+from semclass.ranking.explain import explain
+from semclass.ranking.language import BY_WORDS_ALPHA, OTHER, warn_of_language
+from semclass.ranking.methods import DEFAULT, METHODS, Method
 from semclass.ranking.models import Models
-from semclass.ranking.rewritten import search_rewritten
-from semclass.rewriting.transform import QueryTransform, rewritten
+from semclass.ranking.options import SearchKeywords, SearchOptions, check_weights
+from semclass.ranking.order import needs, reorder, require
+from semclass.ranking.result import SearchResult, make_hits
 from semclass.scoring.fusion import DEPTH
 from semclass.scoring.topk import unit
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack  # typing has it from Python 3.11 on
+
+USUAL = SearchOptions()
+"""The options of a search without options."""
+
+_LENGTH_TOLERANCE = 1e-3
+"""Difference from 1 up to which a vector counts as of length 1."""
 
 FEW = 20
 """Passages that general text counts as in how rare words are: in an index of ten, those of a question are in most of them.
@@ -71,7 +84,7 @@ class HybridRetriever:
                 f"the classes of the index are {mine}, those of the models {theirs}: build the index with the models that "
                 "it is searched with (--models)"
             )
-        self.models.check_similarity(self.index.similarity)
+        _check_similarity(self.models, self.index.similarity)
         self.index.check_passage_encoder(self.models.passage_encoder)
 
     @classmethod
@@ -104,6 +117,56 @@ class HybridRetriever:
         loaded = Models.load(models, encoder=encoder, heads=heads, threads=threads)
         return cls(PassageIndex.load(index, encoder=loaded.encoder.fingerprint, verify=verify), loaded)
 
+    @classmethod
+    def from_passages(
+        cls, passages: Iterable[Passage | str], *, models: Models | str | Path | None = None
+    ) -> HybridRetriever:
+        """Index passages in memory, to search them.
+
+        Parameters
+        ----------
+        passages
+            At least one. Plain strings get their places, from 0, as ids; ids must be unique.
+        models
+            The models, or their folder; the shipped ones if None.
+
+        Raises
+        ------
+        InputError, InputTypeError
+            As for :meth:`semclass.PassageIndex.build`.
+        """
+        loaded = models if isinstance(models, Models) else Models.load(models)
+        items = (Passage(str(place), item) if isinstance(item, str) else item for place, item in enumerate(passages))
+        return cls(PassageIndex.build(items, passage_encoder=loaded.passage_encoder), loaded)
+
+    @classmethod
+    def from_folder(cls, folder: str | Path, *, models: Models | str | Path | None = None) -> HybridRetriever:
+        """Read a folder of documents and index their passages in memory; ``semclass index build`` keeps an index.
+
+        Parameters
+        ----------
+        folder
+            Documents, as for :func:`semclass.documents.readers.iter_passages`. A file that cannot be read is skipped, with
+            a :class:`semclass.SkippedWarning`.
+        models
+            As for :meth:`from_passages`.
+
+        Raises
+        ------
+        InputError
+            If the folder does not exist, or holds no passages.
+        """
+        skipped: list[Skipped] = []
+        retriever = cls.from_passages(iter_passages(folder, skipped=skipped.append), models=models)
+        if skipped:
+            warn(
+                SkippedWarning(
+                    f"{counted(len(skipped), 'file')} of {folder} cannot be read whole, first {skipped[0].document}: "
+                    f"{skipped[0].reason}"
+                )
+            )
+        return retriever
+
     @property
     def weights(self) -> dict[str, float]:
         """Weights that hold where a caller gives none: of the models, or what ``semclass tune`` stored in the index.
@@ -113,7 +176,7 @@ class HybridRetriever:
         return {**self.models.weights, **self.index.tuned.get("weights", {})}
 
     @property
-    def embedded(self) -> PassageIndex:
+    def local_index(self) -> PassageIndex:
         """The index, for what looks at every passage; an InputError if a server keeps it."""
         if not isinstance(self.index, PassageIndex):
             raise InputError(
@@ -124,7 +187,7 @@ class HybridRetriever:
 
     def untuned(self) -> HybridRetriever:
         """The same without the weights that the index stores; needs an embedded index."""
-        return replace(self, index=replace(self.embedded, tuned={}))
+        return replace(self, index=replace(self.local_index, tuned={}))
 
     def refresh(self) -> HybridRetriever:
         """Give a retriever over the index as its folder holds it now, with the same models; this one stays as it is.
@@ -136,24 +199,16 @@ class HybridRetriever:
         ArtifactError
             If the index is damaged, or was built again with another encoder.
         """
-        newer = self.embedded.refresh()
+        newer = self.local_index.refresh()
         return self if newer is self.index else replace(self, index=newer)
 
     def search(
         self,
         question: str,
         k: int = 10,
-        *,
-        method: str = DEFAULT,
-        fusion: str | None = None,
-        weights: Mapping[str, float] | None = None,
-        candidates: int | None = None,
-        where: Mapping[str, Any] | None = None,
-        boost: Mapping[str, float] | Sequence[str] | None = None,
-        explain: bool = False,
-        rewrite: QueryTransform | None = None,
-        history: Sequence[str] = (),
-    ) -> list[Hit]:
+        options: SearchOptions = USUAL,
+        **keywords: Unpack[SearchKeywords],
+    ) -> SearchResult:
         """Find the passages that answer a question.
 
         Parameters
@@ -162,202 +217,135 @@ class HybridRetriever:
             A non-empty text.
         k
             How many passages to give; fewer if the index holds fewer.
-        method
-            One of :data:`semclass.ranking.methods.METHODS`; ``"default"`` is the best that is known.
-        fusion
-            ``"convex"``, ``"linear"`` or ``"rrf"`` in place of the method's own way to fuse the scores of vectors and of
-            BM25, see :mod:`semclass.scoring.fusion`.
-        weights
-            Weights that take the place of those in :attr:`weights`, by their names; those that the method does not read
-            change nothing. ``alpha`` is from 0 to 1, the others are at least 0. ``document``, 0 if not given, is that of
-            the scores of the first passage of the same document, for chunks that do not say what they belong to.
-        candidates
-            How many passages are re-ranked; None: as many as the method names. If `k` is more, the others follow in the
-            order before, so that what comes first does not depend on `k`.
-        where
-            A filter over the metadata, such as ``{"page": {"$gte": 3}}``, see :mod:`semclass.index.filters`. It applies
-            before anything is ranked: `k` passages that match are given, if there are so many.
-        boost
-            Names of heads, of `models` and of the index, whose label of the question a passage should bear, or their
-            weights by name: see ``semclass.ranking.boost``.
-        explain
-            Whether hits say what their scores were made of, see :class:`semclass.Explanation`.
-        rewrite
-            What the question is rewritten by before the search, such as a :class:`semclass.rewriting.rewriter.Rewriter`,
-            see :func:`semclass.ranking.rewritten.search_rewritten`.
-        history
-            What was said before, question and answer in turn, oldest first; `rewrite` reads it.
+        options
+            How to rank, and which passages may be found.
+        **keywords
+            Fields of :class:`semclass.SearchOptions`, such as ``method="convex"``, in place of those of `options`.
 
         Returns
         -------
-        list of Hit
-            Best first.
+        SearchResult
+            The hits, best first.
 
         Raises
         ------
         InputError, InputTypeError
             If the question is empty or not a string, an option is not allowed, or the heads of the method are not there.
         """
-        check_text(question, "question")
-        return self.search_many(
-            [question],
-            k,
-            method=method,
-            fusion=fusion,
-            weights=weights,
-            candidates=candidates,
-            where=where,
-            boost=boost,
-            explain=explain,
-            rewrite=rewrite,
-            history=history,
-        )[0]
+        texts = [check_text(question, "question")]
+        return self._search(texts, check_positive(k, "k"), replace(options, **keywords))[0]
 
     def search_many(
         self,
         questions: Sequence[str],
         k: int = 10,
-        *,
-        method: str = DEFAULT,
-        fusion: str | None = None,
-        weights: Mapping[str, float] | None = None,
-        candidates: int | None = None,
-        where: Mapping[str, Any] | None = None,
-        boost: Mapping[str, float] | Sequence[str] | None = None,
-        explain: bool = False,
-        rewrite: QueryTransform | None = None,
-        history: Sequence[str] = (),
-    ) -> list[list[Hit]]:
-        """Search for several questions, which are encoded together; the hits of each, in their order.
+        options: SearchOptions = USUAL,
+        **keywords: Unpack[SearchKeywords],
+    ) -> list[SearchResult]:
+        """Search for several questions, which are encoded together; the result of each, in their order.
 
         Options and errors are those of :meth:`search`.
         """
         texts = check_texts(questions, "questions")
-        limit = check_positive(k, "k")
-        if rewrite is not None:
-            options: dict[str, Any] = {"method": method, "fusion": fusion, "weights": weights, "candidates": candidates}
-            options |= {"where": where, "boost": boost, "explain": explain}
-            return [search_rewritten(self, rewritten(rewrite, text, history), limit, **options) for text in texts]
-        if history:
-            raise InputError("history is read by what rewrites the question; give rewrite, too")
-        return self._search(texts, None, limit, method, fusion, weights, candidates, where, boost, explain)
+        return self._search(texts, check_positive(k, "k"), replace(options, **keywords))
 
     def search_by_texts(
         self,
         question: str,
         texts: Sequence[str],
         k: int = 10,
-        *,
-        method: str = DEFAULT,
-        fusion: str | None = None,
-        weights: Mapping[str, float] | None = None,
-        candidates: int | None = None,
-        where: Mapping[str, Any] | None = None,
-        boost: Mapping[str, float] | Sequence[str] | None = None,
-        explain: bool = False,
-    ) -> list[Hit]:
+        options: SearchOptions = USUAL,
+        **keywords: Unpack[SearchKeywords],
+    ) -> SearchResult:
         """Search with the mean vector of some texts, such as imagined answers, in place of the question's (HyDE).
 
-        All else goes by the question: BM25, and the evidence by which candidates are re-ranked. For options and errors see
-        :meth:`search`.
+        Everything else goes by the question: BM25, and the evidence by which candidates are re-ranked. Options and errors
+        are those of :meth:`search`.
         """
-        asked = [check_text(question, "question")]
-        given = check_texts(texts, "texts")
+        questions, given = [check_text(question, "question")], check_texts(texts, "texts")
         # they are answers, of which all is read
         vectors = unit(self.models.encoder.encode(given).rows("pooled"))
         mean = np.asarray(np.mean(vectors, axis=0), np.float32)
-        limit = check_positive(k, "k")
-        return self._search(asked, mean, limit, method, fusion, weights, candidates, where, boost, explain)[0]
+        return self._search(questions, check_positive(k, "k"), replace(options, **keywords), mean)[0]
+
+    asearch = in_thread(search)
+    asearch_many = in_thread(search_many)
 
     def _search(
-        self,
-        texts: list[str],
-        vector: FloatArray | None,
-        limit: int,
-        method: str,
-        fusion: str | None,
-        weights: Mapping[str, float] | None,
-        candidates: int | None,
-        where: Mapping[str, Any] | None,
-        boost: Mapping[str, float] | Sequence[str] | None,
-        explain: bool,
-    ) -> list[list[Hit]]:
+        self, texts: list[str], k: int, options: SearchOptions, vector: FloatArray | None = None
+    ) -> list[SearchResult]:
         """Search for questions that are checked, perhaps with another vector in place of theirs."""
-        how, own = find_method(method, fusion), self.used(weights)
-        wanted = how.candidates if candidates is None else check_positive(candidates, "candidates")
-        gains = read_boost(boost, self.models.heads, self.index, how)
-        depth = min(limit, DEPTH) if how.rerank is None and not gains else wanted
-        self.models.require(how)
-        # what the method does not look at is read neither of the question nor of the passages
-        needed = self.models.needs(how, explain=explain)
-        results, languages = [], set()
+        models, method, weights = self.models, options.how, self.used(options.weights)
+        gains = read_boost(options.boost, models.heads, self.index, method)
+        reordered = method.kind is not None or gains
+        depth = (options.candidates or method.candidates) if reordered else min(k, DEPTH)
+        require(models, method)
+        # the rest is read neither of the question nor of the passages
+        needed = needs(models, method, explain=options.explain)
+        results = []
         # waiting for a server must not keep others from working
-        with self.models.turns if self.index.kind == FOLDER else nullcontext():
-            labels = classify_all({name: self.models.heads[name] for name in gains}, texts)
-            for row, query in enumerate(self.models.encode(texts, **needed)):
+        with models.concurrency_limit if self.index.kind == FOLDER else nullcontext():
+            labels = classify_all({name: models.heads[name] for name in gains}, texts)
+            for row, query in enumerate(models.encode(texts, **needed)):
                 near = query if vector is None else replace(query, pooled=vector)
-                found = self.candidates(near, depth, how, weights=own, evidence=needed["tokens"], where=where)
-                passages = self.index.passages(found.rows) if found.passages is None else found.passages
-                ranked = self.models.order(query, found, how, weights=own, passages=passages)
+                found = self.candidates(
+                    near, depth, method, weights=weights, evidence=needed["tokens"], where=options.where
+                )
+                passages = self._passages(found)
+                ranked = reorder(models, query, found, method, weights=weights, passages=passages)
                 if gains:
                     ranked = boosted(ranked, passages, {name: labels[name][row] for name in gains}, gains)
-                languages.add(ranked.language)
-                explanations = self.models.explain(query, ranked, limit, passages) if explain else None
-                asked, told = query.asked, ranked.answerable
-                hits = make_hits(
-                    passages, ranked, self.index.classes, limit, explanations, asked=asked, answerable=told
-                )
-                if len(ranked) == depth < limit:
-                    hits += self._rest(near, ranked, limit, how, own, where, needed["tokens"], explain=explain)
-                results.append(hits)
-        if OTHER in languages:
+                hits = self._hits(query, ranked, passages, k, options)
+                if len(ranked) == depth < k:
+                    hits += self._rest(near, ranked, k, options, weights, evidence=needed["tokens"])
+                result = SearchResult(hits, query.query_used, ranked.certainty, ranked.answerable, ranked.language)
+                results.append(result)
+        if any(result.language == OTHER for result in results):
             warn_of_language()
         return results
+
+    def _passages(self, found: Candidates) -> Sequence[Passage]:
+        return self.index.passages(found.rows) if found.passages is None else found.passages
+
+    def _hits(
+        self,
+        query: Query,
+        ranked: Candidates,
+        passages: Sequence[Passage],
+        k: int,
+        options: SearchOptions,
+        before: int = 0,
+    ) -> tuple[Hit, ...]:
+        explanations = explain(self.models, query, ranked, k, passages) if options.explain else None
+        return make_hits(passages, ranked, self.index.classes, k, explanations, before=before)
 
     def _rest(
         self,
         query: Query,
         first: Candidates,
-        limit: int,
-        method: Method,
+        k: int,
+        options: SearchOptions,
         weights: Mapping[str, float],
-        where: Mapping[str, Any] | None,
-        evidence: bool,
         *,
-        explain: bool,
-    ) -> list[Hit]:
+        evidence: bool,
+    ) -> tuple[Hit, ...]:
         """The hits behind the first ones, in the order before re-ranking, with scores below theirs."""
-        found = self.candidates(query, limit, method, weights=weights, evidence=evidence, where=where)
+        found = self.candidates(query, k, options.how, weights=weights, evidence=evidence, where=options.where)
         places = np.flatnonzero(~np.isin(found.rows, first.rows))
         if not len(places):
-            return []
+            return ()
         below = min(0.0, float(first.score.min() - found.score[places[0]]))
         parts = {**found.parts, "below": np.full(len(found), below)} if below else found.parts
         rest = replace(found, order=places, score=found.score + below, parts=parts)
-        passages = self.index.passages(found.rows) if found.passages is None else found.passages
-        room = limit - len(first)
-        explanations = self.models.explain(query, rest, room, passages) if explain else None
-        return make_hits(
-            passages,
-            rest,
-            self.index.classes,
-            room,
-            explanations,
-            asked=query.asked,
-            answerable=first.answerable,
-            before=len(first),
-        )
-
-    asearch = in_thread(search)
-    asearch_many = in_thread(search_many)
+        return self._hits(query, rest, self._passages(found), k - len(first), options, len(first))
 
     def encode(self, questions: Sequence[str]) -> list[Query]:
         """Encode and classify questions; see :meth:`semclass.Models.encode`."""
         return self.models.encode(questions)
 
     def scores(self, query: Query) -> tuple[DoubleArray, DoubleArray]:
-        """Similarity and BM25 score of every passage, each float64 of shape (len(index),); needs an embedded index."""
-        return self.embedded.scores(query)
+        """Similarity and BM25 score of every passage, each float64 of shape (len(index),); needs a local index."""
+        return self.local_index.scores(query)
 
     def candidates(
         self,
@@ -387,51 +375,45 @@ class HybridRetriever:
             As for :meth:`search`.
         """
         query.check(classes=method.match is not None and self.models.has_classes)
+        require(self.models, method)
+        used = self.weights if weights is None else weights
         passage_encoder = self.models.passage_encoder if evidence else None
-        found = self.index.candidates(
-            query, n, self._scoring(method, weights), passage_encoder=passage_encoder, where=where
-        )
+        found = self.index.candidates(query, n, method.scoring(used), passage_encoder=passage_encoder, where=where)
         if self.models.pair_heads is None:
             return found
-        if method.rerank == "evidence" and evidence and self.models.language is not None:
-            found = self._in_language(query, n, found, weights, where, self.models.language.language(found))
+        if method.uses_evidence and evidence and self.models.language is not None:
+            language = self.models.language.language(found)
+            if language == OTHER and not self.index.tuned:  # weights that were tuned on this very index know better
+                by_words = Scoring(used["bm25"], fusion="convex", alpha=BY_WORDS_ALPHA)
+                found = self.index.candidates(query, n, by_words, passage_encoder=passage_encoder, where=where)
+            if language != OTHER or not self.index.tuned:
+                found = replace(found, language=language)
         share = np.float32(len(self.index) / (len(self.index) + FEW))
         general = self.models.pair_heads.idf
         return replace(found, idf=general + share * (found.idf - general))
 
-    def _in_language(
-        self,
-        query: Query,
-        n: int,
-        found: Candidates,
-        weights: Mapping[str, float] | None,
-        where: Mapping[str, Any] | None,
-        language: str,
-    ) -> Candidates:
-        """Candidates with their language, found by words if the models do not read it."""
-        if language != OTHER:
-            return replace(found, language=language)
-        if self.index.tuned:
-            return found  # weights that were tuned on this very index know better
-        by_words = self._scoring(BY_WORDS, weights)
-        passage_encoder = self.models.passage_encoder
-        again = self.index.candidates(query, n, by_words, passage_encoder=passage_encoder, where=where)
-        return replace(again, language=language)
-
     def retrieve(self, query: Query, n: int, method: Method, *, weights: Mapping[str, float] | None = None) -> IntArray:
         """Rows of the passages that :meth:`candidates` gives, int64 of shape (n,)."""
-        return self.index.candidates(query, n, self._scoring(method, weights)).rows
+        require(self.models, method)
+        return self.index.candidates(query, n, method.scoring(self.weights if weights is None else weights)).rows
 
     def used(self, weights: Mapping[str, float] | None) -> dict[str, float]:
         """Weights of a search: those of :attr:`weights`, with the given ones in their place."""
         return {**self.weights, **check_weights(weights)}
 
-    def _scoring(self, method: Method, weights: Mapping[str, float] | None) -> Scoring:
-        used = self.weights if weights is None else weights
-        alpha = used["alpha"] if method.alpha is None else method.alpha
-        if method.match is None:
-            both = method.fusion == "convex" and method.alpha is None
-            document = used.get(DOCUMENT, 0.0) if both else 0.0
-            return Scoring(used["bm25"], fusion=method.fusion, alpha=alpha, document=document)
-        self.models.require(method)
-        return Scoring(used["bm25"], method.match, weight_of(used, f"match_{method.match}"), method.fusion, alpha)
+
+def _check_similarity(models: Models, similarity: str) -> None:
+    """Refuse an index whose similarity gives scores of another scale than the pair heads were trained on.
+
+    For vectors of length 1 all similarities are the same.
+    """
+    heads = models.pair_heads
+    if heads is None or similarity == heads.similarity:
+        return
+    length = float(np.linalg.norm(models.encoder.encode(["length"]).rows("pooled")))
+    if abs(length - 1) > _LENGTH_TOLERANCE:
+        raise InputError(
+            f"the pair heads were trained with the similarity {heads.similarity!r}, but vectors of this encoder (of length "
+            f"{length:.2f}) would be compared by {similarity!r}: build the index with --similarity {heads.similarity}, or "
+            f"train pair heads with --similarity {similarity}"
+        )

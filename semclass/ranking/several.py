@@ -32,8 +32,7 @@ def fuse_hits(rankings: Sequence[Sequence[Hit]], k: int = 10, *, weights: Sequen
     -------
     list of Hit
         Best first; of equals, the one that stands better in any ranking, then in an earlier one. ``score`` is the weighted
-        sum, from 0 to the sum of the weights. All else is of the ranking in which the passage stands best; ``certainty`` is
-        None, as nothing tells it of a fused ranking.
+        sum, from 0 to the sum of the weights. All else is of the ranking in which the passage stands best.
 
     Raises
     ------
@@ -53,4 +52,4 @@ def fuse_hits(rankings: Sequence[Sequence[Hit]], k: int = 10, *, weights: Sequen
         score += share * normalise(np.array([found.get(name, np.nan) for name in best]))
     total = dict(zip(best, score.tolist(), strict=True))
     named = sorted(total, key=lambda name: -total[name])[:limit]  # stable
-    return [replace(best[name], score=total[name], rank=rank, certainty=None) for rank, name in enumerate(named, 1)]
+    return [replace(best[name], score=total[name], rank=rank) for rank, name in enumerate(named, 1)]

@@ -9,7 +9,7 @@ from typing import Any
 from semclass.core.checks import check_text, check_texts
 from semclass.core.cpu import available_threads
 from semclass.core.errors import InputError
-from semclass.core.types import Hit, Passage, PassageLabels, QuestionLabel
+from semclass.core.types import Passage, PassageLabels, QuestionLabel
 from semclass.heads.asked import LAST
 from semclass.heads.entailment import EntailmentClassifier, EntailmentLabel, check_pairs
 from semclass.heads.in_scope import ScopeClassifier
@@ -19,6 +19,7 @@ from semclass.index.records import FOLDER
 from semclass.ranking.methods import DEFAULT, METHODS
 from semclass.ranking.models import Models
 from semclass.ranking.reranker import Reranker, check_passages
+from semclass.ranking.result import SearchResult
 from semclass.ranking.retriever import HybridRetriever
 from semclass.service.answers import ServiceError
 from semclass.service.queue import Kind, Queue
@@ -149,25 +150,25 @@ class Engine(Queue):
             kind, [(item, 2, sum(map(len, item)), _asked(item[0]) + _read(item[1], WINDOW)) for item in items]
         )
 
-    async def rerank(self, question: str, passages: Sequence[Passage], **options: Any) -> list[Hit]:
+    async def rerank(self, question: str, passages: Sequence[Passage], **options: Any) -> SearchResult:
         """See :meth:`semclass.ranking.reranker.Reranker.rerank`."""
         item = (check_text(question, "question"), check_passages(passages, "passages"))
 
-        def call(some: list[tuple[str, list[Passage]]]) -> list[list[Hit]]:
+        def call(some: list[tuple[str, list[Passage]]]) -> list[SearchResult]:
             return self._reranker.rerank_many([item[0] for item in some], [item[1] for item in some], **options)
 
         texts = 1 + len(item[1]) + _explained(min(options.get("k") or len(item[1]), len(item[1])), options)
         lengths = [len(searchable(passage)) for passage in item[1]]
         cost = _asked(question) + sum(lengths) + SHORT * len(lengths)
         kind = Kind("rerank", _key(options), call)
-        hits: list[Hit] = (await self.do(kind, [(item, texts, len(question) + sum(lengths), cost)]))[0]
-        return hits
+        result: SearchResult = (await self.do(kind, [(item, texts, len(question) + sum(lengths), cost)]))[0]
+        return result
 
-    async def search(self, question: str, **options: Any) -> list[Hit]:
+    async def search(self, question: str, **options: Any) -> SearchResult:
         """See :meth:`semclass.ranking.retriever.HybridRetriever.search`."""
         check_text(question, "question")
 
-        def call(some: list[str]) -> list[list[Hit]]:
+        def call(some: list[str]) -> list[SearchResult]:
             # the index of the moment the run begins, so that those who waited find what is new
             return self.searched.search_many(some, **options)
 
@@ -177,8 +178,8 @@ class Engine(Queue):
         compared = 1 + min(len(question), WINDOW) / COMPARED
         texts = SEARCH + ceil(max(limit, candidates) * compared / CANDIDATES_OF_TEXT) + _explained(limit, options)
         cost = texts * SEARCHED_TEXT + _asked(question)
-        hits: list[Hit] = (await self.do(kind, [(question, texts, len(question), cost)]))[0]
-        return hits
+        result: SearchResult = (await self.do(kind, [(question, texts, len(question), cost)]))[0]
+        return result
 
 
 def _read(text: str, most: int) -> int:

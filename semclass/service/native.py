@@ -14,9 +14,11 @@ import semclass
 from semclass.core.checks import check_depth
 from semclass.core.errors import InputError
 from semclass.core.taxonomy import COARSE_NAMES
-from semclass.core.types import Hit, Passage, QuestionLabel
+from semclass.core.types import Passage, QuestionLabel
 from semclass.heads.texts import TextLabels
 from semclass.ranking.methods import METHODS, Method, find_method
+from semclass.ranking.order import has_heads_for, require
+from semclass.ranking.result import SearchResult
 from semclass.service import schemas
 from semclass.service.answers import Json, invalid
 from semclass.service.bodies import WITHOUT_HEAD, WITHOUT_INDEX, check_count, check_texts, post
@@ -81,9 +83,9 @@ def router(engine: Engine) -> APIRouter:
             check_heads(engine, list(body.boost))
         # a method's own number may be above the limit
         options["candidates"] = min(body.candidates or method.candidates, settings.max_hits)
-        hits, question = await _with_classes(engine, body, engine.search(body.question, **options))
+        result, question = await _with_classes(engine, body, engine.search(body.question, **options))
         weights = _used(method, {**usual, **options["weights"]})
-        return {"question": question, "hits": hits, "weights": weights, "milliseconds": _since(began)}
+        return {**vars(result), "question": question, "weights": weights, "milliseconds": _since(began)}
 
     @post(routes, "/api/rerank", schemas.RerankRequest, schemas.RerankAnswer, tag=TAG)
     async def rerank(request: Request, body: schemas.RerankRequest) -> Any:
@@ -101,7 +103,8 @@ def router(engine: Engine) -> APIRouter:
         ids = {str(place): item.id for place, item in enumerate(given) if item.id is not None}
         hits = [{**vars(hit), "id": ids.get(hit.id, hit.id), "index": int(hit.id)} for hit in ranked]
         weights = _used(method, {**engine.models.weights, **options["weights"]})
-        return {"question": question, "hits": hits, "weights": weights, "milliseconds": _since(began)}
+        parts = {"question": question, "hits": hits, "weights": weights, "milliseconds": _since(began)}
+        return {**vars(ranked), **parts}
 
     @routes.get("/api/info", response_model=schemas.Info, tags=[TAG])
     async def info() -> Json:
@@ -140,7 +143,7 @@ def _check_method(engine: Engine, body: schemas.SearchRequest | schemas.RerankRe
     """Refuse a method whose heads are not served; the library's message is for those who load the models."""
     method = find_method(body.method, body.fusion)
     try:
-        engine.models.require(method)
+        require(engine.models, method)
     except InputError:
         raise invalid(
             f"method {json.dumps(body.method)}: the models that this service was started with have no heads for it; use "
@@ -158,18 +161,18 @@ def _options(body: schemas.SearchRequest | schemas.RerankRequest) -> dict[str, A
 
 
 async def _with_classes(
-    engine: Engine, body: schemas.SearchRequest | schemas.RerankRequest, ranking: Awaitable[list[Hit]]
-) -> tuple[list[Hit], QuestionLabel | None]:
-    """Hits, and the question's class; None without class heads, or where it is not wanted."""
+    engine: Engine, body: schemas.SearchRequest | schemas.RerankRequest, ranking: Awaitable[SearchResult]
+) -> tuple[SearchResult, QuestionLabel | None]:
+    """The result, and the question's class; None without class heads, or where it is not wanted."""
     if not (body.classify and engine.models.has_classes):
         return await ranking, None
     both = asyncio.ensure_future(ranking), asyncio.ensure_future(engine.classify_questions([body.question]))
     try:
-        hits, labels = await asyncio.gather(*both)
+        result, labels = await asyncio.gather(*both)
     finally:
         for one in both:  # where the search is refused, nobody waits for the class
             one.cancel()
-    return hits, labels[0]
+    return result, labels[0]
 
 
 def _used(method: Method, weights: Mapping[str, float]) -> dict[str, float]:
@@ -187,7 +190,7 @@ def _info(engine: Engine) -> dict[str, Any]:
         "classes": [{"name": name, "description": COARSE_NAMES.get(name)} for name in models.passages.classes],
         "fine_classes": models.questions.fine_classes,
         "index": index,
-        "methods": [name for name, method in METHODS.items() if models.has_heads_for(method)],
+        "methods": [name for name, method in METHODS.items() if has_heads_for(models, method)],
         "weights": models.weights if retriever is None else retriever.weights,
         "answerable_from": None if models.answerable is None else float(models.answerable.thresholds[0]),
         "limits": {name: getattr(engine.settings, name) for name in schemas.Limits.model_fields},

@@ -175,13 +175,7 @@ class ExplanationOut(BaseModel):
 
 
 class HitOut(BaseModel):
-    """A passage in a ranking; `asked`: what was read of the question, null where that is all of it.
-
-    `certainty`: of the first hit by the default method, how sure its place is: strong, likely or weak; else null.
-    `answerable`: probability that the index answers the question at all, the same for all hits; null where none is told.
-    `language`: of the passages, the same for all hits: "en", or "other", which the models do not read; null where nothing
-    tells.
-    """
+    """A passage in a ranking."""
 
     id: str
     text: str
@@ -193,10 +187,6 @@ class HitOut(BaseModel):
     labels: list[str]
     probabilities: dict[str, float]
     explanation: ExplanationOut | None
-    asked: str | None
-    certainty: str | None
-    answerable: float | None
-    language: str | None
 
 
 class QuestionsAnswer(BaseModel):
@@ -221,8 +211,18 @@ class TextsAnswer(BaseModel):
 
 
 class Ranking(BaseModel):
-    """The question's classes, null without class heads or where not wanted, the weights that were used, and the time."""
+    """What holds for a whole ranking.
 
+    `query_used`: the part of the question that was read. `certainty`: how sure the first place is by the default method:
+    strong, likely or weak; else null. `answerable`: probability that the index answers the question at all; null where no
+    head says so. `language`: of the passages: "en", or "other", which the models do not read; null where it is not known.
+    `question`: its classes; null without class heads or where not wanted. `weights`: those that were used.
+    """
+
+    query_used: str
+    certainty: str | None
+    answerable: float | None
+    language: str | None
     question: Question | None
     weights: dict[str, float]
     milliseconds: float

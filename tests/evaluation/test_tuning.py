@@ -52,7 +52,7 @@ def dataset():
 def test_methods_over_stored_components_order_as_the_search_does(retriever, name):
     method = METHODS[name]
     components = collect(retriever, retriever.encode(list(QUESTIONS)), 8, method)
-    order = components.order(method, retriever.weights[method.signal_weight])
+    order = components.order(method, retriever.weights[method.weight])
     for row, question in enumerate(QUESTIONS):
         hits = retriever.search(question, k=8, method=name, candidates=8)
         expected = [retriever.index.passage(place).id for place in components.rows[row, order[row]]]

@@ -67,7 +67,7 @@ def served(models: Models, encoder) -> Iterator[Served]:
 def expected(models: Models) -> list[tuple[int, float]]:
     """Places and scores, best first, as the library has them."""
     hits = Reranker(models).rerank(QUESTION, [Passage(str(n), t) for n, t in enumerate(TEXTS)], method="entail-stable")
-    scores = {int(hit.id): hit.components["answers"] for hit in hits}
+    scores = {int(hit.id): hit.components["relevance"] for hit in hits}
     return sorted(scores.items(), key=lambda item: -item[1])
 
 

@@ -20,7 +20,7 @@ from stub_endpoint import FILTERED, stub_endpoint
 
 from semclass import HybridRetriever, Passage, PassageIndex, Reranker, build_context
 from semclass.integrations import shared
-from semclass.ranking.rewritten import search_rewritten
+from semclass.rewriting.retriever import search_rewritten
 from semclass.rewriting.transform import RewriteWarning, Rewritten
 
 pytestmark = [pytest.mark.extras, pytest.mark.filterwarnings("default")]

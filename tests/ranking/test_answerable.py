@@ -14,6 +14,7 @@ from semclass.core import artifacts
 from semclass.ranking.answerable import FEATURES, answerable_features, load_answerable
 from semclass.ranking.features import PAIR_FEATURES, pair_features
 from semclass.ranking.methods import METHODS
+from semclass.ranking.order import reorder
 
 QUESTION, ANSWER = "When was the lighthouse finished?", "lighthouse-2"
 
@@ -41,11 +42,11 @@ def test_what_is_read_of_the_best_hit(retriever, models):
     (query,) = models.encode([QUESTION])
     how = METHODS["default"]
     found = retriever.candidates(query, how.candidates, how)
-    ranked, features = models.order(query, found, how), pair_features(query, found, models.pairs.words)
+    ranked, features = reorder(models, query, found, how), pair_features(query, found, models.pairs.words)
     learned = np.linspace(0.1, 0.9, len(found))
     row = dict(zip(FEATURES, answerable_features(query, ranked, features, learned)[0].tolist(), strict=True))
     looked_at, overlap = ranked.places[:6], features[:, PAIR_FEATURES.index("overlap")]
-    assert 1 / (1 + np.exp(-row["answers"])) == pytest.approx(ranked.components["answers"][looked_at[0]])
+    assert 1 / (1 + np.exp(-row["answers"])) == pytest.approx(ranked.components["relevance"][looked_at[0]])
     assert 1 / (1 + np.exp(-row["most_learned"])) == pytest.approx(0.9)
     assert np.exp(row["candidates"]) == pytest.approx(len(found))
     assert row["first_overlap"] == overlap[looked_at[0]]

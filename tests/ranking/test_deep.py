@@ -87,7 +87,7 @@ def test_without_weight_it_is_the_default(retriever):
 def test_an_answer_is_told_from_what_resembles_one(models):
     answer = "The stone bridge was finished in 1874, after two years of work."
     hits = Reranker(models).rerank(QUESTION, [*TEXTS[2:], answer], method="deep")
-    assert (hits[0].text, hits[0].components["answers"] > 0.5) == (answer, True)
+    assert (hits[0].text, hits[0].components["relevance"] > 0.5) == (answer, True)
 
 
 def test_models_without_the_head_say_how_it_is_made(models):

@@ -14,6 +14,7 @@ from semclass.core.types import Ragged
 from semclass.evaluation.candidate_scores import collect
 from semclass.ranking.features import FEATURE_GROUPS, PAIR_FEATURES
 from semclass.ranking.methods import METHODS
+from semclass.ranking.order import needs
 from semclass.ranking.pair_model import EVIDENCE, evidence_parts
 
 QUESTION = "how tall stands red tower"
@@ -73,7 +74,7 @@ def test_the_score_is_the_fused_one_and_a_part_for_each_group_of_features(rerank
         assert set(parts) == {"dense", "bm25", *(FEATURE_GROUPS[name] for name in EVIDENCE)}
         assert hit.explanation.link == "identity"
         assert hit.score == pytest.approx(sum(parts.values()))
-        assert 0 < hit.components["answers"] < 1
+        assert 0 < hit.components["relevance"] < 1
     (echo,) = (hit.explanation.parts["answers"] for hit in hits if hit.text == ECHO)
     assert echo < EVIDENCE["echo"] * 20 * 0.5
 
@@ -103,11 +104,11 @@ def test_parts_are_weighted_features():
 
 
 def test_the_default_reads_token_vectors_and_no_classes(reranker):
-    assert reranker.models.needs(METHODS["default"])["tokens"]
+    assert needs(reranker.models, METHODS["default"])["tokens"]
     assert not METHODS["default"].uses_classes
     assert METHODS["default"].weights == ("alpha", "evidence")
     (query,) = reranker.models.encode([QUESTION])
-    assert (query.asks.shape, query.expects.shape) == ((2,), (3, 16))
+    assert (query.need_vector.shape, query.expects.shape) == ((2,), (3, 16))
 
 
 def test_the_weight_of_the_evidence_is_tried_without_another_search(reranker):

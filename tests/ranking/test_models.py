@@ -12,6 +12,7 @@ from made_models import save_pairs
 from semclass import ArtifactError
 from semclass.ranking.features import PAIR_FEATURES
 from semclass.ranking.methods import METHODS
+from semclass.ranking.order import reorder, signals
 from semclass.ranking.pair_model import LinearTerms, PairModel
 
 QUESTION = "Where is the museum?"
@@ -31,7 +32,7 @@ def found(retriever, query):
 @pytest.fixture(scope="module")
 def split(models, query, found):
     """Models whose entailment threshold five of the ten candidates reach."""
-    probabilities = models.signals(query, found)["entailment"]
+    probabilities = signals(models, query, found)["entailment"]
     head = replace(models.pairs.entailment, thresholds=(float(np.sort(probabilities)[N // 2]),))
     changed = replace(models, pair_heads=replace(models.pairs, entailment=head))
     assert changed.signals(query, found)["entails"].sum() == N / 2
@@ -44,18 +45,18 @@ def test_hard_labels_put_passages_first_or_are_added(split, query, found, kind, 
     first = sorted(range(N), key=lambda place: -label[place])
     assert set(label) == {0.0, 1.0}
     assert first != list(range(N))  # the label changes the order
-    stable = split.order(query, found, METHODS[f"{kind}-stable"])
+    stable = reorder(split, query, found, METHODS[f"{kind}-stable"])
     assert stable.order.tolist() == first
     np.testing.assert_array_equal(stable.score, found.score)
     weights = {"entailment_hard": 0.3, "class_hard": 0.3}
-    added = split.order(query, found, METHODS[f"{kind}-integrated-hard"], weights=weights)
+    added = reorder(split, query, found, METHODS[f"{kind}-integrated-hard"], weights=weights)
     np.testing.assert_array_equal(added.score, found.score + 0.3 * label)
     assert added.order.tolist() == np.argsort(-added.score, kind="stable").tolist()
 
 
 def test_equal_sums_of_many_passages_keep_their_order(models, retriever, query):
     found = replace(retriever.candidates(query, 30, METHODS["hybrid"]), score=np.zeros(30))
-    order = models.order(query, found, METHODS["class-integrated-hard"], weights={"class_hard": 0.3})
+    order = reorder(models, query, found, METHODS["class-integrated-hard"], weights={"class_hard": 0.3})
     assert len(set(order.score)) == 2
     assert order.order.tolist() == sorted(range(30), key=lambda place: -order.score[place])
 
@@ -65,7 +66,7 @@ def test_equal_sums_of_many_passages_keep_their_order(models, retriever, query):
 )
 def test_a_question_need_not_hold_what_a_method_does_not_read(models, query, found, option, method):
     (bare,) = models.encode([QUESTION], **option)
-    orders = [models.order(each, found, METHODS[method]) for each in (bare, query)]
+    orders = [reorder(models, each, found, METHODS[method]) for each in (bare, query)]
     assert orders[0].order.tolist() == orders[1].order.tolist()
     np.testing.assert_array_equal(orders[0].score, orders[1].score)
 

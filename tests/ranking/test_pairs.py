@@ -135,7 +135,7 @@ def slow(question, passages):
     total = sum(weights)
     share = [weight / total if total else 0.0 for weight in weights]
     firsts = [sum(map(len, pieces[:k])) for k in range(len(pieces))]
-    asking = [weight * bool(question.asking[first]) for weight, first in zip(weights, firsts, strict=True)]
+    asking = [weight * bool(question.question_mask[first]) for weight, first in zip(weights, firsts, strict=True)]
     most = max(sum(asking), min(total, ENOUGH)) or 1.0
     word_of = [k for k, word in enumerate(pieces) for _ in word][:q]
     rarity = [math.log1p(weights[k]) / len(pieces[k]) for k in word_of]
@@ -166,8 +166,8 @@ def slow(question, passages):
             "echo": 0.0,
             "expected": 0.0,
         }
-        if len(question.asks):
-            row["provided"] = max(float(sentence @ question.asks) for sentence in passages.provides.row(p))
+        if len(question.need_vector):
+            row["provided"] = max(float(sentence @ question.need_vector) for sentence in passages.provides.row(p))
             repeated = sum(asking[k] * (keys[k] in told) for k in range(len(keys)))
             mass = sum(float(passages.idf[piece]) for piece in passages.terms.row(p)[passages.titles[p] :]) or 1.0
             echoed = repeated / most * min(1, repeated / mass / REPEATING)
@@ -272,7 +272,9 @@ def test_a_long_passage_with_the_words_of_a_question_is_no_echo_of_it():
         idf=np.full(VOCABULARY, ENOUGH, np.float32),
         titles=np.zeros(2, np.int64),
         terms=Ragged(np.array([2, 3, 4] + [5, 6, 8, 9] * 4 + [5] + [2, 3, 4]), passages.terms.offsets),
-        provides=Ragged(np.repeat(-question.asks[None], len(passages.provides.values), 0), passages.provides.offsets),
+        provides=Ragged(
+            np.repeat(-question.need_vector[None], len(passages.provides.values), 0), passages.provides.offsets
+        ),
     )
     long, short = column(pair_features(question, passages, WORDS), "echo")
     assert 0 < long < short
@@ -285,7 +287,7 @@ def test_a_title_that_is_the_question_is_no_echo_of_it():
         passages,
         titles=np.array([4, 0]),
         terms=Ragged(np.array([2, 3, 4, 7, 6, 6, 6, 6, 6] * 2), passages.terms.offsets),
-        provides=Ragged(np.repeat(-question.asks[None], 2, 0), passages.provides.offsets),
+        provides=Ragged(np.repeat(-question.need_vector[None], 2, 0), passages.provides.offsets),
     )
     headed, repeated = column(pair_features(question, passages, WORDS), "echo")
     assert headed == 0 < repeated

@@ -16,6 +16,7 @@ from semclass import Models
 from semclass.core.errors import ArtifactError
 from semclass.core.types import Ragged, ragged
 from semclass.ranking.methods import METHODS
+from semclass.ranking.order import reorder, signals
 from semclass.ranking.proximity import READINGS, ProximityModel, evidence_at_place, placed_match
 from semclass.scoring.topk import class_match
 
@@ -139,20 +140,20 @@ def found(retriever, models):
 
 def test_integrated_re_ranking_adds_the_match_with_its_own_weight(retriever, models, found):
     _, candidates = found
-    order = models.order(*found, METHODS["class-integrated"])
-    match = placed_match(*found, models.placed)
+    order = reorder(models, *found, METHODS["class-integrated"])
+    match = placed_match(*found, models.proximity)
     np.testing.assert_allclose(order.components["match"], match)
-    np.testing.assert_allclose(order.score, candidates.score + models.placed.weight * match)
-    assert retriever.weights["class"] == models.weights["class"] == models.placed.weight
-    np.testing.assert_allclose(models.signals(*found)["match_soft"], match)
-    hard = models.order(*found, METHODS["class-integrated-hard"])
+    np.testing.assert_allclose(order.score, candidates.score + models.proximity.weight * match)
+    assert retriever.weights["class"] == models.weights["class"] == models.proximity.weight
+    np.testing.assert_allclose(signals(models, *found)["match_soft"], match)
+    hard = reorder(models, *found, METHODS["class-integrated-hard"])
     assert set(hard.components["match"].tolist()) <= {0.0, 1.0}
 
 
 def test_without_its_model_the_match_is_the_inner_product(models, found):
-    bare = replace(models, placed=None)
+    bare = replace(models, proximity=None)
     query, candidates = found
-    order = bare.order(*found, METHODS["class-integrated"])
+    order = reorder(bare, *found, METHODS["class-integrated"])
     expected = class_match(query.probabilities, candidates.probabilities, candidates.thresholds, "soft")
     np.testing.assert_allclose(order.components["match"], expected)
     assert bare.weights["class"] == bare.pairs.weights["class"]

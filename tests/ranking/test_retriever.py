@@ -17,6 +17,7 @@ from semclass import (
     Reranker,
 )
 from semclass.ranking.methods import METHODS
+from semclass.ranking.order import reorder, signals
 
 QUESTION = "Who designed the lighthouse?"
 PAINTED = [("door", "green"), ("fence", "blue"), ("door", "red"), ("roof", "green"), ("gate", "grey")]
@@ -51,7 +52,7 @@ def test_a_hit_shows_the_parts_of_its_score(retriever, models):
         assert hit.rank == hit.rank_before
     hit = retriever.search(QUESTION, method="learned", fusion="convex", candidates=50)[0]
     assert set(hit.components) == {"dense", "bm25", "answers"}
-    assert hit.score == hit.components["answers"]
+    assert hit.score == hit.components["relevance"]
     assert set(hit.probabilities) == set(models.passages.classes) >= set(hit.labels)
     assert {type(value) for value in [hit.score, *hit.components.values(), *hit.probabilities.values()]} == {float}
     assert type(hit.rank) is int
@@ -170,9 +171,9 @@ def test_a_question_without_what_a_method_reads_is_refused(retriever, encoded, m
     np.testing.assert_allclose(bare.pooled, whole.pooled, atol=1e-6)
     found = retriever.candidates(whole, 3)
     with pytest.raises(InputError, match=says):
-        retriever.models.order(bare, found, METHODS[method])
+        reorder(retriever.models, bare, found, METHODS[method])
     with pytest.raises(InputError, match="was encoded without"):
-        retriever.models.signals(bare, found)
+        signals(retriever.models, bare, found)
     if "classes" in encoded:
         with pytest.raises(InputError, match="classes=True"):
             retriever.candidates(bare, 3, METHODS["match-soft"])

@@ -3,7 +3,7 @@
 import pytest
 
 from semclass.core.errors import InputError
-from semclass.ranking.rewritten import pool_hits, search_rewritten
+from semclass.rewriting.retriever import pool_hits, search_rewritten
 from semclass.rewriting.transform import Rewritten
 from semclass.scoring.fusion import RRF_K
 

@@ -98,7 +98,7 @@ def test_all_three_shapes_give_the_scores_of_the_entailment_head(engine, models)
     cohere = scores_of(post(engine, "/v2/rerank", {"query": QUESTION, "documents": TEXTS}))
     jina = scores_of(post(engine, "/v1/rerank", {"query": QUESTION, "documents": TEXTS}))
     tei = {item["index"]: item["score"] for item in post(engine, "/rerank", {"query": QUESTION, "texts": TEXTS}).json()}
-    assert cohere == jina == tei == pytest.approx({int(hit.id): hit.components["answers"] for hit in hits})
+    assert cohere == jina == tei == pytest.approx({int(hit.id): hit.components["relevance"] for hit in hits})
 
 
 def test_tei_gives_texts_and_log_odds_where_they_are_asked_for(engine):

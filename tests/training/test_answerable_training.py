@@ -42,6 +42,6 @@ def test_an_index_holds_its_document_and_knows_what_answers():
     documents[1].questions.append(("Where is bowl 2?", [2], [3]))
     ((retriever, asked),) = indices(documents, Models.load(MODELS), np.random.default_rng(0))
     assert asked == [("Where is bowl 2?", ["8", "9"])]
-    held = {passage.id for passage in retriever.embedded.passages(retriever.embedded.rows)}
+    held = {passage.id for passage in retriever.local_index.passages(retriever.local_index.rows)}
     assert held >= {str(row) for row in range(6, 12)}
     assert len(held) == len(retriever.index)

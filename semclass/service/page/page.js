@@ -438,14 +438,15 @@ function clearAnswer() {
   $("controls").hidden = true;
   $("found").hidden = true;
   $("empty").hidden = false;
-  showVerdict([]);
+  showVerdict(null, null);
   showProblem($("answer"), null);
   say($("answer"), "");
 }
 
 // ---- showing an answer
 
-function showAnswer({ question, hits, weights: used, milliseconds }, body, trip, settled) {
+function showAnswer({ question, hits, certainty, answerable, weights: used, milliseconds }, body, trip, settled) {
+  if (hits.length) hits[0].certainty = certainty;
   weights = { ...weights, ...used };
   showSettings();
   $("found").hidden = false;
@@ -459,7 +460,7 @@ function showAnswer({ question, hits, weights: used, milliseconds }, body, trip,
     + (own ? ", and six one-vs-all calls for the classes of each passage."
       : `. The classes of these passages take ${passageCalls} calls more, once, when the index is built.`);
   showCost($("cost"), { question: 1, pair: pairs, passage: own ? passageCalls : 0 }, why, milliseconds, trip);
-  showVerdict(hits);
+  showVerdict(certainty, answerable);
   showBoard({ text: body.question, ...question }, hits);
   if (!settled) return;
   const moved = hits.filter((hit) => hit.rank !== hit.rank_before).length;
@@ -469,9 +470,9 @@ function showAnswer({ question, hits, weights: used, milliseconds }, body, trip,
 }
 
 // Whether anything answers, and how sure the first place is; empty where the service tells neither.
-function showVerdict([first]) {
-  const nothing = first?.answerable != null && info.answerable_from != null && first.answerable < info.answerable_from;
-  const sure = SURE[first?.certainty];
+function showVerdict(certainty, answerable) {
+  const nothing = answerable != null && info.answerable_from != null && answerable < info.answerable_from;
+  const sure = SURE[certainty];
   $("verdict").classList.toggle("doubt", nothing);
   $("verdict").replaceChildren(...(nothing ? [el("b", {}, "Nothing here seems to answer this."), " The passages below are the nearest."]
     : sure ? [el("b", {}, sure[0]), `: ${sure[1]}.`] : []));

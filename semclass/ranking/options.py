@@ -1,0 +1,93 @@
+"""The options of a search."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypedDict
+
+from semclass.core.checks import check_choice, check_positive, check_probability, check_weight
+from semclass.core.errors import InputError
+from semclass.ranking.methods import DEFAULT, WEIGHTS, Method, find_method
+
+
+class SearchKeywords(TypedDict, total=False):
+    """The fields of :class:`SearchOptions`, as keywords of a search."""
+
+    method: str
+    fusion: str | None
+    weights: Mapping[str, float] | None
+    candidates: int | None
+    where: Mapping[str, Any] | None
+    boost: Mapping[str, float] | Sequence[str] | None
+    explain: bool
+
+
+@dataclass(frozen=True)
+class SearchOptions:
+    """How a search ranks, and which passages it may find; its fields are also keywords of every search.
+
+    Attributes
+    ----------
+    method
+        One of :data:`semclass.ranking.methods.METHODS`; ``"default"`` is the best that is known.
+    fusion
+        ``"convex"``, ``"linear"`` or ``"rrf"`` in place of the method's own way to fuse the scores of vectors and of
+        BM25, see :mod:`semclass.scoring.fusion`.
+    weights
+        Weights that take the place of those in :attr:`semclass.HybridRetriever.weights`, by their names; those that the
+        method does not read change nothing. ``alpha`` is from 0 to 1, the others are at least 0. ``document``, 0 if not
+        given, is that of the scores of the first passage of the same document, for chunks that do not say what they
+        belong to.
+    candidates
+        How many passages are re-ranked; None: as many as the method names. If `k` is more, the others follow in the
+        order before, so that what comes first does not depend on `k`.
+    where
+        A filter over the metadata, such as ``{"page": {"$gte": 3}}``, see :mod:`semclass.index.filters`. It applies
+        before anything is ranked: `k` passages that match are given, if there are so many.
+    boost
+        Names of heads, of the models and of the index, whose label of the question a passage should bear, or their
+        weights by name: see ``semclass.ranking.boost``.
+    explain
+        Whether hits say what their scores were made of, see :class:`semclass.Explanation`.
+
+    Raises
+    ------
+    InputError, InputTypeError
+        If a value is not allowed.
+    """
+
+    method: str = DEFAULT
+    fusion: str | None = None
+    weights: Mapping[str, float] | None = None
+    candidates: int | None = None
+    where: Mapping[str, Any] | None = None
+    boost: Mapping[str, float] | Sequence[str] | None = None
+    explain: bool = False
+
+    def __post_init__(self) -> None:
+        """Check what needs no models and no index."""
+        self.how  # noqa: B018 - finds the method
+        object.__setattr__(self, "weights", check_weights(self.weights))
+        if self.candidates is not None:
+            check_positive(self.candidates, "candidates")
+
+    @cached_property
+    def how(self) -> Method:
+        """The method, with another fusion if one is named."""
+        return find_method(self.method, self.fusion)
+
+
+def check_weights(weights: Mapping[str, float] | None) -> dict[str, float]:
+    """Check weights that a caller gives: names of `WEIGHTS`, ``alpha`` from 0 to 1, others finite and not negative."""
+    if weights is None:
+        return {}
+    if not isinstance(weights, Mapping):
+        raise InputError(f"weights must map names to numbers, such as {{'alpha': 0.6}}, not {weights!r}")
+    for name in weights:
+        check_choice(name, WEIGHTS, "a weight")
+    return {
+        name: check_probability(value, name) if name == "alpha" else check_weight(value, name)
+        for name, value in weights.items()
+    }

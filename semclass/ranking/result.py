@@ -1,0 +1,92 @@
+"""The result of a search or of a re-ranking: its hits, and what holds for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import compress
+from typing import overload
+
+import numpy as np
+
+from semclass.core.types import Explanation, Hit, Passage
+from semclass.index.records import Candidates
+
+
+@dataclass(frozen=True)
+class SearchResult(Sequence[Hit]):
+    """Hits, best first, and what holds for the whole ranking; iterates, indexes and has a length like a tuple of hits.
+
+    Attributes
+    ----------
+    hits
+        The hits, best first; may be empty.
+    query_used
+        The part of the question that was read: of a text of several sentences, the sentences that ask and those that
+        belong to them. After rewriting, the questions that were searched for, one a line.
+    certainty
+        How sure the first place is by the default method: ``"strong"``, ``"likely"`` or ``"weak"``, see
+        ``semclass/ranking/certainty.py``. None where that was not measured.
+    answerable
+        Probability that the index answers the question at all; 0 if no passage was found. None after re-ranking passages
+        from elsewhere, and by methods other than ``default`` and ``deep``.
+    language
+        Language of the passages: ``"en"``, or ``"other"``, which the models do not read, so that passages are ranked by
+        their words, and less by their vectors. None by methods other than ``default`` and ``deep``, and with an encoder
+        of your own.
+    """
+
+    hits: tuple[Hit, ...]
+    query_used: str
+    certainty: str | None = None
+    answerable: float | None = None
+    language: str | None = None
+
+    def __len__(self) -> int:
+        """Count the hits."""
+        return len(self.hits)
+
+    @overload
+    def __getitem__(self, place: int) -> Hit: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> tuple[Hit, ...]: ...
+
+    def __getitem__(self, place: int | slice) -> Hit | tuple[Hit, ...]:
+        """Give the hit at a place from 0, or the hits of a slice."""
+        return self.hits[place]
+
+
+def make_hits(
+    passages: Sequence[Passage],
+    found: Candidates,
+    classes: Sequence[str],
+    k: int,
+    explanations: Sequence[Explanation] | None = None,
+    *,
+    before: int = 0,
+) -> tuple[Hit, ...]:
+    """The first k hits of a ranking of `passages`, behind `before` other hits; `explanations` are of the first k."""
+    columns = {"dense": found.dense, "bm25": found.bm25, **found.components}
+    if found.match is not None:
+        columns.setdefault("match", found.match)
+    places = found.places[:k]
+    signals = np.array([*columns.values()])[:, places].T.tolist()
+    classes = classes[: found.probabilities.shape[1]]
+    labelled = (found.probabilities >= found.thresholds[: len(classes)])[places].tolist()
+    probabilities, scores = found.probabilities[places].tolist(), found.score[places].tolist()
+    return tuple(
+        Hit(
+            id=passages[place].id,
+            text=passages[place].text,
+            metadata=passages[place].metadata,
+            score=scores[row],
+            rank=before + row + 1,
+            rank_before=place + 1,
+            components=dict(zip(columns, signals[row], strict=True)),
+            labels=tuple(compress(classes, labelled[row])),
+            probabilities=dict(zip(classes, probabilities[row], strict=True)),
+            explanation=None if explanations is None else explanations[row],
+        )
+        for row, place in enumerate(places.tolist())
+    )
