@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +15,7 @@ from semclass.evaluation.weight_search import ALPHA_GRID, FEW, GRID, fold_of, se
 from semclass.index.commit import store_tuned
 from semclass.index.writer import IndexWriter
 from semclass.ranking.methods import METHODS, RERANKING
+from semclass.ranking.order import SIGNALS
 from semclass.scoring.fusion import fused
 
 ENTAILED = METHODS["entail-integrated"]
@@ -48,11 +49,11 @@ def dataset():
 # -- components of candidates
 
 
-@pytest.mark.parametrize("name", [name for name in RERANKING if not METHODS[name].together])
+@pytest.mark.parametrize("name", [name for name in RERANKING if not METHODS[name].joint_top_k])
 def test_methods_over_stored_components_order_as_the_search_does(retriever, name):
     method = METHODS[name]
     components = collect(retriever, retriever.encode(list(QUESTIONS)), 8, method)
-    order = components.order(method, retriever.weights[method.weight])
+    order = components.order(method, retriever.weights.get(method.weight, 0.0))
     for row, question in enumerate(QUESTIONS):
         hits = retriever.search(question, k=8, method=name, candidates=8)
         expected = [retriever.index.passage(place).id for place in components.rows[row, order[row]]]
@@ -72,8 +73,10 @@ def test_reciprocal_ranks_by_hand():
 
 def components(score, entailment) -> Components:
     """Components in which only score and entailment say something."""
-    nothing = dict.fromkeys((item.name for item in fields(Components)), np.zeros_like(score))
-    return Components(**{**nothing, "score": score, "entailment": entailment})
+    nothing = np.zeros_like(score)
+    return Components(
+        np.zeros(score.shape, np.int64), score, {**dict.fromkeys(SIGNALS, nothing), "entailment": entailment}
+    )
 
 
 def by_hand(n: int, gap: float = 1.0):

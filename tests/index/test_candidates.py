@@ -56,9 +56,10 @@ def search_of(parts: list[SearchedSegment], seed: int, scoring: Scoring, allowed
         tokens=np.zeros((0, DIM), np.float32),
         weights=np.zeros(0, np.float32),
         terms=rng.integers(0, VOCABULARY, rng.integers(0, 6)),
-        asking=np.zeros(0, np.bool_),
-        asks=np.zeros(0, np.float32),
+        question_mask=np.zeros(0, np.bool_),
+        need_vector=np.zeros(0, np.float32),
         expects=np.zeros((0, DIM), np.float32),
+        query_used="",
     )
     return Search(parts, query, scoring, bm25.statistics([part.postings for part in parts]), THRESHOLDS, allowed)
 

@@ -349,7 +349,7 @@ def test_details_and_explanations_of_a_search(adapter, folder):
     found = adapter.search(adapter.retriever(folder, details=True, method="learned", **explained), WHEN)[0]
     details = adapter.read(found).metadata["semclass"]
     assert "NUM" in details["labels"]
-    assert details["components"]["answers"] == adapter.read(found).score
+    assert details["components"]["relevance"] == adapter.read(found).score
     assert ("explanation" in details) == bool(explained)
     json.dumps(details)
 

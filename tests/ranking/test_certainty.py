@@ -37,27 +37,27 @@ def test_a_word_says_how_sure_the_first_place_is(lead, behind, near, answers, wo
         ("How many burrows does a budget need?", "weak"),
     ],
 )
-def test_the_first_hit_alone_has_a_word(models, question, word):
-    for hits in (
+def test_the_certainty_of_the_first_place_is_a_word(models, question, word):
+    for result in (
         Reranker(models).rerank(question, TOWN),
         HybridRetriever(
             PassageIndex.build([Passage(text[:9], text) for text in TOWN], passage_encoder=models.passage_encoder),
             models,
         ).search(question),
     ):
-        assert [hit.certainty for hit in hits] == [word, None, None]
+        assert result.certainty == word
 
 
 def test_copies_of_an_answer_are_level(models):
-    assert Reranker(models).rerank("Who built the lighthouse?", [TOWN[0], TOWN[0], *TOWN[1:]])[0].certainty == "weak"
+    assert Reranker(models).rerank("Who built the lighthouse?", [TOWN[0], TOWN[0], *TOWN[1:]]).certainty == "weak"
 
 
 @pytest.mark.parametrize(
     "options", [{"method": "learned"}, {"method": "deep"}, {"weights": {"alpha": 0.2}}, {"fusion": "rrf"}]
 )
 def test_what_was_not_measured_has_no_word(models, options):
-    assert Reranker(models).rerank("Who built the lighthouse?", TOWN, **options)[0].certainty is None
+    assert Reranker(models).rerank("Who built the lighthouse?", TOWN, **options).certainty is None
 
 
 def test_one_passage_leads_nobody(models):
-    assert Reranker(models).rerank("Who built the lighthouse?", TOWN[:1])[0].certainty is None
+    assert Reranker(models).rerank("Who built the lighthouse?", TOWN[:1]).certainty is None

@@ -12,6 +12,7 @@ from semclass import HybridRetriever, Models, Passage, PassageIndex, Reranker
 from semclass.core.errors import InputError
 from semclass.ranking.deep import PIECES, WORDS, chosen_sentences, marks_of, pairs_of
 from semclass.ranking.methods import METHODS
+from semclass.ranking.order import has_heads_for
 
 QUESTION = "When was the stone bridge built?"
 TEXTS = [
@@ -70,7 +71,7 @@ def test_pairs_are_judged_one_by_one(models):
 
 
 def test_the_first_ones_are_ordered_by_what_the_head_adds_and_stay_before_the_others(retriever):
-    first, count = retriever.search(QUESTION, k=7), METHODS["deep"].together
+    first, count = retriever.search(QUESTION, k=7), METHODS["deep"].joint_top_k
     found = retriever.search(QUESTION, k=7, method="deep", explain=True)
     assert {hit.id for hit in found[:count]} == {hit.id for hit in first[:count]}
     assert [hit.id for hit in found[count:]] == [hit.id for hit in first[count:]]
@@ -92,7 +93,7 @@ def test_an_answer_is_told_from_what_resembles_one(models):
 
 def test_models_without_the_head_say_how_it_is_made(models):
     bare = replace(models, deep_folder=None)
-    assert not bare.has_heads_for(METHODS["deep"])
+    assert not has_heads_for(bare, METHODS["deep"])
     assert "deep" not in bare.weights
     with pytest.raises(InputError, match=r"export_deep\.py"):
         Reranker(bare).rerank(QUESTION, TEXTS, method="deep")

@@ -35,13 +35,13 @@ def split(models, query, found):
     probabilities = signals(models, query, found)["entailment"]
     head = replace(models.pairs.entailment, thresholds=(float(np.sort(probabilities)[N // 2]),))
     changed = replace(models, pair_heads=replace(models.pairs, entailment=head))
-    assert changed.signals(query, found)["entails"].sum() == N / 2
+    assert signals(changed, query, found)["entails"].sum() == N / 2
     return changed
 
 
 @pytest.mark.parametrize(("kind", "signal"), [("entail", "entails"), ("class", "match_hard")])
 def test_hard_labels_put_passages_first_or_are_added(split, query, found, kind, signal):
-    label = split.signals(query, found)[signal]
+    label = signals(split, query, found)[signal]
     first = sorted(range(N), key=lambda place: -label[place])
     assert set(label) == {0.0, 1.0}
     assert first != list(range(N))  # the label changes the order

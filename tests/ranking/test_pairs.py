@@ -37,16 +37,23 @@ class Passages:
     tokens: Ragged
     sentences: Ragged
     provides: Ragged
-    terms: Ragged
+    pieces: Ragged
     titles: np.ndarray
     idf: np.ndarray
     dense: np.ndarray
     bm25: np.ndarray
     probabilities: np.ndarray
 
+    @property
+    def evidence(self) -> Passages:
+        return self
+
+    def __len__(self):
+        return len(self.pieces)
+
     def take(self, rows) -> Passages:
         rows = np.asarray(rows, np.int64)
-        texts = (each.take(rows) for each in (self.tokens, self.sentences, self.provides, self.terms))
+        texts = (each.take(rows) for each in (self.tokens, self.sentences, self.provides, self.pieces))
         return Passages(
             *texts, self.titles[rows], self.idf, *(each[rows] for each in (self.dense, self.bm25, self.probabilities))
         )
@@ -72,9 +79,10 @@ def make(seed, token_counts, extra, length, cut, *, dim=4, classes=3, expected=2
         tokens=vectors(length),
         weights=(rng.dirichlet(np.ones(length)) if length else np.zeros(0)).astype(np.float32),
         terms=rng.integers(0, VOCABULARY, length + cut),
-        asking=rng.random(length + cut) < rng.choice([0, 0.5, 1]),
-        asks=(3 * vectors(1)[0] if expected else np.zeros(0)).astype(np.float32),
+        question_mask=rng.random(length + cut) < rng.choice([0, 0.5, 1]),
+        need_vector=(3 * vectors(1)[0] if expected else np.zeros(0)).astype(np.float32),
         expects=vectors(expected),
+        query_used="",
     )
     passages = Passages(
         ragged([vectors(count) for count in token_counts], np.zeros((0, dim), np.float32)),
@@ -129,7 +137,7 @@ def words_after(terms, title):
 
 def slow(question, passages):
     """All features, by their definitions."""
-    n, q = len(passages.terms), len(question.tokens)
+    n, q = len(passages.pieces), len(question.tokens)
     keys, pieces = words_in(question.terms)
     weights = [max(float(passages.idf[piece]) for piece in word) for word in pieces]
     total = sum(weights)
@@ -146,9 +154,9 @@ def slow(question, passages):
         tokens = passages.tokens.row(p).astype(float)
         cosine = [[float(question.tokens[i].astype(float) @ token) for token in tokens] for i in range(q)]
         best = [max(row, default=0.0) for row in cosine]
-        held = words_in(passages.terms.row(p))[0]
+        held = words_in(passages.pieces.row(p))[0]
         present = [key in held for key in keys]
-        told = words_after(passages.terms.row(p), int(passages.titles[p]))
+        told = words_after(passages.pieces.row(p), int(passages.titles[p]))
         row = {
             "dense": passages.dense[p],
             "sentence": max(passages.sentences.row(p) @ question.pooled / np.linalg.norm(question.pooled)),
@@ -169,7 +177,7 @@ def slow(question, passages):
         if len(question.need_vector):
             row["provided"] = max(float(sentence @ question.need_vector) for sentence in passages.provides.row(p))
             repeated = sum(asking[k] * (keys[k] in told) for k in range(len(keys)))
-            mass = sum(float(passages.idf[piece]) for piece in passages.terms.row(p)[passages.titles[p] :]) or 1.0
+            mass = sum(float(passages.idf[piece]) for piece in passages.pieces.row(p)[passages.titles[p] :]) or 1.0
             echoed = repeated / most * min(1, repeated / mass / REPEATING)
             row["echo"] = echoed**2
             nearest = [max((float(vector @ token) for token in tokens), default=0.0) for vector in question.expects]
@@ -226,7 +234,7 @@ def test_features_equal_their_definitions(pair):
 def test_rows_follow_their_candidates(pair, data):
     question, passages = pair
     features = pair_features(question, passages, WORDS)
-    order = data.draw(st.permutations(range(len(passages.terms))))
+    order = data.draw(st.permutations(range(len(passages.pieces))))
     shuffled = pair_features(question, passages.take(order), WORDS)
     np.testing.assert_allclose(shuffled, features[order], rtol=1e-4, atol=2e-4)
     texts = len(TEXT_FEATURES)  # the others compare candidates
@@ -240,7 +248,7 @@ def test_features_have_a_group_each():
 
 def test_a_word_of_many_pieces_counts_once():
     question, passages = make(12, [20, 3], [0, 0], 4, 0)
-    passages = replace(passages, terms=Ragged(np.array([2] * 20 + [4, 8, 9]), passages.terms.offsets))
+    passages = replace(passages, terms=Ragged(np.array([2] * 20 + [4, 8, 9]), passages.pieces.offsets))
     features = pair_features(replace(question, terms=np.array([4, 8, 9, 2])), passages, WORDS)
     unmatched, overlap, numbers = (features[:, PAIR_FEATURES.index(f)] for f in ("unmatched", "overlap", "numbers"))
     word, other = passages.idf[[4, 8, 9]].max(), passages.idf[2]
@@ -255,7 +263,8 @@ def test_words_beside_a_question_hide_no_echo_of_it():
     texts = [([2, 3, 4, 7], [True] * 4), ([5, 6, 2, 3, 4, 7], [False] * 2 + [True] * 4), ([2, 3, 4, 7], [False] * 4)]
     alone, behind, nothing = (
         column(
-            pair_features(replace(question, terms=np.array(terms), asking=np.array(asking)), passages, WORDS), "echo"
+            pair_features(replace(question, terms=np.array(terms), question_mask=np.array(asking)), passages, WORDS),
+            "echo",
         )
         for terms, asking in texts
     )
@@ -266,12 +275,12 @@ def test_words_beside_a_question_hide_no_echo_of_it():
 
 def test_a_long_passage_with_the_words_of_a_question_is_no_echo_of_it():
     question, passages = make(12, [20, 3], [0, 0], 4, 0)
-    question = replace(question, terms=np.array([2, 3, 4, 7]), asking=np.array([True] * 4))
+    question = replace(question, terms=np.array([2, 3, 4, 7]), question_mask=np.array([True] * 4))
     passages = replace(
         passages,
         idf=np.full(VOCABULARY, ENOUGH, np.float32),
         titles=np.zeros(2, np.int64),
-        terms=Ragged(np.array([2, 3, 4] + [5, 6, 8, 9] * 4 + [5] + [2, 3, 4]), passages.terms.offsets),
+        pieces=Ragged(np.array([2, 3, 4] + [5, 6, 8, 9] * 4 + [5] + [2, 3, 4]), passages.pieces.offsets),
         provides=Ragged(
             np.repeat(-question.need_vector[None], len(passages.provides.values), 0), passages.provides.offsets
         ),
@@ -282,11 +291,11 @@ def test_a_long_passage_with_the_words_of_a_question_is_no_echo_of_it():
 
 def test_a_title_that_is_the_question_is_no_echo_of_it():
     question, passages = make(12, [9, 9], [0, 0], 4, 0)
-    question = replace(question, terms=np.array([2, 3, 4, 7]), asking=np.array([True] * 4))
+    question = replace(question, terms=np.array([2, 3, 4, 7]), question_mask=np.array([True] * 4))
     passages = replace(
         passages,
         titles=np.array([4, 0]),
-        terms=Ragged(np.array([2, 3, 4, 7, 6, 6, 6, 6, 6] * 2), passages.terms.offsets),
+        pieces=Ragged(np.array([2, 3, 4, 7, 6, 6, 6, 6, 6] * 2), passages.pieces.offsets),
         provides=Ragged(np.repeat(-question.need_vector[None], 2, 0), passages.provides.offsets),
     )
     headed, repeated = column(pair_features(question, passages, WORDS), "echo")

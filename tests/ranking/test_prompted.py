@@ -8,6 +8,7 @@ from semclass.core.errors import InputError
 from semclass.endpoint.client import Endpoint
 from semclass.ranking.methods import PROMPTED
 from semclass.ranking.prompted import UNKNOWN, PromptedReranker, Shot
+from semclass.ranking.result import SearchResult
 
 pytest.importorskip("openai")
 
@@ -92,7 +93,7 @@ def test_several_questions_at_once_give_what_each_gives_alone():
     with stub_endpoint(judge) as stub:
         reranker = PromptedReranker(Endpoint(stub.url, "m"))
         many = reranker.rerank_many([QUESTION, "Who?"], [PASSAGES, []])
-        assert many == [reranker.rerank(QUESTION, PASSAGES), []]
+        assert many == [reranker.rerank(QUESTION, PASSAGES), SearchResult((), "Who?")]
         with pytest.raises(InputError, match="one for each"):
             reranker.rerank_many([QUESTION], [])
     with pytest.raises(InputError, match="'listwise'"):

@@ -32,13 +32,17 @@ class Question:
 
 @dataclass(frozen=True)
 class Passages:
-    terms: Ragged
+    pieces: Ragged
     tokens: Ragged
     idf: np.ndarray
 
+    @property
+    def evidence(self) -> Passages:
+        return self
+
     def take(self, rows) -> Passages:
         rows = np.asarray(rows, np.int64)
-        return Passages(self.terms.take(rows), self.tokens.take(rows), self.idf)
+        return Passages(self.pieces.take(rows), self.tokens.take(rows), self.idf)
 
 
 def make(seed, lengths, question_length=3):
@@ -64,8 +68,8 @@ def make(seed, lengths, question_length=3):
 def slowly(question, passages, model):
     """One passage, one piece, one type at a time."""
     matches = []
-    for row in range(len(passages.terms)):
-        pieces, vectors = passages.terms.row(row).tolist(), passages.tokens.row(row)
+    for row in range(len(passages.pieces)):
+        pieces, vectors = passages.pieces.row(row).tolist(), passages.tokens.row(row)
         held = [piece in question.terms for piece in pieces]
         near = [
             1e-6
@@ -111,7 +115,7 @@ def test_the_match_of_a_passage_depends_on_nothing_else(seed, lengths, random):
     match = placed_match(question, passages, model)
     rows = random.sample(range(len(lengths)), random.randint(1, len(lengths)))
     np.testing.assert_allclose(placed_match(question, passages.take(rows), model), match[rows], atol=1e-5)
-    held = np.isin(passages.terms.values, question.terms)  # words of the question are no evidence
+    held = np.isin(passages.pieces.values, question.terms)  # words of the question are no evidence
     other = np.where(held[:, None], np.float32(9), passages.tokens.values)
     changed = replace(passages, tokens=Ragged(other, passages.tokens.offsets))
     np.testing.assert_array_equal(placed_match(question, changed, model), match)
@@ -162,7 +166,7 @@ def test_without_its_model_the_match_is_the_inner_product(models, found):
 def test_a_folder_of_models_need_not_hold_it(encoder, tmp_path):
     for name in ("questions", "passages", "entailment", "pairs", "codebooks"):
         (tmp_path / name).symlink_to(MODELS / name)
-    assert Models.load(tmp_path, encoder=encoder).placed is None
+    assert Models.load(tmp_path, encoder=encoder).proximity is None
 
 
 def test_other_classes_are_refused(models, tmp_path):

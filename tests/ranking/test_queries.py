@@ -25,4 +25,4 @@ def test_a_long_word_beside_a_question_leaves_the_question(models):
     (query,) = models.encode(
         [f"{'x' * 20_000} came up. Many things were tried on it since. " * 3 + "Who built the bridge?"]
     )
-    assert query.asked.endswith("Who built the bridge?")
+    assert query.query_used.endswith("Who built the bridge?")

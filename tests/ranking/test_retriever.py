@@ -51,7 +51,7 @@ def test_a_hit_shows_the_parts_of_its_score(retriever, models):
         assert hit.score == pytest.approx(parts["dense"] + 0.1 * parts["bm25"] + 0.5 * parts["match"], abs=1e-9)
         assert hit.rank == hit.rank_before
     hit = retriever.search(QUESTION, method="learned", fusion="convex", candidates=50)[0]
-    assert set(hit.components) == {"dense", "bm25", "answers"}
+    assert set(hit.components) == {"dense", "bm25", "relevance"}
     assert hit.score == hit.components["relevance"]
     assert set(hit.probabilities) == set(models.passages.classes) >= set(hit.labels)
     assert {type(value) for value in [hit.score, *hit.components.values(), *hit.probabilities.values()]} == {float}

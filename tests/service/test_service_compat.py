@@ -39,7 +39,7 @@ class Scripted(Engine):
             self.asked.append((question, [item.text for item in passages]))
         scores = dict(enumerate(self.scores))
         return [
-            Hit(item.id, item.text, {}, 0.0, place, place, {"answers": scores.get(int(item.id), 0.0)}, (), {})
+            Hit(item.id, item.text, {}, 0.0, place, place, {"relevance": scores.get(int(item.id), 0.0)}, (), {})
             for place, item in enumerate(passages, 1)
         ]
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from semclass.core.errors import InputError
+from semclass import RewritingRetriever
 from semclass.rewriting.retriever import pool_hits, search_rewritten
 from semclass.rewriting.transform import Rewritten
 from semclass.scoring.fusion import RRF_K
@@ -17,14 +17,13 @@ def becomes(*questions, **fields):
 
 
 def test_a_question_that_stays_as_it_is_gives_the_same_hits(retriever):
-    assert retriever.search(WHO, rewrite=becomes()) == retriever.search(WHO)
-    assert retriever.search_many([WHO, WHEN], rewrite=becomes()) == [retriever.search(WHO), retriever.search(WHEN)]
+    assert RewritingRetriever(retriever, becomes()).search(WHO) == retriever.search(WHO)
 
 
 def test_another_question_gives_its_hits_and_is_named(retriever):
-    found = retriever.search("When was it finished?", 3, rewrite=becomes(WHEN), history=["Tell me of the lighthouse."])
+    found = RewritingRetriever(retriever, becomes(WHEN)).search("When?", 3, history=["Tell me of the lighthouse."])
     assert [(hit.id, hit.score) for hit in found] == [(hit.id, hit.score) for hit in retriever.search(WHEN, 3)]
-    assert {hit.asked for hit in found} == {WHEN}
+    assert found.query_used == WHEN
 
 
 def test_what_was_said_before_is_handed_on(retriever):
@@ -34,29 +33,26 @@ def test_what_was_said_before_is_handed_on(retriever):
         heard.append((question, list(history)))
         return Rewritten(question, (question,))
 
-    retriever.search(WHO, rewrite=transform, history=("a", "b"))
+    RewritingRetriever(retriever, transform).search(WHO, history=("a", "b"))
     assert heard == [(WHO, ["a", "b"])]
-    with pytest.raises(InputError, match="rewrite"):
-        retriever.search(WHO, history=["a"])
 
 
 @pytest.mark.parametrize("method", ["default", "convex", "learned"])
 def test_the_first_of_each_part_come_first(retriever, method):
     parts = [retriever.search(text, 1, method=method)[0].id for text in (WHO, WHEN)]
-    found = retriever.search(BOTH, 5, method=method, rewrite=becomes(WHO, WHEN), explain=True)
+    found = RewritingRetriever(retriever, becomes(WHO, WHEN)).search(BOTH, 5, method=method, explain=True)
     assert [hit.id for hit in found[:2]] == list(dict.fromkeys(parts))
-    assert [hit.asked for hit in found[:2]] == [WHO, WHEN]
+    assert found.query_used == f"{WHO}\n{WHEN}"
     assert [hit.rank for hit in found] == [1, 2, 3, 4, 5]
-    assert found == sorted(found, key=lambda hit: -hit.score)
+    assert list(found) == sorted(found, key=lambda hit: -hit.score)
 
 
 def test_a_passage_counts_by_its_best_rank(retriever):
     wordings = (WHO, "Which engineer planned the lighthouse?")
-    found = retriever.search(WHO, 3, rewrite=becomes(*wordings), where={"document": {"$exists": False}})
+    found = RewritingRetriever(retriever, becomes(*wordings)).search(WHO, 3, where={"document": {"$exists": False}})
     rankings = [[hit.id for hit in ranking] for ranking in retriever.search_many(wordings, 50)]
     scores = {name: max(1 / (RRF_K + 1 + row.index(name)) for row in rankings) for name in rankings[0]}
     assert [hit.score for hit in found] == pytest.approx(sorted(scores.values(), reverse=True)[:3])
-    assert found[0].asked is None  # the question as it was asked is named by nothing
 
 
 def test_an_imagined_passage_stands_in_for_the_vector_and_the_question_re_ranks(retriever):
