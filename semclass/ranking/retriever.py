@@ -15,8 +15,8 @@ from semclass.core.checks import check_positive, check_text, check_texts, counte
 from semclass.core.errors import EncoderMismatchError, InputError, SkippedWarning, warn
 from semclass.core.files import REMEDY
 from semclass.core.types import DoubleArray, Encoder, FloatArray, Hit, IntArray, Passage
-from semclass.documents.folders import Skipped
 from semclass.documents.readers import iter_passages
+from semclass.documents.sources import Skipped
 from semclass.heads.texts import TextModel, classify_all
 from semclass.index.passage_index import PassageIndex
 from semclass.index.records import FOLDER, Candidates, Query, Scoring, SearchIndex

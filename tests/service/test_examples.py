@@ -40,11 +40,7 @@ def test_the_questions_are_made_once_and_answered_by_the_index(models, manual, m
     assert others == [first, first]
     assert made == [manual]
     assert 0 < len(first) <= examples.MOST
-<<<<<<< HEAD
-    assert all(manual.search(question)[0].certainty in ("strong", "likely") for question in first)
-=======
-    assert all(retriever.search(question).certainty in ("strong", "likely") for question in first)
->>>>>>> 3fc80f6 (Tests of results and options)
+    assert all(manual.search(question).certainty in ("strong", "likely") for question in first)
 
 
 def test_those_that_are_set_are_given(models):
