@@ -116,7 +116,7 @@ def test_from_few_questions_no_larger_step_is_taken_than_most_of_them_need():
     assert few.helps
     assert few.best == pytest.approx(1.6)
     assert few.weight == few.cautious == pytest.approx(0.56)
-    twice = components(np.tile(parts.score, (2, 1)), np.tile(parts.entailment, (2, 1)))
+    twice = components(np.tile(parts.score, (2, 1)), np.tile(parts.signals["entailment"], (2, 1)))
     many = search_integrated(twice, np.tile(relevant, (2, 1)), fold_of(2 * n, 5, 0), ENTAILED, default=0.0)
     assert many.weight == many.best == few.best
 

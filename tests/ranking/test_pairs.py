@@ -248,7 +248,7 @@ def test_features_have_a_group_each():
 
 def test_a_word_of_many_pieces_counts_once():
     question, passages = make(12, [20, 3], [0, 0], 4, 0)
-    passages = replace(passages, terms=Ragged(np.array([2] * 20 + [4, 8, 9]), passages.pieces.offsets))
+    passages = replace(passages, pieces=Ragged(np.array([2] * 20 + [4, 8, 9]), passages.pieces.offsets))
     features = pair_features(replace(question, terms=np.array([4, 8, 9, 2])), passages, WORDS)
     unmatched, overlap, numbers = (features[:, PAIR_FEATURES.index(f)] for f in ("unmatched", "overlap", "numbers"))
     word, other = passages.idf[[4, 8, 9]].max(), passages.idf[2]
