@@ -34,7 +34,7 @@ from semclass.core.taxonomy import COARSE
 from semclass.heads.texts import open_encoder
 
 Array = npt.NDArray[Any]
-LABELS, SEED = "gold+read", 0  # labels that the shipped head learns from, and the assignment of passages to folds
+SEED = 0  # of the assignment of passages to folds
 QUICK, FEW = 30, 100  # passages that answers are timed on, and those that are fitted to or decided on, in a quick run
 
 TEN_LINES = {"ten lines: logistic": "sentence_transformers"}  # takes turns with semclass; how its ratio is called
@@ -63,7 +63,7 @@ def run(bench: Bench) -> dict[str, Any]:
     truth = corpus.labels[twice]
     texts = [corpus.texts[row] for row in twice]
     items = keep(folder / "items.json", {"gold": texts[:QUICK] if bench.quick else texts})
-    folds = training.gold_folds(corpus, LABELS, SEED)
+    folds = training.gold_folds(corpus, SEED)
     kept = {
         "texts": corpus.texts,
         "labels": np.where(np.isnan(corpus.labels), None, corpus.labels).tolist(),
@@ -124,7 +124,7 @@ def out_of_fold(data: str) -> dict[str, Any]:
     views = training.view_matrices(encoder, [*corpus.texts, *map(str.lower, corpus.texts)])
     dims = {name: view.shape[1] for name, view in views.items()}
     dense = np.concatenate(list(views.values()), axis=1).astype(np.float64)
-    _, decisions, _ = training.out_of_fold(corpus, dense, dims, LABELS, SEED)
+    _, decisions, _ = training.out_of_fold(corpus, dense, dims, SEED)
     places = np.flatnonzero(corpus.twice).tolist()
     return {"said": dict(zip(map(str, places), decisions.tolist(), strict=True))}
 

@@ -59,7 +59,7 @@ def run(bench: Bench) -> dict[str, Any]:
         "natural": first(labels.natural_questions(bench.data / "questions", "dev"), limit),
     }
     items = keep(folder / "items.json", {name: part.texts for name, part in tests.items()})
-    taught = read_training(Namespace(data=bench.data / "trec", originals=bench.data, natural=None, extra=[])).questions
+    taught = read_training(Namespace(data=bench.data / "trec", originals=bench.data)).questions
     labels_of = {level: taught.labels(level)[:few] for level in ("coarse", "fine")}
     train = keep(folder / "train.json", {"texts": taught.texts[:few], "labels": labels_of})
     score = partial(quality, tests=tests)

@@ -6,12 +6,14 @@ import argparse
 import io
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from semclass.core import artifacts, cards
 from semclass.core.errors import SemclassError
 
 ENCODER_HELP = "folder of an exported encoder, or hub:NAME or hub:FOLDER for a sentence-transformers model"
@@ -31,6 +33,8 @@ def make_parser(description: str | None, *options: str) -> argparse.ArgumentPars
     return parser
 
 
+Sections = Sequence[tuple[str, str]]  # of a model card: headings and texts
+
 STARTED = time.perf_counter()
 
 
@@ -46,6 +50,20 @@ def run(parser: argparse.ArgumentParser, job: Callable[[argparse.Namespace], obj
     except SemclassError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)
+
+
+def save_artifact(
+    folder: Path,
+    kind: str,
+    files: Mapping[str, bytes],
+    fields: Mapping[str, Any],
+    title: str,
+    sections: Sections,
+    tag: str,
+) -> None:
+    """Write files with their manifest, `fields`, and a model card, and say where."""
+    card = cards.model_card(title, {"license": "apache-2.0", "language": "en"}, sections, ["semclass", tag])
+    print(artifacts.save(folder, kind, files, fields, card))
 
 
 def npy_bytes(array: npt.NDArray[Any]) -> bytes:

@@ -33,13 +33,10 @@ class Questions:
         return self.fine if level == "fine" else tuple(map(coarse_of, self.fine))
 
 
-def read_questions(path: Path, split: str | None = None) -> Questions:
-    """Read a table with the columns coarse, fine and question, or an original: ``COARSE:fine question`` in Latin-1.
-
-    Of a table with the column split, only the rows of one `split` may be wanted.
-    """
+def read_questions(path: Path) -> Questions:
+    """Read a table with the columns coarse, fine and question, or an original: ``COARSE:fine question`` in Latin-1."""
     if path.suffix == ".tsv":
-        rows = [row for row in read_tsv(path) if split is None or row["split"] == split]
+        rows = read_tsv(path)
         missing = [name for name in ("coarse", "fine", "question") if rows and name not in rows[0]]
         if missing:
             raise InputError(f"{path} has no column {missing[0]!r}; it must have coarse, fine and question")

@@ -38,7 +38,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         type=Path,
         help="data folder with the public originals of the texts labelled for this project: all are used",
     )
-    parser.add_argument("--natural", type=Path, help="table of further questions; its rows of the split train are used")
 
 
 def read_training(arguments: argparse.Namespace) -> Training:
@@ -49,9 +48,6 @@ def read_training(arguments: argparse.Namespace) -> Training:
         parts.append(labels.written_questions())
         nothing += [*labels.no_questions(), *labels.statements(arguments.originals)]
         sources.append("questions labelled or written for this project (`training/labels/`)")
-    if arguments.natural is not None:
-        parts.append(read_questions(arguments.natural, "train"))
-        sources.append("natural questions, split train")
     texts = tuple(text for part in parts for text in part.texts)
     return Training(
         Questions(texts, tuple(name for part in parts for name in part.fine)), tuple(nothing), tuple(sources)
@@ -59,9 +55,7 @@ def read_training(arguments: argparse.Namespace) -> Training:
 
 
 def read_dev(arguments: argparse.Namespace) -> Questions | None:
-    if arguments.originals is not None:
-        return labels.natural_questions(arguments.originals, "dev")
-    return None if arguments.natural is None else read_questions(arguments.natural, "dev")
+    return None if arguments.originals is None else labels.natural_questions(arguments.originals, "dev")
 
 
 def unlabelled(originals: Path, known: Sequence[str]) -> list[str]:

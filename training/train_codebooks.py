@@ -21,9 +21,8 @@ from sklearn.cluster import KMeans
 from sklearn.linear_model import LinearRegression
 
 from answer_groups import read_groups
-from command import ENCODER_HELP, make_parser, npy_bytes, run, seconds_so_far
+from command import ENCODER_HELP, make_parser, npy_bytes, run, save_artifact, seconds_so_far
 from datasets_io import training_passages
-from semclass.core import artifacts, cards
 from semclass.core.errors import InputError
 from semclass.core.types import Encoder, Passage
 from semclass.encoders.onnx_encoder import for_passages
@@ -129,31 +128,28 @@ def train(arguments: argparse.Namespace) -> None:
         },
         "metrics": metrics,
     }
-    card = cards.model_card(
-        "Codebooks of token vectors",
-        {"license": "apache-2.0", "language": "en"},
-        [
-            (
-                "What it is",
-                "`pieces.npy` has the usual vector of each word piece, int8 of shape (vocabulary, dim), components times "
-                "127. `rest.npy` is the table of a product quantiser (Jégou, Douze & Schmid 2011) for what is left of a "
-                f"token's vector, float16 of shape (parts, 256, width): an index keeps a byte for each part, {PARTS} for "
-                "a token.",
-            ),
-            (
-                "How it was made",
-                "`training/train_codebooks.py`: means and k-means on `squad_sentences/train` and other text for training.",
-            ),
-            (
-                "How much it loses",
-                "Mean of 1 - cosine between a vector and what is decoded, on articles that were not learned from: "
-                f"{metrics['tokens_unseen']:.3f}.",
-            ),
-            ("Limits", "It fits the vectors of one encoder only; with another it is refused."),
-        ],
-        ["semclass", "product-quantisation"],
-    )
-    print(artifacts.save(arguments.out, "codebooks", files, fields, card), metrics)
+    sections = [
+        (
+            "What it is",
+            "`pieces.npy` has the usual vector of each word piece, int8 of shape (vocabulary, dim), components times "
+            "127. `rest.npy` is the table of a product quantiser (Jégou, Douze & Schmid 2011) for what is left of a "
+            f"token's vector, float16 of shape (parts, 256, width): an index keeps a byte for each part, {PARTS} for "
+            "a token.",
+        ),
+        (
+            "How it was made",
+            "`training/train_codebooks.py`: means and k-means on `squad_sentences/train` and other text for training.",
+        ),
+        (
+            "How much it loses",
+            "Mean of 1 - cosine between a vector and what is decoded, on articles that were not learned from: "
+            f"{metrics['tokens_unseen']:.3f}.",
+        ),
+        ("Limits", "It fits the vectors of one encoder only; with another it is refused."),
+    ]
+    title = "Codebooks of token vectors"
+    save_artifact(arguments.out, "codebooks", files, fields, title, sections, "product-quantisation")
+    print(metrics)
 
 
 def main() -> None:

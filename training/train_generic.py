@@ -19,14 +19,14 @@ import numpy as np
 from sklearn.metrics import roc_auc_score
 
 import labels
-from command import make_parser, run, seconds_so_far
+from command import make_parser, run
 from datasets_io import read_jsonl, squad_train
-from question_data import read_questions, same_but_for_marks
-from semclass.core.cards import HeadCard, save_head
+from one_class import fit_one_class, save_one_class
+from question_data import read_questions
+from semclass.core.cards import HeadCard
 from semclass.heads.asked import GENERIC
 from semclass.heads.texts import open_encoder
-from semclass.train.export import head_to_onnx
-from semclass.train.fit import Choice, fit_head
+from semclass.train.fit import Choice
 from train_in_scope import as_typed
 
 KEPT = 0.98  # share of the generic questions, unseen, that the threshold keeps
@@ -71,16 +71,8 @@ def train(arguments: argparse.Namespace) -> None:
     names, texts = np.array([name for name, _ in rows]), [text for _, text in rows]
     generic = names == "generic"
     print(f"{generic.sum()} generic questions, {(~generic).sum()} others", flush=True)
-    head = fit_head(
-        {"pooled": encoder.encode(texts).rows("pooled")},
-        generic[:, None].astype(int),
-        link="sigmoid",
-        names=[GENERIC],
-        choices=CHOICES,
-        groups=[same_but_for_marks(text) or text for text in texts],
-        seed=arguments.seed,
-        progress=lambda line: print(f"  {line}", flush=True),
-    )
+    views = {"pooled": encoder.encode(texts).rows("pooled")}
+    head = fit_one_class(views, generic, texts, GENERIC, choices=CHOICES, seed=arguments.seed)
     given = head.out_of_fold[:, 0]
     threshold = round(float(np.quantile(given[generic], 1 - KEPT)), 4)
     metrics = {
@@ -88,31 +80,17 @@ def train(arguments: argparse.Namespace) -> None:
         **{name: round(float((given[names == name] >= threshold).mean()), 4) for name in dict.fromkeys(names.tolist())},
     }
     print(f"threshold {threshold}", metrics)
-    card = HeadCard(
-        task="generic",
-        classes=(GENERIC,),
-        link="sigmoid",
-        inputs=head.inputs,
+    save_one_class(
+        arguments.out,
+        head,
+        "generic",
         encoder=encoder.fingerprint,
-        calibration={
-            "method": "platt",
-            "on": f"out-of-fold scores, {head.report['folds']} folds, of the training texts",
-        },
-        training={
-            "examples": len(texts),
-            "seed": arguments.seed,
-            "chosen": head.report["chosen"],
-            "seconds": seconds_so_far(),
-        },
+        examples=len(texts),
+        seed=arguments.seed,
         metrics=metrics,
         threshold=threshold,
-    )
-    save_head(
-        arguments.out,
-        head_to_onnx(head),
-        card,
         title="Does a question name nothing of its own?",
-        sections=card_sections(card),
+        sections=card_sections,
     )
 
 

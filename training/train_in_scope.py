@@ -21,15 +21,15 @@ import numpy as np
 from sklearn.metrics import roc_auc_score
 
 import labels
-from command import make_parser, run, seconds_so_far
+from command import make_parser, run
 from datasets_io import read_jsonl, read_tsv, squad_train
-from question_data import read_questions, same_but_for_marks
-from semclass.core.cards import HeadCard, save_head
+from one_class import fit_one_class, save_one_class
+from question_data import read_questions
+from semclass.core.cards import HeadCard
 from semclass.core.types import Encoder, FloatArray
 from semclass.heads.in_scope import IN_SCOPE
 from semclass.heads.texts import open_encoder
-from semclass.train.export import head_to_onnx
-from semclass.train.fit import Choice, fit_head
+from semclass.train.fit import Choice
 
 KEPT = 0.995  # share of the texts in scope, unseen, that the threshold keeps
 MOST, CHAT = 400, 60  # texts of a source in scope, or out of scope and of an intent
@@ -39,93 +39,11 @@ TITLE = re.compile(
 WRITTEN = 3.0  # weight of a text that was written for this head
 CHOICES = [Choice({"pooled": 1.0, "layers": 1.0}, "logistic")]
 
-ASKED = [
-    "definition",
-    "cook_time",
-    "recipe",
-    "nutrition_info",
-    "ingredients_list",
-    "travel_suggestion",
-    "vaccines",
-    "plug_type",
-    "carry_on",
-    "calories",
-    "international_visa",
-    "exchange_rate",
-    "gas_type",
-    "oil_change_how",
-    "tire_change",
-    "jump_start",
-    "improve_credit_score",
-    "food_last",
-    "oos",
-    "international_fees",
-    "ingredient_substitution",
-]
-"""Intents of CLINC150 that ask for what a text can say."""
-
-CHATTED = [
-    "greeting",
-    "goodbye",
-    "thank_you",
-    "tell_joke",
-    "yes",
-    "no",
-    "maybe",
-    "are_you_a_bot",
-    "how_old_are_you",
-    "what_is_your_name",
-    "who_made_you",
-    "who_do_you_work_for",
-    "where_are_you_from",
-    "what_are_your_hobbies",
-    "do_you_have_pets",
-    "change_accent",
-    "change_ai_name",
-    "change_language",
-    "change_speed",
-    "change_user_name",
-    "change_volume",
-    "flip_coin",
-    "roll_dice",
-    "next_song",
-    "play_music",
-    "alarm",
-    "timer",
-    "reminder_update",
-    "text",
-    "make_call",
-    "smart_home",
-    "whisper_mode",
-    "repeat",
-    "cancel",
-    "order",
-    "shopping_list_update",
-    "todo_list_update",
-    "calendar_update",
-    "schedule_meeting",
-    "book_flight",
-    "book_hotel",
-    "uber",
-    "share_location",
-    "find_phone",
-    "sync_device",
-    "reset_settings",
-    "update_playlist",
-    "pay_bill",
-    "transfer",
-    "pto_request",
-    "restaurant_reservation",
-    "cancel_reservation",
-    "user_name",
-    "order_checks",
-]
-"""Intents of CLINC150 that are small talk or commands."""
-
 
 def sources(data: Path, seed: int) -> list[tuple[str, bool, list[str]]]:
     """Name, whether it is in scope, and texts of each source, `MOST` at most."""
     written = read_tsv(labels.FOLDER / "in_scope.tsv")
+    asked = {row["intent"]: row["scope"] == "in" for row in read_tsv(labels.FOLDER / "clinc150.tsv")}
     with gzip.open(data / "intents" / "clinc150.train.tsv.gz", "rt", encoding="utf-8") as file:
         intents = [line.rstrip("\n").split("\t", 1) for line in file]
     policies = read_jsonl(data / "policyqa" / "train.jsonl.gz")
@@ -142,8 +60,8 @@ def sources(data: Path, seed: int) -> list[tuple[str, bool, list[str]]]:
         ("medicine", True, [part["question"] for _, part in sections]),
         ("keywords", True, [f"{focus} {part['type']}" for focus, part in sections]),
         ("titles", True, [title for text in squad_train(data)[0] for title in TITLE.findall(text)]),
-        ("asked", True, [text for name, text in intents if name in ASKED]),
-        *((name, False, [text for intent, text in intents if intent == name]) for name in CHATTED),
+        ("asked", True, [text for name, text in intents if asked.get(name)]),
+        *((name, False, [text for intent, text in intents if intent == name]) for name in asked if not asked[name]),
         ("nothing asked", False, labels.no_questions()),
         ("lines of code", False, [line.strip() for row in code for line in row["code"].splitlines()[1:3]]),
         *(
@@ -155,7 +73,7 @@ def sources(data: Path, seed: int) -> list[tuple[str, bool, list[str]]]:
     kept = []
     for name, scope, texts in found:
         distinct = sorted({text.strip() for text in texts if len(text.strip()) > 1})
-        rows = rng.permutation(len(distinct))[: CHAT if name in CHATTED else MOST]
+        rows = rng.permutation(len(distinct))[: CHAT if asked.get(name) is False else MOST]
         kept.append((name, scope, [distinct[row] for row in sorted(rows.tolist())]))
     return kept
 
@@ -194,11 +112,9 @@ def train(arguments: argparse.Namespace) -> None:
     weights = np.where(np.array(names) == "written", WRITTEN, 1.0)
     print(f"{sum(truth)} texts in scope, {len(truth) - sum(truth)} out of scope", flush=True)
     views, inside = make_views(encoder, texts), np.array(truth)
-    head = fit_head(
-        views, inside[:, None].astype(int), link="sigmoid", names=[IN_SCOPE], choices=CHOICES,
-        groups=[same_but_for_marks(text) or text for text in texts], sample_weight=weights, seed=arguments.seed, folds=3,
-        progress=lambda line: print(f"  {line}", flush=True),
-    )  # fmt: skip
+    head = fit_one_class(
+        views, inside, texts, IN_SCOPE, choices=CHOICES, seed=arguments.seed, folds=3, sample_weight=weights
+    )
     given = head.out_of_fold[:, 0]
     threshold = round(float(np.quantile(given[inside], 1 - KEPT)), 4)
     metrics = {"cross_validation": figures(given, inside, threshold)}
@@ -206,31 +122,17 @@ def train(arguments: argparse.Namespace) -> None:
     for name in dict.fromkeys(names):
         kept = given[np.array(names) == name] >= threshold
         print(f"  {name}: {kept.mean():.3f} of {len(kept)} in scope")
-    card = HeadCard(
-        task="in-scope",
-        classes=(IN_SCOPE,),
-        link="sigmoid",
-        inputs=head.inputs,
+    save_one_class(
+        arguments.out,
+        head,
+        "in-scope",
         encoder=encoder.fingerprint,
-        calibration={
-            "method": "platt",
-            "on": f"out-of-fold scores, {head.report['folds']} folds, of the training texts",
-        },
-        training={
-            "examples": len(texts),
-            "seed": arguments.seed,
-            "chosen": head.report["chosen"],
-            "seconds": seconds_so_far(),
-        },
+        examples=len(texts),
+        seed=arguments.seed,
         metrics=metrics,
         threshold=threshold,
-    )
-    save_head(
-        arguments.out,
-        head_to_onnx(head),
-        card,
         title="Does a text ask something of a corpus?",
-        sections=card_sections(card),
+        sections=card_sections,
     )
 
 

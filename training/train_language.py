@@ -19,9 +19,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from command import make_parser, npy_bytes, run, seconds_so_far
+from command import make_parser, npy_bytes, run, save_artifact, seconds_so_far
 from datasets_io import read_jsonl, squad_train
-from semclass.core import artifacts, cards
 from semclass.core.types import Encoder, Ragged
 from semclass.heads.texts import open_encoder
 from semclass.ranking.language import FIRST, FOLDER, LEAST, UNITS
@@ -165,38 +164,36 @@ def train(arguments: argparse.Namespace) -> None:
         },
         "metrics": metrics,
     }
-    card = cards.model_card(
-        "English or another language?",
-        {"license": "apache-2.0", "language": "en"},
-        [
-            (
-                "What it is",
-                "`pieces.npy` tells of each word piece how much more frequent it is in English than in other languages: "
-                f"int8 of shape (vocabulary,), natural logarithms times {UNITS}. `semclass.ranking.language` takes the "
-                f"mean over the first {FIRST} candidates; below a threshold they are no English, and words rank in "
-                "place of "
-                "the heads, which read English alone.",
-            ),
-            (
-                "How it was made",
-                f"`training/train_language.py`: frequencies in {len(kinds)} kinds of English text for training and in "
-                f"{len(languages)} languages of Tatoeba (CC BY) and SIB-200 (CC BY-SA).",
-            ),
-            (
-                "How good it is",
-                f"Ten passages together are at least {metrics['english_above']} above the threshold in ten English sets, "
-                f"source code the least. In each of {len(most)} sets of other languages, {NEARLY_ALL:.0%} of them are "
-                f"{metrics['others_below']} below it or more. Of single texts, a table made without their kind or "
-                f"language tells {metrics['told_wrongly']:.1%} wrongly on average.",
-            ),
-            (
-                "What it is not good at",
-                "Which other language it is. A few words, most of which are foreign names.",
-            ),
-        ],
-        ["semclass", "language-identification"],
+    sections = [
+        (
+            "What it is",
+            "`pieces.npy` tells of each word piece how much more frequent it is in English than in other languages: "
+            f"int8 of shape (vocabulary,), natural logarithms times {UNITS}. `semclass.ranking.language` takes the "
+            f"mean over the first {FIRST} candidates; below a threshold they are no English, and words rank in "
+            "place of "
+            "the heads, which read English alone.",
+        ),
+        (
+            "How it was made",
+            f"`training/train_language.py`: frequencies in {len(kinds)} kinds of English text for training and in "
+            f"{len(languages)} languages of Tatoeba (CC BY) and SIB-200 (CC BY-SA).",
+        ),
+        (
+            "How good it is",
+            f"Ten passages together are at least {metrics['english_above']} above the threshold in ten English sets, "
+            f"source code the least. In each of {len(most)} sets of other languages, {NEARLY_ALL:.0%} of them are "
+            f"{metrics['others_below']} below it or more. Of single texts, a table made without their kind or "
+            f"language tells {metrics['told_wrongly']:.1%} wrongly on average.",
+        ),
+        (
+            "What it is not good at",
+            "Which other language it is. A few words, most of which are foreign names.",
+        ),
+    ]
+    title = "English or another language?"
+    save_artifact(
+        arguments.out, FOLDER, {"pieces.npy": npy_bytes(table)}, fields, title, sections, "language-identification"
     )
-    print(artifacts.save(arguments.out, FOLDER, {"pieces.npy": npy_bytes(table)}, fields, card))
 
 
 def main() -> None:

@@ -26,10 +26,9 @@ import onnx
 from scipy.optimize import minimize
 
 import onnx_graphs
-from command import make_parser, npy_bytes, run, seconds_so_far
+from command import make_parser, npy_bytes, run, save_artifact, seconds_so_far
 from datasets_io import squad_train, training_passages
 from pair_fits import LAMBDAS, listwise, reciprocal_ranks
-from semclass.core import artifacts, cards
 from semclass.core.errors import InputError
 from semclass.encoders.onnx_encoder import PASSAGE, STATES, OnnxEncoder
 from semclass.heads.questions import QuestionClassifier
@@ -222,30 +221,26 @@ def train(arguments: argparse.Namespace) -> None:
         "metrics": {**rounded, "probe_correlations": correlations},
     }
     removed = metrics["error_removed"]
-    card = cards.model_card(
-        "Class match at a place",
-        {"license": "apache-2.0", "language": "en"},
-        [
-            (
-                "What it tells",
-                "Whether a passage holds what a question of a class asks for, near the question's own words: log-odds, up "
-                "to what all candidates of the question share. `probe.npy` reads types of evidence off token vectors, "
-                "`table.npy` says what they count for each fine class, `usual.npy` is the mean of class probabilities; "
-                "`centre.npy` and `scale.npy` standardise the evidence.",
-            ),
-            ("Training", "`training/train_match.py` on `squad_sentences/train`, passages of 4 sentences."),
-            (
-                "Figures",
-                f"Added to the hybrid's score with the weight found, it removes {removed:.1%} of 1 - MRR on "
-                f"{metrics['questions']} training questions whose answer is among the first 10, by cross-validation over "
-                "blocks of articles.",
-            ),
-            ("Limits", "English. It reorders candidates of one question; it is no probability."),
-        ],
-        ["semclass", "passage-ranking"],
-    )
+    sections = [
+        (
+            "What it tells",
+            "Whether a passage holds what a question of a class asks for, near the question's own words: log-odds, up "
+            "to what all candidates of the question share. `probe.npy` reads types of evidence off token vectors, "
+            "`table.npy` says what they count for each fine class, `usual.npy` is the mean of class probabilities; "
+            "`centre.npy` and `scale.npy` standardise the evidence.",
+        ),
+        ("Training", "`training/train_match.py` on `squad_sentences/train`, passages of 4 sentences."),
+        (
+            "Figures",
+            f"Added to the hybrid's score with the weight found, it removes {removed:.1%} of 1 - MRR on "
+            f"{metrics['questions']} training questions whose answer is among the first 10, by cross-validation over "
+            "blocks of articles.",
+        ),
+        ("Limits", "English. It reorders candidates of one question; it is no probability."),
+    ]
     files = {f"{name}.npy": npy_bytes(getattr(model, name)) for name in ARRAYS}
-    print(artifacts.save(arguments.out, "match", files, fields, card))
+    title = "Class match at a place"
+    save_artifact(arguments.out, "match", files, fields, title, sections, "passage-ranking")
 
 
 def main() -> None:

@@ -63,7 +63,6 @@ STRENGTHS = (0.03, 0.1, 0.3)
 FOLDS = 5
 TOLERANCE = 1e-4  # largest difference between a head's probabilities in ONNX and in scikit-learn
 GOLD = "gold"
-LABELS = (GOLD, "gold+read")
 SIMULATIONS = 500
 
 
@@ -82,10 +81,6 @@ class Corpus:
     def weights(self) -> Array:
         """Weight of each passage in training, float64 (n,)."""
         return np.where(self.sources == GOLD, 1.0, READ_WEIGHT)
-
-    def rows(self, labels: str) -> Array:
-        """Passages that ``--labels`` lets train."""
-        return np.flatnonzero((self.sources == GOLD) | (labels == "gold+read"))
 
 
 @dataclass(frozen=True)
@@ -228,21 +223,16 @@ def held_out(
     return probabilities, decisions
 
 
-def gold_folds(corpus: Corpus, labels: str, seed: int) -> list[tuple[Array, Array]]:
-    """Folds of ``gold`` by article; each is fitted on what `labels` names of the other articles."""
-    gold, allowed = np.flatnonzero(corpus.sources == GOLD), corpus.rows(labels)
+def gold_folds(corpus: Corpus, seed: int) -> list[tuple[Array, Array]]:
+    """Folds of ``gold`` by article; each is fitted on all other articles."""
+    gold, everything = np.flatnonzero(corpus.sources == GOLD), np.arange(len(corpus.texts))
     folds = GroupKFold(FOLDS, shuffle=True, random_state=seed).split(gold, groups=corpus.articles[gold])
-    return [
-        (allowed[~np.isin(corpus.articles[allowed], corpus.articles[gold[scored]])], gold[scored])
-        for _, scored in folds
-    ]
+    return [(everything[~np.isin(corpus.articles, corpus.articles[gold[scored]])], gold[scored]) for _, scored in folds]
 
 
-def out_of_fold(
-    corpus: Corpus, dense: Array, dims: Mapping[str, int], labels: str, seed: int
-) -> tuple[Array, Array, Array]:
+def out_of_fold(corpus: Corpus, dense: Array, dims: Mapping[str, int], seed: int) -> tuple[Array, Array, Array]:
     """Out-of-fold probabilities, decisions and truths, perhaps nan, of the passages that were read twice, each (m, 6)."""
-    probabilities, decisions = held_out(corpus, dense, dims, gold_folds(corpus, labels, seed), seed)
+    probabilities, decisions = held_out(corpus, dense, dims, gold_folds(corpus, seed), seed)
     places = np.flatnonzero(corpus.twice)
     return probabilities[places], decisions[places], corpus.labels[places]
 
@@ -282,13 +272,11 @@ def flan_f1(corpus: Corpus) -> Array:
     return measure(truth, said, said)["f1"]
 
 
-def evaluate(
-    corpus: Corpus, dense: Array, dims: Mapping[str, int], labels: str, seeds: Sequence[int]
-) -> dict[str, Array]:
+def evaluate(corpus: Corpus, dense: Array, dims: Mapping[str, int], seeds: Sequence[int]) -> dict[str, Array]:
     """Figures by name, each (seeds, 6); ``lower_f1`` and the like are of lower-cased passages, ``pooled`` is (seeds, 2)."""
     n, places, found = len(corpus.texts), np.flatnonzero(corpus.twice), []
     for seed in seeds:
-        probabilities, decisions = held_out(corpus, dense, dims, gold_folds(corpus, labels, seed), seed)
+        probabilities, decisions = held_out(corpus, dense, dims, gold_folds(corpus, seed), seed)
         truth = corpus.labels[places]
         figures = measure(truth, probabilities[places], decisions[places])
         lower = measure(truth, probabilities[places + n], decisions[places + n])
@@ -321,10 +309,10 @@ def write_head(
     arguments: argparse.Namespace,
     encoder: str,
 ) -> str:
-    dims, rows = {name: view.shape[1] for name, view in views.items()}, corpus.rows(arguments.labels)
-    space = fit_space(dense[np.concatenate([rows, rows + len(corpus.texts)])], dims)
+    dims, rows = {name: view.shape[1] for name, view in views.items()}, np.arange(len(corpus.texts))
+    space = fit_space(dense, dims)
     trained = [train_class(dense, space, corpus, rows, column, arguments.seed) for column in range(len(COARSE))]
-    labels = corpus.labels[rows]
+    labels = corpus.labels
     card = HeadCard(
         task="passage-provides",
         classes=COARSE,
@@ -337,7 +325,6 @@ def write_head(
         },
         training={
             "data": "passages/gold.jsonl, training/labels/passages.tsv",
-            "labels": arguments.labels,
             "passages": len(rows),
             "labelled": dict(zip(COARSE, (~np.isnan(labels)).sum(axis=0).tolist(), strict=True)),
             "positives": dict(zip(COARSE, np.nansum(labels, axis=0).astype(int).tolist(), strict=True)),
@@ -358,7 +345,7 @@ def write_head(
         card,
         title="Which types of answer does a passage provide?",
         sections=card_sections(metrics, card.threshold, arguments),
-        files={"reliability.png": diagram(*out_of_fold(corpus, dense, dims, arguments.labels, arguments.seed))},
+        files={"reliability.png": diagram(*out_of_fold(corpus, dense, dims, arguments.seed))},
     )
     network = Head.load(arguments.out, encoder_fingerprint=encoder).probabilities(views)
     expected = np.stack([one.probabilities(dense) for one in trained], axis=1)
@@ -398,7 +385,7 @@ def _rows(table: Mapping[str, Mapping[str, Any]], columns: Sequence[str]) -> str
 
 
 def card_sections(metrics: Mapping[str, Any], thresholds: Any, arguments: argparse.Namespace) -> list[tuple[str, str]]:
-    labels, repeats, pooled = arguments.labels, arguments.repeats, metrics["pooled"]
+    repeats, pooled = arguments.repeats, metrics["pooled"]
     columns = ("precision", "recall", "f1", "auc", "calibration_error", "lower_f1", "lower_auc", "flan_ul2_f1")
     classes = {name: metrics[name] for name in (*COARSE, "macro")}
     kinds = ", ".join(f"{name} ({COARSE_NAMES[name]})" for name in COARSE)
@@ -413,7 +400,7 @@ def card_sections(metrics: Mapping[str, Any], thresholds: Any, arguments: argpar
         ),
         (
             "How it was made",
-            f"`training/train_passages.py --labels {labels}`: 508 passages of English Wikipedia (`gold`) and, with `read`, "
+            "`training/train_passages.py`: 508 passages of English Wikipedia (`gold`), and "
             "passages of WikiQA, newswire and SQuAD (`training/labels/passages.tsv`); each also in lower case. Penalty, "
             "calibration and threshold by "
             f"cross-validation. Thresholds, for the best F1: {cuts}.",
@@ -456,8 +443,8 @@ def train(arguments: argparse.Namespace) -> None:
     views = view_matrices(encoder, [*corpus.texts, *(text.lower() for text in corpus.texts)])
     dims = {name: view.shape[1] for name, view in views.items()}
     dense = np.concatenate(list(views.values()), axis=1).astype(np.float64)
-    labels, seed = arguments.labels, arguments.seed
-    figures = evaluate(corpus, dense, dims, labels, range(seed, seed + arguments.repeats))
+    seed = arguments.seed
+    figures = evaluate(corpus, dense, dims, range(seed, seed + arguments.repeats))
     metrics = head_metrics(figures, flan_f1(corpus))
     metrics["other_sources"] = other_sources(corpus, dense, dims, seed)
     for name, found in metrics.items():
@@ -468,7 +455,6 @@ def train(arguments: argparse.Namespace) -> None:
 def main() -> None:
     parser = make_parser(__doc__, "encoder", "seed")
     parser.add_argument("--data", type=Path, required=True, help="data folder with passages/")
-    parser.add_argument("--labels", choices=LABELS, default="gold+read", help="what the written heads learn")
     parser.add_argument("--out", type=Path, default=Path("models/passages"))
     parser.add_argument("--repeats", type=int, default=3, help="assignments of folds that the figures are the mean of")
     run(parser, train)

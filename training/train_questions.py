@@ -10,7 +10,7 @@ the training questions.
 
 Labels are the TREC questions of Li and Roth (2002): 5,452 to train on, 500 to test, 6 coarse and 50 fine classes. DATA/trec
 holds ``train.tsv`` and ``test.tsv`` with the columns coarse, fine and question, or the public originals
-``train_5500.label`` and ``TREC_10.label``. Questions that --originals and --natural name are trained on besides.
+``train_5500.label`` and ``TREC_10.label``. Questions that --originals names are trained on besides.
 
 Support vector machines over the encoder's view ``layers`` and word-piece n-grams, and logistic regressions, are fitted to
 the fine classes and their coarse ones at once. Kind and regularisation are chosen by cross-validation on the training
@@ -34,7 +34,6 @@ from command import make_parser, run, seconds_so_far
 from question_data import (
     Questions,
     class_table,
-    confusion_table,
     evaluate,
     find_file,
     membership,
@@ -87,7 +86,7 @@ def folds_of(questions: Questions, labelled: int, seed: int) -> list[tuple[npt.N
     return [(np.append(fitted, others), scored) for fitted, scored in splits]
 
 
-def card_sections(level: str, report: Mapping[str, Any], metrics: Mapping[str, Any], tables: str) -> Any:
+def card_sections(report: Mapping[str, Any], metrics: Mapping[str, Any], tables: str) -> Any:
     test, natural = metrics["test"], ""
 
     def told(part: Mapping[str, Any]) -> str:
@@ -95,11 +94,11 @@ def card_sections(level: str, report: Mapping[str, Any], metrics: Mapping[str, A
 
     if "natural_dev" in metrics:
         dev = metrics["natural_dev"]
-        natural = f" On {dev[level]['questions']} natural questions: " + told(dev) + "."
+        natural = f" On {dev['fine']['questions']} natural questions: " + told(dev) + "."
     return [
         (
             "What it is",
-            f"Calibrated probabilities of the {level} classes of Li and Roth (2002), *Learning Question Classifiers*: "
+            "Calibrated probabilities of the fine classes of Li and Roth (2002), *Learning Question Classifiers*: "
             "which type of answer does a question ask for? One ONNX graph; its inputs are the encoder's means of several "
             "layers and states of the question's first word piece, and the ids of the word pieces.",
         ),
@@ -111,8 +110,8 @@ def card_sections(level: str, report: Mapping[str, Any], metrics: Mapping[str, A
         ),
         (
             "How good it is",
-            f"On {test[level]['questions']} TREC test questions: {told(test)}, log loss {test[level]['log_loss']:.3f}, "
-            f"expected calibration error {test[level]['calibration_error']:.3f}.{natural} Cross-validated on the labelled "
+            f"On {test['fine']['questions']} TREC test questions: {told(test)}, log loss {test['fine']['log_loss']:.3f}, "
+            f"expected calibration error {test['fine']['calibration_error']:.3f}.{natural} Cross-validated on the labelled "
             f"training questions: accuracy {report['accuracy']:.3f}.\n\n{tables}",
         ),
         (
@@ -156,17 +155,14 @@ def train(arguments: argparse.Namespace) -> None:
         choices=[Choice({dense: 1.0}, arguments.kind)],
         limits=LIMITS,
         parents={label: coarse_of(label) for label in questions.fine},
-        merge=arguments.level == "coarse",
         folds=folds_of(questions, labelled, arguments.seed),
         seed=arguments.seed,
         progress=lambda line: print(f"  {line}", flush=True),
     )
     views, classes = read(test.texts), head.classes
-    reference, truth = head_probabilities(head, views), test.labels(arguments.level)
+    reference, truth = head_probabilities(head, views), test.fine
 
     def figures(given: DoubleArray, truth: Questions) -> dict[str, Any]:
-        if arguments.level == "coarse":
-            return {"coarse": evaluate(given, classes, truth.labels("coarse"))}
         coarse = evaluate(given @ membership(classes), COARSE, truth.labels("coarse"))
         return {"coarse": coarse, "fine": evaluate(given, classes, truth.fine)}
 
@@ -181,8 +177,6 @@ def train(arguments: argparse.Namespace) -> None:
         metrics["natural_dev"] = figures(head_probabilities(head, read(dev.texts)), dev)
     said = [classes[place] for place in reference.argmax(axis=1)]
     tables = class_table(classes, truth, said)
-    if arguments.level == "coarse":
-        tables = confusion_table(classes, truth, said) + "\n\n" + tables
     card = HeadCard(
         task="question-type",
         classes=classes,
@@ -197,7 +191,6 @@ def train(arguments: argparse.Namespace) -> None:
         training={
             "data": "; ".join(sources),
             "questions": len(questions.texts),
-            "level": arguments.level,
             "seed": arguments.seed,
             "chosen": head.report["chosen"],
             "seconds": seconds_so_far(),
@@ -205,8 +198,8 @@ def train(arguments: argparse.Namespace) -> None:
         metrics=metrics,
     )
     network = head_to_onnx(head)
-    title = f"Which type of answer does a question ask for? {len(classes)} {arguments.level} classes"
-    sections = card_sections(arguments.level, head.report, metrics, tables)
+    title = f"Which type of answer does a question ask for? {len(classes)} fine classes"
+    sections = card_sections(head.report, metrics, tables)
     save_head(arguments.out, network, card, title=title, sections=sections, files=words_file(words))
     for part, found in metrics.items():
         print(f"{part}: {found}")
@@ -226,12 +219,6 @@ def check(folder: Path, encoder: str, views: Mapping[str, FloatArray], reference
 def main() -> None:
     parser = make_parser(__doc__, "encoder", "seed")
     add_options(parser)
-    parser.add_argument(
-        "--level",
-        choices=("coarse", "fine"),
-        default="fine",
-        help="a fine head serves both levels; a coarse head alone is a little better at its own",
-    )
     parser.add_argument("--teacher", type=Path, help="models folder whose question head labels further questions")
     parser.add_argument("--no-spelling", action="store_true", help="read misspelt words as they are typed")
     parser.add_argument(

@@ -16,7 +16,7 @@ Misspelt words are corrected before a question is encoded (:mod:`semclass.heads.
 ``words.txt``. Forms with slips and without a question mark are mixed in, since programs that run the network may correct
 neither. Texts that ask nothing are trained towards equal probabilities of the coarse classes.
 
-Training questions are ``trec/train.tsv`` and those of --originals and --natural. On WebQuestions, SimpleQuestions
+Training questions are ``trec/train.tsv`` and those of --originals. On WebQuestions, SimpleQuestions
 and MedQuAD, when these were not trained on, questions written for this project raise the share of right coarse classes from
 85.6 % to 89.5 % (calibration error from 0.06 to 0.03). Temperatures come from a fold that a first network has not seen. The
 same encoder, data, seed and kind of processor give the same bytes, but for the

@@ -30,7 +30,8 @@ SHORTEST = 4
 """Characters of a sentence: "Why?", but not a mark that stands alone."""
 
 NEAREST = 0.225
-"""Cosine with a sentence that asks from which another one belongs to it; ``training/tune_asked.py`` found it."""
+"""Cosine with a sentence that asks from which another one belongs to it: in encyclopedia, medicine and policies the least
+at which no more than a tenth of the texts of 15 sentences on other subjects keep any."""
 
 NEAR = 30
 """Words between two questions that are asked together, whatever they are about."""

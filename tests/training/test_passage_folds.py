@@ -30,7 +30,7 @@ def corpus(data_folder):
 
 
 def test_no_article_is_in_two_folds(corpus):
-    folds = training.gold_folds(corpus, "gold+read", 0)
+    folds = training.gold_folds(corpus, 0)
     assert sorted(np.concatenate([scored for _, scored in folds])) == np.flatnonzero(corpus.sources == "gold").tolist()
     for rows, scored in folds:
         assert not set(corpus.articles[rows]) & set(corpus.articles[scored])
