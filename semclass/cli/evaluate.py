@@ -185,7 +185,7 @@ def evaluate(
     BEIR_DIR is a folder in the format of BEIR: corpus.jsonl, queries.jsonl and qrels.
     """
     from semclass.core.cpu import available_threads
-    from semclass.documents.readers import count_passages
+    from semclass.documents.sources import find_files
     from semclass.evaluation import evaluate
     from semclass.evaluation.dataset import load_dataset
     from semclass.evaluation.measure import MEASURES, check_measures, measure
@@ -198,7 +198,7 @@ def evaluate(
     others = {_run_name(path, foreign): read_run(path, dataset) for path in foreign}
     loaded = semclass.Models.load(models, encoder=encoder, threads=threads or available_threads())
     if place is None:
-        total = count_passages(folder) if sys.stderr.isatty() else None
+        total = find_files(folder).count_records() if sys.stderr.isatty() else None
         with progress("indexing", total) as step:
             passages = evaluate.cached_index(
                 folder, cache or _cache_folder(), loaded.passage_encoder, step, similarity=similarity, form=form

@@ -290,7 +290,7 @@ def _marked(folder: Path, passages: Iterable[semclass.Passage]) -> Iterator[semc
 
 def _new_to(index: semclass.PassageIndex, passages: Iterable[semclass.Passage]) -> Iterator[semclass.Passage]:
     """Refuse ids that an index has, before all of it is searched for duplicates."""
-    from semclass.index.ingest import chunks
+    from semclass.index.passage_stream import chunks
 
     for chunk in chunks(passages, _READ):
         rows = index.find([passage.id for passage in chunk])

@@ -65,8 +65,8 @@ def passages_from(
     What will be skipped is told first; it is an error if that is most of a folder, unless `partial`. The encoder is needed
     where passages are cut by meaning.
     """
-    from semclass.documents.readers import count_passages, iter_passages
-    from semclass.documents.sources import find_source
+    from semclass.documents.readers import iter_passages
+    from semclass.documents.sources import find_files
     from semclass.encoders.onnx_encoder import for_passages
 
     def vectors(texts: Sequence[str]) -> FloatArray:
@@ -83,15 +83,15 @@ def passages_from(
                 "to index the others"
             )
 
-    source = find_source(path)
-    on_skip = None if strict else skip
-    passages = iter_passages(source, **cutting, vectors=vectors, skipped=on_skip, progress=step.file_read)
+    source = find_files(path)
     if source.documents and path.is_dir():
         for note in source.notes():
             echo(f"skipped: {' '.join(note.split())}", err=True)
         check_lost(source.lost, "as things stand")
-    if step.terminal:
-        step.total = count_passages(source, cutting["by"])
+    if step.terminal and cutting["by"] is None:
+        step.total = source.count_records()
+    on_skip = None if strict else skip
+    passages = iter_passages(source, **cutting, vectors=vectors, skipped=on_skip, progress=step.file_read)
     return step.reading(passages)
 
 
@@ -142,6 +142,6 @@ def loading(
     def load() -> PassageEncoder:
         return semclass.Models.load(models, encoder=encoder, heads=heads, threads=1).passage_encoder
 
-    if heads and (there := manifest.find(folder)) is not None:
+    if heads and (there := manifest.read_or_none(folder)) is not None:
         check_heads(folder, there.header.get("heads", {}), load().head_fingerprints)
     return load

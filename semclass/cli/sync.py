@@ -60,7 +60,7 @@ def sync(
         raise InputError(
             f"{source} is no folder; name the folder of the documents, or add files with `semclass index add`"
         )
-    there = manifest.find(folder)
+    there = manifest.read_or_none(folder)
     if there is not None and there.cutting is None:
         raise InputError(
             f"the index {folder} was not made from a folder of documents, and all that it holds would be removed; name "
@@ -71,9 +71,8 @@ def sync(
 
     passage_encoder = loading(folder, read_heads(heads), models=models, encoder=encoder)
     with listing_skipped() as skipped, progress("reading", None) as step:
-        passages = named_by_content(
-            passages_from(source, skipped, passage_encoder, step, strict=strict, partial=partial, **cutting)
-        )
+        passages = passages_from(source, skipped, passage_encoder, step, strict=strict, partial=partial, **cutting)
+        passages = named_by_content(passages)
         if dry_run:
             index = None if there is None else semclass.PassageIndex.load(folder, verify=False)
             changes = find_changes(index, passages)

@@ -67,6 +67,7 @@ class Block:
     headings: tuple[str, ...] = ()  # outermost first
     heading: Unit | None = None  # the innermost of them, if it stands on this page
     page: int | None = None  # from 1; None without form feeds
+    markdown: bool = False
 
 
 class _Heading(NamedTuple):
@@ -95,7 +96,7 @@ def read_blocks(text: str, *, markdown: bool) -> Iterator[Block]:
                 heading = part.place if part.name else None
             else:
                 names = tuple(above.name for above in headings)
-                yield replace(part, section=section, headings=names, heading=heading, page=page)
+                yield replace(part, section=section, headings=names, heading=heading, page=page, markdown=markdown)
         section += 1
 
 

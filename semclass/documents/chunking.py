@@ -78,7 +78,7 @@ def cut(
     size
         The most that a passage may hold, as `count` counts; what is longer is cut between sentences, and a longer sentence
         between words. A single word and a row of a table may be longer. None: 100 words for windows and by meaning; for the
-        others no limit but 50,000 characters, which no passage exceeds.
+        others no cutting but 50,000 characters, which no passage exceeds.
     overlap
         How much of the passage before is repeated where `size` cuts, less than `size`: the last whole sentences that fit.
     count
@@ -105,48 +105,56 @@ def cut(
     InputError, InputTypeError
         If an option is not allowed, or the text is not a string.
     """
-    if not isinstance(text, str):
-        raise InputTypeError(f"text must be a string, not {type(text).__name__}")
-    check_text(document, "document")
-    size = check_cut(by, size, overlap, vectors)
-    return _passages(text, document, by, _Limit(size, overlap, count, markdown, vectors))
-
-
-def check_cut(by: str, size: int | None, overlap: int, vectors: Vectors | None) -> int | None:
-    """Check how to cut, and give the size that applies."""
-    check_choice(by, CUTS, "by")
-    if by == "meaning" and vectors is None:
-        raise InputError("by='meaning' needs vectors; give vectors=lambda texts: encoder.encode(texts).pooled")
-    size = check_positive(size, "size") if size is not None else WINDOW if by in _SIZED else None
-    if overlap != 0:
-        check_positive(overlap, "overlap")
-        if size is None:
-            raise InputError(f"overlap is {overlap}, but without a size nothing overlaps; give size, or by='window'")
-        if overlap >= size:
-            raise InputError(f"overlap is {overlap}; it must be less than size, which is {size}")
-    return size
+    return cut_document(text, document, Cutting(by, size, overlap, count, vectors), markdown=markdown)
 
 
 @dataclass(frozen=True)
-class _Limit:
-    size: int | None
-    overlap: int
-    count: Callable[[str], int]
-    markdown: bool
+class Cutting:
+    """How documents are cut; the options are those of :func:`cut`."""
+
+    by: str = "paragraph"
+    size: int | None = None
+    overlap: int = 0
+    count: Callable[[str], int] = count_words
     vectors: Vectors | None = None
+
+    def __post_init__(self) -> None:
+        """Check the options, and set a size where none is given but needed."""
+        check_choice(self.by, CUTS, "by")
+        if self.by == "meaning" and self.vectors is None:
+            raise InputError("by='meaning' needs vectors; give vectors=lambda texts: encoder.encode(texts).pooled")
+        if self.size is not None:
+            check_positive(self.size, "size")
+        elif self.by in _SIZED:
+            object.__setattr__(self, "size", WINDOW)
+        if self.overlap != 0:
+            check_positive(self.overlap, "overlap")
+            if self.size is None:
+                raise InputError(
+                    f"overlap is {self.overlap}, but without a size nothing overlaps; give size, or by='window'"
+                )
+            if self.overlap >= self.size:
+                raise InputError(f"overlap is {self.overlap}; it must be less than size, which is {self.size}")
 
 
 _Piece: TypeAlias = tuple[Block, list[Unit], dict[str, Any]]
 """The units of a passage, its first block, and metadata that only some cuts have."""
 
 
-def _passages(text: str, document: str, by: str, limit: _Limit) -> Iterator[Passage]:
-    text = without_marks(text) if limit.markdown else text
-    pieces = _CUTTERS[by](text, read_blocks(text, markdown=limit.markdown), limit)
+def cut_document(text: str, document: str, cutting: Cutting, *, markdown: bool = False) -> Iterator[Passage]:
+    """Cut a document into passages, as :func:`cut` does."""
+    if not isinstance(text, str):
+        raise InputTypeError(f"text must be a string, not {type(text).__name__}")
+    check_text(document, "document")
+    return _passages(without_marks(text) if markdown else text, document, cutting, markdown=markdown)
+
+
+def _passages(text: str, document: str, cutting: Cutting, *, markdown: bool) -> Iterator[Passage]:
+    pieces = _CUTTERS[cutting.by](text, read_blocks(text, markdown=markdown), cutting)
     bounded = ((block, part, more) for block, units, more in pieces for part in _bounded(text, units))
     for number, (block, units, more) in enumerate(bounded, 1):
         start, end = units[0].start, units[-1].end
-        metadata: dict[str, Any] = {"document": document, by: number, **more, "start": start, "end": end}
+        metadata: dict[str, Any] = {"document": document, cutting.by: number, **more, "start": start, "end": end}
         if block.page is not None:
             metadata["page"] = block.page
         if block.headings:
@@ -157,63 +165,63 @@ def _passages(text: str, document: str, by: str, limit: _Limit) -> Iterator[Pass
         yield Passage(f"{document}#{number}", _written(text, units), metadata)
 
 
-def _by_paragraph(text: str, blocks: Iterable[Block], limit: _Limit) -> Iterator[_Piece]:
+def _by_paragraph(text: str, blocks: Iterable[Block], cutting: Cutting) -> Iterator[_Piece]:
     for _, section in groupby(blocks, key=lambda block: block.section):
         for group in _joined(
-            text, section if limit.size else chain.from_iterable(_parts(text, one) for one in section)
+            text, section if cutting.size else chain.from_iterable(_parts(text, one) for one in section)
         ):
-            if limit.size is None:
+            if cutting.size is None:
                 pieces = iter([[unit for block in group for unit in _rows(block)]])
             else:
-                pieces = _pack(text, (unit for block in group for unit in _sentences(text, block, limit)), limit)
+                pieces = _pack(text, (unit for block in group for unit in _sentences(text, block, cutting)), cutting)
             yield from ((group[0], piece, {}) for piece in pieces)
 
 
-def _by_sentence(text: str, blocks: Iterable[Block], limit: _Limit) -> Iterator[_Piece]:
+def _by_sentence(text: str, blocks: Iterable[Block], cutting: Cutting) -> Iterator[_Piece]:
     for paragraph, part in enumerate((part for block in blocks for part in _parts(text, block)), 1):
-        for unit in _sentences(text, part, limit):
+        for unit in _sentences(text, part, cutting):
             is_item = part.kind == "list" and unit.text is None
             marker = MARKER.match(text, unit.start, unit.end) if is_item else None
             sentence = replace(unit, start=marker.end()) if marker else unit
-            yield from ((part, piece, {"paragraph": paragraph}) for piece in _pack(text, [sentence], limit))
+            yield from ((part, piece, {"paragraph": paragraph}) for piece in _pack(text, [sentence], cutting))
 
 
-def _by_section(text: str, blocks: Iterable[Block], limit: _Limit) -> Iterator[_Piece]:
+def _by_section(text: str, blocks: Iterable[Block], cutting: Cutting) -> Iterator[_Piece]:
     for _, grouped in groupby(blocks, key=lambda block: block.section):
         section = list(grouped)
-        if limit.size is None:
+        if cutting.size is None:
             groups = iter([[unit for block in section for unit in _rows(block)]])
         else:
-            groups = _pack(text, (unit for block in section for unit in _sentences(text, block, limit)), limit)
+            groups = _pack(text, (unit for block in section for unit in _sentences(text, block, cutting)), cutting)
         yield from ((section[0], group, {}) for group in groups)
 
 
-def _by_meaning(text: str, blocks: Iterable[Block], limit: _Limit) -> Iterator[_Piece]:
+def _by_meaning(text: str, blocks: Iterable[Block], cutting: Cutting) -> Iterator[_Piece]:
     for _, grouped in groupby(blocks, key=lambda block: block.section):
         section = list(grouped)
-        units = _fitting(text, (unit for block in section for unit in _sentences(text, block, limit)), limit)
+        units = _fitting(text, (unit for block in section for unit in _sentences(text, block, cutting)), cutting)
         while read := list(islice(units, TOGETHER)):
-            yield from ((section[0], group, {}) for group in _parted(text, read, limit))
+            yield from ((section[0], group, {}) for group in _parted(text, read, cutting))
 
 
-def _parted(text: str, units: Sequence[tuple[Unit, int]], limit: _Limit) -> Iterator[list[Unit]]:
+def _parted(text: str, units: Sequence[tuple[Unit, int]], cutting: Cutting) -> Iterator[list[Unit]]:
     """Group units where their meanings part; each group begins with the last units of the one before, as overlap."""
-    if limit.size is None or limit.vectors is None or len(units) == 1:
+    if cutting.size is None or cutting.vectors is None or len(units) == 1:
         yield [unit for unit, _ in units]
         return
     counts = [held for _, held in units]
     texts = [" ".join(_written(text, [unit]).split())[:READ] for unit, _ in units]
     words = [count_words(one) for one in texts]
-    ends = parts(limit.vectors(texts), counts, limit.size, small=words, least=SMALL)
+    ends = parts(cutting.vectors(texts), counts, cutting.size, small=words, least=SMALL)
     for start, end in pairwise([0, *ends]):
-        first, left = start, min(limit.overlap, limit.size - sum(counts[start:end]))
+        first, left = start, min(cutting.overlap, cutting.size - sum(counts[start:end]))
         while first and counts[first - 1] <= left:
             first -= 1
             left -= counts[first]
         yield [unit for unit, _ in units[first:end]]
 
 
-_CUTTERS: dict[str, Callable[[str, Iterable[Block], _Limit], Iterator[_Piece]]] = {
+_CUTTERS: dict[str, Callable[[str, Iterable[Block], Cutting], Iterator[_Piece]]] = {
     "paragraph": _by_paragraph,
     "sentence": _by_sentence,
     "window": _by_section,
@@ -230,7 +238,7 @@ def _rows(block: Block) -> Sequence[Unit]:
 def _parts(text: str, block: Block) -> Iterator[Block]:
     """Give a table by groups of rows, and any other block whole."""
     if block.kind == "table":
-        for rows in _pack(text, block.units, _Limit(ROWS, 0, count_words, markdown=False)):
+        for rows in _pack(text, block.units, Cutting(size=ROWS)):
             yield replace(block, start=rows[0].start, end=rows[-1].end, units=tuple(rows))
     else:
         yield block
@@ -262,29 +270,29 @@ def _up_to_small(text: str, block: Block) -> int:
     return len(list(islice((word for part in texts for word in _SPOKEN.finditer(part)), SMALL)))
 
 
-def _sentences(text: str, block: Block, limit: _Limit) -> Iterator[Unit]:
+def _sentences(text: str, block: Block, cutting: Cutting) -> Iterator[Unit]:
     """Give the rows of a table, the lines of code that is too long, or the sentences of text and lists."""
     if block.kind in _WRITTEN:
         yield from block.units
     elif block.kind == "code":
-        fits = limit.size is None or limit.count(text[block.start : block.end]) <= limit.size
+        fits = cutting.size is None or cutting.count(text[block.start : block.end]) <= cutting.size
         yield from [Unit(block.start, block.end)] if fits else block.units
     else:
         sentences = (
             replace(unit, start=unit.start + start, end=unit.start + end)
             for unit in block.units
-            for start, end in sentence_spans(_unwrapped(text[unit.start : unit.end], markdown=limit.markdown))
+            for start, end in sentence_spans(_unwrapped(text[unit.start : unit.end], markdown=block.markdown))
         )
-        yield from _introduced(text, sentences, limit)
+        yield from _introduced(text, sentences, cutting)
 
 
-def _introduced(text: str, units: Iterator[Unit], limit: _Limit) -> Iterator[Unit]:
+def _introduced(text: str, units: Iterator[Unit], cutting: Cutting) -> Iterator[Unit]:
     """Join what ends in a colon to the item of a list that follows it, where the two fit."""
     before = next(units)
     for unit in units:
         if before.text is None and introduces(text, before, unit):
             both = Unit(before.start, unit.end, _written(text, [before, unit]))
-            if limit.size is None or limit.count(both.text or "") <= limit.size:
+            if cutting.size is None or cutting.count(both.text or "") <= cutting.size:
                 before = both
                 continue
         yield before
@@ -303,16 +311,16 @@ def _unwrapped(paragraph: str, *, markdown: bool) -> str:
     return first + "".join(end + line for end, line in zip(ends, lines, strict=True))
 
 
-def _pack(text: str, units: Iterable[Unit], limit: _Limit) -> Iterator[list[Unit]]:
-    """Group as many units as the limit allows; each group begins with the last units of the one before, as overlap."""
+def _pack(text: str, units: Iterable[Unit], cutting: Cutting) -> Iterator[list[Unit]]:
+    """Group as many units as the cutting allows; each group begins with the last units of the one before, as overlap."""
     group: list[tuple[Unit, int]] = []
     total = 0
-    for unit, held in _fitting(text, units, limit):
-        if group and limit.size is not None and total + held > limit.size:
+    for unit, held in _fitting(text, units, cutting):
+        if group and cutting.size is not None and total + held > cutting.size:
             yield [one for one, _ in group]
             group = group[1:]  # a group is never repeated whole
             total = sum(counted for _, counted in group)
-            while group and total > min(limit.overlap, limit.size - held):
+            while group and total > min(cutting.overlap, cutting.size - held):
                 total -= group.pop(0)[1]
         group.append((unit, held))
         total += held
@@ -320,14 +328,18 @@ def _pack(text: str, units: Iterable[Unit], limit: _Limit) -> Iterator[list[Unit
         yield [one for one, _ in group]
 
 
-def _fitting(text: str, units: Iterable[Unit], limit: _Limit) -> Iterator[tuple[Unit, int]]:
+def _fitting(text: str, units: Iterable[Unit], cutting: Cutting) -> Iterator[tuple[Unit, int]]:
     """Give each unit with its count; what is too long is cut between words, except a row of a table."""
     for unit in units:
-        held = 0 if limit.size is None else limit.count(text[unit.start : unit.end] if unit.text is None else unit.text)
-        if limit.size is None or held <= limit.size or unit.text is not None:
+        held = (
+            0
+            if cutting.size is None
+            else cutting.count(text[unit.start : unit.end] if unit.text is None else unit.text)
+        )
+        if cutting.size is None or held <= cutting.size or unit.text is not None:
             yield unit, held
         else:
-            yield from _words(text, unit, limit.size, limit.count)
+            yield from _words(text, unit, cutting.size, cutting.count)
 
 
 def _words(text: str, unit: Unit, size: int, count: Callable[[str], int]) -> Iterator[tuple[Unit, int]]:

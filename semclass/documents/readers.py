@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from semclass.core.errors import InputError, SemclassError
 from semclass.core.types import Passage
-from semclass.documents.chunking import CUTS, check_cut, count_words, cut
+from semclass.documents.chunking import CUTS, Cutting, count_words, cut_document
 from semclass.documents.decoding import check_encoding, read_text
-from semclass.documents.formats import ENDINGS, FORMATS, MARKDOWN, conversions
+from semclass.documents.formats import ENDINGS, FORMATS, MARKDOWN
 from semclass.documents.json_lines import iter_records
 from semclass.documents.parting import Vectors
-from semclass.documents.sources import Skipped, Source, find_source, listed, shown
+from semclass.documents.sources import Skipped, SourceFiles, find_files, listed, shown
 from semclass.documents.worker import Converter
 
 
@@ -33,7 +32,7 @@ def read_passages(
 
 
 def iter_passages(
-    source: str | Path | Source,
+    source: str | Path | SourceFiles,
     by: str | None = None,
     *,
     size: int | None = None,
@@ -53,7 +52,7 @@ def iter_passages(
         ``_id`` and anything else, which becomes metadata; a document, or a folder of documents: text, source files,
         Markdown, CSV, JSON and notebooks; with the extra ``documents`` also HTML, EPUB, reStructuredText, PDF, docx, pptx
         and xlsx. In a folder, hidden files are skipped, and so are the `unsupported` ones of
-        :func:`semclass.documents.sources.find_source`, which looks through a source beforehand.
+        :func:`semclass.documents.sources.find_files`, which looks through a source beforehand.
     by
         How documents are cut, see :func:`semclass.documents.chunking.cut`. None: documents by paragraph, JSON lines
         not at all. If it is given, each JSON line is a document, too, named by its id, and its passages have its metadata.
@@ -80,20 +79,16 @@ def iter_passages(
         At once, if the source does not exist, is a device or a named pipe, or cannot be cut so. While it is read, with file
         and line: if it holds no passages, or is not of the form above.
     """
-    if not isinstance(source, Source):
-        source = find_source(source)
-    cutting = partial(cut, by=by or "paragraph", size=size, overlap=overlap, count=count, vectors=vectors)
-    check_cut(by or "paragraph", size, overlap, vectors)
+    files = source if isinstance(source, SourceFiles) else find_files(source)
+    cutting = Cutting(by or "paragraph", size, overlap, count, vectors)
     check_encoding(encoding)
-    lines = source.json_lines
-    if lines is None:
-        passages = _cut_documents(source, cutting, encoding, skipped, progress)
-        return _some(passages, f"{source.path} holds no passages: it has no text that can be read")
+    if files.json_lines is None:
+        passages = _read_documents(files, cutting, encoding, skipped, progress)
+        return _some(passages, f"{files.path} holds no passages: it has no text that can be read")
     if by is None and size is not None:
         raise InputError(f"size is {size}, but JSON lines are cut only where by is given: {', '.join(CUTS)}")
-    if lines.suffix.lower() not in (".jsonl", ".json") and (ways := conversions([lines.suffix.lower()])):
-        raise InputError(f"{lines} is neither text nor JSON lines; {ways[0]}")
-    return _some(iter_records(lines) if by is None else _cut_records(lines, cutting), f"{lines} holds no passages")
+    passages = _read_records(files.json_lines, None if by is None else cutting)
+    return _some(passages, f"{files.json_lines} holds no passages")
 
 
 class Document(NamedTuple):
@@ -113,21 +108,21 @@ def read_document(path: Path, encoding: str | None, convert: Converter) -> Docum
     return Document(text, markdown=True, missing=missing)
 
 
-def _cut_documents(
-    source: Source,
-    cutting: Callable[..., Iterator[Passage]],
+def _read_documents(
+    files: SourceFiles,
+    cutting: Cutting,
     encoding: str | None,
     skipped: Callable[[Skipped], object] | None,
     progress: Callable[[int, int], object] | None,
 ) -> Iterator[Passage]:
     """Read and cut one document after another."""
-    if not source.documents:
-        held = f" but {listed(source.unsupported)}" if source.unsupported else ""
-        raise InputError(f"{source.path} holds no passages{held}; it must hold {', '.join(ENDINGS)} files")
+    if not files.documents:
+        others = f" but {listed(files.unsupported)}" if files.unsupported else ""
+        raise InputError(f"{files.path} holds no passages{others}; it must hold {', '.join(ENDINGS)} files")
     with Converter() as convert:
-        for number, path in enumerate(source.documents, 1):
-            alone = path == source.path
-            name = Path(path.name) if alone else path.relative_to(source.path)
+        for number, path in enumerate(files.documents, 1):
+            alone = path == files.path
+            name = Path(path.name) if alone else path.relative_to(files.path)
             try:
                 _check_name(path, name)
                 document = read_document(path, encoding, convert)
@@ -140,9 +135,9 @@ def _cut_documents(
             else:
                 if document.missing and skipped is not None:
                     skipped(Skipped(shown(name), document.missing, cut=True))
-                yield from cutting(document.text, name.as_posix(), markdown=document.markdown)
+                yield from cut_document(document.text, name.as_posix(), cutting, markdown=document.markdown)
             if progress is not None:
-                progress(number, len(source.documents))
+                progress(number, len(files.documents))
 
 
 def _check_name(path: Path, name: Path) -> None:
@@ -152,10 +147,14 @@ def _check_name(path: Path, name: Path) -> None:
         raise InputError(f"the name of {str(path)!r} is not UTF-8; rename the file, as ids are made of it") from error
 
 
-def _cut_records(lines: Path, cutting: Callable[..., Iterator[Passage]]) -> Iterator[Passage]:
-    for record in iter_records(lines):
-        for passage in cutting(record.text, record.id):
-            yield replace(passage, metadata={**record.metadata, **passage.metadata})
+def _read_records(path: Path, cutting: Cutting | None) -> Iterator[Passage]:
+    """Read JSON lines, each of which is a passage, or a document where it is said how to cut."""
+    for record in iter_records(path):
+        if cutting is None:
+            yield record
+        else:
+            for passage in cut_document(record.text, record.id, cutting):
+                yield replace(passage, metadata={**record.metadata, **passage.metadata})
 
 
 def _some(passages: Iterator[Passage], missing: str) -> Iterator[Passage]:
@@ -174,12 +173,3 @@ def read_corpus(path: Path) -> list[Passage]:
     number is the id. ``metadata`` and all other fields become metadata.
     """
     return list(_some(iter_records(path), f"{path} holds no passages"))
-
-
-def count_passages(source: str | Path | Source, by: str | None = None) -> int | None:
-    """Count the passages of a source, for a progress bar; None where that takes cutting, or for a pipe."""
-    lines = (source if isinstance(source, Source) else find_source(source)).json_lines
-    if lines is None or by is not None or not lines.is_file():
-        return None
-    with lines.open("rb") as file:
-        return sum(1 for line in file if not line.isspace())

@@ -56,7 +56,7 @@ class Skipped:
 
 
 @dataclass(frozen=True)
-class Source:
+class SourceFiles:
     """The files of a source.
 
     Attributes
@@ -97,6 +97,13 @@ class Source:
         kinds = set(self.unsupported) - NO_TEXT - {OUTSIDE, LINK, PIPE}
         return sum(len(self.unsupported[kind]) for kind in kinds)
 
+    def count_records(self) -> int | None:
+        """Count the lines of JSON lines; None for documents, or for a pipe."""
+        if self.json_lines is None or not self.json_lines.is_file():
+            return None
+        with self.json_lines.open("rb") as file:
+            return sum(1 for line in file if not line.isspace())
+
     def notes(self) -> Iterator[str]:
         """Say what will not be read, and the commands that change that."""
         if lacking := self.lacking:
@@ -106,7 +113,7 @@ class Source:
             yield listed(self.unsupported)
 
 
-def find_source(path: str | Path) -> Source:
+def find_files(path: str | Path) -> SourceFiles:
     """Look through a source; an InputError if it does not exist, or is a device or a named pipe, which may never end."""
     path = Path(path)
     try:
@@ -115,18 +122,21 @@ def find_source(path: str | Path) -> Source:
         mode = path.stat().st_mode
         if stat.S_ISDIR(mode):
             corpus = path / "corpus.jsonl"
-            return Source(path, corpus) if corpus.is_file() else _look_through(path)
+            return SourceFiles(path, corpus) if corpus.is_file() else _look_through(path)
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
     if not (stat.S_ISREG(mode) or path.absolute().as_posix().startswith(STREAMS)):
         kind = "a named pipe" if stat.S_ISFIFO(mode) else "a device or a socket"
         raise InputError(f"{path} is {kind}; name a file or a folder, or pipe JSON lines into `-`")
     ending = path.suffix.lower()
-    is_document = ending in ENDINGS and not (ending == ".json" and begins_with_text(path))
-    return Source(path, documents=(path,)) if is_document else Source(path, json_lines=path)
+    if ending in ENDINGS and not (ending == ".json" and begins_with_text(path)):
+        return SourceFiles(path, documents=(path,))
+    if ending != ".jsonl" and (ways := conversions([ending])):
+        raise InputError(f"{path} is neither text nor JSON lines; {ways[0]}")
+    return SourceFiles(path, json_lines=path)
 
 
-def _look_through(folder: Path) -> Source:
+def _look_through(folder: Path) -> SourceFiles:
     """Find the documents below a folder; one that cannot be looked at is kept, so that reading it says why."""
     documents, indices, top = [], set[Path](), folder.resolve()
     unsupported: dict[str, list[str]] = {}
@@ -144,7 +154,7 @@ def _look_through(folder: Path) -> Source:
             documents.append(path)
         elif kind != "folder" and path.parent not in indices:
             unsupported.setdefault((ending or NO_ENDING) if kind == "file" else kind, []).append(shown(name))
-    return Source(folder, documents=tuple(documents), unsupported=unsupported)
+    return SourceFiles(folder, documents=tuple(documents), unsupported=unsupported)
 
 
 def _kind(path: Path, top: Path) -> str:

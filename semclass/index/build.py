@@ -20,13 +20,13 @@ from semclass.core.errors import ArtifactError, InputError, warn
 from semclass.core.types import Passage
 from semclass.index import commit, manifest
 from semclass.index.commit import AREA
-from semclass.index.ingest import IndexConfig, chunks, line_of, threads_of, warn_of_long
-from semclass.index.labels import unlabelled
+from semclass.index.ingest import IndexConfig, threads_of, warn_of_long
+from semclass.index.labels import fields_of
 from semclass.index.lock import locked
 from semclass.index.manifest import Manifest, header_of
 from semclass.index.passage_encoder import PassageEncoder
-from semclass.index.passage_ids import without_repeats
 from semclass.index.passage_index import PassageIndex, read_index
+from semclass.index.passage_stream import chunks, line_of
 from semclass.index.pending import READ
 from semclass.index.target import check_target
 from semclass.index.writer import SECONDS, IndexWriter
@@ -79,14 +79,14 @@ def build_index(
     config = IndexConfig.of(PassageEncoder.load() if passage_encoder is None else passage_encoder, similarity, form)
     threads = threads_of(config.passage_encoder, workers)
     check_target(folder, replace=replace)
-    groups = without_repeats(chunks(passages))
+    groups = chunks(passages)
     first = next(groups, None)
     if first is None:
         raise InputError("there are no passages to index; give at least one")
     with locked(folder):
         # another build may have ended while the first passages were read
         check_target(folder, replace=replace)
-        if (before := manifest.find(folder)) is not None:
+        if (before := manifest.read_or_none(folder)) is not None:
             commit.clean(folder, before)
         truncated = _fill(folder / AREA, chain([first], groups), config, progress, threads, resume=resume)
         with commit.staging(folder) as place, commit.rollback(folder):
@@ -157,7 +157,8 @@ def _head(config: IndexConfig) -> dict[str, str]:
 def _holds(known: PassageIndex, first: int, group: list[Passage]) -> bool:
     """Whether the passages from a place on are those of a group."""
     held = known.passages(known.rows[first : first + len(group)])
-    return [line_of(unlabelled(passage, known.heads)) for passage in held] == [*map(line_of, group)]
+    labels = fields_of(known.heads)
+    return [line_of(passage, labels) for passage in held] == [*map(line_of, group)]
 
 
 def _drop(writer: IndexWriter, known: PassageIndex, first: int) -> None:

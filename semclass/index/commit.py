@@ -66,7 +66,7 @@ def os_errors(folder: Path) -> Iterator[None]:
 @contextlib.contextmanager
 def rollback(folder: Path) -> Iterator[None]:
     """As :func:`reported`; what was written for a commit that fails is removed, as a full disk has no room for it."""
-    before = manifest.find(folder)
+    before = manifest.read_or_none(folder)
     damaged = before is None and (folder / artifacts.MANIFEST).exists()
     try:
         with os_errors(folder):
@@ -74,7 +74,7 @@ def rollback(folder: Path) -> Iterator[None]:
     except BaseException:
         if not damaged:  # somebody may still want to repair it
             with contextlib.suppress(OSError):
-                _remove(folder, _names(before) | _names(manifest.find(folder)), what=INSTALLED)
+                _remove(folder, _names(before) | _names(manifest.read_or_none(folder)), what=INSTALLED)
         raise
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -12,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from semclass.core.checks import check_choice, check_depth, check_positive, check_text, counted
+from semclass.core.checks import check_choice, check_positive, counted
 from semclass.core.cpu import available_threads
 from semclass.core.errors import ArtifactError, InputError, TruncationWarning, warn
 from semclass.core.files import REMEDY
@@ -20,6 +19,7 @@ from semclass.core.types import Passage, Ragged
 from semclass.index.column_tables import columns_of
 from semclass.index.labels import fields_of, label, labelled
 from semclass.index.passage_encoder import Evidence, PassageEncoder, PassageFeatures, no_rows
+from semclass.index.passage_stream import line_of, records_of
 from semclass.index.segment import NOTHING, Segment, hash_table, hashes_of
 from semclass.scoring.dense import shares_of
 from semclass.scoring.postings import count_terms
@@ -44,14 +44,8 @@ sentences and what they provide in float32, vectors of tokens in int8.
 """
 
 
-CHUNK = 64
-"""Passages that a thread reads at a time, at most: bounds memory and what a stop of a build loses; changes no value."""
-
 MOST = (1 << 16) - 1
 """Word pieces of a title that are counted, at most."""
-
-LENGTH = 1024
-"""Characters that a passage of a chunk may have on average."""
 
 
 @dataclass(frozen=True)
@@ -190,42 +184,9 @@ def evidence_of(passage_encoder: PassageEncoder, passages: Sequence[Passage]) ->
     return Evidence(sentences, found.provides, found.tokens, found.pieces, found.titles)
 
 
-def line_of(passage: Passage) -> bytes:
-    """One passage as a JSON line, to be read back when it is found."""
-    check_text(passage.id, "passage id")
-    record: dict[str, Any] = {"_id": passage.id, "text": passage.text, "metadata": dict(passage.metadata)}
-    check_depth(record["metadata"], f"metadata of passage {passage.id!r}")
-    try:
-        return (json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n").encode()
-    except (TypeError, ValueError) as error:
-        raise InputError(f"metadata of passage {passage.id!r} cannot be saved as JSON: {error}") from error
-
-
-def records_of(lines: Sequence[bytes]) -> Ragged:
-    """JSON lines as an index stores them."""
-    lengths = np.fromiter(map(len, lines), np.int64, len(lines))
-    return Ragged(np.frombuffer(b"".join(lines), np.uint8), np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)]))
-
-
 Item = TypeVar("Item")
 
 Result = TypeVar("Result")
-
-
-def chunks(passages: Iterable[Passage], size: int | None = None) -> Iterator[list[Passage]]:
-    """Cut a stream into lists of at most `size` passages, :data:`CHUNK` if None; of long ones fewer, see `LENGTH`."""
-    size = CHUNK if size is None else size
-    chunk: list[Passage] = []
-    room = size * LENGTH
-    for passage in passages:
-        length = len(text) if isinstance(text := getattr(passage, "text", None), str) else 0
-        if len(chunk) == size or (chunk and length > room):
-            yield chunk
-            chunk, room = [], size * LENGTH
-        chunk.append(passage)
-        room -= length
-    if chunk:
-        yield chunk
 
 
 def in_order(job: Callable[[Item], Result], items: Iterable[Item], workers: int) -> Iterator[tuple[Item, Result]]:

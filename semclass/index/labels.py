@@ -49,13 +49,6 @@ def labelled(passage: Passage, labels: Mapping[str, Any]) -> Passage:
     return replace(passage, metadata={**passage.metadata, **labels}) if labels else passage
 
 
-def unlabelled(passage: Passage, heads: Iterable[str]) -> Passage:
-    """Give a passage of an index as it was handed in."""
-    if not (fields := fields_of(heads)):
-        return passage
-    return replace(passage, metadata={key: value for key, value in passage.metadata.items() if key not in fields})
-
-
 def labels_in(passage: Passage, heads: Iterable[str]) -> dict[str, Any]:
     """The labels of a passage of an index."""
     return {field: passage.metadata[field] for field in fields_of(heads) if field in passage.metadata}

@@ -109,7 +109,7 @@ def _absent(folder: Path) -> str:
     return f"{folder} does not exist; make an index there with `semclass index build FILES --out {folder}`"
 
 
-def find(folder: Path) -> Manifest | None:
+def read_or_none(folder: Path) -> Manifest | None:
     """Read the manifest of an index; None where there is none that can be read."""
     try:
         return read(folder)
@@ -119,7 +119,7 @@ def find(folder: Path) -> Manifest | None:
 
 def generation_of(folder: Path) -> int:
     """Generation of the index in a folder; 0 where there is none that can be read."""
-    found = find(folder)
+    found = read_or_none(folder)
     return 0 if found is None else found.generation
 
 

@@ -17,19 +17,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from semclass.core.checks import check_unique
 from semclass.core.errors import ArtifactError, InputError
 from semclass.core.files import REMEDY
 from semclass.core.types import DoubleArray, FloatArray, IntArray, Passage
 from semclass.index import candidates, commit, manifest
 from semclass.index.candidates import Search, SearchedSegment
-from semclass.index.ingest import IndexConfig, chunks, decoded, evidence_of, in_order, stored_types, warn_of_long
+from semclass.index.ingest import IndexConfig, decoded, evidence_of, in_order, stored_types, warn_of_long
 from semclass.index.joining import join
 from semclass.index.lock import locked
 from semclass.index.manifest import Manifest
 from semclass.index.opening import Opened, Source, open_segments
 from semclass.index.passage_encoder import Evidence, PassageEncoder
 from semclass.index.passage_rows import PassageRows, one_array
+from semclass.index.passage_stream import chunks
 from semclass.index.records import FOLDER, Candidates, Query, Scoring
 from semclass.index.segment import Part
 from semclass.index.target import check_target
@@ -217,7 +217,7 @@ class PassageIndex(PassageRows):
         """Refuse to write over what others committed since this index was loaded from the same folder."""
         if self.source is None or self.source.folder.resolve() != folder.resolve():
             return
-        found, known = manifest.find(folder), self.source.manifest
+        found, known = manifest.read_or_none(folder), self.source.manifest
         if found is not None and (found.tuned, found.contents) != (known.tuned, known.contents):
             raise ArtifactError(
                 f"the index {folder} was changed since it was loaded; refresh it before it is saved there"
@@ -307,16 +307,13 @@ def read_index(
     config: IndexConfig, passages: Iterable[Passage], progress: Callable[[int], object] | None, workers: int
 ) -> tuple[PassageIndex, list[str]]:
     """Index passages in memory; the index, and the ids of those that are longer than the encoder reads."""
-    ids: list[str] = []
     parts: list[Part] = []
     truncated: list[str] = []
     for chunk, (segment, long) in in_order(config.read, chunks(passages), workers):
-        ids += [passage.id for passage in chunk]
         parts.append((segment, None))
         truncated += long
         if progress is not None:
             progress(len(chunk))
-    if not ids:
+    if not parts:
         raise InputError("there are no passages to index; give at least one")
-    check_unique(ids, "passage id")
     return PassageIndex(**config.header(), segments=(join(parts),), deleted=(None,)), truncated

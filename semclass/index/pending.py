@@ -18,10 +18,10 @@ from semclass.index import commit, joining
 from semclass.index.column_tables import columns_of
 from semclass.index.filter_matching import mask
 from semclass.index.filters import Filter, unknown_field
-from semclass.index.ingest import line_of, records_of
-from semclass.index.labels import labelled, labels_in, unlabelled
+from semclass.index.labels import fields_of, labelled, labels_in
 from semclass.index.manifest import Entry
 from semclass.index.passage_encoder import searchable, title_of
+from semclass.index.passage_stream import line_of, records_of
 from semclass.index.segment import Part, Segment, hash_table, hashes_of
 
 WIDER = 3
@@ -112,13 +112,14 @@ def replace_passages(
     Gives segments with those as they are now, and the passages whose texts have to be read before the old ones are deleted.
     Labels that `heads` gave stay with the texts.
     """
+    labels = fields_of(heads)
     same, changed = [], [batch[place] for place in np.flatnonzero(owner < 0).tolist()]
     for number in np.unique(owner[owner >= 0]).tolist():
         places = np.flatnonzero(owner == number)
         held = segments[number].segment
         old = held.passages(rows[places])
         new = [batch[place] for place in places.tolist()]
-        other = np.array([line_of(unlabelled(a, heads)) != line_of(b) for a, b in zip(old, new, strict=True)])
+        other = np.array([line_of(a, labels) != line_of(b) for a, b in zip(old, new, strict=True)])
         text = np.array([searchable(a) != searchable(b) for a, b in zip(old, new, strict=True)])
         changed += [new[place] for place in np.flatnonzero(other & text).tolist()]
         if len(kept := np.flatnonzero(other & ~text)):

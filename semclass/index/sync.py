@@ -15,10 +15,10 @@ from semclass.core.errors import InputError
 from semclass.core.types import Passage
 from semclass.index import commit, manifest
 from semclass.index.build import build_index
-from semclass.index.ingest import chunks, line_of
-from semclass.index.labels import unlabelled
+from semclass.index.labels import fields_of
 from semclass.index.passage_encoder import PassageEncoder
 from semclass.index.passage_index import PassageIndex
+from semclass.index.passage_stream import chunks, line_of
 from semclass.index.pending import READ
 from semclass.index.writer import BATCH, SECONDS, IndexWriter
 
@@ -89,7 +89,7 @@ def sync_index(
         If the index cannot be read or written.
     """
     folder = Path(folder)
-    if manifest.find(folder) is None:
+    if manifest.read_or_none(folder) is None:
         found = _Comparison(None)
         encoder = passage_encoder() if callable(passage_encoder) else passage_encoder
         stream = found.differing(passages, None)
@@ -120,21 +120,19 @@ class _Comparison:
 
     def differing(self, passages: Iterable[Passage], progress: Callable[[int], object] | None) -> Iterator[Passage]:
         """Give the passages that the index does not hold, or has with other metadata or another text."""
-        heads = () if self.index is None else tuple(self.index.heads)
+        labels = () if self.index is None else fields_of(self.index.heads)
         for batch in chunks(passages, BATCH):
             self.read += len(batch)
             old: dict[str, Passage] = {}
             if self.index is not None:
                 rows = self.index.find([passage.id for passage in batch])
                 rows = rows[rows >= 0]
-                if self.seen[rows].any() or len(np.unique(rows)) < len(rows):
-                    raise InputError("a passage id comes twice; ids must be unique")
                 self.seen[rows] = True
                 old = {passage.id: passage for passage in self.index.passages(rows)}
             same = 0
             for passage in batch:
                 held = old.get(passage.id)
-                differs = held is None or line_of(unlabelled(held, heads)) != line_of(passage)
+                differs = held is None or line_of(held, labels) != line_of(passage)
                 self.documents[_document(passage)]["added" if held is None else "changed" if differs else "same"] += 1
                 if differs:
                     yield passage

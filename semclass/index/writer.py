@@ -13,17 +13,17 @@ from typing import Any
 
 import numpy as np
 
-from semclass.core.checks import check_choice, check_texts, check_unique, short
+from semclass.core.checks import check_choice, check_texts, short
 from semclass.core.errors import EncoderMismatchError, InputError
 from semclass.core.types import Passage
 from semclass.index import commit, filters, manifest, pending
-from semclass.index.ingest import IndexConfig, chunks, in_order, threads_of, warn_of_long
+from semclass.index.ingest import IndexConfig, in_order, threads_of, warn_of_long
 from semclass.index.labels import check_heads
 from semclass.index.lock import locked
 from semclass.index.manifest import Entry
 from semclass.index.passage_encoder import PassageEncoder
-from semclass.index.passage_ids import ids_of, some, without_repeats
 from semclass.index.passage_index import PassageIndex
+from semclass.index.passage_stream import chunks, some
 from semclass.index.pending import Group, PendingSegment
 from semclass.index.removal import write_deleted
 from semclass.scoring.postings import count_deleted
@@ -195,7 +195,7 @@ class IndexWriter:
         count, truncated = 0, list[str]()
         with self._turn() if commit_every is not None else self._all_or_nothing():
             before, texts = list(self._pending), None
-            for batch in without_repeats(chunks(passages, BATCH)):
+            for batch in chunks(passages, BATCH):
                 same, changed = self._sorted_out(batch, missing)
                 if reuse and changed:
                     texts = pending.texts_of(before) if texts is None else texts
@@ -354,9 +354,7 @@ class IndexWriter:
     def _new(self, passages: Iterable[Passage]) -> Iterator[list[Passage]]:
         """Chunks of passages whose ids are found to be new before they are read."""
         for chunk in chunks(passages):
-            ids = ids_of(chunk)
-            check_unique(ids, "passage id")
-            self._refuse_known(ids)
+            self._refuse_known([passage.id for passage in chunk])
             yield chunk
 
     def _refuse_known(self, ids: Sequence[str]) -> None:
@@ -386,7 +384,7 @@ class IndexWriter:
 
     def _sorted_out(self, batch: list[Passage], missing: str) -> tuple[list[PendingSegment], list[Passage]]:
         """Delete what changes in its metadata alone; see :func:`semclass.index.pending.replace_passages`."""
-        ids = ids_of(batch)
+        ids = [passage.id for passage in batch]
         owner, rows = pending.find(self._pending, ids)
         unknown = [name for name, place in zip(ids, owner.tolist(), strict=True) if place < 0]
         if missing == "error" and unknown:

@@ -10,8 +10,8 @@ from conftest import FAKE
 
 from semclass import InputError, Passage, PassageIndex
 from semclass.documents.labelled import read_texts
-from semclass.documents.readers import count_passages, iter_passages, read_passages
-from semclass.documents.sources import find_source, listed
+from semclass.documents.readers import iter_passages, read_passages
+from semclass.documents.sources import find_files, listed
 
 
 def write_lines(path, *records):
@@ -20,7 +20,7 @@ def write_lines(path, *records):
 
 
 def unsupported_files(folder):
-    unsupported = find_source(folder).unsupported
+    unsupported = find_files(folder).unsupported
     return listed(unsupported) if unsupported else ""
 
 
@@ -32,7 +32,7 @@ def test_a_beir_folder_gives_ids_texts_and_titles(tmp_path):
     first, second = read_passages(tmp_path)
     assert (first.id, first.text, first.metadata) == ("a", "Leaves.", {"title": "Tea"})
     assert (second.id, second.metadata) == ("7", {})
-    assert (count_passages(tmp_path), count_passages(tmp_path, "sentence")) == (2, None)
+    assert find_files(tmp_path).count_records() == 2
     source = write_lines(tmp_path / "p.json", {"text": "one", "page": 3}, "\n", {"text": "two", "metadata": {"a": 1}})
     assert [(p.id, p.metadata) for p in read_passages(source)] == [("1", {"page": 3}), ("3", {"a": 1})]
 

@@ -21,7 +21,7 @@ import numpy as np
 from conftest import FAKE, passages
 
 from semclass import PassageIndex
-from semclass.index import build, ingest
+from semclass.index import build, passage_stream
 from semclass.index.build import build_index
 from semclass.index.commit import AREA
 from semclass.index.manifest import generation_of
@@ -210,7 +210,7 @@ def at_random(root, rng, count):
 
 
 def main():
-    build.SECONDS, ingest.CHUNK, rng = 0, 5, np.random.default_rng(0)
+    build.SECONDS, passage_stream.CHUNK, rng = 0, 5, np.random.default_rng(0)
     stride = int(sys.argv[1]) if len(sys.argv) > 1 else 1
     memory = Path("/dev/shm")  # noqa: S108 - loss of power is simulated, so that memory will do
     gc.disable()

@@ -28,7 +28,7 @@ class StoppedError(Exception):
 def small(monkeypatch):
     """Chunks of a few passages, each committed, as if they were many and took long."""
     monkeypatch.setattr(build, "SECONDS", 0)
-    monkeypatch.setattr("semclass.index.ingest.CHUNK", 3)
+    monkeypatch.setattr("semclass.index.passage_stream.CHUNK", 3)
 
 
 def content(folder):

@@ -135,7 +135,7 @@ def test_a_sync_that_fails_changes_nothing(tmp_path):
 
 def test_a_sync_that_is_stopped_goes_on_where_it_was(tmp_path, monkeypatch):
     monkeypatch.setattr("semclass.index.sync.SECONDS", 0)
-    monkeypatch.setattr("semclass.index.ingest.CHUNK", 2)
+    monkeypatch.setattr("semclass.index.passage_stream.CHUNK", 2)
     old = [Passage(f"old-{number}", f"red boat {number}") for number in range(3)]
     new = [Passage("old-0", "blue hill"), *(Passage(f"new-{number}", f"green lake {number}") for number in range(6))]
     sync_index(tmp_path, old, passage_encoder=FAKE)
