@@ -155,7 +155,7 @@ def _tuning(found: Tuning) -> Iterator[str]:
     help="TREC run file of another system to measure as well; repeat it for more.",
 )
 @options.similarity
-@options.form
+@options.storage
 @options.json_output
 @options.models
 @options.encoder
@@ -172,7 +172,7 @@ def evaluate(
     runs: Path | None,
     foreign: Sequence[Path],
     similarity: str,
-    form: str | None,
+    storage: str | None,
     *,
     slices: bool,
     as_json: bool,
@@ -201,7 +201,7 @@ def evaluate(
         total = find_files(folder).count_records() if sys.stderr.isatty() else None
         with progress("indexing", total) as step:
             passages = evaluate.cached_index(
-                folder, cache or _cache_folder(), loaded.passage_encoder, step, similarity=similarity, form=form
+                folder, cache or _cache_folder(), loaded.passage_encoder, step, similarity=similarity, storage=storage
             )
     else:
         passages = semclass.PassageIndex.load(place, encoder=loaded.encoder.fingerprint)

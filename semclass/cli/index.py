@@ -18,6 +18,7 @@ from semclass.core.checks import counted
 from semclass.core.errors import InputError
 
 if TYPE_CHECKING:
+    from semclass.documents.sources import Skipped
     from semclass.index.passage_encoder import PassageEncoder
     from semclass.index.writer import IndexWriter
 
@@ -49,7 +50,7 @@ def index() -> None:
 @_mark_duplicates
 @options.heads
 @options.similarity
-@options.form
+@options.storage
 @options.json_output
 @options.models
 @options.encoder
@@ -59,7 +60,7 @@ def build(
     out: Path,
     heads: Sequence[str],
     similarity: str,
-    form: str | None,
+    storage: str | None,
     *,
     replace: bool,
     no_resume: bool,
@@ -84,7 +85,7 @@ def build(
     check_target(out, replace=replace)
     # a thread of its own for each stretch of passages makes better use of processors than several for each text
     loaded = semclass.Models.load(models, encoder=encoder, heads=read_heads(heads), threads=1)
-    header = IndexConfig.of(loaded.passage_encoder, similarity, form).header()
+    header = IndexConfig.of(loaded.passage_encoder, similarity, storage).header()
     # what could not be searched is refused before it is built
     semclass.HybridRetriever(semclass.PassageIndex(**header, segments=(), deleted=()), loaded)
     with listing_skipped() as skipped, progress("indexing", None) as step:
@@ -94,7 +95,7 @@ def build(
             tell_duplicates(duplicates.mark_duplicates(passages)) if mark_duplicates else passages,
             passage_encoder=loaded.passage_encoder,
             similarity=similarity,
-            form=form,
+            storage=storage,
             progress=step,
             resume=not no_resume,
             workers=threads or available_threads(),
@@ -143,7 +144,7 @@ def add(
     passage_encoder = loading(folder, read_heads(heads), models=models, encoder=encoder)
     with (
         listing_skipped() as skipped,
-        _changing(folder, passage_encoder, as_json=as_json) as (changed, counts),
+        _changing(folder, passage_encoder, skipped, as_json=as_json) as (changed, counts),
         progress("indexing", None) as step,
     ):
         passages = passages_from(source, skipped, passage_encoder, step, **cutting)
@@ -176,7 +177,8 @@ def delete(
     given = list(ids) if file is None else [line for _, line in read_lines(file) if line.strip()]
     with _changing(folder, as_json=as_json) as (changed, counts):
         if where:
-            counts["removed"] = changed.delete(where=read_terms(where, semclass.PassageIndex.mapped(folder).fields))
+            fields = semclass.PassageIndex.load(folder, verify=False, mmap=True).fields
+            counts["removed"] = changed.delete(where=read_terms(where, fields))
         else:
             counts["removed"] = changed.delete(given, missing="ignore" if ignore_missing else "error")
 
@@ -215,7 +217,7 @@ def info(folder: Path, *, as_json: bool) -> None:
     classes = " ".join(found["classes"]) or "none"
     lines = [
         f"{counted(found['passages'], 'passage')}, {total / 1e6:.1f} MB{each}",
-        f"{found['form']}, encoder {found['encoder']}, similarity {found['similarity']}, classes {classes}",
+        f"{found['storage']}, encoder {found['encoder']}, similarity {found['similarity']}, classes {classes}",
     ]
     if found["heads"]:
         lines.append("labelled by the heads " + ", ".join(f"{name} ({mark})" for name, mark in found["heads"].items()))
@@ -262,9 +264,13 @@ def compact(folder: Path, *, as_json: bool) -> None:
 
 @contextmanager
 def _changing(
-    folder: Path, passage_encoder: Callable[[], PassageEncoder] | None = None, *, as_json: bool
+    folder: Path,
+    passage_encoder: Callable[[], PassageEncoder] | None = None,
+    skipped: Sequence[Skipped] = (),
+    *,
+    as_json: bool,
 ) -> Iterator[tuple[IndexWriter, dict[str, int]]]:
-    """Change an index, and print what was done."""
+    """Change an index, and print what was done, and which files were skipped until then."""
     from semclass.index.commit import describe
     from semclass.index.writer import IndexWriter
 
@@ -275,7 +281,8 @@ def _changing(
     passages, segments = found["passages"], len(found["segments"])
     done = ", ".join(f"{count} {name}" for name, count in counts.items() if name != "compacted")
     text = f"{done + ': ' if done else ''}{counted(passages, 'passage')} in {counted(segments, 'segment')}"
-    show({"index": str(folder), **counts, "passages": passages, "segments": segments}, text, as_json=as_json)
+    record = {"index": str(folder), **counts, "passages": passages, "segments": segments, **as_records(skipped)}
+    show(record, text, as_json=as_json)
 
 
 def _marked(folder: Path, passages: Iterable[semclass.Passage]) -> Iterator[semclass.Passage]:

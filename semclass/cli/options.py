@@ -41,8 +41,8 @@ encoder = click.option(
     "--encoder",
     help="Encoder in place of the shipped one: a folder, or hub: and the name or folder of a sentence-transformers model.",
 )
-form = click.option(
-    "--form",
+storage = click.option(
+    "--storage",
     type=click.Choice(["standard", "lean", "exact"]),
     help="Vectors to store. standard, the default: of words and sentences, compressed; lean: of sentences alone, so that "
     "re-ranking reads texts again; exact: of words and sentences, hardly compressed.",

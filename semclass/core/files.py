@@ -36,7 +36,7 @@ class Files:
     folder: Path
     records: Mapping[str, Mapping[str, Any]] | None = None  # sizes and SHA-256 by name; None compares nothing
     hashes: bool = False  # whether to compare the SHA-256, too
-    mapped: bool = False  # memory-map arrays, for copying all in little memory: nothing is compared then
+    mmap: bool = False  # memory-map arrays, for copying all in little memory: nothing is compared then
     by_row: bool = True  # False if no single rows will be read: then mapped files need not stay open
 
     def __contains__(self, name: str) -> bool:
@@ -51,7 +51,7 @@ class Files:
     def array(self, name: str) -> npt.NDArray[Any]:
         """The array of a ``.npy`` file, read-only."""
         with artifacts.reading(self.folder / name, REMEDY):
-            if self.mapped:
+            if self.mmap:
                 # a plain view of the mapped file: every slice of a memmap object would cost microseconds
                 return np.asarray(np.lib.format.open_memmap(self.folder / name, mode="r"))
             return array_of(self.data(name))

@@ -40,7 +40,7 @@ def cached_index(
     progress: Callable[[int], object] | None = None,
     *,
     similarity: str = "cosine",
-    form: str | None = None,
+    storage: str | None = None,
 ) -> PassageIndex:
     """Index a BEIR folder's passages, or open the index that an earlier run made of the same passages and models.
 
@@ -48,7 +48,7 @@ def cached_index(
     """
     corpus = Path(folder) / "corpus.jsonl"
     encoder, head = passage_encoder.encoder.fingerprint, passage_encoder.classifier.head
-    identity = [artifacts.sha256_of(corpus), encoder, similarity, str(form), str(PROTOCOL)]
+    identity = [artifacts.sha256_of(corpus), encoder, similarity, str(storage), str(PROTOCOL)]
     if passage_encoder.codebooks:
         identity.append(passage_encoder.codebooks.fingerprint)
     if head:
@@ -57,7 +57,7 @@ def cached_index(
     try:
         return PassageIndex.load(place, encoder=encoder)
     except ArtifactError:
-        options: dict[str, Any] = {"similarity": similarity, "form": form, "progress": progress, "replace": True}
+        options: dict[str, Any] = {"similarity": similarity, "storage": storage, "progress": progress, "replace": True}
         return build_index(place, read_corpus(corpus), passage_encoder=passage_encoder, **options)
 
 

@@ -38,7 +38,7 @@ def build_index(
     *,
     passage_encoder: PassageEncoder | None = None,
     similarity: str = "cosine",
-    form: str | None = None,
+    storage: str | None = None,
     progress: Callable[[int], object] | None = None,
     resume: bool = True,
     workers: int | None = None,
@@ -53,7 +53,7 @@ def build_index(
         Made if it is not there; may hold an index if `replace` is true, but nothing else.
     passages
         A stream of at least one, see :func:`semclass.documents.readers.iter_passages`. Ids must be unique, texts not empty.
-    passage_encoder, similarity, form, progress
+    passage_encoder, similarity, storage, progress
         As for :meth:`semclass.PassageIndex.build`.
     resume
         Whether to continue a build that was stopped in this folder: passages that it read are taken from there as long as
@@ -76,7 +76,7 @@ def build_index(
         written; if a build with other models or options was stopped there, and `resume` is true.
     """
     folder = Path(folder)
-    config = IndexConfig.of(PassageEncoder.load() if passage_encoder is None else passage_encoder, similarity, form)
+    config = IndexConfig.of(PassageEncoder.load() if passage_encoder is None else passage_encoder, similarity, storage)
     threads = threads_of(config.passage_encoder, workers)
     check_target(folder, replace=replace)
     groups = chunks(passages)
@@ -90,7 +90,8 @@ def build_index(
             commit.clean(folder, before)
         truncated = _fill(folder / AREA, chain([first], groups), config, progress, threads, resume=resume)
         with commit.staging(folder) as place, commit.rollback(folder):
-            entry = commit.install(PassageIndex.mapped(folder / AREA).parts(), folder, place, similarity)
+            filled = PassageIndex.load(folder / AREA, verify=False, mmap=True)
+            entry = commit.install(filled.parts(), folder, place, similarity)
             generation = manifest.generation_of(folder) + 1
             made = Manifest(header_of(config.header()), (entry,), generation, cutting=cutting)
             commit.commit(folder, made, built=True)
@@ -136,7 +137,7 @@ def _stopped(area: Path, config: IndexConfig) -> PassageIndex | None:
     if not (area / artifacts.MANIFEST).is_file():
         return None
     try:
-        known = PassageIndex.mapped(area, verify=True)
+        known = PassageIndex.load(area, mmap=True)
     except ArtifactError as error:
         warn(UserWarning(f"the build stopped in {area.parent} cannot be continued, and starts again: {error}"))
         return None

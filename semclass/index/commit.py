@@ -163,7 +163,7 @@ def describe(folder: str | Path) -> dict[str, Any]:
         "removed": sum(entry.passages for entry in found.segments) - live,
         "segments": [entry.live for entry in found.segments],
         "generation": found.generation,
-        **{name: found.header[name] for name in ("encoder", "similarity", "form", "classes")},
+        **{name: found.header[name] for name in ("encoder", "similarity", "storage", "classes")},
         "heads": found.header.get("heads", {}),
         "bytes": sizes,
         "tuned": found.tuned,

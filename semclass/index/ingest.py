@@ -35,7 +35,7 @@ from semclass.scoring.quantisation import (
 )
 from semclass.scoring.topk import SIMILARITIES, unit
 
-FORMS = ("standard", "lean", "exact")
+STORAGES = ("standard", "lean", "exact")
 """How much an index stores of each passage.
 
 ``"standard"``: vectors of sentences and what they provide in quarter bytes, vectors of tokens in the bytes of the codebook.
@@ -54,27 +54,29 @@ class IndexConfig:
 
     passage_encoder: PassageEncoder
     similarity: str  # "cosine", "ip" or "l2", see semclass.scoring.topk.SIMILARITIES
-    form: str  # one of FORMS
+    storage: str  # one of STORAGES
 
     @classmethod
-    def of(cls, passage_encoder: PassageEncoder, similarity: str, form: str | None) -> IndexConfig:
-        """Check the options; a form that is None is ``"standard"``, or ``"exact"`` without codebooks."""
+    def of(cls, passage_encoder: PassageEncoder, similarity: str, storage: str | None) -> IndexConfig:
+        """Check the options; `storage` is, if None, ``"standard"``, or ``"exact"`` without codebooks."""
         check_choice(similarity, SIMILARITIES, "similarity")
-        form = ("exact" if passage_encoder.codebooks is None else "standard") if form is None else form
-        check_choice(form, FORMS, "form")
-        if form == "standard" and passage_encoder.codebooks is None:
+        storage = ("exact" if passage_encoder.codebooks is None else "standard") if storage is None else storage
+        check_choice(storage, STORAGES, "storage")
+        if storage == "standard" and passage_encoder.codebooks is None:
             raise InputError(
-                "an index of the form 'standard' needs codebooks for this encoder: make them with "
-                "training/train_codebooks.py, or build it with form='exact'"
+                "the storage 'standard' needs codebooks for this encoder: make them with "
+                "training/train_codebooks.py, or build it with storage='exact'"
             )
-        if form != "exact" and (passage_encoder.encoder.views["pooled"] | passage_encoder.provided_dim) % COMPONENTS:
-            raise InputError("vectors have quarter bytes if components are a multiple of 4; build it with form='exact'")
-        return cls(passage_encoder, similarity, form)
+        if storage != "exact" and (passage_encoder.encoder.views["pooled"] | passage_encoder.provided_dim) % COMPONENTS:
+            raise InputError(
+                "vectors have quarter bytes if components are a multiple of 4; build it with storage='exact'"
+            )
+        return cls(passage_encoder, similarity, storage)
 
     @property
     def books(self) -> Codebooks | None:
         """The codebooks that vectors of tokens are written with."""
-        return self.passage_encoder.codebooks if self.form == "standard" else None
+        return self.passage_encoder.codebooks if self.storage == "standard" else None
 
     def header(self) -> dict[str, Any]:
         """Fields about the whole index, see :class:`semclass.PassageIndex`."""
@@ -83,7 +85,7 @@ class IndexConfig:
             "classes": self.passage_encoder.classifier.classes,
             "thresholds": self.passage_encoder.classifier.thresholds,
             "similarity": self.similarity,
-            "form": self.form,
+            "storage": self.storage,
             "codebooks": "" if self.books is None else self.books.fingerprint,
             "heads": self.passage_encoder.head_fingerprints,
         }
@@ -91,7 +93,7 @@ class IndexConfig:
     def read(self, passages: Sequence[Passage]) -> tuple[Segment, list[str]]:
         """Read passages; their segment, and the ids of those that are longer than the encoder reads."""
         heads = self.passage_encoder.heads
-        lean, books = self.form == "lean", self.books
+        lean, books = self.storage == "lean", self.books
         found, cut = self.passage_encoder.read(passages, tokens=not lean)
         lines = [line_of(labelled(passage, dict.fromkeys(fields_of(heads)))) for passage in passages]
         if heads:
@@ -100,7 +102,7 @@ class IndexConfig:
         vectors, words = found.sentences.values, found.words.values
         vectors = unit(vectors) if self.similarity == "cosine" else vectors
         shares = shares_of(vectors, words, found.sentences.offsets)
-        codes, scales = (vectors, np.ones_like(words)) if self.form == "exact" else to_quarter_bytes(vectors)
+        codes, scales = (vectors, np.ones_like(words)) if self.storage == "exact" else to_quarter_bytes(vectors)
         is_term = self.passage_encoder.encoder.is_term
         kind = np.min_scalar_type(len(is_term))
         hashes, rows = hash_table(hashes_of([passage.id for passage in passages]))
@@ -108,7 +110,7 @@ class IndexConfig:
             sentences=Ragged(codes, found.sentences.offsets),
             scales=Ragged(scales, found.sentences.offsets),
             shares=Ragged(shares, found.sentences.offsets),
-            provides=written_provides(found, self.form),
+            provides=written_provides(found, self.storage),
             probabilities=found.probabilities,
             titles=np.minimum(found.titles, MOST).astype(np.uint16),
             tokens=NOTHING if lean else _written(found, books),
@@ -122,13 +124,13 @@ class IndexConfig:
         return segment, [passages[row].id for row in cut]
 
 
-def stored_types(passage_encoder: PassageEncoder, form: str) -> dict[str, tuple[str, int]]:
-    """Type and number of columns of the vectors that an index of some form stores."""
+def stored_types(passage_encoder: PassageEncoder, storage: str) -> dict[str, tuple[str, int]]:
+    """Type and number of columns of the vectors that an index of some storage stores."""
     dim, provided = passage_encoder.encoder.views["pooled"], passage_encoder.provided_dim
-    if form == "exact":
+    if storage == "exact":
         return {"sentences": ("<f4", dim), "provides": ("<f4", provided), "tokens": ("i1", passage_encoder.token_dim)}
     found = {"sentences": ("u1", dim // COMPONENTS), "provides": ("u1", 0)}
-    if form == "standard" and passage_encoder.codebooks is not None:
+    if storage == "standard" and passage_encoder.codebooks is not None:
         found["provides"] = ("u1", provided // COMPONENTS + SCALE_BYTES if provided else 0)
         found["tokens"] = ("u1", passage_encoder.codebooks.rest.parts)
     return found
@@ -141,9 +143,9 @@ def _written(found: PassageFeatures, books: Codebooks | None) -> Ragged:
     return Ragged(values, found.tokens.offsets)
 
 
-def written_provides(found: PassageFeatures, form: str) -> Ragged:
+def written_provides(found: PassageFeatures, storage: str) -> Ragged:
     """What sentences provide as an index stores it, one row each; without columns where it is not known."""
-    values, exact = found.provides.values, form == "exact"
+    values, exact = found.provides.values, storage == "exact"
     if not values.shape[1]:
         stored: npt.NDArray[Any] = np.zeros((len(found.sentences.values), 0), np.float32 if exact else np.uint8)
     else:

@@ -22,8 +22,11 @@ REMOVED = "removed-"
 
 SEGMENT_NAME, REMOVED_NAME = rf"{segment.PREFIX}[0-9a-f]{{16}}", rf"{REMOVED}[0-9a-f]{{16}}\.npz"
 
-HEADER = ("encoder", "classes", "thresholds", "similarity", "form", "codebooks")
+HEADER = ("encoder", "classes", "thresholds", "similarity", "storage", "codebooks")
 """Fields about the whole index; ``heads`` is there, too, where heads label passages."""
+
+KEYS = {**{name: name for name in HEADER}, "storage": "form"}
+"""Under which key the file has each of these fields."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +80,8 @@ class Manifest:
         fields["passages"] = self.passages
         fields |= {"tuned": dict(self.tuned)} if self.tuned else {}
         fields |= {} if self.cutting is None else {"cutting": dict(self.cutting)}
-        return artifacts.dump_json({**self.header, **fields})
+        header = {KEYS.get(name, name): value for name, value in self.header.items()}
+        return artifacts.dump_json({**header, **fields})
 
 
 def header_of(fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -126,7 +130,7 @@ def generation_of(folder: Path) -> int:
 def parse(values: Mapping[str, Any], path: Path) -> Manifest:
     """Check what a manifest holds."""
     artifacts.check_protocol(values, path, "index", PROTOCOL)
-    missing = [name for name in (*HEADER, "segments", "generation") if name not in values]
+    missing = [key for key in (*KEYS.values(), "segments", "generation") if key not in values]
     if missing:
         raise ArtifactError(f"{path} has no field {missing[0]!r}; {REMEDY}")
 
@@ -134,7 +138,7 @@ def parse(values: Mapping[str, Any], path: Path) -> Manifest:
         if not right:
             raise ArtifactError(f"{path} does not describe {what} as it should; {REMEDY}")
 
-    header = {name: values[name] for name in HEADER}
+    header = {name: values[key] for name, key in KEYS.items()}
     texts = [header[name] for name in HEADER if name not in {"classes", "thresholds"}]
     classes, thresholds = header["classes"], header["thresholds"]
     require(all(isinstance(text, str) for text in texts), "its models")

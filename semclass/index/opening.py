@@ -22,7 +22,7 @@ class Source:
 
     folder: Path
     manifest: Manifest
-    mapped: bool = False  # whether files are memory-mapped, see `PassageIndex.mapped`
+    mmap: bool = False  # whether files are memory-mapped
 
 
 @dataclass(frozen=True)
@@ -60,9 +60,9 @@ def open_segments(
 def _open(source: Source, entry: Entry, known: Opened | None, *, verify: bool) -> Opened:
     folder = source.folder / entry.name
     if known is None:
-        if source.mapped:
+        if source.mmap:
             artifacts.check_files(folder, entry.files, REMEDY, hashes=verify)
-        segment = Segment.open(Files(folder, entry.files, hashes=verify, mapped=source.mapped), entry.name)
+        segment = Segment.open(Files(folder, entry.files, hashes=verify, mmap=source.mmap), entry.name)
         shapes.check(segment, source.manifest.header, entry.passages, folder)
     else:
         segment = known.segment

@@ -53,8 +53,8 @@ class PassageIndex(PassageRows):
         Probability from which a passage has a class, float64 of shape (n_classes,).
     similarity
         How vectors of sentences are compared with a question's, see :func:`semclass.scoring.topk.SIMILARITIES`.
-    form
-        One of :data:`semclass.index.ingest.FORMS`.
+    storage
+        One of :data:`semclass.index.ingest.STORAGES`.
     codebooks
         Fingerprint of the codebooks that `tokens` were written with; empty if with none.
     segments
@@ -73,7 +73,7 @@ class PassageIndex(PassageRows):
     classes: tuple[str, ...]
     thresholds: DoubleArray
     similarity: str
-    form: str
+    storage: str
     codebooks: str
     heads: Mapping[str, str] = field(default_factory=dict)
     tuned: Mapping[str, Any] = field(default_factory=dict)
@@ -82,7 +82,7 @@ class PassageIndex(PassageRows):
 
     def evidence(self, rows: IntArray, passage_encoder: PassageEncoder) -> Evidence:
         """What re-ranking reads of some passages, read again or decoded."""
-        if self.form == "lean":
+        if self.storage == "lean":
             return evidence_of(passage_encoder, self.passages(rows))
         ragged = {name: self._take(name, rows) for name in ("sentences", "provides", "tokens", "pieces")}
         titles = self._of_rows("titles", rows).astype(np.int64)
@@ -93,7 +93,7 @@ class PassageIndex(PassageRows):
 
     def check_passage_encoder(self, passage_encoder: PassageEncoder) -> None:
         """Refuse models that make other arrays than this index holds, though their fingerprints are the same."""
-        wanted = stored_types(passage_encoder, self.form)
+        wanted = stored_types(passage_encoder, self.storage)
         vocabulary = len(passage_encoder.encoder.is_term)
         for segment in self.segments:
             terms = len(segment.postings.is_term)
@@ -157,7 +157,7 @@ class PassageIndex(PassageRows):
         *,
         passage_encoder: PassageEncoder | None = None,
         similarity: str = "cosine",
-        form: str | None = None,
+        storage: str | None = None,
         progress: Callable[[int], object] | None = None,
     ) -> PassageIndex:
         """Index passages in memory; :func:`semclass.build_index` builds on the disk, and resumes after a stop.
@@ -172,8 +172,8 @@ class PassageIndex(PassageRows):
         similarity
             ``"cosine"``, ``"ip"`` or ``"l2"``: the one that the encoder was trained for, see
             :func:`semclass.scoring.topk.SIMILARITIES`.
-        form
-            One of :data:`semclass.index.ingest.FORMS`; if None, ``"standard"``, or ``"exact"`` without codebooks.
+        storage
+            One of :data:`semclass.index.ingest.STORAGES`; if None, ``"standard"``, or ``"exact"`` without codebooks.
         progress
             Called with the number of passages done, now and then.
 
@@ -182,7 +182,9 @@ class PassageIndex(PassageRows):
         InputError, InputTypeError
             If there is no passage, an id comes twice, a text is empty or not a string, or an option is not allowed.
         """
-        config = IndexConfig.of(PassageEncoder.load() if passage_encoder is None else passage_encoder, similarity, form)
+        config = IndexConfig.of(
+            PassageEncoder.load() if passage_encoder is None else passage_encoder, similarity, storage
+        )
         index, truncated = read_index(config, passages, progress, workers=1)
         warn_of_long(truncated, len(index))
         return index
@@ -224,7 +226,9 @@ class PassageIndex(PassageRows):
             )
 
     @classmethod
-    def load(cls, folder: str | Path, *, encoder: str | None = None, verify: bool = True) -> PassageIndex:
+    def load(
+        cls, folder: str | Path, *, encoder: str | None = None, verify: bool = True, mmap: bool = False
+    ) -> PassageIndex:
         """Open an index as it is now; what is changed in the folder later does not change it.
 
         Parameters
@@ -235,6 +239,9 @@ class PassageIndex(PassageRows):
             Fingerprint of the encoder that questions will be encoded with; not compared if None.
         verify
             Whether to compare every file's SHA-256, which reads the whole index once; if not, only sizes are compared.
+        mmap
+            Whether to memory-map files, for changing an index, as most of it is copied then, or not looked at. If a file is
+            cut short meanwhile, the process ends.
 
         Raises
         ------
@@ -244,16 +251,8 @@ class PassageIndex(PassageRows):
             If the index was made with another encoder.
         """
         folder = Path(folder)
-        return cls._of(*open_segments(Source(folder, manifest.read(folder)), {}, encoder=encoder, verify=verify))
-
-    @classmethod
-    def mapped(cls, folder: str | Path, *, verify: bool = False) -> PassageIndex:
-        """Open an index for changing it: most of it is copied, or not looked at, and so files are memory-mapped.
-
-        Without `verify` only sizes are compared. If a file is cut short meanwhile, the process ends.
-        """
-        folder = Path(folder)
-        return cls._of(*open_segments(Source(folder, manifest.read(folder), mapped=True), {}, verify=verify))
+        source = Source(folder, manifest.read(folder), mmap=mmap)
+        return cls._of(*open_segments(source, {}, encoder=encoder, verify=verify))
 
     def check_files(self) -> None:
         """Raise a ChangedFileError if a file that searches read by position was written into since it was opened."""

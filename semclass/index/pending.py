@@ -214,7 +214,7 @@ def joined(group: Group, place: Path) -> PendingSegment:
     for item in group:
         if item.segment.name:  # it stays open for as long as it is needed
             shutil.rmtree(place / item.segment.name, ignore_errors=True)
-    return PendingSegment(Segment.open(Files(folder, mapped=True, by_row=False)))
+    return PendingSegment(Segment.open(Files(folder, mmap=True, by_row=False)))
 
 
 def size(group: Group) -> int:

@@ -18,7 +18,7 @@ from semclass.core.errors import ArtifactError
 from semclass.core.files import REMEDY
 from semclass.core.types import Ragged
 from semclass.index import column_files
-from semclass.index.ingest import FORMS
+from semclass.index.ingest import STORAGES
 from semclass.index.segment import REDUCED, Segment
 from semclass.scoring.postings import Deleted
 from semclass.scoring.quantisation import COMPONENTS
@@ -37,10 +37,11 @@ def require(right: object, where: Path, what: str) -> None:
 
 def check_header(header: Mapping[str, Any], where: Path) -> None:
     """Refuse a manifest with an unknown option."""
-    for name, known in (("similarity", SIMILARITIES), ("form", FORMS)):
+    for name, known in (("similarity", SIMILARITIES), ("storage", STORAGES)):
         require(header[name] in known, where, f"the {name} is {short(header[name])}, not one of {', '.join(known)}")
-    coded = bool(header["codebooks"]) == (header["form"] == "standard")
-    require(coded, where, f"the codebooks {short(header['codebooks'])} do not go with the form {short(header['form'])}")
+    coded = bool(header["codebooks"]) == (header["storage"] == "standard")
+    books, storage = short(header["codebooks"]), short(header["storage"])
+    require(coded, where, f"the codebooks {books} do not go with the storage {storage}")
 
 
 def check(segment: Segment, header: Mapping[str, Any], passages: int, where: Path) -> None:
@@ -48,7 +49,7 @@ def check(segment: Segment, header: Mapping[str, Any], passages: int, where: Pat
     found, ends = segment.postings, segment.sentences.offsets
     require(ends.ndim == 1 and ends.size, where / "sentence_offsets.npy", f"the shape is {ends.shape}")
     require(len(segment) == passages, where, f"it holds {len(segment)} passages where {passages} belong")
-    n, exact = len(segment), header["form"] == "exact"
+    n, exact = len(segment), header["storage"] == "exact"
     postings, vocabulary = found.counts.size, found.is_term.size
     shapes: Mapping[str, tuple[npt.NDArray[Any], tuple[int, ...], tuple[str, ...]]] = {
         "scales.npy": (segment.scales.values, (len(segment.sentences.values),), ("f4",)),
@@ -63,10 +64,10 @@ def check(segment: Segment, header: Mapping[str, Any], passages: int, where: Pat
         "bm25/counts.npy": (found.counts, (postings,), ("u",)),
         "bm25/passages.npy": (found.passages, (postings,), ("u",)),
     }
-    _check_rows(segment, lean=header["form"] == "lean", exact=exact, where=where)
+    _check_rows(segment, lean=header["storage"] == "lean", exact=exact, where=where)
     for name, (array, shape, kinds) in shapes.items():
         _check_array(array, shape, kinds, where / name)
-    within = header["form"] == "lean" or (segment.titles <= segment.pieces.lengths()).all()
+    within = header["storage"] == "lean" or (segment.titles <= segment.pieces.lengths()).all()
     require(within, where / "titles.npy", "a title has more word pieces than its passage")
     rows = np.bincount(segment.id_rows, minlength=n) if n else segment.id_rows
     require(len(rows) == n and (rows == 1).all(), where / "id_rows.npy", "it does not name each row once")

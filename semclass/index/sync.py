@@ -98,7 +98,7 @@ def sync_index(
         )
         return found.changes()
     with IndexWriter.open(folder, passage_encoder=passage_encoder) as writer:
-        found = _Comparison(PassageIndex.mapped(folder))
+        found = _Comparison(PassageIndex.load(folder, verify=False, mmap=True))
         differing = found.differing(passages, progress)
         writer.update(differing, missing="add", reuse=True, progress=progress, workers=workers, commit_every=SECONDS)
         if not found.read:

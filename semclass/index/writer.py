@@ -54,7 +54,7 @@ class IndexWriter:
         self._folder, self._place, self._passage_encoder = folder, place, passage_encoder
         self._config: IndexConfig | None = None
         self._process, self._ended, self._turns = os.getpid(), False, threading.RLock()
-        self._look(PassageIndex.mapped(folder))
+        self._look(PassageIndex.load(folder, verify=False, mmap=True))
 
     def _look(self, index: PassageIndex) -> None:
         """Start from an index as it is."""
@@ -371,7 +371,7 @@ class IndexWriter:
         """The models, loaded once they are needed; they must be those that made the index."""
         if self._config is None:
             index = self._index
-            config = IndexConfig.of(self._passage_encoder(), index.similarity, index.form)
+            config = IndexConfig.of(self._passage_encoder(), index.similarity, index.storage)
             check_heads(self._folder, index.heads, config.header()["heads"])
             for name, value in config.header().items():
                 if name != "heads" and not np.array_equal(value, getattr(index, name)):

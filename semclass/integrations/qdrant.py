@@ -41,8 +41,8 @@ class QdrantIndex:
     ----------
     client, collection
         A ``qdrant_client.QdrantClient``, and the name of the collection.
-    encoder, classes, thresholds, similarity, form, codebooks, heads, tuned
-        As of the :class:`semclass.PassageIndex` that was uploaded. The form is ``"lean"`` if uploaded without codes.
+    encoder, classes, thresholds, similarity, storage, codebooks, heads, tuned
+        As of the :class:`semclass.PassageIndex` that was uploaded. `storage` is ``"lean"`` if uploaded without codes.
     statistics
         N and document frequencies for BM25, as of when the collection was opened or last changed here.
     depth
@@ -58,7 +58,7 @@ class QdrantIndex:
     classes: tuple[str, ...]
     thresholds: DoubleArray
     similarity: str
-    form: str
+    storage: str
     codebooks: str
     statistics: Statistics
     heads: Mapping[str, str] = field(default_factory=dict)
@@ -110,7 +110,7 @@ class QdrantIndex:
         return cls(
             client=client,
             collection=collection,
-            **{name: str(record[name]) for name in stored.NAMES},
+            **{name: str(record[key]) for name, key in stored.NAMES.items()},
             classes=tuple(record["classes"]),
             thresholds=np.array(record["thresholds"], np.float64),
             statistics=statistics,
@@ -165,11 +165,11 @@ class QdrantIndex:
             client=client,
             collection=collection,
             **{name: getattr(index, name) for name in _COPIED},
-            form=index.form if codes else "lean",
+            storage=index.storage if codes else "lean",
             codebooks=index.codebooks if codes else "",
         )
         models = stored.client_models()
-        columns = index.segments[0].sentences.values.shape[1] * (1 if index.form == "exact" else COMPONENTS)
+        columns = index.segments[0].sentences.values.shape[1] * (1 if index.storage == "exact" else COMPONENTS)
         dims = dict.fromkeys(("mean", "sentences"), columns + (made.similarity == "l2"))
         dims |= {"classes": 2 * len(made.classes)} if made.classes else {}
         best = models.MultiVectorConfig(comparator=models.MultiVectorComparator.MAX_SIM)
@@ -191,7 +191,7 @@ class QdrantIndex:
 
     def _send(self, index: PassageIndex, progress: Callable[[int], object] | None = None) -> None:
         """Upsert every passage of an index."""
-        for points in stored.batches(index, self.statistics.average, codes=self.form != "lean"):
+        for points in stored.batches(index, self.statistics.average, codes=self.storage != "lean"):
             self._server.upsert(self.collection, points, wait=True)
             if progress is not None:
                 progress(len(points.ids))
@@ -199,7 +199,7 @@ class QdrantIndex:
     def _described(self, statistics: Statistics) -> QdrantIndex:
         """The same with other statistics, which are written down with all that :meth:`connect` reads."""
         record = {
-            **{name: getattr(self, name) for name in stored.NAMES},
+            **{key: getattr(self, name) for name, key in stored.NAMES.items()},
             "classes": list(self.classes),
             "thresholds": self.thresholds.tolist(),
             "heads": dict(self.heads),
@@ -226,7 +226,9 @@ class QdrantIndex:
         if passage_encoder.encoder.fingerprint != self.encoder:
             raise InputError("the models are of another encoder than the collection; load those that made it")
         check_heads(f"collection {self.collection!r}", self.heads, passage_encoder.head_fingerprints)
-        more = PassageIndex.build(passages, passage_encoder=passage_encoder, similarity=self.similarity, form=self.form)
+        more = PassageIndex.build(
+            passages, passage_encoder=passage_encoder, similarity=self.similarity, storage=self.storage
+        )
         if (more.classes, more.codebooks) != (self.classes, self.codebooks):
             raise InputError("the models have other classes or codebooks than the collection; load those that made it")
         names = [passage.id for passage in more.passages(np.arange(len(more)))]
@@ -291,7 +293,7 @@ class QdrantIndex:
     ) -> Candidates:
         """Have the server score passages and give the best, equal scores by id; arguments as of the embedded index."""
         routes = routes_of(query, scoring, self.idf, self.similarity)
-        payload = stored.SHOWN if passage_encoder is None or self.form == "lean" else stored.SHOWN + stored.CODES
+        payload = stored.SHOWN if passage_encoder is None or self.storage == "lean" else stored.SHOWN + stored.CODES
         vectors = ["classes"] if self.classes else False
         requests = Search(self._server, self.collection, self.exact, list(payload), vectors)
         chosen = None if where is None else to_qdrant(filters.parse(where))
@@ -311,7 +313,7 @@ class QdrantIndex:
         passages = tuple(stored.passage_of(point.payload) for point in points)
         evidence = no_evidence(len(points))
         if passage_encoder is not None and points:
-            evidence = read_evidence(points, passages, passage_encoder, self.form)
+            evidence = read_evidence(points, passages, passage_encoder, self.storage)
         return Candidates(
             rows=np.array([point.id for point in points], np.int64),
             thresholds=self.thresholds,

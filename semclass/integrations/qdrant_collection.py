@@ -25,7 +25,8 @@ from semclass.scoring.quantisation import from_quarter_bytes
 _KIND, _PROTOCOL = "qdrant-index", 4  # what a collection holds, and the version of its format
 _RECORD = "semclass"  # key of the collection's metadata below which the index describes itself
 _REMEDY = "upload the index again with replace=True (semclass index upload --replace)"
-NAMES = ("encoder", "similarity", "form", "codebooks")  # fields of the record that are texts
+# fields of the record that are texts, by the attributes of an index that they hold
+NAMES = {"encoder": "encoder", "similarity": "similarity", "storage": "form", "codebooks": "codebooks"}
 
 SHOWN = ("_id", "text", "metadata")  # keys of a payload that hold a passage
 CODES = ("tokens", "sentences", "provides", "pieces", "titles")  # keys of a payload that hold what re-ranking reads
@@ -79,7 +80,7 @@ def read_record(server: Server, collection: str) -> tuple[dict[str, Any], Statis
     if record is None:
         raise ArtifactError(f"collection {collection!r} holds no complete index of semclass; {_REMEDY}")
     artifacts.check_protocol(record, f"collection {collection!r}", _KIND, _PROTOCOL)
-    if missing := [name for name in (*NAMES, "classes", "thresholds", "tuned") if name not in record]:
+    if missing := [name for name in (*NAMES.values(), "classes", "thresholds", "tuned") if name not in record]:
         raise ArtifactError(f"collection {collection!r} has no field {missing[0]!r}; {_REMEDY}")
     try:
         numbers = np.frombuffer(zlib.decompress(base64.b64decode(record["frequencies"])), "<u4").astype(np.int64)

@@ -191,16 +191,16 @@ def take(value: Any, order: IntArray) -> Any:
 
 
 def read_evidence(
-    points: Sequence[Any], passages: Sequence[Passage], passage_encoder: PassageEncoder, form: str
+    points: Sequence[Any], passages: Sequence[Passage], passage_encoder: PassageEncoder, storage: str
 ) -> Evidence:
     """What re-ranking needs of candidates, at least one, see :meth:`semclass.PassageIndex.evidence`."""
-    if form == "lean":
+    if storage == "lean":
         return evidence_of(passage_encoder, passages)
-    read = {name: _bytes(points, name, *kind) for name, kind in stored_types(passage_encoder, form).items()}
+    read = {name: _bytes(points, name, *kind) for name, kind in stored_types(passage_encoder, storage).items()}
     pieces = _bytes(points, "pieces", "<u4", 1)
     titles = np.minimum([point.payload["titles"] for point in points], pieces.lengths())
     stored = Evidence(**read, pieces=Ragged(pieces.values[:, 0], pieces.offsets), titles=titles)
-    return decoded(stored, passage_encoder.codebooks if form == "standard" else None)
+    return decoded(stored, passage_encoder.codebooks if storage == "standard" else None)
 
 
 def _bytes(points: Sequence[Any], name: str, kind: str, width: int) -> Ragged:

@@ -182,7 +182,7 @@ def merge(
         np.save(folder / f"{name}.npy", getattr(made, name), allow_pickle=False)
     for array in arrays.values():
         array.flush()  # type: ignore[attr-defined]
-    return load(Files(folder, mapped=True))
+    return load(Files(folder, mmap=True))
 
 
 def _mapped(path: Path, dtype: np.dtype[Any], total: int) -> npt.NDArray[Any]:

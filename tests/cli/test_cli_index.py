@@ -11,7 +11,7 @@ from semclass import Passage, PassageIndex
 from semclass.cli.main import cli
 from semclass.cli.passages import listing_skipped
 from semclass.documents.sources import Skipped
-from semclass.index.ingest import FORMS
+from semclass.index.ingest import STORAGES
 
 run = pytest.fixture(running)
 
@@ -54,6 +54,11 @@ def test_files_that_are_read_up_to_a_page_are_listed_apart(run, docs, tmp_path, 
     assert err.count("manual.pdf: read up to page 1 of 4") == 1
     assert any(passage.startswith("manual.pdf") for passage in held(tmp_path / "index").values())
     assert run("index", "build", docs / "manual.pdf", "--out", tmp_path / "strict", "--strict")[0] == 2
+    code, out, _ = run("index", "add", tmp_path / "index", docs, "--update", "--json")
+    assert (code, {name: json.loads(out)[name] for name in ("skipped", "cut")}) == (
+        0,
+        {name: record[name] for name in ("skipped", "cut")},
+    )
 
 
 def test_sync_makes_an_index_and_keeps_it_in_step(run, docs, tmp_path):
@@ -118,13 +123,13 @@ def test_files_that_cannot_be_read_are_listed_or_stop_a_build(run, docs, tmp_pat
     assert (code, out[:9], err) == (0, "3 passage", "")
 
 
-def test_help_says_of_each_form_what_an_index_of_it_stores(models):
+def test_help_says_of_each_storage_what_an_index_has(models):
     """Vectors of words, and of sentences."""
-    (option,) = [one for one in cli.commands["index"].commands["build"].params if one.name == "form"]
+    (option,) = [one for one in cli.commands["index"].commands["build"].params if one.name == "storage"]
     said = dict(re.findall(r"(standard|lean|exact)[^:]*: ([^;]+)", option.help))
-    assert set(said) == set(FORMS)
-    for form, what in said.items():
-        index = PassageIndex.build([Passage("a", "A boat.")], passage_encoder=models.passage_encoder, form=form)
+    assert set(said) == set(STORAGES)
+    for storage, what in said.items():
+        index = PassageIndex.build([Passage("a", "A boat.")], passage_encoder=models.passage_encoder, storage=storage)
         (segment,) = index.segments
         stored = {"words": len(segment.tokens.values), "sentences": len(segment.sentences.values)}
         assert {name: name in what for name in stored} == {name: n > 0 for name, n in stored.items()}

@@ -91,10 +91,10 @@ def test_a_stopped_build_with_other_options_is_kept_unless_it_is_dropped_explici
     stopped_build(tmp_path)
     kept = (tmp_path / AREA / "manifest.json").read_bytes()
     with pytest.raises(ArtifactError, match=r"other models or options .* after [0-9]+ passages; .*--no-resume"):
-        build_index(tmp_path, ALL, passage_encoder=FAKE, form="lean")
+        build_index(tmp_path, ALL, passage_encoder=FAKE, storage="lean")
     assert (tmp_path / AREA / "manifest.json").read_bytes() == kept
-    build_index(tmp_path, ALL, passage_encoder=FAKE, form="lean", resume=False)
-    assert PassageIndex.load(tmp_path).form == "lean"
+    build_index(tmp_path, ALL, passage_encoder=FAKE, storage="lean", resume=False)
+    assert PassageIndex.load(tmp_path).storage == "lean"
 
 
 def test_a_stopped_build_with_another_passage_head_is_not_continued(tmp_path, models):

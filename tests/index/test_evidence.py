@@ -7,7 +7,7 @@ import pytest
 from conftest import BOOKS, FAKE, FakeEncoder, passage_encoder_of, passages
 
 from semclass import ArtifactError, PassageIndex
-from semclass.index.ingest import FORMS
+from semclass.index.ingest import STORAGES
 from semclass.index.writer import IndexWriter, compact
 from semclass.scoring.quantisation import SCALE_BYTES
 
@@ -21,45 +21,45 @@ def provided(passage_encoder, texts):
     return passage_encoder.read(texts)[0].provides.take(ROWS)
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_each_form_gives_what_each_sentence_provides(tmp_path, form):
+@pytest.mark.parametrize("storage", STORAGES)
+def test_each_storage_gives_what_each_sentence_provides(tmp_path, storage):
     texts = passages(*range(5), text=TWO)
-    PassageIndex.build(texts, passage_encoder=PROVIDING, form=form).save(tmp_path / "index")
+    PassageIndex.build(texts, passage_encoder=PROVIDING, storage=storage).save(tmp_path / "index")
     index = PassageIndex.load(tmp_path / "index")
     index.check_passage_encoder(PROVIDING)
     found, wanted = index.evidence(ROWS, PROVIDING), provided(PROVIDING, texts)
     assert found.provides.lengths().tolist() == found.sentences.lengths().tolist() == [2, 2]
-    if form == "standard":  # quarter bytes keep the product of a vector with itself, and directions roughly
+    if storage == "standard":  # quarter bytes keep the product of a vector with itself, and directions roughly
         products = np.einsum("nd,nd->n", found.provides.values, wanted.values)
         np.testing.assert_allclose(products, np.einsum("nd,nd->n", wanted.values, wanted.values), rtol=1e-3)
-    atol = 0.5 * np.abs(wanted.values).max() if form == "standard" else 1e-6
+    atol = 0.5 * np.abs(wanted.values).max() if storage == "standard" else 1e-6
     np.testing.assert_allclose(found.provides.values, wanted.values, atol=atol)
 
 
-@pytest.mark.parametrize(("form", "columns"), [("standard", 2 + SCALE_BYTES), ("exact", 8), ("lean", 0)])
-def test_what_sentences_provide_takes_a_quarter_of_a_byte_a_component_and_a_scale(form, columns):
-    (segment,) = PassageIndex.build(passages(1, text=TWO), passage_encoder=PROVIDING, form=form).segments
+@pytest.mark.parametrize(("storage", "columns"), [("standard", 2 + SCALE_BYTES), ("exact", 8), ("lean", 0)])
+def test_what_sentences_provide_takes_a_quarter_of_a_byte_a_component_and_a_scale(storage, columns):
+    (segment,) = PassageIndex.build(passages(1, text=TWO), passage_encoder=PROVIDING, storage=storage).segments
     assert segment.provides.values.shape == (2, columns)
 
 
-@pytest.mark.parametrize("form", ["exact", "lean"])
-def test_nothing_is_provided_where_the_encoder_does_not_tell(form):
-    index = PassageIndex.build(passages(1, 2, 3, 4, text=TWO), passage_encoder=FAKE, form=form)
+@pytest.mark.parametrize("storage", ["exact", "lean"])
+def test_nothing_is_provided_where_the_encoder_does_not_tell(storage):
+    index = PassageIndex.build(passages(1, 2, 3, 4, text=TWO), passage_encoder=FAKE, storage=storage)
     assert index.segments[0].provides.values.shape == (8, 0)
     found = index.evidence(ROWS, FAKE)
     assert found.provides.lengths().tolist() == [0, 0]
     assert found.sentences.lengths().tolist() == [2, 2]
 
 
-@pytest.mark.parametrize("form", ["standard", "exact"])
-def test_changes_of_an_index_keep_what_sentences_provide(tmp_path, form):
+@pytest.mark.parametrize("storage", ["standard", "exact"])
+def test_changes_of_an_index_keep_what_sentences_provide(tmp_path, storage):
     folder = tmp_path / "index"
-    PassageIndex.build(passages(*range(6), text=TWO), passage_encoder=PROVIDING, form=form).save(folder)
+    PassageIndex.build(passages(*range(6), text=TWO), passage_encoder=PROVIDING, storage=storage).save(folder)
     with IndexWriter.open(folder, passage_encoder=PROVIDING) as writer:
         writer.delete(["0", "2"])
         writer.add(passages(8, text="one {} sentence of a few more words than that"))
     changed = PassageIndex.load(folder)
-    rebuilt = PassageIndex.build(changed.passages(changed.rows), passage_encoder=PROVIDING, form=form)
+    rebuilt = PassageIndex.build(changed.passages(changed.rows), passage_encoder=PROVIDING, storage=storage)
     compact(folder)
     for index in (changed, PassageIndex.load(folder)):
         found, wanted = (each.evidence(each.rows, PROVIDING).provides for each in (index, rebuilt))
@@ -77,6 +77,6 @@ def test_a_scale_that_gives_no_numbers_is_refused_where_it_is_read(scale):
 
 
 def test_an_index_of_other_columns_is_refused():
-    index = PassageIndex.build(passages(1), passage_encoder=FAKE, form="exact")
+    index = PassageIndex.build(passages(1), passage_encoder=FAKE, storage="exact")
     with pytest.raises(ArtifactError, match="provides of the index are of"):
         index.check_passage_encoder(PROVIDING)

@@ -8,7 +8,7 @@ import pytest
 from conftest import FAKE
 
 from semclass import ArtifactError, EncoderMismatchError, InputError, Passage, PassageIndex
-from semclass.index.ingest import FORMS
+from semclass.index.ingest import STORAGES
 from semclass.scoring import reduction
 from semclass.scoring.topk import SIMILARITIES
 
@@ -49,19 +49,21 @@ def test_saving_again_replaces_the_old_index_and_leaves_nothing_behind(saved, mo
 
 def test_each_form_gives_the_same_evidence_in_fewer_bytes(models, corpus, tmp_path):
     sizes, found, similarities = {}, {}, {}
-    for form in FORMS:
-        built = PassageIndex.build(corpus, passage_encoder=models.passage_encoder, form=form)
-        built.save(tmp_path / form)
-        sizes[form] = sum(path.stat().st_size for path in (tmp_path / form).glob("segment-*/**/*") if path.is_file())
-        found[form] = PassageIndex.load(tmp_path / form).evidence(np.array([7, 0, 3]), models.passage_encoder)
-        similarities[form] = built.dense_scores(models.encoder.encode([corpus[0].text]).pooled[0])
+    for storage in STORAGES:
+        built = PassageIndex.build(corpus, passage_encoder=models.passage_encoder, storage=storage)
+        built.save(tmp_path / storage)
+        sizes[storage] = sum(
+            path.stat().st_size for path in (tmp_path / storage).glob("segment-*/**/*") if path.is_file()
+        )
+        found[storage] = PassageIndex.load(tmp_path / storage).evidence(np.array([7, 0, 3]), models.passage_encoder)
+        similarities[storage] = built.dense_scores(models.encoder.encode([corpus[0].text]).pooled[0])
     assert sizes["lean"] < sizes["standard"] < sizes["exact"]
     np.testing.assert_allclose(similarities["standard"], similarities["exact"], atol=0.07)
     exact = found["exact"]
-    for form, least in (("lean", 0.999), ("standard", 0.8)):
-        assert found[form].terms.values.tolist() == exact.terms.values.tolist()
-        assert (found[form].tokens.values * exact.tokens.values).sum(axis=1).mean() > least
-        assert (found[form].sentences.values * exact.sentences.values).sum(axis=1).mean() > least
+    for storage, least in (("lean", 0.999), ("standard", 0.8)):
+        assert found[storage].terms.values.tolist() == exact.terms.values.tolist()
+        assert (found[storage].tokens.values * exact.tokens.values).sum(axis=1).mean() > least
+        assert (found[storage].sentences.values * exact.sentences.values).sum(axis=1).mean() > least
 
 
 def test_passages_come_back_as_they_were_given(models):
@@ -133,10 +135,10 @@ def test_bad_passages_are_refused(passages, says):
         PassageIndex.build(passages, passage_encoder=FAKE)
 
 
-@pytest.mark.parametrize(("form", "says"), [("standard", "needs codebooks"), ("small", "form")])
-def test_a_form_that_cannot_be_written_is_refused(form, says):
+@pytest.mark.parametrize(("storage", "says"), [("standard", "needs codebooks"), ("small", "storage")])
+def test_a_storage_that_cannot_be_written_is_refused(storage, says):
     with pytest.raises(InputError, match=says):
-        PassageIndex.build([Passage("a", "x")], passage_encoder=FAKE, form=form)
+        PassageIndex.build([Passage("a", "x")], passage_encoder=FAKE, storage=storage)
 
 
 def test_whoever_may_read_the_folder_may_read_the_index(saved):

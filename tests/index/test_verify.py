@@ -96,7 +96,7 @@ def first(value):
 def test_the_first_damage_is_named(tmp_path, monkeypatch, name, change, says):
     monkeypatch.setattr(reduction, "MANY", 12)
     monkeypatch.setattr(reduction, "CELL", 4)
-    folder = write(tmp_path / "index", **({"form": "lean"} if name.startswith("reduced") else {}))
+    folder = write(tmp_path / "index", **({"storage": "lean"} if name.startswith("reduced") else {}))
     entry = json.loads((folder / "manifest.json").read_text())["segments"][0]["name"]
     path = folder / entry / f"{name}.npy"
     np.save(path, change(np.load(path)))

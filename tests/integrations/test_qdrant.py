@@ -158,11 +158,11 @@ def test_a_filter_holds_before_ranking(retriever, embedded, where, how):
     assert_same_hits(found, embedded.search(QUESTIONS[0], where=where, **how))
 
 
-@pytest.mark.parametrize(("form", "codes"), [("lean", True), ("exact", True), ("standard", False)])
-def test_other_forms_of_an_index(client, collection, corpus, models, form, codes):
-    index = PassageIndex.build(corpus, passage_encoder=models.passage_encoder, form=form)
+@pytest.mark.parametrize(("storage", "codes"), [("lean", True), ("exact", True), ("standard", False)])
+def test_other_storages_of_an_index(client, collection, corpus, models, storage, codes):
+    index = PassageIndex.build(corpus, passage_encoder=models.passage_encoder, storage=storage)
     found = HybridRetriever(QdrantIndex.upload(index, client, collection, codes=codes), models)
-    assert found.index.form == (form if codes else "lean")
+    assert found.index.storage == (storage if codes else "lean")
     if codes:
         assert_same_hits(found.search(QUESTIONS[0]), HybridRetriever(index, models).search(QUESTIONS[0]))
     assert found.search(QUESTIONS[0])[0].id == "lighthouse-3"
@@ -178,11 +178,13 @@ class LongVectors(FakeEncoder):
         return replace(found, pooled=found.pooled * lengths[:, None])
 
 
-@pytest.mark.parametrize(("similarity", "form"), [("cosine", "lean"), ("ip", "lean"), ("l2", "lean"), ("l2", "exact")])
-def test_similarities_and_encoders_without_heads(client, collection, corpus, similarity, form):
+@pytest.mark.parametrize(
+    ("similarity", "storage"), [("cosine", "lean"), ("ip", "lean"), ("l2", "lean"), ("l2", "exact")]
+)
+def test_similarities_and_encoders_without_heads(client, collection, corpus, similarity, storage):
     encoder = LongVectors()
     passage_encoder = passage_encoder_of(encoder)
-    index = PassageIndex.build(corpus, passage_encoder=passage_encoder, similarity=similarity, form=form)
+    index = PassageIndex.build(corpus, passage_encoder=passage_encoder, similarity=similarity, storage=storage)
     bare = Models(QuestionClassifier(encoder, None), passage_encoder, None)
     QdrantIndex.upload(index, client, collection)
     found = HybridRetriever(QdrantIndex.connect(client, collection), bare)
@@ -193,10 +195,10 @@ def test_similarities_and_encoders_without_heads(client, collection, corpus, sim
         )
 
 
-@pytest.mark.parametrize("form", ["standard", "exact", "lean"])
-def test_candidates_come_with_the_evidence_of_the_embedded_index(client, collection, corpus, form):
+@pytest.mark.parametrize("storage", ["standard", "exact", "lean"])
+def test_candidates_come_with_the_evidence_of_the_embedded_index(client, collection, corpus, storage):
     passage_encoder = passage_encoder_of(FakeEncoder(provided=8), BOOKS)
-    index = PassageIndex.build(corpus, passage_encoder=passage_encoder, form=form)
+    index = PassageIndex.build(corpus, passage_encoder=passage_encoder, storage=storage)
     QdrantIndex.upload(index, client, collection)
     (query,) = read_questions(passage_encoder.encoder, None, QUESTIONS[:1])
     found, wanted = (
