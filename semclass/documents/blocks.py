@@ -116,7 +116,7 @@ def _trimmed(text: str, start: int, end: int) -> Unit:
 
 
 def _paragraphs(text: str, start: int, end: int) -> Iterator[Block]:
-    gaps = [found.span() for found in _BLANK_LINES.finditer(text, start, end)]
+    gaps = [gap.span() for gap in _BLANK_LINES.finditer(text, start, end)]
     group: list[Unit] = []
     for (_, first), (after, _) in pairwise([(start, start), *gaps, (end, end)]):
         unit = _trimmed(text, first, after)
@@ -157,9 +157,9 @@ def wrapped_lines(lines: Sequence[str]) -> list[bool]:
 
 def _markdown_parts(text: str, start: int, end: int) -> Iterator[Block | _Heading]:
     source = text[start:end].replace("\r", " ")  # of the same length, so that places stay
-    if start == 0 and (found := _FRONT_MATTER.match(source)):
-        source = source[found.end() :]
-        start += found.end()
+    if start == 0 and (front_matter := _FRONT_MATTER.match(source)):
+        source = source[front_matter.end() :]
+        start += front_matter.end()
     lines = list(accumulate((len(line) + 1 for line in source.split("\n")), initial=start))
     parser, tokens, references = _parser(), list[Any](), dict[str, Any]()
     parser.block.parse(source, parser, references, tokens)
@@ -259,7 +259,7 @@ def _sentences(text: str, whole: Unit) -> Iterator[Unit]:
     """Give the sentences of raw HTML without its tags, comments, scripts and styles."""
     shown = text[whole.start : whole.end]
     for unseen in (_SCRIPTS, _TAGS):
-        shown = unseen.sub(lambda found: " " * len(found[0]), shown)  # of the same length, so that places stay
+        shown = unseen.sub(lambda match: " " * len(match[0]), shown)  # of the same length, so that places stay
     for start, end in sentence_spans(shown.replace("\n", " ")) if shown.strip() else ():
         yield Unit(whole.start + start, whole.start + end, unescape(" ".join(shown[start:end].split())))
 

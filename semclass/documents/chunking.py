@@ -305,7 +305,7 @@ def _unwrapped(paragraph: str, *, markdown: bool) -> str:
     if "\n" not in paragraph:
         return paragraph
     if markdown:
-        return _SOFT_BREAK.sub(lambda found: " " * len(found[0]), paragraph)
+        return _SOFT_BREAK.sub(lambda match: " " * len(match[0]), paragraph)
     first, *lines = paragraph.split("\n")
     ends = (" " if wrapped else "\n" for wrapped in wrapped_lines([first, *lines]))
     return first + "".join(end + line for end, line in zip(ends, lines, strict=True))

@@ -13,7 +13,7 @@ from semclass.core.errors import InputError
 from semclass.documents.markup import fenced, paragraph, table
 
 _SNIFFED = 65_536
-"""Characters by which the separator of a table is told."""
+"""Characters of a table that show its separator."""
 
 DEEPEST = 6
 """Levels of headings that Markdown has."""

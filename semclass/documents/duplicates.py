@@ -46,9 +46,9 @@ class Shingles:
 
 def shingles(text: str) -> Shingles:
     """Cut a text into runs of three words, whatever their case; a shorter text is one run."""
-    found = _WORD.findall(text.casefold()) or [text.strip()]
-    runs = zip(*(found[start:] for start in range(min(WORDS, len(found)))), strict=False)
-    return Shingles(frozenset(map(" ".join, runs)), frozenset(filter(_DIGIT.search, found)))
+    words = _WORD.findall(text.casefold()) or [text.strip()]
+    runs = zip(*(words[start:] for start in range(min(WORDS, len(words)))), strict=False)
+    return Shingles(frozenset(map(" ".join, runs)), frozenset(filter(_DIGIT.search, words)))
 
 
 def mark_duplicates(
@@ -110,9 +110,9 @@ class _Seen:
 
     def original(self, passage: Passage) -> str | None:
         """Give the id of the earliest passage that this one nearly repeats; one that repeats none is remembered."""
-        found = shingles(passage.text)
-        numbers = " ".join(sorted(found.numbers))  # texts with other numbers have no shingle in common
-        tokens = [f"{numbers}\n{run}".encode(errors="surrogatepass") for run in found.runs]
+        own = shingles(passage.text)
+        numbers = " ".join(sorted(own.numbers))  # texts with other numbers have no shingle in common
+        tokens = [f"{numbers}\n{run}".encode(errors="surrogatepass") for run in own.runs]
         hashed = np.unique(np.array([zlib.crc32(token) for token in tokens], np.uint32))
         sketch = self.rensa.RMinHash(num_perm=HASHES, seed=0)
         sketch.update(tokens)

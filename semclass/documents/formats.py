@@ -25,7 +25,7 @@ class Format(NamedTuple):
     needed: str | None = None  #: package of the extra ``documents``
     text: bool = False  #: the function takes text, and not a path
     encoded: bool = False  #: it takes a path, and the encoding
-    paged: bool = False  #: it takes a path, and what is told where it was cut
+    paged: bool = False  #: it takes a path, and a function that is called where it stops before the last page
 
 
 _CSV = Format("data", "csv_to_markdown", text=True)
@@ -73,9 +73,9 @@ def conversions(endings: Iterable[str]) -> list[str]:
 
 def is_lacking(ending: str) -> bool:
     """Tell whether a format needs a package that is not installed."""
-    found = FORMATS.get(ending)
+    kind = FORMATS.get(ending)
     try:
-        return found is not None and found.needed is not None and find_spec(found.needed) is None
+        return kind is not None and kind.needed is not None and find_spec(kind.needed) is None
     except ImportError:
         return True
 
@@ -101,12 +101,12 @@ def to_markdown(path: Path, encoding: str | None = None, cut: Callable[[str], ob
     MemoryError
         If memory does not suffice.
     """
-    found = FORMATS[path.suffix.lower()]
-    if found.needed:
-        import_extra(found.needed, "documents")
-    read = getattr(importlib.import_module(f"semclass.documents.{found.module}"), found.function)
+    kind = FORMATS[path.suffix.lower()]
+    if kind.needed:
+        import_extra(kind.needed, "documents")
+    read = getattr(importlib.import_module(f"semclass.documents.{kind.module}"), kind.function)
     try:
-        markdown: str = read(*_given(found, path, encoding, cut))
+        markdown: str = read(*_given(kind, path, encoding, cut))
         check_text(path, markdown)
         return _SURROGATE.sub("\ufffd", markdown.replace("\r", "\n"))
     except InputError as error:
@@ -124,8 +124,8 @@ def to_markdown(path: Path, encoding: str | None = None, cut: Callable[[str], ob
         raise InputError(f"{path} cannot be read as {path.suffix}: {reason}; is it damaged or encrypted?") from error
 
 
-def _given(found: Format, path: Path, encoding: str | None, cut: Callable[[str], object] | None) -> tuple[object, ...]:
+def _given(kind: Format, path: Path, encoding: str | None, cut: Callable[[str], object] | None) -> tuple[object, ...]:
     """Give what the function of a format takes."""
-    if found.text:
+    if kind.text:
         return (read_text(path, encoding),)
-    return (path, encoding) if found.encoded else (path, cut) if found.paged else (path,)
+    return (path, encoding) if kind.encoded else (path, cut) if kind.paged else (path,)

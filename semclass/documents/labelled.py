@@ -30,7 +30,7 @@ SHOWN = 5
 
 _SEPARATOR = ","  # between several labels of a text, in a table
 _SEPARATORS = ",;\t|"  # of columns
-_SNIFFED = 65_536  # characters by which the separator of columns is told
+_SNIFFED = 65_536  # characters that show the separator of columns
 
 
 @dataclass(frozen=True)
@@ -101,13 +101,13 @@ def read_labelled(
     named, (first, second) = _columns(path, rows, text, label)
     multi_label = multi_label or (named and rows[0][1][second].strip().lower() == LABELS)
     given = ((number, _cells(cells, first, second, multi_label)) for number, cells in rows[named:])
-    found = _collect(path, given, multi_label)
-    if not named and label is None and len(set(found.texts)) < len(set(found.labels)):
+    labelled = _collect(path, given, multi_label)
+    if not named and label is None and len(set(labelled.texts)) < len(set(labelled.labels)):
         raise InputError(
             f"{path}: the second column holds more different values than the first, so it seems to hold the texts; "
             "give --text 2 --label 1, or a first line that names the columns, `text` and `label`"
         )
-    return found
+    return labelled
 
 
 def read_texts(path: Path, *, text: str | None = None, encoding: str | None = None) -> list[str]:
@@ -143,13 +143,13 @@ def _texts_of_table(path: Path, content: str, text: str | None = None) -> list[s
         raise InputError(f"{path} holds no texts")
     named = _are_names(rows[0], text)
     column = _place(path, rows[0], text, (TEXT,) if named else (), otherwise=None if named else 0)
-    found = [(number, cells[column] if column < len(cells) else "") for number, cells in rows[named:]]
-    for number, one in found:
+    texts = [(number, cells[column] if column < len(cells) else "") for number, cells in rows[named:]]
+    for number, one in texts:
         if not one.strip():
             raise InputError(
                 f"{path}, line {number} has no text in column {column + 1}; remove the line, or give it one"
             )
-    return [one for _, one in found]
+    return [one for _, one in texts]
 
 
 _Given: TypeAlias = Iterable[tuple[int, "tuple[Any, Any] | str"]]  # line; text and label, or what is wrong
@@ -157,7 +157,7 @@ _Given: TypeAlias = Iterable[tuple[int, "tuple[Any, Any] | str"]]  # line; text 
 
 def _collect(path: Path, given: _Given, multi_label: bool) -> LabelledTexts:
     """Check all lines, and list those that are bad."""
-    found, bad, total = LabelledTexts([], [], [], multi_label), [], 0
+    labelled, bad, total = LabelledTexts([], [], [], multi_label), [], 0
     lists = False
     for number, pair in given:
         total += 1
@@ -167,9 +167,9 @@ def _collect(path: Path, given: _Given, multi_label: bool) -> LabelledTexts:
             continue
         text, label = pair
         lists = lists or isinstance(label, list)
-        found.texts.append(text)
-        found.labels.append(tuple(map(str, label)) if isinstance(label, list) else (str(label).strip(),))
-        found.lines.append(number)
+        labelled.texts.append(text)
+        labelled.labels.append(tuple(map(str, label)) if isinstance(label, list) else (str(label).strip(),))
+        labelled.lines.append(number)
     if bad:
         more = "; ..." if len(bad) > SHOWN else ""
         raise InputError(
@@ -177,7 +177,7 @@ def _collect(path: Path, given: _Given, multi_label: bool) -> LabelledTexts:
         )
     if not total:
         raise InputError(f"{path} holds no texts")
-    return LabelledTexts(found.texts, found.labels, found.lines, multi_label or lists)
+    return LabelledTexts(labelled.texts, labelled.labels, labelled.lines, multi_label or lists)
 
 
 def _wrong(text: Any, label: Any, *, multi_label: bool) -> str | None:
@@ -243,13 +243,13 @@ def _rows(path: Path, content: str) -> Iterator[Row]:
 
 def _separator(content: str) -> str:
     """The separator that gives most lines as many cells as the first, and more than one."""
-    found, most = _SEPARATORS[0], 0
+    best, most = _SEPARATORS[0], 0
     for separator in _SEPARATORS:
         rows = csv.reader(StringIO(content[:_SNIFFED]), delimiter=separator)
         lengths = [len(cells) for cells in rows if cells]
         alike = lengths.count(lengths[0]) if lengths and lengths[0] > 1 else 0
-        found, most = (separator, alike) if alike > most else (found, most)
-    return found
+        best, most = (separator, alike) if alike > most else (best, most)
+    return best
 
 
 def _unquoted(cell: str) -> str:
@@ -271,16 +271,16 @@ def _place(path: Path, row: Row, given: str | None, usual: Sequence[str], otherw
     number, cells = row
     names = [cell.strip().lower() for cell in cells]
     if given is not None and given.isdigit():
-        found = int(given) - 1 if 1 <= int(given) <= len(cells) else None
+        place = int(given) - 1 if 1 <= int(given) <= len(cells) else None
     else:
         known = [one for one in (usual if given is None else (given.strip().lower(),)) if one in names]
-        found = names.index(known[0]) if known else otherwise if given is None else None
-    if found is None:
+        place = names.index(known[0]) if known else otherwise if given is None else None
+    if place is None:
         raise InputError(
             f"{path}, line {number}: there is no column {given or ' or '.join(usual)!r} among "
             f"{', '.join(map(repr, cells[:20]))}; name the columns with --text and --label"
         )
-    return found
+    return place
 
 
 def _columns(path: Path, rows: Sequence[Row], text: str | None, label: str | None) -> tuple[bool, tuple[int, int]]:

@@ -231,17 +231,17 @@ def _rows(element: _Element) -> Iterator[list[str]]:
     below: dict[int, tuple[str, int]] = {}  # what spans rows, by column: the text, and how many further rows
     for row in element.iter("tr"):
         cells = iter([cell for cell in row.iterchildren("td", "th") if "linenos" not in (cell.get("class") or "")])
-        found: list[str] = []
-        while (place := len(found)) in below or (cell := next(cells, None)) is not None:
+        texts_of_row: list[str] = []
+        while (place := len(texts_of_row)) in below or (cell := next(cells, None)) is not None:
             if place in below:
                 text, more = below.pop(place)
                 texts = [text]
             else:
                 text = " ".join(_inline(cell).replace("\v", ", ").split())
                 texts, more = [text, *[""] * (_spans(cell, "colspan") - 1)], _spans(cell, "rowspan")
-            found += texts
+            texts_of_row += texts
             below |= {place + further: (one, more - 1) for further, one in enumerate(texts) if more > 1}
-        yield found
+        yield texts_of_row
 
 
 def _spans(cell: _Element, name: str) -> int:

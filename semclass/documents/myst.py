@@ -33,17 +33,17 @@ def _lines(text: str) -> Iterator[str]:
     top = option = True  # of the file, or right below the beginning of a directive
     for line in text.split("\n"):
         blank, kind = " " * len(line), fences[-1][1] if fences else ""
-        found = _FENCE.fullmatch(line)
-        if fences and found and _closes(found, fences[-1][0]):
+        fence = _FENCE.fullmatch(line)
+        if fences and fence and _closes(fence, fences[-1][0]):
             fences.pop()
             yield line if kind == "code" else blank
         elif kind in ("code", "unseen"):
             yield line if kind == "code" else blank
-        elif found:
-            kind = _kind(found[3]) if found[3] or found[2][0] != ":" else "text"
-            fences.append((found[2], kind))
+        elif fence:
+            kind = _kind(fence[3]) if fence[3] or fence[2][0] != ":" else "text"
+            fences.append((fence[2], kind))
             option = True
-            yield line if kind == "code" else _about(found).ljust(len(line)) if kind == "text" else blank
+            yield line if kind == "code" else _about(fence).ljust(len(line)) if kind == "text" else blank
             continue
         elif _TARGET.fullmatch(line) or (kind == "rst" and _RST.fullmatch(line)):
             yield blank
@@ -55,8 +55,8 @@ def _lines(text: str) -> Iterator[str]:
         option = top = top and not line.strip()
 
 
-def _closes(found: re.Match[str], opened: str) -> bool:
-    return found[2].startswith(opened) and not found[3] and not found[4].strip() and not found[1].strip()
+def _closes(fence: re.Match[str], opened: str) -> bool:
+    return fence[2].startswith(opened) and not fence[3] and not fence[4].strip() and not fence[1].strip()
 
 
 def _kind(directive: str | None) -> str:
@@ -66,8 +66,8 @@ def _kind(directive: str | None) -> str:
     return "rst" if directive == "eval-rst" else "unseen" if directive in _UNSEEN else "text"
 
 
-def _about(found: re.Match[str]) -> str:
+def _about(fence: re.Match[str]) -> str:
     """Give the title of a note, which others than MyST write behind a word without braces, or the version it is about."""
-    named = f"{found[3]} " if found[3] in _VERSIONS else ""
-    title = found[4].strip() if found[3] else found[4].strip().partition(" ")[2]
-    return f"{found[1]}{named}{title}"
+    named = f"{fence[3]} " if fence[3] in _VERSIONS else ""
+    title = fence[4].strip() if fence[3] else fence[4].strip().partition(" ")[2]
+    return f"{fence[1]}{named}{title}"

@@ -48,10 +48,10 @@ def page_spans(text: str) -> list[Span]:
     return bounds
 
 
-def _lines(text: str, found: Iterable[re.Match[str]]) -> list[_Line]:
+def _lines(text: str, matches: Iterable[re.Match[str]]) -> list[_Line]:
     """Give the first lines of a page, from its top or its bottom."""
     lines = []
-    for line, _ in zip(found, range(DEEP), strict=False):
+    for line, _ in zip(matches, range(DEEP), strict=False):
         words = " ".join(line[0].split())
         numbered = _NUMBERED.search(words)
         number = int(numbered[1] or numbered[2]) if numbered else None
@@ -74,13 +74,13 @@ def _running(pages: Sequence[Sequence[_Line]]) -> list[list[_Line]]:
         of_page = numbered and line.number is not None and line.number - number == offset
         return of_page or line.key in usual[2 * place + number % 2]
 
-    found = []
+    running = []
     for number, lines in enumerate(pages):
         count = 0
         while count < len(lines) and runs(lines[count], count, number):
             count += 1
-        found.append(list(lines[:count]))
-    return found
+        running.append(list(lines[:count]))
+    return running
 
 
 def _usual(pages: Sequence[Sequence[_Line]], place: int) -> str | None:

@@ -53,7 +53,7 @@ class _Letters:
 
 
 def read_pdf(path: Path, cut: Callable[[str], object] | None = None) -> str:
-    """Read a PDF as Markdown, with a form feed between pages; if it takes too long, up to a page, as `cut` is told."""
+    """Read a PDF as Markdown, with a form feed between pages; `cut` is called if what is left would take too long."""
     end = process_time() + work_for(path.stat().st_size)
     pages = []
     with import_extra("pdfplumber", "documents").open(path) as file:
@@ -69,9 +69,9 @@ def read_pdf(path: Path, cut: Callable[[str], object] | None = None) -> str:
 
 def _lines(page: Any) -> Iterator[_Line]:
     """Give the lines of a page in the order in which it was written, each table at the place of its first word."""
-    found = page.find_tables() if page.rects or page.lines or page.curves else []
+    grids = page.find_tables() if page.rects or page.lines or page.curves else []
     tables = [
-        (one.bbox, rows) for one in found if len(rows := one.extract(x_tolerance_ratio=SPACE)) > 1 and len(rows[0]) > 1
+        (one.bbox, rows) for one in grids if len(rows := one.extract(x_tolerance_ratio=SPACE)) > 1 and len(rows[0]) > 1
     ]
     line: _Line | None = None
     for word in page.extract_words(x_tolerance_ratio=SPACE, use_text_flow=True, extra_attrs=["size", "upright"]):

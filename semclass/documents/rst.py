@@ -34,7 +34,7 @@ _CODE = frozenset([
 _VERSIONS = frozenset(["deprecated", "deprecated-removed", "versionadded", "versionchanged", "versionremoved"])
 _DIRECTIVE = re.compile(r"\.\. .*?::[ ]*|")
 _FIELDS = re.compile(r"\A(?:\s*:[\w-]+:.*\n)+|^:[\w-]+: *\|\w+\|[ \t]*$", re.MULTILINE)
-"""By which Sphinx is told about a file, or fills in a version."""
+"""Fields for Sphinx: about a file, or a version that it fills in."""
 
 _TITLE = re.compile(r"(?:\s*\n|\.\. .*\n)*(?:([^\w\s])\1+[ \t]*\n)?[^\n]+\n([^\w\s])\2+[ \t]*(?:\n|$)")
 _AHEAD = 12

@@ -38,7 +38,7 @@ def sentence_spans(text: str, *, shortest: int = SHORTEST) -> list[Span]:
     """Tell where the sentences of a text are, of `shortest` characters at least; between two is at most white space."""
     spans: list[Span] = []
     for start, end, _ in _sentences(text, shortest):
-        words = [found.span() for found in _WORD.finditer(text, start, end)]
+        words = [match.span() for match in _WORD.finditer(text, start, end)]
         spans += [(words[first][0], words[after - 1][1]) for first, after in _stretches(len(words))]
     return spans
 
@@ -61,7 +61,7 @@ def _sentences(text: str, shortest: int) -> list[tuple[int, int, int]]:
     sentences: list[tuple[int, int, int]] = []
     stripped = text.rstrip()
     start = first = len(text) - len(text.lstrip())
-    ends = [(found.start(), found.end()) for found in _END.finditer(stripped, first)]
+    ends = [(match.start(), match.end()) for match in _END.finditer(stripped, first)]
     for end, following in [*ends, (len(stripped), len(stripped))]:
         # closing quotation marks and brackets stay with their sentence
         # no abbreviation is longer than this

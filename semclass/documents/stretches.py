@@ -19,8 +19,8 @@ _ENDS = ("\n\n", "\n", " ")
 def stretches(text: str, start: int, end: int, size: int = STRETCH) -> Iterator[Span]:
     """Cut ``text[start:end]`` into stretches of at most `size` characters: at blank lines, else lines, else words."""
     while end - start > size:
-        found = (text.rfind(mark, start + 1, start + size) for mark in _ENDS)
-        after = next((place for place in found if place >= 0), start + size)
+        places = (text.rfind(mark, start + 1, start + size) for mark in _ENDS)
+        after = next((place for place in places if place >= 0), start + size)
         yield start, after
         start = after
     yield start, end
