@@ -47,7 +47,7 @@ def test_saving_again_replaces_the_old_index_and_leaves_nothing_behind(saved, mo
     assert sorted(path.name.partition("-")[0] for path in saved.iterdir()) == [".lock", "manifest.json", "segment"]
 
 
-def test_each_form_gives_the_same_evidence_in_fewer_bytes(models, corpus, tmp_path):
+def test_each_storage_gives_the_same_evidence_in_fewer_bytes(models, corpus, tmp_path):
     sizes, found, similarities = {}, {}, {}
     for storage in STORAGES:
         built = PassageIndex.build(corpus, passage_encoder=models.passage_encoder, storage=storage)
@@ -61,7 +61,7 @@ def test_each_form_gives_the_same_evidence_in_fewer_bytes(models, corpus, tmp_pa
     np.testing.assert_allclose(similarities["standard"], similarities["exact"], atol=0.07)
     exact = found["exact"]
     for storage, least in (("lean", 0.999), ("standard", 0.8)):
-        assert found[storage].terms.values.tolist() == exact.terms.values.tolist()
+        assert found[storage].pieces.values.tolist() == exact.pieces.values.tolist()
         assert (found[storage].tokens.values * exact.tokens.values).sum(axis=1).mean() > least
         assert (found[storage].sentences.values * exact.sentences.values).sum(axis=1).mean() > least
 
