@@ -51,7 +51,6 @@ def sync(
     --overlap or --encoding is given.
     """
     from semclass.core.cpu import available_threads
-    from semclass.documents.naming import named_by_content
     from semclass.index import manifest
     from semclass.index.commit import describe
     from semclass.index.sync import find_changes, sync_index
@@ -72,7 +71,6 @@ def sync(
     passage_encoder = loading(folder, read_heads(heads), models=models, encoder=encoder)
     with listing_skipped() as skipped, progress("reading", None) as step:
         passages = passages_from(source, skipped, passage_encoder, step, strict=strict, partial=partial, **cutting)
-        passages = named_by_content(passages)
         if dry_run:
             index = None if there is None else semclass.PassageIndex.load(folder, verify=False)
             changes = find_changes(index, passages)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -74,8 +76,8 @@ def sync_index(
     folder
         Holds an index, or is made.
     passages
-        A stream of at least one, with ids that stay the same while the text does, see
-        :func:`semclass.documents.naming.named_by_content`.
+        A stream of at least one. Those that were cut from documents are named by what they say and not by their number, so
+        that an id stays while the text does: ``document#number`` becomes ``document#digest``.
     cutting
         How the passages were cut, which the index keeps for the next time.
     passage_encoder, progress, workers
@@ -121,7 +123,7 @@ class _Comparison:
     def differing(self, passages: Iterable[Passage], progress: Callable[[int], object] | None) -> Iterator[Passage]:
         """Give the passages that the index does not hold, or has with other metadata or another text."""
         labels = () if self.index is None else fields_of(self.index.heads)
-        for batch in chunks(passages, BATCH):
+        for batch in chunks(named_by_content(passages), BATCH):
             self.read += len(batch)
             old: dict[str, Passage] = {}
             if self.index is not None:
@@ -161,6 +163,26 @@ class _Comparison:
                 whole = {added: "added", removed: "removed"}.get(sum(counts.values()), "changed")
                 found.append(Change(name, whole, added, changed, removed))
         return found
+
+
+def named_by_content(passages: Iterable[Passage]) -> Iterator[Passage]:
+    """Name passages that were cut, those of a document one after another, by their headings and texts.
+
+    The second passage of a document that says the same ends in ``-2``, and so on. Other ids stay.
+    """
+    document, seen = None, Counter[str]()
+    for passage in passages:
+        name = passage.metadata.get("document") if isinstance(passage, Passage) else None
+        if not isinstance(name, str) or not str(passage.id).startswith(f"{name}#"):
+            yield passage
+            continue
+        if name != document:
+            document, seen = name, Counter()
+        content = json.dumps([passage.metadata.get("headings", []), passage.text])
+        digest = hashlib.blake2b(content.encode(), digest_size=5).hexdigest()
+        seen[digest] += 1
+        number = seen[digest]
+        yield replace(passage, id=f"{name}#{digest}" if number == 1 else f"{name}#{digest}-{number}")
 
 
 def _document(passage: Passage) -> str:

@@ -8,19 +8,13 @@ from conftest import FAKE, WORDS, Counting, passage_encoder_of
 from test_writer import assert_ranks_as_rebuilt
 
 from semclass import InputError, Passage, PassageIndex
-from semclass.documents.naming import named_by_content
 from semclass.documents.readers import iter_passages
 from semclass.index.commit import describe
-from semclass.index.sync import find_changes, sync_index
+from semclass.index.sync import find_changes, named_by_content, sync_index
 from semclass.index.verify import verify
 
 YEARS = "two years from the day that you bought it"
 BOAT, LAKE = "the red boat has two masts and one sail", "the green lake has three bridges and one tower"
-
-
-def read(folder):
-    """The passages of a folder of documents, named by what they say."""
-    return named_by_content(iter_passages(folder))
 
 
 def held(index):
@@ -32,7 +26,7 @@ def held(index):
 def sync(index, folder):
     """The changes, and the texts that were encoded."""
     encoder = Counting()
-    return sync_index(index, read(folder), passage_encoder=passage_encoder_of(encoder), workers=1), Counter(
+    return sync_index(index, iter_passages(folder), passage_encoder=passage_encoder_of(encoder), workers=1), Counter(
         encoder.seen
     )
 
@@ -79,10 +73,10 @@ def test_200_edits_are_followed_and_only_new_texts_are_encoded(tmp_path):
         before = held(index)
         edited(rng, documents)
         write(folder, documents)
-        planned = find_changes(PassageIndex.load(index), read(folder))
+        planned = find_changes(PassageIndex.load(index), iter_passages(folder))
         changes, encoded = sync(index, folder)
         assert changes == planned
-        fresh = {passage.id: passage for passage in read(folder)}
+        fresh = {passage.id: passage for passage in named_by_content(iter_passages(folder))}
         assert held(index) == fresh, "what is there is what a fresh index holds, ids and places included"
         known = Counter(passage.text for passage in before.values())
         assert not encoded.keys() & known.keys(), "texts that were there are not read again"
