@@ -16,7 +16,7 @@ from bench.peers import retrievers
 from bench.peers.cross_encoder import FEW, CrossEncoder, order_of_few
 from semclass import HybridRetriever, Models
 from semclass.core.errors import MissingExtraError
-from semclass.documents.readers import read_corpus
+from semclass.documents.readers import read_passages
 from semclass.evaluation import evaluate
 from semclass.evaluation.candidate_scores import collect
 from semclass.evaluation.dataset import Dataset, load_dataset
@@ -180,7 +180,7 @@ class Systems:
 
 def libraries(folder: Path) -> tuple[dict[str, Job], dict[str, str]]:
     """BM25 of other libraries over a folder's passages; and why some are missing."""
-    passages = list(read_corpus(folder / "corpus.jsonl"))
+    passages = list(read_passages(folder / "corpus.jsonl"))
     ids, texts = [passage.id for passage in passages], [searchable(passage) for passage in passages]
     found: dict[str, Job] = {}
     missing = {}

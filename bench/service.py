@@ -33,7 +33,7 @@ from bench.steps import ROOT, Bench, StepError
 from datasets_io import read_jsonl
 from semclass import Passage, Reranker
 from semclass.core.cpu import available_threads
-from semclass.documents.readers import read_corpus
+from semclass.documents.readers import read_passages
 from semclass.documents.sentences import split_sentences
 
 PATH = "/v2/rerank"
@@ -97,7 +97,7 @@ def _drain(stream: Any) -> None:
 def asked(data: str, n: int) -> list[tuple[str, list[str]]]:
     """Questions of squad4, each with ten different sentences of its passages, drawn from all; the same for the same n."""
     folder, rng = Path(data) / "beir" / "squad4", random.Random(SEED)
-    texts = (text for item in read_corpus(folder / "corpus.jsonl") for text in split_sentences(item.text))
+    texts = (text for item in read_passages(folder / "corpus.jsonl") for text in split_sentences(item.text))
     sentences = list(dict.fromkeys(text for text in texts if WORDS[0] <= len(text.split()) <= WORDS[1]))
     some = [row["text"] for row in read_jsonl(folder / "queries.jsonl")]
     questions = itertools.cycle(some[:: max(len(some) // n, 1)][:n])

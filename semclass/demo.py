@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from semclass.documents.readers import read_corpus
+from semclass.documents.readers import read_passages
 from semclass.index.passage_index import PassageIndex
 from semclass.ranking.models import Models
 from semclass.ranking.result import SearchResult
@@ -82,7 +82,7 @@ def run(
         If a model folder is damaged.
     """
     started = time.perf_counter()
-    loaded, passages = Models.load(models), read_corpus(CORPUS)
+    loaded, passages = Models.load(models), read_passages(CORPUS)
     retriever = HybridRetriever(PassageIndex.build(passages, passage_encoder=loaded.passage_encoder), loaded)
     seconds = time.perf_counter() - started
 

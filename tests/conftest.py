@@ -13,7 +13,7 @@ from hypothesis import settings
 
 from semclass import HybridRetriever, Models, OnnxEncoder, Passage, PassageClassifier, PassageIndex
 from semclass.core.types import Encoding, ragged
-from semclass.documents.readers import read_corpus
+from semclass.documents.readers import read_passages
 from semclass.index.passage_encoder import PassageEncoder
 from semclass.index.records import Scoring
 from semclass.ranking.queries import read_questions
@@ -146,7 +146,7 @@ def models(encoder: OnnxEncoder) -> Models:
 @pytest.fixture(scope="session")
 def corpus() -> list[Passage]:
     """The thirty passages of the demonstration."""
-    return read_corpus(ROOT / "semclass" / "demo_data" / "corpus.jsonl")
+    return read_passages(ROOT / "semclass" / "demo_data" / "corpus.jsonl")
 
 
 @pytest.fixture(scope="session")

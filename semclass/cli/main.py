@@ -105,12 +105,12 @@ def demo(context: click.Context, *, in_browser: bool, models: Path | None) -> No
         width = min(shutil.get_terminal_size().columns, WIDTH) if sys.stdout.isatty() else WIDTH
         run(models, partial(echo, styled=True), bold, good, width=width)
         return
-    from semclass.documents.readers import read_corpus
+    from semclass.documents.readers import read_passages
     from semclass.index.passage_encoder import PassageEncoder
 
     with tempfile.TemporaryDirectory() as folder:
         encoder = PassageEncoder.load(models)
-        semclass.build_index(folder, read_corpus(CORPUS), passage_encoder=encoder)
+        semclass.build_index(folder, read_passages(CORPUS), passage_encoder=encoder)
         echo("open http://127.0.0.1:8080/ in a browser; Ctrl+C ends it", err=True)
         context.invoke(serve, place=folder, models=models, examples=QUESTIONS[:3])
 

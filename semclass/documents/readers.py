@@ -49,7 +49,8 @@ def iter_passages(
     ----------
     source
         One of: a BEIR folder (it holds ``corpus.jsonl``); a ``.jsonl`` file whose objects have ``text`` and may have
-        ``_id`` and anything else, which becomes metadata; a document, or a folder of documents: text, source files,
+        ``_id``, a string or a whole number, and anything else, which becomes metadata; without an ``_id`` in any, the
+        number of the line is the id; a document, or a folder of documents: text, source files,
         Markdown, CSV, JSON and notebooks; with the extra ``documents`` also HTML, EPUB, reStructuredText, PDF, docx, pptx
         and xlsx. In a folder, hidden files are skipped, and so are the `unsupported` ones of
         :func:`semclass.documents.sources.find_files`, which looks through a source beforehand.
@@ -164,12 +165,3 @@ def _some(passages: Iterator[Passage], missing: str) -> Iterator[Passage]:
         raise InputError(missing)
     yield first
     yield from passages
-
-
-def read_corpus(path: Path) -> list[Passage]:
-    """Read passages from JSON lines.
-
-    Each line is an object with ``text``. Either all have ``_id`` (a string or a whole number) or none has: then the line's
-    number is the id. ``metadata`` and all other fields become metadata.
-    """
-    return list(_some(iter_records(path), f"{path} holds no passages"))

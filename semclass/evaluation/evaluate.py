@@ -16,7 +16,7 @@ import numpy as np
 from semclass.core import artifacts
 from semclass.core.errors import ArtifactError
 from semclass.core.types import IntArray
-from semclass.documents.readers import read_corpus
+from semclass.documents.readers import read_passages
 from semclass.evaluation.candidate_scores import collect
 from semclass.evaluation.dataset import Dataset
 from semclass.evaluation.measure import BASELINE, DEPTH, MEASURES, MethodResult, check_measures, measure
@@ -58,7 +58,7 @@ def cached_index(
         return PassageIndex.load(place, encoder=encoder)
     except ArtifactError:
         options: dict[str, Any] = {"similarity": similarity, "storage": storage, "progress": progress, "replace": True}
-        return build_index(place, read_corpus(corpus), passage_encoder=passage_encoder, **options)
+        return build_index(place, read_passages(corpus), passage_encoder=passage_encoder, **options)
 
 
 def evaluate(

@@ -17,7 +17,7 @@ from starlette.routing import Route
 import semclass
 from semclass.core.types import Passage
 from semclass.demo import CORPUS
-from semclass.documents.readers import read_corpus
+from semclass.documents.readers import read_passages
 from semclass.ranking.methods import DEFAULT
 from semclass.service import compat, native, schemas, static
 from semclass.service.access import Gate
@@ -113,7 +113,7 @@ def _operations(app: FastAPI, engine: Engine, metrics: Metrics) -> APIRouter:
 async def _warm_up(engine: Engine) -> None:
     """Do each kind of work that there are models for twice: to load what it needs, and to learn how long it takes."""
     models = engine.models
-    passages = [passage.text for passage in islice(read_corpus(CORPUS), 2 * MEASURED)]
+    passages = [passage.text for passage in islice(read_passages(CORPUS), 2 * MEASURED)]
     texts = [" ".join(pair) for pair in zip(passages[::2], passages[1::2], strict=True)]
     for some in ([QUESTION], texts):
         if models.has_classes:

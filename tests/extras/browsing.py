@@ -12,7 +12,7 @@ from served import Served
 
 import semclass
 from semclass import HybridRetriever, PassageIndex
-from semclass.documents.readers import read_corpus
+from semclass.documents.readers import read_passages
 from semclass.service.engine import Engine
 from semclass.service.settings import Settings
 
@@ -37,7 +37,7 @@ def served(models, retriever, **settings):
 @pytest.fixture(scope="module")
 def retriever(models):
     corpus = Path(semclass.__file__).parent / "demo_data" / "corpus.jsonl"
-    return HybridRetriever(PassageIndex.build(read_corpus(corpus), passage_encoder=models.passage_encoder), models)
+    return HybridRetriever(PassageIndex.build(read_passages(corpus), passage_encoder=models.passage_encoder), models)
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from made_models import export, save_pairs, write_model
 
 from semclass import HybridRetriever, InputError, Models, OnnxEncoder, PassageIndex, Reranker, TruncationWarning
 from semclass.cli.main import main
-from semclass.documents.readers import read_corpus
+from semclass.documents.readers import read_passages
 from semclass.encoders.sentence_transformers import SentenceTransformerEncoder
 
 pytestmark = [pytest.mark.extras, pytest.mark.filterwarnings("default")]
@@ -152,7 +152,7 @@ def test_a_local_folder_is_searched_from_the_command_line(tmp_path, capsys):
 def test_heads_for_a_local_folder_rank_and_explain(hub, tmp_path):
     save_pairs(tmp_path / "pairs", hub.fingerprint, len(hub.is_term))
     models = Models.load(tmp_path, encoder=hub)
-    passages = read_corpus(CORPUS)
+    passages = read_passages(CORPUS)
     retriever = HybridRetriever(PassageIndex.build(passages, passage_encoder=models.passage_encoder), models)
     (hit,) = retriever.search(
         "Who designed the lighthouse?", k=1, explain=True, method="learned", fusion="convex", candidates=50

@@ -11,7 +11,7 @@ import json
 from pathlib import Path
 
 from semclass import HybridRetriever, Models, Passage, PassageIndex
-from semclass.documents.readers import read_corpus
+from semclass.documents.readers import read_passages
 from semclass.ranking.methods import METHODS
 
 HERE = Path(__file__).parent
@@ -31,7 +31,7 @@ def sets() -> dict[str, tuple[list[Passage], list[str]]]:
         "Who designed the lighthouse?", "When was it finished?", "How much is a ticket to the museum?",
         "Why is the tower painted white?", "ferry timetable", "what does sbmt stand for",
     ]  # fmt: skip
-    corpus = read_corpus(ROOT / "semclass" / "demo_data" / "corpus.jsonl")
+    corpus = read_passages(ROOT / "semclass" / "demo_data" / "corpus.jsonl")
     return {"demo": (corpus, demo), "written": (written, asked)}
 
 
