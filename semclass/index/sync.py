@@ -123,7 +123,8 @@ class _Comparison:
     def differing(self, passages: Iterable[Passage], progress: Callable[[int], object] | None) -> Iterator[Passage]:
         """Give the passages that the index does not hold, or has with other metadata or another text."""
         labels = () if self.index is None else fields_of(self.index.heads)
-        for batch in chunks(named_by_content(passages), BATCH):
+        named = named_by_content(passages)
+        for batch in chunks(named, BATCH):
             self.read += len(batch)
             old: dict[str, Passage] = {}
             if self.index is not None:
