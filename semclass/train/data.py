@@ -24,12 +24,10 @@ Fold: TypeAlias = tuple[IntArray, IntArray]
 class Problem:
     """Training data of n texts.
 
-    `truth` and `labels` are class indices (n,) for softmax, 0 or 1 (n, classes) for sigmoid. They differ where classes are
-    merged: logistic regressions learn `labels`, and `truth` is what is right.
+    `truth` holds class indices (n,) for softmax, 0 or 1 (n, classes) for sigmoid.
     """
 
     views: Mapping[str, FloatArray]  # (n, dim) each
-    labels: IntArray
     truth: IntArray
     strata: IntArray  # (n,): what folds are balanced by
     targets: DoubleArray  # (n, scores): what a kernel machine regresses on
@@ -37,7 +35,6 @@ class Problem:
     link: str
     lengths: Mapping[str, float] | None = None  # of each dense view with principal components of its own; None: shared
     weight: DoubleArray | None = None  # (n,): as how many examples each text counts; None: as one
-    merge: npt.NDArray[np.bool_] | None = None  # (scores, classes), see FittedHead
 
     @cached_property
     def dense(self) -> FloatArray:
@@ -93,7 +90,6 @@ def problem_of(
     link: str = "softmax",
     names: Sequence[str] = (),
     parents: Mapping[str, str] | None = None,
-    merge: bool = False,
     sample_weight: npt.NDArray[Any] | None = None,
     least: int = 2,
 ) -> Problem:
@@ -104,8 +100,8 @@ def problem_of(
     given = list(labels)
     _check_views(views, len(given))
     if link == "sigmoid":
-        if parents is not None or merge:
-            raise InputError("parents and merge belong to softmax heads; a sigmoid head has no superclasses")
+        if parents is not None:
+            raise InputError("parents belong to softmax heads; a sigmoid head has no superclasses")
         classes, truth = tuple(names), _check_binary(given, names)
         # the rarest class of each text, from 1, or 0 for none
         counts = np.where(truth == 1, truth.sum(axis=0), len(truth) + 1)
@@ -116,7 +112,6 @@ def problem_of(
         strata, targets = truth, np.eye(len(classes), dtype=np.float64)[truth]
     problem = Problem(
         views={view: np.asarray(values, np.float32) for view, values in views.items()},
-        labels=truth,
         truth=truth,
         strata=strata,
         targets=targets,
@@ -124,23 +119,16 @@ def problem_of(
         link=link,
         weight=None if sample_weight is None else _check_weight(sample_weight, strata, least),
     )
-    return _with_parents(problem, parents, merge)
+    return problem if parents is None else _with_parents(problem, parents)
 
 
-def _with_parents(problem: Problem, parents: Mapping[str, str] | None, merge: bool) -> Problem:
-    """Let superclasses be learned beside the classes, or decided between instead of them."""
-    if parents is None:
-        if merge:
-            raise InputError("merge needs parents: the superclass of each class name")
-        return problem
+def _with_parents(problem: Problem, parents: Mapping[str, str]) -> Problem:
+    """Let kernel machines regress on superclasses, too."""
     if missing := [label for label in problem.classes if label not in parents]:
         raise InputError(f"parents names no superclass of {missing[0]!r}")
     above = sorted({parents[label] for label in problem.classes})
-    member = np.array([[parents[label] == parent for parent in above] for label in problem.classes])
-    problem = replace(problem, targets=problem.targets + (member.astype(np.float64) @ member.T)[problem.labels])
-    if not merge:
-        return problem
-    return replace(problem, truth=member[problem.labels].argmax(axis=1), classes=tuple(above), merge=member)
+    member = np.array([[parents[label] == parent for parent in above] for label in problem.classes], np.float64)
+    return replace(problem, targets=problem.targets + (member @ member.T)[problem.truth])
 
 
 def _check_views(views: Mapping[str, FloatArray], rows: int) -> None:
@@ -206,7 +194,7 @@ def folds_of(
 ) -> list[Fold]:
     """Balanced folds that keep groups together, or those given; texts of weight 0 are in neither part of a fold."""
     if isinstance(folds, Sequence):
-        count = len(problem.labels)
+        count = len(problem.truth)
         found = [(np.asarray(fitted, np.int64), np.asarray(scored, np.int64)) for fitted, scored in folds]
         if any(((rows < 0) | (rows >= count)).any() for fold in found for rows in fold):
             raise InputError(f"folds names rows that are not there; rows go from 0 to {count - 1}")
@@ -226,7 +214,7 @@ def _balanced(problem: Problem, groups: Sequence[str] | None, folds: int, seed: 
     selection = import_extra("sklearn.model_selection", "train")
     if check_positive(folds, "folds") < 2:
         raise InputError("folds is 1; cross-validation needs at least 2")
-    count = len(problem.labels)
+    count = len(problem.truth)
     if groups is not None and len(groups) != count:
         raise InputError(f"groups has {len(groups)} items; it must have one for each of {count} labels")
     codes = np.arange(count) if groups is None else np.asarray(groups, dtype=np.str_)

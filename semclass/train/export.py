@@ -71,8 +71,6 @@ def head_to_onnx(head: FittedHead) -> bytes:
     scores = op("Gemm", "linear_scores", features, weights, bias)
     if head.ngrams is not None:
         scores = op("Add", "all_scores", scores, _ngrams(writer, head.ngrams, head.inputs[PIECES]))
-    if head.merge is not None:
-        scores = op("ReduceMax", "merged", _members(writer, scores, head.merge), (2,), keepdims=0)
     slope, intercept = constant("slope", [head.slope]), constant("intercept", [head.intercept])
     calibrated = op("Add", "calibrated", op("Mul", "scaled", scores, slope), intercept)
     if head.link == "sigmoid":
@@ -128,14 +126,6 @@ def _ngrams(writer: _Writer, ngrams: Ngrams, length: int) -> str:
     return op(
         "Mul", "ngram_scores", op("Div", "ngram_mean", total, root), constant("ngram_scale", ngrams.weights.scale)
     )
-
-
-def _members(writer: _Writer, scores: str, merge: npt.NDArray[np.bool_]) -> str:
-    """Gather (n, scores) to (n, classes, most members); a class with fewer members repeats its first."""
-    groups = [np.flatnonzero(members) for members in merge.T]
-    most = max(map(len, groups))
-    places = np.stack([np.concatenate([group, np.repeat(group[:1], most - len(group))]) for group in groups])
-    return writer.op("Gather", "member_scores", scores, writer.constant("members", places, np.int64), axis=1)
 
 
 def _serialise(writer: _Writer, inputs: Mapping[str, int], classes: int, support: bool) -> bytes:

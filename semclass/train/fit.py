@@ -25,7 +25,7 @@ from semclass.core.types import DoubleArray, FloatArray, IntArray
 from semclass.heads.head import LINKS
 from semclass.train.calibration import calibrate, expected_calibration_error, log_loss, probabilities_of
 from semclass.train.data import Fold, Problem, folds_of, problem_of
-from semclass.train.fitted import FittedHead, head_scores, merged
+from semclass.train.fitted import FittedHead, head_scores
 from semclass.train.solvers import KINDS, Candidate, Limits, candidates_of, solve, space_of
 
 COMPARED = 2000  # held-out texts at least that choices are compared on; the best one is then fitted in the other folds
@@ -47,7 +47,6 @@ def fit_head(
     link: str = "softmax",  # one class of several; "sigmoid": each class, yes or no, with a calibration of its own
     names: Sequence[str] = (),  # of the columns of a sigmoid head
     parents: Mapping[str, str] | None = None,  # superclass of each class, for kernel machines to regress on both
-    merge: bool = False,  # give the probabilities of the superclasses: each has the score of its best class
     groups: Sequence[str] | None = None,  # n names; texts of one group, such as near-duplicates, are kept in one fold
     sample_weight: npt.NDArray[Any] | None = None,  # n numbers, at least 0: as how many examples a text counts
     choices: Sequence[Choice] | None = None,  # what cross-validation chooses among; None: all views, of this kind
@@ -65,7 +64,7 @@ def fit_head(
     """
     check_choice(kind, ("auto", *KINDS), "kind")
     check_choice(link, LINKS, "link")
-    problem = problem_of(views, labels, link, names, parents, merge, sample_weight)
+    problem = problem_of(views, labels, link, names, parents, sample_weight)
     say = progress or (lambda line: None)
     splits = folds_of(problem, groups, folds, seed)
     trials = _trials(problem, kind, choices)
@@ -88,14 +87,14 @@ def fit_head(
     _cross_validate(trials[best : best + 1], [scores], splits, range(first, len(splits)), limits, say)
     scored = _scored(splits)
     judged, calibration, figures = judge(problem, scores, scored)
-    uncalibrated = probabilities_of(merged(scores[scored], problem.merge), link)
+    uncalibrated = probabilities_of(scores[scored], link)
     say(f"fitting {candidate} to all")
-    everything = problem.used(np.arange(len(problem.labels)))
+    everything = problem.used(np.arange(len(problem.truth)))
     head = solve(over, everything, candidate, space_of(over, everything, candidate.kind == "svm", limits))
-    probabilities = np.full((len(problem.labels), len(problem.classes)), np.nan)
+    probabilities = np.full((len(problem.truth), len(problem.classes)), np.nan)
     probabilities[scored] = judged
     report = {
-        "examples": len(problem.labels),
+        "examples": len(problem.truth),
         "folds": len(splits),
         "seed": seed,
         "chosen": str(candidate),
@@ -155,7 +154,7 @@ def judge(
     problem: Problem, held_out: DoubleArray, rows: IntArray
 ) -> tuple[DoubleArray, tuple[DoubleArray, DoubleArray], dict[str, float]]:
     """Calibrate on some texts' held-out scores: their probabilities, slopes and intercepts, and figures."""
-    scores, link = merged(held_out[rows], problem.merge), problem.link
+    scores, link = held_out[rows], problem.link
     truth, weight = problem.truth[rows], problem.weight_of(rows)
     slope, intercept = calibrate(scores, truth, link, weight)
     probabilities = probabilities_of(slope * scores + intercept, link)

@@ -84,7 +84,6 @@ class FittedHead:
     landmarks: Quantised | None = None
     gamma: float = 0.0
     ngrams: Ngrams | None = None
-    merge: npt.NDArray[np.bool_] | None = None  # (scores, classes): a class has the largest of these scores
     # where some texts are rejected: log of the sum of the exponentials of the calibrated scores, from which a text is not
     ood_threshold: float | None = None
     # (n, classes): probabilities of training texts by heads that did not see them; nan for texts that were fitted on only
@@ -111,7 +110,7 @@ def head_scores(head: FittedHead, views: Mapping[str, FloatArray]) -> DoubleArra
 
 def head_probabilities(head: FittedHead, views: Mapping[str, FloatArray]) -> DoubleArray:
     """A head's calibrated probabilities, float64 of shape (n, classes), from views (n, dim) by name."""
-    return probabilities_of(head.slope * merged(head_scores(head, views), head.merge) + head.intercept, head.link)
+    return probabilities_of(head.slope * head_scores(head, views) + head.intercept, head.link)
 
 
 def support_of(scores: DoubleArray) -> DoubleArray:
@@ -122,13 +121,6 @@ def support_of(scores: DoubleArray) -> DoubleArray:
     most = scores.max(axis=1)
     support: DoubleArray = most + np.log(np.exp(scores - most[:, None]).sum(axis=1))
     return support
-
-
-def merged(scores: DoubleArray, merge: npt.NDArray[np.bool_] | None) -> DoubleArray:
-    """Give each superclass the largest of its classes' scores, (n, scores) to (n, classes); see `FittedHead.merge`."""
-    if merge is None:
-        return scores
-    return np.stack([scores[:, members].max(axis=1) for members in merge.T], axis=1)
 
 
 def squared_distances(left: DoubleArray, right: DoubleArray) -> DoubleArray:

@@ -230,7 +230,7 @@ def solve(problem: Problem, chosen: IntArray, candidate: Candidate, space: Space
 
 def _logistic(problem: Problem, chosen: IntArray, candidate: Candidate, space: Space) -> FittedHead:
     """Fit a logistic regression in the coordinates, and fold them into its weights."""
-    coordinates, labels = space.projection(problem.dense[chosen]), problem.labels[chosen]
+    coordinates, labels = space.projection(problem.dense[chosen]), problem.truth[chosen]
     weight = problem.weight_of(chosen)
     if problem.link == "softmax":
         coefficients, bias = _one_of_many(coordinates, labels, weight, candidate.strength, problem.targets.shape[1])
@@ -245,7 +245,6 @@ def _logistic(problem: Problem, chosen: IntArray, candidate: Candidate, space: S
         inputs={view: values.shape[1] for view, values in problem.views.items() if view != PIECES},
         weights=space.projection.matrix.dense() @ coefficients,
         bias=bias - space.projection.offset @ coefficients,
-        merge=problem.merge,
     )
 
 
@@ -300,7 +299,6 @@ def _kernel(problem: Problem, chosen: IntArray, candidate: Candidate, space: Spa
         landmarks=space.landmarks,
         gamma=candidate.gamma,
         ngrams=None if ngrams is None else Ngrams(ngrams.rows, Quantised.of(ngrams.scale * linear, np.int16)),
-        merge=problem.merge,
     )
 
 

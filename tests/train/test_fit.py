@@ -17,7 +17,7 @@ from semclass.train.calibration import probabilities_of
 from semclass.train.data import problem_of
 from semclass.train.export import head_to_onnx
 from semclass.train.fit import Choice, fit_head
-from semclass.train.fitted import NGRAM_SLOTS, head_probabilities, merged, ngram_slots
+from semclass.train.fitted import NGRAM_SLOTS, head_probabilities, ngram_slots
 from semclass.train.solvers import KINDS, LOGISTIC_STRENGTHS, Limits, project, space_of
 
 CLASSES = ("LOC:city", "LOC:other", "NUM:date")
@@ -54,8 +54,7 @@ def without_pieces(views):
 SETTINGS = {
     "logistic": {"kind": "logistic"},
     "svm": {"kind": "svm"},
-    "merged": {"kind": "svm", "parents": PARENTS, "merge": True},
-    "merged logistic": {"kind": "logistic", "parents": PARENTS, "merge": True},
+    "with superclasses": {"kind": "svm", "parents": PARENTS},
 }
 
 
@@ -142,14 +141,6 @@ def test_ngrams_are_read():
     assert head.report["accuracy"] > blind.report["accuracy"] + 0.15
 
 
-def test_a_superclass_has_its_best_classs_score():
-    views, labels = questions()
-    above = fit_head(views, labels, kind="svm", folds=3, parents=PARENTS, merge=True)
-    assert above.classes == ("LOC", "NUM")
-    scores = np.array([[0.1, 0.3, 0.2]])
-    assert merged(scores, above.merge).tolist() == [[0.3, 0.2]]
-
-
 def test_padding_and_unknown_ngrams_add_nothing():
     views, labels = questions()
     head = fit_head(views, labels, kind="svm", folds=3)
@@ -219,7 +210,6 @@ BAD = {
     "kind": ({}, XYZ, {"kind": "forest"}, "kind"),
     "link": ({}, XYZ, {"link": "probit"}, "link"),
     "parent": ({}, XYZ, {"parents": {"x": "X"}}, "superclass"),
-    "merge": ({}, XYZ, {"merge": True}, "parents"),
     "folds": ({}, XYZ, {"folds": 1}, "folds"),
     "groups": ({}, XYZ, {"groups": ["g"]}, "groups"),
     "one group": ({}, XYZ, {"groups": ["g"] * 9}, "group"),
