@@ -98,7 +98,7 @@ def _record(hit: semclass.Hit, *, explain: bool) -> dict[str, Any]:
     """A hit as JSON has it."""
     record = asdict(hit)
     explanation = record.pop("explanation")
-    record = {"_id": record.pop("id"), **record, "labels": list(hit.labels)}
+    record["labels"] = list(hit.labels)
     if explanation is not None:
         record["sentence"] = explanation["sentence"]
     if explain:

@@ -176,7 +176,7 @@ async def _scores(engine: Engine, request: Request, query: str, texts: Sequence[
     if passages:
         # this method computes entailment alone; its order does not matter
         for hit in await engine.rerank(query, passages, method="entail-stable"):
-            scores[int(hit.id)] = hit.components["answers"]
+            scores[int(hit.id)] = hit.components["relevance"]
     return scores
 
 

@@ -105,12 +105,12 @@ def test_passages(run):
 def test_search_and_explain(run, index):
     code, out, _ = run("search", index, "Who designed the lighthouse?", "-k", 3, "--json", "--explain")
     assert code == 0
-    records = json_lines(out)
-    assert records[0]["_id"] == "lighthouse-3"
-    assert records[0]["question"]["label"] == "HUM"
-    assert {"text", "score", "rank", "rank_before", "components", "labels", "probabilities", "metadata"} < set(
-        records[0]
-    )
+    (record,) = json_lines(out)
+    assert {"query_used", "certainty", "answerable", "language"} < set(record)
+    assert record["question"]["label"] == "HUM"
+    first = record["hits"][0]
+    assert first["id"] == "lighthouse-3"
+    assert {"text", "score", "rank", "rank_before", "components", "labels", "probabilities", "metadata"} < set(first)
     code, out, _ = run("search", index, "Who designed the lighthouse?", "-k", 3, "--explain")
     assert out.splitlines()[0].startswith("asks for HUM")
     assert "BM25" in out
@@ -120,7 +120,7 @@ def test_search_and_explain(run, index):
 def test_every_method_searches(run, index, method):
     code, out, _ = run("search", index, "Who designed the lighthouse?", "--method", method, "--json")
     assert code == 0
-    assert len(json_lines(out)) == 10
+    assert len(json_lines(out)[0]["hits"]) == 10
 
 
 def test_re_ranking_a_file(run, tmp_path):
@@ -128,7 +128,7 @@ def test_re_ranking_a_file(run, tmp_path):
     passages.write_text('{"text": "It is red."}\n{"text": "Ada Merriweather designed the tower."}\n')
     code, out, _ = run("rerank", "Who designed the tower?", "--passages", passages, "--json")
     assert code == 0
-    assert [(record["_id"], record["rank_before"]) for record in json_lines(out)] == [("2", 2), ("1", 1)]
+    assert [(hit["id"], hit["rank_before"]) for hit in json_lines(out)[0]["hits"]] == [("2", 2), ("1", 1)]
 
 
 def test_models_are_listed_and_verified(run):
@@ -306,8 +306,8 @@ def test_an_index_is_changed_looked_through_and_compacted(run, index, tmp_path):
     code, _, err = run("index", "add", copy, new)
     assert (code, "'new' is in the index already" in err) == (2, True)
     assert json_lines(run("index", "add", copy, new, "--update", "--json")[1])[0]["changed"] == 0
-    (hit,) = json_lines(run("search", copy, "What dives?", "--where", "page>=7", "--json")[1])
-    assert (hit["_id"], hit["metadata"]) == ("new", {"page": 7})
+    (hit,) = json_lines(run("search", copy, "What dives?", "--where", "page>=7", "--json")[1])[0]["hits"]
+    assert (hit["id"], hit["metadata"]) == ("new", {"page": 7})
     code, out, _ = run("index", "delete", copy, "lighthouse-1", "lighthouse-2")
     assert out == "2 removed: 29 passages in 2 segments\n"
     assert "2 segments, 2 removed passages still there" in run("index", "info", copy)[1]

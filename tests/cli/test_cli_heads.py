@@ -34,7 +34,7 @@ def docs(tmp_path):
 
 
 def documents(out):
-    return [json.loads(line)["metadata"]["document"] for line in out.splitlines()]
+    return [hit["metadata"]["document"] for hit in json.loads(out)["hits"]]
 
 
 def test_an_index_is_labelled_filtered_and_boosted(run, heads, docs, tmp_path):
@@ -44,7 +44,7 @@ def test_an_index_is_labelled_filtered_and_boosted(run, heads, docs, tmp_path):
     assert (code, documents(out)) == (0, ["pay.txt"])
     code, out, _ = run("search", index, "The router crashes?", *head, "--boost", "topic=9", "--json")
     assert (code, documents(out)[0]) == (0, "help.txt")
-    assert json.loads(out.splitlines()[0])["components"]["boost:topic"] > 0.5
+    assert json.loads(out)["hits"][0]["components"]["boost:topic"] > 0.5
     assert run("search", index, "The router crashes?", *head, "--boost", "topic")[0] == 0
     (docs / "new.txt").write_text("The driver of the screen is on the disc.")
     code, out, err = run("index", "sync", index, docs)

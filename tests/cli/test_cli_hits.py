@@ -68,12 +68,12 @@ def test_a_search_that_finds_no_answer_says_so_beside_its_hits(run, index):
 
 
 def test_json_says_where_the_best_sentence_is(run, index):
-    record = json.loads(run("search", index, QUESTION, "-k", 1, "--json")[1])
+    (record,) = json.loads(run("search", index, QUESTION, "-k", 1, "--json")[1])["hits"]
     assert record["text"][slice(*record["sentence"])] == "The bridge was built by Ada Lovell."
     assert (record["metadata"]["document"], record["metadata"]["headings"]) == ("town.md", ["Town", "The bridge"])
     assert "explanation" not in record
     _, out, _ = run("search", index, "dredged", "--where", "page=2", "--json")
-    (found,) = map(json.loads, out.splitlines())
+    (found,) = json.loads(out)["hits"]
     assert (found["metadata"]["document"], found["metadata"]["page"]) == ("port.txt", 2)
 
 

@@ -24,7 +24,7 @@ def service(stub, way, *more):
 
 
 def ids(text):
-    return [json.loads(line)["_id"] for line in text.splitlines()]
+    return [hit["id"] for hit in json.loads(text)["hits"]]
 
 
 @pytest.mark.parametrize("method", ["default", "convex"])

@@ -37,7 +37,7 @@ def retriever(index, models):
 
 
 def ids(out):
-    return [json.loads(line)["_id"] for line in out.splitlines()]
+    return [hit["id"] for hit in json.loads(out)["hits"]]
 
 
 def test_only_passages_that_match_are_found(run, index):
@@ -56,7 +56,7 @@ def test_weights_and_scores_are_those_of_python(run, index, retriever):
     out = run("search", index, QUESTION, "--method", "convex", "--json", "--weight", "alpha=0.2")[1]
     hits = retriever.search(QUESTION, method="convex", weights={"alpha": 0.2})
     assert ids(out) == [hit.id for hit in hits]
-    scores = [json.loads(line)["score"] for line in out.splitlines()]
+    scores = [hit["score"] for hit in json.loads(out)["hits"]]
     assert scores == pytest.approx([hit.score for hit in hits], abs=1e-5)
 
 

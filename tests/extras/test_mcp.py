@@ -46,13 +46,13 @@ def test_a_client_searches_gets_a_context_and_classifies(server):
         ("classify", {"question": question}),
     )
     assert names == {"search", "context", "classify"}
-    (hit,) = found.structured_content["result"]
+    (hit,) = found.structured_content["hits"]
     assert (hit["id"], hit["metadata"]) == ("a", {"page": 1})
-    assert 0 <= hit["answerable"] <= 1
-    assert hit["certainty"] in ("strong", "likely", "weak")
-    assert context.structured_content["answerable"] == pytest.approx(hit["answerable"])
-    assert context.structured_content["certainty"] == hit["certainty"]
-    assert [other["id"] for other in narrow.structured_content["result"]] == ["b"]
+    assert 0 <= found.structured_content["answerable"] <= 1
+    assert found.structured_content["certainty"] in ("strong", "likely", "weak")
+    assert context.structured_content["answerable"] == pytest.approx(found.structured_content["answerable"])
+    assert context.structured_content["certainty"] == found.structured_content["certainty"]
+    assert [other["id"] for other in narrow.structured_content["hits"]] == ["b"]
     assert "Merriweather" in context.structured_content["text"]
     assert {source["id"] for source in context.structured_content["sources"]} == {"a", "b"}
     assert label.structured_content["label"] == "HUM:ind"
@@ -84,4 +84,4 @@ def test_the_command_serves_an_index_on_standard_input_and_output(tmp_path, mode
         command=sys.executable, args=["-m", "semclass", "mcp", str(tmp_path / "index")], cwd=str(tmp_path)
     )
     _, (found,) = asked(command, ("search", {"question": "When was the bridge opened?", "k": 1}))
-    assert found.structured_content["result"][0]["id"] == "b"
+    assert found.structured_content["hits"][0]["id"] == "b"
