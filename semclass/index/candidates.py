@@ -46,7 +46,7 @@ ALONE = 4
 So it is with a smaller weight, and where hardly any passage has a term of the question.
 
 Reduced vectors miss the more, the fewer they are asked for. Of the ten best of a million made passages
-(``bench.made_corpus``), a search with the weight 0.1 found all, for 160 questions that they answer (squad4) and 80 that
+(``bench/results/growth.md``), a search with the weight 0.1 found all, for 160 questions that they answer (squad4) and 80 that
 are foreign to them (pubmedqa), from 128 as from 512. Without BM25 it found 0.964 and 0.797 from 128, 0.987 and 0.935
 from 512; with the weight 0.03, 0.997 and 0.995 from 128, 1.000 and 0.997 from 512.
 """
@@ -60,7 +60,7 @@ LOOKED_AT = 64
 TRUSTED = 2
 """Of this many passages that reduced vectors find, one is taken to be among the best without exception.
 
-Of the ten best by vectors alone of 100,000 made passages (``bench.made_corpus``), a search finds 0.979 for questions that
+Of the ten best by vectors alone of 100,000 made passages (``bench/results/growth.md``), a search finds 0.979 for questions that
 they answer (squad4) and 0.858 for foreign ones (pubmedqa), from four times as many passages 0.986 and 0.912; fused with
 BM25 all, from two or four.
 """

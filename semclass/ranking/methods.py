@@ -121,7 +121,7 @@ DOCUMENT = "document"
 """Weight of how well the first passage of a passage's document fits, see ``semclass/index/records.py``.
 
 It counts in convex fusion, and is 0 unless one is given: with 0.4, nDCG@10 on chunks of source files rises by 2.1 points,
-on privacy policies it does not, and documentation that has headings loses a little: ``python -m bench context``."""
+on privacy policies it does not, and documentation that has headings loses a little: ``bench/results/context.md``."""
 
 DEFAULT = "default"
 """Method of a search. Fusion, evidence and number of candidates were chosen over sets of all kinds, each left out in turn:

@@ -100,7 +100,7 @@ def pool_hits(rankings: Sequence[Sequence[Hit]], k: int) -> list[Hit]:
     """The k best of several rankings: a passage counts by its best rank, and scores 1 / (60 + rank); the earlier of equals.
 
     So the first of each ranking come first. The sum of these scores, reciprocal rank fusion, was worse wherever both were
-    measured, by far for questions that ask different things: ``python -m bench language_model``.
+    measured, by far for questions that ask different things: ``bench/results/rewriting.md``.
     """
     best: dict[str, Hit] = {}
     for hit in (hit for ranking in rankings for hit in ranking):

@@ -59,7 +59,7 @@ def test_a_twin_has_the_arguments_of_the_method():
 
 def test_a_question_waits_while_all_processors_are_busy(retriever, models):
     taken = 0
-    while models._places.acquire(blocking=False):
+    while models._semaphore.acquire(blocking=False):
         taken += 1
     assert taken == available_threads()
     thread = threading.Thread(target=retriever.search, args=(QUESTIONS[0],), kwargs={"method": "convex", "k": 1})
@@ -69,6 +69,6 @@ def test_a_question_waits_while_all_processors_are_busy(retriever, models):
     with watched(lambda: None):  # who counts for themselves do not wait
         retriever.search(QUESTIONS[0], k=1, method="convex")
     for _ in range(taken):
-        models._places.release()
+        models._semaphore.release()
     thread.join(10)
     assert not thread.is_alive()
