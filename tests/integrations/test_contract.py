@@ -251,7 +251,12 @@ def test_details_say_how_a_document_came_to_its_place(adapter, documents):
     best = adapter.read(found[0])
     details = best.metadata["semclass"]
     assert set(details) == {
-        "rank", "rank_before", "labels", "probabilities", "components", "query_used",
+        "rank",
+        "rank_before",
+        "labels",
+        "probabilities",
+        "components",
+        "query_used",
     }
     assert (details["rank"], details["rank_before"]) == (1, 2)
     assert "NUM" in details["labels"]
