@@ -28,41 +28,41 @@ from semclass.scoring.postings import Postings
 from semclass.scoring.topk import class_match, nth_at_least, top_k
 from semclass.scoring.vectors import Vectors
 
-EVERY = 50_000
+EXHAUSTIVE_BELOW = 50_000
 """Passages up to which each one is scored."""
 
 FEW = 10_000
 """Passages up to which each one that a filter lets through is scored, however large the corpus is."""
 
-FIRST = 128
+INITIAL_DEPTH = 128
 """How many are looked at first, by vectors and by BM25."""
 
-WEIGHED = 0.05
+MIN_BM25_WEIGHT = 0.05
 """Weight of BM25 from which its best are among the best of all, so that fewer of those by vectors suffice."""
 
-ALONE = 4
+DENSE_DEPTH_FACTOR = 4
 """How many times as many are looked at first where vectors have to find all.
 
 So it is with a smaller weight, and where hardly any passage has a term of the question.
 
 Reduced vectors miss the more, the fewer they are asked for. Of the ten best of a million made passages
-(``bench/results/growth.md``), a search with the weight 0.1 found all, for 160 questions that they answer (squad4) and 80 that
-are foreign to them (pubmedqa), from 128 as from 512. Without BM25 it found 0.964 and 0.797 from 128, 0.987 and 0.935
+(``bench/results/growth.md``), a search with the weight 0.1 found all, for 160 questions that they answer (squad4) and 80
+that are foreign to them (pubmedqa), from 128 as from 512. Without BM25 it found 0.964 and 0.797 from 128, 0.987 and 0.935
 from 512; with the weight 0.03, 0.997 and 0.995 from 128, 1.000 and 0.997 from 512.
 """
 
-MORE = 4
+DEPTH_GROWTH = 4
 """How many times as many are looked at next, if these do not suffice."""
 
-LOOKED_AT = 64
+MAX_SCAN_RATIO = 64
 """Of this many passages one is looked at, at most, by either way: instead of more, all are scored, which is as quick."""
 
-TRUSTED = 2
+OVERFETCH = 2
 """Of this many passages that reduced vectors find, one is taken to be among the best without exception.
 
-Of the ten best by vectors alone of 100,000 made passages (``bench/results/growth.md``), a search finds 0.979 for questions that
-they answer (squad4) and 0.858 for foreign ones (pubmedqa), from four times as many passages 0.986 and 0.912; fused with
-BM25 all, from two or four.
+Of the ten best by vectors alone of 100,000 made passages (``bench/results/growth.md``), a search finds 0.979 for
+questions that they answer (squad4) and 0.858 for foreign ones (pubmedqa), from four times as many passages
+0.986 and 0.912; fused with BM25 all, from two or four.
 """
 
 
@@ -108,22 +108,23 @@ def find(search: Search, n: int) -> Candidates:
         return ranked(search, best, n)
     if allowed is not None and (number := int(np.count_nonzero(allowed))) <= max(FEW, n):
         return best_of(search, np.flatnonzero(allowed), min(n, number))
-    if search.scoring.fusion != "linear" and total > EVERY:
+    if search.scoring.fusion != "linear" and total > EXHAUSTIVE_BELOW:
         return ranked(search, lists(search, max(DEPTH, n)), n)
-    depth = max(_first(search), MORE * n)
-    while total > EVERY and depth * LOOKED_AT < total:
+    depth = max(_first_depth(search), DEPTH_GROWTH * n)
+    while total > EXHAUSTIVE_BELOW and depth * MAX_SCAN_RATIO < total:
         scored, beyond = likely(search, depth, n)
         found = ranked(search, scored, n)
         if len(found.rows) == n and found.score[-1] > beyond:
             return found
-        depth *= MORE
+        depth *= DEPTH_GROWTH
     return best_of(search, np.arange(total) if allowed is None else np.flatnonzero(allowed), n)
 
 
-def _first(search: Search) -> int:
+def _first_depth(search: Search) -> int:
     """How many are looked at first."""
     found = int(search.statistics.document_frequencies[np.unique(search.query.terms)].sum())
-    return FIRST if search.scoring.bm25_weight >= WEIGHED and found >= FIRST else FIRST * ALONE
+    by_both = search.scoring.bm25_weight >= MIN_BM25_WEIGHT and found >= INITIAL_DEPTH
+    return INITIAL_DEPTH if by_both else INITIAL_DEPTH * DENSE_DEPTH_FACTOR
 
 
 def likely(search: Search, depth: int, n: int) -> tuple[Scored, float]:
@@ -201,7 +202,7 @@ def _similar(search: Search, depth: int) -> tuple[IntArray, DoubleArray, float]:
             rows = np.flatnonzero(scores >= max(least, np.finfo(np.float64).min))
             scores = scores[rows]
         else:
-            rows = part.vectors.nearest(search.query.pooled, TRUSTED * depth, allowed)
+            rows = part.vectors.nearest(search.query.pooled, OVERFETCH * depth, allowed)
             scores = part.vectors.scores_at(search.query.pooled, rows)
             least = float(-np.partition(-scores, depth - 1)[depth - 1]) if len(scores) >= depth else -np.inf
             rows, scores = rows[scores >= least], scores[scores >= least]

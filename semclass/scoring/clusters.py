@@ -26,8 +26,8 @@ BLOCK = 4_096
 COVERED = 0.98
 """Estimated share of the nearest passages that is in the clusters that are compared.
 
-Of a million made passages (``bench/results/growth.md``), 44 % are compared for questions that they answer (squad4), 65 % for
-questions of another domain (pubmedqa). That finds 0.983 and 0.864 of the ten best by vectors, where comparing all finds
+Of a million made passages (``bench/results/growth.md``), 44 % are compared for questions that they answer (squad4), 65 %
+for questions of another domain (pubmedqa). That finds 0.983 and 0.864 of the ten best by vectors, where comparing all finds
 0.992 and 0.873; with 0.95 it would be 32 % and 0.970 for the first.
 """
 

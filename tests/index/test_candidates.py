@@ -97,7 +97,14 @@ scorings = st.builds(
 def quickly_large(monkeypatch):
     """Corpora of some hundred passages are searched as large ones are."""
     monkeypatch.setattr(dense, "LAID_OUT", 64)
-    for name, value in {"EVERY": 0, "FEW": 5, "FIRST": 2, "MORE": 2, "LOOKED_AT": 2, "DEPTH": 6}.items():
+    for name, value in {
+        "EXHAUSTIVE_BELOW": 0,
+        "FEW": 5,
+        "INITIAL_DEPTH": 2,
+        "DEPTH_GROWTH": 2,
+        "MAX_SCAN_RATIO": 2,
+        "DEPTH": 6,
+    }.items():
         monkeypatch.setattr(candidates, name, value)
 
 
