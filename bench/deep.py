@@ -195,7 +195,7 @@ def cost(folder: str, cache: str) -> dict[str, Any]:
 def table(found: Mapping[str, Any]) -> str:
     """nDCG@10 of each set without and with the deep head, and with settings that the other sets choose."""
     deep, rows = found["deep"], []
-    shipped = {"read": METHODS["deep"].together, "weight": WEIGHT}
+    shipped = {"read": METHODS["deep"].joint_top_k, "weight": WEIGHT}
     for name, found_ in deep["retrieval"].items():
         figures, read = figures_of(found_), str(shipped["read"])
         left = deep["chosen"].get(name)

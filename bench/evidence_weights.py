@@ -166,11 +166,12 @@ STRINGS: Mapping[str, Callable[[Path], list[Asked]]] = {
 def read_strings(items: Sequence[Asked], models: Models) -> Judged:
     """Texts as a re-ranker scores them; the share of first answers by the plain rankings."""
     reranker, found = Reranker(models), []
-    options = reranker._options("default", None, None, None, explain=True)
-    needed = needs(models, options.method, explain=True)
+    how = METHODS["default"]
+    needed = needs(models, how, explain=True)
     for question, texts, right in items:
         (query,) = models.encode([question], **needed)
-        ((candidates,), _) = reranker._candidates([query], [check_passages(texts, "passages")], options, needed)
+        items = [check_passages(texts, "passages")]
+        ((candidates,), _) = reranker.candidates([query], items, how, models.weights, needed)
         found.append((query, candidates, np.array(right, np.float32)))
     plain = {
         name: float(np.mean([gains[keys(candidates).argmax()] for _, candidates, gains in found]))

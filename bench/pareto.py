@@ -70,6 +70,31 @@ def draw(panels: Sequence[Panel], quality: str) -> bytes:
     return figures.png(figure)
 
 
+def draw_named(points: Sequence[Point], cost: str, quality: str) -> bytes:
+    """Draw one panel with the name of each system beside its mark; our own in bold."""
+    figure, place = figures.load_pyplot().subplots(figsize=(7.2, 3.4), dpi=2 * DPI)
+    for point in points:
+        style = STYLES[point.kind]
+        place.plot([point.cost], [point.quality], linestyle="none", **{**style, "markersize": 9})
+        place.annotate(
+            point.name,
+            (point.cost, point.quality),
+            xytext=(0, 9),
+            textcoords="offset points",
+            ha="center",
+            fontsize=10,
+            color=style["color"],
+            fontweight="bold" if point.kind == "semclass" else "normal",
+        )
+    place.set_xscale("log")
+    place.margins(x=0.22, y=0.28)
+    place.xaxis.set_major_formatter(lambda value, _: f"{value:,.10g}")
+    place.grid(visible=True, color="#e6e6e6", linewidth=0.6)
+    place.set_axisbelow(True)
+    figures.plain(place, cost, quality)
+    return figures.png(figure)
+
+
 def _draw_point(place: Any, point: Point, number: int) -> Any:
     style = STYLES[point.kind]
     low, high = point.interval

@@ -113,10 +113,11 @@ def _searched(
 
 def _strings(name: str, data: Path, models: Models) -> Iterator[tuple[Candidates, Array, bool]]:
     reranker, how = Reranker(models), METHODS[DEFAULT]
-    options, needed = reranker._options(DEFAULT, None, None, None, explain=True), needs(models, how, explain=True)
+    needed = needs(models, how, explain=True)
     for question, texts, right in STRINGS[name](data):
         (query,) = models.encode([question], **needed)
-        ((found,), _) = reranker._candidates([query], [check_passages(texts, "passages")], options, needed)
+        items = [check_passages(texts, "passages")]
+        ((found,), _) = reranker.candidates([query], items, how, models.weights, needed)
         ranked = reorder(models, query, found, how)
         yield ranked, pair_features(query, found, models.pairs.words), right[ranked.places[0]]
 

@@ -53,7 +53,7 @@ _thread = _Thread()
 def watched(between: Callable[[], object]) -> Iterator[None]:
     """Call a function between the steps of this thread's work: runs of a network, texts that are tokenised.
 
-    Whoever watches limits how many work at a time, so such work takes no turn of :attr:`semclass.Models.turns`.
+    Whoever watches limits how many work at a time, so such work takes no turn of :attr:`semclass.Models.concurrency_limit`.
     """
     outer, _thread.between = _thread.between, between
     try:

@@ -169,7 +169,7 @@ class Reranker:
             # a turn for each stretch, so that other threads get theirs in between
             with models.concurrency_limit:
                 queries = models.encode([questions[row] for row in rows], **needed)
-                candidates, long = self._candidates(queries, items, method, weights, needed)
+                candidates, long = self.candidates(queries, items, method, weights, needed)
                 for row, query, some, found in zip(rows, queries, items, candidates, strict=True):
                     ranked = reorder(models, query, found, method, weights=weights, passages=some)
                     limit = len(some) if k is None else k
@@ -183,7 +183,7 @@ class Reranker:
             warn_of_language()
         return results
 
-    def _candidates(
+    def candidates(
         self,
         queries: list[Query],
         passages: list[list[Passage]],

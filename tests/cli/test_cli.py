@@ -182,7 +182,7 @@ def test_evaluate_measures_every_method(run, beir, tmp_path, monkeypatch):
         "mrr@10_ci", "error_removed_ci", "measures", "weights",
     }  # fmt: skip
     for name, values in record.items():
-        assert set(values) == fields | ({"candidates"} if METHODS[name].rerank else set())
+        assert set(values) == fields | ({"candidates"} if METHODS[name].kind else set())
         assert values["measures"]["nDCG@10"] == values["ndcg@10"]
     assert record["hybrid"]["error_removed"] == 0
     assert record["learned"]["mrr@10"] == 1.0
