@@ -204,7 +204,7 @@ def evaluate(
                 folder, cache or _cache_folder(), loaded.passage_encoder, step, similarity=similarity, storage=storage
             )
     else:
-        passages = semclass.PassageIndex.load(place, encoder=loaded.encoder.fingerprint)
+        passages = semclass.PassageIndex.load(place, encoder_fingerprint=loaded.encoder.fingerprint)
         _warn_of_tuning(passages, folder / "qrels" / f"{split}.tsv")
     retriever = semclass.HybridRetriever(passages, loaded)
     with progress("searching", len(dataset.questions), "questions") as step:

@@ -156,7 +156,9 @@ def open_retriever(place: str, models: semclass.Models) -> semclass.HybridRetrie
             )
         index = semclass.QdrantIndex.connect(url, collection, api_key=qdrant_key())
         return semclass.HybridRetriever(index, models)
-    return semclass.HybridRetriever(semclass.PassageIndex.load(place, encoder=models.encoder.fingerprint), models)
+    return semclass.HybridRetriever(
+        semclass.PassageIndex.load(place, encoder_fingerprint=models.encoder.fingerprint), models
+    )
 
 
 def read_weights(given: Sequence[str], option: str = "--weight") -> dict[str, float] | None:

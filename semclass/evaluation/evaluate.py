@@ -55,7 +55,7 @@ def cached_index(
         identity.append(head.artifact.manifest["files"]["model.onnx"]["sha256"])
     place = Path(cache) / hashlib.sha256(" ".join(identity).encode()).hexdigest()[:24]
     try:
-        return PassageIndex.load(place, encoder=encoder)
+        return PassageIndex.load(place, encoder_fingerprint=encoder)
     except ArtifactError:
         options: dict[str, Any] = {"similarity": similarity, "storage": storage, "progress": progress, "replace": True}
         return build_index(place, read_passages(corpus), passage_encoder=passage_encoder, **options)

@@ -132,10 +132,10 @@ def questions_of(texts: Sequence[str]) -> list[str]:
     return [text if each is None else each.question for text, each in zip(texts, parts, strict=True)]
 
 
-def load_generic(models: Path, encoder: str) -> Head | None:
+def load_generic(models: Path, encoder_fingerprint: str) -> Head | None:
     """Load the head that tells generic questions, trained for an encoder; None if there is none."""
     folder = models / GENERIC
-    return Head.load(folder, encoder_fingerprint=encoder) if folder.exists() else None
+    return Head.load(folder, encoder_fingerprint=encoder_fingerprint) if folder.exists() else None
 
 
 def find_asked(encoder: Encoder, texts: Sequence[str], generic: Head | None = None) -> list[Asked]:

@@ -35,15 +35,15 @@ class Opened:
 
 
 def open_segments(
-    source: Source, known: Mapping[str, Opened], *, encoder: str | None = None, verify: bool = False
+    source: Source, known: Mapping[str, Opened], *, encoder_fingerprint: str | None = None, verify: bool = False
 ) -> tuple[Source, list[Opened]]:
     """Open what a manifest names, as far as it is not `known` by name; start again if it is replaced meanwhile."""
     while True:
         folder, found = source.folder, source.manifest
-        if encoder is not None and found.header["encoder"] != encoder:
+        if encoder_fingerprint not in (None, found.header["encoder"]):
             raise EncoderMismatchError(
-                f"the index {folder} was made with encoder {found.header['encoder']}, but is used with {encoder}; "
-                f"name the encoder that made it (--encoder), or {REMEDY}"
+                f"the index {folder} was made with encoder {found.header['encoder']}, but is used with "
+                f"{encoder_fingerprint}; name the encoder that made it (--encoder), or {REMEDY}"
             )
         try:
             shapes.check_header(found.header, folder / artifacts.MANIFEST)

@@ -99,7 +99,7 @@ class PassageEncoder:
         folder = root / "codebooks"
         if not (folder / artifacts.MANIFEST).exists():
             return cls(classifier, None, open_heads(heads, used))
-        return cls(classifier, Codebooks.load(folder, encoder=used.fingerprint), open_heads(heads, used))
+        return cls(classifier, Codebooks.load(folder, encoder_fingerprint=used.fingerprint), open_heads(heads, used))
 
     @property
     def encoder(self) -> Encoder:

@@ -227,7 +227,7 @@ class PassageIndex(PassageRows):
 
     @classmethod
     def load(
-        cls, folder: str | Path, *, encoder: str | None = None, verify: bool = True, mmap: bool = False
+        cls, folder: str | Path, *, encoder_fingerprint: str | None = None, verify: bool = True, mmap: bool = False
     ) -> PassageIndex:
         """Open an index as it is now; what is changed in the folder later does not change it.
 
@@ -235,8 +235,8 @@ class PassageIndex(PassageRows):
         ----------
         folder
             Where it was saved.
-        encoder
-            Fingerprint of the encoder that questions will be encoded with; not compared if None.
+        encoder_fingerprint
+            That of the encoder that questions will be encoded with; not compared if None.
         verify
             Whether to compare every file's SHA-256, which reads the whole index once; if not, only sizes are compared.
         mmap
@@ -252,7 +252,7 @@ class PassageIndex(PassageRows):
         """
         folder = Path(folder)
         source = Source(folder, manifest.read(folder), mmap=mmap)
-        return cls._of(*open_segments(source, {}, encoder=encoder, verify=verify))
+        return cls._of(*open_segments(source, {}, encoder_fingerprint=encoder_fingerprint, verify=verify))
 
     def check_files(self) -> None:
         """Raise a ChangedFileError if a file that searches read by position was written into since it was opened."""

@@ -48,12 +48,12 @@ _COLUMNS = [PAIR_FEATURES.index(name) for name in TAKEN]
 _LEAST = 1e-6  # a probability is kept so far from 0 and 1 that its log-odds are finite
 
 
-def load_answerable(models: Path, encoder: str) -> Head | None:
+def load_answerable(models: Path, encoder_fingerprint: str) -> Head | None:
     """Load the head; an ArtifactError if it is damaged, was made for another encoder, or reads other features."""
     folder = models / "answerable"
     if not folder.exists():
         return None
-    head = Head.load(folder, encoder_fingerprint=encoder)
+    head = Head.load(folder, encoder_fingerprint=encoder_fingerprint)
     if tuple(head.artifact.field("features")) != FEATURES:
         raise ArtifactError(
             f"the head in {folder} was trained on other features than this version of semclass computes; install the "

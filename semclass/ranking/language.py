@@ -60,13 +60,13 @@ class LanguageTest:
     logs: FloatArray  # how much more frequent each word piece is in English, natural logarithms, (vocabulary,)
 
     @classmethod
-    def load(cls, folder: Path, *, encoder: str, vocabulary: int) -> LanguageTest:
+    def load(cls, folder: Path, *, encoder_fingerprint: str, vocabulary: int) -> LanguageTest:
         """Read the table of an encoder's word pieces; that of another encoder is refused."""
         artifact = artifacts.load(folder, FOLDER)
-        if (made_with := artifact.field("encoder")) != encoder:
+        if (made_with := artifact.field("encoder")) != encoder_fingerprint:
             raise EncoderMismatchError(
-                f"the table in {artifact.folder} belongs to encoder {made_with}, but is used with {encoder}; make another "
-                "with training/train_language.py"
+                f"the table in {artifact.folder} belongs to encoder {made_with}, but is used with "
+                f"{encoder_fingerprint}; make another with training/train_language.py"
             )
         table = artifact.array("pieces.npy")
         if table.shape != (vocabulary,):
@@ -86,7 +86,7 @@ def load_language(models: Path, encoder: Encoder) -> LanguageTest | None:
     folder = models / FOLDER
     if not folder.exists():
         return None
-    return LanguageTest.load(folder, encoder=encoder.fingerprint, vocabulary=len(encoder.is_term))
+    return LanguageTest.load(folder, encoder_fingerprint=encoder.fingerprint, vocabulary=len(encoder.is_term))
 
 
 def with_language(candidates: Candidates, test: LanguageTest) -> Candidates:

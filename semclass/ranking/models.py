@@ -135,12 +135,14 @@ class Models:
         }
         if not (root / "pairs").exists():
             return cls(questions, passage_encoder, None, **beside)
-        pairs = PairModel.load(root / "pairs", encoder=used.fingerprint)
+        pairs = PairModel.load(root / "pairs", encoder_fingerprint=used.fingerprint)
         beside["deep_folder"] = root / "deep" if (root / "deep").exists() else None
         beside["answerable"] = load_answerable(root, used.fingerprint)
         if questions.head is not None and (root / "match").exists():
             match = root / "match"
-            beside["proximity"] = ProximityModel.load(match, encoder=used.fingerprint, classes=questions.fine_classes)
+            beside["proximity"] = ProximityModel.load(
+                match, encoder_fingerprint=used.fingerprint, classes=questions.fine_classes
+            )
         return cls(questions, passage_encoder, pairs, **beside)
 
     @property

@@ -144,11 +144,11 @@ class PairModel:
     similarity: str = "cosine"
 
     @classmethod
-    def load(cls, folder: str | Path, *, encoder: str) -> PairModel:
+    def load(cls, folder: str | Path, *, encoder_fingerprint: str) -> PairModel:
         """Load the heads in ``folder/entailment`` and ``folder/learned``, for one encoder."""
         folder = Path(folder)
-        entailment = Head.load(folder / "entailment", encoder_fingerprint=encoder)
-        learned = Head.load(folder / "learned", encoder_fingerprint=encoder)
+        entailment = Head.load(folder / "entailment", encoder_fingerprint=encoder_fingerprint)
+        learned = Head.load(folder / "learned", encoder_fingerprint=encoder_fingerprint)
         for head in (entailment, learned):
             if tuple(head.artifact.field("features")) != PAIR_FEATURES:
                 raise ArtifactError(

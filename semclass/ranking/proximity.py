@@ -75,10 +75,10 @@ class ProximityModel:
     weight: float
 
     @classmethod
-    def load(cls, folder: str | Path, *, encoder: str, classes: tuple[str, ...]) -> ProximityModel:
+    def load(cls, folder: str | Path, *, encoder_fingerprint: str, classes: tuple[str, ...]) -> ProximityModel:
         """Load the model."""
         artifact = artifacts.load(folder, "match")
-        check_encoder(artifact.folder, str(artifact.field("encoder")), encoder, ())
+        check_encoder(artifact.folder, str(artifact.field("encoder")), encoder_fingerprint, ())
         if artifact.field("classes") != list(classes):
             raise ArtifactError(
                 f"{artifact.folder} was made for other question classes than are used here; make it again with "

@@ -115,7 +115,7 @@ class HybridRetriever:
             If the index or a model is damaged, or was made with another encoder.
         """
         loaded = Models.load(models, encoder=encoder, heads=heads, threads=threads)
-        return cls(PassageIndex.load(index, encoder=loaded.encoder.fingerprint, verify=verify), loaded)
+        return cls(PassageIndex.load(index, encoder_fingerprint=loaded.encoder.fingerprint, verify=verify), loaded)
 
     @classmethod
     def from_passages(

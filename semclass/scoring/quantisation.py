@@ -75,13 +75,13 @@ class Codebooks:
     rest: Codebook  # of a token's vector minus the usual one of its piece
 
     @classmethod
-    def load(cls, folder: str | Path, *, encoder: str) -> Codebooks:
+    def load(cls, folder: str | Path, *, encoder_fingerprint: str) -> Codebooks:
         """Read ``models/codebooks``; those of another encoder are refused."""
         artifact = artifacts.load(folder, "codebooks")
-        if (made_with := artifact.field("encoder")) != encoder:
+        if (made_with := artifact.field("encoder")) != encoder_fingerprint:
             raise EncoderMismatchError(
-                f"the codebooks in {artifact.folder} belong to encoder {made_with}, but are used with {encoder}; "
-                "make others with training/train_codebooks.py"
+                f"the codebooks in {artifact.folder} belong to encoder {made_with}, but are used with "
+                f"{encoder_fingerprint}; make others with training/train_codebooks.py"
             )
         pieces, rest = artifact.array("pieces.npy"), Codebook(artifact.array("rest.npy").astype(np.float32))
         hashes = (str(artifact.manifest["files"][name]["sha256"]) for name in ("pieces.npy", "rest.npy"))

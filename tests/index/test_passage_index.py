@@ -25,7 +25,7 @@ def saved(index, tmp_path):
 
 
 def test_a_saved_index_is_loaded_as_it_was(index, saved):
-    loaded = PassageIndex.load(saved, encoder=index.encoder)
+    loaded = PassageIndex.load(saved, encoder_fingerprint=index.encoder)
     np.testing.assert_array_equal(loaded.probabilities, index.probabilities)
     np.testing.assert_array_equal(loaded.idf, index.idf)
     for name in ("tokens", "sentences", "scales", "shares", "provides", "pieces", "records"):
@@ -116,7 +116,7 @@ def test_a_manifest_of_another_protocol_or_without_a_field_is_refused(saved):
 
 def test_an_index_of_another_encoder_is_refused(saved):
     with pytest.raises(EncoderMismatchError, match="made with encoder"):
-        PassageIndex.load(saved, encoder="another")
+        PassageIndex.load(saved, encoder_fingerprint="another")
 
 
 @pytest.mark.parametrize(

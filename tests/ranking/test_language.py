@@ -75,11 +75,11 @@ def test_weights_that_were_tuned_on_an_index_hold_for_its_language(german):
 def test_the_table_is_that_of_the_encoder(tmp_path, models):
     folder = shutil.copytree(MODELS / "language", tmp_path / "language")
     vocabulary = len(models.encoder.is_term)
-    given = LanguageTest.load(folder, encoder=models.encoder.fingerprint, vocabulary=vocabulary)
+    given = LanguageTest.load(folder, encoder_fingerprint=models.encoder.fingerprint, vocabulary=vocabulary)
     assert np.array_equal(given.logs, models.language.logs)
     with pytest.raises(ArtifactError, match="shape"):
-        LanguageTest.load(folder, encoder=models.encoder.fingerprint, vocabulary=vocabulary + 1)
+        LanguageTest.load(folder, encoder_fingerprint=models.encoder.fingerprint, vocabulary=vocabulary + 1)
     manifest = json.loads((folder / artifacts.MANIFEST).read_text())
     (folder / artifacts.MANIFEST).write_text(json.dumps({**manifest, "encoder": "another"}))
     with pytest.raises(ArtifactError, match="another"):
-        LanguageTest.load(folder, encoder=models.encoder.fingerprint, vocabulary=vocabulary)
+        LanguageTest.load(folder, encoder_fingerprint=models.encoder.fingerprint, vocabulary=vocabulary)

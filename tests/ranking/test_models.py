@@ -73,10 +73,10 @@ def test_a_question_need_not_hold_what_a_method_does_not_read(models, query, fou
 
 def test_pair_heads_over_other_features_are_refused(tmp_path, monkeypatch, fake_encoder):
     save_pairs(tmp_path / "pairs", fake_encoder.fingerprint, fake_encoder.n_terms)
-    assert PairModel.load(tmp_path / "pairs", encoder=fake_encoder.fingerprint).weights["class_hard"] == 1
+    assert PairModel.load(tmp_path / "pairs", encoder_fingerprint=fake_encoder.fingerprint).weights["class_hard"] == 1
     monkeypatch.setattr("semclass.ranking.pair_model.PAIR_FEATURES", PAIR_FEATURES[::-1])
     with pytest.raises(ArtifactError, match="other pair features"):
-        PairModel.load(tmp_path / "pairs", encoder=fake_encoder.fingerprint)
+        PairModel.load(tmp_path / "pairs", encoder_fingerprint=fake_encoder.fingerprint)
     linear = SimpleNamespace(folder="head", field=lambda name: {"weights": [1.0], "bias": 0.0})
     with pytest.raises(ArtifactError, match=f"1 weights for {len(PAIR_FEATURES)} pair features"):
         LinearTerms.of(SimpleNamespace(artifact=linear))

@@ -124,7 +124,7 @@ def write(folder, seed, *, encoder="fake", rest=None):
 
 
 def load(folder):
-    return Codebooks.load(folder, encoder="fake")
+    return Codebooks.load(folder, encoder_fingerprint="fake")
 
 
 def test_codebooks_come_back_from_disk(tmp_path):
