@@ -21,9 +21,13 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("folder", type=any_path, metavar="INDEX")
 @click.argument("file", type=options.InputPath(), metavar="QUESTIONS")
-@click.option("--labelled", is_flag=True, help="QUESTIONS has columns text and label, the class that each asks for.")
-@click.option("-k", "k", type=positive, default=10, show_default=True, help="Hits of each ranking that are counted.")
-@click.option("--out", type=any_path, metavar="FILE", help="Write a picture (PNG) as well. Needs the extra `plot`.")
+@click.option(
+    "--labelled", is_flag=True, help="QUESTIONS has the columns text and label; label is the class of the question."
+)
+@click.option(
+    "-k", "k", type=positive, default=10, show_default=True, help="Number of top hits to count in each ranking."
+)
+@click.option("--out", type=any_path, metavar="FILE", help="Also write a chart (PNG). Needs the extra `plot`.")
 @options.json_output
 @options.models
 @options.encoder
@@ -40,9 +44,9 @@ def classes(
     encoder: str | None,
     threads: int | None,
 ) -> None:
-    """Compare the classes that QUESTIONS ask for, those that passages of INDEX provide, and those of the first hits.
+    """Compare the classes of QUESTIONS with the classes of the passages in INDEX and of the top hits.
 
-    QUESTIONS is a file with one question a line; or TSV, CSV or JSON lines with a column `text`.
+    QUESTIONS is a text file with one question per line, or TSV, CSV or JSON lines with a column `text`.
     """
     from semclass.core import artifacts
     from semclass.core.cpu import available_threads
@@ -64,7 +68,7 @@ def classes(
 
 def _labelled(read: LabelledTexts, file: Path) -> tuple[list[str], list[str]]:
     if read.multi_label:
-        raise InputError(f"{file}: a question asks for one class; name it in a column `label`")
+        raise InputError(f"{file}: each question has exactly one class; write it in the column `label`")
     return read.texts, [label for (label,) in read.labels]
 
 

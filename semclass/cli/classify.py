@@ -22,35 +22,37 @@ def _file(command: Callable[..., Any]) -> Callable[..., Any]:
     """Options of :func:`_read_texts`."""
     for option in (options.encoding, options.text_column):
         command = option(command)
-    kinds = "One text a line; or TSV, CSV or JSON lines with a column `text`; - for a pipe."
+    kinds = (
+        "Text file with one text per line, or TSV, CSV or JSON lines with a column `text`. Use - for standard input."
+    )
     return click.option("--file", type=options.InputPath(), help=kinds)(command)
 
 
 @click.group()
 def classify() -> None:
-    """Classify questions, passages, pairs of a question and a sentence, or texts with your own labels."""
+    """Classify questions, passages, question-sentence pairs, or texts with your own labels."""
 
 
 @classify.command("questions")
 @_texts
 @_file
-@click.option("--fine", is_flag=True, help="Show the finer class, one of 50.")
+@click.option("--fine", is_flag=True, help="Show the fine class (one of 50) instead of the coarse one.")
 @click.option(
     "--min-probability",
     type=click.FloatRange(0, 1),
     default=0.0,
-    help=f"Answer {semclass.ABSTAIN} where the best class is less probable than this.",
+    help=f"Return {semclass.ABSTAIN} if the best class has a lower probability than this.",
 )
 @click.option(
     "--head",
     type=click.Choice(HEADS),
     default=HEADS[0],
-    help="Head of the models: a tuned network, or a support vector machine.",
+    help="Classifier to use: a tuned network (questions) or a support vector machine (questions-svm).",
 )
 @click.option(
     "--in-scope",
     is_flag=True,
-    help="Show how probably each text is a question to documents, and not chat or a command.",
+    help="Also show the probability that each text is a question for documents, not chat or a command.",
 )
 @options.json_output
 @options.models
@@ -69,7 +71,7 @@ def classify_questions(
     models: Path | None,
     threads: int | None,
 ) -> None:
-    """Show which type of answer each question asks for."""
+    """Show the answer type that each question asks for."""
     questions = _read_texts(texts, file, text, encoding)
     classifier = semclass.QuestionClassifier.load(models, head=head, threads=threads or 1)
     likely: Sequence[float | None] = [None] * len(questions)
@@ -90,7 +92,9 @@ def classify_questions(
 @classify.command("passages")
 @_texts
 @click.option(
-    "--file", type=options.InputPath(), help="JSON lines with `text` and `_id`, or a text file; - for a pipe."
+    "--file",
+    type=options.InputPath(),
+    help="JSON lines with `text` and `_id`, or a text file. Use - for standard input.",
 )
 @options.json_output
 @options.models
@@ -98,7 +102,7 @@ def classify_questions(
 def classify_passages(
     texts: Sequence[str], file: Path | None, *, as_json: bool, models: Path | None, threads: int | None
 ) -> None:
-    """Show which types of answer each passage provides."""
+    """Show the answer types that each passage provides."""
     from semclass.documents.readers import read_passages
 
     _check_source(texts, file)
@@ -116,7 +120,9 @@ def classify_passages(
 @classify.command("pairs")
 @click.argument("question", required=False)
 @click.argument("sentences", nargs=-1, metavar="[SENTENCE]...")
-@click.option("--file", type=options.InputPath(), help="JSON lines with `question` and `sentence`; - for a pipe.")
+@click.option(
+    "--file", type=options.InputPath(), help="JSON lines with `question` and `sentence`. Use - for standard input."
+)
 @options.json_output
 @options.models
 @options.threads
@@ -139,18 +145,22 @@ def classify_pairs(
 
 @classify.command("texts")
 @_texts
-@click.option("--head", type=options.any_path, help="Folder of a trained head, as `semclass train --head` writes it.")
+@click.option("--head", type=options.any_path, help="Folder of a head that `semclass train` wrote.")
 @click.option(
-    "--labels", type=options.any_path, help="JSON or YAML file: labels with a description each, in place of a head."
+    "--labels", type=options.any_path, help="JSON or YAML file with a description of each label; needs no trained head."
 )
 @_file
-@click.option("--encoder", help="The encoder of the training: its folder, or hub:NAME; the shipped one by default.")
+@click.option(
+    "--encoder", help="Encoder that the head was trained with: a folder or hub:NAME. Default: the shipped encoder."
+)
 @click.option(
     "--min-probability",
     type=click.FloatRange(0, 1),
-    help=f"Answer {semclass.ABSTAIN} below this probability; by default as the head was trained.",
+    help=f"Return {semclass.ABSTAIN} below this probability. Default: the threshold stored in the head.",
 )
-@click.option("--why", is_flag=True, help="Show the most similar training texts; train the head with --keep-examples.")
+@click.option(
+    "--why", is_flag=True, help="Show the most similar training texts. Needs a head trained with --keep-examples."
+)
 @options.json_output
 @options.threads
 def classify_texts(
@@ -167,11 +177,11 @@ def classify_texts(
     as_json: bool,
     threads: int | None,
 ) -> None:
-    """Classify texts with a head that you trained, or with labels that you describe in words."""
+    """Classify texts with a trained head, or with labels that you describe in words."""
     if (head is None) == (labels is None):
-        raise InputError("give --head FOLDER or --labels FILE, one of the two")
+        raise InputError("give either --head FOLDER or --labels FILE")
     if why and head is None:
-        raise InputError("--why shows training texts, and --labels has none; give --head")
+        raise InputError("--why shows training texts, but --labels uses none; use --head instead")
     given, threads = _read_texts(texts, file, text, encoding), threads or 1
     loaded: semclass.TextModel | semclass.ZeroShotClassifier
     nearest: list[Any] = [[] for _ in given]
@@ -195,7 +205,7 @@ def classify_texts(
 
 def _check_source(texts: Sequence[str], file: Path | None) -> None:
     if bool(texts) == (file is not None):
-        raise InputError("give texts as arguments or with --file F, one of the two")
+        raise InputError("give texts either as arguments or with --file F")
 
 
 def _read_texts(texts: Sequence[str], file: Path | None, text: str | None, encoding: str | None) -> list[str]:
@@ -204,10 +214,10 @@ def _read_texts(texts: Sequence[str], file: Path | None, text: str | None, encod
 
     _check_source(texts, file)
     if file is None and (text is not None or encoding is not None):
-        raise InputError("--text and --encoding describe a file; give --file F, or leave them out")
+        raise InputError("--text and --encoding apply only to a file; add --file F, or remove them")
     found = list(texts) if file is None else read_texts(file, text=text, encoding=encoding)
     if not found:
-        raise InputError(f"{file} holds no texts")
+        raise InputError(f"{file} contains no texts")
     return found
 
 
@@ -216,15 +226,15 @@ def _pairs(question: str | None, sentences: Sequence[str], file: Path | None) ->
     from semclass.documents.json_lines import read_json_lines
 
     if (question is None) == (file is None) or (file is None and not sentences):
-        raise InputError("give a question and sentences as arguments, or pairs with --file F")
+        raise InputError("give either a question and sentences as arguments, or pairs with --file F")
     if file is None:
         return [(str(question), sentence) for sentence in sentences]
     pairs = []
     for number, record in read_json_lines(file):
         for name in ("question", "sentence"):
             if not isinstance(record.get(name), str):
-                raise InputError(f"{file}, line {number} has no text {name!r}; each line needs question and sentence")
+                raise InputError(f"{file}, line {number} has no string {name!r}; each line needs question and sentence")
         pairs.append((record["question"], record["sentence"]))
     if not pairs:
-        raise InputError(f"{file} holds no pairs")
+        raise InputError(f"{file} contains no pairs")
     return pairs

@@ -28,14 +28,16 @@ CACHE_VARIABLE = "SEMCLASS_CACHE"
 
 @click.command()
 @click.argument("folder", type=any_path, metavar="INDEX")
-@click.option("--queries", type=any_path, help="Questions: JSON lines with `_id` and `text`.")
-@click.option("--qrels", type=any_path, help="Their answers, tab-separated: question id, passage id, relevance.")
+@click.option("--queries", type=any_path, help="File of questions: JSON lines with `_id` and `text`.")
+@click.option(
+    "--qrels", type=any_path, help="File of relevant passages, tab-separated: question id, passage id, relevance."
+)
 @click.option("--limit", type=positive, help="Number of questions to use, from the first.")
-@click.option("--folds", type=click.IntRange(2), default=5, show_default=True, help="Parts of the cross-validation.")
+@click.option("--folds", type=click.IntRange(2), default=5, show_default=True, help="Number of cross-validation folds.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Random seed of the cross-validation.")
-@click.option("--out-figure", type=any_path, help="Write the curves as PNG; needs the extra plot.")
-@click.option("--dry-run", is_flag=True, help="Report, and store nothing.")
-@click.option("--reset", is_flag=True, help="Remove the weights that the index holds, and do nothing else.")
+@click.option("--out-figure", type=any_path, help="Also write the curves as PNG. Needs the extra `plot`.")
+@click.option("--dry-run", is_flag=True, help="Print the report, but do not store any weights.")
+@click.option("--reset", is_flag=True, help="Remove the tuned weights from the index and exit.")
 @options.json_output
 @options.models
 @options.encoder
@@ -56,11 +58,11 @@ def tune(
     encoder: str | None,
     threads: int | None,
 ) -> None:
-    """Fit the weights of search to questions with known answers, and store them in the index INDEX.
+    """Tune the search weights on questions with known answers, and store them in INDEX.
 
-    Each weight is searched from 0 to 10 (alpha, of convex fusion, from 0 to 1) and compared with the default by
-    cross-validation. Only weights that are better by more than one standard error, or 1.645 with fewer than 100 questions,
-    are stored; `search` and `evaluate --index` then use them unless --weight is given.
+    Each weight is searched from 0 to 10 (alpha of convex fusion: from 0 to 1). Cross-validation compares the best value
+    with the default. A tuned weight is stored only if its gain exceeds one standard error (1.645 with fewer than 100
+    questions). `search` and `evaluate --index` then use the stored weights unless you give --weight.
     """
     from semclass.core import artifacts
     from semclass.core.cpu import available_threads
@@ -70,12 +72,12 @@ def tune(
 
     if reset:
         if queries or qrels:
-            raise InputError("--reset only removes weights; give it without --queries and --qrels")
+            raise InputError("--reset only removes weights; remove --queries and --qrels")
         store_tuned(folder, None)
         show({"index": str(folder), "weights": {}}, f"{folder} uses the default weights", as_json=as_json)
         return
     if queries is None or qrels is None:
-        raise InputError("name the questions with --queries and their answers with --qrels, or --reset")
+        raise InputError("give both --queries FILE and --qrels FILE, or --reset")
     dataset = read_dataset(queries, qrels, limit=limit)
     retriever = semclass.HybridRetriever.load(
         folder, models=models, encoder=encoder, threads=threads or available_threads()
@@ -99,8 +101,8 @@ def tune(
 def _tuning(found: Tuning) -> Iterator[str]:
     """A line for each weight, and whether it helps."""
     questions = counted(found.questions, "question")
-    yield f"{questions}, MRR@10; cv: each ranked with the weight that is best on the other folds;"
-    yield "best*: searched on the questions it is reported on, so too good\n"
+    yield f"{questions}, MRR@10; cv: cross-validated, each fold ranked with the best weight of the other folds;"
+    yield "best*: chosen and measured on the same questions, so too optimistic\n"
     yield f"{'weight':<16} default   best  without default    cv   gain +- error   best*"
     for s in found.searches:
         verdict = f"better: {s.weight:g}" if s.helps else "default kept"
@@ -111,48 +113,52 @@ def _tuning(found: Tuning) -> Iterator[str]:
     learned = found.searches[0].learned
     if learned is not None:
         yield (
-            f"\nlearned re-ranking of what each bm25 weight finds: default {learned.before:.4f}, cv {learned.after:.4f} "
+            f"\nlearned re-ranking of the hits of each bm25 weight: default {learned.before:.4f}, cv {learned.after:.4f} "
             f"({learned.gain:+.4f} +- {learned.standard_error:.4f})"
         )
         if learned.after <= found.searches[0].mrr_cross_validated:
-            yield "with that weight the order of retrieval is as good: --method hybrid costs less"
+            yield "with that weight, re-ranking does not improve the order; --method hybrid is cheaper"
     if not found.weights:
         margin = found.searches[0].margin
-        yield f"no weight is better than its default by {margin:g} standard errors: the defaults stay"
+        yield f"no weight beats its default by {margin:g} standard errors; the default weights stay"
 
 
 @click.command()
 @click.argument("folder", type=any_path, metavar="BEIR_DIR")
-@click.option("--split", default="test", show_default=True, help="Known answers to use: qrels/SPLIT.tsv.")
+@click.option("--split", default="test", show_default=True, help="Relevance judgments to use: qrels/SPLIT.tsv.")
 @click.option("--limit", type=positive, help="Number of questions to use, from the first.")
 @click.option(
-    "--seed", type=int, default=0, show_default=True, help="Random seed of significance test and confidence intervals."
+    "--seed",
+    type=int,
+    default=0,
+    show_default=True,
+    help="Random seed of the significance test and confidence intervals.",
 )
-@click.option("--cache", type=any_path, help=f"Folder that indices are kept in; ${CACHE_VARIABLE} by default.")
+@click.option("--cache", type=any_path, help=f"Folder that caches the built indices. Default: ${CACHE_VARIABLE}.")
 @click.option(
     "--candidates",
     type=click.IntRange(2),
     default=10,
     show_default=True,
-    help="Candidates to re-rank in a second measurement, beside that of the first 10.",
+    help="If above 10: measure a second time with this number of re-ranked candidates.",
 )
-@click.option("--measures", help="Further measures by their names in ir-measures: 'nDCG@10 P@5 AP@100 SetF F1@5'.")
+@click.option("--measures", help="More measures, by their ir-measures names: 'nDCG@10 P@5 AP@100 SetF F1@5'.")
 @click.option(
-    "--slices", is_flag=True, help="Show figures by class of question and by kind of passage: text, list, table."
+    "--slices", is_flag=True, help="Also show results by question class and by passage kind (text, list, table)."
 )
 @click.option(
     "--index",
     "place",
     type=any_path,
-    help="Index of the passages, with the weights tuned for it; by default one is built.",
+    help="Existing index of the passages; its tuned weights are used. Default: build an index.",
 )
-@click.option("--runs", type=any_path, help="Folder to write each ranking to, as a TREC run file.")
+@click.option("--runs", type=any_path, help="Write each ranking to this folder as a TREC run file.")
 @click.option(
     "--run",
     "foreign",
     type=any_path,
     multiple=True,
-    help="TREC run file of another system to measure as well; repeat it for more.",
+    help="TREC run file of another system to compare with. Repeatable.",
 )
 @options.similarity
 @options.storage
@@ -180,9 +186,10 @@ def evaluate(
     encoder: str | None,
     threads: int | None,
 ) -> None:
-    """Measure every ranking method, and rankings of other systems, on questions with known answers in BEIR_DIR.
+    """Measure every ranking method on the data set in BEIR_DIR.
 
-    BEIR_DIR is a folder in the format of BEIR: corpus.jsonl, queries.jsonl and qrels.
+    BEIR_DIR is a folder in BEIR format: corpus.jsonl, queries.jsonl and qrels. With --run, it also measures the rankings
+    of other systems.
     """
     from semclass.core.cpu import available_threads
     from semclass.documents.sources import find_files
@@ -217,7 +224,7 @@ def evaluate(
     answered = round(results["hybrid"].top_k[-1] * len(dataset.questions))
     lines = [
         f"{counted(len(dataset.questions), 'question')}, {counted(len(passages), 'passage')}; "
-        f"cond: {counted(answered, 'question')} whose answer is",
+        f"cond: {counted(answered, 'question')} with the answer",
         "in the hybrid top 10; removed: share of 1 - cond MRR; p: paired randomisation test against hybrid\n",
         *_results(results),
     ]
@@ -248,7 +255,7 @@ def _warn_of_tuning(index: semclass.PassageIndex, qrels: Path) -> None:
     found_on = index.tuned.get("found_on", {}).get("qrels", {})
     if found_on.get("sha256") == sha256_of(qrels):
         warnings.warn(
-            f"the weights of this index were searched on {qrels}, the questions they are measured on: too good",
+            f"the weights of this index were tuned on {qrels}, the same questions; the results are too optimistic",
             stacklevel=2,
         )
 

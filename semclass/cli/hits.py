@@ -44,10 +44,10 @@ _PARTS = {
     "entails": "answers the question",
     "retrieval": "first search",
     "sentences": "best sentence",
-    "meaning": "words by meaning",
+    "meaning": "similar words",
     "words": "the same words",
     "classes": "classes",
-    "answers": "gives what is asked",
+    "answers": "provides the answer type",
     "deep": "read together",
     "average": "average candidate",
 }
@@ -84,9 +84,9 @@ def print_result(
     if label is not None:
         echo(f"asks for {label.label} ({label.probability:.3f})\n")
     if not result:
-        echo("no passage matches", err=True)
+        echo("no matching passages", err=True)
     if result.query_used not in (question, ""):
-        echo(f"the question was read as: {shorten(result.query_used)}", err=True)
+        echo(f"question used for the search: {shorten(result.query_used)}", err=True)
     width = max(shutil.get_terminal_size().columns, 40)
     for hit in result:
         certainty = result.certainty if hit.rank == 1 else None
@@ -209,7 +209,7 @@ def _explained(hit: semclass.Hit, width: int) -> Iterator[str]:
     if same := [word.word for word in shown if word.exact]:
         lines.append(f"the same words: {', '.join(same)}")
     if near := [f"{word.word} ~ {word.match} {word.cosine:.2f}" for word in shown if not word.exact]:
-        lines.append(f"words by meaning: {', '.join(near)}")
+        lines.append(f"similar words: {', '.join(near)}")
     if explanation.classes:
         some = [item for item in explanation.classes if item.asked >= _ASKED]
         classes = ", ".join(f"{item.name} asked {item.asked:.2f} provided {item.provided:.2f}" for item in some)

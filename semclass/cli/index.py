@@ -31,21 +31,21 @@ _READ = 1024
 _mark_duplicates = click.option(
     "--mark-duplicates",
     is_flag=True,
-    help="Mark near-duplicates: the field `duplicate_of` names an earlier passage of SOURCE or of the index. Needs the "
+    help="Mark near-duplicate passages: their metadata field `duplicate_of` holds the id of the earlier passage. Needs the "
     "extra `dedup`.",
 )
 
 
 @click.group()
 def index() -> None:
-    """Build an index, change it, check it, and show what it holds."""
+    """Build, change, check and inspect an index."""
 
 
 @index.command()
 @_source
-@click.option("--out", type=options.any_path, required=True, help="Folder of the index.")
-@click.option("--replace", is_flag=True, help="Replace an existing index, once the new one is complete.")
-@click.option("--no-resume", is_flag=True, help="Start again, instead of continuing an interrupted build.")
+@click.option("--out", type=options.any_path, required=True, help="Folder to write the index to.")
+@click.option("--replace", is_flag=True, help="Replace an existing index when the new one is complete.")
+@click.option("--no-resume", is_flag=True, help="Start from scratch instead of resuming an interrupted build.")
 @cutting_options
 @_mark_duplicates
 @options.heads
@@ -71,10 +71,11 @@ def build(
     threads: int | None,
     **cutting: Any,
 ) -> None:
-    """Build an index of SOURCE: a folder of documents, a .jsonl file with `text` (- for a pipe), or a folder of BEIR.
+    """Build an index from SOURCE.
 
-    An interrupted build continues when the same command is given again. An existing index is kept unless --replace is
-    given, and then until the new one is complete.
+    SOURCE is a folder of documents, a .jsonl file with `text` (- for standard input), or a BEIR folder. To resume an
+    interrupted build, run the same command again. An existing index is replaced only with --replace, and only when the new
+    one is complete.
     """
     from semclass.core.cpu import available_threads
     from semclass.documents import duplicates
@@ -116,7 +117,7 @@ def build(
 @index.command()
 @_folder
 @_source
-@click.option("--update", is_flag=True, help="Replace passages whose ids are in the index already, and add the others.")
+@click.option("--update", is_flag=True, help="Replace passages whose ids are already in the index; add the others.")
 @cutting_options
 @_mark_duplicates
 @options.heads
@@ -137,7 +138,10 @@ def add(
     threads: int | None,
     **cutting: Any,
 ) -> None:
-    """Add the passages of SOURCE, read as by `build`, to the index in DIR: all of them, or none if one is invalid."""
+    """Add passages from SOURCE to the index in DIR.
+
+    SOURCE is read as in `index build`. If one passage is invalid, no passage is added.
+    """
     from semclass.core.cpu import available_threads
     from semclass.documents import duplicates
 
@@ -161,19 +165,19 @@ def add(
 @index.command()
 @_folder
 @click.argument("ids", nargs=-1, metavar="[ID]...")
-@click.option("--file", type=options.InputPath(), help="One id a line; - for a pipe.")
+@click.option("--file", type=options.InputPath(), help="File with one id per line. Use - for standard input.")
 @options.where
-@click.option("--ignore-missing", is_flag=True, help="Ignore ids that are not in the index.")
+@click.option("--ignore-missing", is_flag=True, help="Ignore ids that the index does not contain.")
 @options.json_output
 def delete(
     folder: Path, ids: Sequence[str], file: Path | None, *, where: Sequence[str], ignore_missing: bool, as_json: bool
 ) -> None:
-    """Remove passages from the index in DIR, by their ids or by a filter; no models are loaded."""
+    """Remove passages from the index in DIR, by id or by filter."""
     from semclass.documents.decoding import read_lines
     from semclass.index.filter_command_line import read_terms
 
     if (bool(ids), file is not None, bool(where)).count(True) != 1:
-        raise InputError("give ids as arguments, or with --file F, or a filter with --where, one of the three")
+        raise InputError("give exactly one of: ids as arguments, ids with --file F, or a filter with --where")
     given = list(ids) if file is None else [line for _, line in read_lines(file) if line.strip()]
     with _changing(folder, as_json=as_json) as (changed, counts):
         if where:
@@ -186,14 +190,19 @@ def delete(
 @index.command()
 @_folder
 @click.option("--url", required=True, help="Address of a Qdrant server, such as http://localhost:6333.")
-@click.option("--collection", required=True, help="Name of the collection that is made.")
-@click.option("--replace", is_flag=True, help="Remove a collection of that name first.")
+@click.option("--collection", required=True, help="Name of the collection to create.")
+@click.option("--replace", is_flag=True, help="Remove an existing collection of that name first.")
 @click.option(
-    "--codes/--no-codes", default=True, help="Upload the vectors that re-ranking needs, or let it read texts again."
+    "--codes/--no-codes",
+    default=True,
+    help="Upload the vectors for re-ranking, or leave them out and encode texts at query time.",
 )
 @options.json_output
 def upload(folder: Path, url: str, collection: str, *, replace: bool, codes: bool, as_json: bool) -> None:
-    """Upload the index in DIR to a Qdrant server, whose address `search` takes in place of DIR."""
+    """Upload the index in DIR to a Qdrant server.
+
+    `semclass search` then accepts the address of the collection in place of the folder.
+    """
     found = semclass.PassageIndex.load(folder)
     with progress("uploading", len(found)) as step:
         semclass.QdrantIndex.upload(
@@ -208,7 +217,7 @@ def upload(folder: Path, url: str, collection: str, *, replace: bool, codes: boo
 @_folder
 @options.json_output
 def info(folder: Path, *, as_json: bool) -> None:
-    """Show what the index in DIR holds: passages, bytes, and the weights that were tuned for it."""
+    """Show the contents of the index in DIR: number of passages, size, and tuned weights."""
     from semclass.index.commit import describe
 
     found = describe(folder)
@@ -224,14 +233,14 @@ def info(folder: Path, *, as_json: bool) -> None:
     if len(found["segments"]) > 1 or found["removed"]:
         removed = counted(found["removed"], "removed passage")
         segments = counted(len(found["segments"]), "segment")
-        lines.append(f"{segments}, {removed} still there: `semclass index compact`")
+        lines.append(f"{segments}, {removed} still stored; remove with `semclass index compact`")
     if found["unfinished"]:
-        size = f"a build that is not complete takes {found['unfinished'] / 1e6:.1f} MB more"
-        lines.append(f"{size}: `semclass index build --replace` goes on with it, or drops it with --no-resume")
+        size = f"an incomplete build takes {found['unfinished'] / 1e6:.1f} MB more"
+        lines.append(f"{size}; `semclass index build --replace` resumes it, or discards it with --no-resume")
     if tuned.get("weights"):
         found_on = tuned.get("found_on", {})
         lines.append(f"weights: {show_weights(tuned['weights'])}")
-        lines.append(f"found on {found_on.get('questions', '?')} questions, {found_on.get('date', 'date unknown')}")
+        lines.append(f"tuned on {found_on.get('questions', '?')} questions, {found_on.get('date', 'date unknown')}")
     else:
         lines.append("weights: the defaults")
     show({"index": str(folder), **found}, "\n".join(lines), as_json=as_json)
@@ -241,7 +250,10 @@ def info(folder: Path, *, as_json: bool) -> None:
 @_folder
 @options.json_output
 def verify(folder: Path, *, as_json: bool) -> None:
-    """Check the index in DIR: every file's SHA-256, shapes, ids and statistics. The first damage is named."""
+    """Check the index in DIR for damage: SHA-256 of every file, array shapes, ids and statistics.
+
+    The check stops at the first damaged file and names it.
+    """
     from semclass.index.commit import describe
     from semclass.index.verify import verify as check
 
@@ -257,7 +269,10 @@ def verify(folder: Path, *, as_json: bool) -> None:
 @_folder
 @options.json_output
 def compact(folder: Path, *, as_json: bool) -> None:
-    """Merge the segments of the index in DIR, and drop removed passages; nothing is encoded again."""
+    """Merge the segments of the index in DIR and free the space of removed passages.
+
+    No passage is encoded again.
+    """
     with _changing(folder, as_json=as_json) as (changed, counts):
         counts["compacted"] = int(changed.commit(compact=True))
 
@@ -303,5 +318,5 @@ def _new_to(index: semclass.PassageIndex, passages: Iterable[semclass.Passage]) 
         rows = index.find([passage.id for passage in chunk])
         for passage, row in zip(chunk, rows.tolist(), strict=True):
             if row >= 0:
-                raise InputError(f"passage id {passage.id!r} is in the index already; replace passages with --update")
+                raise InputError(f"passage id {passage.id!r} is already in the index; use --update to replace passages")
         yield from chunk

@@ -27,25 +27,32 @@ if TYPE_CHECKING:
     "--labels",
     type=options.InputPath(),
     required=True,
-    help="JSON or YAML file: names of labels, or names with a description each.",
+    help="JSON or YAML file: a list of labels, or a description for each label.",
 )
 @click.option(
     "--ask",
     type=click.Choice(["one", "several", "yes-no"]),
     default="one",
     show_default=True,
-    help="What the model answers: the one label that fits, all that fit, or yes or no to each.",
+    help="Question to the model: the one best label, all labels that apply, or yes/no for each label.",
 )
-@click.option("--out", type=any_path, required=True, metavar="FILE", help="Labelled texts, as JSON lines.")
+@click.option(
+    "--out", type=any_path, required=True, metavar="FILE", help="Output file for the labelled texts (JSON lines)."
+)
 @options.endpoint_options
 @click.option(
     "--prices",
     type=float,
     nargs=2,
     metavar="IN OUT",
-    help="Prices in USD of a million tokens of prompts, and of answers.",
+    help="Prices in USD per million prompt tokens and per million answer tokens.",
 )
-@click.option("--estimate", "only_estimate", is_flag=True, help="Label a few texts, and show what all will cost.")
+@click.option(
+    "--estimate",
+    "only_estimate",
+    is_flag=True,
+    help="Label a few texts, print the estimated cost of all texts, and stop.",
+)
 @options.json_output
 def label(
     texts: Path,
@@ -59,10 +66,11 @@ def label(
     as_json: bool,
     **service: Any,
 ) -> None:
-    """Let a language model label TEXTS once: one text a line; or TSV, CSV or JSON lines with a column `text`.
+    """Label TEXTS with a language model.
 
-    Replies are kept as they come, so an interrupted run continues where it was. Texts without a label are listed in
-    OUT.problems.jsonl with the reason; the next run repeats calls that failed. OUT.report.json holds the cost.
+    TEXTS is a text file with one text per line, or TSV, CSV or JSON lines with a column `text`. Every reply is stored, so
+    an interrupted run can continue. OUT.problems.jsonl lists each text without a label and the reason; the next run repeats
+    failed calls. OUT.report.json contains the cost.
     """
     from semclass.documents.labelled import read_texts
     from semclass.endpoint.bill import FAILED, NONSENSE, REFUSED
@@ -71,7 +79,7 @@ def label(
 
     given = list(dict.fromkeys(read_texts(texts)))
     if not given:
-        raise InputError(f"{texts} holds no texts")
+        raise InputError(f"{texts} contains no texts")
     task = Task(semclass.read_descriptions(labels), ask)
     endpoint = options.open_endpoint(**service, cache=cache or beside(out, "replies.jsonl"))
     expected, _ = teacher.estimate(given, task, endpoint, prices)

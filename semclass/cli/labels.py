@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 _seed = click.option("--seed", type=int, default=0, show_default=True, help="Random seed.")
 _checked = click.option(
-    "--checked", type=options.InputPath(), required=True, help="File of texts with labels that a person has checked."
+    "--checked", type=options.InputPath(), required=True, help="File of texts with labels that a person checked."
 )
 
 
 @click.group()
 def labels() -> None:
-    """Choose texts to label, find wrong labels, and join labels of a language model and a person."""
+    """Choose texts to label, find wrong labels, and combine labels of a language model and a person."""
 
 
 @labels.command("next")
@@ -37,13 +37,15 @@ def labels() -> None:
 @click.option(
     "--head",
     type=any_path,
-    help="Folder of a head trained on the labels so far; texts that it is unsure of come first.",
+    help="Folder of a head trained on the labels so far. Its least certain texts come first.",
 )
 @click.option(
-    "--checked", type=options.InputPath(), help="File of texts that are labelled already; texts unlike them are chosen."
+    "--checked",
+    type=options.InputPath(),
+    help="File of texts that already have labels. Texts that differ from them are preferred.",
 )
 @click.option(
-    "--out", type=any_path, required=True, metavar="FILE", help="The chosen texts, as JSON lines for you to label."
+    "--out", type=any_path, required=True, metavar="FILE", help="Output file for the chosen texts (JSON lines)."
 )
 @options.encoder
 @_seed
@@ -59,9 +61,10 @@ def next_texts(
     *,
     as_json: bool,
 ) -> None:
-    """Choose the TEXTS that a person should label or check next, the most useful first.
+    """Choose which of TEXTS a person should label or check next, the most useful first.
 
-    FILE then holds a text a line, to be corrected in an editor: with the label of JSON lines, or the head's guess.
+    The output file has one text per line, for you to correct in an editor. Each line contains the label from the input, or
+    the head's prediction.
     """
     from semclass.documents.labelled import read_labelled
     from semclass.heads.texts import TextModel, open_encoder
@@ -88,14 +91,19 @@ def next_texts(
 @labels.command("errors")
 @click.argument("file", type=options.InputPath())
 @click.option(
-    "--head", type=any_path, help="Folder of a head trained on other texts; by default one is trained on these."
+    "--head",
+    type=any_path,
+    help="Folder of a head trained on other texts. Default: train a head on FILE by cross-validation.",
 )
 @click.option("--number", type=positive, default=50, show_default=True, help="Number of texts to show.")
 @options.encoder
 @_seed
 @options.json_output
 def label_errors(file: Path, head: Path | None, number: int, encoder: str | None, seed: int, *, as_json: bool) -> None:
-    """Show the texts in FILE whose labels are most probably wrong, by a head that has not seen them."""
+    """Show the texts in FILE whose labels are most probably wrong.
+
+    A head that was not trained on a text judges its label.
+    """
     from semclass.documents.labelled import read_labelled
     from semclass.heads.texts import TextModel
     from semclass.labelling.compare import head_of
@@ -122,11 +130,17 @@ def label_errors(file: Path, head: Path | None, number: int, encoder: str | None
 @labels.command("combine")
 @click.argument("file", type=options.InputPath())
 @_checked
-@click.option("--out", type=any_path, required=True, metavar="OUT", help="Labels of all texts, for semclass train.")
+@click.option(
+    "--out",
+    type=any_path,
+    required=True,
+    metavar="OUT",
+    help="Output file for the labels of all texts, for `semclass train`.",
+)
 @options.encoder
 @_seed
 def combine_labels(file: Path, checked: Path, out: Path, encoder: str | None, seed: int) -> None:
-    """Correct the labels of a language model in FILE by those that a person gave to some of the texts."""
+    """Correct the labels of a language model in FILE with the labels that a person checked."""
     from semclass.labelling.combine import combine
     from semclass.labelling.compare import head_of
 
@@ -138,14 +152,16 @@ def combine_labels(file: Path, checked: Path, out: Path, encoder: str | None, se
         records.append({"text": text, **({"labels": list(row)} if multi_label else {"label": row[0]}), "by": by})
     write(out, records)
     changed = sum(record["by"] == "both" for record in records)
-    echo(f"{out}: {counted(len(records), 'text')}, {len(truth)} by a person, {changed} of the teacher's changed")
+    echo(f"{out}: {counted(len(records), 'text')}, {len(truth)} by a person, {changed} model labels corrected")
 
 
 @labels.command("compare")
 @click.argument("file", type=options.InputPath())
 @_checked
-@click.option("--usd-per-hour", type=float, help="Price of this machine in USD an hour, for the cost of the head.")
-@click.option("--out", type=any_path, metavar="FILE", help="The figures as JSON.")
+@click.option(
+    "--usd-per-hour", type=float, help="Price of this machine in USD per hour, to compute the cost of the head."
+)
+@click.option("--out", type=any_path, metavar="FILE", help="Also write the results to this file (JSON).")
 @options.encoder
 @_seed
 @options.json_output
@@ -159,7 +175,7 @@ def compare_labels(
     *,
     as_json: bool,
 ) -> None:
-    """Measure the labels of a language model in FILE, and heads trained on them, on texts that a person labelled."""
+    """Measure the labels of a language model in FILE, and a head trained on them, against labels that a person checked."""
     from semclass.labelling.compare import compare
 
     (taught, multi_label), (truth, _) = _both(file, checked)
@@ -203,5 +219,7 @@ def _both(file: Path, checked: Path) -> Sequence[tuple[dict[str, tuple[str, ...]
 
     found: list[LabelledTexts] = [read_labelled(path) for path in (file, checked)]
     if found[0].multi_label != found[1].multi_label:
-        raise InputError(f"{file} and {checked} must both hold one label a text, or both several: `label` or `labels`")
+        raise InputError(
+            f"{file} and {checked} must have the same format: one label per text (`label`) or several (`labels`)"
+        )
     return [(dict(zip(one.texts, one.labels, strict=True)), one.multi_label) for one in found]

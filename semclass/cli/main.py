@@ -40,7 +40,7 @@ from semclass.core.errors import ArtifactError, SemclassError
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(semclass.__version__, prog_name="semclass")
 def cli() -> None:
-    """Classify what a question asks for, and find the passage that answers it."""
+    """Classify questions by answer type, and find the passage that answers a question."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -76,13 +76,13 @@ for command in (classify, train, label, labels, index, search, rerank, tune, eva
 @options.json_output
 @options.models
 def list_models(*, as_json: bool, models: Path | None) -> None:
-    """List the models, and check their files against their SHA-256."""
+    """List the installed models, and verify the SHA-256 of their files."""
     from semclass.core import artifacts
 
     root = artifacts.default_models() if models is None else models
     found = sorted(path.parent for path in root.rglob(artifacts.MANIFEST))
     if not found:
-        raise ArtifactError(f"{root} holds no models")
+        raise ArtifactError(f"{root} contains no models; name a folder with models (--models), or reinstall semclass")
     for folder in found:
         kind = str(artifacts.read_json(folder / artifacts.MANIFEST).get("kind"))
         artifact = artifacts.load(folder, kind)
@@ -93,11 +93,11 @@ def list_models(*, as_json: bool, models: Path | None) -> None:
 
 
 @cli.command()
-@click.option("--serve", "in_browser", is_flag=True, help="Serve these passages as a page in a browser.")
+@click.option("--serve", "in_browser", is_flag=True, help="Serve the demo as a web page instead.")
 @options.models
 @click.pass_context
 def demo(context: click.Context, *, in_browser: bool, models: Path | None) -> None:
-    """Run the main job on a small corpus: classify, index, search, re-rank."""
+    """Show classification, indexing, search and re-ranking on a small corpus."""
     from semclass.demo import CORPUS, QUESTIONS, WIDTH, run
 
     if not in_browser:
@@ -118,10 +118,10 @@ def demo(context: click.Context, *, in_browser: bool, models: Path | None) -> No
 @cli.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> None:
-    """Print a script that completes commands and options in SHELL.
+    """Print a shell script that completes commands and options in SHELL.
 
-    Let the shell read it at its start: eval "$(semclass completion bash)" into ~/.bashrc, the same with zsh into
-    ~/.zshrc, or `semclass completion fish > ~/.config/fish/completions/semclass.fish`.
+    bash: add eval "$(semclass completion bash)" to ~/.bashrc. zsh: add eval "$(semclass completion zsh)" to ~/.zshrc.
+    fish: run `semclass completion fish > ~/.config/fish/completions/semclass.fish`.
     """
     from click.shell_completion import BashComplete, FishComplete, ZshComplete
 

@@ -35,49 +35,47 @@ class InputPath(click.Path):
 any_path = click.Path(path_type=Path)
 positive = click.IntRange(1)
 
-json_output = click.option("--json", "as_json", is_flag=True, help="Print JSON lines and nothing else.")
-models = click.option("--models", type=any_path, help="Folder of models; the shipped ones by default.")
+json_output = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON lines.")
+models = click.option("--models", type=any_path, help="Folder of models. Default: the shipped models.")
 encoder = click.option(
     "--encoder",
-    help="Encoder in place of the shipped one: a folder, or hub: and the name or folder of a sentence-transformers model.",
+    help="Encoder to use: a folder, or hub:NAME for a sentence-transformers model. Default: the shipped encoder.",
 )
 storage = click.option(
     "--storage",
     type=click.Choice(["standard", "lean", "exact"]),
-    help="Vectors to store. standard, the default: of words and sentences, compressed; lean: of sentences alone, so that "
-    "re-ranking reads texts again; exact: of words and sentences, hardly compressed.",
+    help="Vectors to store. standard (default): compressed vectors of words and sentences; lean: only vectors of "
+    "sentences, so re-ranking encodes texts at query time; exact: precise vectors of words and sentences.",
 )
 similarity = click.option(
     "--similarity",
     type=click.Choice(["cosine", "ip", "l2"]),
     default="cosine",
     show_default=True,
-    help="How vectors are compared: by cosine, inner product (ip) or Euclidean distance (l2).",
+    help="Vector similarity: cosine, inner product (ip) or Euclidean distance (l2).",
 )
-text_column = click.option(
-    "--text", metavar="COLUMN", help="Column of the texts, by name or number; `text` by default."
-)
-encoding = click.option("--encoding", help="Encoding of files that are not UTF-8, such as cp1252.")
+text_column = click.option("--text", metavar="COLUMN", help="Name or number of the text column. Default: `text`.")
+encoding = click.option("--encoding", help="Encoding of non-UTF-8 files, e.g. cp1252.")
 threads = click.option("--threads", type=positive, help="Number of CPU threads.")
 heads = click.option(
     "--head",
     "heads",
     multiple=True,
     metavar="NAME=DIR",
-    help="A trained head, and the name of the field for its labels, such as topic=my-head; repeat it for more heads.",
+    help="Trained head and the metadata field for its labels, e.g. topic=my-head. Repeatable.",
 )
 weight = click.option(
     "--weight",
     "weights",
     multiple=True,
     metavar="NAME=VALUE",
-    help="A weight of the method, such as alpha=0.6; `semclass index info` lists those that were tuned.",
+    help="Weight of the ranking method, e.g. alpha=0.6. `semclass index info` lists tuned weights. Repeatable.",
 )
 where = click.option(
     "--where",
     multiple=True,
     metavar="FILTER",
-    help="Only passages whose metadata match: 'page>=3', 'lang=de' or a filter as JSON; repeat it to add conditions.",
+    help="Only passages whose metadata match, e.g. 'page>=3', 'lang=de' or a JSON filter. Repeat to add conditions.",
 )
 
 
@@ -114,19 +112,27 @@ def endpoint_options(command: Callable[..., Any]) -> Callable[..., Any]:
             click.option(
                 "--endpoint",
                 metavar="URL",
-                help="Address of an OpenAI-compatible service, such as http://localhost:8000/v1.",
+                help="Base URL of an OpenAI-compatible API, e.g. http://localhost:8000/v1.",
             ),
-            click.option("--model", help="Name of the language model at that address."),
+            click.option("--model", help="Name of the language model at --endpoint."),
             click.option(
-                "--concurrency", type=positive, default=8, show_default=True, help="Simultaneous calls to the model."
+                "--concurrency",
+                type=positive,
+                default=8,
+                show_default=True,
+                help="Maximum number of simultaneous calls to the language model.",
             ),
             click.option(
-                "--timeout", type=float, default=60.0, show_default=True, help="Seconds for one attempt of a call."
+                "--timeout",
+                type=float,
+                default=60.0,
+                show_default=True,
+                help="Time limit of one call attempt, in seconds.",
             ),
             click.option(
                 "--cache",
                 type=any_path,
-                help="File for the model's replies, which are not asked for twice; beside the output by default.",
+                help="File that caches the language model's replies. Default: next to the --out file, if given.",
             ),
         )
     ):
@@ -152,7 +158,7 @@ def open_retriever(place: str, models: semclass.Models) -> semclass.HybridRetrie
         url, _, collection = place.rstrip("/").rpartition("/")
         if url.endswith(":/"):
             raise InputError(
-                f"{place} names no collection; add one to the address, such as {url}/{collection}/passages"
+                f"{place} has no collection name; add one to the address, e.g. {url}/{collection}/passages"
             )
         index = semclass.QdrantIndex.connect(url, collection, api_key=qdrant_key())
         return semclass.HybridRetriever(index, models)
@@ -169,7 +175,9 @@ def read_weights(given: Sequence[str], option: str = "--weight") -> dict[str, fl
         try:
             weights[name.strip()] = float(value)
         except ValueError:
-            raise InputError(f"{option} {text!r} has no number; write NAME=VALUE, such as {_SUCH[option]}") from None
+            raise InputError(
+                f"{option} {text!r} has no numeric value; write NAME=VALUE, e.g. {_SUCH[option]}"
+            ) from None
     return weights or None
 
 
@@ -179,7 +187,9 @@ def read_heads(given: Sequence[str]) -> dict[str, str]:
     for text in given:
         name, _, folder = text.partition("=")
         if not folder or name in heads:
-            raise InputError(f"--head {text!r}: write NAME=DIR, such as topic=my-head, with each name once")
+            raise InputError(
+                f"--head {text!r} is invalid; write NAME=DIR, e.g. topic=my-head, and use each name only once"
+            )
         heads[name] = folder
     return heads
 

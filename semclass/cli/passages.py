@@ -28,22 +28,22 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 def cutting_options(command: Command) -> Command:
     """Give a command the options of :func:`passages_from`."""
     for option in (
-        click.option("--partial", is_flag=True, help="Go on although most files of a folder cannot be read."),
-        click.option(
-            "--strict", is_flag=True, help="Stop at the first file that cannot be read, instead of skipping it."
-        ),
+        click.option("--partial", is_flag=True, help="Continue even if most files in the folder cannot be read."),
+        click.option("--strict", is_flag=True, help="Stop at the first file that cannot be read. Default: skip it."),
         options.encoding,
         click.option(
-            "--overlap", type=click.IntRange(0), default=0, help="Words that a passage shares with the one before."
+            "--overlap", type=click.IntRange(0), default=0, help="Number of words that consecutive passages share."
         ),
         click.option(
-            "--size", type=options.positive, help="Words that a passage may have; by window and meaning 100 by default."
+            "--size",
+            type=options.positive,
+            help="Maximum words per passage. Default: 100 with --cut window or meaning, otherwise no limit.",
         ),
         click.option(
             "--cut",
             "by",
             type=click.Choice(["paragraph", "sentence", "window", "section", "meaning"]),
-            help="How documents are cut into passages; by paragraph by default, JSON lines not at all.",
+            help="How to split documents into passages. Default: by paragraph; JSON lines are not split.",
         ),
     ):
         command = option(command)
@@ -74,20 +74,20 @@ def passages_from(
 
     def skip(document: Skipped) -> None:
         skipped.append(document)
-        check_lost(source.lost - sum(source.lacking.values()) + sum(not one.cut for one in skipped), "so far")
+        check_lost(source.lost - sum(source.lacking.values()) + sum(not one.cut for one in skipped), " so far")
 
     def check_lost(lost: int, when: str) -> None:
         if not partial and 2 * lost > source.files:
             raise InputError(
-                f"{lost} of {counted(source.files, 'file')} in {path} cannot be read {when}; mend that, or give --partial "
-                "to index the others"
+                f"{lost} of {counted(source.files, 'file')} in {path} cannot be read{when}; fix the files, or give "
+                "--partial to index the others"
             )
 
     source = find_files(path)
     if source.documents and path.is_dir():
         for note in source.notes():
             echo(f"skipped: {' '.join(note.split())}", err=True)
-        check_lost(source.lost, "as things stand")
+        check_lost(source.lost, "")
     if step.terminal and cutting["by"] is None:
         step.total = source.count_records()
     on_skip = None if strict else skip
@@ -102,8 +102,8 @@ def listing_skipped() -> Iterator[list[Skipped]]:
     try:
         yield skipped
     finally:
-        _list("skipped: {} that cannot be read", [one for one in skipped if not one.cut])
-        _list("cut: {} that cannot be read whole", [one for one in skipped if one.cut])
+        _list("skipped {} that cannot be read", [one for one in skipped if not one.cut])
+        _list("truncated {} that can be read only in part", [one for one in skipped if one.cut])
 
 
 def _list(head: str, documents: Sequence[Skipped]) -> None:

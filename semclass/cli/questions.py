@@ -23,10 +23,16 @@ SHOWN = 10
 
 @click.command()
 @click.argument("folder", type=any_path, metavar="INDEX")
-@click.option("--out", type=any_path, required=True, help="Folder for queries.jsonl, qrels/test.tsv and made.json.")
-@click.option("--passages", type=positive, default=500, show_default=True, help="Passages that are drawn at random.")
 @click.option(
-    "--each", type=positive, default=2, show_default=True, help="Questions that a model writes to a passage, at most."
+    "--out", type=any_path, required=True, help="Output folder for queries.jsonl, qrels/test.tsv and made.json."
+)
+@click.option("--passages", type=positive, default=500, show_default=True, help="Number of passages to draw at random.")
+@click.option(
+    "--each",
+    type=positive,
+    default=2,
+    show_default=True,
+    help="Maximum number of questions that the language model writes per passage.",
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Random seed.")
 @options.endpoint_options
@@ -51,10 +57,10 @@ def questions(
     encoder: str | None,
     threads: int | None,
 ) -> None:
-    """Write questions that passages of INDEX answer, to tune or measure a search with.
+    """Generate questions with known answers from the passages of INDEX, to tune or measure a search.
 
-    They are the headings of the passages; with --endpoint and --model a language model writes them. A question is kept if a
-    search finds its passage among the first ten, and if the shipped models judge that the passage answers it.
+    The questions are passage headings, or with --endpoint and --model a language model writes them. A question is kept if
+    its passage is among the top ten search results and the shipped models judge that the passage answers the question.
     """
     from semclass.core.cpu import available_threads
     from semclass.evaluation import made_questions
@@ -86,7 +92,7 @@ def _lines(made: MadeQuestions, calls: Mapping[str, int], out: Path) -> Iterator
     if calls:
         yield "calls: " + ", ".join(f"{name} {number}" for name, number in calls.items())
     yield ", ".join(f"{name} {number}" for name, number in made.counts().items())
-    yield "\nsome of them, to be checked by hand:"
+    yield "\nexamples to check by hand:"
     for place in range(0, len(made.kept), -(-len(made.kept) // SHOWN)):
         question = made.kept[place]
         yield f"  {question.label:<5} {question.passage}: {options.shorten(question.text)}"

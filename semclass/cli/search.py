@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("place", metavar="INDEX")
 @click.argument("question")
-@click.option("-k", type=int, default=10, show_default=True, help="Number of passages.")
-@click.option("--method", type=click.Choice(list(METHODS)), default=DEFAULT, show_default=True, help="How to rank.")
+@click.option("-k", type=int, default=10, show_default=True, help="Number of passages to return.")
+@click.option("--method", type=click.Choice(list(METHODS)), default=DEFAULT, show_default=True, help="Ranking method.")
 @options.weight
-@click.option("--candidates", type=int, help="Passages that are re-ranked; the method's own number by default.")
+@click.option("--candidates", type=int, help="Number of passages to re-rank. Default: depends on the method.")
 @options.where
 @options.heads
 @click.option(
@@ -38,23 +38,25 @@ if TYPE_CHECKING:
     "boosts",
     multiple=True,
     metavar="NAME[=WEIGHT]",
-    help="A head that the index was built with: passages with the label of the question move up.",
+    help="Head that the index was built with. Passages with the same label as the question get a higher score.",
 )
-@click.option("--explain", is_flag=True, help="Show the parts of each score.")
+@click.option("--explain", is_flag=True, help="Show how each score is computed.")
 @click.option("--context", "as_context", is_flag=True, help="Print one text with numbered sources, for a prompt.")
-@click.option("--budget", type=options.positive, help="With --context: words of the text at most.")
-@click.option("--window", type=options.positive, help="With --context: passages to add before and after each hit.")
+@click.option("--budget", type=options.positive, help="With --context: maximum number of words.")
+@click.option(
+    "--window", type=options.positive, help="With --context: number of passages to add before and after each hit."
+)
 @click.option(
     "--rewrite",
     type=click.Choice(WAYS),
-    help="Let a language model rewrite the question first; standard error shows the cost. Needs --endpoint.",
+    help="Let a language model rewrite the question first. Needs --endpoint and --model.",
 )
 @click.option(
     "--said",
     "history",
     multiple=True,
     metavar="TEXT",
-    help="With --rewrite: an earlier question or answer; repeat it for each, from the oldest.",
+    help="With --rewrite: an earlier question or answer of the conversation. Repeatable, oldest first.",
 )
 @options.endpoint_options
 @options.json_output
@@ -84,17 +86,17 @@ def search(
 ) -> None:
     """Find the passages of INDEX that answer QUESTION.
 
-    INDEX is a folder, or the address of a collection on a Qdrant server, such as http://localhost:6333/passages.
+    INDEX is a folder, or the address of a collection on a Qdrant server, e.g. http://localhost:6333/passages.
     """
     from semclass.context.build import build_context
     from semclass.index.filter_command_line import read_terms
 
     if not as_context and (budget or window):
-        raise InputError("--budget and --window need --context; give it too, or neither of them")
+        raise InputError("--budget and --window need --context; add --context, or remove them")
     if as_context and explain:
-        raise InputError("--context prints no scores for --explain; give one of the two")
+        raise InputError("--context prints no scores, so --explain has no effect; give only one of them")
     if rewrite is None and (history or service["endpoint"]):
-        raise InputError(f"nothing asks a language model here; give --rewrite, one of {', '.join(WAYS)}")
+        raise InputError(f"--said and --endpoint need --rewrite; add it with one of: {', '.join(WAYS)}")
     transform = None if rewrite is None else _telling(rewrite, options.open_endpoint(**service, retries=1))
     loaded = semclass.Models.load(models, encoder=encoder, heads=read_heads(heads))
     retriever = open_retriever(place, loaded)
@@ -113,7 +115,7 @@ def search(
         result = semclass.RewritingRetriever(retriever, transform).search(question, k, chosen, history=history)
     answerable, head = result.answerable, retriever.models.answerable
     if result and answerable is not None and head is not None and answerable < head.thresholds[0]:
-        echo(f"nothing here seems to answer this ({answerable:.2f})", err=True)
+        echo(f"probably no passage answers this question (answerable: {answerable:.2f})", err=True)
     if as_context:
         documents = None if window is None else retriever.local_index.by_documents
         made = build_context(result, documents=documents, budget=budget, before=window or 0, after=window or 0)
@@ -128,17 +130,21 @@ def search(
 @click.command()
 @click.argument("question")
 @click.option(
-    "--passages", "file", type=options.InputPath(), required=True, help="JSON lines with `text`; - for a pipe."
+    "--passages",
+    "file",
+    type=options.InputPath(),
+    required=True,
+    help="JSON lines with `text`. Use - for standard input.",
 )
-@click.option("-k", type=int, help="Number of passages; all by default.")
-@click.option("--method", type=click.Choice(RERANKING), help=f"How to rank.  [default: {DEFAULT}]")
+@click.option("-k", type=int, help="Number of passages to return. Default: all.")
+@click.option("--method", type=click.Choice(RERANKING), help=f"Ranking method.  [default: {DEFAULT}]")
 @options.weight
-@click.option("--explain", is_flag=True, help="Show the parts of each score.")
+@click.option("--explain", is_flag=True, help="Show how each score is computed.")
 @click.option(
     "--prompt",
     "way",
     type=click.Choice(PROMPTED),
-    help=f"With --endpoint: one call to the model for each passage, or one for all.  [default: {PROMPTED[0]}]",
+    help=f"With --endpoint: one call per passage, or one call for all passages.  [default: {PROMPTED[0]}]",
 )
 @options.endpoint_options
 @options.json_output
@@ -160,13 +166,18 @@ def rerank(
     threads: int | None,
     **service: Any,
 ) -> None:
-    """Re-rank passages from a file for QUESTION with the shipped models or, with --endpoint, a language model."""
+    """Re-rank the passages of a file for QUESTION.
+
+    Uses the shipped models, or with --endpoint and --model a language model.
+    """
     from semclass.documents.readers import read_passages
     from semclass.ranking.prompted import PromptedReranker
 
     prompted = bool(way or service["endpoint"] or service["model"])
     if prompted and (method or weights or explain):
-        raise InputError("--method, --weight and --explain are of our own heads; give them, or --endpoint")
+        raise InputError(
+            "--method, --weight and --explain do not apply to a language model; remove them, or remove --endpoint"
+        )
     passages = read_passages(file)
     if prompted:
         judge = PromptedReranker(options.open_endpoint(**service), way or PROMPTED[0])

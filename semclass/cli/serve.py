@@ -38,30 +38,43 @@ def _limit(
 @click.command()
 @click.argument("place", metavar="[INDEX]", required=False)
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option("--port", type=click.IntRange(0, 65535), default=8080, show_default=True, help="Port; 0: any free one.")
 @click.option(
-    "--api-key-file", type=options.any_path, help="File of API keys, one a line; a request must send one of them."
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8080,
+    show_default=True,
+    help="Port to listen on. 0: any free port.",
+)
+@click.option(
+    "--api-key-file",
+    type=options.any_path,
+    help="File with one API key per line. Every request must send one of these keys.",
 )
 @click.option(
     "--allow-host",
     multiple=True,
     metavar="NAME",
-    help="Host name that requests may use; * for any; repeat it for more.",
+    help="Host name that requests may use. *: any name. Repeatable.",
 )
-@_limit("--max-body", "max_body", options.positive, "Bytes of a request at most.")
-@_limit("--max-texts", "max_texts", options.positive, "Texts of a request at most.")
-@_limit("--max-characters", "max_characters", options.positive, "Characters of a text at most.")
-@_limit("--max-requests", "max_requests", options.positive, "Simultaneous requests; more get status 429.")
-@_limit("--timeout", "request_seconds", _SECONDS, "Seconds of an answer at most.")
+@_limit("--max-body", "max_body", options.positive, "Maximum bytes per request.")
+@_limit("--max-texts", "max_texts", options.positive, "Maximum texts per request.")
+@_limit("--max-characters", "max_characters", options.positive, "Maximum characters per text.")
+@_limit(
+    "--max-requests",
+    "max_requests",
+    options.positive,
+    "Maximum simultaneous requests. Further requests get status 429.",
+)
+@_limit("--timeout", "request_seconds", _SECONDS, "Maximum seconds per response.")
 @_limit(
     "--drain",
     "drain_seconds",
     click.FloatRange(0),
-    "Seconds between a stop signal and the stop, in which /ready already fails.",
+    "Seconds to keep serving after a stop signal, while /ready already fails.",
 )
-@_limit("--stop-timeout", "stop_seconds", _SECONDS, "Seconds that a stop waits for open requests.")
+@_limit("--stop-timeout", "stop_seconds", _SECONDS, "Maximum seconds to wait for open requests when stopping.")
 @_limit(
-    "--refresh", "refresh_seconds", click.FloatRange(0), "Seconds between checks for a changed index; 0: no checks."
+    "--refresh", "refresh_seconds", click.FloatRange(0), "Seconds between checks for a changed index. 0: no checks."
 )
 @options.heads
 @options.models
@@ -79,10 +92,10 @@ def serve(
     threads: int | None,
     **limits: Any,
 ) -> None:
-    """Serve classification, search and re-ranking over HTTP, with a page at /.
+    """Serve classification, search and re-ranking over HTTP, with a search page at /.
 
-    INDEX is a folder, or the address of a collection on a Qdrant server, such as http://localhost:6333/passages. Without
-    it, classification and re-ranking are served alone.
+    INDEX is a folder, or the address of a collection on a Qdrant server, e.g. http://localhost:6333/passages. Without
+    INDEX, the service offers only classification and re-ranking.
     """
     for module in ("fastapi", "prometheus_client", "uvicorn"):
         import_extra(module, "serve")
@@ -101,7 +114,7 @@ def serve(
     )
     if not (settings.keys or access.is_loopback(host)):
         logs.log(
-            "everybody who reaches the service can use it; give --api-key-file, or listen on 127.0.0.1", logging.WARNING
+            "the service accepts requests from anyone; give --api-key-file, or listen on 127.0.0.1", logging.WARNING
         )
     # runs side by side with a thread each are faster than one with as many threads
     workers = threads or available_threads()
@@ -124,9 +137,10 @@ def serve(
 @options.models
 @options.encoder
 def mcp(place: str, models: Path | None, encoder: str | None) -> None:
-    """Serve INDEX to an assistant by the Model Context Protocol, on standard input and output.
+    """Serve INDEX to an AI assistant over the Model Context Protocol (standard input and output).
 
-    INDEX is a folder, or the address of a collection on a Qdrant server. Its tools are search, context and classify.
+    INDEX is a folder, or the address of a collection on a Qdrant server. The server offers the tools search, context and
+    classify.
     """
     from semclass.integrations.mcp_server import make_server
     from semclass.ranking.models import Models

@@ -23,7 +23,7 @@ _NOTHING = {"by": None, "size": None, "overlap": 0, "encoding": None}
 @click.command()
 @click.argument("folder", type=options.any_path, metavar="DIR")
 @click.argument("source", type=options.any_path, metavar="FOLDER")
-@click.option("--dry-run", is_flag=True, help="Show what would be added, changed and removed, and change nothing.")
+@click.option("--dry-run", is_flag=True, help="Show the planned changes without making them.")
 @cutting_options
 @options.heads
 @options.json_output
@@ -44,11 +44,11 @@ def sync(
     threads: int | None,
     **cutting: Any,
 ) -> None:
-    """Bring the index in DIR up to date with the files of FOLDER; without an index one is built.
+    """Update the index in DIR to match the files in FOLDER. If there is no index, build one.
 
-    Passages are added, changed and removed, but only new texts are encoded. A passage keeps its id for as long as its text
-    and headings stay, wherever they stand in the document. Documents are cut as the last time, unless --cut, --size,
-    --overlap or --encoding is given.
+    Passages are added, changed and removed, but only new texts are encoded. A passage keeps its id while its text and
+    headings stay the same, even if it moves within the document. Documents are split as in the previous run unless you give
+    --cut, --size, --overlap or --encoding.
     """
     from semclass.core.cpu import available_threads
     from semclass.index import manifest
@@ -57,12 +57,12 @@ def sync(
 
     if not source.is_dir():
         raise InputError(
-            f"{source} is no folder; name the folder of the documents, or add files with `semclass index add`"
+            f"{source} is not a folder; name a folder of documents, or add single files with `semclass index add`"
         )
     there = manifest.read_or_none(folder)
     if there is not None and there.cutting is None:
         raise InputError(
-            f"the index {folder} was not made from a folder of documents, and all that it holds would be removed; name "
+            f"the index {folder} was not built from a folder of documents, so a sync would remove all its passages; name "
             "another folder for the index"
         )
     if there is not None and cutting == _NOTHING:

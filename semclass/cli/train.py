@@ -30,25 +30,29 @@ NEAREST = 3
 
 @click.command()
 @click.argument("file", type=options.InputPath())
-@click.option("--head", type=any_path, required=True, help="Folder that the head is written to.")
+@click.option("--head", type=any_path, required=True, help="Folder to write the head to.")
 @click.option(
-    "--test", type=options.InputPath(), help="File of labelled texts to measure on; cross-validation by default."
+    "--test",
+    type=options.InputPath(),
+    help="File of labelled texts to test the head on. Default: cross-validation on FILE.",
 )
 @click.option(
-    "--report", type=any_path, help="Folder for figures and wrong cases; beside the head, NAME-report, by default."
+    "--report", type=any_path, help="Folder for results and wrong predictions. Default: HEAD-report, next to the head."
 )
 @options.text_column
-@click.option("--label", metavar="COLUMN", help="Column of the labels; `label` or `labels` by default.")
-@click.option("--multi-label", is_flag=True, help="A text has any number of labels, separated by commas.")
+@click.option("--label", metavar="COLUMN", help="Name or number of the label column. Default: `label` or `labels`.")
+@click.option("--multi-label", is_flag=True, help="Each text has any number of labels, separated by commas.")
 @click.option(
     "--target-precision",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
-    help=f"Precision that each label must reach, such as 0.95; less certain texts get {semclass.ABSTAIN}.",
+    help=f"Precision that each label must reach, e.g. 0.95. Less certain texts get {semclass.ABSTAIN}.",
 )
 @click.option(
-    "--ood-label", metavar="LABEL", help="The label of texts that are out of domain: they have none of the others."
+    "--ood-label", metavar="LABEL", help="Label that marks out-of-domain texts, i.e. texts that fit no other label."
 )
-@click.option("--keep-examples", is_flag=True, help="Store the texts in the head's folder, for `classify texts --why`.")
+@click.option(
+    "--keep-examples", is_flag=True, help="Store the training texts in the head's folder, for `classify texts --why`."
+)
 @options.encoding
 @click.option("--seed", type=int, default=0, show_default=True, help="Random seed of the cross-validation.")
 @options.json_output
@@ -70,10 +74,11 @@ def train(
     keep_examples: bool,
     as_json: bool,
 ) -> None:
-    """Train a head, a classifier of texts, on the labelled texts in FILE: TSV, CSV or JSON lines with `text` and `label`.
+    """Train a head (a text classifier) on the labelled texts in FILE.
 
-    It is measured on texts that it has not seen, and what it got wrong is written to a report. In a table without names
-    of columns the text comes first. Texts of --test whose label is not in FILE count as texts without any of the labels.
+    FILE is TSV, CSV or JSON lines with `text` and `label`. A table without column names has the text in the first column.
+    The head is tested on texts that it was not trained on, and a report lists its wrong predictions. If a label in --test
+    does not occur in FILE, its texts count as texts without a label.
     """
     from semclass.documents.labelled import read_labelled
     from semclass.train import judging
@@ -85,15 +90,17 @@ def train(
     tried = None if test is None else read_labelled(test, **{**columns, "multi_label": data.multi_label})
     held = {one for labels in data.labels for one in labels}
     if ood_label is not None and ood_label not in held:
-        raise InputError(f"--ood-label {ood_label!r} is no label of {file}; leave it out, or add texts with this label")
+        raise InputError(f"{file} has no label {ood_label!r}; remove --ood-label, or add texts with this label")
     if tried is not None and held.isdisjoint(one for labels in tried.labels for one in labels):
-        raise InputError(f"{test} has no label of {file}; do both files have their labels in the same column?")
+        raise InputError(
+            f"{test} and {file} have no label in common; do both files have their labels in the same column?"
+        )
     for folder in (head, report):
         if folder is not None and folder.exists() and not folder.is_dir():
-            raise InputError(f"{folder} is no folder; name another one")
+            raise InputError(f"{folder} is not a folder; name another path")
     if ood_label is not None and data.multi_label:
         raise InputError(
-            "--ood-label is for files with one label a text; where texts may have several, one with none has none"
+            "--ood-label needs one label per text; in a multi-label file, leave the label of out-of-domain texts empty"
         )
     model = TextClassifier(
         encoder,
@@ -234,7 +241,7 @@ def _summary(found: Mapping[str, Any], data: LabelledTexts) -> Iterator[str]:
     """What people read."""
     labels = found["labels"]
     yield f"trained on {counted(found['examples'], 'text')} of {counted(len(labels), 'label')}: {found['head']}"
-    on = "cross-validation: each text by a head that did not see it"
+    on = "cross-validation (each text is judged by a head that was not trained on it)"
     if found["measured_on"] != "cross-validation":
         on = f"{counted(found['texts'], 'text')} of {found['measured_on']}"
     yield f"measured on {on}\n"
@@ -248,15 +255,15 @@ def _summary(found: Mapping[str, Any], data: LabelledTexts) -> Iterator[str]:
         threshold = "" if found["target_precision"] is None else f"      {row['threshold']:.3f}"
         yield f"{shorten(row['label'], 40):<{width}} {row['n']:>6}     {figures}{threshold}"
     if len(shown) < len(labels):
-        yield f"... these have the lowest F1; all {len(labels)} are in {found['report']}/figures.json"
-    whole = "whole set of labels right" if data.multi_label else "right"
+        yield f"... only the labels with the lowest F1; all {len(labels)} are in {found['report']}/figures.json"
+    whole = "all labels of a text right" if data.multi_label else "right"
     if found["accuracy"] is not None:
         yield f"\n{whole}: {found['accuracy']:.1%}; macro F1 {found['macro_f1']:.3f}"
     for pair in found["confused"][:2]:
         yield f"most confused: {pair['label']} was called {pair['predicted']} in {counted(pair['n'], 'text')}"
     yield from _thresholds(found)
     if found["wrong"]:
-        yield f"\n{counted(found['wrong'], 'wrong case')}, the surest first, with what is near: {found['report']}/wrong.tsv"
+        yield f"\n{counted(found['wrong'], 'wrong case')}, most confident first: {found['report']}/wrong.tsv"
 
 
 def _thresholds(found: Mapping[str, Any]) -> Iterator[str]:
@@ -271,7 +278,7 @@ def _thresholds(found: Mapping[str, Any]) -> Iterator[str]:
             f"{row['precision']:.1%} right{how}"
         )
         if row["never_said"] and target is not None:
-            yield f"never sure enough: {', '.join(map(str, row['never_said'][:10]))}"
+            yield f"labels that never reach the precision: {', '.join(map(str, row['never_said'][:10]))}"
     if ood := found.get("ood"):
         yield (
             f"out of domain: {ood['rejected']:.1%} of {counted(ood['texts'], 'text')} rejected, and "

@@ -97,7 +97,7 @@ def read_labelled(
         return _collect(path, _of_json(content, text, label), multi_label)
     rows = [row for row in _rows(path, content) if any(cell.strip() for cell in row[1])]
     if not rows:
-        raise InputError(f"{path} holds no texts")
+        raise InputError(f"{path} contains no texts")
     named, (first, second) = _columns(path, rows, text, label)
     multi_label = multi_label or (named and rows[0][1][second].strip().lower() == LABELS)
     given = ((number, _cells(cells, first, second, multi_label)) for number, cells in rows[named:])
@@ -140,7 +140,7 @@ def _texts_of_table(path: Path, content: str, text: str | None = None) -> list[s
     """
     rows = [row for row in _rows(path, content) if any(cell.strip() for cell in row[1])]
     if not rows:
-        raise InputError(f"{path} holds no texts")
+        raise InputError(f"{path} contains no texts")
     named = _are_names(rows[0], text)
     column = _place(path, rows[0], text, (TEXT,) if named else (), otherwise=None if named else 0)
     texts = [(number, cells[column] if column < len(cells) else "") for number, cells in rows[named:]]
@@ -176,7 +176,7 @@ def _collect(path: Path, given: _Given, multi_label: bool) -> LabelledTexts:
             f"{path}: {len(bad)} of {counted(total, 'line')} cannot be used: {'; '.join(bad[:SHOWN])}{more}"
         )
     if not total:
-        raise InputError(f"{path} holds no texts")
+        raise InputError(f"{path} contains no texts")
     return LabelledTexts(labelled.texts, labelled.labels, labelled.lines, multi_label or lists)
 
 

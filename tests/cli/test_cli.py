@@ -89,7 +89,7 @@ def test_pairs(run, tmp_path):
     assert run("classify", "pairs", "--file", lines, "--json")[1] == out
     lines.write_text('{"question": "Who?"}\n')
     code, _, err = run("classify", "pairs", "--file", lines)
-    assert (code, "line 1 has no text 'sentence'" in err) == (2, True)
+    assert (code, "line 1 has no string 'sentence'" in err) == (2, True)
     assert run("classify", "pairs", question)[0] == 2
 
 
@@ -270,7 +270,7 @@ def test_a_tuned_index_is_measured_and_its_own_questions_are_named(run, beir, in
     code, out, err = run("evaluate", beir, "--index", copy, "--json")
     assert code == 0
     assert out != plain
-    assert "searched on" in err
+    assert "tuned on" in err
     (beir / "qrels" / "test.tsv").rename(beir / "qrels" / "other.tsv")
     with (beir / "qrels" / "other.tsv").open("a") as file:
         file.write("q1\tlighthouse-1\t1\n")
@@ -310,7 +310,7 @@ def test_an_index_is_changed_looked_through_and_compacted(run, index, tmp_path):
     assert (hit["id"], hit["metadata"]) == ("new", {"page": 7})
     code, out, _ = run("index", "delete", copy, "lighthouse-1", "lighthouse-2")
     assert out == "2 removed: 29 passages in 2 segments\n"
-    assert "2 segments, 2 removed passages still there" in run("index", "info", copy)[1]
+    assert "2 segments, 2 removed passages still stored" in run("index", "info", copy)[1]
     code, out, _ = run("index", "verify", copy)
     assert (code, out) == (0, "29 passages in 2 segments: files, shapes, ids, statistics are right\n")
     assert run("index", "delete", copy, "nobody")[0] == 2
@@ -329,8 +329,8 @@ def test_an_index_is_changed_looked_through_and_compacted(run, index, tmp_path):
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ([], "--queries and their answers with --qrels"),
-        (["--queries", "q.jsonl"], "--queries and their answers with --qrels"),
+        ([], "both --queries FILE and --qrels FILE"),
+        (["--queries", "q.jsonl"], "both --queries FILE and --qrels FILE"),
         (["--queries", "q.jsonl", "--reset"], "--reset only removes"),
         (["--queries", "q.jsonl", "--qrels", "q.tsv"], "q.tsv cannot be read"),
     ],
@@ -344,13 +344,13 @@ def test_tuning_says_what_it_needs(run, index, options, says):
     ("arguments", "says"),
     [
         (["classify", "questions", ""], "questions[0] is empty"),
-        (["classify", "questions"], "one of the two"),
+        (["classify", "questions"], "or with --file"),
         (["classify", "questions", "--file", "nowhere.txt"], "nowhere.txt cannot be read"),
         (["search", "nowhere", "Who?"], "nowhere does not exist; make an index there with `semclass index build"),
-        (["search", "http://localhost:6333/", "Who?"], "such as http://localhost:6333/passages"),
+        (["search", "http://localhost:6333/", "Who?"], "e.g. http://localhost:6333/passages"),
         (["index", "build", "nowhere", "--out", "x"], "nowhere does not exist"),
         (["evaluate", "nowhere"], "corpus.jsonl is missing"),
-        (["models", "--models", "nowhere"], "holds no models"),
+        (["models", "--models", "nowhere"], "contains no models"),
         (["rerank", "Who?", "--passages", "nowhere.jsonl"], "nowhere.jsonl does not exist"),
     ],
 )
@@ -476,7 +476,7 @@ def test_columns_of_a_file_are_those_that_train_reads(run, tmp_path, name, conte
 @pytest.mark.parametrize(
     ("content", "options", "says"),
     [
-        (b"text,label\n", [], "holds no texts"),
+        (b"text,label\n", [], "contains no texts"),
         (b"text,label\n,a\n", [], "line 2 has no text in column 1"),
         (b"text,label\nb,a\n", ["--text", "body"], "no column 'body'"),
         (b"text,label\ncaf\xe9,a\n", [], "--encoding"),

@@ -60,7 +60,7 @@ def test_a_search_that_finds_no_answer_says_so_beside_its_hits(run, index):
     strange = "At what temperature does tungsten melt?"
     for question, silent in ((QUESTION, True), (strange, False)):
         _, out, err = run("search", index, question)
-        assert ("nothing here" not in err) is silent
+        assert ("no passage answers" not in err) is silent
         assert len(out.splitlines()) > 3
         assert (json.loads(run("search", index, question, "--json", "-k", 1)[1])["answerable"] > 0.3) is silent
     assert json.loads(run("search", index, strange, "--context", "--json")[1])["answerable"] < 0.3
@@ -130,7 +130,7 @@ def test_a_filter_that_cannot_be_meant_is_refused(run, index, given, says):
 
 
 def test_a_quoted_value_may_begin_like_an_operator_and_a_missing_field_may_be_asked_for(run, index):
-    assert run("search", index, QUESTION, "--where", 'document="=x"') == (0, "", "no passage matches\n")
+    assert run("search", index, QUESTION, "--where", 'document="=x"') == (0, "", "no matching passages\n")
     assert run("search", index, QUESTION, "--where", '{"author": {"$exists": false}}')[0] == 0
 
 

@@ -66,7 +66,7 @@ def test_sync_makes_an_index_and_keeps_it_in_step(run, docs, tmp_path):
     code, out, err = run("index", "sync", index, docs)
     assert code == 0
     assert out.startswith("documents: 2 added, 0 changed, 0 removed: 2 passages")
-    assert err.startswith("skipped: 1 file that cannot be read\n")
+    assert err.startswith("skipped 1 file that cannot be read\n")
     assert "old.txt, line 1 is not UTF-8" in err
     first = held(index)
     (docs / "tea.md").write_text("New above.\n\n# Tea\n\nTea is made of leaves.\n")
@@ -105,9 +105,9 @@ def test_sync_takes_over_what_build_made_of_a_folder_and_nothing_else(run, docs,
     lines.write_text('{"text": "Tea is made of leaves."}\n')
     assert run("index", "build", lines, "--out", tmp_path / "other")[0] == 0
     code, _, err = run("index", "sync", tmp_path / "other", docs)
-    assert (code, "was not made from a folder" in err) == (2, True)
+    assert (code, "was not built from a folder" in err) == (2, True)
     code, _, err = run("index", "sync", tmp_path / "new", lines)
-    assert (code, "is no folder" in err) == (2, True)
+    assert (code, "is not a folder" in err) == (2, True)
 
 
 def test_files_that_cannot_be_read_are_listed_or_stop_a_build(run, docs, tmp_path):

@@ -47,7 +47,7 @@ def test_only_passages_that_match_are_found(run, index):
     assert sorted(ids(out)) == ["port.txt#2", "port.txt#3"]
     out = run("search", index, QUESTION, "--where", '{"_id": {"$in": ["bridge.md#1"]}}', "--json")[1]
     assert ids(out) == ["bridge.md#1"]
-    assert run("search", index, QUESTION, "--where", "document=none") == (0, "", "no passage matches\n")
+    assert run("search", index, QUESTION, "--where", "document=none") == (0, "", "no matching passages\n")
     code, _, err = run("search", index, QUESTION, "--where", "document")
     assert (code, "the filter 'document' must be a comparison" in err) == (2, True)
 
@@ -80,9 +80,9 @@ def test_a_window_adds_the_neighbours_in_the_document(run, index):
     [
         (["--budget", 9], "--context"),
         (["--window", 1], "--context"),
-        (["--context", "--explain"], "give one of the two"),
+        (["--context", "--explain"], "give only one of them"),
         (["--weight", "alpha=2"], "alpha is 2.0; it must be a probability"),
-        (["--weight", "alpha"], "has no number; write NAME=VALUE"),
+        (["--weight", "alpha"], "has no numeric value; write NAME=VALUE"),
         (["--weight", "beta=2"], "a weight is 'beta'; it must be one of 'alpha'"),
         (["--method", "sum"], "'sum' is not one of 'default', 'deep', 'bm25'"),
     ],
@@ -142,7 +142,7 @@ def test_ids_that_are_taken_are_told_before_the_index_is_read_for_duplicates(run
     run("index", "build", docs / "port.txt", "--out", tmp_path / "index")
     monkeypatch.setattr(PassageIndex, "passages", lambda *_: pytest.fail("the index is read in vain"))
     code, _, err = run("index", "add", tmp_path / "index", docs / "port.txt", "--mark-duplicates")
-    assert (code, "'port.txt#1' is in the index already" in err) == (2, True)
+    assert (code, "'port.txt#1' is already in the index" in err) == (2, True)
 
 
 def test_an_update_marks_what_repeats_itself_and_nothing_else(run, docs, tmp_path):

@@ -112,8 +112,8 @@ def test_what_cannot_be_trained_on_is_refused_before_anything_is_written(run, tm
         "train", EXAMPLES / "messages.tsv", "--head", tmp_path / "head", "--test", EXAMPLES / "other.tsv"
     )
     assert code == 2
-    assert "no label" in err
+    assert "no label in common" in err
     code, _, err = run("train", EXAMPLES / "messages.tsv", "--head", file)
     assert code == 2
-    assert "no folder" in err
+    assert "not a folder" in err
     assert not (tmp_path / "head").exists()
