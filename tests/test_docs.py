@@ -139,6 +139,15 @@ def test_claims_about_several_questions_are_what_was_measured():
         assert imagined["default, right"]["gain_ci"][0] > 0 > imagined["default, wrong"]["gain"]
 
 
+def test_ten_jobs_take_six_lines_each_and_public_names_alone():
+    code = [block.text for block in blocks.read(DOCS / "howto" / "jobs.md") if block.language == "python"]
+    assert len(code) == 10
+    for text in code:
+        lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
+        assert len(lines) <= 6
+        assert not re.search(r"semclass\.\w+", text.replace("from semclass import", ""))
+
+
 def test_every_public_name_is_in_the_reference():
     shown = re.findall(r"^\.\. auto\w+:: semclass\.(\w+)$", TEXTS["reference/python.md"], re.M)
     assert sorted(shown) == sorted(set(semclass.__all__) - {"__version__"})

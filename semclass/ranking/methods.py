@@ -60,22 +60,22 @@ class Method:
         added = (self.weight,) if self.weight else ()
         return (*fused, *matched, *added, *(("deep",) if self.joint_top_k else ()))
 
-    @property
+    @cached_property
     def is_sum(self) -> bool:
         """Whether it ranks by a sum, to which something can be added."""
         return self.kind is None or bool(self.weight)
 
-    @property
+    @cached_property
     def uses_classes(self) -> bool:
         """Whether it matches classes, so that it needs the class heads."""
         return self.match is not None or self.signal in ("match_soft", "match_hard")
 
-    @property
+    @cached_property
     def uses_pairs(self) -> bool:
         """Whether a head that judges question and passage together re-orders, so that it needs the pair heads."""
         return self.kind is not None and not self.signal.startswith("match_")
 
-    @property
+    @cached_property
     def uses_evidence(self) -> bool:
         """Whether it adds evidence, as ``default`` does: its result has a language, and says whether it is answerable."""
         return self.signal == "evidence"

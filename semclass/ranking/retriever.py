@@ -233,7 +233,7 @@ class HybridRetriever:
             If the question is empty or not a string, an option is not allowed, or the heads of the method are not there.
         """
         texts = [check_text(question, "question")]
-        return self._search(texts, check_positive(k, "k"), replace(options, **keywords))[0]
+        return self._search(texts, check_positive(k, "k"), replace(options, **keywords) if keywords else options)[0]
 
     def search_many(
         self,
@@ -247,7 +247,7 @@ class HybridRetriever:
         Options and errors are those of :meth:`search`.
         """
         texts = check_texts(questions, "questions")
-        return self._search(texts, check_positive(k, "k"), replace(options, **keywords))
+        return self._search(texts, check_positive(k, "k"), replace(options, **keywords) if keywords else options)
 
     def search_by_texts(
         self,
@@ -266,7 +266,7 @@ class HybridRetriever:
         # they are answers, of which all is read
         vectors = unit(self.models.encoder.encode(given).rows("pooled"))
         mean = np.asarray(np.mean(vectors, axis=0), np.float32)
-        return self._search(questions, check_positive(k, "k"), replace(options, **keywords), mean)[0]
+        return self._search(questions, check_positive(k, "k"), replace(options, **keywords) if keywords else options, mean)[0]
 
     asearch = in_thread(search)
     asearch_many = in_thread(search_many)
