@@ -215,7 +215,7 @@ let state = { ...DEFAULTS };
 let offered = ""; // the example that was asked on opening, which the address does not hold
 let asked = false; // whether there is an answer that the controls change
 let info = {}; // what api/info tells; `index` is null where passages can only be handed in
-let weights = { alpha: 0.55, class: 0.2418, class_hard: 0.501, evidence: 1, entailment_hard: 2.24 };
+let weights = {}; // those of the service
 const hasIndex = () => info.index !== null;
 
 function readAddress() {
@@ -249,7 +249,7 @@ function fitMethod() {
 }
 
 const lambdaName = () => METHODS[state.method].weights?.[Number(state.hard)];
-const usual = (name) => (name === "words" ? 1 - weights.alpha : weights[name] || 0.1);
+const usual = (name) => (name === "words" ? 1 - (weights.alpha ?? 0.5) : weights[name] || 0.1);
 // The trained weight is in the middle of a slider; the cube gives small weights room.
 const toSlider = (value, name) => Math.round(100 * (name === "words" ? value : Math.cbrt(value / (8 * usual(name)))));
 const fromSlider = (place, name) => (Number(place) === 50 ? null : Number((8 * usual(name) * (place / 100) ** 3).toPrecision(3)));
@@ -842,7 +842,7 @@ addEventListener("popstate", fromAddress);
 async function begin() {
   try {
     info = await call("api/info");
-    weights = { ...weights, ...info.weights };
+    weights = info.weights;
     showProblem($("answer"), null);
   } catch (problem) {
     showSettings();
