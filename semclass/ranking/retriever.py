@@ -266,7 +266,8 @@ class HybridRetriever:
         # they are answers, of which all is read
         vectors = unit(self.models.encoder.encode(given).rows("pooled"))
         mean = np.asarray(np.mean(vectors, axis=0), np.float32)
-        return self._search(questions, check_positive(k, "k"), replace(options, **keywords) if keywords else options, mean)[0]
+        chosen = replace(options, **keywords) if keywords else options
+        return self._search(questions, check_positive(k, "k"), chosen, mean)[0]
 
     asearch = in_thread(search)
     asearch_many = in_thread(search_many)
