@@ -67,7 +67,7 @@ def build_context(
         If an option is not allowed, or the store lacks a neighbour or parent.
     """
     if documents is not None and parents is not None:
-        raise InputError("documents and parents are both given; give one: windows or parents")
+        raise InputError("documents and parents cannot be combined; give documents for windows, or parents")
     check_template(template)
     room = None if budget is None else check_positive(budget, "budget")
     chosen = drop_duplicates(hits)

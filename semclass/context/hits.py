@@ -15,7 +15,7 @@ def checked(hits: Sequence[Hit]) -> list[Hit]:
     """Check that hits are hits."""
     found = list(hits) if isinstance(hits, Iterable) else [hits]
     if not all(isinstance(hit, Hit) for hit in found):
-        raise InputTypeError(f"hits must be a sequence of Hit, as a search gives them, not {short(hits)}")
+        raise InputTypeError(f"hits must be a sequence of Hit, such as the result of a search, not {short(hits)}")
     return found
 
 

@@ -46,7 +46,9 @@ def expand_parents(hits: Sequence[Hit], parents: Parents, *, threshold: float = 
     """
     ranked = best_first(hits)
     if check_probability(threshold, "threshold") == 1:
-        raise InputError("threshold is 1; it must be below 1: a parent is given where more than that share was found")
+        raise InputError(
+            "threshold is 1; it must be below 1, because a parent replaces its children if more than that share are hits"
+        )
     children: defaultdict[str, list[Hit]] = defaultdict(list)
     for hit in ranked:
         if (parent := name_in(hit, "parent")) is not None:

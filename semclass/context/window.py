@@ -91,7 +91,7 @@ def expand_window(
             if middle is None:
                 raise InputError(
                     f"documents holds no passage {ranked[place].id!r} of the document {document!r}; give the passages "
-                    "that were searched"
+                    "of the searched index"
                 )
             first, last = (middle - before, middle + after) if place < best else (middle, middle)
             windows.append((max(first, 0), min(last + 1, len(passages)), place))

@@ -31,7 +31,7 @@ MANIFEST = "manifest.json"
 
 FLUSHING = 16  # files that are flushed at the same time
 
-_RETRAIN = "restore the folder from where it came, or train it again (see CONTRIBUTING.md)"
+_RETRAIN = "restore the folder from its source, or train it again (see CONTRIBUTING.md)"
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def load(folder: str | Path, kind: str) -> Artifact:
     if not isinstance(records, dict) or not records:
         raise ArtifactError(f"{folder / MANIFEST} lists no files; {_RETRAIN}")
     if not all(map(is_record, records.values())):
-        raise ArtifactError(f"{folder / MANIFEST} lists files without their sizes and hashes; {_RETRAIN}")
+        raise ArtifactError(f"{folder / MANIFEST} has no sizes and hashes of its files; {_RETRAIN}")
     return Artifact(folder, manifest, {name: _read_own(folder, name, record) for name, record in records.items()})
 
 
@@ -98,7 +98,7 @@ def _read_own(folder: Path, name: str, record: Mapping[str, Any]) -> bytes:
         inside = path.resolve().is_relative_to(folder.resolve())
     if not inside:
         raise ArtifactError(
-            f"{path} leads out of {folder}: a model is read from its own folder alone; copy what links lead to (cp -rL)"
+            f"{path} leads out of {folder}: a model must lie in one folder; replace links by copies (cp -rL)"
         )
     return read_file(path, record, _RETRAIN)
 
@@ -106,7 +106,7 @@ def _read_own(folder: Path, name: str, record: Mapping[str, Any]) -> bytes:
 def check_protocol(manifest: Mapping[str, Any], path: Path | str, kind: str, protocol: int = PROTOCOL) -> None:
     """Refuse a manifest of another kind, or of a protocol that this version does not read."""
     if manifest.get("kind") != kind:
-        raise ArtifactError(f"{path} describes {manifest.get('kind')!r}, but {kind!r} is wanted here")
+        raise ArtifactError(f"{path} has the kind {manifest.get('kind')!r}, but {kind!r} is needed here")
     if manifest.get("protocol") != protocol:
         raise ArtifactError(
             f"{path} has protocol {manifest.get('protocol')!r}; this version of semclass reads {protocol}: "
@@ -190,7 +190,7 @@ def check_files(folder: Path, records: Mapping[str, Mapping[str, Any]], remedy: 
 def compare(path: Path, size: int, record: Mapping[str, Any], remedy: str, sha256: str | None = None) -> None:
     """Compare a file's size and, if it is known, its SHA-256 with its record."""
     if size != record["bytes"]:
-        raise ArtifactError(f"{path} has {size} bytes where {record['bytes']} belong; {remedy}")
+        raise ArtifactError(f"{path} has {size} bytes where {record['bytes']} are expected; {remedy}")
     if sha256 is not None and sha256 != record["sha256"]:
         raise ArtifactError(f"{path} was changed after it was written (its SHA-256 differs); {remedy}")
 

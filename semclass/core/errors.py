@@ -75,5 +75,5 @@ def import_extra(module: str, extra: str) -> ModuleType:
     except ImportError as error:
         name = module.partition(".")[0]
         raise MissingExtraError(
-            f'{name} is needed for this and is not installed; run: pip install "semclass[{extra}]"'
+            f'{name} is needed for this, but is not installed; run: pip install "semclass[{extra}]"'
         ) from error

@@ -131,7 +131,7 @@ class Cutting:
             check_positive(self.overlap, "overlap")
             if self.size is None:
                 raise InputError(
-                    f"overlap is {self.overlap}, but without a size nothing overlaps; give size, or by='window'"
+                    f"overlap is {self.overlap}, but without a size passages cannot overlap; give size, or by='window'"
                 )
             if self.overlap >= self.size:
                 raise InputError(f"overlap is {self.overlap}; it must be less than size, which is {self.size}")

@@ -19,7 +19,7 @@ def check_encoding(name: str | None) -> str | None:
             "".encode(name)
         except LookupError as error:
             raise InputError(
-                f"encoding {name!r} is not known; give one of Python's, such as cp1252 or shift_jis"
+                f"encoding {name!r} is not known; give a Python encoding, e.g. cp1252 or shift_jis"
             ) from error
     return name
 
@@ -42,7 +42,7 @@ def _decoded(path: Path, data: bytes, encoding: str | None) -> str:
         place = data.count(b"\n", 0, error.start) + 1
         if encoding is None:
             raise InputError(
-                f"{path}, line {place} is not UTF-8; name its encoding (--encoding, such as cp1252), or convert it"
+                f"{path}, line {place} is not UTF-8; name its encoding (--encoding, e.g. cp1252), or convert it to UTF-8"
             ) from error
     try:
         return data.decode(encoding)
@@ -72,5 +72,5 @@ def _line(path: Path, number: int, line: bytes) -> str:
     except UnicodeDecodeError as error:
         command = f"iconv -f {'UTF-16' if line.startswith(_UTF16) else 'WINDOWS-1252'} -t UTF-8"
         raise InputError(
-            f"{path}, line {number} is not UTF-8; convert the file first, such as with `{command}`"
+            f"{path}, line {number} is not UTF-8; convert the file first, e.g. with `{command}`"
         ) from error

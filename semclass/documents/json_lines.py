@@ -73,7 +73,9 @@ def iter_records(path: Path) -> Iterator[Passage]:
         if with_id is None:
             with_id = "_id" in record
         if ("_id" in record) != with_id:
-            raise InputError(f"{where}: _id is {'missing' if with_id else 'given'}; give all lines one, or none")
+            raise InputError(
+                f"{where}: _id is {'missing' if with_id else 'given'}; give an _id to all lines, or to none"
+            )
         name = record.get("_id", number)
         if isinstance(name, bool) or not isinstance(name, (str, int)) or name == "":
             raise InputError(f"{where}: _id must be a non-empty string or a whole number, not {short(name)}")

@@ -92,7 +92,7 @@ def read_labelled(
     check_encoding(encoding)
     content = read_text(path, encoding)
     if content.lstrip().startswith("["):
-        raise InputError(f"{path} is one JSON list; write an object a line, such as with `jq -c '.[]' {path}`")
+        raise InputError(f"{path} is one JSON list; write one object per line, e.g. with `jq -c '.[]' {path}`")
     if content.lstrip().startswith("{"):
         return _collect(path, _of_json(content, text, label), multi_label)
     rows = [row for row in _rows(path, content) if any(cell.strip() for cell in row[1])]
@@ -236,8 +236,8 @@ def _rows(path: Path, content: str) -> Iterator[Row]:
             yield number, cells
     except csv.Error as error:
         raise InputError(
-            f"{path}, line {end + 1}: {error}; a cell with quotation marks or line ends stands in quotation marks, and its "
-            "own are written twice"
+            f"{path}, line {end + 1}: {error}; put cells with quotation marks or line ends in quotation marks, and double "
+            "the quotation marks inside"
         ) from error
 
 
@@ -288,7 +288,7 @@ def _columns(path: Path, rows: Sequence[Row], text: str | None, label: str | Non
     number, cells = rows[0]
     if len(cells) < 2:
         raise InputError(
-            f"{path}, line {number} has one column; a text and its label are parted by a tab (.tsv) or a comma (.csv)"
+            f"{path}, line {number} has one column; separate text and label by a tab (.tsv) or a comma (.csv)"
         )
     named = _are_names(rows[0], text, label)
     first = _place(path, rows[0], text, (TEXT,) if named else (), None if named else 0)

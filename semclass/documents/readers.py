@@ -87,7 +87,9 @@ def iter_passages(
         passages = _read_documents(files, cutting, encoding, skipped, progress)
         return _some(passages, f"{files.path} holds no passages: it has no text that can be read")
     if by is None and size is not None:
-        raise InputError(f"size is {size}, but JSON lines are cut only where by is given: {', '.join(CUTS)}")
+        raise InputError(
+            f"size is {size}, but JSON lines are cut only where by is given; give by, one of: {', '.join(CUTS)}"
+        )
     passages = _read_records(files.json_lines, None if by is None else cutting)
     return _some(passages, f"{files.json_lines} holds no passages")
 
@@ -145,7 +147,9 @@ def _check_name(path: Path, name: Path) -> None:
     try:
         name.as_posix().encode()
     except UnicodeEncodeError as error:
-        raise InputError(f"the name of {str(path)!r} is not UTF-8; rename the file, as ids are made of it") from error
+        raise InputError(
+            f"the name of {str(path)!r} is not UTF-8; rename the file, because passage ids contain its name"
+        ) from error
 
 
 def _read_records(path: Path, cutting: Cutting | None) -> Iterator[Passage]:

@@ -108,7 +108,7 @@ class SourceFiles:
         """Say what will not be read, and the commands that change that."""
         if lacking := self.lacking:
             files = ", ".join(counted(number, f"{ending} file") for ending, number in lacking.items())
-            yield f'{files}, which the extra `documents` reads; run: pip install "semclass[documents]"'
+            yield f'{files}, which need the extra `documents`; run: pip install "semclass[documents]"'
         if self.unsupported:
             yield listed(self.unsupported)
 

@@ -241,7 +241,9 @@ def open_models(models: str | Path | None, encoder: Encoder | None, threads: int
     if encoder is not None:
         return root, encoder
     if root.is_dir() and not (root / "encoder").exists():
-        raise ArtifactError(f"{root} holds no encoder; name the one that its heads were trained for (--encoder)")
+        raise ArtifactError(
+            f"{root} contains no encoder; name the encoder that its heads were trained with (--encoder)"
+        )
     return root, OnnxEncoder.load(root / "encoder", threads=threads)
 
 

@@ -80,12 +80,12 @@ class Endpoint:
     def __post_init__(self) -> None:
         parts = urlsplit(self.url)
         if parts.scheme not in ("http", "https") or not parts.netloc:
-            raise InputError(f"{self.address!r} is no address; write it as in http://localhost:8000/v1")
+            raise InputError(f"{self.address!r} is not a URL; write e.g. http://localhost:8000/v1")
         check_text(self.model, "model")
         check_positive(self.concurrency, "concurrency")
         if not (self.retries >= 0 and self.timeout > 0):
             raise InputError(
-                f"retries are {self.retries}, timeout is {self.timeout}; they must be at least and above 0"
+                f"retries are {self.retries}, timeout is {self.timeout}; retries must be at least 0, timeout above 0"
             )
 
     @property

@@ -12,7 +12,7 @@ from semclass.core import artifacts
 from semclass.core.checks import short
 from semclass.core.errors import ArtifactError
 
-REMEDY = "delete it, and everything is asked again"
+REMEDY = "delete the file to repeat all calls"
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,9 @@ class Kept:
                     key = record.pop("key")
                     replies[key] = Reply(**record, cached=True)
                 except (KeyError, TypeError):
-                    raise ArtifactError(f"{path} holds what is no reply of a model: {short(line)}; {REMEDY}") from None
+                    raise ArtifactError(
+                        f"{path} has a line that is not a reply of a language model: {short(line)}; {REMEDY}"
+                    ) from None
             if whole < len(data):
                 os.truncate(path, whole)
         return cls(path, replies)

@@ -74,5 +74,5 @@ def read_dataset(queries: str | Path, qrels: str | Path, *, limit: int | None = 
         texts[str(record["_id"])] = record["text"]
     known = [question for question in relevance if question in texts][:limit]
     if not known:
-        raise InputError(f"{qrels} judges no question of {queries}")
+        raise InputError(f"{qrels} has no judgment for any question of {queries}")
     return Dataset(queries.parent, {q: texts[q] for q in known}, {q: relevance[q] for q in known})

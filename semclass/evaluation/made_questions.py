@@ -111,7 +111,7 @@ def keep_good(
     """
     rows = retriever.local_index.find([draft.passage for draft in drafts])
     if len(rows) and rows.min() < 0:
-        raise InputError(f"passage {drafts[int(rows.argmin())].passage!r} is not in the index that questions are for")
+        raise InputError(f"passage {drafts[int(rows.argmin())].passage!r} is not in the index")
     dropped: Counter[str] = Counter()
     kept: list[MadeQuestion] = []
     seen = np.zeros((len(drafts), retriever.models.encoder.views["pooled"]), np.float32)
@@ -168,9 +168,7 @@ def _search(retriever: HybridRetriever, query: Query, row: int) -> tuple[int, bo
 def write_questions(folder: Path, made: MadeQuestions, about: Mapping[str, Any]) -> None:
     """Write ``queries.jsonl``, ``qrels/test.tsv`` and ``made.json``, which says how many were kept and dropped."""
     if not made.kept:
-        raise InputError(
-            f"no question was kept, of those written these were dropped: {made.counts()}; take more passages"
-        )
+        raise InputError(f"no question was kept; reasons: {made.counts()}; draw more passages (--passages)")
     queries, judgements = [], ["query-id\tcorpus-id\tscore\n"]
     for number, question in enumerate(made.kept, 1):
         name = f"made{number}"

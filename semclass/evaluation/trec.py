@@ -51,7 +51,7 @@ def read_run(path: str | Path, dataset: Dataset) -> list[list[str]]:
                 f"{path}, line {number}: a line of a run is `question Q0 passage rank score tag`, not {line[:80]!r}"
             ) from error
         if passage in found.get(question, ()):
-            raise InputError(f"{path}, line {number}: passage {passage!r} comes twice for question {question!r}")
+            raise InputError(f"{path}, line {number}: passage {passage!r} occurs twice for question {question!r}")
         if question in found:
             found[question][passage] = key
     if not any(found.values()):

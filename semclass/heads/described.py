@@ -165,10 +165,12 @@ def read_descriptions(path: str | Path) -> dict[str, str]:
         raise InputError(f"{path} cannot be read: {error}; write JSON, or YAML in a file that ends in .yaml") from error
     if isinstance(found, list):
         if len(set(map(str, found))) < len(found):
-            raise InputError(f"{path} holds a label twice")
+            raise InputError(f"{path} contains a label twice")
         found = dict.fromkeys(found, "")
     if not isinstance(found, dict) or not found:
-        raise InputError(f"{path} must hold a list of labels, or descriptions by label, not {short(found)}")
+        raise InputError(
+            f"{path} must contain a list of labels, or a mapping of labels to descriptions, not {short(found)}"
+        )
     for name, told in found.items():
         if not isinstance(name, str) or not name.strip() or not isinstance(told, str | None):
             raise InputError(f"{path}: a label and its description must be strings, not {short(name)}: {short(told)}")

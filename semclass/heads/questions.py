@@ -198,7 +198,9 @@ class QuestionClassifier:
     def _trained(self) -> Head:
         """The head, which must be there."""
         if self.head is None:
-            raise InputError("there is no question head for this encoder, so questions have no classes; train one")
+            raise InputError(
+                "the models have no question head for this encoder, so questions cannot be classified; train one"
+            )
         return self.head
 
     @cached_property

@@ -143,8 +143,9 @@ def _stopped(area: Path, config: IndexConfig) -> PassageIndex | None:
         return None
     if (known.header(), known.tuned) != (header_of(config.header()), _head(config)):
         raise ArtifactError(
-            f"a build with other models or options was stopped in {area.parent} after {counted(len(known), 'passage')}; "
-            "give the same ones to continue it, or discard it with resume=False (--no-resume)"
+            f"{area.parent} holds an unfinished build with other models or options after "
+            f"{counted(len(known), 'passage')}; use the same ones to resume it, or discard it with "
+            "resume=False (--no-resume)"
         )
     return known
 

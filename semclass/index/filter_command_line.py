@@ -45,11 +45,11 @@ def _term(term: str) -> dict[str, Any]:
     path, operator, text = parts.groups()
     if text.startswith(("=", "<", ">", "!")):
         raise InputError(
-            f"the filter {short(term)} has no operator that is known; operators are {_OPERATORS}, and a text that begins "
+            f"the filter {short(term)} has no known operator; operators are {_OPERATORS}, and a text that begins "
             f'like one is put into quotes: {path}="{text}"'
         )
     if not text.strip() and operator not in ("=", "!="):
-        raise InputError(f"the filter {short(term)} compares with nothing; write a value behind {operator}")
+        raise InputError(f"the filter {short(term)} has no value; write a value after {operator}")
     return {path: {_TERM_OPERATORS[operator]: _read_value(text)}}
 
 

@@ -64,12 +64,12 @@ class IndexConfig:
         check_choice(storage, STORAGES, "storage")
         if storage == "standard" and passage_encoder.codebooks is None:
             raise InputError(
-                "the storage 'standard' needs codebooks for this encoder: make them with "
+                "the storage 'standard' needs codebooks for this encoder; make them with "
                 "training/train_codebooks.py, or build it with storage='exact'"
             )
         if storage != "exact" and (passage_encoder.encoder.views["pooled"] | passage_encoder.provided_dim) % COMPONENTS:
             raise InputError(
-                "vectors have quarter bytes if components are a multiple of 4; build it with storage='exact'"
+                f"the storage {storage!r} needs vectors whose size is a multiple of 4; build the index with storage='exact'"
             )
         return cls(passage_encoder, similarity, storage)
 

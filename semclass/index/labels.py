@@ -43,8 +43,8 @@ def labelled(passage: Passage, labels: Mapping[str, Any]) -> Passage:
     """Give a passage with some labels; an InputError if it has a field of that name."""
     if taken := [field for field in labels if field in passage.metadata]:
         raise InputError(
-            f"passage {passage.id!r} has a field {taken[0]!r} of its own, which a head of the index fills; give one of "
-            "the two another name"
+            f"passage {passage.id!r} has the field {taken[0]!r} of its own, which a head of the index also fills; rename "
+            "the field or the head"
         )
     return replace(passage, metadata={**passage.metadata, **labels}) if labels else passage
 

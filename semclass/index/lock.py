@@ -28,13 +28,13 @@ def locked(folder: Path) -> Iterator[None]:
             _lock(file)
         except (BlockingIOError, PermissionError) as error:
             raise ArtifactError(
-                f"the index {folder} is being changed by another writer; wait until it is done, or end it: its lock ends "
-                "with its process, and with those that it forked meanwhile"
+                f"the index {folder} is being changed by another writer; wait until it is done, or stop it: the lock ends "
+                "with its process and with processes that it forked"
             ) from error
         except OSError as error:
             raise ArtifactError(
-                f"cannot lock {folder / LOCK} ({error.strerror or error}); change the index on a file system that has "
-                "locks, such as a local disk, and copy it from there"
+                f"cannot lock {folder / LOCK} ({error.strerror or error}); change the index on a file system with "
+                "locks, e.g. a local disk, and copy it from there"
             ) from error
         try:
             yield

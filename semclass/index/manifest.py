@@ -106,7 +106,7 @@ def read(folder: Path) -> Manifest:
 def _absent(folder: Path) -> str:
     """Say that there is no index, and how one is made."""
     if folder.exists() and not folder.is_dir():
-        return f"{folder} is a file, and not the folder of an index; name the folder that `semclass index build` made"
+        return f"{folder} is a file, not the folder of an index; name the folder that `semclass index build` made"
     if folder.exists():
         lacks = f"{folder} holds no index ({artifacts.MANIFEST} is missing)"
         return f"{lacks}; make one with `semclass index build FILES --out INDEX`, and name INDEX"
@@ -136,7 +136,7 @@ def parse(values: Mapping[str, Any], path: Path) -> Manifest:
 
     def require(right: object, what: str) -> None:
         if not right:
-            raise ArtifactError(f"{path} does not describe {what} as it should; {REMEDY}")
+            raise ArtifactError(f"{path} has an invalid description of {what}; {REMEDY}")
 
     header = {name: values[key] for name, key in KEYS.items()}
     texts = [header[name] for name in HEADER if name not in {"classes", "thresholds"}]

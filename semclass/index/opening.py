@@ -42,7 +42,7 @@ def open_segments(
         folder, found = source.folder, source.manifest
         if encoder_fingerprint not in (None, found.header["encoder"]):
             raise EncoderMismatchError(
-                f"the index {folder} was made with encoder {found.header['encoder']}, but is used with "
+                f"the index {folder} was made with encoder {found.header['encoder']}, but is opened with "
                 f"{encoder_fingerprint}; name the encoder that made it (--encoder), or {REMEDY}"
             )
         try:

@@ -277,7 +277,7 @@ class PassageIndex(PassageRows):
             As for :meth:`load`.
         """
         if self.source is None:
-            raise InputError("this index was built in memory; save it, and load it to see changes")
+            raise InputError("this index was built in memory; save it and load it first, to see later changes")
         found = manifest.read(self.source.folder)
         rows = list(zip(self.source.manifest.segments, self.segments, self.deleted, strict=True))
         whole = [row for row in rows if not row[1].is_changed]

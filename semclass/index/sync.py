@@ -104,7 +104,9 @@ def sync_index(
         differing = found.differing(passages, progress)
         writer.update(differing, missing="add", reuse=True, progress=progress, workers=workers, commit_every=SECONDS)
         if not found.read:
-            raise InputError("there are no passages; an index is not emptied by a sync, but by removing its folder")
+            raise InputError(
+                "there are no passages; a sync never empties an index; to remove the index, remove its folder"
+            )
         for ids in found.gone():
             writer.delete(ids)
     if cutting not in (None, manifest.read(folder).cutting):

@@ -34,7 +34,7 @@ def check_target(folder: str | Path, *, replace: bool) -> None:
     except OSError as error:
         raise ArtifactError(f"{folder} cannot be read: {error.strerror or error}; name another folder") from error
     if others:
-        raise ArtifactError(f"{folder} holds other things ({others[0]!r}); name a new or empty folder for the index")
+        raise ArtifactError(f"{folder} holds other files ({others[0]!r}); name a new or empty folder for the index")
     if artifacts.MANIFEST in names and not replace:
         raise ArtifactError(_held(folder))
 

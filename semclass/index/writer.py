@@ -235,7 +235,7 @@ class IndexWriter:
         """
         check_choice(missing, ("error", "ignore"), "missing")
         if (ids is None) == (where is None):
-            raise InputError("give ids or a filter (where), one of the two")
+            raise InputError("give either ids or a filter (where)")
         with self._turn():
             if where is not None:
                 condition = filters.parse(where)
@@ -249,7 +249,7 @@ class IndexWriter:
             unknown = [name for name, place in zip(names, owner.tolist(), strict=True) if place < 0]
             if missing == "error" and unknown:
                 raise InputError(
-                    f"{some(unknown)} in the index; correct the ids, or say that missing ones are to be ignored"
+                    f"{some(unknown)} in the index; correct the ids, or set missing='ignore' (--ignore-missing)"
                 )
             pending.delete(self._pending, owner, rows)
             return int((owner >= 0).sum())

@@ -224,7 +224,7 @@ class QdrantIndex:
         """
         passage_encoder = PassageEncoder.load() if passage_encoder is None else passage_encoder
         if passage_encoder.encoder.fingerprint != self.encoder:
-            raise InputError("the models are of another encoder than the collection; load those that made it")
+            raise InputError("the collection was made with another encoder; load the models that made it")
         check_heads(f"collection {self.collection!r}", self.heads, passage_encoder.head_fingerprints)
         more = PassageIndex.build(
             passages, passage_encoder=passage_encoder, similarity=self.similarity, storage=self.storage

@@ -159,7 +159,7 @@ def search(retriever: HybridRetriever, question: str, k: int, options: Mapping[s
     if rewrite is not None:
         return RewritingRetriever(retriever, rewrite).search(question, k, history=history, **own)
     if history:
-        raise InputError("history is read to rewrite a question; give rewrite, too")
+        raise InputError("history needs rewrite; give both")
     return retriever.search(question, k, **own)
 
 

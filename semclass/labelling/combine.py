@@ -43,7 +43,7 @@ def combine(taught: Mapping[str, Labels], checked: Mapping[str, Labels], head: T
     both = [text for text in checked if text in taught]
     if not both:
         raise InputError(
-            f"none of {counted(len(checked), 'checked text')} has a label of the teacher; check texts of its file"
+            f"none of {counted(len(checked), 'checked text')} has a label of the language model; check texts of its file"
         )
     classes = sorted({name for source in (taught, checked) for labels in source.values() for name in labels})
     rest = [text for text in taught if text not in checked]

@@ -55,7 +55,7 @@ def compare(
     both = [text for text in checked if text in taught]
     if len(both) < FOLDS:
         raise InputError(
-            f"{counted(len(both), 'checked text')} with a label of the teacher; {FOLDS} are needed at least"
+            f"{counted(len(both), 'checked text')} with a label of the language model; at least {FOLDS} are needed"
         )
     parts = np.random.default_rng(seed).permutation(len(both)) % FOLDS
     said: dict[str, dict[str, Labels]] = {"head": {}, "head_by_hand": {}}

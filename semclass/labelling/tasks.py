@@ -38,9 +38,7 @@ class Task:
     def __post_init__(self) -> None:
         check_choice(self.way, WAYS, "way")
         if len(self.labels) < (1 if self.multi_label else 2):
-            raise InputError(
-                f"there are {len(self.labels)} labels; give two at least, or ask for several with one at least"
-            )
+            raise InputError(f"there are {len(self.labels)} labels; at least two are needed, or one with way='several'")
 
     @property
     def multi_label(self) -> bool:

@@ -53,7 +53,7 @@ def read_keys(path: Path) -> tuple[bytes, ...]:
             )
         keys.append(hashlib.sha256(key.encode()).digest())
     if not keys:
-        raise InputError(f"{path} holds no keys; write one a line")
+        raise InputError(f"{path} contains no keys; write one key per line")
     return tuple(keys)
 
 

@@ -77,7 +77,7 @@ async def read(request: Request, model: type[Model]) -> Model:
         more = f"; and {len(faults) - _SHOWN} more" if len(faults) > _SHOWN else ""
         raise invalid("; ".join(shown) + more) from None
     except ValueError as error:
-        raise malformed(f"the body is no valid JSON: {error}") from None
+        raise malformed(f"the body is not valid JSON: {error}") from None
 
 
 def _named(part: int | str) -> str:

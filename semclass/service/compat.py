@@ -132,7 +132,7 @@ def _document(document: str | schemas.Document, text: str) -> dict[str, Any]:
 def check_classes(engine: Engine) -> None:
     """Refuse to classify where there are no class heads."""
     if not engine.models.has_classes:
-        raise _no_heads("class heads, so nothing can be classified; serve models with them")
+        raise _no_heads("class heads, so nothing can be classified; serve models with class heads")
 
 
 def check_pairs(engine: Engine) -> None:

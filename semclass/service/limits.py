@@ -59,7 +59,7 @@ class Bounded:
             if scope["method"] in ("POST", "PUT", "PATCH"):
                 await self._read(scope, receive, body)
             if self._requests >= self.settings.max_requests:
-                raise ServiceError(429, "overloaded", "too many requests at a time; try again later", RETRY)
+                raise ServiceError(429, "overloaded", "too many simultaneous requests; try again later", RETRY)
             self._requests += 1
             length, content = len(body), bytes(body)
             body.clear()
@@ -101,7 +101,7 @@ class Bounded:
                 raise too_large(f"the body is too large; at most {most} bytes are read")
             # small bodies always pass: clients that send large ones slowly block only each other
             if len(body) + len(chunk) > SMALL and self._held + len(chunk) > MAX_BUFFERED:
-                raise ServiceError(429, "overloaded", "too many large requests at a time; try again later", RETRY)
+                raise ServiceError(429, "overloaded", "too many simultaneous large requests; try again later", RETRY)
             self._held += len(chunk)
             self._most_held = max(self._most_held, self._held)
             body += chunk
@@ -153,9 +153,9 @@ def _decoder(scope: Scope) -> Callable[[bytes, int, bool], bytes]:
         try:
             chunk = unpack.decompress(piece, room)
         except zlib.error as error:
-            raise malformed(f"the body is no gzip: {error}") from None
+            raise malformed(f"the body is not valid gzip: {error}") from None
         if unpack.unused_data or not (more or unpack.eof or len(chunk) == room):
-            raise malformed("the body is no gzip: it is cut short, or goes on after its end")
+            raise malformed("the body is not valid gzip: it is truncated, or has bytes after its end")
         return chunk
 
     return decode

@@ -48,4 +48,4 @@ class Settings:
         for name, value in vars(self).items():
             if isinstance(value, (int, float)) and not (0 < value < inf or (value == 0 and name in _MAY_BE_ZERO)):
                 least = "at least 0" if name in _MAY_BE_ZERO else "more than 0"
-                raise InputError(f"{name} is {value}; it must be {least}, and finite")
+                raise InputError(f"{name} is {value}; it must be {least} and finite")

@@ -101,7 +101,7 @@ def problem_of(
     _check_views(views, len(given))
     if link == "sigmoid":
         if parents is not None:
-            raise InputError("parents belong to softmax heads; a sigmoid head has no superclasses")
+            raise InputError("parents need a softmax head; a sigmoid head has no superclasses")
         classes, truth = tuple(names), _check_binary(given, names)
         # the rarest class of each text, from 1, or 0 for none
         counts = np.where(truth == 1, truth.sum(axis=0), len(truth) + 1)

@@ -169,7 +169,7 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
             check_probability(self.rejection_rate, "rejection_rate"),
         )
         if max(sure, *least) > 0 and ABSTAIN in targets.classes:
-            raise InputError(f"no label may be {ABSTAIN!r}: where the model may abstain it means that there is none")
+            raise InputError(f"no label may be {ABSTAIN!r}, because the model returns {ABSTAIN!r} when it abstains")
         say = say_to(self.progress)
         # what comes out must not depend on the order in which texts came in, and folds do
         order = sorted(range(len(texts)), key=lambda place: (texts[place], targets.rows[place], weights[place]))

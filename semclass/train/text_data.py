@@ -47,7 +47,7 @@ class Targets:
     def of(cls, y: Any, *, multi_label: bool) -> Targets:
         """Check labels of either shape."""
         if y is None or isinstance(y, (str, bytes)) or not isinstance(y, Iterable):
-            raise InputTypeError(f"labels must be a sequence with a label for each text, not {short(y)}")
+            raise InputTypeError(f"labels must be a sequence with one label per text, not {short(y)}")
         if multi_label and isinstance(y, np.ndarray) and y.ndim == 2:
             if not np.isin(y, (0, 1)).all():
                 raise InputError("labels in an array of two dimensions must be 0 or 1, a column for each class")
@@ -65,7 +65,7 @@ class Targets:
         if ood_label is None:
             return self, np.arange(len(self.rows))
         if (ood_label,) not in self.rows:
-            raise InputError(f"no text has the label {short(ood_label)} that ood_label names")
+            raise InputError(f"no text has the label {short(ood_label)}, which ood_label names")
         kept = [place for place, row in enumerate(self.rows) if row != (ood_label,)]
         classes = tuple(label for label in self.classes if label != ood_label)
         return replace(self, rows=[self.rows[place] for place in kept], classes=classes), np.array(kept, np.int64)

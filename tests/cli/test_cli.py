@@ -406,7 +406,7 @@ def test_what_is_no_index_is_never_replaced(run, tmp_path):
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "harbour.png").write_bytes(b"\x89PNG")
     code, _, err = run("index", "build", CORPUS, "--out", tmp_path / "photos", "--replace")
-    assert (code, "holds other things ('harbour.png')" in err) == (2, True)
+    assert (code, "holds other files ('harbour.png')" in err) == (2, True)
     assert [path.name for path in (tmp_path / "photos").iterdir()] == ["harbour.png"]
 
 

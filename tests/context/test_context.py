@@ -352,7 +352,7 @@ def test_what_is_no_hit_is_refused():
         build_context("text")
     with pytest.raises(InputTypeError, match=r"hits must be a sequence of Hit.*Passage"):
         build_context([Passage("a", "text")])
-    with pytest.raises(InputError, match="documents and parents are both given"):
+    with pytest.raises(InputError, match="documents and parents cannot be combined"):
         build_context([], documents={}, parents={})
 
 

@@ -40,7 +40,7 @@ def test_views_have_the_shapes_that_the_manifest_says_and_others_are_not_given(e
     none = encoder.encode([], views=VIEWS)
     assert none.pooled.shape == (0, encoder.views["pooled"])
     assert len(none.tokens) == len(none.terms) == 0
-    with pytest.raises(InputError, match="'entities' is needed and was not encoded"):
+    with pytest.raises(InputError, match="'entities' is needed, but was not encoded"):
         encoding.rows("entities")
 
 

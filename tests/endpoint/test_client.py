@@ -66,7 +66,7 @@ def test_what_was_replied_is_never_asked_again(tmp_path):
     assert [reply.cached for reply in again].count(False) == 2
     assert sum(stub.asked.values()) == 32
     cache.write_text('{"key": 1, "words": 2}\n')
-    with pytest.raises(ArtifactError, match="no reply"):
+    with pytest.raises(ArtifactError, match="not a reply"):
         ask(stub, prompts, cache=cache)
 
 

@@ -91,7 +91,7 @@ def beir(folder, qrels="query-id\tcorpus-id\tscore\nq1\tp1\t1\n", queries='{"_id
     [
         ({"qrels": "query-id\tcorpus-id\tscore\nq1\tp1\tyes\n"}, r"test\.tsv, line 2"),
         ({"qrels": "query-id\tcorpus-id\tscore\nq1 p1 1\n"}, r"test\.tsv, line 2"),
-        ({"qrels": "query-id\tcorpus-id\tscore\n"}, "judges no question"),
+        ({"qrels": "query-id\tcorpus-id\tscore\n"}, "no judgment"),
         ({"queries": '{"text": "Who?"}\n'}, r"queries\.jsonl, line 1"),
         ({"queries": '{"_id": \n'}, r"queries\.jsonl, line 1: broken JSON"),
     ],
@@ -282,7 +282,7 @@ def test_a_foreign_run_is_ordered_by_score_then_rank_then_id(tmp_path):
         ("q0 Q0 a 1\n", "line 1"),
         ("q0 Q0 a 1 2 t\nq0 Q0 b one 2 t\n", "line 2"),
         ("q0 Q0 a 1 nan t\n", "line 1"),
-        ("q0 Q0 a 1 2 t\nq0 Q0 a 2 1 t\n", "line 2: passage 'a' comes twice for question 'q0'"),
+        ("q0 Q0 a 1 2 t\nq0 Q0 a 2 1 t\n", "line 2: passage 'a' occurs twice for question 'q0'"),
         ("q9 Q0 a 1 2 t\n", "are the question ids the same"),
         (None, "cannot be read"),
     ],

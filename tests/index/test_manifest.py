@@ -38,7 +38,7 @@ OTHERS = ["data-2024", "segment-analysis.csv", "removed-files.npz", "segment-012
 def test_a_folder_of_other_things_is_refused(tmp_path, write, path, text):
     (tmp_path / path).parent.mkdir(exist_ok=True)
     (tmp_path / path).write_text(text)
-    with pytest.raises(ArtifactError, match="holds other things"):
+    with pytest.raises(ArtifactError, match="holds other files"):
         write(tmp_path)
     assert (tmp_path / path).read_text() == text
 
@@ -161,7 +161,9 @@ def test_a_damaged_manifest_is_named_with_the_command_that_helps(index_folder, d
     damage(values)
     path.write_text(json.dumps(values))
     for read in (PassageIndex.load, commit.describe):
-        with pytest.raises(ArtifactError, match=r"does not describe its .*`semclass index build --replace`"):
+        with pytest.raises(
+            ArtifactError, match=r"has an invalid description of its .*`semclass index build --replace`"
+        ):
             read(index_folder)
 
 
