@@ -112,6 +112,32 @@ def scores(
     return dict(zip((passage.id for passage in index.passages(best.rows)), best.score.tolist(), strict=True))
 
 
+TESTS = ROOT / "tests"
+FAST = {"context", "core", "documents", "encoders", "endpoint", "heads", "index", "ranking", "rewriting", "scoring"}
+"""Folders whose tests need neither the shipped models nor a process, except where they say so."""
+
+MODEL_FIXTURES = {"data_folder", "encoder", "models"}
+
+
+def is_fast(item: pytest.Function) -> bool:
+    """Whether a test needs neither the shipped models nor a process: it is in such a folder, and names neither."""
+    folder = item.path.relative_to(TESTS).parts[0]
+    shipped = MODEL_FIXTURES.intersection(item.fixturenames)
+    return folder in FAST and not shipped and not {"MODELS", "subprocess"}.intersection(item.obj.__code__.co_names)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Import no other folders for `pytest -m fast`."""
+    other = collection_path.parent == TESTS and collection_path.name not in FAST
+    return True if other and config.option.markexpr == "fast" else None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Function]) -> None:
+    for item in items:
+        if is_fast(item):
+            item.add_marker("fast")
+
+
 @pytest.fixture(scope="session", autouse=True)
 def nothing_waits_for_the_disk() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
