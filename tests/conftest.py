@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -24,11 +26,18 @@ MODELS = ROOT / "models"
 
 # a property is about values: how long an example took says only how busy the machine was. Examples are the same in every
 # run, so that a change is judged by what it changes; `pytest --hypothesis-profile=search` looks for others
-settings.register_profile("values", deadline=None, derandomize=True)
+settings.register_profile("values", deadline=None, derandomize=True, max_examples=50)
 settings.register_profile("search", deadline=None)
 settings.load_profile("values")
 
 pytest.register_assert_rewrite("browsing")  # which tests of the page import and name as a plug-in
+
+
+@cache
+def word_vectors(n_terms: int, dim: int) -> np.ndarray:
+    """Vectors of length 1, one for each word."""
+    table = np.random.default_rng(0).normal(size=(n_terms, dim)).astype(np.float32)
+    return table / np.linalg.norm(table, axis=1, keepdims=True)
 
 
 @dataclass(frozen=True)
@@ -54,8 +63,7 @@ class FakeEncoder:
         return [f"w{place}" for place in range(self.n_terms)]
 
     def encode(self, texts: Sequence[str], *, views: Sequence[str] = ("pooled",)) -> Encoding:
-        table = np.random.default_rng(0).normal(size=(self.n_terms, self.dim)).astype(np.float32)
-        table /= np.linalg.norm(table, axis=1, keepdims=True)
+        table = word_vectors(self.n_terms, self.dim)
         terms = [
             np.array([sum(word.encode()) % self.n_terms for word in text.lower().split()], np.int32) for text in texts
         ]
@@ -112,18 +120,32 @@ def scores(
     return dict(zip((passage.id for passage in index.passages(best.rows)), best.score.tolist(), strict=True))
 
 
+MEMORY = Path("/dev/shm")  # noqa: S108 - pytest makes folders of its own there
+ENOUGH = 8e9
+"""Bytes in memory that temporary files may need."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Keep temporary folders in memory where there is enough: on a disk, tests of indices take twice as long."""
+    if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > ENOUGH:
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
+
+
 TESTS = ROOT / "tests"
 FAST = {"context", "core", "documents", "encoders", "endpoint", "heads", "index", "ranking", "rewriting", "scoring"}
 """Folders whose tests need neither the shipped models nor a process, except where they say so."""
 
 MODEL_FIXTURES = {"data_folder", "encoder", "models"}
+WAITING = {"test_connection.py", "test_limits.py"}
+"""Files whose tests wait for another process, or for time to pass."""
 
 
 def is_fast(item: pytest.Function) -> bool:
     """Whether a test needs neither the shipped models nor a process: it is in such a folder, and names neither."""
     folder = item.path.relative_to(TESTS).parts[0]
     shipped = MODEL_FIXTURES.intersection(item.fixturenames)
-    return folder in FAST and not shipped and not {"MODELS", "subprocess"}.intersection(item.obj.__code__.co_names)
+    named = {"MODELS", "subprocess"}.intersection(item.obj.__code__.co_names)
+    return folder in FAST and item.path.name not in WAITING and not shipped and not named
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
