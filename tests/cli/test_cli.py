@@ -369,7 +369,7 @@ def test_k_must_be_positive_and_is_clamped(run, index):
     assert "k is 0; it must be at least 1" in err
     code, out, _ = run("search", index, "Who?", "-k", 500, "--json")
     assert code == 0
-    assert len(out.splitlines()) == 30
+    assert len(json_lines(out)[0]["hits"]) == 30
 
 
 def test_unknown_options_exit_with_2(run):

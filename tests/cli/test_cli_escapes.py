@@ -56,7 +56,6 @@ def folder(tmp_path_factory):
     (root / "labelled.jsonl").write_text(lines(*labelled, {"text": f"who is it {EVIL}", "label": labels[0]}))
     (root / "labels.json").write_text(json.dumps({label: f"such a {label}" for label in labels}))
     (root / "broken.jsonl").write_text(lines({"_id": f"a{EVIL}", "txt": EVIL}))
-    (root / "twice.jsonl").write_text(lines(*[{"_id": f"a{EVIL}", "text": "The bridge."}] * 2))
     code, sent = in_terminal("index", "build", documents, "--out", root / "index")
     assert code == 0, sent
     return root
@@ -66,16 +65,13 @@ COMMANDS = {
     "build": (0, "index build {0}/documents\x1b[2J --out {0}/built"),
     "build strictly": (2, "index build {0}/documents\x1b[2J --out {0}/strict --strict"),
     "build of what is broken": (2, "index build {0}/broken.jsonl --out {0}/broken"),
-    "build of ids twice": (2, "index build {0}/twice.jsonl --out {0}/twice"),
     "sync": (0, "index sync {0}/synced {0}/documents\x1b[2J"),
-    "sync in JSON": (0, "index sync {0}/synced-json {0}/documents\x1b[2J --json"),
     "info": (0, "index info {0}/index"),
     "nothing there": (2, "index info {0}/no\x1b[2Jthing"),
     "no such option": (2, "index info {0}/index --\x1b[2J"),
     "search": (0, "search {0}/index bridge --explain"),
     "search in JSON": (0, "search {0}/index bridge --json"),
     "search with a context": (0, "search {0}/index bridge --context"),
-    "search with a context in JSON": (0, "search {0}/index bridge --context --json"),
     "search with a wrong filter": (2, "search {0}/index bridge --where \x1b[2J=1"),
     "search with other words": (0, "search {0}/index bridge --rewrite wordings --endpoint {1} --model m"),
     "rerank": (0, "rerank bridge --passages {0}/corpus.jsonl"),

@@ -57,8 +57,7 @@ COMMANDS = {
 }
 
 
-@pytest.mark.parametrize("columns", [80, 40])
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize(("name", "columns"), [("build", 80), *((name, 40) for name in COMMANDS)])
 def test_a_long_command_ends_well_on_a_terminal(folder, name, columns):
     command, label = COMMANDS[name]
     cache = {"SEMCLASS_CACHE": str(folder / f"cache{columns}")}
