@@ -90,7 +90,7 @@ def test_a_build_goes_on_before_the_first_changed_passage(tmp_path):
 def test_a_stopped_build_with_other_options_is_kept_unless_it_is_dropped_explicitly(tmp_path):
     stopped_build(tmp_path)
     kept = (tmp_path / AREA / "manifest.json").read_bytes()
-    with pytest.raises(ArtifactError, match=r"other models or options .* after [0-9]+ passages; .*--no-resume"):
+    with pytest.raises(ArtifactError, match=r"other models or options after [0-9]+ passages; .*--no-resume"):
         build_index(tmp_path, ALL, passage_encoder=FAKE, storage="lean")
     assert (tmp_path / AREA / "manifest.json").read_bytes() == kept
     build_index(tmp_path, ALL, passage_encoder=FAKE, storage="lean", resume=False)
