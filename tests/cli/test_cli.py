@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -402,14 +401,6 @@ def test_an_index_is_replaced_only_when_that_is_asked_for(run, tmp_path):
     assert json_lines(run("index", "info", tmp_path / "index", "--json")[1])[0]["passages"] == 2
 
 
-def test_what_is_no_index_is_never_replaced(run, tmp_path):
-    (tmp_path / "photos").mkdir()
-    (tmp_path / "photos" / "harbour.png").write_bytes(b"\x89PNG")
-    code, _, err = run("index", "build", CORPUS, "--out", tmp_path / "photos", "--replace")
-    assert (code, "holds other files ('harbour.png')" in err) == (2, True)
-    assert [path.name for path in (tmp_path / "photos").iterdir()] == ["harbour.png"]
-
-
 def test_a_build_that_was_stopped_goes_on_without_being_told_so(run, tmp_path):
     source = tmp_path / "p.jsonl"
     source.write_text('{"text": "Tea is made of leaves."}\n{"text": "broken\n')
@@ -511,16 +502,6 @@ def test_a_head_has_one_name_in_all_commands():
     for words in (("train",), ("classify", "texts"), ("labels", "next"), ("index", "build"), ("search",), ("serve",)):
         assert "--head" in options[words]
     assert all("--endpoint" in names for names in options.values() if "--model" in names)
-
-
-def test_help_has_no_words_of_our_own():
-    """Words that strangers did not understand: `told`, `said`, `bear`, `taught` and so on for what a field calls else."""
-    own = re.compile(
-        r"\b(told|said|say|tell|bear|taught|anew|teacher|so many|may be given again|put right|by tabs|foreign)\b"
-    )
-    for words, command in commands():
-        text = command.get_help(click.Context(command)).lower().replace("--said", "")
-        assert (words, own.findall(text)) == (words, [])
 
 
 def test_what_asks_nothing_of_a_corpus_is_told(run):

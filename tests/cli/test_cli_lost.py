@@ -111,22 +111,3 @@ def test_a_build_stops_when_most_files_turn_out_to_be_damaged(run, pages, tmp_pa
     assert len(PassageIndex.load(index)) == 4, "nothing was removed"
     assert run("index", "sync", index, pages, "--partial")[0] == 0
     assert len(PassageIndex.load(index)) == 1
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="needs pseudo-terminals")
-def test_names_of_files_send_no_commands_to_a_terminal(tmp_path):
-    from terminal import in_terminal
-
-    folder = tmp_path / "docs"
-    folder.mkdir()
-    (folder / "tea.md").write_text("Tea is made of leaves.")
-    (folder / "oil.md").write_text("Oil is made of seeds.")
-    (folder / "\x1b[2Ja\rb.txt").write_bytes(b"\xff\x00\xff")
-    (folder / "\x1b]0;title\x07").write_text("no ending")
-    code, sent = in_terminal("index", "build", folder, "--out", tmp_path / "index")
-    assert code == 0
-    assert "file without an ending" in sent
-    assert "is not UTF-8" in sent
-    assert "\x1b" not in sent
-    code, sent = in_terminal("index", "build", folder, "--out", tmp_path / "other", "--strict")
-    assert (code, "\x1b" in sent) == (2, False)

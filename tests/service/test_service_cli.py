@@ -105,32 +105,25 @@ def test_readiness_ends_first_where_balancers_need_time(index):
     assert code == 0
 
 
-def test_keys_and_names_are_asked_for(index, tmp_path):
+def test_keys_and_names_are_asked_for_and_limits_are_options(index, tmp_path):
     keys = tmp_path / "keys"
     keys.write_text(KEY)
     keys.chmod(0o600)
-    with serving(index, "--api-key-file", keys) as (_, told), httpx.Client(base_url=address(told)) as client:
+    limits = ("--max-texts", 2, "--max-characters", 30)
+    with serving(index, "--api-key-file", keys, *limits) as (_, told), httpx.Client(base_url=address(told)) as client:
         assert client.get("/api/info").status_code == 401
-        assert client.get("/api/info", headers={"authorization": f"Bearer {KEY}"}).json()["index"]["passages"] == 30
+        info = client.get("/api/info", headers={"authorization": f"Bearer {KEY}"}).json()
+        assert info["index"]["passages"] == 30
+        assert (info["limits"]["max_texts"], info["limits"]["max_characters"]) == (2, 30)
         assert client.get("/", headers={"host": "evil.example"}).status_code == 400
 
 
-def test_a_service_that_others_reach_warns_where_no_key_is_asked_for():
-    with serving("--host", "0.0.0.0") as (_, told):  # noqa: S104
+def test_a_service_warns_that_others_reach_it_without_a_key_and_of_the_files_that_the_system_allows():
+    with serving("--host", "0.0.0.0", before=["sh", "-c", 'ulimit -n 300 && exec "$@"', "sh"]) as (_, told):  # noqa: S104
         assert any(line["level"] == "warning" and "--api-key-file" in line["event"] for line in told)
         port = address(told).rpartition(":")[2]
         answer = httpx.post(f"http://127.0.0.1:{port}/api/search", json={"question": QUESTION})
         assert (answer.status_code, answer.json()["error_type"]) == (404, "no_index")
-
-
-def test_limits_are_options(index):
-    with serving(index, "--max-texts", 2, "--max-characters", 30) as (_, told):
-        limits = httpx.get(f"{address(told)}/api/info").json()["limits"]
-        assert (limits["max_texts"], limits["max_characters"]) == (2, 30)
-
-
-def test_no_more_connections_are_taken_than_the_system_allows():
-    with serving(before=["sh", "-c", 'ulimit -n 300 && exec "$@"', "sh"]) as (_, told):
         (line,) = [line for line in told if "fewer connections" in line["event"]]
         assert (line["level"], line["max_connections"], line["open_files"]) == ("warning", 44, 300)
 

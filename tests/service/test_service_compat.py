@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import httpx
 import pytest
-from asked import asked
+from asked import Asked, asked
 
 from semclass import Models, Passage
 from semclass.core.types import Hit
@@ -44,9 +45,11 @@ class Scripted(Engine):
         ]
 
 
-def post(engine: Engine, path: str, body: object, method: str = "POST") -> httpx.Response:
-    """One request to a service of its own."""
-    with asked(create_app(engine, engine.settings)) as client:
+def post(service: Asked | Engine, path: str, body: object, method: str = "POST") -> httpx.Response:
+    """One request to a service, or to one of its own over an engine."""
+    if isinstance(service, Asked):
+        return service.request(method, path, json=body)
+    with asked(create_app(service, service.settings)) as client:
         return client.request(method, path, json=body)
 
 
@@ -55,17 +58,23 @@ def entailment(encoder) -> EntailmentClassifier:
     return EntailmentClassifier.load(encoder=encoder)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def engine(models: Models, entailment: EntailmentClassifier) -> Engine:
     return Engine(models, None, Settings(), entailment=entailment)
+
+
+@pytest.fixture(scope="module")
+def service(engine: Engine) -> Iterator[Asked]:
+    with asked(create_app(engine, engine.settings)) as client:
+        yield client
 
 
 def scores_of(answer: httpx.Response) -> dict[int, float]:
     return {item["index"]: item["relevance_score"] for item in answer.json()["results"]}
 
 
-def test_cohere_v2_gives_places_and_scores_best_first(engine):
-    answer = post(engine, "/v2/rerank", {"model": "rerank-v3.5", "query": QUESTION, "documents": TEXTS, "top_n": 2})
+def test_cohere_v2_gives_places_and_scores_best_first(service):
+    answer = post(service, "/v2/rerank", {"model": "rerank-v3.5", "query": QUESTION, "documents": TEXTS, "top_n": 2})
     assert answer.status_code == 200
     body = answer.json()
     assert set(body) == {"id", "results", "meta"}
@@ -75,36 +84,38 @@ def test_cohere_v2_gives_places_and_scores_best_first(engine):
     assert 1 >= body["results"][0]["relevance_score"] > body["results"][1]["relevance_score"] >= 0
 
 
-def test_jina_and_cohere_v1_read_one_answer(engine):
+def test_jina_and_cohere_v1_read_one_answer(service, engine):
     documents = [TEXTS[0], {"text": TEXTS[1], "page": 4}]
-    body = post(engine, "/v1/rerank", {"model": "any", "query": QUESTION, "documents": documents}).json()
+    body = post(service, "/v1/rerank", {"model": "any", "query": QUESTION, "documents": documents}).json()
     assert set(body) == {"id", "model", "results", "usage", "meta"}
     assert body["model"] == "any"
     assert [item["document"] for item in body["results"]] == [{"text": TEXTS[1], "page": 4}, {"text": TEXTS[0]}]
-    plain = post(engine, "/v1/rerank", {"query": QUESTION, "documents": documents, "return_documents": False}).json()
+    plain = post(service, "/v1/rerank", {"query": QUESTION, "documents": documents, "return_documents": False}).json()
     assert all(set(item) == {"index", "relevance_score"} for item in plain["results"])
     pieces = len(engine.models.encoder.tokenize([QUESTION, *TEXTS[:2]]).values)
     assert body["usage"] == {"total_tokens": pieces, "prompt_tokens": pieces}
 
 
-def test_a_score_is_that_of_the_two_texts_in_any_company(engine):
-    together = scores_of(post(engine, "/v2/rerank", {"query": QUESTION, "documents": TEXTS}))
-    alone = [scores_of(post(engine, "/v2/rerank", {"query": QUESTION, "documents": [text]}))[0] for text in TEXTS]
+def test_a_score_is_that_of_the_two_texts_in_any_company(service):
+    together = scores_of(post(service, "/v2/rerank", {"query": QUESTION, "documents": TEXTS}))
+    alone = [scores_of(post(service, "/v2/rerank", {"query": QUESTION, "documents": [text]}))[0] for text in TEXTS]
     assert [together[place] for place in range(3)] == pytest.approx(alone, abs=1e-6)
 
 
-def test_all_three_shapes_give_the_scores_of_the_entailment_head(engine, models):
+def test_all_three_shapes_give_the_scores_of_the_entailment_head(service, models):
     hits = Reranker(models).rerank(QUESTION, [Passage(str(n), t) for n, t in enumerate(TEXTS)], method="entail-stable")
-    cohere = scores_of(post(engine, "/v2/rerank", {"query": QUESTION, "documents": TEXTS}))
-    jina = scores_of(post(engine, "/v1/rerank", {"query": QUESTION, "documents": TEXTS}))
-    tei = {item["index"]: item["score"] for item in post(engine, "/rerank", {"query": QUESTION, "texts": TEXTS}).json()}
+    cohere = scores_of(post(service, "/v2/rerank", {"query": QUESTION, "documents": TEXTS}))
+    jina = scores_of(post(service, "/v1/rerank", {"query": QUESTION, "documents": TEXTS}))
+    tei = {
+        item["index"]: item["score"] for item in post(service, "/rerank", {"query": QUESTION, "texts": TEXTS}).json()
+    }
     assert cohere == jina == tei == pytest.approx({int(hit.id): hit.components["relevance"] for hit in hits})
 
 
-def test_tei_gives_texts_and_log_odds_where_they_are_asked_for(engine):
-    plain = post(engine, "/rerank", {"query": QUESTION, "texts": TEXTS, "truncate": True}).json()
+def test_tei_gives_texts_and_log_odds_where_they_are_asked_for(service):
+    plain = post(service, "/rerank", {"query": QUESTION, "texts": TEXTS, "truncate": True}).json()
     assert [set(item) for item in plain] == [{"index", "score"}] * 3
-    raw = post(engine, "/rerank", {"query": QUESTION, "texts": TEXTS, "raw_scores": True, "return_text": True}).json()
+    raw = post(service, "/rerank", {"query": QUESTION, "texts": TEXTS, "raw_scores": True, "return_text": True}).json()
     assert [item["text"] for item in raw] == [TEXTS[item["index"]] for item in plain]
     assert [1 / (1 + math.exp(-item["score"])) for item in raw] == pytest.approx([item["score"] for item in plain])
 
@@ -178,11 +189,11 @@ def test_documents_without_a_text_are_read_by_the_fields_that_are_named(models):
 
 
 @pytest.mark.parametrize("path", ["/", "/invocations"])
-def test_tei_is_asked_where_its_container_is(engine, path):
+def test_tei_is_asked_where_its_container_is(service, path):
     body = {"query": QUESTION, "texts": TEXTS, "return_text": True}
-    assert post(engine, path, body).json() == post(engine, "/rerank", body).json()
-    assert post(engine, "/", None, "GET").headers["content-type"].startswith("text/html")
-    assert post(engine, "/", body, "PUT").headers["allow"] == "GET, HEAD, POST"
+    assert post(service, path, body).json() == post(service, "/rerank", body).json()
+    assert post(service, "/", None, "GET").headers["content-type"].startswith("text/html")
+    assert post(service, "/", body, "PUT").headers["allow"] == "GET, HEAD, POST"
 
 
 def test_texts_are_data_whatever_they_look_like(models):
@@ -202,31 +213,31 @@ def test_a_hundred_documents_are_a_search_unit(models):
 
 
 @pytest.mark.parametrize("inputs", ["Who built it?", ["Who built it?"]])
-def test_a_question_gets_its_classes(engine, inputs):
-    found = post(engine, "/predict", {"inputs": inputs}).json()
+def test_a_question_gets_its_classes(service, engine, inputs):
+    found = post(service, "/predict", {"inputs": inputs}).json()
     (label,) = engine.models.questions.classify(["Who built it?"])
     assert found[0] == {"label": "HUM", "score": pytest.approx(label.probability)}
     assert {item["label"]: item["score"] for item in found} == pytest.approx(dict(label.probabilities))
     assert found == sorted(found, key=lambda item: -item["score"])
 
 
-def test_a_pair_is_judged_by_entailment(engine, entailment):
+def test_a_pair_is_judged_by_entailment(service, entailment):
     (judged,) = entailment.classify([("Who built it?", "Ada built it.")])
-    found = post(engine, "/predict", {"inputs": ["Who built it?", "Ada built it."]}).json()
+    found = post(service, "/predict", {"inputs": ["Who built it?", "Ada built it."]}).json()
     assert found[0] == {"label": "entailment", "score": pytest.approx(judged.probability)}
     assert sum(item["score"] for item in found) == pytest.approx(1)
 
 
-def test_a_list_of_inputs_is_answered_in_its_order(engine):
+def test_a_list_of_inputs_is_answered_in_its_order(service):
     inputs = [["Who built it?"], ["Who built it?", "Ada built it."], ["How tall is it?"]]
-    found = post(engine, "/predict", {"inputs": inputs}).json()
+    found = post(service, "/predict", {"inputs": inputs}).json()
     assert [item[0]["label"] for item in found] == ["HUM", "entailment", "NUM"]
-    alone = [post(engine, "/predict", {"inputs": item}).json() for item in inputs]
+    alone = [post(service, "/predict", {"inputs": item}).json() for item in inputs]
     assert [[item["label"] for item in one] for one in found] == [[item["label"] for item in one] for one in alone]
 
 
-def test_info_has_what_clients_of_tei_look_up(engine):
-    info = post(engine, "/info", None, "GET").json()
+def test_info_has_what_clients_of_tei_look_up(service, engine):
+    info = post(service, "/info", None, "GET").json()
     assert info["model_type"] == {"reranker": {"id2label": {"0": "entailment"}, "label2id": {"entailment": 0}}}
     assert info["max_client_batch_size"] == engine.settings.max_texts
     assert info["max_input_length"] == 16 * 254
@@ -249,8 +260,8 @@ def test_info_has_what_clients_of_tei_look_up(engine):
         ("/predict", {"inputs": [["a"]] * 1001}, 413, "too_large"),
     ],
 )
-def test_what_is_not_allowed_is_refused_in_the_words_of_all_clients(engine, path, body, status, kind):
-    answer = post(engine, path, body)
+def test_what_is_not_allowed_is_refused_in_the_words_of_all_clients(service, path, body, status, kind):
+    answer = post(service, path, body)
     assert answer.status_code == status
     told = answer.json()
     assert set(told) == {"error", "error_type", "message", "detail", "request_id"}
@@ -258,9 +269,9 @@ def test_what_is_not_allowed_is_refused_in_the_words_of_all_clients(engine, path
     assert told["error"] == told["message"] == told["detail"]
 
 
-def test_unknown_fields_are_passed_over(engine):
+def test_unknown_fields_are_passed_over(service):
     body = {"query": QUESTION, "documents": TEXTS, "relevant_spans": {"mode": "enabled"}, "priority": 1, "new": None}
-    assert post(engine, "/v2/rerank", body).status_code == 200
+    assert post(service, "/v2/rerank", body).status_code == 200
 
 
 def test_models_without_heads_are_told_as_tei_does(models):

@@ -328,7 +328,7 @@ def test_a_small_search_does_not_wait_for_all_long_questions_that_came_before(re
 
     with listening(create_app(engine, settings), settings) as port, ExitStack() as open_ones:
         connect = lambda: open_ones.enter_context(socket.create_connection(("127.0.0.1", port), timeout=600))  # noqa: E731
-        long = [connect() for _ in range(8)]
+        long = [connect() for _ in range(5)]
         for connection in long:
             connection.sendall(message("Who won the game? " * 5_000))
         eventually(lambda: engine.at_work, bool)
@@ -390,17 +390,13 @@ def test_nothing_is_computed_for_a_client_that_has_gone(models, monkeypatch):
     ],
     ids=["field", "nested", "operator", "of a field", "number", "bound", "one of", "unknown"],
 )
-def test_filters_of_any_size_are_answered_shortly_and_logged_without_their_text(retriever, monkeypatch, where):
+def test_filters_of_any_size_are_answered_shortly_and_logged_without_their_text(searched_port, monkeypatch, where):
     lines = []
     monkeypatch.setattr(logs.LOGGER, "log", lambda level, event, extra: lines.append(json.dumps([event, extra])))
     monkeypatch.setattr(warnings, "showwarning", logs.show_warning)
-    settings = Settings()
     text = b'{"question": "Who built it?", "where": %s}' % where.encode()
     head = HEAD.replace(ASK.encode(), b"/api/search").replace(b"\r\nHost", b"\r\nConnection: close\r\nHost")
-    with (
-        listening(create_app(Engine(retriever.models, retriever, settings), settings), settings) as port,
-        socket.create_connection(("127.0.0.1", port), timeout=60) as connection,
-    ):
+    with socket.create_connection(("127.0.0.1", searched_port), timeout=60) as connection:
         connection.sendall(head + b"Content-Length: %d\r\n\r\n" % len(text) + text)
         answer = answer_of(connection)
     status = int(answer.split()[1])
@@ -471,6 +467,14 @@ def port(models):
 def port_of_many(models):
     settings = Settings()
     with listening(create_app(Engine(models, None, settings), settings), settings) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def searched_port(retriever):
+    settings = Settings()
+    engine = Engine(retriever.models, retriever, settings)
+    with listening(create_app(engine, settings), settings) as found:
         yield found
 
 
