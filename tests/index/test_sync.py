@@ -69,7 +69,7 @@ def test_edits_are_followed_and_only_new_texts_are_encoded(tmp_path):
     documents = {f"{number}.txt": [text_of(rng) for _ in range(4)] for number in range(5)}
     write(folder, documents)
     sync(index, folder)
-    for _ in range(60):
+    for _ in range(40):
         before = held(index)
         edited(rng, documents)
         write(folder, documents)
