@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
+from beir import write_beir
 from conftest import MODELS, ROOT, FakeEncoder
 from made_models import export, save_pairs, write_model
 
@@ -161,13 +161,7 @@ def test_pair_heads_refuse_scores_of_another_scale(tmp_path, fake_encoder, model
 
 @pytest.fixture
 def beir(tmp_path):
-    folder = tmp_path / "beir"
-    (folder / "qrels").mkdir(parents=True)
-    lines = [json.dumps({"_id": item.id, "text": item.text}) for item in PASSAGES]
-    (folder / "corpus.jsonl").write_text("\n".join(lines))
-    (folder / "queries.jsonl").write_text('{"_id": "q", "text": "red sea"}\n')
-    (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq\tsea\t1\n")
-    return folder
+    return write_beir(tmp_path / "beir", PASSAGES, {"q": ("red sea", "sea")})
 
 
 def test_methods_whose_heads_are_missing_are_left_out_of_an_evaluation(fake_encoder, models, beir):

@@ -4,10 +4,10 @@ import gzip
 import json
 
 import pytest
+from beir import write_beir
 from stub_endpoint import FILTERED, stub_endpoint
 
 from bench import language_model
-from bench.steps import write_beir
 
 pytest.importorskip("openai")
 pytest.importorskip("ir_measures")
@@ -25,9 +25,7 @@ QUESTIONS = {
 def data(tmp_path_factory, corpus):
     """The demonstration's passages as a BEIR folder, and a few sentences to draw examples from."""
     folder = tmp_path_factory.mktemp("data")
-    lines = [json.dumps({"_id": item.id, "text": item.text}) + "\n" for item in corpus]
-    queries = [json.dumps({"_id": name, "text": text}) + "\n" for name, (text, _) in QUESTIONS.items()]
-    write_beir(folder / "set", lines, queries, [f"{name}\t{right}\t1\n" for name, (_, right) in QUESTIONS.items()])
+    write_beir(folder / "set", corpus, QUESTIONS)
     (folder / "squad_sentences").mkdir()
     rows = {
         "train.corpus": [{"_id": f"s{number}", "text": f"sentence {number}."} for number in range(30)],

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from beir import write_beir
 
 from bench import retrieval, retrieval_systems
 from bench.peers import retrievers
@@ -56,16 +57,8 @@ class Network:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory, corpus):
     """The demonstration's passages as a BEIR folder, with four questions whose judgements are made up."""
-    folder = tmp_path_factory.mktemp("beir") / "demo"
-    (folder / "qrels").mkdir(parents=True)
-    lines = [json.dumps({"_id": item.id, "text": item.text, "title": ""}) for item in corpus]
-    (folder / "corpus.jsonl").write_text("\n".join(lines))
-    (folder / "queries.jsonl").write_text(
-        "\n".join(json.dumps({"_id": name, "text": text}) for name, text in QUESTIONS.items())
-    )
-    judged = [f"{name}\t{corpus[place].id}\t1" for place, name in enumerate(QUESTIONS)]
-    (folder / "qrels" / "test.tsv").write_text("\n".join(judged))
-    return folder
+    questions = {name: (text, item.id) for (name, text), item in zip(QUESTIONS.items(), corpus, strict=False)}
+    return write_beir(tmp_path_factory.mktemp("beir") / "demo", corpus, questions)
 
 
 @pytest.fixture(scope="module")

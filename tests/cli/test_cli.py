@@ -9,6 +9,7 @@ from importlib.util import find_spec
 
 import click
 import pytest
+from beir import write_beir
 from conftest import ROOT
 from running import running
 
@@ -151,23 +152,15 @@ def test_demo(run):
 
 
 @pytest.fixture
-def beir(tmp_path):
+def beir(tmp_path, corpus):
     """A BEIR folder of the demonstration's passages."""
-    folder = tmp_path / "beir"
-    (folder / "qrels").mkdir(parents=True)
-    (folder / "corpus.jsonl").write_bytes(CORPUS.read_bytes())
     questions = {
         "q1": ("Who designed the lighthouse?", "lighthouse-3"),
         "q2": ("When was the lighthouse finished?", "lighthouse-2"),
         "q3": ("Where is the museum?", "museum-2"),
         "q4": ("Which bird digs a burrow?", "birds-2"),
     }
-    with (folder / "queries.jsonl").open("w") as file:
-        file.writelines(json.dumps({"_id": name, "text": text}) + "\n" for name, (text, _) in questions.items())
-    with (folder / "qrels" / "test.tsv").open("w") as file:
-        file.write("query-id\tcorpus-id\tscore\n")
-        file.writelines(f"{name}\t{passage}\t1\n" for name, (_, passage) in questions.items())
-    return folder
+    return write_beir(tmp_path / "beir", corpus, questions)
 
 
 def test_evaluate_measures_every_method(run, beir, tmp_path, monkeypatch):

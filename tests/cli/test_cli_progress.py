@@ -6,12 +6,14 @@ import sys
 
 import pytest
 
+from semclass import Passage
 from semclass.cli import progress as module
 from semclass.cli.progress import Progress, clock, fitting
 
 if sys.platform == "win32":
     pytest.skip("needs pseudo-terminals", allow_module_level=True)
 
+from beir import write_beir
 from stub_endpoint import stub_endpoint
 from terminal import drawn, in_terminal
 
@@ -24,11 +26,8 @@ def folder(tmp_path_factory):
     (root / "documents").mkdir()
     for number, text in enumerate(texts):
         (root / "documents" / f"{number}.md").write_text(f"# Part {number}\n\n{text}\n")
-    (root / "beir" / "qrels").mkdir(parents=True)
-    rows = [json.dumps({"_id": str(number), "text": text}) for number, text in enumerate(texts)]
-    (root / "beir" / "corpus.jsonl").write_text("\n".join(rows))
-    (root / "beir" / "queries.jsonl").write_text(json.dumps({"_id": "q", "text": "When was the bridge opened?"}))
-    (root / "beir" / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq\t0\t1\n")
+    passages = [Passage(str(number), text) for number, text in enumerate(texts)]
+    write_beir(root / "beir", passages, {"q": ("When was the bridge opened?", "0")})
     labelled = {
         "where is it": "place",
         "which town is it in": "place",

@@ -4,18 +4,10 @@ import asyncio
 import inspect
 import threading
 
-import pytest
-
-from semclass import HybridRetriever, PassageIndex
+from semclass import HybridRetriever
 from semclass.core.asynchronous import in_thread
 from semclass.core.cpu import available_threads
 from semclass.encoders.batching import watched
-
-
-@pytest.fixture(scope="module")
-def retriever(models, corpus):
-    return HybridRetriever(PassageIndex.build(corpus, passage_encoder=models.passage_encoder), models)
-
 
 QUESTIONS = ["Who discovered penicillin?", "When was the bridge opened?", "How long is the river?"]
 

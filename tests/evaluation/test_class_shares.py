@@ -9,11 +9,6 @@ from semclass.evaluation.class_shares import class_shares
 ASKED = {"Who built the bridge?": "HUM", "When was it opened?": "NUM", "How long is the bridge?": "NUM"}
 
 
-@pytest.fixture(scope="module")
-def retriever(models, corpus):
-    return HybridRetriever(PassageIndex.build(corpus, passage_encoder=models.passage_encoder), models)
-
-
 def test_shares_are_counted_over_passages_questions_and_hits(retriever):
     found = class_shares(retriever, list(ASKED), list(ASKED.values()), k=100)
     assert (found.questions, found.passages) == (3, len(retriever.index))

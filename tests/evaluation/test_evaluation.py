@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from semclass import HybridRetriever, InputError, PassageClassifier, PassageIndex
+from semclass import InputError, PassageClassifier
 from semclass.core.errors import MissingExtraError
 from semclass.evaluation.dataset import Dataset, load_dataset, read_dataset
 from semclass.evaluation.evaluate import cached_index, evaluate, rank
@@ -202,11 +202,6 @@ def test_slices_are_measured_apart():
 )  # fmt: skip
 def test_kinds_of_passages(text, kind):
     assert passage_kind(text) == kind
-
-
-@pytest.fixture(scope="module")
-def retriever(models, corpus):
-    return HybridRetriever(PassageIndex.build(corpus, passage_encoder=models.passage_encoder), models)
 
 
 def asked(**questions) -> Dataset:

@@ -32,11 +32,6 @@ QUESTIONS = {
 
 
 @pytest.fixture(scope="module")
-def retriever(models, corpus):
-    return HybridRetriever(PassageIndex.build(corpus, passage_encoder=models.passage_encoder), models)
-
-
-@pytest.fixture(scope="module")
 def dataset():
     names = {f"q{number}": pair for number, pair in enumerate(QUESTIONS.items())}
     return Dataset(

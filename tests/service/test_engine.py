@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from semclass import HybridRetriever, InputError, Passage, PassageIndex, Reranker
+from semclass import InputError, Passage, PassageIndex, Reranker
 from semclass.core.errors import ArtifactError
 from semclass.encoders.batching import steps
 from semclass.heads.entailment import EntailmentClassifier
@@ -450,8 +450,7 @@ def test_whatever_comes_in_whatever_order_everybody_gets_their_own_answer(reques
     asyncio.run(asyncio.wait_for(scene(), PATIENCE))
 
 
-def test_with_the_models_answers_are_those_of_the_library(models, corpus):
-    retriever = HybridRetriever(PassageIndex.build(corpus, passage_encoder=models.passage_encoder), models)
+def test_with_the_models_answers_are_those_of_the_library(models, corpus, retriever):
     entailment = EntailmentClassifier.load(encoder=models.encoder)
     questions = ["Who designed the lighthouse?", "When was the bridge opened?", "How long is the river?"]
 

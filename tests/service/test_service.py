@@ -34,11 +34,6 @@ POSTS = (
 KEY = "a-key-that-is-long-enough"
 
 
-@pytest.fixture(scope="module")
-def retriever(models, corpus):
-    return HybridRetriever(PassageIndex.build(corpus, passage_encoder=models.passage_encoder), models)
-
-
 def service(models, retriever=None, **limits):
     settings = Settings(**limits)
     return asked(create_app(Engine(models, retriever, settings), settings))

@@ -110,7 +110,6 @@ def test_the_folder_is_looked_at_again_and_again(engine, folder, models, corpus)
     asyncio.run(asyncio.wait_for(scene(), 60))
 
 
-def test_only_an_index_in_a_folder_is_followed(models, corpus):
-    memory = HybridRetriever(PassageIndex.build(corpus, passage_encoder=models.passage_encoder), models)
-    for retriever in (None, memory):
-        asyncio.run(asyncio.wait_for(follow(Engine(models, retriever, Settings()), 0.01), 60))
+def test_only_an_index_in_a_folder_is_followed(models, retriever):
+    for found in (None, retriever):
+        asyncio.run(asyncio.wait_for(follow(Engine(models, found, Settings()), 0.01), 60))
