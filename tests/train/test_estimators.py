@@ -69,7 +69,7 @@ TEXTS, LABELS = corpus()
 
 
 def classifier(**settings):
-    return TextClassifier(ENCODER, **{"kind": "logistic", "cv": 3, **settings})
+    return TextClassifier(ENCODER, **{"views": ("pooled",), "kind": "logistic", "cv": 3, **settings})
 
 
 @pytest.fixture(scope="module")
@@ -172,7 +172,7 @@ def test_several_labels_a_text(tmp_path):
     assert loaded.predict(["oven flour"], min_probability=1.0) == [()]
 
     indicator = MultiLabelBinarizer().fit_transform(both)
-    folds = KFold(3, shuffle=True, random_state=0)
+    folds = KFold(2, shuffle=True, random_state=0)
     assert 0.3 < cross_val_score(classifier(multi_label=True), texts, indicator, cv=folds).mean() < 1
 
 
@@ -231,8 +231,8 @@ def test_a_head_of_vectors_can_be_written_as_a_network():
 
 
 def test_folds_may_be_a_splitter_of_scikit_learn():
-    X, y = np.random.default_rng(0).normal(size=(20, 3)), np.arange(20) % 2
-    assert HeadClassifier("logistic", cv=LeaveOneOut()).fit(X, y).head_.report["folds"] == 20
+    X, y = np.random.default_rng(0).normal(size=(10, 3)), np.arange(10) % 2
+    assert HeadClassifier("logistic", cv=LeaveOneOut()).fit(X, y).head_.report["folds"] == 10
 
 
 # -- the command line -------------------------------------------------------------------------------------------------
@@ -300,8 +300,8 @@ def test_few_texts_of_many_intents_lose_nothing_to_a_regression_over_the_same_ve
     assert "names" not in coded.report_["chosen"]
 
 
-def test_a_saved_head_needs_only_the_views_that_were_chosen(tmp_path, fitted):
-    model = fitted
+def test_a_saved_head_needs_only_the_views_that_were_chosen(tmp_path):
+    model = TextClassifier(ENCODER, kind="logistic", cv=3).fit(TEXTS, LABELS)
     model.save(tmp_path)
     assert dict(TextModel.load(tmp_path, encoder=ENCODER).head.inputs) == dict(model.head_.inputs)
     over = {row["candidate"].partition(" over ")[2] for row in model.report_["candidates"]}
@@ -440,7 +440,7 @@ BAD = {
 def test_bad_data_is_refused(case):
     texts, labels, settings, error, message = BAD[case]
     with pytest.raises(error, match=message):
-        classifier(**settings).fit(texts, labels)
+        classifier(**{"views": None, **settings}).fit(texts, labels)
 
 
 def test_each_text_needs_a_weight():
