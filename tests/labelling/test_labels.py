@@ -133,4 +133,4 @@ def test_labels_of_one_kind_cannot_be_put_right_by_those_of_another(run, tmp_pat
     (tmp_path / "several.jsonl").write_text('{"text": "a", "labels": ["x"]}\n')
     files = (tmp_path / "one.jsonl", "--checked", tmp_path / "several.jsonl", "--out", tmp_path / "out.jsonl")
     code, _, told = run("labels", "combine", *files)
-    assert (code, "both" in told) == (2, True)
+    assert (code, "same format" in told) == (2, True)
