@@ -158,7 +158,7 @@ def abstaining(models: Path) -> Scores:
     items = [Passage(name, text) for name, text in texts().ranked]
     retriever = HybridRetriever(PassageIndex.build(items, passage_encoder=loaded.passage_encoder), loaded)
     given = [
-        [retriever.search(question, 1, where=where)[0].answerable for where in (None, {"_id": {"$ne": answer}})]
+        [retriever.search(question, 1, where=where).answerable for where in (None, {"_id": {"$ne": answer}})]
         for answer, question in texts().asked
     ]
     answered, others = np.array(given, np.float64).T

@@ -45,9 +45,9 @@ def measure(
     found: dict[str, Any] = {}
     for kind, questions in asked.items():
         hits = retriever.search_many(questions, 1)
-        found[kind] = [some[0].answerable for some in hits]
+        found[kind] = [some.answerable for some in hits]
         if kind == "answered":
-            found["certainty"] = [some[0].certainty for some in hits]
+            found["certainty"] = [some.certainty for some in hits]
     for method in (DEFAULT, *BESIDE):
         hits = retriever.search_many(asked["answered"], 1, method=method)
         right = [

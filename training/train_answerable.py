@@ -188,7 +188,7 @@ def card_sections(card: cards.HeadCard) -> list[tuple[str, str]]:
         (
             "What it is",
             "The probability that an index holds an answer to a question, from what the best hit of a search has and how "
-            "far it is ahead of the next ones. A hit of a search bears it as `hit.answerable`.",
+            "far it is ahead of the next ones. The result of a search has it as `result.answerable`.",
         ),
         (
             "How it was made",
