@@ -47,7 +47,10 @@ nitpick_ignore_regex = [
     ),
     (r"py:exc", r"EndpointError"),
     # annotations of a named tuple, and of modules whose imports are stand-ins, are kept as text
-    (r"py:class", r"DoubleArray|IntArray|Path|(Base)?Document|Callbacks|Runnable|FilterPolicy|BaseNode|NodeWithScore"),
+    (
+        r"py:class",
+        r"DoubleArray|IntArray|Path|tuple\[~pathlib\.Path|SearchKeywords|(Base)?Document|Callbacks|Runnable|FilterPolicy|BaseNode|NodeWithScore",
+    ),
 ]
 
 # -- pages ------------------------------------------------------------------------------------------------------------

@@ -44,7 +44,7 @@ class RewritingRetriever:
         history: Sequence[str] = (),
         **keywords: Unpack[SearchKeywords],
     ) -> SearchResult:
-        """Rewrite a question and search for the outcome, see :func:`search_rewritten`.
+        """Rewrite a question, and search for the outcome as :func:`semclass.rewriting.retriever.search_rewritten` does.
 
         `history` is the conversation before it, question and answer in turn, oldest first. Other parameters and errors are
         those of :meth:`semclass.HybridRetriever.search`.
