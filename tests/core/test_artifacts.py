@@ -60,7 +60,7 @@ def test_a_damaged_file_is_named(head_folder, encoder, damage, says):
     ("fields", "says"),
     [
         ({"protocol": 99}, "protocol 99"),
-        ({"kind": "encoder"}, "describes 'encoder', but 'head'"),
+        ({"kind": "encoder"}, "'encoder', but 'head'"),
         ({"inputs": {"pooled": 7}}, "has inputs"),
         ({"link": "tanh"}, "link 'tanh'"),
         ({"files": {}}, "lists no files"),

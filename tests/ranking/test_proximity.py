@@ -171,7 +171,7 @@ def test_a_folder_of_models_need_not_hold_it(encoder, tmp_path):
 
 def test_other_classes_are_refused(models, tmp_path):
     shutil.copytree(MODELS / "match", tmp_path / "match")
-    made_for = {"encoder": models.encoder.fingerprint, "classes": models.questions.fine_classes}
+    made_for = {"encoder_fingerprint": models.encoder.fingerprint, "classes": models.questions.fine_classes}
     model = ProximityModel.load(tmp_path / "match", **made_for)
     assert model.table.shape == (len(models.questions.fine_classes), len(model.centre))
     with pytest.raises(ArtifactError, match="train_match"):
