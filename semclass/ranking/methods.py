@@ -32,9 +32,10 @@ class Method:
         Class match that is added to the score of every passage, ``"soft"`` or ``"hard"``, see
         :func:`semclass.scoring.topk.class_match`; None: nothing is.
     kind
-        How candidates are re-ordered, a key of ``semclass.ranking.order.KINDS``; None: they keep their order.
+        How candidates are re-ordered: ``"evidence"``, ``"learned"``, ``"sum"`` or ``"partition"``, see
+        ``semclass/ranking/order.py`` and ``thesis.py``; None: they keep their order.
     signal
-        What the order goes by, a key of ``semclass.ranking.order.SIGNALS``; empty without a kind.
+        What the order goes by, one of ``semclass.ranking.order.SIGNALS``; empty without a kind.
     weight
         Name of the weight of the signal in a sum; empty where there is no sum.
     candidates

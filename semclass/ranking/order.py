@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TypeAlias
 
 import numpy as np
 
@@ -20,11 +19,6 @@ from semclass.ranking.language import OTHER, WORDS
 from semclass.ranking.methods import DEFAULT, METHODS, Method, weight_of
 from semclass.ranking.models import TRAIN_CLASSES, Models
 from semclass.ranking.pair_model import evidence_parts
-
-Kind: TypeAlias = Callable[
-    [Models, Query, Candidates, Method, Mapping[str, float], Sequence[Passage]],
-    Candidates,
-]
 
 
 def reorder(
@@ -62,19 +56,26 @@ def reorder(
         return candidates
     require(models, method)
     used = models.weights if weights is None else weights
-    return KINDS[method.kind](models, query, candidates, method, used, passages)
+    features = _features(models, query, candidates, method) if method.uses_pairs else None
+    if features is not None and method.kind == "evidence":
+        return by_evidence(models, query, candidates, features, method, used, passages)
+    if features is not None and method.kind == "learned":
+        return by_learned(models, candidates, features)
+    by = thesis.by_sum if method.kind == "sum" else thesis.by_partition
+    return by(models, query, candidates, features, method, used)
 
 
 def by_evidence(
     models: Models,
     query: Query,
     candidates: Candidates,
+    features: FloatArray,
     method: Method,
     weights: Mapping[str, float],
     passages: Sequence[Passage],
 ) -> Candidates:
     """Add the weighted sum of pair features; passages in other languages are ranked by the words that they share."""
-    pairs, features = models.pairs, _features(models, query, candidates, method)
+    pairs = models.pairs
     if candidates.language == OTHER:
         return summed(candidates, evidence_parts(features, shares=WORDS), {})
     relevance = pairs.entailment.probabilities({"pairs": features})[:, 0]
@@ -90,29 +91,13 @@ def by_evidence(
     return replace(ranked, certainty=certainty(ranked, features) if measured else None)
 
 
-def by_learned(
-    models: Models,
-    query: Query,
-    candidates: Candidates,
-    method: Method,
-    weights: Mapping[str, float],
-    passages: Sequence[Passage],
-) -> Candidates:
+def by_learned(models: Models, candidates: Candidates, features: FloatArray) -> Candidates:
     """Rank by the probability of the head that sees all evidence."""
-    features = _features(models, query, candidates, method)
     score = models.pairs.learned.probabilities({"pairs": features})[:, 0]
     ranks = np.argsort(-score, kind="stable")
     components = {"relevance": score}
     return replace(candidates, order=ranks, score=score, parts={}, components=components, features=features)
 
-
-KINDS: Mapping[str, Kind] = {
-    "evidence": by_evidence,
-    "learned": by_learned,
-    "sum": thesis.by_sum,
-    "partition": thesis.by_partition,
-}
-"""How a method re-orders candidates, by :attr:`semclass.ranking.methods.Method.kind`."""
 
 SIGNALS = ("match_soft", "match_hard", "entailment", "entails", "evidence", "learned")
 """What orders go by, see :func:`signals`."""
@@ -133,7 +118,7 @@ def signals(models: Models, query: Query, candidates: Candidates) -> dict[str, D
     matches = [
         thesis.match(models, query, candidates, kind) if models.has_classes else nothing for kind in ("soft", "hard")
     ]
-    entails = (entailment >= pairs.entailment.thresholds[0]).astype(np.float64)
+    entails = thesis.entails(models, entailment)
     evidence = sum_of(evidence_parts(features["pairs"]))
     learned = pairs.learned.probabilities(features)[:, 0]
     return dict(zip(SIGNALS, (*matches, entailment, entails, evidence, learned), strict=True))

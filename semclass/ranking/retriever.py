@@ -276,7 +276,8 @@ class HybridRetriever:
         self, texts: list[str], k: int, options: SearchOptions, vector: FloatArray | None = None
     ) -> list[SearchResult]:
         """Search for questions that are checked, perhaps with another vector in place of theirs."""
-        models, method, weights = self.models, options.how, self.used(options.weights)
+        models, method = self.models, options.how
+        weights = {**self.weights, **(options.weights or {})}
         gains = read_boost(options.boost, models.heads, self.index, method)
         reordered = method.kind is not None or gains
         depth = (options.candidates or method.candidates) if reordered else min(k, DEPTH)
@@ -376,10 +377,9 @@ class HybridRetriever:
             As for :meth:`search`.
         """
         query.check(classes=method.match is not None and self.models.has_classes)
-        require(self.models, method)
-        used = self.weights if weights is None else weights
+        scoring, used = self._scoring(method, weights), self.weights if weights is None else weights
         passage_encoder = self.models.passage_encoder if evidence else None
-        found = self.index.candidates(query, n, method.scoring(used), passage_encoder=passage_encoder, where=where)
+        found = self.index.candidates(query, n, scoring, passage_encoder=passage_encoder, where=where)
         if self.models.pair_heads is None:
             return found
         if method.uses_evidence and evidence and self.models.language is not None:
@@ -395,8 +395,13 @@ class HybridRetriever:
 
     def retrieve(self, query: Query, n: int, method: Method, *, weights: Mapping[str, float] | None = None) -> IntArray:
         """Rows of the passages that :meth:`candidates` gives, int64 of shape (n,)."""
-        require(self.models, method)
-        return self.index.candidates(query, n, method.scoring(self.weights if weights is None else weights)).rows
+        return self.index.candidates(query, n, self._scoring(method, weights)).rows
+
+    def _scoring(self, method: Method, weights: Mapping[str, float] | None) -> Scoring:
+        """How a method finds candidates, for which it needs heads only to match classes."""
+        if method.match is not None:
+            require(self.models, method)
+        return method.scoring(self.weights if weights is None else weights)
 
     def used(self, weights: Mapping[str, float] | None) -> dict[str, float]:
         """Weights of a search: those of :attr:`weights`, with the given ones in their place."""

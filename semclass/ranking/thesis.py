@@ -5,14 +5,13 @@ A stable partition puts candidates with a positive label first; the integrated m
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 
-from semclass.core.types import DoubleArray, Passage
+from semclass.core.types import DoubleArray, FloatArray
 from semclass.index.records import Candidates, Query, summed
-from semclass.ranking.features import pair_features
 from semclass.ranking.methods import Method, weight_of
 from semclass.ranking.models import Models
 from semclass.ranking.proximity import placed_match
@@ -23,13 +22,15 @@ def by_sum(
     models: Models,
     query: Query,
     candidates: Candidates,
+    features: FloatArray | None,
     method: Method,
     weights: Mapping[str, float],
-    passages: Sequence[Passage],
 ) -> Candidates:
-    """Add weight * signal to the score of each candidate."""
-    signal, components = _signal(models, query, candidates, method)
-    part = "class" if method.uses_classes else "entailment"
+    """Add weight * signal to the score of each candidate; `features` are None for a class match."""
+    signal, components = _signal(models, query, candidates, features, method)
+    if method.signal == "entails":
+        components = {**components, "entails": signal}
+    part = "class" if features is None else "entailment"
     return summed(candidates, {part: weight_of(weights, method.weight) * signal}, components)
 
 
@@ -37,13 +38,12 @@ def by_partition(
     models: Models,
     query: Query,
     candidates: Candidates,
+    features: FloatArray | None,
     method: Method,
     weights: Mapping[str, float],
-    passages: Sequence[Passage],
 ) -> Candidates:
     """Put candidates with a positive label first; scores stay as they are."""
-    signal, components = _signal(models, query, candidates, method)
-    components.pop("entails", None)
+    signal, components = _signal(models, query, candidates, features, method)
     return replace(candidates, order=stable_partition(signal > 0), components=components)
 
 
@@ -56,16 +56,18 @@ def match(models: Models, query: Query, candidates: Candidates, kind: str) -> Do
     return class_match(query.probabilities, candidates.probabilities, candidates.thresholds, kind)
 
 
+def entails(models: Models, relevance: DoubleArray) -> DoubleArray:
+    """Whether the probability that a passage answers reaches the head's threshold, 0 or 1."""
+    return (relevance >= models.pairs.entailment.thresholds[0]).astype(np.float64)
+
+
 def _signal(
-    models: Models, query: Query, candidates: Candidates, method: Method
+    models: Models, query: Query, candidates: Candidates, features: FloatArray | None, method: Method
 ) -> tuple[DoubleArray, dict[str, DoubleArray]]:
-    """The signal of a method, and the components that hits show of it."""
-    if method.uses_classes:
+    """The signal of a method, and the component that hits show of it."""
+    if features is None:
         signal = match(models, query, candidates, method.signal.removeprefix("match_"))
         return signal, {"match": signal}
-    pairs = models.pairs
-    relevance = pairs.entailment.probabilities({"pairs": pair_features(query, candidates, pairs.words)})[:, 0]
-    if method.signal == "entailment":
-        return relevance, {"relevance": relevance}
-    entails = (relevance >= pairs.entailment.thresholds[0]).astype(np.float64)
-    return entails, {"relevance": relevance, "entails": entails}
+    relevance = models.pairs.entailment.probabilities({"pairs": features})[:, 0]
+    signal = entails(models, relevance) if method.signal == "entails" else relevance
+    return signal, {"relevance": relevance}

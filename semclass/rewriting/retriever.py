@@ -87,12 +87,13 @@ def search_rewritten(
         return retriever.search(question, limit, chosen)
     depth = max(limit, chosen.candidates or chosen.how.candidates)
     results = retriever.search_many(rewritten.questions, depth, chosen)
-    told = [result.answerable for result in results if result.answerable is not None]
+    probabilities = [result.answerable for result in results if result.answerable is not None]
+    foreign = any(result.language == OTHER for result in results)
     return SearchResult(
         tuple(pool_hits(results, limit)),
         query_used="\n".join(rewritten.questions),
-        answerable=max(told, default=None),
-        language=max((result.language or "" for result in results), key=lambda name: name == OTHER) or None,
+        answerable=max(probabilities, default=None),
+        language=OTHER if foreign else results[0].language,
     )
 
 
