@@ -109,6 +109,7 @@ class Reranker:
             heads of the method are not there.
         """
         texts, items = [check_text(question, "question")], [check_passages(passages, "passages")]
+        find_method(method, fusion, reranking=True)
         options = SearchOptions(method, fusion, weights, explain=explain)
         return self._ranked(texts, items, None if k is None else check_positive(k, "k"), options)[0]
 
@@ -141,6 +142,7 @@ class Reranker:
         InputError, InputTypeError
             As for :meth:`rerank`, and if there are not as many sequences of passages as questions.
         """
+        find_method(method, fusion, reranking=True)
         options = SearchOptions(method, fusion, weights, explain=explain)
         texts = check_texts(questions, "questions")
         items = [check_passages(some, f"passages[{row}]") for row, some in enumerate(passages)]
@@ -157,7 +159,7 @@ class Reranker:
         self, questions: list[str], passages: list[list[Passage]], k: int | None, options: SearchOptions
     ) -> list[SearchResult]:
         """Re-rank the passages of questions, all of which are checked."""
-        models, method = self.models, find_method(options.method, options.fusion, reranking=True)
+        models, method = self.models, options.how
         require(models, method)
         weights = {**models.weights, **(options.weights or {})}
         needed = needs(models, method, explain=options.explain)

@@ -155,6 +155,7 @@ def test_a_reranker_classifies_a_question_only_where_its_class_is_used(counting,
     [
         ({"classes": False}, "class-integrated", "without classes.* encode it with classes=True"),
         ({"tokens": False}, "learned", "without tokens.* encode it with tokens=True"),
+        ({"tokens": False}, "entail-stable", "without tokens.* encode it with tokens=True"),
     ],
 )
 def test_a_question_without_what_a_method_reads_is_refused(retriever, encoded, method, says):
@@ -168,6 +169,13 @@ def test_a_question_without_what_a_method_reads_is_refused(retriever, encoded, m
     if "classes" in encoded:
         with pytest.raises(InputError, match="classes=True"):
             retriever.candidates(bare, 3, METHODS["match-soft"])
+
+
+def test_candidates_of_a_method_that_re_ranks_need_no_heads_for_it(retriever, models):
+    bare = HybridRetriever(retriever.index, replace(models, pair_heads=None))
+    (query,) = bare.models.encode([QUESTION])
+    assert len(bare.candidates(query, 3)) == 3
+    assert len(bare.retrieve(query, 3, METHODS["learned"])) == 3
 
 
 def test_an_index_of_another_encoder_is_refused(retriever, models):
