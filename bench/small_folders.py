@@ -15,6 +15,7 @@ from typing import Any
 import click
 import numpy as np
 
+from bench import looks
 from datasets_io import read_jsonl
 from semclass import HybridRetriever, Models, Passage, PassageIndex
 from semclass.ranking.methods import DEFAULT
@@ -66,7 +67,7 @@ def joined(parts: list[dict[str, Any]]) -> dict[str, np.ndarray]:
 @click.option("--data", type=click.Path(path_type=Path), required=True)
 @click.option("--split", type=click.Choice(["dev", "confirm"]), default="dev")
 def main(data: Path, split: str) -> None:
-    """Print a table."""
+    """Print a table; a look at what confirms is written down."""
     models = Models.load()
     threshold = models.answerable.thresholds[0] if models.answerable else 0.5
     every = list(read_jsonl(FILE))
@@ -84,10 +85,15 @@ def main(data: Path, split: str) -> None:
         "| passages | right first: default, convex, bm25 | answerable refused | unanswerable caught | other subject |"
     )
     print("|---|---|---|---|---|")
-    for size, found in sizes.items():
-        first = ", ".join(f"{np.mean(found[method]):.0%}" for method in (DEFAULT, *BESIDE))
-        below = (f"{(np.array(found[kind]) < threshold).mean():.1%}" for kind in ("answered", "unanswered", "foreign"))
-        print(f"| {size} | {first} | {' | '.join(below)} |", flush=True)
+    rows = {
+        size: [", ".join(f"{np.mean(found[method]):.0%}" for method in (DEFAULT, *BESIDE))]
+        + [f"{(np.array(found[kind]) < threshold).mean():.1%}" for kind in ("answered", "unanswered", "foreign")]
+        for size, found in sizes.items()
+    }
+    for size, row in rows.items():
+        print(f"| {size} | {' | '.join(row)} |")
+    if split == "confirm":
+        looks.log("small_folders: right first (default, convex, bm25), refused, caught, other subject", rows)
     for size, found in sizes.items():
         words = np.array(found["certainty"])
         shares = {word: np.array(found[DEFAULT])[words == word] for word in ("strong", "likely", "weak")}

@@ -242,15 +242,19 @@ def at_least(hits: Sequence[Hit], threshold: float | None) -> list[Hit]:
     return [hit for hit in hits if threshold is None or hit.components.get("relevance", hit.score) >= threshold]
 
 
-def check_passages(passages: Sequence[Passage | str], name: str) -> list[Passage]:
-    """Refuse what is no sequence of texts, or of passages with ids of their own; texts become passages."""
+def as_passages(passages: Iterable[Passage | str], name: str = "passages") -> Iterator[Passage]:
+    """Give texts as passages whose ids are their places, and refuse what is neither."""
     if not isinstance(passages, Iterable) or isinstance(passages, (str, bytes)):
         raise InputTypeError(f"{name} must be a sequence of semclass.Passage or of strings, not {short(passages)}")
-    items = []
     for place, item in enumerate(passages):
         if not isinstance(item, (Passage, str)):
             raise InputTypeError(f"{name}[{place}] must be a semclass.Passage or a string, not {short(item)}")
-        items.append(Passage(str(place), item) if isinstance(item, str) else item)
+        yield Passage(str(place), item) if isinstance(item, str) else item
+
+
+def check_passages(passages: Sequence[Passage | str], name: str) -> list[Passage]:
+    """Refuse what is no sequence of texts, or of passages with ids of their own; texts become passages."""
+    items = list(as_passages(passages, name))
     check_unique([item.id for item in items], "passage id")
     for item in items:
         searchable(item)

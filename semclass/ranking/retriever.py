@@ -27,6 +27,7 @@ from semclass.ranking.methods import DEFAULT, METHODS, Method
 from semclass.ranking.models import Models
 from semclass.ranking.options import SearchKeywords, SearchOptions, check_weights
 from semclass.ranking.order import needs, reorder, require
+from semclass.ranking.reranker import as_passages
 from semclass.ranking.result import SearchResult, make_hits
 from semclass.scoring.fusion import DEPTH
 from semclass.scoring.topk import unit
@@ -136,8 +137,7 @@ class HybridRetriever:
             As for :meth:`semclass.PassageIndex.build`.
         """
         loaded = models if isinstance(models, Models) else Models.load(models)
-        items = (Passage(str(place), item) if isinstance(item, str) else item for place, item in enumerate(passages))
-        return cls(PassageIndex.build(items, passage_encoder=loaded.passage_encoder), loaded)
+        return cls(PassageIndex.build(as_passages(passages), passage_encoder=loaded.passage_encoder), loaded)
 
     @classmethod
     def from_folder(cls, folder: str | Path, *, models: Models | str | Path | None = None) -> HybridRetriever:
@@ -232,8 +232,7 @@ class HybridRetriever:
         InputError, InputTypeError
             If the question is empty or not a string, an option is not allowed, or the heads of the method are not there.
         """
-        texts = [check_text(question, "question")]
-        return self._search(texts, check_positive(k, "k"), replace(options, **keywords) if keywords else options)[0]
+        return self._search([check_text(question, "question")], k, options, keywords)[0]
 
     def search_many(
         self,
@@ -246,8 +245,7 @@ class HybridRetriever:
 
         Options and errors are those of :meth:`search`.
         """
-        texts = check_texts(questions, "questions")
-        return self._search(texts, check_positive(k, "k"), replace(options, **keywords) if keywords else options)
+        return self._search(check_texts(questions, "questions"), k, options, keywords)
 
     def search_by_texts(
         self,
@@ -265,17 +263,22 @@ class HybridRetriever:
         questions, given = [check_text(question, "question")], check_texts(texts, "texts")
         # they are answers, of which all is read
         vectors = unit(self.models.encoder.encode(given).rows("pooled"))
-        mean = np.asarray(np.mean(vectors, axis=0), np.float32)
-        chosen = replace(options, **keywords) if keywords else options
-        return self._search(questions, check_positive(k, "k"), chosen, mean)[0]
+        return self._search(questions, k, options, keywords, np.asarray(np.mean(vectors, axis=0), np.float32))[0]
 
     asearch = in_thread(search)
     asearch_many = in_thread(search_many)
 
     def _search(
-        self, texts: list[str], k: int, options: SearchOptions, vector: FloatArray | None = None
+        self,
+        texts: list[str],
+        k: int,
+        options: SearchOptions,
+        keywords: SearchKeywords,
+        vector: FloatArray | None = None,
     ) -> list[SearchResult]:
         """Search for questions that are checked, perhaps with another vector in place of theirs."""
+        check_positive(k, "k")
+        options = replace(options, **keywords) if keywords else options
         models, method = self.models, options.how
         weights = {**self.weights, **(options.weights or {})}
         gains = read_boost(options.boost, models.heads, self.index, method)
