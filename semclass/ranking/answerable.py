@@ -56,8 +56,8 @@ def load_answerable(models: Path, encoder_fingerprint: str) -> Head | None:
     head = Head.load(folder, encoder_fingerprint=encoder_fingerprint)
     if tuple(head.artifact.field("features")) != FEATURES:
         raise ArtifactError(
-            f"the head in {folder} was trained on other features than this version of semclass computes; install the "
-            "version that trained it, or train it again with training/train_answerable.py"
+            f"the features of the head in {folder} differ from those of this version of semclass; install the version "
+            "that trained the head, or train it again with training/train_answerable.py"
         )
     return head
 

@@ -34,19 +34,19 @@ def read_boost(
     """Check which heads boost, and give their weights; nothing for None."""
     if isinstance(boost, str) or not isinstance(boost, (Mapping, Iterable, type(None))):
         raise InputTypeError(
-            f'boost must be names of heads, or their weights such as {{"topic": 0.5}}, not {short(boost)}'
+            f'boost must be names of heads, or weights by name such as {{"topic": 0.5}}, not {short(boost)}'
         )
     given = boost if isinstance(boost, Mapping) else dict.fromkeys(boost or (), BOOST)
     if given and not method.is_sum:
-        raise InputError("boost is added to a score, and this method does not rank by a sum; use method='default'")
+        raise InputError("boost needs a method that ranks by a sum, and this method does not; use method='default'")
     for name in given:
         if name not in heads:
             raise InputError(
-                f"boost names the head {name!r}, which is not loaded; give its folder (heads={{{name!r}: ...}}, --head "
-                f"{name}=DIR)"
+                f"boost names the head {name!r}, which is not loaded; name its folder with heads={{{name!r}: ...}} or "
+                f"--head {name}=DIR"
             )
         if name not in index.heads:
-            raise InputError(f"the index has no labels of a head {name!r}; build it with --head {name}=DIR --replace")
+            raise InputError(f"the index has no labels by head {name!r}; rebuild it with --head {name}=DIR --replace")
         check_heads("the index", {name: index.heads[name]}, {name: heads[name].fingerprint})
     return {name: check_weight(weight, f"boost[{name!r}]") for name, weight in given.items()}
 

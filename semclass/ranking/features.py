@@ -262,8 +262,8 @@ def _semantic(
     q, share = len(query.tokens), query.weights
     if passages.values.shape[1] != query.tokens.shape[1]:
         raise InputError(
-            f"token vectors of the passages have {passages.values.shape[1]} dimensions, the question's "
-            f"{query.tokens.shape[1]}; both must come from one model"
+            f"token vectors have {passages.values.shape[1]} dimensions for the passages and {query.tokens.shape[1]} "
+            "for the question; encode both with the same encoder"
         )
     # one product for what the question says and what it expects
     cosines = float_products(np.concatenate([query.tokens, query.expects]), passages.values)

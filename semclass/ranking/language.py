@@ -66,7 +66,7 @@ class LanguageTest:
         if (made_with := artifact.field("encoder")) != encoder_fingerprint:
             raise EncoderMismatchError(
                 f"the table in {artifact.folder} belongs to encoder {made_with}, but is used with "
-                f"{encoder_fingerprint}; make another with training/train_language.py"
+                f"{encoder_fingerprint}; make one for this encoder with training/train_language.py"
             )
         table = artifact.array("pieces.npy")
         if table.shape != (vocabulary,):
@@ -102,7 +102,7 @@ def warn_of_language() -> None:
     """Warn that passages are in another language than the models read."""
     warn(
         LanguageWarning(
-            "the passages do not seem to be in English, which these models read; they are ranked by the words that they "
+            "the passages seem not to be in English, the language of these models; they are ranked by the words that they "
             "share with the question, and less by their vectors"
         )
     )

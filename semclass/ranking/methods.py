@@ -150,6 +150,6 @@ def weight_of(weights: Mapping[str, float], name: str) -> float:
     """Give a weight by its name; an InputError if no models bring it."""
     if name not in weights:
         raise InputError(
-            f"no weight is known for {name!r}, as there are no pair heads that bring one; give weights={{{name!r}: ...}}"
+            f"{name!r} has no default weight, because these models have no pair heads; give weights={{{name!r}: ...}}"
         )
     return weights[name]

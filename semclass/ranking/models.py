@@ -170,8 +170,8 @@ class Models:
         """The pair heads; an InputError if there are none."""
         if self.pair_heads is None:
             raise InputError(
-                f"there are no pair heads for this encoder, so passages are found but not re-ranked: search with "
-                f"method='convex' (--method convex), or {_TRAIN_PAIRS}"
+                f"these models have no pair heads for this encoder, so they cannot re-rank: search with method='convex' "
+                f"(--method convex), or {_TRAIN_PAIRS}"
             )
         return self.pair_heads
 
@@ -179,7 +179,7 @@ class Models:
     def deep(self) -> DeepHead:
         """The head that reads question and passage together; an InputError if there is none."""
         if self.deep_folder is None:
-            raise InputError(f"there is no deep head for this encoder: search with method='default', or {_TRAIN_DEEP}")
+            raise InputError(f"these models have no deep head for this encoder: use method='default', or {_TRAIN_DEEP}")
         return DeepHead.load(self.deep_folder, self.encoder, threads=int(getattr(self.encoder, "threads", 1)))
 
     @property
@@ -225,10 +225,10 @@ class Models:
 def check_class_heads(models: Path) -> None:
     """Refuse a models folder that is not there, or that holds one class head without the other."""
     if not models.is_dir():
-        raise ArtifactError(f"{models} is no folder; name one laid out like the shipped models/")
+        raise ArtifactError(f"{models} is not a folder; name a folder with the layout of models/")
     there = [name for name in ("questions", "passages") if (models / name).exists()]
     if len(there) == 1:
-        raise ArtifactError(f"{models} holds {there[0]}/ alone, but classes match between two heads; {TRAIN_CLASSES}")
+        raise ArtifactError(f"{models} holds only {there[0]}/ of the two class heads; {TRAIN_CLASSES}")
 
 
 def _shipped_fingerprint() -> str:

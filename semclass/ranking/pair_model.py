@@ -85,13 +85,13 @@ class LinearTerms:
         columns = [groups.index(FEATURE_GROUPS[name]) for name in PAIR_FEATURES]
         if weights.shape != (len(PAIR_FEATURES),):
             raise ArtifactError(
-                f"{head.artifact.folder}: {len(weights)} weights for {len(PAIR_FEATURES)} pair features"
+                f"{head.artifact.folder} has {len(weights)} weights, not {len(PAIR_FEATURES)}; train the head again"
             )
         probe = np.eye(len(PAIR_FEATURES), dtype=np.float32)
         table = np.zeros((len(PAIR_FEATURES), len(groups)))
         table[np.arange(len(PAIR_FEATURES)), columns] = weights
         if not np.allclose(head.probabilities({"pairs": probe})[:, 0], 1 / (1 + np.exp(-weights - bias)), atol=1e-5):
-            raise ArtifactError(f"{head.artifact.folder}: the network and the weights in the manifest differ")
+            raise ArtifactError(f"{head.artifact.folder}: network and manifest differ in weights; train it again")
         return cls(groups, table, bias)
 
     def weighs(self, feature: str) -> bool:
@@ -152,14 +152,14 @@ class PairModel:
         for head in (entailment, learned):
             if tuple(head.artifact.field("features")) != PAIR_FEATURES:
                 raise ArtifactError(
-                    f"the head in {head.artifact.folder} was trained on other pair features than this version of "
-                    "semclass computes; install the version that trained it, or train it again"
+                    f"the pair features of the head in {head.artifact.folder} differ from those of this version of "
+                    "semclass; install the version that trained the head, or train it again"
                 )
         idf = learned.artifact.array("idf.npy")
         words = WordTable.of(learned.artifact.array("words.npy"))
         if len(words.keys) != len(idf):
             raise ArtifactError(
-                f"{learned.artifact.folder}: words.npy is for {len(words.keys)} word pieces, idf.npy for {len(idf)}"
+                f"{learned.artifact.folder}: words.npy has {len(words.keys)} rows, idf.npy {len(idf)}; train it again"
             )
         weights = {str(name): float(value) for name, value in learned.artifact.field("weights").items()}
         weights |= {name: weights[other] for name, other in _WITHOUT_OWN_WEIGHT.items() if name not in weights}

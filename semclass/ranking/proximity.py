@@ -81,7 +81,7 @@ class ProximityModel:
         check_encoder(artifact.folder, str(artifact.field("encoder")), encoder_fingerprint, ())
         if artifact.field("classes") != list(classes):
             raise ArtifactError(
-                f"{artifact.folder} was made for other question classes than are used here; make it again with "
+                f"{artifact.folder} was made for other question classes than those of these models; make it again with "
                 "training/train_match.py"
             )
         arrays = {name: artifact.array(f"{name}.npy") for name in ARRAYS}
@@ -89,7 +89,7 @@ class ProximityModel:
         wanted = {"usual": (len(classes),), "centre": (columns,), "scale": (columns,), "table": (len(classes), columns)}
         for name, shape in wanted.items():
             if arrays[name].shape != shape:
-                raise ArtifactError(f"{artifact.path(f'{name}.npy')} is of shape {arrays[name].shape}, not {shape}")
+                raise ArtifactError(f"{artifact.path(f'{name}.npy')} has shape {arrays[name].shape}, not {shape}")
         return cls(**arrays, weight=float(artifact.field("weight")))
 
 

@@ -44,9 +44,7 @@ def read_questions(
     pooled = encoding.rows("pooled")
     if not (finite := np.isfinite(pooled).all(axis=1)).all():
         text = read[int(finite.argmin())]
-        raise InputError(
-            f"the encoder gives a vector with NaN or infinity for {text!r}; use one whose numbers are finite"
-        )
+        raise InputError(f"the encoder returned NaN or infinity for {text!r}; use an encoder with finite vectors")
     classes = fine = np.zeros((len(texts), 0))
     if classifier is not None:
         fine = classifier.fine_probabilities([each.question for each in asked], read, encoding)

@@ -68,13 +68,13 @@ class HybridRetriever:
         """Refuse an index that another encoder or other class heads made, or whose scores the pair heads do not know."""
         if self.index.encoder != self.models.encoder.fingerprint:
             raise EncoderMismatchError(
-                f"the index was made with encoder {self.index.encoder}, but questions would be encoded with "
-                f"{self.models.encoder.fingerprint}; name the encoder that made it (--encoder), or {REMEDY}"
+                f"the index was built with encoder {self.index.encoder}, but these models have encoder "
+                f"{self.models.encoder.fingerprint}; name the encoder of the index (--encoder), or {REMEDY}"
             )
         books = self.models.passage_encoder.codebooks
         if self.index.codebooks not in ("", "" if books is None else books.fingerprint):
             raise EncoderMismatchError(
-                f"the index was written with codebooks {self.index.codebooks}, and the models have "
+                f"the index was built with codebooks {self.index.codebooks}, but these models have "
                 f"{'none' if books is None else books.fingerprint}; {REMEDY}"
             )
         if self.index.classes != self.models.passages.classes:
@@ -82,8 +82,8 @@ class HybridRetriever:
                 " ".join(classes) or "none" for classes in (self.index.classes, self.models.passages.classes)
             )
             raise InputError(
-                f"the classes of the index are {mine}, those of the models {theirs}: build the index with the models that "
-                "it is searched with (--models)"
+                f"the classes of the index are {mine}, the classes of the models {theirs}; build the index with the models "
+                "that search it (--models)"
             )
         _check_similarity(self.models, self.index.similarity)
         self.index.check_passage_encoder(self.models.passage_encoder)
@@ -161,8 +161,8 @@ class HybridRetriever:
         if skipped:
             warn(
                 SkippedWarning(
-                    f"{counted(len(skipped), 'file')} of {folder} cannot be read whole, first {skipped[0].document}: "
-                    f"{skipped[0].reason}"
+                    f"{counted(len(skipped), 'file')} of {folder} cannot be read in full; the first is "
+                    f"{skipped[0].document}: {skipped[0].reason}"
                 )
             )
         return retriever
@@ -180,8 +180,8 @@ class HybridRetriever:
         """The index, for what looks at every passage; an InputError if a server keeps it."""
         if not isinstance(self.index, PassageIndex):
             raise InputError(
-                f"this looks at every passage, and a {type(self.index).__name__} gives only the best ones; do it with the "
-                "index that was built here, and upload that one again"
+                f"this needs every passage, and a {type(self.index).__name__} returns only the best; use the local index "
+                "from which the collection was uploaded, and upload it again"
             )
         return self.index
 
@@ -422,7 +422,7 @@ def _check_similarity(models: Models, similarity: str) -> None:
     length = float(np.linalg.norm(models.encoder.encode(["length"]).rows("pooled")))
     if abs(length - 1) > _LENGTH_TOLERANCE:
         raise InputError(
-            f"the pair heads were trained with the similarity {heads.similarity!r}, but vectors of this encoder (of length "
-            f"{length:.2f}) would be compared by {similarity!r}: build the index with --similarity {heads.similarity}, or "
-            f"train pair heads with --similarity {similarity}"
+            f"the pair heads were trained with the similarity {heads.similarity!r}, but the index compares the vectors of "
+            f"this encoder (length {length:.2f}) by {similarity!r}; build the index with --similarity "
+            f"{heads.similarity}, or train pair heads with --similarity {similarity}"
         )

@@ -60,7 +60,7 @@ def test_an_index_of_another_kind_is_evaluated(retriever, elsewhere):
 def test_scores_of_every_passage_are_refused(elsewhere):
     (query,) = elsewhere.encode([QUESTION])
     for ask in (lambda: elsewhere.scores(query), elsewhere.untuned, lambda: elsewhere.local_index):
-        with pytest.raises(InputError, match="looks at every passage, and a Elsewhere gives only the best ones"):
+        with pytest.raises(InputError, match="needs every passage, and a Elsewhere returns only the best"):
             ask()
 
 

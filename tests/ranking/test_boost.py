@@ -80,5 +80,5 @@ def test_the_head_must_be_the_one_that_labelled_the_index(retriever, heads, enco
     with pytest.raises(InputError, match="another head 'kind'"):
         HybridRetriever(retriever.index, other).search("gout", boost=["kind"])
     bare = PassageIndex.build(PASSAGES, passage_encoder=models.passage_encoder)
-    with pytest.raises(InputError, match="no labels of a head 'kind'"):
+    with pytest.raises(InputError, match="no labels by head 'kind'"):
         HybridRetriever(bare, other).search("gout", boost=["kind"])
