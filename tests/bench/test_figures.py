@@ -247,6 +247,7 @@ NO_FIGURES = {
     **dict.fromkeys(("85 %", "50 %", "15 %"), "what was wanted of words for scores"),
     "a second": "the second that is assumed, or one after a first",
     "three times": "a setting of segments",
+    "100 questions": "a setting of tuning",
     "four times": "Spark's",
     "five seconds": "a setting of the service",
     "ten seconds": "an example of a setting",
