@@ -103,7 +103,7 @@ class Job:
         kept = [schema.field(name) for name in self.kept(schema.names)]
         for name in self.columns:
             if not _holds_strings(schema.field(name).type):
-                raise InputError(f"column {name!r} holds {schema.field(name).type}; texts must be strings")
+                raise InputError(f"column {name!r} holds {schema.field(name).type}; give a column of strings")
         return pa.schema([*kept, *(pa.field(name, TYPES[output][1]) for name, output in self.added.items())])
 
     @property
@@ -129,15 +129,15 @@ class Job:
         kept = names if self.keep is None else self.keep
         for name in (*self.columns, *kept):
             if list(names).count(name) != 1:
-                found = "comes twice" if name in names else f"is not there; there are {', '.join(map(repr, names))}"
+                found = "comes twice" if name in names else f"does not exist; columns are {', '.join(map(repr, names))}"
                 raise InputError(f"column {name!r} {found}")
         # Spark does not tell apart names that differ in case alone
         taken = {name.casefold() for name in kept}
         for name in self.added:
             if name.casefold() in taken:
                 raise InputError(
-                    f"a column {name!r} would be added, but there is one already: leave it out of `keep`, or give a "
-                    "`prefix` for the added columns"
+                    f"the output column {name!r} exists in the input already: leave it out of `keep`, or give a "
+                    "`prefix` for the output columns"
                 )
         return kept
 
@@ -162,8 +162,8 @@ class Job:
         if identity_of(self.task, self.models, self.encoder, self.heads) != self.identity:
             where = ", ".join(folder for _, folder in self.heads) or models_root(self.models)
             raise ArtifactError(
-                f"the models in {where} are others than those that the job was made with: install the "
-                "same version of semclass, and the same models, on every machine"
+                f"the models in {where} differ from the models of the job: install the same version of semclass, and the "
+                "same models, on every machine"
             )
         model = open_model(
             self.task, self.models, self.encoder, self.threads, self.min_probability, self.identity, self.heads
@@ -228,25 +228,25 @@ def classify_job(
     """
     check_choice(what, tuple(OUTPUTS), "what")
     if heads is not None and (what != "texts" or models is not None or not heads):
-        raise InputError("heads are for texts, in place of models, and at least one: {'topic': 'my-head'}")
+        raise InputError("heads need what='texts', no models, and at least one head, such as {'topic': 'my-head'}")
     if what == "texts" and models is None and heads is None:
         raise InputError(
-            "no classes of your own are shipped: name the folder that TextClassifier.save wrote as `models`, or several as "
-            "`heads`"
+            "what='texts' needs a head of your own: name the folder that TextClassifier.save wrote as `models`, or several "
+            "folders as `heads`"
         )
     if min_probability is not None:
         if what not in ("questions", "texts"):
-            raise InputError(f"min_probability is for questions and texts, not for {what}")
+            raise InputError(f"min_probability applies to questions and texts, not to {what}; leave it out")
         check_probability(min_probability, "min_probability")
     usual = ("question", "sentence") if what == "pairs" else ("text",)
     columns = usual if column is None else (column,) if isinstance(column, str) else _names(column, "column")
     if len(columns) != len(usual):
-        raise InputError(f"column names {len(columns)} columns, {short(columns)}; {what} needs {len(usual)}")
+        raise InputError(f"column has {len(columns)} names, {short(columns)}; {what} needs {len(usual)}")
     wanted = DEFAULTS[what] if outputs is None else _names(outputs, "outputs")
     for name in wanted:
         check_choice(name, OUTPUTS[what], "outputs")
     if len(set(wanted)) < len(wanted) or not wanted:
-        raise InputError(f"outputs is {short(wanted)}; name each once, and at least one")
+        raise InputError(f"outputs is {short(wanted)}; name at least one output, and each only once")
     if not isinstance(prefix, str):
         raise InputTypeError(f"prefix must be a string, not {type(prefix).__name__}")
     # workers have working directories of their own
@@ -280,7 +280,7 @@ def quoted(name: str) -> str:
 def _names(names: Sequence[str], argument: str) -> tuple[str, ...]:
     """Copy names of columns; one bare string is refused, as it is a common slip."""
     if isinstance(names, (str, bytes)) or not isinstance(names, Iterable):
-        raise InputTypeError(f"{argument} must be a list of names, not {short(names)}")
+        raise InputTypeError(f"{argument} must be a list of column names, not {short(names)}")
     for name in (found := tuple(names)):
         if not isinstance(name, str):
             raise InputTypeError(f"{argument} must be a list of strings, but holds {short(name)}")

@@ -63,8 +63,8 @@ def _manifest(folder: Path) -> bytes:
         return (folder / artifacts.MANIFEST).read_bytes()
     except OSError as error:
         raise ArtifactError(
-            f"{folder / artifacts.MANIFEST} cannot be read ({error.strerror}); every machine that runs the job needs the "
-            "models at the same path, or shipped to it"
+            f"{folder / artifacts.MANIFEST} cannot be read ({error.strerror}); put the models at the same path on every "
+            "machine that runs the job, or send them there"
         ) from error
 
 

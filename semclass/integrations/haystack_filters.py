@@ -65,14 +65,14 @@ def _where(condition: object, at: str, depth: int) -> dict[str, Any]:
     if not isinstance(condition, Mapping):
         raise FilterInputError(f"{at} must be a mapping, not {short(condition)}")
     if depth > _DEPTH:
-        raise FilterInputError(f"the filter is nested more than {_DEPTH} deep; write it flatter")
+        raise FilterInputError(f"the filter is nested more than {_DEPTH} levels deep; write a flatter filter")
     of_field = "field" in condition
     keys = ("operator", "value" if of_field else "conditions")
     if missing := [key for key in keys if key not in condition]:
-        raise FilterInputError(f"{at} has no {missing[0]!r}: {short(dict(condition))}")
+        raise FilterInputError(f"{at} needs the key {missing[0]!r}, and is {short(dict(condition))}")
     operator, value = (condition[key] for key in keys)
     if operator not in (allowed := _OPERATORS if of_field else _LOGIC):
-        raise FilterInputError(f"{at} has the operator {short(operator)}; allowed here are {allowed}")
+        raise FilterInputError(f"{at} has the operator {short(operator)}; allowed operators are {allowed}")
     if operator in (*_LOGIC, "in", "not in") and not isinstance(value, list if of_field else (list, tuple)):
         raise FilterInputError(f"{at}[{keys[1]!r}] must be a list for {operator!r}, not {short(value)}")
     if of_field:
@@ -88,7 +88,7 @@ def _comparison(path: str, operator: str, value: Any, at: str) -> dict[str, Any]
     if operator in _ORDER:
         if isinstance(value, str) and instant(value) is None:
             raise FilterInputError(
-                f"{at} has the value {short(value)} for {operator!r}; of texts only dates in ISO 8601 have an order"
+                f"{at} has the value {short(value)} for {operator!r}; give a number, or a date in ISO 8601"
             )
         return dict(_NOTHING) if value is None else {path: {_ORDER[operator]: value}}  # nothing is more than None
     values = value if operator in ("in", "not in") else [value]
@@ -109,11 +109,11 @@ def _comparison(path: str, operator: str, value: Any, at: str) -> dict[str, Any]
 def _path(field: object, at: str) -> str:
     """Give the path of a field in a passage's metadata."""
     if not isinstance(field, str) or not field:
-        raise FilterInputError(f"{at} has the field {short(field)}; a field is a name such as 'meta.page'")
+        raise FilterInputError(f"{at} has the field {short(field)}; give a name such as 'meta.page'")
     if field == "id":
         return semclass_filters.ID
     path = field.removeprefix("meta.")
     not_meta = path == field and field.partition(".")[0] in ("meta", *_NOT_PASSAGES)
     if not_meta or path == semclass_filters.ID or path.startswith("$"):
-        raise FilterInputError(f"{at} has the field {field!r}; an index filters by fields of meta and by id alone")
+        raise FilterInputError(f"{at} has the field {field!r}; allowed are fields of meta, and id")
     return path

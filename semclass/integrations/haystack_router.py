@@ -70,12 +70,12 @@ class SemclassQueryRouter(_Classifying):
         self._take_models(models, encoder, threads)
         self._take_classifier(model, min_probability)
         if classes is None and model is not None:
-            raise InputError(f"name the classes of {model} that have an output: classes=[...]")
+            raise InputError(f"give classes=[...]: the classes of {model} that get an output each")
         self.classes = list(COARSE) if classes is None else check_texts(classes, "classes")
         check_unique(self.classes, "class")
         if reserved := {UNMATCHED, ABSTAIN}.intersection(self.classes):
             raise InputError(
-                f"classes has {min(reserved)!r}, which is no class; queries of no class go to {UNMATCHED!r}"
+                f"classes has the reserved name {min(reserved)!r}; queries of no class go to {UNMATCHED!r}"
             )
         component.set_output_types(self, **dict.fromkeys([*self.classes, UNMATCHED], str))
 

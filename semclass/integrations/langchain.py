@@ -84,7 +84,7 @@ class SemclassRetriever(BaseRetriever):
         if self.retriever is not None:
             shared.check_kind(self.retriever, HybridRetriever, "retriever")
         if (self.index is None) == (self.retriever is None):
-            raise InputError("give either index, the folder of an index, or retriever, a semclass.HybridRetriever")
+            raise InputError("give either index (the folder of an index) or retriever (a semclass.HybridRetriever)")
         shared.check_options(self.search_kwargs, shared.SEARCH, "search_kwargs")
         return self
 

@@ -120,8 +120,8 @@ class SemclassRouter(RunnableSerializable[Any, Any]):
         step = self.routes.get(name, self.default)
         if step is None:
             best = max(found["probabilities"], key=found["probabilities"].__getitem__)
-            unsure, routes = "less certain than min_probability", ", ".join(map(repr, self.routes)) or "none"
-            why = unsure if name == ABSTAIN else f"for which there is no route among {routes}"
+            unsure, routes = "which is below min_probability", ", ".join(map(repr, self.routes)) or "none"
+            why = unsure if name == ABSTAIN else f"which has no route; routes are {routes}"
             raise InputError(f"the question asks for {best} ({found['probability']:.2f}), {why}; give a default")
         bound = step.bind(**kwargs) if kwargs else step
         return bound.with_config(
@@ -135,6 +135,6 @@ class SemclassRouter(RunnableSerializable[Any, Any]):
         if self.input_key not in value:
             keys = ", ".join(map(repr, value)) or "nothing"
             raise InputError(
-                f"the input has no {self.input_key!r}, only {keys}; name the key of the question with input_key="
+                f"the input has no key {self.input_key!r}, only {keys}; name the key of the question with input_key="
             )
         return value[self.input_key]

@@ -167,7 +167,7 @@ class SemclassRerank(BaseNodePostprocessor):
             return
         shared.check_kind(reranker, Reranker, "reranker")
         if named := [name for name in ("models", "encoder", "threads") if name in fields]:
-            raise InputError(f"{named[0]} is given with a reranker, which has its models; give one of them")
+            raise InputError(f"{named[0]} is given beside reranker, which has its own; give only one of the two")
         self._loaded = shared.Lazy(reranker)
 
     @field_validator("options")
@@ -195,13 +195,13 @@ class SemclassRerank(BaseNodePostprocessor):
 
     def _check_paths(self) -> None:
         if self._loaded.given is not None:
-            raise InputError("loaded models cannot be written; name folders instead, by models= and encoder=")
+            raise InputError("loaded models cannot be saved; name folders instead, with models= and encoder=")
 
     def _postprocess_nodes(
         self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
     ) -> list[NodeWithScore]:
         if query_bundle is None:
-            raise InputError("there is no question to re-rank for; give query_bundle or query_str")
+            raise InputError("re-ranking needs a question; give query_bundle or query_str")
         if not nodes:
             return []
         name = self.class_name()
@@ -247,15 +247,15 @@ def to_where(filters: MetadataFilters) -> dict[str, Any]:
 def _term(term: MetadataFilter) -> dict[str, Any]:
     key, value, operator = term.key, term.value, term.operator
     if not key or key.startswith("$"):
-        raise InputError(f"a filter has the key {key!r}; keys must be names of fields, which do not begin with '$'")
+        raise InputError(f"a filter has the key {key!r}; give the name of a field, which may not begin with '$'")
     if operator == FilterOperator.IS_EMPTY:
         return {key: {"$exists": False}}
     if operator == FilterOperator.ALL:
         if not isinstance(value, list) or not value:
-            raise InputError(f"the filter on {key!r} is {operator.value!r} of {short(value)}; give a list of values")
+            raise InputError(f"the filter on {key!r} has {operator.value!r} with {short(value)}; give a list of values")
         return {"$and": [{key: {"$eq": each}} for each in value]}
     if operator not in _OPERATORS:
-        raise InputError(f"the filter on {key!r} is {operator.value!r}; texts are compared as a whole here, as by '=='")
+        raise InputError(f"the filter on {key!r} has {operator.value!r}, which cannot search within texts; use '=='")
     return {key: {_OPERATORS[operator]: value}}
 
 
@@ -315,7 +315,7 @@ def _passage(node: BaseNode) -> Passage:
     if isinstance(node, IndexNode):
         node = node.model_copy(update={"obj": None})
     if not _has_text(node):
-        raise InputError(f"the node {node.node_id!r} has no text; leave pictures and empty pages out")
+        raise InputError(f"the node {node.node_id!r} has no text; leave out pictures and empty pages")
     text, _ = _read(node)
     own = node.get_content(metadata_mode=MetadataMode.NONE)
     kept = node_to_metadata_dict(node, remove_text=text == own)
@@ -339,7 +339,7 @@ def _to_node(hit: Hit) -> BaseNode:
         node = metadata_dict_to_node({_NODE: content, _TYPE: kind})
     except (TypeError, ValueError) as error:
         raise InputError(
-            f"the passage {hit.id!r} has a {_NODE!r} in its metadata that is no LlamaIndex node ({short(str(error))}); "
+            f"{_NODE!r} in the metadata of the passage {hit.id!r} is not a LlamaIndex node ({short(str(error))}); "
             "build the index again from to_passages(nodes)"
         ) from error
     if not _has_text(node):

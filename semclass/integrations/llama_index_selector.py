@@ -50,7 +50,7 @@ class SemclassSelector(BaseSelector):
     ) -> None:
         self._least = check_probability(min_probability, "min_probability")
         if self._least and default is None:
-            raise InputError("min_probability is given without default; name the tool that is chosen where none has it")
+            raise InputError("min_probability needs default: the tool that is chosen below this probability")
         self._classifier = shared.load_classifier(None, None, 1) if classifier is None else classifier
         if not isinstance(classes, Mapping):
             raise InputTypeError(f'classes must be a mapping such as {{"figures": ["NUM"]}}, not {short(classes)}')
@@ -88,7 +88,7 @@ class SemclassSelector(BaseSelector):
         """Name the choices, each of which has its classes."""
         names = [choice.name or choice.description for choice in choices]
         if sorted(names) != sorted(self._finest):
-            raise InputError(f"the choices are {short(names)}, and classes are given for {short(list(self._finest))}")
+            raise InputError(f"the tools are {short(names)}, but classes has {short(list(self._finest))}")
         return names
 
 
@@ -103,12 +103,12 @@ def _finest_classes(
         found[name] = tuple(dict.fromkeys(fine for each in given for fine in known[each]))
     if default is not None:
         if default in found:
-            raise InputError(f"the default {default!r} has classes of its own; leave them out, or name another default")
+            raise InputError(f"the default {default!r} is also in classes; leave it out there, or name another default")
         taken = {fine for each in found.values() for fine in each}
         every = dict.fromkeys(fine for each in known.values() for fine in each)
         found[default] = tuple(fine for fine in every if fine not in taken)
     if not found:
-        raise InputError("no tool has classes; give at least one, or a default")
+        raise InputError("classes is empty; give at least one tool, or a default")
     return found
 
 
@@ -120,5 +120,5 @@ def _known_classes(classifier: QuestionClassifier | TextModel) -> dict[str, tupl
         return {**broad, **{name: (name,) for name in fine}}
     shared.check_kind(classifier, TextModel, "classifier")
     if classifier.multi_label:
-        raise InputError("the classifier gives several classes a text; a tool is chosen by one that gives one")
+        raise InputError("this classifier gives several classes per text; give a classifier with one class per text")
     return {str(name): (str(name),) for name in classifier.classes}

@@ -64,9 +64,9 @@ def make_server(retriever: HybridRetriever, name: str = "semclass") -> Any:
         """The result of a search within the limits."""
         _check_length(question)
         if check_positive(k, "k") > MOST:
-            raise InputError(f"k is {k}; at most {MOST} passages are returned; ask for fewer")
+            raise InputError(f"k is {k}; it must be at most {MOST}")
         if len(short(where, LONGEST_FILTER)) > LONGEST_FILTER:
-            raise InputError(f"where is too long; at most {LONGEST_FILTER} characters of JSON are read")
+            raise InputError(f"where is too long; write a filter of at most {LONGEST_FILTER} characters of JSON")
         return retriever.search(question, k, where=where)
 
     @contextmanager
@@ -109,4 +109,4 @@ def make_server(retriever: HybridRetriever, name: str = "semclass") -> Any:
 
 def _check_length(question: str) -> None:
     if len(question) > LONGEST:
-        raise InputError(f"the question has {len(question)} characters; at most {LONGEST} are allowed; shorten it")
+        raise InputError(f"the question has {len(question)} characters; shorten it to at most {LONGEST}")

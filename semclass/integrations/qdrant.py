@@ -105,7 +105,7 @@ class QdrantIndex:
         """
         client = stored.open_client(client, options)
         if not stored.Server(client).collection_exists(collection):
-            raise ArtifactError(f"there is no collection {collection!r}; upload an index (semclass index upload)")
+            raise ArtifactError(f"collection {collection!r} does not exist; upload an index (semclass index upload)")
         record, statistics = stored.read_record(stored.Server(client), collection)
         return cls(
             client=client,
@@ -158,7 +158,7 @@ class QdrantIndex:
         if stored.Server(client).collection_exists(collection):
             if not replace:
                 raise InputError(
-                    f"there is a collection {collection!r} already; name another, or set replace=True (--replace)"
+                    f"collection {collection!r} exists already; name another, or set replace=True (--replace)"
                 )
             stored.Server(client).delete_collection(collection)
         made = cls(
@@ -224,13 +224,13 @@ class QdrantIndex:
         """
         passage_encoder = PassageEncoder.load() if passage_encoder is None else passage_encoder
         if passage_encoder.encoder.fingerprint != self.encoder:
-            raise InputError("the collection was made with another encoder; load the models that made it")
+            raise InputError("the collection was built with another encoder; load the models that built it")
         check_heads(f"collection {self.collection!r}", self.heads, passage_encoder.head_fingerprints)
         more = PassageIndex.build(
             passages, passage_encoder=passage_encoder, similarity=self.similarity, storage=self.storage
         )
         if (more.classes, more.codebooks) != (self.classes, self.codebooks):
-            raise InputError("the models have other classes or codebooks than the collection; load those that made it")
+            raise InputError("models and collection differ in classes or codebooks; load the models that built it")
         names = [passage.id for passage in more.passages(np.arange(len(more)))]
         old = stored.terms_by_point(self._server, self.collection, names)
         self._send(more)
@@ -248,7 +248,7 @@ class QdrantIndex:
         check_unique(names)
         old = stored.terms_by_point(self._server, self.collection, names)
         if missing := [name for name in names if stored.point_id(name) not in old]:
-            raise InputError(f"there is no passage {missing[0]!r} in collection {self.collection!r}")
+            raise InputError(f"collection {self.collection!r} has no passage {missing[0]!r}; correct the id")
         self._server.delete(self.collection, stored.client_models().PointIdsList(points=list(old)), wait=True)
         return self._changed(0, 0, old)
 
@@ -279,7 +279,7 @@ class QdrantIndex:
         points = self._server.retrieve(self.collection, rows.tolist(), with_payload=list(stored.SHOWN))
         found = {point.id: stored.passage_of(point.payload) for point in points}
         if missing := [row for row in rows.tolist() if row not in found]:
-            raise InputError(f"there is no point {missing[0]} in collection {self.collection!r}")
+            raise InputError(f"collection {self.collection!r} has no point {missing[0]}; it may have been deleted")
         return [found[row] for row in rows.tolist()]
 
     def candidates(

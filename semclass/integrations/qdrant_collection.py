@@ -40,7 +40,7 @@ def open_client(client: Any, options: Mapping[str, Any]) -> Any:
     """A client for an address."""
     if not isinstance(client, str):
         if given := [name for name, value in options.items() if value is not None]:
-            raise InputError(f"{given[0]} goes with the address of a server; a client was given, which has its own")
+            raise InputError(f"{given[0]} needs the address of a server, not a client; set it on the client instead")
         return client
     return import_extra("qdrant_client", "qdrant").QdrantClient(url=client, **options)
 
@@ -69,8 +69,8 @@ class Server:
             given = getattr(self.client, "init_options", {})
             address = str(given.get("url") or given.get("host") or "").rpartition("@")[2]  # without a password
             raise ArtifactError(
-                f"the Qdrant server {address} does not answer {name} as it should: {error}; is the address right, is it "
-                "up, does it need more time (timeout=, in seconds, of QdrantClient)?"
+                f"the Qdrant server {address} failed at {name}: {error}; check the address, check that the server runs, or "
+                "give it more time (timeout=, in seconds, of QdrantClient)"
             ) from error
 
 
@@ -87,7 +87,7 @@ def read_record(server: Server, collection: str) -> tuple[dict[str, Any], Statis
         counts = np.maximum(numbers - 1, 0)
         return record, Statistics(int(record["passages"]), float(record["average_length"]), counts, numbers > 0)
     except (KeyError, ValueError, zlib.error) as error:
-        raise ArtifactError(f"the statistics of the collection are damaged ({error}); {_REMEDY}") from error
+        raise ArtifactError(f"the statistics of collection {collection!r} are damaged ({error}); {_REMEDY}") from error
 
 
 def write_record(server: Server, collection: str, record: Mapping[str, Any], found: Statistics) -> None:

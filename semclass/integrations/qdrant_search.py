@@ -263,7 +263,7 @@ def _range(condition: Range, models: ModuleType) -> dict[str, Any]:
     if condition.kind == "text":
         given = short(condition.high if condition.low is None else condition.low)
         raise InputError(
-            f"the filter on {condition.path!r} puts texts in order ({given}); Qdrant orders numbers and dates only"
+            f"the filter on {condition.path!r} compares the order of texts ({given}); Qdrant orders only numbers and dates"
         )
     read, kind = (_moment, models.DatetimeRange) if condition.kind == "time" else (_number, models.Range)
     ends = {
@@ -275,7 +275,7 @@ def _range(condition: Range, models: ModuleType) -> dict[str, Any]:
 
 def _number(value: float, path: str) -> float:
     if abs(value) >= _EXACT:
-        raise InputError(f"the filter on {path!r} has the number {value}; Qdrant rounds numbers of 2**53 and more")
+        raise InputError(f"the filter on {path!r} has the number {value}; Qdrant needs numbers below 2**53")
     return value
 
 
@@ -283,7 +283,7 @@ def _moment(value: int, path: str) -> datetime:
     try:
         return _EPOCH + timedelta(microseconds=value)
     except OverflowError as error:
-        raise InputError(f"the filter on {path!r} has a date that is before the year 1 or after 9999 in UTC") from error
+        raise InputError(f"the filter on {path!r} has a date outside the years 1 to 9999 in UTC") from error
 
 
 def _paths(path: str) -> list[str]:
@@ -291,7 +291,7 @@ def _paths(path: str) -> list[str]:
     segments = path.split(".")
     if len(segments) > _SEGMENTS or not all(segments) or '"' in path:
         raise InputError(
-            f"Qdrant cannot filter on the field {path!r}: at most {_SEGMENTS} parts, none empty, no quotation marks"
+            f"Qdrant cannot filter on the field {path!r}: use at most {_SEGMENTS} parts, none empty, no quotation marks"
         )
     first, *others = segments
     paths = []

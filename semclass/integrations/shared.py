@@ -75,7 +75,7 @@ def load_rewriter(fields: Mapping[str, Any] | None) -> Rewriter | None:
     if fields is None:
         return None
     if not {"way", "url", "model"} <= fields.keys() <= {"way", "url", "model", "timeout", "retries"}:
-        raise InputError(f"rewrite has {', '.join(fields)}; give way, url and model, and perhaps timeout and retries")
+        raise InputError(f"rewrite has {', '.join(fields)}; give way, url, model, and optionally timeout, retries")
     service = {"retries": 1, **{name: value for name, value in fields.items() if name != "way"}}
     return Rewriter(fields["way"], Endpoint(key=os.environ.get(KEY_VARIABLE), **service))
 
@@ -133,7 +133,7 @@ def check_items(items: Iterable[Any], name: str, *kinds: type) -> list[Any]:
     given = [items] if single else list(items)
     if wrong := given if single else [item for item in given if not isinstance(item, kinds)]:
         library = kinds[0].__module__.partition(".")[0]
-        raise InputTypeError(f"{name} must be a list of {library}.{kinds[0].__name__}, and has {short(wrong[0])}")
+        raise InputTypeError(f"{name} must be a list of {library}.{kinds[0].__name__}, but holds {short(wrong[0])}")
     return given
 
 
@@ -159,7 +159,7 @@ def search(retriever: HybridRetriever, question: str, k: int, options: Mapping[s
     if rewrite is not None:
         return RewritingRetriever(retriever, rewrite).search(question, k, history=history, **own)
     if history:
-        raise InputError("history needs rewrite; give both")
+        raise InputError("history needs rewrite; give both, or neither")
     return retriever.search(question, k, **own)
 
 
@@ -188,7 +188,7 @@ def check_classes(model: QuestionClassifier | TextModel, names: Iterable[str], a
     """Refuse names that are no classes of a model."""
     known = [*map(str, model.classes), *(model.fine_classes if isinstance(model, QuestionClassifier) else ())]
     if unknown := [name for name in names if name not in known]:
-        raise InputError(f"{argument} has {unknown[0]!r}, which is no class of the model; it has {', '.join(known)}")
+        raise InputError(f"{argument} has the unknown class {unknown[0]!r}; known classes are {', '.join(known)}")
 
 
 def classify(model: QuestionClassifier | TextModel, question: str, least: float | None) -> dict[str, Any]:

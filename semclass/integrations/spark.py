@@ -63,14 +63,14 @@ def classify(
     kept = job.kept(df.columns)
     for name in job.columns:
         if not isinstance(df.schema[name].dataType, types.StringType):
-            raise InputError(f"column {name!r} holds {df.schema[name].dataType.simpleString()}; texts must be strings")
+            raise InputError(f"column {name!r} holds {df.schema[name].dataType.simpleString()}; give a string column")
     schema = types.StructType([*(df.schema[name] for name in kept), *types.StructType.fromDDL(job.ddl)])
     read = tuple(dict.fromkeys((*kept, *job.columns)))
     for name in read:
         if "." in name or "`" in name:
             raise InputError(
-                f"column {name!r}: Spark hands no column with a dot or a backtick in its name to a Python function; "
-                "rename it, or leave it out of `keep`"
+                f"column {name!r} has a dot or a backtick in its name, which Spark refuses in Python functions; rename "
+                "it, or leave it out of `keep`"
             )
     there = tuple((name, str(_sent(folder))) for name, folder in (heads or {}).items())
     sent = replace(job, keep=tuple(kept), models=_sent(models), encoder=_sent(encoder), heads=there)

@@ -49,8 +49,8 @@ class Rewritten:
             object.__setattr__(self, name, tuple(check_texts(getattr(self, name), name)))
         if not self.questions or (self.passages and len(self.questions) > 1):
             raise InputError(
-                f"there are {len(self.questions)} questions and {len(self.passages)} passages; give at least one "
-                "question, and with passages no more"
+                f"there are {len(self.questions)} questions and {len(self.passages)} passages; give one question, or "
+                "several without passages"
             )
 
 
@@ -65,5 +65,5 @@ def rewritten(transform: QueryTransform, question: str, history: Sequence[str] =
     """Rewrite a question, and warn with a :class:`RewriteWarning` where nothing came of it."""
     found = transform(check_text(question, "question"), check_texts(history, "history"))
     if found.why:
-        warn(RewriteWarning(f"{found.asked!r} is searched as it was asked, rewriting {found.why}: {found.said}"))
+        warn(RewriteWarning(f"{found.asked!r} is searched without rewriting ({found.why}): {found.said}"))
     return found

@@ -63,7 +63,7 @@ def test_a_refusal_is_told_and_the_question_asked_as_it_is(run, index):
     with stub_endpoint(lambda prompt, before: "I'm sorry, but I cannot do that.") as stub:
         code, out, err = run("search", index, QUESTION, *service(stub, "hyde"))
     assert (code, ids(out)) == (0, ids(run("search", index, QUESTION, "--json")[1]))
-    assert "warning: 'When was it finished?' is searched as it was asked" in err
+    assert "warning: 'When was it finished?' is searched without rewriting" in err
 
 
 @pytest.mark.parametrize(

@@ -435,5 +435,5 @@ def test_questions_are_rewritten_before_a_search(adapter, folder, way, says, que
 
 def test_what_rewrites_is_described_in_full(adapter, folder):
     for fields in ({"way": "hyde"}, {"way": "hyde", "url": "http://x/v1", "model": "m", "key": "secret"}):
-        with pytest.raises(ValueError, match="give way, url and model"):
+        with pytest.raises(ValueError, match="give way, url, model"):
             adapter.rewriting(folder, **fields)

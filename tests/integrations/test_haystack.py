@@ -174,12 +174,12 @@ class TestFilters(FilterDocumentsTest):
         ({"field": "score", "operator": ">", "value": 0.5}, "'score'"),
         ({"field": "meta", "operator": "==", "value": "x"}, "'meta'"),
         ({"field": "meta._id", "operator": "==", "value": "x"}, "'meta._id'"),
-        ({"field": 3, "operator": "==", "value": "x"}, "a field is a name"),
+        ({"field": 3, "operator": "==", "value": "x"}, "give a name such as"),
         ({"field": "id", "operator": ">", "value": 3}, "an id has no order"),
         ({"field": "meta.page", "operator": "==", "value": [1]}, "cannot be applied"),
         ({"field": "meta.page", "operator": "in", "value": 1}, "must be a list"),
         ({"field": "meta.page", "operator": "~", "value": 1}, "has the operator '~'"),
-        ({"field": "meta.page", "operator": ">", "value": "ten"}, "only dates in ISO 8601"),
+        ({"field": "meta.page", "operator": ">", "value": "ten"}, "a date in ISO 8601"),
         ({"operator": "XOR", "conditions": []}, "has the operator 'XOR'"),
         ({"operator": "AND", "conditions": ["page"]}, r"filters\['conditions'\]\[0\] must be a mapping"),
         ({"page": 3}, "has no 'operator'"),
@@ -223,9 +223,9 @@ class TestRouter:
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [
-            ({"classes": ["NUM", "unmatched"]}, "'unmatched', which is no class"),
+            ({"classes": ["NUM", "unmatched"]}, "reserved name 'unmatched'"),
             ({"classes": ["NUM", "NUM"]}, "comes twice"),
-            ({"model": "my-head"}, "name the classes of my-head"),
+            ({"model": "my-head"}, "the classes of my-head"),
             ({"min_probability": 2}, "from 0 to 1"),
         ],
     )

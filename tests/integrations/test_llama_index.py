@@ -162,7 +162,7 @@ def test_passages_that_were_no_nodes_become_text_nodes_with_a_source(models):
 
 @pytest.mark.parametrize("node", [ImageNode(id_="x", image_path="x.png"), TextNode(id_="x", text=" \n")])
 def test_nodes_without_text_cannot_be_indexed(node):
-    with pytest.raises(InputError, match=r"node 'x' has no text; leave pictures"):
+    with pytest.raises(InputError, match=r"node 'x' has no text; leave out pictures"):
         to_passages([node])
 
 
@@ -181,9 +181,9 @@ def test_what_is_of_another_kind_is_refused(plain, reranker):
         SemclassRetriever("my-index")
     with pytest.raises(InputTypeError, match=r"must be a semclass\.Reranker"):
         SemclassRerank(5)
-    with pytest.raises(InputError, match="models is given with a reranker"):
+    with pytest.raises(InputError, match="models is given beside reranker"):
         SemclassRerank(reranker, models="models")
-    with pytest.raises(ValueError, match="there is no question to re-rank for"):
+    with pytest.raises(ValueError, match="re-ranking needs a question"):
         SemclassRerank(reranker).postprocess_nodes(found())
 
 
@@ -381,9 +381,9 @@ def test_the_default_is_for_what_no_other_tool_is_for(models):
     ("classes", "options", "message"),
     [
         ({"a": "NUMBER"}, {}, r"classes\['a'\] is 'NUMBER'; it must be one of 'ABBR'"),
-        ({}, {}, "no tool has classes"),
-        ({"a": "NUM"}, {"default": "a"}, "the default 'a' has classes of its own"),
-        ({"a": "NUM"}, {"min_probability": 0.5}, "without default"),
+        ({}, {}, "classes is empty"),
+        ({"a": "NUM"}, {"default": "a"}, "the default 'a' is also in classes"),
+        ({"a": "NUM"}, {"min_probability": 0.5}, "needs default"),
         ({"a": "NUM"}, {"min_probability": 2, "default": "b"}, "must be a probability"),
         (["NUM"], {}, "classes must be a mapping"),
         ({"a": [3]}, {}, r"classes\['a'\]\[0\] must be a string"),
@@ -398,7 +398,7 @@ def test_a_selector_is_checked_when_it_is_made(models, classes, options, message
 def test_choices_and_classes_must_fit(models, classes):
     selector = SemclassSelector(classes, classifier=models.questions)
     for choices in ([*CHOICES, "maps"], CHOICES[:1], [*CHOICES, *CHOICES]):
-        with pytest.raises(InputError, match=r"the choices are .* classes are given for"):
+        with pytest.raises(InputError, match=r"the tools are .* but classes has"):
             selector.select(choices, QUESTION)
     with pytest.raises(InputError, match="empty"):
         selector.select(CHOICES, " ")
@@ -425,7 +425,7 @@ def test_labels_of_ones_own_choose_tools():
     assert chosen.reason == "the question asks for land (probability 0.75); 'rest' is for all else (0.75)"
     with pytest.raises(InputError, match="must be one of 'sea', 'land'"):
         SemclassSelector({"ships": "NUM"}, classifier=Words())
-    with pytest.raises(InputError, match="several classes a text"):
+    with pytest.raises(InputError, match="several classes per text"):
         SemclassSelector({"ships": "sea"}, classifier=Words(multi_label=True))
 
 

@@ -128,7 +128,7 @@ def test_passages_come_with_the_scores(retriever):
     (query,) = retriever.encode(QUESTIONS[:1])
     found = retriever.candidates(query, 3)
     assert tuple(retriever.index.passages(found.rows)) == found.passages
-    with pytest.raises(InputError, match="there is no point 5"):
+    with pytest.raises(InputError, match="has no point 5"):
         retriever.index.passages(np.array([5]))
 
 
@@ -330,7 +330,7 @@ def test_upload_says_how_far_it_is_and_spares_what_is_there(client, collection, 
 
 
 def test_what_is_no_complete_index_is_refused(client, collection, index):
-    with pytest.raises(ArtifactError, match="there is no collection"):
+    with pytest.raises(ArtifactError, match="does not exist"):
         QdrantIndex.connect(client, collection)
 
     def stop(_):
@@ -345,7 +345,7 @@ def test_what_is_no_complete_index_is_refused(client, collection, index):
     for change, says in (
         ({"protocol": 99}, "has protocol 99"),
         ({"kind": "cake"}, "'cake'"),
-        ({"frequencies": "AAAA"}, "statistics of the collection are damaged"),
+        ({"frequencies": "AAAA"}, "statistics of collection .* are damaged"),
     ):
         client.update_collection(collection, metadata={"semclass": {**record, **change}})
         with pytest.raises(ArtifactError, match=says):
@@ -359,7 +359,7 @@ def test_settings_are_the_collections_own_and_options_go_with_an_address(index, 
     settings = {"shard_number": 2, "replication_factor": 2, "on_disk_payload": True}
     found = QdrantIndex.upload(index, client, "shelf", settings=settings)
     assert HybridRetriever(found, models).search(QUESTIONS[0], k=1)[0].id == "lighthouse-3"
-    with pytest.raises(InputError, match="api_key goes with the address of a server"):
+    with pytest.raises(InputError, match="api_key needs the address of a server"):
         QdrantIndex.connect(client, "shelf", api_key="secret")
 
 
@@ -371,7 +371,7 @@ def test_a_server_that_goes_away_is_an_error(index, models):
         client = qdrant.QdrantClient(url=url, timeout=2, check_compatibility=False)
         made = QdrantIndex.upload(index, client, "shelf")
     for request in (lambda: HybridRetriever(made, models).search(QUESTIONS[0]), made.refresh_statistics):
-        with pytest.raises(ArtifactError, match=f"{url} does not answer .*timeout="):
+        with pytest.raises(ArtifactError, match=f"{url} failed at .*timeout="):
             request()
     client.close()
 
