@@ -139,13 +139,12 @@ def _stopped(area: Path, config: IndexConfig) -> PassageIndex | None:
     try:
         known = PassageIndex.load(area, mmap=True)
     except ArtifactError as error:
-        warn(UserWarning(f"the build stopped in {area.parent} cannot be continued, and starts again: {error}"))
+        warn(UserWarning(f"the unfinished build in {area.parent} cannot be resumed, and starts again: {error}"))
         return None
     if (known.header(), known.tuned) != (header_of(config.header()), _head(config)):
         raise ArtifactError(
-            f"{area.parent} holds an unfinished build with other models or options after "
-            f"{counted(len(known), 'passage')}; use the same ones to resume it, or discard it with "
-            "resume=False (--no-resume)"
+            f"{area.parent} holds an unfinished build of {counted(len(known), 'passage')} with other models or options; "
+            "resume it with the same models and options, or discard it with resume=False (--no-resume)"
         )
     return known
 
@@ -168,6 +167,6 @@ def _drop(writer: IndexWriter, known: PassageIndex, first: int) -> None:
     rows = known.rows[first:]
     if len(rows):
         held = counted(first, "passage")
-        warn(UserWarning(f"the build that was stopped continues after {held}: the next ones differ"))
+        warn(UserWarning(f"the unfinished build resumes after {held}: the passages after it changed"))
     for start in range(0, len(rows), READ):
         writer.delete(passage.id for passage in known.passages(rows[start : start + READ]))

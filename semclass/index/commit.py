@@ -60,7 +60,7 @@ def os_errors(folder: Path) -> Iterator[None]:
         yield
     except OSError as error:
         reason = error.strerror or f"{error} (is the disk full?)"
-        raise ArtifactError(f"cannot write the index {folder}: {reason}; the existing index is unchanged") from error
+        raise ArtifactError(f"index {folder} cannot be written: {reason}; the existing index is unchanged") from error
 
 
 @contextlib.contextmanager

@@ -45,8 +45,8 @@ def _term(term: str) -> dict[str, Any]:
     path, operator, text = parts.groups()
     if text.startswith(("=", "<", ">", "!")):
         raise InputError(
-            f"the filter {short(term)} has no known operator; operators are {_OPERATORS}, and a text that begins "
-            f'like one is put into quotes: {path}="{text}"'
+            f"the filter {short(term)} has no known operator; operators are {_OPERATORS}; quote a text that begins "
+            f'like an operator: {path}="{text}"'
         )
     if not text.strip() and operator not in ("=", "!="):
         raise InputError(f"the filter {short(term)} has no value; write a value after {operator}")

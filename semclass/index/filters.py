@@ -144,24 +144,24 @@ def unknown_field(condition: Filter, known: Collection[str]) -> str:
     near = get_close_matches(unknown[0], known, 1)
     instead = f"did you mean {near[0]!r}? " if near else ""
     names = ", ".join(sorted(known)[:NAMED]) + (f" and {len(known) - NAMED} more" if len(known) > NAMED else "")
-    return f"no passage has the field {unknown[0]!r}; {instead}there are: {names or 'none'}"
+    return f"no passage has the field {unknown[0]!r}; {instead}fields are: {names or 'none'}"
 
 
 def _filter(where: object, at: str, depth: int) -> Filter:
     if not isinstance(where, Mapping):
         raise InputTypeError(f'{at} must be a mapping such as {{"page": {{"$gte": 3}}}}, not {short(where)}')
     if depth > _DEPTH:
-        raise InputError(f"the filter is nested more than {_DEPTH} deep; write it flatter")
+        raise InputError(f"the filter is nested more than {_DEPTH} levels deep; write a flatter filter")
     parts = [_part(key, value, at, depth) for key, value in where.items()]
     return parts[0] if len(parts) == 1 else And(tuple(parts))
 
 
 def _part(key: object, value: object, at: str, depth: int) -> Filter:
     if not isinstance(key, str) or not key:
-        raise InputTypeError(f"{at} has the key {short(key)}; keys must be names of fields, or one of {_FILTERS}")
+        raise InputTypeError(f"{at} has the key {short(key)}; give the name of a field, or one of {_FILTERS}")
     inside = f"{at}[{short(key)}]"
     if len(key) > LONGEST:
-        raise InputError(f"{inside} is a name of {len(key)} characters; names of fields have at most {LONGEST}")
+        raise InputError(f"{inside}: the field name has {len(key)} characters; at most {LONGEST} are allowed")
     if key == "$not":
         return Not(_filter(value, inside, depth + 1))
     if key in ("$and", "$or"):
@@ -170,7 +170,7 @@ def _part(key: object, value: object, at: str, depth: int) -> Filter:
         parts = tuple(_filter(part, f"{inside}[{place}]", depth + 1) for place, part in enumerate(value))
         return And(parts) if key == "$and" else Or(parts)
     if key.startswith("$"):
-        raise InputError(f"{at} has the operator {short(key)}; allowed here are names of fields, and {_FILTERS}")
+        raise InputError(f"{at} has the operator {short(key)}; give the name of a field, or one of {_FILTERS}")
     return _field(key, value, inside, depth)
 
 
@@ -182,7 +182,7 @@ def _field(path: str, value: object, at: str, depth: int) -> Filter:
     if unknown or not value:
         given = f"the operator {short(unknown[0])}" if unknown else "no operator"
         raise InputError(
-            f"{at} has {given}; allowed are {', '.join(FIELD_OPERATORS)}; a field of a nested object is written "
+            f"{at} has {given}; allowed are {', '.join(FIELD_OPERATORS)}; write a field of a nested object as "
             f'"{path}.name"'
         )
     parts = [_operator(path, key, item, f"{at}[{key!r}]", depth) for key, item in value.items() if key not in _BOUNDS]
@@ -194,11 +194,11 @@ def _field(path: str, value: object, at: str, depth: int) -> Filter:
 def _operator(path: str, operator: str, value: Any, at: str, depth: int) -> Filter:
     if operator == "$not":
         if depth > _DEPTH:
-            raise InputError(f"the filter is nested more than {_DEPTH} deep; write it flatter")
+            raise InputError(f"the filter is nested more than {_DEPTH} levels deep; write a flatter filter")
         return Not(_field(path, value, at, depth + 1))
     if operator == "$exists":
         if not isinstance(value, bool) or path == ID:
-            raise InputTypeError(f"{at} must be true or false and is not for {ID!r}; it is {short(value)}")
+            raise InputTypeError(f"{at} is {short(value)}; it must be true or false, for a field other than {ID!r}")
         return Exists(path) if value else Not(Exists(path))
     if operator in ("$in", "$nin"):
         if not isinstance(value, (list, tuple, set, frozenset)):
@@ -215,7 +215,7 @@ def _among(path: str, values: Sequence[Scalar | date], at: str) -> Filter:
     if path == ID:
         wrong = [value for value in values if not isinstance(value, str)]
         if wrong:
-            raise InputTypeError(f"{at}: ids are strings, not {short(wrong[0])}")
+            raise InputTypeError(f"{at} must be an id, which is a string, not {short(wrong[0])}")
         return Ids(tuple(str(value) for value in values))
     times = [
         Range(path, "time", time, time) for time in (microseconds(value) for value in values if isinstance(value, date))
@@ -233,10 +233,10 @@ def _value(value: object, at: str) -> Scalar | date:
         return value
     if isinstance(value, str):
         if len(value) > LONGEST:
-            raise InputError(f"{at} has {len(value)} characters; texts are compared up to {LONGEST}: {short(value)}")
+            raise InputError(f"{at} has {len(value)} characters; at most {LONGEST} are allowed: {short(value)}")
         return str(value)
     if not isinstance(value, (int, float)):
-        hint = "; write {'$in': [...]} for one of several values" if isinstance(value, (list, tuple)) else ""
+        hint = "; for one of several values write {'$in': [...]}" if isinstance(value, (list, tuple)) else ""
         raise InputTypeError(f"{at} must be a string, a number, true, false or a date, not {short(value)}{hint}")
     if not math.isfinite(found := number(value)):
         raise InputError(f"{at} is {short(value)}; it must be a finite number")
@@ -245,23 +245,21 @@ def _value(value: object, at: str) -> Scalar | date:
 
 def _range(path: str, bounds: Mapping[str, object], at: str) -> Range:
     if path == ID:
-        raise InputError(f"{at}: an id has no order; allowed for {ID!r} are $eq, $ne, $in and $nin")
+        raise InputError(f"{at} compares the order of ids; allowed for {ID!r} are $eq, $ne, $in and $nin")
     ends: dict[str, tuple[Any, bool]] = {}
     kinds: dict[str, str] = {}
     for operator, given in bounds.items():
         end, is_open = _BOUNDS[operator]
         value = _value(given, f"{at}[{operator!r}]")
         if isinstance(value, bool):
-            raise InputTypeError(f"{at}[{operator!r}] is {value}; true and false have no order; use $eq")
+            raise InputTypeError(f"{at}[{operator!r}] is {value}, but true and false have no order; use $eq")
         if end in ends:
-            raise InputError(
-                f"{at} has two {end} ends; give one of {'$gt and $gte' if end == 'low' else '$lt and $lte'}"
-            )
+            raise InputError(f"{at} has two {end} ends; give either {'$gt or $gte' if end == 'low' else '$lt or $lte'}")
         time = microseconds(value) if isinstance(value, date) else instant(value) if isinstance(value, str) else None
         kinds[operator] = "time" if time is not None else "text" if isinstance(value, str) else "number"
         ends[end] = (value if time is None else time), is_open
     if len(set(kinds.values())) > 1:
         given = " and ".join(f"{operator} is a {kind}" for operator, kind in kinds.items())
-        raise InputTypeError(f"{at} mixes types ({given}); both ends must be numbers, dates or texts")
+        raise InputTypeError(f"{at} mixes types ({given}); give both ends as numbers, as dates or as texts")
     low, high = ends.get("low", (None, False)), ends.get("high", (None, False))
     return Range(path, next(iter(kinds.values())), low[0], high[0], low[1], high[1])

@@ -65,11 +65,11 @@ class IndexConfig:
         if storage == "standard" and passage_encoder.codebooks is None:
             raise InputError(
                 "the storage 'standard' needs codebooks for this encoder; make them with "
-                "training/train_codebooks.py, or build it with storage='exact'"
+                "training/train_codebooks.py, or use storage='exact'"
             )
         if storage != "exact" and (passage_encoder.encoder.views["pooled"] | passage_encoder.provided_dim) % COMPONENTS:
             raise InputError(
-                f"the storage {storage!r} needs vectors whose size is a multiple of 4; build the index with storage='exact'"
+                f"the storage {storage!r} needs vectors whose size is a multiple of 4; use storage='exact'"
             )
         return cls(passage_encoder, similarity, storage)
 
@@ -175,7 +175,7 @@ def _decoded_provides(stored: Ragged) -> Ragged:
     with np.errstate(over="ignore", invalid="ignore"):  # scales may be any bytes
         found = values if values.dtype == np.float32 else from_scaled_bytes(values)
     if not np.isfinite(found).all():
-        raise ArtifactError(f"provides.npy of the index holds numbers that are not finite; {REMEDY}")
+        raise ArtifactError(f"provides.npy of the index holds NaN or infinity; {REMEDY}")
     return Ragged(found, stored.offsets)
 
 
@@ -228,7 +228,7 @@ def warn_of_long(cut: Sequence[str], count: int) -> None:
     if cut:
         message = (
             f"{len(cut)} of {counted(count, 'passage')} {'has' if len(cut) == 1 else 'have'} a sentence that is longer "
-            f"than the encoder reads (the first is {cut[0]!r}): BM25 sees all of it, vectors and classes only the start; "
-            "sentences end at full stops, lines and 100 words, so what is longer is rarely text: leave encoded data out"
+            f"than the encoder reads (the first is {cut[0]!r}): BM25 reads all of it, vectors and classes only the start; "
+            "sentences end at full stops, lines and 100 words, so a longer one is rarely text: leave out encoded data"
         )
         warn(TruncationWarning(message))

@@ -43,8 +43,8 @@ def labelled(passage: Passage, labels: Mapping[str, Any]) -> Passage:
     """Give a passage with some labels; an InputError if it has a field of that name."""
     if taken := [field for field in labels if field in passage.metadata]:
         raise InputError(
-            f"passage {passage.id!r} has the field {taken[0]!r} of its own, which a head of the index also fills; rename "
-            "the field or the head"
+            f"the metadata of passage {passage.id!r} have the field {taken[0]!r}, to which a head of the index writes; "
+            "rename the field or the head"
         )
     return replace(passage, metadata={**passage.metadata, **labels}) if labels else passage
 
@@ -59,9 +59,9 @@ def check_heads(index: object, known: Mapping[str, str], given: Mapping[str, str
     if known == given:
         return
     if others := [name for name in known if given.get(name, known[name]) != known[name]]:
-        found = f"by another head {others[0]!r} ({known[others[0]]}) than this one ({given[others[0]]})"
+        found = f"by another head {others[0]!r} ({known[others[0]]}), not by this one ({given[others[0]]})"
     else:
         found, now = (" and ".join(map(repr, names)) or "none" for names in (known, given))
-        found = f"by the heads {found}, and new passages would be by {now}"
-    remedy = f"name the same ones ({' '.join(f'--head {name}=DIR' for name in known)})" if known else "name none"
+        found = f"by the heads {found}, but the models have {now}"
+    remedy = f"name the same heads ({' '.join(f'--head {name}=DIR' for name in known)})" if known else "name no heads"
     raise InputError(f"the passages of {index} were labelled {found}: {remedy}, or build the index again (--replace)")

@@ -21,19 +21,19 @@ def locked(folder: Path) -> Iterator[None]:
         folder.mkdir(parents=True, exist_ok=True)
         file = (folder / LOCK).open("ab")
     except OSError as error:
-        raise ArtifactError(f"cannot write {folder}: {error.strerror or error}") from error
+        raise ArtifactError(f"{folder} cannot be written: {error.strerror or error}; name another folder") from error
     process = os.getpid()
     with file:
         try:
             _lock(file)
         except (BlockingIOError, PermissionError) as error:
             raise ArtifactError(
-                f"the index {folder} is being changed by another writer; wait until it is done, or stop it: the lock ends "
-                "with its process and with processes that it forked"
+                f"another writer is changing the index {folder}; wait until it has finished, or stop its process and the "
+                "processes that it forked"
             ) from error
         except OSError as error:
             raise ArtifactError(
-                f"cannot lock {folder / LOCK} ({error.strerror or error}); change the index on a file system with "
+                f"{folder / LOCK} cannot be locked ({error.strerror or error}); change the index on a file system with "
                 "locks, e.g. a local disk, and copy it from there"
             ) from error
         try:

@@ -106,11 +106,11 @@ def read(folder: Path) -> Manifest:
 def _absent(folder: Path) -> str:
     """Say that there is no index, and how one is made."""
     if folder.exists() and not folder.is_dir():
-        return f"{folder} is a file, not the folder of an index; name the folder that `semclass index build` made"
+        return f"{folder} is a file, not the folder of an index; name the folder that `semclass index build` wrote"
     if folder.exists():
         lacks = f"{folder} holds no index ({artifacts.MANIFEST} is missing)"
-        return f"{lacks}; make one with `semclass index build FILES --out INDEX`, and name INDEX"
-    return f"{folder} does not exist; make an index there with `semclass index build FILES --out {folder}`"
+        return f"{lacks}; build one with `semclass index build FILES --out INDEX`, and name INDEX"
+    return f"{folder} does not exist; build an index there with `semclass index build FILES --out {folder}`"
 
 
 def read_or_none(folder: Path) -> Manifest | None:
@@ -195,5 +195,5 @@ def _tuned(values: Mapping[str, Any], path: Path) -> Mapping[str, Any]:
     weights = tuned.get("weights", {}) if isinstance(tuned, dict) else None
     numbers = isinstance(weights, dict) and all(_is_number(value) and value >= 0 for value in weights.values())
     if not numbers:
-        raise ArtifactError(f"{path} holds tuned weights that are no numbers of at least 0; `semclass tune --reset` it")
+        raise ArtifactError(f"{path} has a tuned weight that is no number of at least 0; run `semclass tune --reset`")
     return dict(tuned)

@@ -42,8 +42,8 @@ def open_segments(
         folder, found = source.folder, source.manifest
         if encoder_fingerprint not in (None, found.header["encoder"]):
             raise EncoderMismatchError(
-                f"the index {folder} was made with encoder {found.header['encoder']}, but is opened with "
-                f"{encoder_fingerprint}; name the encoder that made it (--encoder), or {REMEDY}"
+                f"the index {folder} was built with encoder {found.header['encoder']}, but is opened with "
+                f"{encoder_fingerprint}; name the encoder of the index (--encoder), or {REMEDY}"
             )
         try:
             shapes.check_header(found.header, folder / artifacts.MANIFEST)

@@ -88,7 +88,7 @@ class PassageIndex(PassageRows):
         titles = self._of_rows("titles", rows).astype(np.int64)
         stored = Evidence(**ragged, titles=titles)
         if int(stored.pieces.values.max(initial=0)) >= len(self.statistics.is_term):
-            raise ArtifactError(f"the word pieces of the index are not those of its encoder; {REMEDY}")
+            raise ArtifactError(f"the index has word pieces that its encoder does not know; {REMEDY}")
         return decoded(stored, passage_encoder.codebooks if self.codebooks else None)
 
     def check_passage_encoder(self, passage_encoder: PassageEncoder) -> None:
@@ -103,7 +103,7 @@ class PassageIndex(PassageRows):
                 values = getattr(segment, name).values
                 if len(values) and values.shape[1:] != (columns,):
                     raise ArtifactError(
-                        f"{name} of the index are of {values.shape[1:]} numbers, those of its encoder of {columns}; "
+                        f"{name} of the index have the shape {values.shape[1:]}, those of its encoder {columns} numbers; "
                         f"{REMEDY}"
                     )
 
@@ -222,7 +222,7 @@ class PassageIndex(PassageRows):
         found, known = manifest.read_or_none(folder), self.source.manifest
         if found is not None and (found.tuned, found.contents) != (known.tuned, known.contents):
             raise ArtifactError(
-                f"the index {folder} was changed since it was loaded; refresh it before it is saved there"
+                f"the index {folder} was changed after it was loaded; call refresh() before you save it there"
             )
 
     @classmethod
@@ -277,7 +277,7 @@ class PassageIndex(PassageRows):
             As for :meth:`load`.
         """
         if self.source is None:
-            raise InputError("this index was built in memory; save it and load it first, to see later changes")
+            raise InputError("this index was built in memory, so it cannot be refreshed; save it and load it first")
         found = manifest.read(self.source.folder)
         rows = list(zip(self.source.manifest.segments, self.segments, self.deleted, strict=True))
         whole = [row for row in rows if not row[1].is_changed]

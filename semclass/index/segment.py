@@ -135,7 +135,7 @@ class Segment:
             for record in records
         ]
         if len(records) != len(rows) or lines[-1] or not all(right):
-            raise ArtifactError(f"the records of {self._title} are not one passage in each line; {REMEDY}")
+            raise ArtifactError(f"the records of {self._title} do not hold one passage per line; {REMEDY}")
         return records
 
     @property

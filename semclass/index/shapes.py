@@ -41,14 +41,14 @@ def check_header(header: Mapping[str, Any], where: Path) -> None:
         require(header[name] in known, where, f"the {name} is {short(header[name])}, not one of {', '.join(known)}")
     coded = bool(header["codebooks"]) == (header["storage"] == "standard")
     books, storage = short(header["codebooks"]), short(header["storage"])
-    require(coded, where, f"the codebooks {books} do not go with the storage {storage}")
+    require(coded, where, f"the codebooks {books} do not fit the storage {storage}")
 
 
 def check(segment: Segment, header: Mapping[str, Any], passages: int, where: Path) -> None:
     """Refuse a segment whose arrays do not fit together, naming the first file that is wrong."""
     found, ends = segment.postings, segment.sentences.offsets
     require(ends.ndim == 1 and ends.size, where / "sentence_offsets.npy", f"the shape is {ends.shape}")
-    require(len(segment) == passages, where, f"it holds {len(segment)} passages where {passages} belong")
+    require(len(segment) == passages, where, f"it holds {len(segment)} passages, not {passages}")
     n, exact = len(segment), header["storage"] == "exact"
     postings, vocabulary = found.counts.size, found.is_term.size
     shapes: Mapping[str, tuple[npt.NDArray[Any], tuple[int, ...], tuple[str, ...]]] = {
@@ -71,11 +71,11 @@ def check(segment: Segment, header: Mapping[str, Any], passages: int, where: Pat
     require(within, where / "titles.npy", "a title has more word pieces than its passage")
     rows = np.bincount(segment.id_rows, minlength=n) if n else segment.id_rows
     require(len(rows) == n and (rows == 1).all(), where / "id_rows.npy", "it does not name each row once")
-    require((segment.id_hashes[1:] >= segment.id_hashes[:-1]).all(), where / "id_hashes.npy", "it does not rise")
+    require((segment.id_hashes[1:] >= segment.id_hashes[:-1]).all(), where / "id_hashes.npy", "its values do not rise")
     _check_postings(segment, where / "bm25")
     _check_reduced(segment, where / REDUCED)
     of = segment.columns.n  # which may be more than a length can be
-    require(of == n, where / column_files.DIRECTORY, f"it is of {of} passages, not {n}")
+    require(of == n, where / column_files.DIRECTORY, f"it describes {of} passages, not {n}")
     try:
         column_files.check(segment.columns)
     except ValueError as error:
@@ -88,7 +88,7 @@ def _check_array(array: npt.NDArray[Any], shape: tuple[int, ...], kinds: tuple[s
     require(kind in kinds or array.dtype.kind in kinds, where, f"the type is {array.dtype}")
     if array.dtype.kind == "f" and array.size:
         # the least and the most are no numbers where any is none
-        require(np.isfinite([array.min(), array.max()]).all(), where, "it holds numbers that are not finite")
+        require(np.isfinite([array.min(), array.max()]).all(), where, "it holds NaN or infinity")
 
 
 def _check_rows(segment: Segment, *, lean: bool, exact: bool, where: Path) -> None:
@@ -105,21 +105,21 @@ def _check_rows(segment: Segment, *, lean: bool, exact: bool, where: Path) -> No
         require(offsets.dtype == np.int64 and offsets.ndim == 1, path, f"its offsets are {offsets.dtype}")
         require(len(offsets) == count + 1, path, f"it has {len(offsets) - 1} rows, not {count}")
         require(offsets[0] == 0 and (rows.lengths() >= 0).all(), path, "its offsets do not rise from 0")
-        require(values.ndim == dimensions and offsets[-1] == len(values), path, "its offsets do not end where it does")
+        require(values.ndim == dimensions and offsets[-1] == len(values), path, "its offsets do not end at its end")
         kind = values.dtype.str[1:]
         require(kind in kinds or values.dtype.kind in kinds, path, f"the type is {values.dtype}")
         if kind == "f4" and values.size:
-            require(np.isfinite([values.min(), values.max()]).all(), path, "it holds numbers that are not finite")
+            require(np.isfinite([values.min(), values.max()]).all(), path, "it holds NaN or infinity")
     empty = n and not segment.sentences.lengths().all()
-    require(not empty, where / "sentence_offsets.npy", "there is a passage without a sentence")
+    require(not empty, where / "sentence_offsets.npy", "a passage has no sentence")
 
 
 def _check_postings(segment: Segment, where: Path) -> None:
     found, ends = segment.postings, segment.postings.starts.astype(np.int64)
-    require(ends[0] == 0 and (np.diff(ends) >= 0).all(), where / "starts.npy", "it falls")
-    require(int(ends[-1]) == len(found.counts), where / "starts.npy", "it does not end where the counts do")
+    require(ends[0] == 0 and (np.diff(ends) >= 0).all(), where / "starts.npy", "its values fall")
+    require(int(ends[-1]) == len(found.counts), where / "starts.npy", "it does not end at the last count")
     highest = int(found.passages.max(initial=0))
-    require(highest < max(len(segment), 1), where / "passages.npy", f"there is a passage {highest} of {len(segment)}")
+    require(highest < max(len(segment), 1), where / "passages.npy", f"it names passage {highest} of {len(segment)}")
     total = int(found.lengths.sum(dtype=np.uint64))
     require(total == int(found.counts.sum(dtype=np.uint64)), where / "counts.npy", "it does not add up to the lengths")
     most = TERMS_OF_A_BYTE * segment.records.lengths()
@@ -138,7 +138,7 @@ def _check_reduced(segment: Segment, where: Path) -> None:
     starts = near.starts
     rising = starts.dtype == np.int64 and starts.ndim == 1 and len(starts) > 1
     rising = rising and starts[0] == 0 and starts[-1] == n and bool((np.diff(starts) > 0).all())
-    require(rising, where / "starts.npy", f"it does not rise from 0 to {n}")
+    require(rising, where / "starts.npy", f"its values do not rise from 0 to {n}")
     _check_array(near.places, (n,), ("i4",), where / "places.npy")
     places = np.sort(near.places)
     require(np.array_equal(places, np.arange(n)), where / "places.npy", "it does not name each sentence once")
@@ -150,17 +150,17 @@ def _check_reduced(segment: Segment, where: Path) -> None:
 def check_deleted(segment: Segment, deleted: Deleted, passages: int, where: Path) -> None:
     """Refuse deleted rows that the segment cannot have; by the manifest they are `passages` many."""
     rows, frequencies = deleted.rows, deleted.document_frequencies
-    require(rows.dtype == np.int64 and rows.shape == (passages,), where, f"it is not of {passages} passages")
+    require(rows.dtype == np.int64 and rows.shape == (passages,), where, f"it does not name {passages} passages")
     rising = not len(rows) or (rows[0] >= 0 and rows[-1] < len(segment) and (np.diff(rows) > 0).all())
-    require(rising, where, f"the rows removed are not among those of the segment: {short(rows)}")
+    require(rising, where, f"it removes rows that the segment does not have: {short(rows)}")
     known = segment.postings.document_frequencies
     right = frequencies.dtype == np.int64 and frequencies.shape == known.shape
-    require(right and (frequencies >= 0).all() and (frequencies <= known).all(), where, "its terms are not there")
+    require(right and (frequencies >= 0).all() and (frequencies <= known).all(), where, "its terms are unknown")
     terms = int(segment.postings.lengths[rows].sum(dtype=np.uint64))
     require(
         deleted.terms == terms,
         where,
-        f"it is not counted as it should be: {deleted.terms} terms, where the passages have {terms}",
+        f"it counts {deleted.terms} terms, but its passages have {terms}",
     )
 
 
@@ -176,4 +176,4 @@ def check_alike(segments: Sequence[Segment], folder: Path) -> None:
         require(np.array_equal(other.postings.is_term, first.postings.is_term), where, "it has other terms")
         for name in ("tokens", "sentences", "provides"):
             kinds = {made(getattr(segment, name)) for segment in (first, other)} - {()}
-            require(len(kinds) < 2, where / f"{name}.npy", "its values are not like those of the others")
+            require(len(kinds) < 2, where / f"{name}.npy", "its values differ from those of other segments")

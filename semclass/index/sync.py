@@ -105,7 +105,7 @@ def sync_index(
         writer.update(differing, missing="add", reuse=True, progress=progress, workers=workers, commit_every=SECONDS)
         if not found.read:
             raise InputError(
-                "there are no passages; a sync never empties an index; to remove the index, remove its folder"
+                "the folder gave no passages, and a sync never empties an index; to remove the index, delete its folder"
             )
         for ids in found.gone():
             writer.delete(ids)

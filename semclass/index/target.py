@@ -58,7 +58,7 @@ def _is_area(path: Path) -> bool:
 
 def _held(folder: Path) -> str:
     """Say which index a folder holds, and what the choices are."""
-    instead = "give --replace (replace=True) to build another one in its place"
+    instead = "give --replace (replace=True) to build another index in its place"
     try:
         found = read(folder)
     except ArtifactError as error:

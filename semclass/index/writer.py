@@ -116,11 +116,9 @@ class IndexWriter:
         """Let one thread at a time change the index, and none without the lock."""
         with self._turns:
             if self._ended:
-                raise InputError("the block of this writer has ended; open the index again to change it")
+                raise InputError("this writer is closed; open the index again to change it")
             if os.getpid() != self._process:
-                raise InputError(
-                    "this writer belongs to the process that opened it; open the index there, and only there"
-                )
+                raise InputError("this writer belongs to the process that opened it; use it only there")
             yield
 
     def __len__(self) -> int:
@@ -235,7 +233,7 @@ class IndexWriter:
         """
         check_choice(missing, ("error", "ignore"), "missing")
         if (ids is None) == (where is None):
-            raise InputError("give either ids or a filter (where)")
+            raise InputError("give either ids or where (a filter)")
         with self._turn():
             if where is not None:
                 condition = filters.parse(where)
@@ -376,8 +374,8 @@ class IndexWriter:
             for name, value in config.header().items():
                 if name != "heads" and not np.array_equal(value, getattr(index, name)):
                     raise EncoderMismatchError(
-                        f"the index {self._folder} was made with {name} {short(getattr(index, name))}, the models have "
-                        f"{short(value)}: name the models that made it (--models, --encoder)"
+                        f"the index {self._folder} was built with {name} {short(getattr(index, name))}, the models have "
+                        f"{short(value)}; name the models that built it (--models, --encoder)"
                     )
             self._config = config
         return self._config

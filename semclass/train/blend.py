@@ -99,7 +99,7 @@ def fit_blend(
     several = np.sort([len({*codes[problem.truth[used] == place].tolist()}) for place in range(count)])[-2] > 1
     if rejection_rate and not several:
         raise InputError(
-            "rejection_rate needs two classes with two examples each at least, of which some can be held out"
+            "rejection_rate needs two classes with at least two examples each, to hold some out; give more examples"
         )
     splits = folds_of(problem, groups, folds, seed) if several else []
     if names is not None:

@@ -63,7 +63,7 @@ class Problem:
         """The same problem over some of its dense views, each of the given root mean square length; word pieces stay."""
         dense = [view for view in self.views if view != PIECES]
         if not lengths or not set(lengths) <= set(dense) or min(lengths.values()) <= 0:
-            raise InputError(f"a choice must have a number above 0 for some of {', '.join(dense)}, not {dict(lengths)}")
+            raise InputError(f"a choice is {dict(lengths)}; give numbers above 0 for some of {', '.join(dense)}")
         names = [*lengths, *(view for view in self.views if view == PIECES)]
         return replace(self, views={view: self.views[view] for view in names}, lengths=lengths)
 
@@ -101,7 +101,7 @@ def problem_of(
     _check_views(views, len(given))
     if link == "sigmoid":
         if parents is not None:
-            raise InputError("parents need a softmax head; a sigmoid head has no superclasses")
+            raise InputError("parents need link='softmax'; a sigmoid head has no superclasses")
         classes, truth = tuple(names), _check_binary(given, names)
         # the rarest class of each text, from 1, or 0 for none
         counts = np.where(truth == 1, truth.sum(axis=0), len(truth) + 1)
@@ -125,7 +125,7 @@ def problem_of(
 def _with_parents(problem: Problem, parents: Mapping[str, str]) -> Problem:
     """Let kernel machines regress on superclasses, too."""
     if missing := [label for label in problem.classes if label not in parents]:
-        raise InputError(f"parents names no superclass of {missing[0]!r}")
+        raise InputError(f"parents has no superclass for {missing[0]!r}; give one for each class")
     above = sorted({parents[label] for label in problem.classes})
     member = np.array([[parents[label] == parent for parent in above] for label in problem.classes], np.float64)
     return replace(problem, targets=problem.targets + (member @ member.T)[problem.truth])
@@ -136,21 +136,19 @@ def _check_views(views: Mapping[str, FloatArray], rows: int) -> None:
         raise InputError("views holds no vectors; give at least one view besides 'pieces'")
     for view, values in views.items():
         if values.ndim != 2 or len(values) != rows:
-            raise InputError(f"view {view!r} has shape {values.shape}; it must have one row for each of {rows} labels")
+            raise InputError(f"view {view!r} has shape {values.shape}; give one row for each of {rows} labels")
         if not np.isfinite(values).all():
-            raise InputError(f"view {view!r} holds values that are not finite")
+            raise InputError(f"view {view!r} holds NaN or infinity; give finite numbers")
 
 
 def _check_weight(sample_weight: npt.NDArray[Any], strata: IntArray, least: int) -> DoubleArray:
     weight = np.array(sample_weight, np.float64)
     if weight.shape != strata.shape:
-        raise InputError(
-            f"sample_weight has shape {weight.shape}; it must be {strata.shape}, one number for each label"
-        )
+        raise InputError(f"sample_weight has shape {weight.shape}; give {strata.shape}, one number for each label")
     if not np.isfinite(weight).all() or weight.min(initial=0.0) < 0 or not weight.any():
-        raise InputError("sample_weight must hold finite numbers of at least 0, and not zero for all")
+        raise InputError("sample_weight must hold finite numbers of at least 0, not all of them zero")
     if np.sort(np.bincount(strata[weight > 0], minlength=2))[-2] < least:
-        raise InputError(f"fewer than two classes have {counted(least, 'example')} each with a sample_weight above 0")
+        raise InputError(f"two classes need {counted(least, 'example')} each with a sample_weight above 0; give more")
     return weight
 
 
@@ -165,8 +163,8 @@ def _check_binary(labels: list[Any], names: Sequence[str]) -> IntArray:
     negatives = len(truth) - positives
     if not ((positives >= 2) & (negatives >= 2)).any():
         raise InputError(
-            f"there are {positives.max()} examples of the class and {negatives[positives.argmax()]} of its absence; both "
-            "need at least 2"
+            f"there are {positives.max()} texts with the label and {negatives[positives.argmax()]} without; give at least "
+            "2 of each"
         )
     return truth
 
@@ -174,14 +172,14 @@ def _check_binary(labels: list[Any], names: Sequence[str]) -> IntArray:
 def check_classes(labels: Sequence[Any], least: int = 2) -> tuple[tuple[str, ...], IntArray]:
     """Sort the class names and index the labels, int64 of shape (n,); refuse what no softmax head can be fitted to."""
     if strange := [label for label in labels if not isinstance(label, str)]:
-        raise InputError(f"labels must be class names, not {type(strange[0]).__name__}: {strange[0]!r}")
+        raise InputError(f"labels must be strings, not {type(strange[0]).__name__}: {strange[0]!r}")
     names = tuple(sorted(set(labels)))
     place = {label: index for index, label in enumerate(names)}
     truth = np.array([place[label] for label in labels], np.int64)
     if len(names) < 2 or np.sort(np.bincount(truth))[-2] < least:
         raise InputError(
             f"labels hold {counted(len(names), 'class')}; "
-            f"at least two classes with at least {counted(least, 'example')} each are needed"
+            f"give at least two classes with at least {counted(least, 'example')} each"
         )
     return names, truth
 
@@ -197,15 +195,15 @@ def folds_of(
         count = len(problem.truth)
         found = [(np.asarray(fitted, np.int64), np.asarray(scored, np.int64)) for fitted, scored in folds]
         if any(((rows < 0) | (rows >= count)).any() for fold in found for rows in fold):
-            raise InputError(f"folds names rows that are not there; rows go from 0 to {count - 1}")
+            raise InputError(f"folds names a row that does not exist; rows are 0 to {count - 1}")
     else:
         found = _balanced(problem, groups, folds, seed)
     found = [(problem.used(fitted), problem.used(scored)) for fitted, scored in found]
     # a sigmoid head of several classes bears that a fold holds none of a rare one
     if any(len(np.unique(problem.strata[fitted])) < 2 for fitted, _ in found):
-        raise InputError("a fold would be fitted on one class only; give more examples, more groups or fewer folds")
+        raise InputError("a fold has only one class to train on; give more examples, more groups or fewer folds")
     if not any(len(scored) for _, scored in found):
-        raise InputError("the folds score no text; cross-validation needs some")
+        raise InputError("folds hold out no text; give at least one to hold out")
     return found
 
 
@@ -224,7 +222,7 @@ def _balanced(problem: Problem, groups: Sequence[str] | None, folds: int, seed: 
     numbers = np.unique(codes[rows], return_inverse=True)[1]
     folds = min(folds, rarest, int(numbers.max()) + 1)
     if folds < 2:
-        raise InputError("all texts are in one group; cross-validation needs at least two")
+        raise InputError("all texts are in one group; give at least two groups")
     # shuffled here, as scikit-learn 1.8 does: releases before it, the last for Python 3.10, lose the balance by shuffling
     order = import_extra("sklearn.utils", "train").check_random_state(seed).permutation(numbers.max() + 1)
     numbers, splitter = np.argsort(order)[numbers], selection.StratifiedGroupKFold(folds)

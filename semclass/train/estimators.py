@@ -157,19 +157,19 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
         """
         texts = [str(text) for text in check_texts(X)]  # numpy's strings hash otherwise
         if not texts:
-            raise InputError("there are no texts; at least two classes with two examples each are needed")
+            raise InputError("there are no texts; give at least two classes with two examples each")
         targets = Targets.of(y, multi_label=bool(self.multi_label))
         weights = np.ones(len(texts)) if sample_weight is None else np.asarray(sample_weight, np.float64).ravel()
         for name, given in (("labels", len(targets.rows)), ("weights", len(weights))):
             if given != len(texts):
-                raise InputError(f"there are {len(texts)} texts and {given} {name}; each text needs one")
+                raise InputError(f"there are {len(texts)} texts and {given} {name}; give one for each text")
         sure = check_probability(0.0 if self.target_precision is None else self.target_precision, "target_precision")
         least = (
             check_probability(self.min_probability, "min_probability"),
             check_probability(self.rejection_rate, "rejection_rate"),
         )
         if max(sure, *least) > 0 and ABSTAIN in targets.classes:
-            raise InputError(f"no label may be {ABSTAIN!r}, because the model returns {ABSTAIN!r} when it abstains")
+            raise InputError(f"a label is {ABSTAIN!r}, which the model returns when it abstains; rename the label")
         say = say_to(self.progress)
         # what comes out must not depend on the order in which texts came in, and folds do
         order = sorted(range(len(texts)), key=lambda place: (texts[place], targets.rows[place], weights[place]))
@@ -181,7 +181,7 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
         blended = self.kind == "auto" and self.views is None and not self.multi_label
         if (self.rejection_rate or self.ood_label is not None) and (not blended or not self.rejection_rate):
             raise InputError(
-                "ood_label needs a rejection_rate above 0, and both need kind='auto', views=None, and one label a text"
+                "ood_label needs a rejection_rate above 0; both need kind='auto', views=None, and one label per text"
             )
         targets, inside = targets.without(self.ood_label)
         labels = targets.for_head(1 if blended else 2)
@@ -264,7 +264,7 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
         texts = check_texts(X)
         encoder = shared_encoder(self.encoder)
         if encoder.fingerprint != self.encoder_fingerprint_:
-            raise InputError("the encoder was changed after fitting; fit again")
+            raise InputError("the encoder changed after fitting; call fit again")
         if not texts:
             return np.zeros((0, len(self.classes_))), np.zeros(0)
         views, cut = encode(texts, self.head_.inputs, encoder, lambda line: None)
@@ -318,7 +318,7 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
         """Share of texts whose label, or whose whole set of labels, is right; arguments and errors as for :meth:`fit`."""
         said, true = self.predict(X), Targets.of(y, multi_label=bool(self.multi_label)).rows
         if len(said) != len(true):
-            raise InputError(f"there are {len(said)} texts and {len(true)} labels; each text needs one")
+            raise InputError(f"there are {len(said)} texts and {len(true)} labels; give one for each text")
         if not self.multi_label:
             said = [(label,) for label in said]
         elif self.indicator_:

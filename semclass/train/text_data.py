@@ -50,7 +50,7 @@ class Targets:
             raise InputTypeError(f"labels must be a sequence with one label per text, not {short(y)}")
         if multi_label and isinstance(y, np.ndarray) and y.ndim == 2:
             if not np.isin(y, (0, 1)).all():
-                raise InputError("labels in an array of two dimensions must be 0 or 1, a column for each class")
+                raise InputError("labels in an array of two dimensions must be 0 or 1, one column per class")
             rows = [tuple(np.flatnonzero(row).tolist()) for row in y]
             return cls(rows, tuple(range(y.shape[1])), multi_label=True, indicator=True)
         check = _several if multi_label else _single
@@ -65,7 +65,7 @@ class Targets:
         if ood_label is None:
             return self, np.arange(len(self.rows))
         if (ood_label,) not in self.rows:
-            raise InputError(f"no text has the label {short(ood_label)}, which ood_label names")
+            raise InputError(f"ood_label is {short(ood_label)}, but no text has this label; give such texts")
         kept = [place for place, row in enumerate(self.rows) if row != (ood_label,)]
         classes = tuple(label for label in self.classes if label != ood_label)
         return replace(self, rows=[self.rows[place] for place in kept], classes=classes), np.array(kept, np.int64)
@@ -79,7 +79,7 @@ class Targets:
     def for_head(self, least: int = 2) -> Any:
         """Labels as `fit_head` takes them: names that sort like the classes, or 0 and 1; see `check_classes`."""
         if self.multi_label and not self.classes:
-            raise InputError("no text has a label; at least one label with two examples is needed")
+            raise InputError("no text has a label; give at least one label with two examples")
         if self.multi_label:
             return self.matrix().astype(np.int64)
         names = column_names(self.matrix().argmax(axis=1))
@@ -97,7 +97,7 @@ def _label(item: Any, name: str, remedy: str = "") -> Label:
 
 
 def _single(item: Any, name: str) -> tuple[Label, ...]:
-    return (_label(item, name, "; for several labels a text set multi_label=True"),)
+    return (_label(item, name, "; for several labels per text set multi_label=True"),)
 
 
 def _several(item: Any, name: str) -> tuple[Label, ...]:

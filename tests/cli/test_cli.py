@@ -338,7 +338,7 @@ def test_tuning_says_what_it_needs(run, index, options, says):
         (["classify", "questions", ""], "questions[0] is empty"),
         (["classify", "questions"], "or with --file"),
         (["classify", "questions", "--file", "nowhere.txt"], "nowhere.txt cannot be read"),
-        (["search", "nowhere", "Who?"], "nowhere does not exist; make an index there with `semclass index build"),
+        (["search", "nowhere", "Who?"], "nowhere does not exist; build an index there with `semclass index build"),
         (["search", "http://localhost:6333/", "Who?"], "e.g. http://localhost:6333/passages"),
         (["index", "build", "nowhere", "--out", "x"], "nowhere does not exist"),
         (["evaluate", "nowhere"], "corpus.jsonl is missing"),

@@ -90,7 +90,7 @@ def test_a_build_goes_on_before_the_first_changed_passage(tmp_path):
 def test_a_stopped_build_with_other_options_is_kept_unless_it_is_dropped_explicitly(tmp_path):
     stopped_build(tmp_path)
     kept = (tmp_path / AREA / "manifest.json").read_bytes()
-    with pytest.raises(ArtifactError, match=r"other models or options after [0-9]+ passages; .*--no-resume"):
+    with pytest.raises(ArtifactError, match=r"build of [0-9]+ passages with other models or options; .*--no-resume"):
         build_index(tmp_path, ALL, passage_encoder=FAKE, storage="lean")
     assert (tmp_path / AREA / "manifest.json").read_bytes() == kept
     build_index(tmp_path, ALL, passage_encoder=FAKE, storage="lean", resume=False)
@@ -132,7 +132,7 @@ def test_a_damaged_part_of_a_stopped_build_is_made_again(tmp_path, damaged):
 @pytest.mark.parametrize("wanted", [12, 16, 20])
 def test_a_build_of_fewer_passages_than_it_was_stopped_with_holds_no_more(tmp_path, wanted):
     stopped_build(tmp_path / "index")
-    with pytest.warns(UserWarning, match="the next ones differ"):
+    with pytest.warns(UserWarning, match="the passages after it changed"):
         build_index(tmp_path / "index", ALL[:wanted], passage_encoder=FAKE)
     build_index(tmp_path / "whole", ALL[:wanted], passage_encoder=FAKE)
     assert content(tmp_path / "index") == content(tmp_path / "whole")

@@ -72,11 +72,11 @@ def test_a_scale_that_gives_no_numbers_is_refused_where_it_is_read(scale):
     index = PassageIndex.build(passages(*range(5)), passage_encoder=PROVIDING)
     values = index.segments[0].provides.values
     values[0, -SCALE_BYTES:] = np.array([scale], "<f2").view(np.uint8)
-    with pytest.raises(ArtifactError, match=r"provides\.npy .* not finite"):
+    with pytest.raises(ArtifactError, match=r"provides\.npy .* NaN or infinity"):
         index.evidence(ROWS, PROVIDING)
 
 
 def test_an_index_of_other_columns_is_refused():
     index = PassageIndex.build(passages(1), passage_encoder=FAKE, storage="exact")
-    with pytest.raises(ArtifactError, match="provides of the index are of"):
+    with pytest.raises(ArtifactError, match="provides of the index have the shape"):
         index.check_passage_encoder(PROVIDING)

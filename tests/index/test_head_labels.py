@@ -123,9 +123,9 @@ def test_new_texts_are_labelled_by_the_same_heads(folder, heads):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({}, "'topic'.*new passages would be by none.*--head parity=DIR --head topic=DIR"),
+        ({}, "'topic'.*the models have none.*--head parity=DIR --head topic=DIR"),
         ({"topic": "parity", "parity": "parity"}, "another head 'topic'"),
-        ({"topic": "topic"}, "would be by 'topic'"),
+        ({"topic": "topic"}, "the models have 'topic'"),
     ],
 )
 def test_other_heads_than_those_of_the_index_are_refused(folder, heads, given, message):
@@ -137,7 +137,7 @@ def test_other_heads_than_those_of_the_index_are_refused(folder, heads, given, m
 
 def test_an_index_without_heads_takes_no_labels_later(index_folder, heads):
     with (
-        pytest.raises(InputError, match=r"would be by 'topic'.*name none"),
+        pytest.raises(InputError, match=r"the models have 'topic'.*name no heads"),
         IndexWriter.open(index_folder, passage_encoder=reading(topic=heads["topic"])) as writer,
     ):
         writer.add(passages(30))
@@ -157,7 +157,7 @@ def test_a_build_that_was_stopped_goes_on_without_reading_again(tmp_path, heads)
 
 
 def test_a_field_of_that_name_is_refused(tmp_path, heads):
-    with pytest.raises(InputError, match="'topic_probability' of its own"):
+    with pytest.raises(InputError, match="the field 'topic_probability'"):
         build_index(tmp_path, [Passage("a", BOAT, {"topic_probability": 1})], passage_encoder=reading(**heads))
 
 

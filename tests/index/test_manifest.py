@@ -182,8 +182,8 @@ def test_a_manifest_that_cannot_be_read_is_named_with_the_command_that_helps(ind
 def test_a_place_without_an_index_is_named_with_the_command_that_makes_one(tmp_path):
     (tmp_path / "notes.txt").touch()
     for place, says in (
-        ("nowhere", r"nowhere does not exist; make .*`semclass index build FILES --out .*nowhere`"),
-        ("", r"holds no index \(manifest.json is missing\); make one with `semclass index"),
+        ("nowhere", r"nowhere does not exist; build .*`semclass index build FILES --out .*nowhere`"),
+        ("", r"holds no index \(manifest.json is missing\); build one with `semclass index"),
         ("notes.txt", "notes.txt is a file"),
     ):
         with pytest.raises(ArtifactError, match=says):

@@ -115,7 +115,7 @@ def test_a_manifest_of_another_protocol_or_without_a_field_is_refused(saved):
 
 
 def test_an_index_of_another_encoder_is_refused(saved):
-    with pytest.raises(EncoderMismatchError, match="made with encoder"):
+    with pytest.raises(EncoderMismatchError, match="built with encoder"):
         PassageIndex.load(saved, encoder_fingerprint="another")
 
 

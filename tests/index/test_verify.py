@@ -69,26 +69,26 @@ def first(value):
     ("name", "change", "says"),
     [
         ("scales", shorter, r"scales.npy: the shape is \(11,\), not \(12,\)"),
-        ("shares", first(np.nan), "shares.npy: it holds numbers that are not finite"),
-        ("sentence_offsets", shorter, "it holds 11 passages where 12 belong"),
+        ("shares", first(np.nan), "shares.npy: it holds NaN or infinity"),
+        ("sentence_offsets", shorter, "it holds 11 passages, not 12"),
         ("probabilities", lambda values: np.zeros((12, 2), np.float32), "probabilities.npy: the shape"),
         ("piece_offsets", shorter, "tokens.npy: it has 11 rows, not 12"),
         ("record_offsets", first(5), "records.npy: its offsets do not rise from 0"),
-        ("pieces", shorter, "pieces.npy: its offsets do not end where it does"),
-        ("pieces", first(1000), "there is a word piece 1000 of 1000"),
-        ("provides", shorter, "provides.npy: its offsets do not end where it does"),
+        ("pieces", shorter, "pieces.npy: its offsets do not end at its end"),
+        ("pieces", first(1000), "it names word piece 1000 of 1000"),
+        ("provides", shorter, "provides.npy: its offsets do not end at its end"),
         ("id_rows", first(1), "id_rows.npy: it does not name each row once"),
         ("id_hashes", first(0), "passage '.*' would not be found by its id"),
         ("records", first(7), "cannot be read"),
         ("bm25/counts", first(9), "counts.npy: it does not add up"),
-        ("bm25/passages", first(200), "there is a passage 200 of 12"),
+        ("bm25/passages", first(200), "it names passage 200 of 12"),
         (
             "bm25/lengths",
             lambda values: np.array([4, 2, *values[2:]], values.dtype),
-            "lengths.npy: it is not what the counts say",
+            "lengths.npy: it differs from the counts",
         ),
         ("pieces", first(77), "pieces.npy: it holds word pieces that BM25 does not count"),
-        ("reduced/starts", shorter, "does not rise from 0 to 12"),
+        ("reduced/starts", shorter, "its values do not rise from 0 to 12"),
         ("reduced/levels", shorter, "levels.npy: the shape"),
         ("reduced/places", np.zeros_like, "does not name each sentence once"),
     ],
@@ -109,7 +109,7 @@ def test_the_first_damage_is_named(tmp_path, monkeypatch, name, change, says):
 
 @pytest.mark.parametrize(
     ("rows", "terms", "says"),
-    [(0, 1, "not counted as it should be"), (50, 0, "removed-"), (None, None, "cannot be read")],
+    [(0, 1, "it counts .* terms, but its passages have"), (50, 0, "removed-"), (None, None, "cannot be read")],
 )
 def test_deletions_are_counted_again(folder, rows, terms, says):
     (path,) = folder.glob("removed-*.npz")

@@ -111,7 +111,7 @@ def test_a_block_that_fails_changes_nothing(index_folder):
         (lambda index: index.update(passages(1, 77, text="{}")), InputError, "'77' is not in the index"),
         (lambda index: index.delete(["x", "1", "y"]), InputError, r"2 passage ids \('x', 'y'\) are not in the index"),
         (lambda index: index.delete(["1"], missing="whatever"), InputError, "missing"),
-        (lambda index: index.delete(), InputError, "ids or a filter"),
+        (lambda index: index.delete(), InputError, "ids or where"),
         (lambda index: index.delete(where={}), InputError, "would remove every passage"),
         (lambda index: index.delete(where={"$and": [{}, {}]}), InputError, "would remove every passage"),
         (lambda index: index.delete(where={"$or": [{"a": 1}, {}]}), InputError, "would remove every passage"),
@@ -164,7 +164,7 @@ def test_a_snapshot_is_not_saved_over_later_commits(index_folder, tmp_path):
     snapshot.save(index_folder)
     with IndexWriter.open(index_folder, passage_encoder=FAKE) as index:
         index.add(passages(20))
-    with pytest.raises(ArtifactError, match="was changed since it was loaded; refresh it"):
+    with pytest.raises(ArtifactError, match="was changed after it was loaded; call refresh"):
         snapshot.save(index_folder)
     assert len(PassageIndex.load(index_folder)) == 21
     snapshot.save(tmp_path / "copy")
@@ -195,7 +195,7 @@ def test_a_writer_is_of_no_use_after_its_block(index_folder):
     with IndexWriter.open(index_folder, passage_encoder=FAKE) as index:
         index.add(passages(20))
     for late in (lambda: index.add(passages(22)), lambda: index.delete(["1"]), index.commit):
-        with pytest.raises(InputError, match="the block of this writer has ended; open the index again"):
+        with pytest.raises(InputError, match="this writer is closed; open the index again"):
             late()
     assert len(PassageIndex.load(index_folder)) == 21
 

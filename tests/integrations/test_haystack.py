@@ -175,7 +175,7 @@ class TestFilters(FilterDocumentsTest):
         ({"field": "meta", "operator": "==", "value": "x"}, "'meta'"),
         ({"field": "meta._id", "operator": "==", "value": "x"}, "'meta._id'"),
         ({"field": 3, "operator": "==", "value": "x"}, "give a name such as"),
-        ({"field": "id", "operator": ">", "value": 3}, "an id has no order"),
+        ({"field": "id", "operator": ">", "value": 3}, "the order of ids"),
         ({"field": "meta.page", "operator": "==", "value": [1]}, "cannot be applied"),
         ({"field": "meta.page", "operator": "in", "value": 1}, "must be a list"),
         ({"field": "meta.page", "operator": "~", "value": 1}, "has the operator '~'"),

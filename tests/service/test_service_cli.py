@@ -131,7 +131,7 @@ def test_a_service_warns_that_others_reach_it_without_a_key_and_of_the_files_tha
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["no-such-index"], "no-such-index does not exist; make an index there with `semclass index build"),
+        (["no-such-index"], "no-such-index does not exist; build an index there with `semclass index build"),
         (["--api-key-file", "no-such-file"], "no-such-file"),
         (["--host", "256.1.1.1"], "cannot listen"),
         (["--max-texts", "0"], "max-texts"),

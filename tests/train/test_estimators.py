@@ -423,7 +423,7 @@ BAD = {
         PAIRS,
         {"ood_label": "r", "rejection_rate": 0.1, "kind": "auto"},
         InputError,
-        "no text has the label",
+        "no text has this label",
     ),
     "rejection, one text each": (
         FEW[::2],
