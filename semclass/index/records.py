@@ -41,7 +41,7 @@ class Query:
         missing["tokens"] = tokens and len(self.terms) > 0 and not len(self.tokens)
         if names := [name for name, lacks in missing.items() if lacks]:
             raise InputError(
-                f"the question {short(self.text)} is without {' and '.join(names)}, which this method needs; encode it with "
+                f"the question {short(self.text)} is without {' and '.join(names)}; for this method encode it with "
                 + ", ".join(f"{name}=True" for name in names)
             )
 

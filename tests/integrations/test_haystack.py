@@ -182,7 +182,7 @@ class TestFilters(FilterDocumentsTest):
         ({"field": "meta.page", "operator": ">", "value": "ten"}, "a date in ISO 8601"),
         ({"operator": "XOR", "conditions": []}, "has the operator 'XOR'"),
         ({"operator": "AND", "conditions": ["page"]}, r"filters\['conditions'\]\[0\] must be a mapping"),
-        ({"page": 3}, "has no 'operator'"),
+        ({"page": 3}, "needs the key 'operator'"),
     ],
 )
 def test_what_a_filter_cannot_say_is_named(condition, message):
@@ -234,7 +234,7 @@ class TestRouter:
             SemclassQueryRouter(**arguments)
 
     def test_a_class_that_the_model_does_not_have_is_told_when_it_is_loaded(self):
-        with pytest.raises(InputError, match=r"classes has 'WHY'.* it has ABBR"):
+        with pytest.raises(InputError, match=r"classes has the unknown class 'WHY'; known classes are ABBR"):
             SemclassQueryRouter(["NUM", "WHY"], models=MODELS).warm_up()
 
 

@@ -245,7 +245,7 @@ def test_other_questions_go_to_the_default_or_are_refused(router):
 @pytest.mark.parametrize(
     ("value", "error", "message"),
     [
-        ({"text": HEIGHT}, InputError, "the input has no 'question', only 'text'"),
+        ({"text": HEIGHT}, InputError, "the input has no key 'question', only 'text'"),
         ([HEIGHT], InputTypeError, "question must be a string, not list"),
         ("", InputError, "empty"),
     ],

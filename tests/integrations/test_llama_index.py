@@ -170,7 +170,7 @@ def test_a_damaged_node_is_named(models):
     index = PassageIndex.build(
         [Passage("a", "A text.", {"_node_content": "{"})], passage_encoder=models.passage_encoder
     )
-    with pytest.raises(InputError, match=r"passage 'a' has a '_node_content'"):
+    with pytest.raises(InputError, match=r"'_node_content' in the metadata of the passage 'a'"):
         SemclassRetriever(HybridRetriever(index, models)).retrieve(QUESTION)
 
 
@@ -206,8 +206,8 @@ def term(key, operator, value=None) -> MetadataFilter:
 @pytest.mark.parametrize(
     ("filter_", "message"),
     [
-        (term("name", "text_match", "x"), "filter on 'name' is 'text_match'"),
-        (term("tags", "all", "x"), r"'tags' is 'all' of 'x'; give a list"),
+        (term("name", "text_match", "x"), "filter on 'name' has 'text_match'"),
+        (term("tags", "all", "x"), r"'tags' has 'all' with 'x'; give a list"),
         (term("$or", "==", "x"), r"the key '\$or'"),
     ],
 )

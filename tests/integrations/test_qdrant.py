@@ -306,7 +306,7 @@ def test_a_passage_without_any_term_is_kept(client, collection, models, corpus):
 
 def test_what_is_deleted_must_be_there(client, collection, index):
     made = QdrantIndex.upload(index, client, collection)
-    with pytest.raises(InputError, match="there is no passage 'nowhere'"):
+    with pytest.raises(InputError, match="has no passage 'nowhere'"):
         made.delete(["lighthouse-1", "nowhere"])
     with pytest.raises(InputError, match="comes twice"):
         made.delete(["lighthouse-1", "lighthouse-1"])
