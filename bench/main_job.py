@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from bench import prices, provenance, readme, reference, timing
+from bench import prices, readme, reference, timing
 from bench.retrieval_systems import measured, open_retriever
 from bench.steps import Bench
 from datasets_io import read_jsonl
@@ -62,7 +61,6 @@ OURS, TEN_LINES, CROSS, FLAN = "semclass", "ten lines: logistic", "cross-encoder
 READER = "cross-encoder MiniLM, int8"
 """Systems of the table, by their names in the sections; the last one is the cross-encoder in section entailment."""
 
-WIDTH = 126  # of a line of the README
 
 COLUMNS = ("measured", "semclass", "ten lines of scikit-learn", "cross-encoder MiniLM", "flan-ul2, 20 B, prompted")
 
@@ -157,38 +155,7 @@ def _both(rows: Mapping[str, Mapping[str, Any]], before: str, after: str) -> str
     return f"{rows[before]['cond_mrr']:.3f} → {rows[after]['cond_mrr']:.3f} ({rows[after]['error_removed']:.0%})"
 
 
-def first_screen(found: Mapping[str, Any]) -> str:
-    """What the README says before its table: figures of a search without options, and of its rivals."""
-    ranked = found["main_job"]["search"]["squad4"]
-    before, after = (ranked["systems"][name] for name in (BASELINE, DEFAULT))
-    sets, right = found.get("retrieval", {}).get("sets", {}), ("accuracy", ".1%")
-    of = partial(_figure, found)
-    crossed: Mapping[str, Any] = next(
-        (row for row in sets.get("squad4", {}).get("systems", []) if row["name"] == CROSS), {}
-    )
-    good = (
-        f"**How good?** Of {ranked['questions']:,} questions about Wikipedia, take those whose answer is among ten hits of "
-        f"a hybrid search (BM25 and vectors), whose MRR is {before['cond_mrr']:.3f}. A search by semclass, without "
-        f"options, reaches {after['cond_mrr']:.3f}, so {after['error_removed']:.0%} of the error (1 - MRR) is gone; a "
-        "MiniLM cross-encoder that learnt from the same questions removes "
-        f"{readme.cell(crossed.get('sample', {}), 'error_removed', '.0%')}. On "
-        "[other texts](docs/explanation/methods.md) it is more, less, or nothing. "
-        f"The class of TREC test questions, one of six, is right for {of('questions', OURS, *right)}: "
-        f"ten lines of scikit-learn reach {of('questions', TEN_LINES, *right)}, and flan-ul2, a prompted "
-        f"model, {of('questions', FLAN, *right)}. Whether a sentence answers, flan-ul2 judges better: "
-        f"{of('entailment', FLAN, *right)} against {of('entailment', OURS, *right)}."
-    )
-    processor = provenance.run_of(found["main_job"], "milliseconds")["machine"]["processor"]
-    fast = (
-        f"**How fast?** On one thread ({processor}), a search among {found['main_job']['passages']:,} passages takes "
-        f"{found['main_job']['milliseconds']['search_10_p50']:.1f} ms from question to hits, a hybrid with the "
-        f"cross-encoder {readme.cell(crossed, 'p50_ms', '.0f')} ms, and a question gets its class in "
-        f"{of('questions', OURS, 'p50_ms', '.2f')} ms. All models are {shipped_megabytes():.0f} MB of the package."
-    )
-    return "\n\n".join(textwrap.fill(text, WIDTH, break_on_hyphens=False) for text in (good, fast))
-
-
-TABLES = {"": table, "first screen": first_screen}
+TABLES = {"": table}
 
 
 def run(bench: Bench) -> dict[str, Any]:

@@ -345,27 +345,46 @@ def picture(found: Mapping[str, Any]) -> bytes:
 
 
 NAMED = {
+    "default": "semclass",
+    "convex": "plain fusion",
+    "cross-encoder, integrated": "MiniLM cross-encoder",
     "BM25, bm25s": "BM25",
     "dense": "vectors alone",
-    "convex": "plain fusion",
-    "default": "semclass",
-    "cross-encoder, integrated": "MiniLM cross-encoder",
 }
-"""Systems of the README's picture, with the names that people know."""
+"""Systems of the README's first screen, with the names that people know."""
+
+
+def _named(found: Mapping[str, Any]) -> list[tuple[str, float, float]]:
+    """Of the systems that people know: name, nDCG@10 and milliseconds a question, as means over all sets."""
+    rows = {name: [] for name in NAMED}
+    for each in found["retrieval"]["sets"].values():
+        for row in each["systems"]:
+            if row["name"] in rows:
+                rows[row["name"]].append((row["sample"]["ndcg@10"], row["p50_ms"]))
+    return [(NAMED[name], *map(float, np.mean(values, axis=0))) for name, values in rows.items()]
 
 
 def first_picture(found: Mapping[str, Any]) -> bytes:
-    """Quality over time of the systems that people know, as means over all sets."""
-    points = []
-    for name, shown in NAMED.items():
-        rows = [row for each in found["retrieval"]["sets"].values() for row in each["systems"] if row["name"] == name]
-        quality = float(np.mean([row["sample"]["ndcg@10"] for row in rows]))
-        milliseconds = float(np.mean([row["p50_ms"] for row in rows]))
-        kind = "semclass" if name == DEFAULT else "peer"
-        points.append(pareto.Point(shown, kind, milliseconds, quality, (quality, quality)))
+    """Quality against time of the systems that people know, as means over all sets."""
+    points = [
+        pareto.Point(name, "semclass" if name == NAMED[DEFAULT] else "peer", milliseconds, quality, (quality, quality))
+        for name, quality, milliseconds in _named(found)
+    ]
     count = len(found["retrieval"]["sets"])
     return pareto.draw_named(points, "milliseconds a question, one thread", f"nDCG@10, mean of {count} collections")
 
 
-TABLES = {"": table, "domains": domains, "defaults": defaults}
+def first_screen(found: Mapping[str, Any]) -> str:
+    """The same as a table."""
+    count, processor = len(found["retrieval"]["sets"]), found["retrieval"]["machine"]["processor"]
+    head = (
+        f"mean of {count} collections",
+        "nDCG@10 (1 is perfect)",
+        f"milliseconds a question, one thread, {processor}",
+    )
+    rows = [(name, f"{quality:.3f}", readme.number(time)) for name, quality, time in _named(found)]
+    return readme.markdown(head, rows)
+
+
+TABLES = {"": table, "domains": domains, "defaults": defaults, "first screen": first_screen}
 PICTURES = {"retrieval_pareto.png": picture, "first_picture.png": first_picture}
