@@ -111,7 +111,7 @@ def test_one_class_head_without_the_other_is_refused(fake_encoder, models):
 
 
 def test_heads_need_the_encoder_that_they_were_trained_for(fake_encoder, models):
-    with pytest.raises(ArtifactError, match="contains no encoder; name the encoder"):
+    with pytest.raises(ArtifactError, match="holds no encoder; name the encoder"):
         Models.load(models)
     with pytest.raises(ArtifactError, match="trained for encoder fake, but is used with another"):
         Models.load(models, encoder=replace(fake_encoder, fingerprint="another"))

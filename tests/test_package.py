@@ -62,7 +62,7 @@ except MissingExtraError as error:
     assert in_new_process(code).splitlines() == [
         "HybridRetriever QdrantIndex False",
         "True",
-        'sklearn is needed for this, but is not installed; run: pip install "semclass[train]"',
+        'this needs sklearn, which is not installed; run: pip install "semclass[train]"',
     ]
     assert in_new_process("from semclass import *; print(TextClassifier.__name__)") == "TextClassifier"
 

@@ -98,7 +98,7 @@ def _read_own(folder: Path, name: str, record: Mapping[str, Any]) -> bytes:
         inside = path.resolve().is_relative_to(folder.resolve())
     if not inside:
         raise ArtifactError(
-            f"{path} leads out of {folder}: a model must lie in one folder; replace links by copies (cp -rL)"
+            f"{path} leads out of {folder}, but a model must lie in one folder; replace links by copies (cp -rL)"
         )
     return read_file(path, record, _RETRAIN)
 
@@ -106,7 +106,7 @@ def _read_own(folder: Path, name: str, record: Mapping[str, Any]) -> bytes:
 def check_protocol(manifest: Mapping[str, Any], path: Path | str, kind: str, protocol: int = PROTOCOL) -> None:
     """Refuse a manifest of another kind, or of a protocol that this version does not read."""
     if manifest.get("kind") != kind:
-        raise ArtifactError(f"{path} has the kind {manifest.get('kind')!r}, but {kind!r} is needed here")
+        raise ArtifactError(f"{path} is of the kind {manifest.get('kind')!r}, not {kind!r}; name another folder")
     if manifest.get("protocol") != protocol:
         raise ArtifactError(
             f"{path} has protocol {manifest.get('protocol')!r}; this version of semclass reads {protocol}: "
@@ -164,7 +164,7 @@ def open_file(path: Path) -> int:
     number = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     if not stat.S_ISREG(os.fstat(number).st_mode):
         os.close(number)
-        raise OSError("it is no regular file")
+        raise OSError("it is not a regular file")
     return number
 
 
@@ -190,7 +190,7 @@ def check_files(folder: Path, records: Mapping[str, Mapping[str, Any]], remedy: 
 def compare(path: Path, size: int, record: Mapping[str, Any], remedy: str, sha256: str | None = None) -> None:
     """Compare a file's size and, if it is known, its SHA-256 with its record."""
     if size != record["bytes"]:
-        raise ArtifactError(f"{path} has {size} bytes where {record['bytes']} are expected; {remedy}")
+        raise ArtifactError(f"{path} has {size} bytes, not {record['bytes']}; {remedy}")
     if sha256 is not None and sha256 != record["sha256"]:
         raise ArtifactError(f"{path} was changed after it was written (its SHA-256 differs); {remedy}")
 
@@ -248,12 +248,12 @@ def write_atomic(path: Path, data: bytes) -> None:
     except OSError as error:
         with contextlib.suppress(OSError):
             staged.unlink(missing_ok=True)
-        raise ArtifactError(f"cannot write {path}: {error.strerror or error}; nothing was changed") from error
+        raise ArtifactError(f"{path} cannot be written: {error.strerror or error}; nothing was changed") from error
     try:
         flush(path.parent)
     except OSError as error:
         raise ArtifactError(
-            f"{path} was replaced, but may be the old one again after a loss of power: {error.strerror or error}"
+            f"{path} was replaced, but the old file may return after a power failure: {error.strerror or error}"
         ) from error
 
 

@@ -78,7 +78,7 @@ def check_unique(ids: Sequence[str], name: str = "id") -> None:
     for place, item in enumerate(ids):
         if item in first:
             raise InputError(
-                f"{name} {item!r} comes twice (items {first[item] + 1} and {place + 1}); ids must be unique"
+                f"{name} {item!r} comes twice (items {first[item] + 1} and {place + 1}); each must be unique"
             )
         first[item] = place
 

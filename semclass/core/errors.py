@@ -30,7 +30,7 @@ class ChangedFileError(ArtifactError):
     """A file of an open index was overwritten or cut short, so that what it holds now may be anything."""
 
     def __init__(self, path: Path) -> None:
-        super().__init__(f"{path} was overwritten or cut short while it was open; restore the index, and open it again")
+        super().__init__(f"{path} was overwritten or truncated while it was open; restore the index, and open it again")
         self.path = path
 
 
@@ -75,5 +75,5 @@ def import_extra(module: str, extra: str) -> ModuleType:
     except ImportError as error:
         name = module.partition(".")[0]
         raise MissingExtraError(
-            f'{name} is needed for this, but is not installed; run: pip install "semclass[{extra}]"'
+            f'this needs {name}, which is not installed; run: pip install "semclass[{extra}]"'
         ) from error

@@ -29,8 +29,8 @@ def open_session(artifact: Artifact, name: str, threads: int, *, optimise: bool 
     # an array in another file, which nobody verified, has its place under this key (onnx.proto, TensorProto.external_data)
     if b"location" in data:
         raise ArtifactError(
-            f"{path} has arrays in other files (or a name that contains 'location'), which nobody verified; save it with "
-            "all its data inside (onnx.save_model(..., save_as_external_data=False))"
+            f"{path} keeps arrays in other files (or has a name with 'location'), which are not verified; save it with all "
+            "data inside (onnx.save_model(..., save_as_external_data=False))"
         )
     options = session_options(threads, optimise=optimise)
     # not guessed from the content: other formats name other files in other ways

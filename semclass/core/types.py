@@ -152,7 +152,7 @@ class Encoding:
     def _view(self, name: str) -> Any:
         view = getattr(self, name, None)
         if view is None:
-            raise InputError(f"the view {name!r} is needed, but was not encoded; this encoder may not provide it")
+            raise InputError(f"the view {name!r} was not encoded; this encoder may not have it")
         return view
 
 

@@ -130,9 +130,7 @@ class Cutting:
         if self.overlap != 0:
             check_positive(self.overlap, "overlap")
             if self.size is None:
-                raise InputError(
-                    f"overlap is {self.overlap}, but without a size passages cannot overlap; give size, or by='window'"
-                )
+                raise InputError(f"overlap is {self.overlap}, but overlap needs a size; give size, or by='window'")
             if self.overlap >= self.size:
                 raise InputError(f"overlap is {self.overlap}; it must be less than size, which is {self.size}")
 

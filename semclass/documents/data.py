@@ -68,7 +68,7 @@ def notebook_to_markdown(text: str) -> str:
     notebook = json.loads(text)
     if not isinstance(notebook, dict) or not isinstance(notebook.get("cells"), list):
         raise InputError(
-            "the notebook has no `cells`, so its version is below 4; convert it with `jupyter nbconvert --to notebook`"
+            "the notebook has no `cells`: its version is below 4; convert it with `jupyter nbconvert --to notebook`"
         )
     language = notebook.get("metadata", {}).get("language_info", {}).get("name", "")
     parts = []

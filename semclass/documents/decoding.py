@@ -19,7 +19,7 @@ def check_encoding(name: str | None) -> str | None:
             "".encode(name)
         except LookupError as error:
             raise InputError(
-                f"encoding {name!r} is not known; give a Python encoding, e.g. cp1252 or shift_jis"
+                f"encoding {name!r} is unknown; give an encoding of Python, e.g. cp1252 or shift_jis"
             ) from error
     return name
 
@@ -59,7 +59,7 @@ def read_lines(path: Path) -> Iterator[tuple[int, str]]:
             while line := file.readline(LINE + 1):
                 number += 1
                 if len(line) > LINE:
-                    raise InputError(f"{path}, line {number} has more than {LINE / 1e6:.0f} MB; split it")
+                    raise InputError(f"{path}, line {number} has more than {LINE / 1e6:.0f} MB; split the line")
                 yield number, _line(path, number, line)
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}") from error

@@ -36,9 +36,9 @@ def parse_json_lines(path: Path, lines: Iterable[tuple[int, str]]) -> Iterator[t
             )
             raise InputError("; ".join([f"{path}, line {number}: broken JSON ({error})", *remedies])) from error
         except RecursionError as error:
-            raise InputError(f"{path}, line {number}: JSON nested too deeply; flatten it") from error
+            raise InputError(f"{path}, line {number}: the JSON is nested too deeply; flatten it") from error
         if not isinstance(record, dict):
-            raise InputError(f"{path}, line {number}: a line must be a JSON object, not {short(record)}")
+            raise InputError(f"{path}, line {number} must be a JSON object, not {short(record)}")
         yield number, record
 
 
@@ -81,7 +81,7 @@ def iter_records(path: Path) -> Iterator[Passage]:
             raise InputError(f"{where}: _id must be a non-empty string or a whole number, not {short(name)}")
         name = str(name)
         if with_id and hash(name) in seen:
-            raise InputError(f"{where}: _id {name!r} was used in an earlier line; ids must be unique")
+            raise InputError(f"{where}: an earlier line has the same _id {name!r}; ids must be unique")
         seen.add(hash(name))
         metadata = _metadata(record)
         check_depth(metadata, f"{where}: metadata")

@@ -104,8 +104,8 @@ def read_labelled(
     labelled = _collect(path, given, multi_label)
     if not named and label is None and len(set(labelled.texts)) < len(set(labelled.labels)):
         raise InputError(
-            f"{path}: the second column holds more different values than the first, so it seems to hold the texts; "
-            "give --text 2 --label 1, or a first line that names the columns, `text` and `label`"
+            f"{path}: the second column has more different values than the first, so it seems to hold the texts; "
+            "give --text 2 --label 1, or name the columns in the first line: `text` and `label`"
         )
     return labelled
 
@@ -123,7 +123,7 @@ def read_texts(path: Path, *, text: str | None = None, encoding: str | None = No
         return _texts_of_table(path, content, text)
     for number, line in lines:
         if not line.strip():
-            raise InputError(f"{path}, line {number} is empty; every line must hold a text, so that output lines match")
+            raise InputError(f"{path}, line {number} is empty; give each line a text, so that output lines match")
     return [line for _, line in lines]
 
 
@@ -147,7 +147,7 @@ def _texts_of_table(path: Path, content: str, text: str | None = None) -> list[s
     for number, one in texts:
         if not one.strip():
             raise InputError(
-                f"{path}, line {number} has no text in column {column + 1}; remove the line, or give it one"
+                f"{path}, line {number} has no text in column {column + 1}; remove the line, or add a text"
             )
     return [one for _, one in texts]
 
@@ -236,8 +236,8 @@ def _rows(path: Path, content: str) -> Iterator[Row]:
             yield number, cells
     except csv.Error as error:
         raise InputError(
-            f"{path}, line {end + 1}: {error}; put cells with quotation marks or line ends in quotation marks, and double "
-            "the quotation marks inside"
+            f"{path}, line {end + 1}: {error}; quote cells that hold quotation marks or line ends, and double the "
+            "quotation marks inside"
         ) from error
 
 
@@ -277,7 +277,7 @@ def _place(path: Path, row: Row, given: str | None, usual: Sequence[str], otherw
         place = names.index(known[0]) if known else otherwise if given is None else None
     if place is None:
         raise InputError(
-            f"{path}, line {number}: there is no column {given or ' or '.join(usual)!r} among "
+            f"{path}, line {number}: no column is {given or ' or '.join(usual)!r}; columns are "
             f"{', '.join(map(repr, cells[:20]))}; name the columns with --text and --label"
         )
     return place
@@ -295,13 +295,13 @@ def _columns(path: Path, rows: Sequence[Row], text: str | None, label: str | Non
     other = 1 - first if len(cells) == 2 and first < 2 else None if named else 1
     second = _place(path, rows[0], label, (LABEL, LABELS) if named else (), other)
     if first == second:
-        raise InputError(f"{path}: texts and labels cannot both be column {first + 1}; give --text and --label")
+        raise InputError(f"{path}: column {first + 1} cannot be both text and label; give --text and --label")
     return named, (first, second)
 
 
 def _cells(cells: Sequence[str], first: int, second: int, multi_label: bool) -> tuple[Any, Any] | str:
     """Text and label of a line."""
     if len(cells) <= max(first, second):
-        return f"{counted(len(cells), 'column')}, but {max(first, second) + 1} are needed"
+        return f"it has {counted(len(cells), 'column')}, but needs {max(first, second) + 1}"
     label = cells[second]
     return cells[first], [one.strip() for one in label.split(_SEPARATOR) if one.strip()] if multi_label else label

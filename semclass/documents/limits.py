@@ -68,7 +68,7 @@ def check_size(path: Path) -> None:
     """Refuse a file that is too large to be held."""
     size = path.stat().st_size
     if size > LARGEST:
-        raise InputError(f"{path} has {size / 1e6:.0f} MB; at most {LARGEST / 1e6:.0f} MB are read: {_SPLIT}")
+        raise InputError(f"{path} has {size / 1e6:.0f} MB; at most {LARGEST / 1e6:.0f} MB are allowed: {_SPLIT}")
 
 
 def check_package(path: Path, *, tags: bool = True) -> None:
@@ -78,7 +78,7 @@ def check_package(path: Path, *, tags: bool = True) -> None:
         size = sum(part.file_size for part in package.infolist())
         if size > UNPACKED:
             raise InputError(
-                f"{path} holds {size / 1e6:,.0f} MB unpacked; at most {UNPACKED / 1e6:.0f} MB are read: {_SPLIT}"
+                f"{path} has {size / 1e6:,.0f} MB unpacked; at most {UNPACKED / 1e6:.0f} MB are allowed: {_SPLIT}"
             )
         number = 0
         for part in package.infolist() if tags else ():
@@ -107,8 +107,8 @@ def check_text(path: Path, text: str) -> None:
     size = path.stat().st_size
     if len(text) > max(SMALL, GROWTH * size):
         raise InputError(
-            f"{path} has {size / 1e6:.1f} MB and gives {len(text) / 1e6:.0f} MB of text; at most {GROWTH} times its size "
-            f"is read: {_SPLIT}"
+            f"{path} has {size / 1e6:.1f} MB and {len(text) / 1e6:.0f} MB of text; at most {GROWTH} times its size is "
+            f"allowed: {_SPLIT}"
         )
 
 
@@ -120,22 +120,22 @@ def work_for(size: int) -> float:
 def read_up_to(path: Path, page: int, pages: int) -> str:
     """What is said of a document that was cut after a page."""
     seconds = work_for(path.stat().st_size)
-    return f"{path}: read up to page {page} of {pages}: more than {seconds:.0f} seconds of work; {_SPLIT}"
+    return f"{path}: read up to page {page} of {pages}: more than {seconds:.0f} seconds of CPU time; {_SPLIT}"
 
 
 def out_of_clock(path: Path, seconds: float) -> InputError:
     """What is said of a document that took too long by the clock."""
     return InputError(
-        f"{path} takes more than {seconds:.0f} seconds by the clock to read; {_SPLIT}, or read it when the machine is idle"
+        f"{path} took more than {seconds:.0f} seconds to read; {_SPLIT}, or read it when the machine is idle"
     )
 
 
 def out_of_time(path: Path) -> InputError:
     """What is said of a document that took too long."""
     seconds = seconds_for(path.stat().st_size)
-    return InputError(f"{path} takes more than {seconds} seconds of work to read; {_SPLIT}")
+    return InputError(f"{path} took more than {seconds} seconds of CPU time to read; {_SPLIT}")
 
 
 def out_of_memory(path: Path) -> InputError:
     """What is said of a document that took too much memory."""
-    return InputError(f"{path} takes more than {MEMORY / 1e6:.0f} MB of memory to read; {_SPLIT}")
+    return InputError(f"{path} took more than {MEMORY / 1e6:.0f} MB of memory to read; {_SPLIT}")

@@ -85,13 +85,11 @@ def iter_passages(
     check_encoding(encoding)
     if files.json_lines is None:
         passages = _read_documents(files, cutting, encoding, skipped, progress)
-        return _some(passages, f"{files.path} holds no passages: it has no text that can be read")
+        return _some(passages, f"{files.path} holds no text that can be read; give files with text")
     if by is None and size is not None:
-        raise InputError(
-            f"size is {size}, but JSON lines are cut only where by is given; give by, one of: {', '.join(CUTS)}"
-        )
+        raise InputError(f"size is {size}, but JSON lines are cut only with by; give by, one of: {', '.join(CUTS)}")
     passages = _read_records(files.json_lines, None if by is None else cutting)
-    return _some(passages, f"{files.json_lines} holds no passages")
+    return _some(passages, f"{files.json_lines} holds no passages; give at least one line")
 
 
 class Document(NamedTuple):
@@ -121,7 +119,7 @@ def _read_documents(
     """Read and cut one document after another."""
     if not files.documents:
         others = f" but {listed(files.unsupported)}" if files.unsupported else ""
-        raise InputError(f"{files.path} holds no passages{others}; it must hold {', '.join(ENDINGS)} files")
+        raise InputError(f"{files.path} holds no documents{others}; give {', '.join(ENDINGS)} files")
     with Converter() as convert:
         for number, path in enumerate(files.documents, 1):
             alone = path == files.path

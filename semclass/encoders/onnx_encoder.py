@@ -97,11 +97,11 @@ class OnnxEncoder:
         views = {str(name): int(dim) for name, dim in artifact.field("views").items()}
         outputs = {item.name: item.shape[-1] for item in [*lower.get_outputs(), *upper.get_outputs()]}
         if outputs != views:
-            raise ArtifactError(f"the networks in {artifact.folder} give {outputs}, but the manifest says {views}")
+            raise ArtifactError(f"the networks in {artifact.folder} have the outputs {outputs}, the manifest {views}")
         kept = artifact.array("kept.npy") if "kept.npy" in artifact.manifest["files"] else None
         if (kept is not None) != any(item.name == "kind" for item in upper.get_inputs()):
             raise ArtifactError(
-                f"{artifact.folder}: a network that tells kinds of text apart needs kept.npy, others none"
+                f"{artifact.folder}: kept.npy must exist if the network has the input 'kind', and only then"
             )
         return cls(
             fingerprint=fingerprint_of(artifact.manifest["files"]),
@@ -241,9 +241,7 @@ def open_models(models: str | Path | None, encoder: Encoder | None, threads: int
     if encoder is not None:
         return root, encoder
     if root.is_dir() and not (root / "encoder").exists():
-        raise ArtifactError(
-            f"{root} contains no encoder; name the encoder that its heads were trained with (--encoder)"
-        )
+        raise ArtifactError(f"{root} holds no encoder; name the encoder with which its heads were trained (--encoder)")
     return root, OnnxEncoder.load(root / "encoder", threads=threads)
 
 
@@ -251,7 +249,7 @@ def check_views(wanted: Iterable[str], known: Mapping[str, int]) -> None:
     """Refuse views that an encoder does not have."""
     unknown = [view for view in wanted if view not in known]
     if unknown:
-        raise InputError(f"this encoder has no view {unknown[0]!r}; it has {', '.join(known)}")
+        raise InputError(f"this encoder has no view {unknown[0]!r}; its views are {', '.join(known)}")
 
 
 def term_flags(vocabulary: Mapping[str, int], special: Iterable[str]) -> npt.NDArray[np.bool_]:

@@ -64,7 +64,7 @@ class SentenceTransformerEncoder:
         try:
             model = library.SentenceTransformer(name, device=device)
         except (OSError, ValueError) as error:
-            raise InputError(f"no sentence-transformers model {name!r}: {error}") from error
+            raise InputError(f"the sentence-transformers model {name!r} cannot be loaded: {error}") from error
         model.eval()
         config = getattr(getattr(model[0], "auto_model", None), "config", None)
         hidden = getattr(config, "hidden_size", None)

@@ -77,10 +77,10 @@ def class_shares(
     classes = index.classes
     if not classes or not retriever.models.has_classes:
         raise InputError(
-            "these models have no class heads, so there are no classes to count; name models with class heads (--models)"
+            "counting classes needs class heads, which these models do not have; name models with class heads (--models)"
         )
     if truth is not None and len(truth) != len(texts):
-        raise InputError(f"there are {len(texts)} questions and {len(truth)} classes; give one class for each question")
+        raise InputError(f"there are {len(texts)} questions and {len(truth)} classes; give one class per question")
     count, places = len(classes), {name: place for place, name in enumerate(classes)}
     labels = [label.label for label in retriever.models.questions.classify(texts)]
     asked = np.array([places[label] for label in labels], np.int64)

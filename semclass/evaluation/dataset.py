@@ -63,16 +63,16 @@ def read_dataset(queries: str | Path, qrels: str | Path, *, limit: int | None = 
             if number == 1:
                 continue  # BEIR's judgements begin with a header
             raise InputError(
-                f"{qrels}, line {number}: give query-id, corpus-id and a whole number, not {line[:80]!r}"
+                f"{qrels}, line {number} must hold query-id, corpus-id and a whole number, not {line[:80]!r}"
             ) from error
         if value > 0:
             relevance.setdefault(question, {})[passage] = value
     texts = {}
     for number, record in read_json_lines(queries):
         if "_id" not in record or not isinstance(record.get("text"), str):
-            raise InputError(f"{queries}, line {number}: give an object with _id and text")
+            raise InputError(f"{queries}, line {number} must hold an object with _id and text")
         texts[str(record["_id"])] = record["text"]
     known = [question for question in relevance if question in texts][:limit]
     if not known:
-        raise InputError(f"{qrels} has no judgment for any question of {queries}")
+        raise InputError(f"{qrels} judges no question of {queries}; compare the question ids")
     return Dataset(queries.parent, {q: texts[q] for q in known}, {q: relevance[q] for q in known})

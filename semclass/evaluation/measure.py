@@ -153,8 +153,8 @@ def _parse(name: str) -> tuple[Any, int | None]:
         known = False
     if not known:
         raise InputError(
-            f"{name!r} is no measure that ir-measures can compute here; give one such as nDCG@10, P@5, R@100, AP@100, SetF "
-            "or F1@5"
+            f"ir-measures cannot compute {name!r} here; give a measure such as nDCG@10, P@5, R@100, AP@100, SetF or "
+            "F1@5"
         )
     return measure, int(cut[1]) if cut else None
 

@@ -26,7 +26,7 @@ def write_run(path: str | Path, questions: Iterable[str], ranking: Sequence[Sequ
         for place, passage in enumerate(passages, 1):
             for name in (question, passage, tag):
                 if name.split() != [name]:
-                    raise InputError(f"the id {name!r} is empty or holds white space, which a run file cannot express")
+                    raise InputError(f"the id {name!r} is empty or has white space; a run file needs ids without it")
             lines.append(f"{question} Q0 {passage} {place} {len(passages) + 1 - place} {tag}\n")
     write_atomic(Path(path), "".join(lines).encode())
 
@@ -48,12 +48,12 @@ def read_run(path: str | Path, dataset: Dataset) -> list[list[str]]:
                 raise ValueError
         except ValueError as error:
             raise InputError(
-                f"{path}, line {number}: a line of a run is `question Q0 passage rank score tag`, not {line[:80]!r}"
+                f"{path}, line {number} must be `question Q0 passage rank score tag`, not {line[:80]!r}"
             ) from error
         if passage in found.get(question, ()):
             raise InputError(f"{path}, line {number}: passage {passage!r} occurs twice for question {question!r}")
         if question in found:
             found[question][passage] = key
     if not any(found.values()):
-        raise InputError(f"{path} ranks passages for no question of {dataset.folder}; are the question ids the same?")
+        raise InputError(f"{path} ranks no passages for questions of {dataset.folder}; compare the question ids")
     return [sorted(passages, key=lambda name: passages[name]) for passages in found.values()]

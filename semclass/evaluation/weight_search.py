@@ -107,7 +107,7 @@ def fold_of(n: int, folds: int, seed: int) -> IntArray:
     """Assign n questions to folds of about equal size by chance, of shape (n,)."""
     if folds < 2 or n < folds:
         raise InputError(
-            f"{counted(n, 'question')} with a relevant passage in the index; {folds} folds need at least "
+            f"there are {counted(n, 'question')} with a relevant passage in the index, and {folds} folds; give at least "
             f"{max(folds, 2)} questions, and at least 2 folds"
         )
     return np.random.default_rng(seed).permutation(np.arange(n) % folds)

@@ -165,11 +165,11 @@ def read_descriptions(path: str | Path) -> dict[str, str]:
         raise InputError(f"{path} cannot be read: {error}; write JSON, or YAML in a file that ends in .yaml") from error
     if isinstance(found, list):
         if len(set(map(str, found))) < len(found):
-            raise InputError(f"{path} contains a label twice")
+            raise InputError(f"{path} holds a label twice; labels must be unique")
         found = dict.fromkeys(found, "")
     if not isinstance(found, dict) or not found:
         raise InputError(
-            f"{path} must contain a list of labels, or a mapping of labels to descriptions, not {short(found)}"
+            f"{path} must hold a list of labels, or a mapping of labels to descriptions, not {short(found)}"
         )
     for name, told in found.items():
         if not isinstance(name, str) or not name.strip() or not isinstance(told, str | None):
@@ -182,7 +182,7 @@ def _told(descriptions: object) -> dict[str, tuple[str, str, str]]:
     if not isinstance(descriptions, Mapping):
         raise InputTypeError(f"descriptions must be a mapping of labels to texts, not {short(descriptions)}")
     if len(descriptions) < 2:
-        raise InputError(f"there are {len(descriptions)} descriptions; at least two labels are needed")
+        raise InputError(f"there are {len(descriptions)} descriptions; give at least two labels")
     told = {}
     for label, text in descriptions.items():
         name = check_text(label, "a label").replace("_", " ").strip()

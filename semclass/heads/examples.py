@@ -63,9 +63,9 @@ class Examples:
         held, vectors = parse_json(artifact.read(TEXTS), artifact.path(TEXTS), _REMEDY), artifact.array(VECTORS)
         view, texts, labels = held.get("view"), held.get("texts"), held.get("labels")
         if not (isinstance(texts, list) and isinstance(labels, list) and len(labels) == len(texts)):
-            raise ArtifactError(f"{artifact.path(TEXTS)} does not hold as many labels as texts; {_REMEDY}")
+            raise ArtifactError(f"{artifact.path(TEXTS)} must hold as many labels as texts; {_REMEDY}")
         if vectors.dtype != np.int8 or vectors.shape != (len(texts), artifact.field("inputs").get(view)):
-            raise ArtifactError(f"{artifact.path(VECTORS)} does not hold a vector for each text; {_REMEDY}")
+            raise ArtifactError(f"{artifact.path(VECTORS)} must hold one vector per text; {_REMEDY}")
         return cls(texts, [tuple(row) for row in labels], str(view), vectors)
 
     def files(self) -> dict[str, bytes]:

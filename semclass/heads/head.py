@@ -65,7 +65,7 @@ class Head:
             if view is None or view.ndim != self.ranks[name] or view.shape[-1] != dim:
                 given = "none" if view is None else str(view.shape)
                 wanted = ", ".join(["n", *["length"] * (self.ranks[name] - 2), str(dim)])
-                raise InputError(f"this head reads the view {name!r} of shape ({wanted}); given: {given}")
+                raise InputError(f"this head needs the view {name!r} of shape ({wanted}), not {given}")
             feeds[name] = view
         return [np.asarray(output, np.float64) for output in self.session.run(names, feeds)]
 
@@ -94,4 +94,4 @@ def _audit(head: Head, artifact: artifacts.Artifact) -> None:
     shapes = {name: (*[1] * (head.ranks[name] - 1), dim) for name, dim in head.inputs.items()}
     probe = head.probabilities({name: np.ones(shape, np.float32) for name, shape in shapes.items()})
     if probe.shape != (1, len(head.classes)) or not np.isfinite(probe).all():
-        raise ArtifactError(f"{path} gives {probe.shape} values, or not finite ones, for {len(head.classes)} classes")
+        raise ArtifactError(f"{path} must return finite numbers of shape (1, {len(head.classes)}), not {probe.shape}")

@@ -198,9 +198,7 @@ class QuestionClassifier:
     def _trained(self) -> Head:
         """The head, which must be there."""
         if self.head is None:
-            raise InputError(
-                "the models have no question head for this encoder, so questions cannot be classified; train one"
-            )
+            raise InputError("these models have no question head for this encoder; train one to classify questions")
         return self.head
 
     @cached_property

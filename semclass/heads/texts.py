@@ -178,8 +178,8 @@ class TextModel:
         checked, examples = check_texts(texts), self.examples
         if examples is None:
             raise InputError(
-                f"{self.head.artifact.folder} was saved without its examples; train it with --keep-examples, or save it "
-                "with examples=True"
+                f"the head in {self.head.artifact.folder} was saved without examples; train it with --keep-examples, or "
+                "save it with examples=True"
             )
 
         def rows_of(chunk: list[str], encoding: Encoding) -> DoubleArray:
@@ -271,7 +271,7 @@ def open_heads(heads: Mapping[str, TextModel | str | Path] | None, encoder: Enco
     for name, head in (heads or {}).items():
         if not isinstance(name, str) or not _NAME.fullmatch(name) or name in _TAKEN:
             raise InputError(
-                f"{short(name)} is not a valid head name; use letters, digits, _ and -, but not {', '.join(_TAKEN)}"
+                f"{short(name)} is no valid head name; use letters, digits, _ and -, except {', '.join(_TAKEN)}"
             )
         found[name] = head if isinstance(head, TextModel) else TextModel.load(head, encoder=encoder)
     return found

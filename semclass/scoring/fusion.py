@@ -88,7 +88,7 @@ def fused(
     check_choice(method, FUSIONS, "method")
     dense, bm25 = np.asarray(dense, np.float64), np.asarray(bm25, np.float64)
     if dense.shape != bm25.shape or dense.ndim != 1:
-        raise InputError(f"scores have the shapes {dense.shape}, {bm25.shape}; both must be rows of the same length")
+        raise InputError(f"scores have the shapes {dense.shape} and {bm25.shape}; both must be (n,) with the same n")
     n = len(dense)
     rows = None if depth is None else pool(dense, bm25, depth, only=only_of(method, alpha))
     if rows is not None:

@@ -81,7 +81,7 @@ class Codebooks:
         if (made_with := artifact.field("encoder")) != encoder_fingerprint:
             raise EncoderMismatchError(
                 f"the codebooks in {artifact.folder} belong to encoder {made_with}, but are used with "
-                f"{encoder_fingerprint}; make others with training/train_codebooks.py"
+                f"{encoder_fingerprint}; make codebooks for this encoder with training/train_codebooks.py"
             )
         pieces, rest = artifact.array("pieces.npy"), Codebook(artifact.array("rest.npy").astype(np.float32))
         hashes = (str(artifact.manifest["files"][name]["sha256"]) for name in ("pieces.npy", "rest.npy"))

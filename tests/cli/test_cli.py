@@ -218,7 +218,7 @@ def test_evaluate_takes_measures_slices_runs_and_candidates(run, beir, tmp_path,
 
 def test_evaluate_names_what_is_wrong_before_the_work(run, beir, tmp_path):
     code, _, err = run("evaluate", beir, "--measures", "nDCG@10 Speed@5")
-    assert (code, "'Speed@5' is no measure" in err) == (2, True)
+    assert (code, "ir-measures cannot compute 'Speed@5'" in err) == (2, True)
     (tmp_path / "run.trec").write_text("q1 Q0 lighthouse-3 1\n")
     code, _, err = run("evaluate", beir, "--run", tmp_path / "run.trec")
     assert (code, "run.trec, line 1" in err) == (2, True)
@@ -462,7 +462,7 @@ def test_columns_of_a_file_are_those_that_train_reads(run, tmp_path, name, conte
     [
         (b"text,label\n", [], "contains no texts"),
         (b"text,label\n,a\n", [], "line 2 has no text in column 1"),
-        (b"text,label\nb,a\n", ["--text", "body"], "no column 'body'"),
+        (b"text,label\nb,a\n", ["--text", "body"], "no column is 'body'"),
         (b"text,label\ncaf\xe9,a\n", [], "--encoding"),
     ],
 )

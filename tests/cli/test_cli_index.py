@@ -33,7 +33,7 @@ def held(index):
 
 
 def test_files_that_lack_the_same_extra_are_listed_once(capsys):
-    reason = "lxml is needed for this"
+    reason = "this needs lxml"
     with listing_skipped() as skipped:
         skipped += [Skipped(f"{n}.html", reason) for n in range(5)] + [Skipped("a.txt", "docs/a.txt is no text")]
     assert capsys.readouterr().err.splitlines()[1:] == [

@@ -175,7 +175,7 @@ def test_files_that_are_no_text_are_told_once(run, docs, tmp_path):
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        (["--overlap", 3], "without a size"),
+        (["--overlap", 3], "overlap needs a size"),
         (["--cut", "window", "--size", 3, "--overlap", 3], "overlap is 3; it must be less than size"),
         (["--cut", "page"], "'page' is not one of 'paragraph', 'sentence', 'window', 'section', 'meaning'"),
     ],

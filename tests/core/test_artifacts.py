@@ -40,11 +40,11 @@ def flipped(path):
     ("damage", "says"),
     [
         (flipped, r"model\.onnx was changed"),
-        (lambda path: path.write_bytes(path.read_bytes()[:-10]), r"model\.onnx has \d+ bytes where"),
+        (lambda path: path.write_bytes(path.read_bytes()[:-10]), r"model\.onnx has \d+ bytes, not"),
         (lambda path: path.unlink(), r"model\.onnx does not exist"),
         pytest.param(
             lambda path: (path.unlink(), os.mkfifo(path)),
-            r"model\.onnx cannot be read .*no regular file",  # and is not waited for
+            r"model\.onnx cannot be read .*not a regular file",  # and is not waited for
             marks=pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes"),
         ),
         (lambda path: path.with_name("manifest.json").write_text('{"protocol": 1,'), "cannot be read as JSON"),
@@ -60,7 +60,7 @@ def test_a_damaged_file_is_named(head_folder, encoder, damage, says):
     ("fields", "says"),
     [
         ({"protocol": 99}, "protocol 99"),
-        ({"kind": "encoder"}, "'encoder', but 'head'"),
+        ({"kind": "encoder"}, "'encoder', not 'head'"),
         ({"inputs": {"pooled": 7}}, "has inputs"),
         ({"link": "tanh"}, "link 'tanh'"),
         ({"files": {}}, "lists no files"),

@@ -79,7 +79,7 @@ def test_a_file_that_is_written_into_is_noticed(change, tmp_path):
     found = opened(tmp_path)
     assert len(found.take(np.array([0, 1])).values) == 200
     change(tmp_path / "values.npy")
-    with pytest.raises(ChangedFileError, match=r"values\.npy was overwritten or cut short") as caught:
+    with pytest.raises(ChangedFileError, match=r"values\.npy was overwritten or truncated") as caught:
         found.take(np.array([0, 1]))
     assert caught.value.path == tmp_path / "values.npy"
     assert isinstance(caught.value, ArtifactError)
@@ -104,7 +104,7 @@ def test_what_every_search_reads_is_in_memory(tmp_path):
 def test_what_is_no_file_is_refused(tmp_path):
     os.mkfifo(tmp_path / "values.npy")  # would be waited for
     files = Files(tmp_path)
-    with pytest.raises(ArtifactError, match="no regular file"):
+    with pytest.raises(ArtifactError, match="not a regular file"):
         files.array("values.npy")
-    with pytest.raises(ArtifactError, match="no regular file"):
+    with pytest.raises(ArtifactError, match="not a regular file"):
         files.rows("values.npy", OFFSETS)

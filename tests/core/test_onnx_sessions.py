@@ -40,7 +40,7 @@ def test_a_model_with_all_its_arrays_inside_is_opened(tmp_path):
 def test_a_model_with_arrays_in_other_files_is_refused(tmp_path, place, location):
     tensor = onnx.TensorProto(name="w", dims=[4], data_type=1, data_location=onnx.TensorProto.EXTERNAL)
     tensor.external_data.add(key="location", value=location)
-    with pytest.raises(ArtifactError, match=r"model\.onnx has arrays in other files"):
+    with pytest.raises(ArtifactError, match=r"model\.onnx keeps arrays in other files"):
         opened(tmp_path, adding(tensor, place))
 
 

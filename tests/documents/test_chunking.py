@@ -276,7 +276,7 @@ def test_no_word_of_a_plain_text_is_lost_or_repeated(text, by, size):
     [
         ({"by": "page"}, "by is 'page'; it must be one of 'paragraph'"),
         ({"size": 0}, "size is 0"),
-        ({"overlap": 3}, "overlap is 3, but without a size"),
+        ({"overlap": 3}, "overlap is 3, but overlap needs a size"),
         ({"by": "window", "size": 20, "overlap": 20}, "overlap is 20; it must be less than size, which is 20"),
     ],
 )

@@ -62,7 +62,7 @@ def test_all_bad_lines_are_told_with_their_numbers(tmp_path):
     with pytest.raises(InputError, match=r"5 of 6 lines") as error:
         read_labelled(written(tmp_path, "a.jsonl", text))
     assert all(f"line {number}:" in str(error.value) for number in (2, 3, 4, 5, 6))
-    with pytest.raises(InputError, match=r"2 of 4 lines.*line 2: 1 column.*line 4: its label is empty"):
+    with pytest.raises(InputError, match=r"2 of 4 lines.*line 2: it has 1 column.*line 4: its label is empty"):
         read_labelled(written(tmp_path, "a.tsv", "text\tlabel\nno tab\nb\ta\nc\t\nd\ta\n"))
 
 
@@ -71,10 +71,10 @@ def test_all_bad_lines_are_told_with_their_numbers(tmp_path):
     [
         ("a.tsv", "\n", {}, "no texts"),
         ("a.tsv", "one column\n", {}, "line 1 has one column"),
-        ("a.tsv", "text\ta\tb\n1\t2\t3\n", {}, "no column 'label or labels'"),
-        ("a.tsv", "text\tlabel\n1\t2\n", {"text": "body"}, "no column 'body'"),
-        ("a.tsv", "text\tlabel\n1\t2\n", {"label": "3"}, "no column '3'"),
-        ("a.tsv", "text\tlabel\n1\t2\n", {"label": "text"}, "both be column 1"),
+        ("a.tsv", "text\ta\tb\n1\t2\t3\n", {}, "no column is 'label or labels'"),
+        ("a.tsv", "text\tlabel\n1\t2\n", {"text": "body"}, "no column is 'body'"),
+        ("a.tsv", "text\tlabel\n1\t2\n", {"label": "3"}, "no column is '3'"),
+        ("a.tsv", "text\tlabel\n1\t2\n", {"label": "text"}, "column 1 cannot be both"),
         ("a.tsv", "a\tOne\na\tTwo\nb\tThree\n", {}, "--text 2 --label 1"),
         ("a.csv", 'text,label\n"a,b\n', {}, "line 2"),
         ("a.json", '[{"text": "a", "label": "b"}]', {}, "jq -c"),

@@ -40,7 +40,7 @@ def test_views_have_the_shapes_that_the_manifest_says_and_others_are_not_given(e
     none = encoder.encode([], views=VIEWS)
     assert none.pooled.shape == (0, encoder.views["pooled"])
     assert len(none.tokens) == len(none.terms) == 0
-    with pytest.raises(InputError, match="'entities' is needed, but was not encoded"):
+    with pytest.raises(InputError, match="'entities' was not encoded"):
         encoding.rows("entities")
 
 
@@ -143,7 +143,7 @@ def test_what_is_no_text_is_refused(encoder, texts, error, says):
 
 
 def test_unknown_views_and_numbers_out_of_range_are_refused(encoder):
-    with pytest.raises(InputError, match="no view 'heads'; it has"):
+    with pytest.raises(InputError, match="no view 'heads'; its views are"):
         encoder.encode(["x"], views=("heads",))
     with pytest.raises(InputError, match="threads is 0"):
         OnnxEncoder.load(MODELS / "encoder", threads=0)

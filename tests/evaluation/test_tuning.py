@@ -164,7 +164,7 @@ def test_the_curve_of_a_fusion_is_what_fusing_gives(method, grid):
 
 def test_a_search_that_is_not_possible_is_refused():
     scores, places = two_systems(4)
-    with pytest.raises(InputError, match="5 folds need at least 5 questions"):
+    with pytest.raises(InputError, match="5 folds; give at least 5 questions"):
         search_weights(scores, places)
 
 
@@ -214,7 +214,9 @@ def test_questions_without_an_answer_in_the_index_are_left_out(retriever, datase
     questions = {**dataset.questions, "other": "Who else?"}
     more = Dataset(Path(), questions, {**dataset.relevance, "other": {"nowhere": 1}})
     assert tune(retriever, more, folds=2).questions == len(QUESTIONS)
-    with pytest.raises(InputError, match="7 questions with a relevant passage in the index; 8 folds need at least 8"):
+    with pytest.raises(
+        InputError, match="7 questions with a relevant passage in the index, and 8 folds; give at least 8"
+    ):
         tune(retriever, more, folds=8)
 
 

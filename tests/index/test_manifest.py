@@ -113,7 +113,7 @@ def test_a_full_disk_leaves_an_index_unchanged(index_folder, monkeypatch, file):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def full_at_the_manifest(path, data):
-        raise ArtifactError(f"cannot write {path}: No space left on device")
+        raise ArtifactError(f"{path} cannot be written: No space left on device")
 
     def names(folder):
         return {path.name for path in folder.iterdir() if not path.name.startswith(".building-")}

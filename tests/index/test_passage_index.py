@@ -95,7 +95,7 @@ def test_a_changed_file_is_named_with_the_command_that_helps(saved, name):
     with pytest.raises(ArtifactError, match=r"was changed .* build it again with `semclass index build --replace`"):
         PassageIndex.load(saved)
     path.write_bytes(data[:-1])
-    with pytest.raises(ArtifactError, match=f"{path.name} has .* bytes where"):
+    with pytest.raises(ArtifactError, match=f"{path.name} has .* bytes, not"):
         PassageIndex.load(saved, verify=False)
     path.unlink()
     with pytest.raises(ArtifactError, match=r"does not exist|is missing"):

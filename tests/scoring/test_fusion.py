@@ -131,7 +131,7 @@ def test_parts_add_up_and_scores_of_the_two_lists_are_all_that_is_needed(both, o
         ({"method": "linear", "weight": -1}, InputError, "weight is -1"),
         ({"method": "sum"}, InputError, "method is 'sum'"),
         ({"depth": 0}, InputError, "depth is 0"),
-        ({"bm25": BM25[:2]}, InputError, r"scores have the shapes \(4,\), \(2,\)"),
+        ({"bm25": BM25[:2]}, InputError, r"scores have the shapes \(4,\) and \(2,\)"),
     ],
 )
 def test_what_is_not_allowed_is_named(given, error, message):
