@@ -1,8 +1,8 @@
 """The methods of ranking, by name.
 
-A method says how the scores of vectors and of BM25 become one, and what re-orders the first candidates. ``default`` is the
-best that is known; the others are its parts, its alternatives, and the methods of the reference thesis. The functions that
-re-order are in ``semclass/ranking/order.py``.
+A method defines how the scores of vectors and BM25 are fused, and how the first candidates are re-ranked. ``default`` is
+recommended; the others are its parts, its alternatives, and the methods of the reference thesis. The functions that
+re-rank are in ``semclass/ranking/order.py``.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ class Method:
     Attributes
     ----------
     fusion
-        How the scores of vectors and of BM25 become one: ``"convex"``, ``"linear"`` or ``"rrf"``, see
+        How the scores of vectors and BM25 are fused: ``"convex"``, ``"linear"`` or ``"rrf"``, see
         :mod:`semclass.scoring.fusion`.
     alpha
-        Weight of the vectors in convex fusion, 0 to 1; None: that of the retriever.
+        Weight of the vectors in convex fusion, 0 to 1. None: the weight of the retriever.
     match
         Class match that is added to the score of every passage, ``"soft"`` or ``"hard"``, see
-        :func:`semclass.scoring.topk.class_match`; None: nothing is.
+        :func:`semclass.scoring.topk.class_match`. None: no class match.
     kind
-        How candidates are re-ordered: ``"evidence"``, ``"learned"``, ``"sum"`` or ``"partition"``, see
-        ``semclass/ranking/order.py`` and ``thesis.py``; None: they keep their order.
+        How candidates are re-ranked: ``"evidence"``, ``"learned"``, ``"sum"`` or ``"partition"``, see
+        ``semclass/ranking/order.py`` and ``thesis.py``. None: they keep their order.
     signal
-        What the order goes by, one of ``semclass.ranking.order.SIGNALS``; empty without a kind.
+        Signal by which they are re-ranked, one of ``semclass.ranking.order.SIGNALS``; empty without a kind.
     weight
-        Name of the weight of the signal in a sum; empty where there is no sum.
+        Name of the signal's weight in a sum; empty without a sum.
     candidates
-        Passages that are re-ranked, unless a search says otherwise.
+        How many passages are re-ranked, unless a search sets another number.
     joint_top_k
-        How many of the first are then read together with the question, see ``semclass/ranking/deep.py``.
+        How many of the first passages are then read together with the question, see ``semclass/ranking/deep.py``.
     """
 
     fusion: str = "linear"
@@ -55,7 +55,7 @@ class Method:
 
     @cached_property
     def weights(self) -> tuple[str, ...]:
-        """Names of the weights that count in it."""
+        """Names of the weights that the method reads."""
         fused = {"linear": ("bm25",), "convex": ("alpha",) if self.alpha is None else ()}.get(self.fusion, ())
         matched = () if self.match is None else (f"match_{self.match}",)
         added = (self.weight,) if self.weight else ()
@@ -63,26 +63,26 @@ class Method:
 
     @cached_property
     def is_sum(self) -> bool:
-        """Whether it ranks by a sum, to which something can be added."""
+        """Whether it ranks by a sum, to which a boost can be added."""
         return self.kind is None or bool(self.weight)
 
     @cached_property
     def uses_classes(self) -> bool:
-        """Whether it matches classes, so that it needs the class heads."""
+        """Whether it matches classes, and so needs the class heads."""
         return self.match is not None or self.signal in ("match_soft", "match_hard")
 
     @cached_property
     def uses_pairs(self) -> bool:
-        """Whether a head that judges question and passage together re-orders, so that it needs the pair heads."""
+        """Whether it re-ranks with a head that judges question and passage together, and so needs the pair heads."""
         return self.kind is not None and not self.signal.startswith("match_")
 
     @cached_property
     def uses_evidence(self) -> bool:
-        """Whether it adds evidence, as ``default`` does: its result has a language, and says whether it is answerable."""
+        """Whether it adds evidence, as ``default`` does; its results have a `language` and a probability `answerable`."""
         return self.signal == "evidence"
 
     def scoring(self, weights: Mapping[str, float]) -> Scoring:
-        """How passages are scored before they are re-ordered."""
+        """How passages are scored before re-ranking."""
         bm25, alpha = weights["bm25"], weights["alpha"] if self.alpha is None else self.alpha
         if self.match is not None:
             return Scoring(bm25, self.match, weight_of(weights, f"match_{self.match}"), self.fusion, alpha)
@@ -114,32 +114,32 @@ METHODS: Mapping[str, Method] = {
     "entail-integrated-hard": _integrated("entails", "entailment_hard"),
     "learned": Method(kind="learned", signal="learned"),
 }
-"""Each method by its name. ``deep`` is the default for those who have some tens of milliseconds more. ``bm25`` and
-``dense`` are the two lists, ``convex`` and ``rrf`` their plain fusions. From ``hybrid`` on, methods go by the reference
-thesis's sum, dense + w * BM25, and re-rank ten candidates as it did."""
+"""Each method by its name. ``deep`` adds some tens of milliseconds to ``default``. ``bm25`` and ``dense`` rank by one
+score each, ``convex`` and ``rrf`` fuse the two. The methods from ``hybrid`` on use the sum of the reference thesis,
+dense + w * BM25, and re-rank ten candidates as the thesis did."""
 
 DOCUMENT = "document"
-"""Weight of how well the first passage of a passage's document fits, see ``semclass/index/records.py``.
+"""Weight of the scores of the first passage of the same document, see ``semclass/index/records.py``.
 
-It counts in convex fusion, and is 0 unless one is given: with 0.4, nDCG@10 on chunks of source files rises by 2.1 points,
-on privacy policies it does not, and documentation that has headings loses a little: ``bench/results/context.md``."""
+It applies to convex fusion, and is 0 by default. With 0.4, nDCG@10 rises by 2.1 points on chunks of source files, does not
+rise on privacy policies, and falls a little on documentation with headings: ``bench/results/context.md``."""
 
 DEFAULT = "default"
-"""Method of a search. Fusion, evidence and number of candidates were chosen over sets of all kinds, each left out in turn:
-``python -m bench retrieval`` and ``python -m bench.evidence_weights``."""
+"""Default method of a search. Its fusion, evidence and number of candidates were chosen over sets of all kinds, with each
+set left out in turn: ``python -m bench retrieval`` and ``python -m bench.evidence_weights``."""
 
 RERANKING = tuple(name for name, method in METHODS.items() if method.kind is not None)
-"""Methods that re-order candidates."""
+"""Methods that re-rank candidates."""
 
 PROMPTED = ("pointwise", "listwise")
-"""How a language model ranks: by yes or no to each passage, or by naming those that answer, best first, in one call."""
+"""How a language model re-ranks: by yes or no to each passage, or by a list of those that answer, in one call."""
 
 WEIGHTS = (*dict.fromkeys(name for method in METHODS.values() for name in method.weights), DOCUMENT)
 """Names of all weights."""
 
 
 def find_method(name: str, fusion: str | None = None, *, reranking: bool = False) -> Method:
-    """Give a method by its name, with another fusion if one is named; ``bm25`` and ``dense`` have none to change."""
+    """Return a method by its name, with another fusion if one is given; ``bm25`` and ``dense`` have no fusion."""
     check_choice(name, RERANKING if reranking else tuple(METHODS), "method")
     check_choice(fusion, (None, *FUSIONS), "fusion")
     method = METHODS[name]
@@ -147,7 +147,7 @@ def find_method(name: str, fusion: str | None = None, *, reranking: bool = False
 
 
 def weight_of(weights: Mapping[str, float], name: str) -> float:
-    """Give a weight by its name; an InputError if no models bring it."""
+    """Return a weight by its name; an InputError if the models have no such weight."""
     if name not in weights:
         raise InputError(
             f"{name!r} has no default weight, because these models have no pair heads; give weights={{{name!r}: ...}}"

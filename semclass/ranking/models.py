@@ -53,28 +53,28 @@ _TRAIN_PAIRS = (
 
 @dataclass(frozen=True)
 class Models:
-    """Everything that turns questions and passages into rankings; many threads may share one.
+    """All models that a search or a re-ranking needs; threads may share one instance.
 
     Attributes
     ----------
     questions
-        The question heads, with the encoder; they and the passage heads are both there, or neither.
+        The encoder and the question heads. Models have question heads and passage heads, or neither.
     passage_encoder
-        What reads passages, with the same encoder and the passage heads.
+        Encodes passages, with the same encoder, and labels them with the passage heads.
     pair_heads
-        The pair heads; None: passages are found, but not re-ranked.
+        The pair heads. None: passages are found, but not re-ranked.
     proximity
-        What the class match of the integrated method reads; None: it is the inner product, see
+        Model of the class match of the integrated method. None: the class match is the inner product, see
         :func:`semclass.scoring.topk.class_match`.
     deep_folder
-        Folder of the head that reads question and passage together, which is opened on its first use; None: there is none.
+        Folder of the head that reads question and passage together; opened on first use. None: no such head.
     answerable
-        The head that tells whether an index answers a question, see ``semclass/ranking/answerable.py``; None: none does.
+        Head that predicts whether an index answers a question, see ``semclass/ranking/answerable.py``. None: no such head.
     generic
-        The head that tells questions which name nothing of their own, see :mod:`semclass.heads.asked`; None: none does.
+        Head that detects questions that name no topic of their own, see :mod:`semclass.heads.asked`. None: no such head.
     language
-        What tells whether passages are in the language of the models, see ``semclass/ranking/language.py``; None: nothing
-        does, as for an encoder of many languages.
+        Test whether passages are in the language of the models, see ``semclass/ranking/language.py``. None: no such test,
+        as for an encoder of many languages.
     """
 
     questions: QuestionClassifier
@@ -95,22 +95,22 @@ class Models:
         heads: Mapping[str, TextModel | str | Path] | None = None,
         threads: int = 1,
     ) -> Models:
-        """Load all models that there are for an encoder.
+        """Load all models of a folder that fit an encoder.
 
         Parameters
         ----------
         models
-            Folder laid out like the shipped ``models/``: with ``questions`` and ``passages`` or neither, with ``pairs``,
-            ``match`` and ``deep`` or not. None: the shipped heads, if `encoder` is the shipped one, and no heads for any
-            other.
+            Folder with the layout of the shipped ``models/``: ``questions`` and ``passages`` or neither; ``pairs``,
+            ``match`` and ``deep`` are optional. None: the shipped heads for the shipped encoder, and no heads for any other
+            `encoder`.
         encoder
-            An encoder to share, or what :func:`semclass.heads.texts.open_encoder` takes: the folder of an exported one,
-            ``"hub:NAME"`` or ``"hub:FOLDER"``; loaded from `models` if None.
+            A loaded encoder, the folder of an exported encoder, ``"hub:NAME"`` or ``"hub:FOLDER"``, see
+            :func:`semclass.heads.texts.open_encoder`. None: the encoder in `models`.
         heads
-            Heads of your own, by the field of the metadata that each fills, see
+            Heads of your own, by the metadata field that each fills, see
             :meth:`semclass.index.passage_encoder.PassageEncoder.load`.
         threads
-            Threads of the encoder that is loaded here.
+            Threads of an encoder that is loaded here.
 
         Raises
         ------
@@ -157,17 +157,17 @@ class Models:
 
     @property
     def heads(self) -> Mapping[str, TextModel]:
-        """Heads of one's own, by name."""
+        """Heads of your own, by name."""
         return self.passage_encoder.heads
 
     @property
     def has_classes(self) -> bool:
-        """Whether questions and passages are classified."""
+        """Whether these models classify questions and passages."""
         return self.questions.head is not None and self.passages.head is not None
 
     @property
     def pairs(self) -> PairModel:
-        """The pair heads; an InputError if there are none."""
+        """The pair heads; an InputError without them."""
         if self.pair_heads is None:
             raise InputError(
                 f"these models have no pair heads for this encoder, so they cannot re-rank: search with method='convex' "
@@ -177,16 +177,16 @@ class Models:
 
     @Once
     def deep(self) -> DeepHead:
-        """The head that reads question and passage together; an InputError if there is none."""
+        """The head that reads question and passage together; an InputError without it."""
         if self.deep_folder is None:
             raise InputError(f"these models have no deep head for this encoder: use method='default', or {_TRAIN_DEEP}")
         return DeepHead.load(self.deep_folder, self.encoder, threads=int(getattr(self.encoder, "threads", 1)))
 
     @property
     def weights(self) -> dict[str, float]:
-        """Weights of fusion, and those of the pair heads where they are there, by name; see ``PairModel``.
+        """Default weights by name: of fusion and, if there are pair heads, of re-ranking, see ``PairModel``.
 
-        That of the class match goes with what it is read by.
+        The weight ``class`` comes from `proximity`, if there is one.
         """
         pairs = {} if self.pair_heads is None else self.pair_heads.weights
         match = {} if self.proximity is None else {"class": self.proximity.weight}
@@ -195,11 +195,11 @@ class Models:
 
     @property
     def concurrency_limit(self) -> AbstractContextManager[object]:
-        """Held while a question is worked on: as many at a time as there are processors.
+        """Limits how many questions are processed at a time to the number of processors.
 
-        More threads would wait for one another in the middle of their work: eight together did 1.2 times what one does on
-        two processors, where two did 1.7 times. Who watches the work, see :func:`semclass.encoders.batching.watched`,
-        counts for itself.
+        More threads would slow one another down: on two processors, eight threads did 1.2 times the work of one thread, two
+        threads 1.7 times. There is no limit for a caller that watches the work, see
+        :func:`semclass.encoders.batching.watched`.
         """
         return nullcontext() if is_watched() else self._semaphore
 
@@ -210,13 +210,13 @@ class Models:
     def encode(self, questions: Sequence[str], *, classes: bool = True, tokens: bool = True) -> list[Query]:
         """Encode and classify n questions.
 
-        Without `classes`, it takes a quarter less time; with neither these nor `tokens` (token vectors), less than half of
-        it. ``semclass.ranking.order.needs`` says what a method reads.
+        Without `classes`, this takes a quarter less time; without `tokens` (token vectors) too, less than half of the time.
+        ``semclass.ranking.order.needs`` tells which of the two a method needs.
 
         Raises
         ------
         InputError
-            If the encoder gives numbers that are not finite.
+            If the encoder returns NaN or infinity.
         """
         classifier = self.questions if classes else None
         return read_questions(self.encoder, classifier, list(questions), generic=self.generic, tokens=tokens)

@@ -26,31 +26,30 @@ class SearchKeywords(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class SearchOptions:
-    """How a search ranks, and which passages it may find; its fields are also keywords of every search.
+    """How a search ranks, and which passages it may find; every search also takes the fields as keywords.
 
     Attributes
     ----------
     method
-        One of :data:`semclass.ranking.methods.METHODS`; ``"default"`` is the best that is known.
+        One of :data:`semclass.ranking.methods.METHODS`; ``"default"`` is the recommended method.
     fusion
-        ``"convex"``, ``"linear"`` or ``"rrf"`` in place of the method's own way to fuse the scores of vectors and of
-        BM25, see :mod:`semclass.scoring.fusion`.
+        ``"convex"``, ``"linear"`` or ``"rrf"``: fuses the scores of vectors and BM25 in place of the method's own
+        fusion, see :mod:`semclass.scoring.fusion`.
     weights
-        Weights that take the place of those in :attr:`semclass.HybridRetriever.weights`, by their names; those that the
-        method does not read change nothing. ``alpha`` is from 0 to 1, the others are at least 0. ``document``, 0 if not
-        given, is that of the scores of the first passage of the same document, for chunks that do not say what they
-        belong to.
+        Weights by name, in place of those in :attr:`semclass.HybridRetriever.weights`. Weights that the method does not
+        read have no effect. ``alpha`` is from 0 to 1; all others are at least 0. ``document``, 0 by default, weights the
+        scores of the first passage of the same document: use it for chunks that do not name their topic.
     candidates
-        How many passages are re-ranked; None: as many as the method names. If `k` is more, the others follow in the
-        order before, so that what comes first does not depend on `k`.
+        How many passages are re-ranked. None: the number of the method. If `k` is larger, the other passages follow in
+        their order before re-ranking, so that the first hits do not depend on `k`.
     where
         A filter over the metadata, such as ``{"page": {"$gte": 3}}``, see :mod:`semclass.index.filters`. It applies
-        before anything is ranked: `k` passages that match are given, if there are so many.
+        before ranking, so a search returns `k` matching passages if there are as many.
     boost
-        Names of heads, of the models and of the index, whose label of the question a passage should bear, or their
-        weights by name: see ``semclass.ranking.boost``.
+        Names of heads that both models and index have, or weights by name. Passages with the label that the head gives the
+        question rank higher, see ``semclass.ranking.boost``.
     explain
-        Whether hits say what their scores were made of, see :class:`semclass.Explanation`.
+        Whether hits explain their scores, see :class:`semclass.Explanation`.
 
     Raises
     ------
@@ -75,7 +74,7 @@ class SearchOptions:
 
     @cached_property
     def how(self) -> Method:
-        """The method, with another fusion if one is named."""
+        """The method, with `fusion` if it is given."""
         return find_method(self.method, self.fusion)
 
 

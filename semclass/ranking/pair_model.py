@@ -38,9 +38,9 @@ EVIDENCE: Mapping[str, float] = {
     "provided_z": 0.00737,
     "expected_z": -0.0371,
 }
-"""What the default method adds to a convex combination, which is from 0 to 1: weights of pair features, without ``match``,
-as no question is classified for it. 0.03 of each is that of a fit of ``learned``; the rest was found by a search over
-seven sets, sentences of two more, and texts that resemble an answer: see ``bench/evidence_weights.py``."""
+"""Weights of the pair features that the default method adds to a convex combination, which is from 0 to 1. ``match`` is
+not among them, because the method classifies no question. 0.03 of each weight is from a fit of ``learned``; the rest was
+found by a search over seven sets, sentences of two more, and texts that resemble an answer: bench/evidence_weights.py."""
 
 
 _WITHOUT_OWN_WEIGHT = {"class_hard": "match_hard", "entailment_hard": "entailment"}

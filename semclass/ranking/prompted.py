@@ -1,7 +1,7 @@
-"""Re-ranking by a prompted language model: the baseline that trained heads are measured against.
+"""Re-ranking by a prompted language model: the baseline for the trained heads.
 
-As in the reference thesis, which prompted a model for every candidate: does the passage answer the question? Candidates
-with a yes come first, in the order in which they came.
+As in the reference thesis, the model is asked for every candidate: does the passage answer the question? Candidates with a
+yes come first, in their original order.
 """
 
 from __future__ import annotations
@@ -49,19 +49,19 @@ class Shot:
 
 @dataclass(frozen=True)
 class PromptedReranker:
-    """Re-ranks passages by what a language model says of them (extra ``label``); many threads may share one.
+    """Re-ranks passages by asking a language model (extra ``label``); threads may share one instance.
 
     Attributes
     ----------
     endpoint
         The model.
     way
-        One of :data:`semclass.ranking.methods.PROMPTED`: ``"pointwise"`` takes a call for each passage, ``"listwise"`` one.
+        One of :data:`semclass.ranking.methods.PROMPTED`: ``"pointwise"`` takes a call per passage, ``"listwise"`` one call.
     shots
-        Examples that each prompt begins with. Of each, ``"pointwise"`` shows the passage that answers and one that does
-        not; drawn from what is searched, and none of the questions that are measured.
+        Examples at the beginning of each prompt; ``"pointwise"`` shows the passage that answers, and one that does not.
+        Draw them from the searched texts, but not from the questions that you measure.
     chat
-        Asks the model. ``chat.bill`` says what that has cost so far, and how many calls gave nothing.
+        Asks the model. ``chat.bill`` holds the cost so far, and how many calls gave no answer.
     """
 
     endpoint: Endpoint
@@ -84,9 +84,9 @@ class PromptedReranker:
         Returns
         -------
         SearchResult
-            Best first; of equals the one that came first. ``score`` and the component ``entails`` are 1 for yes, 0 for no
-            and 0.5 where nothing is known; by ``"listwise"`` the score is 1 / rank of the passages that the model names,
-            and 0 of the others. Where nothing came of a call, passages stay in the order that they came in.
+            Best first; equal scores keep their order. ``score`` and the component ``entails`` are 1 for yes, 0 for no and
+            0.5 if a call gave no answer. With ``"listwise"``, the score is 1 / rank for passages that the model names, and
+            0 for the others; if the call gave no answer, passages keep their order.
 
         Raises
         ------
@@ -100,7 +100,7 @@ class PromptedReranker:
     def rerank_many(
         self, questions: Sequence[str], passages: Sequence[Sequence[Passage | str]], *, k: int | None = None
     ) -> list[SearchResult]:
-        """Re-rank the passages of several questions, with as many calls at once as `endpoint` says; see :meth:`rerank`."""
+        """Re-rank the passages of several questions; `endpoint` limits the calls at a time. See :meth:`rerank`."""
         texts = check_texts(questions, "questions")
         items = [check_passages(some, f"passages[{row}]") for row, some in enumerate(passages)]
         if len(items) != len(texts):

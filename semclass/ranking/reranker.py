@@ -1,4 +1,4 @@
-"""Re-ranking passages that come from elsewhere: another search engine, a database, a web page."""
+"""Re-ranking passages of another source: another search engine, a database, a web page."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from semclass.scoring.vectors import Vectors
 
 @dataclass(frozen=True)
 class Reranker:
-    """Re-ranks passages for a question; many threads may share one.
+    """Re-ranks passages for a question; threads may share one instance.
 
     Attributes
     ----------
@@ -81,32 +81,32 @@ class Reranker:
         question
             A non-empty text.
         passages
-            In the order that they came in. Plain strings get their places, from 0, as ids; ids must be unique. Nothing of
-            them is changed.
+            In their original order. Plain strings get their places, from 0, as ids; ids must be unique. The passages stay
+            unchanged.
         k
-            How many to give; all if None or larger than there are.
+            How many hits to return; all passages if None, or if there are fewer.
         method
-            A method of :data:`semclass.ranking.methods.RERANKING`. Those with ``"stable"`` in their name start from the
-            order that the passages came in, the integrated ones from the fused scores of vectors and BM25 among them.
+            A method of :data:`semclass.ranking.methods.RERANKING`. The ``"stable"`` methods start from the original order,
+            the integrated methods from the fused scores of vectors and BM25 among the passages.
         fusion
-            ``"convex"``, ``"linear"`` or ``"rrf"`` in place of the method's own way to fuse the scores of vectors and of
-            BM25, see :mod:`semclass.scoring.fusion`.
+            ``"convex"``, ``"linear"`` or ``"rrf"``: fuses the scores of vectors and BM25 in place of the method's own
+            fusion, see :mod:`semclass.scoring.fusion`.
         weights
-            Weights that take the place of the models' own, by their names, see :meth:`semclass.HybridRetriever.search`.
+            Weights by name, in place of the models' own, see :meth:`semclass.HybridRetriever.search`.
         explain
-            Whether hits say what their scores were made of.
+            Whether hits explain their scores.
 
         Returns
         -------
         SearchResult
-            Best first; ``index`` of a hit is its place in `passages`, from 0, and ``rank_before`` the same from 1. Empty
-            for no passages.
+            Best first. ``index`` of a hit is its place in `passages`, from 0; ``rank_before`` is the same place from 1.
+            Empty for no passages.
 
         Raises
         ------
         InputError, InputTypeError
-            If the question or a passage is empty or of the wrong kind, an id comes twice, an option is not allowed, or the
-            heads of the method are not there.
+            If the question or a passage is empty or of the wrong type, an id comes twice, an option is not allowed, or the
+            models lack the heads of the method.
         """
         texts, items = [check_text(question, "question")], [check_passages(passages, "passages")]
         find_method(method, fusion, reranking=True)
@@ -124,17 +124,17 @@ class Reranker:
         weights: Mapping[str, float] | None = None,
         explain: bool = False,
     ) -> list[SearchResult]:
-        """Re-rank the passages of several questions, which are read together; the result of each, in their order.
+        """Re-rank the passages of several questions in one call; one result per question, in the same order.
 
         Parameters
         ----------
         questions
             n non-empty texts.
         passages
-            n sequences, one for each question, each as for :meth:`rerank`. A text that comes again is read once among
-            those of :data:`semclass.encoders.batching.CHUNK` passages.
+            n sequences of passages, one for each question, as for :meth:`rerank`. A repeated text is encoded once among
+            :data:`semclass.encoders.batching.CHUNK` passages.
         k, method, fusion, weights, explain
-            As for :meth:`rerank`. Scores are the same up to 1e-6: the last bits of some depend on the texts that are read
+            As for :meth:`rerank`. Scores agree up to 1e-6: the last bits may depend on the texts that are encoded
             together.
 
         Raises
@@ -195,8 +195,8 @@ class Reranker:
     ) -> tuple[list[Candidates], list[int]]:
         """Encode passages, and score them as an index would, with the word statistics of general text.
 
-        Also gives the places, the passages of all questions one after another, of those with a sentence that is longer than
-        the encoder reads.
+        Also returns the places, among the passages of all questions, of passages with a sentence that is longer than the
+        encoder reads.
         """
         places: dict[tuple[str, str], int] = {}
         which = np.array(

@@ -1,4 +1,4 @@
-"""The result of a search or of a re-ranking: its hits, and what holds for all of them."""
+"""The result of a search or a re-ranking: hits, and statements about the whole ranking."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from semclass.index.records import Candidates
 
 @dataclass(frozen=True)
 class SearchResult(Sequence[Hit]):
-    """Hits, best first, and what holds for the whole ranking; iterates, indexes and has a length like a tuple of hits.
+    """Hits, best first, and statements about the whole ranking; iterates, indexes and has a length like a tuple of hits.
 
     Attributes
     ----------
     hits
         The hits, best first; may be empty.
     query_used
-        The part of the question that was read: of a text of several sentences, the sentences that ask and those that
-        belong to them. After rewriting, the questions that were searched for, one a line.
+        The part of the question that was read: of several sentences, those that ask, and those that belong to the
+        question. After rewriting, the rewritten questions, one per line.
     certainty
-        How sure the first place is by the default method: ``"strong"``, ``"likely"`` or ``"weak"``, see
+        How certain the default method is of the first place: ``"strong"``, ``"likely"`` or ``"weak"``, see
         ``semclass/ranking/certainty.py``. None where that was not measured.
     answerable
         Probability that the index answers the question at all; 0 if no passage was found. None after re-ranking passages
-        from elsewhere, and by methods other than ``default`` and ``deep``.
+        of another engine, and with methods other than ``default`` and ``deep``.
     language
-        Language of the passages: ``"en"``, or ``"other"``, which the models do not read, so that passages are ranked by
-        their words, and less by their vectors. None by methods other than ``default`` and ``deep``, and with an encoder
-        of your own.
+        Language of the passages: ``"en"``, or ``"other"``, which the models do not read; such passages are ranked by
+        words, and less by vectors. None with methods other than ``default`` and ``deep``, and with an encoder of your
+        own.
     """
 
     hits: tuple[Hit, ...]
@@ -53,7 +53,7 @@ class SearchResult(Sequence[Hit]):
     def __getitem__(self, place: slice) -> tuple[Hit, ...]: ...
 
     def __getitem__(self, place: int | slice) -> Hit | tuple[Hit, ...]:
-        """Give the hit at a place from 0, or the hits of a slice."""
+        """Return the hit at a place, from 0, or the hits of a slice."""
         return self.hits[place]
 
 

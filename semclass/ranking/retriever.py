@@ -51,14 +51,14 @@ and in 42 % by that of general text; of 232 to 11,429 passages their own is bett
 
 @dataclass(frozen=True)
 class HybridRetriever:
-    """An index and the models that search it; many threads may share one.
+    """Searches an index with models; threads may share one instance.
 
     Attributes
     ----------
     index
-        The passages: a :class:`semclass.PassageIndex`, or a :class:`semclass.QdrantIndex` that a server keeps.
+        The passages: a :class:`semclass.PassageIndex`, or a :class:`semclass.QdrantIndex` on a server.
     models
-        The models; their encoder must be the one that made the index.
+        The models, with the encoder that built the index.
     """
 
     index: SearchIndex
@@ -106,14 +106,14 @@ class HybridRetriever:
         index
             Folder of the index.
         models, encoder, heads, threads
-            As for :meth:`semclass.Models.load`; the encoder is the one that the index was built with.
+            As for :meth:`semclass.Models.load`; the encoder must be the one that built the index.
         verify
             Whether to compare every file of the index with its SHA-256.
 
         Raises
         ------
         ArtifactError
-            If the index or a model is damaged, or was made with another encoder.
+            If the index or a model is damaged, or was built with another encoder.
         """
         loaded = Models.load(models, encoder=encoder, heads=heads, threads=threads)
         return cls(PassageIndex.load(index, encoder_fingerprint=loaded.encoder.fingerprint, verify=verify), loaded)
@@ -122,14 +122,14 @@ class HybridRetriever:
     def from_passages(
         cls, passages: Iterable[Passage | str], *, models: Models | str | Path | None = None
     ) -> HybridRetriever:
-        """Index passages in memory, to search them.
+        """Index passages in memory.
 
         Parameters
         ----------
         passages
             At least one. Plain strings get their places, from 0, as ids; ids must be unique.
         models
-            The models, or their folder; the shipped ones if None.
+            The models, or their folder. None: the shipped models.
 
         Raises
         ------
@@ -141,12 +141,12 @@ class HybridRetriever:
 
     @classmethod
     def from_folder(cls, folder: str | Path, *, models: Models | str | Path | None = None) -> HybridRetriever:
-        """Read a folder of documents and index their passages in memory; ``semclass index build`` keeps an index.
+        """Read a folder of documents and index their passages in memory; ``semclass index build`` saves an index.
 
         Parameters
         ----------
         folder
-            Documents, as for :func:`semclass.documents.readers.iter_passages`. A file that cannot be read is skipped, with
+            Documents, as for :func:`semclass.documents.readers.iter_passages`. A file that cannot be read is skipped with
             a :class:`semclass.SkippedWarning`.
         models
             As for :meth:`from_passages`.
@@ -169,15 +169,15 @@ class HybridRetriever:
 
     @property
     def weights(self) -> dict[str, float]:
-        """Weights that hold where a caller gives none: of the models, or what ``semclass tune`` stored in the index.
+        """Default weights of a search: those of the models, or those that ``semclass tune`` stored in the index.
 
-        ``bm25`` is w, ``alpha`` that of convex fusion; the others come from the pair heads, and are absent without them.
+        ``bm25`` is w of linear fusion, ``alpha`` the weight of convex fusion; all others need pair heads.
         """
         return {**self.models.weights, **self.index.tuned.get("weights", {})}
 
     @property
     def local_index(self) -> PassageIndex:
-        """The index, for what looks at every passage; an InputError if a server keeps it."""
+        """The index, for work on every passage; an InputError if the index is on a server."""
         if not isinstance(self.index, PassageIndex):
             raise InputError(
                 f"this needs every passage, and a {type(self.index).__name__} returns only the best; use the local index "
@@ -186,18 +186,18 @@ class HybridRetriever:
         return self.index
 
     def untuned(self) -> HybridRetriever:
-        """The same without the weights that the index stores; needs an embedded index."""
+        """A copy without the tuned weights of the index; needs a local index."""
         return replace(self, index=replace(self.local_index, tuned={}))
 
     def refresh(self) -> HybridRetriever:
-        """Give a retriever over the index as its folder holds it now, with the same models; this one stays as it is.
+        """Return a retriever over the current state of the index folder, with the same models; this one stays unchanged.
 
         Raises
         ------
         InputError
-            If the index was not loaded from a folder, or was built again with other classes.
+            If the index was not loaded from a folder, or was rebuilt with other classes.
         ArtifactError
-            If the index is damaged, or was built again with another encoder.
+            If the index is damaged, or was rebuilt with another encoder.
         """
         newer = self.local_index.refresh()
         return self if newer is self.index else replace(self, index=newer)
@@ -216,11 +216,11 @@ class HybridRetriever:
         question
             A non-empty text.
         k
-            How many passages to give; fewer if the index holds fewer.
+            How many passages to return; fewer if the index holds fewer.
         options
             How to rank, and which passages may be found.
         **keywords
-            Fields of :class:`semclass.SearchOptions`, such as ``method="convex"``, in place of those of `options`.
+            Fields of :class:`semclass.SearchOptions`, such as ``method="convex"``, in place of those in `options`.
 
         Returns
         -------
@@ -230,7 +230,7 @@ class HybridRetriever:
         Raises
         ------
         InputError, InputTypeError
-            If the question is empty or not a string, an option is not allowed, or the heads of the method are not there.
+            If the question is empty or not a string, an option is not allowed, or the models lack the heads of the method.
         """
         return self._search([check_text(question, "question")], k, options, keywords)[0]
 
@@ -241,7 +241,7 @@ class HybridRetriever:
         options: SearchOptions = USUAL,
         **keywords: Unpack[SearchKeywords],
     ) -> list[SearchResult]:
-        """Search for several questions, which are encoded together; the result of each, in their order.
+        """Search for several questions, which are encoded together; one result per question, in the same order.
 
         Options and errors are those of :meth:`search`.
         """
@@ -255,10 +255,9 @@ class HybridRetriever:
         options: SearchOptions = USUAL,
         **keywords: Unpack[SearchKeywords],
     ) -> SearchResult:
-        """Search with the mean vector of some texts, such as imagined answers, in place of the question's (HyDE).
+        """Search with the mean vector of some texts, such as imagined answers, in place of the question's vector (HyDE).
 
-        Everything else goes by the question: BM25, and the evidence by which candidates are re-ranked. Options and errors
-        are those of :meth:`search`.
+        BM25 and re-ranking still read the question. Options and errors are those of :meth:`search`.
         """
         questions, given = [check_text(question, "question")], check_texts(texts, "texts")
         # they are answers, of which all is read
@@ -349,7 +348,7 @@ class HybridRetriever:
         return self.models.encode(questions)
 
     def scores(self, query: Query) -> tuple[DoubleArray, DoubleArray]:
-        """Similarity and BM25 score of every passage, each float64 of shape (len(index),); needs a local index."""
+        """Similarities and BM25 scores of all passages, each float64 of shape (len(index),); needs a local index."""
         return self.local_index.scores(query)
 
     def candidates(
@@ -362,20 +361,20 @@ class HybridRetriever:
         evidence: bool = True,
         where: Mapping[str, Any] | None = None,
     ) -> Candidates:
-        """Give the n best passages by the scores that a method re-ranks, best first.
+        """Return the n best passages by a method's scores before re-ranking, best first.
 
         Parameters
         ----------
         query
             The question.
         n
-            How many; fewer if the index holds fewer.
+            How many passages; fewer if the index holds fewer.
         method
-            Its fusion and class match count.
+            Method whose fusion and class match are used.
         weights
-            Of fusion and class match; those of :attr:`weights` if None.
+            Weights of fusion and class match. None: :attr:`weights`.
         evidence
-            Whether token vectors, sentence vectors and terms are read, too; without them their rows are empty.
+            Whether to read token vectors, sentence vectors and terms too; otherwise their rows are empty.
         where
             As for :meth:`search`.
         """
@@ -397,7 +396,7 @@ class HybridRetriever:
         return replace(found, idf=general + share * (found.idf - general))
 
     def retrieve(self, query: Query, n: int, method: Method, *, weights: Mapping[str, float] | None = None) -> IntArray:
-        """Rows of the passages that :meth:`candidates` gives, int64 of shape (n,)."""
+        """Rows of the passages that :meth:`candidates` returns, int64 of shape (n,)."""
         return self.index.candidates(query, n, self._scoring(method, weights)).rows
 
     def _scoring(self, method: Method, weights: Mapping[str, float] | None) -> Scoring:
@@ -407,7 +406,7 @@ class HybridRetriever:
         return method.scoring(self.weights if weights is None else weights)
 
     def used(self, weights: Mapping[str, float] | None) -> dict[str, float]:
-        """Weights of a search: those of :attr:`weights`, with the given ones in their place."""
+        """Weights of a search: :attr:`weights`, replaced by the given `weights` where they have the same name."""
         return {**self.weights, **check_weights(weights)}
 
 

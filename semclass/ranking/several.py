@@ -1,4 +1,4 @@
-"""One ranking of several, such as retrievers with encoders of their own give for the same question."""
+"""Fuse the rankings of several retrievers, each with an encoder of its own, for the same question."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from semclass.scoring.fusion import normalise
 def fuse_hits(rankings: Sequence[Sequence[Hit]], k: int = 10, *, weights: Sequence[float] | None = None) -> list[Hit]:
     """Fuse rankings of the same passages by a weighted sum of their scores.
 
-    The scores of each ranking are brought to a scale from 0 to 1, see :mod:`semclass.scoring.fusion`, so they
-    need not be of one kind; a passage that a ranking lacks gets 0 from it. Give long rankings: 100 hits are usual.
+    The scores of each ranking are scaled to 0 to 1, see :mod:`semclass.scoring.fusion`, so rankings may have
+    different kinds of scores. A ranking without a passage gives it 0. Give long rankings: 100 hits are usual.
 
     Parameters
     ----------
     rankings
-        Hits for one question, best first; passages are told apart by their ids.
+        Hits for one question, best first; passages with the same id are the same passage.
     k
-        How many passages to give; fewer if there are fewer.
+        How many passages to return; fewer if there are fewer.
     weights
-        What each ranking counts, at least 0; equal if None.
+        Weight of each ranking, at least 0; equal if None.
 
     Returns
     -------
     list of Hit
-        Best first; of equals, the one that stands better in any ranking, then in an earlier one. ``score`` is the weighted
-        sum, from 0 to the sum of the weights. All else is of the ranking in which the passage stands best.
+        Best first; equal scores by the best rank in any ranking, then by the order of rankings. ``score`` is the weighted
+        sum, from 0 to the sum of the weights. All other fields are from the ranking in which the passage ranks best.
 
     Raises
     ------
