@@ -1,4 +1,4 @@
-"""The errors that semclass raises: each is also the builtin that a caller would expect to catch."""
+"""The errors that semclass raises; each is also an instance of the built-in error that you would expect to catch."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from types import ModuleType
 
 
 class SemclassError(Exception):
-    """Base of every error that semclass raises on purpose."""
+    """Base class of all errors that semclass raises on purpose."""
 
 
 class InputError(SemclassError, ValueError):
-    """A value that was handed in is not allowed; the message names it, what is allowed and what to do."""
+    """A given value is not allowed; the message names the value, the allowed values and what to do."""
 
 
 class InputTypeError(SemclassError, TypeError):
-    """Something of the wrong kind was handed in, such as one string where a list of strings belongs."""
+    """A given value has the wrong type, such as one string in place of a list of strings."""
 
 
 class ArtifactError(SemclassError, ValueError):
-    """A model or an index on disk is missing, cut short, edited or of another format, or could not be written."""
+    """A model or an index on disk is missing, truncated, edited or of another format, or cannot be written."""
 
 
 class ChangedFileError(ArtifactError):
-    """A file of an open index was overwritten or cut short, so that what it holds now may be anything."""
+    """A file of an open index was overwritten or truncated, so its content is unknown."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(f"{path} was overwritten or truncated while it was open; restore the index, and open it again")
@@ -35,7 +35,7 @@ class ChangedFileError(ArtifactError):
 
 
 class EncoderMismatchError(ArtifactError):
-    """A head or an index was made with another encoder than the one it is used with."""
+    """A head or an index was made with another encoder than the encoder in use."""
 
 
 class MissingExtraError(SemclassError, ImportError):
@@ -43,7 +43,7 @@ class MissingExtraError(SemclassError, ImportError):
 
 
 class SkippedWarning(UserWarning):
-    """Files of a folder were skipped, or read in part; the message names the first one and the reason."""
+    """Files of a folder were skipped or read in part; the message names the first file and the reason."""
 
 
 class TruncationWarning(UserWarning):

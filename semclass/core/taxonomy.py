@@ -10,15 +10,15 @@ COARSE_NAMES: dict[str, str] = {
     "LOC": "location",
     "NUM": "number",
 }
-"""Names of the coarse classes in prose."""
+"""Names of the coarse classes in words."""
 
 COARSE: tuple[str, ...] = tuple(COARSE_NAMES)
 """The coarse classes, in the column order of every coarse probability matrix in semclass."""
 
 ABSTAIN = "ABSTAIN"
-"""The label of a text whose best class is less probable than the caller asked for; no class has this name."""
+"""The label of a text whose best class is less probable than the requested minimum; no class has this name."""
 
 
 def coarse_of(label: str) -> str:
-    """Coarse class of a label: ``"NUM"`` for ``"NUM:date"``, and for ``"NUM"``."""
+    """Return the coarse class of a label: ``"NUM"`` for ``"NUM:date"`` and for ``"NUM"``."""
     return label.partition(":")[0]

@@ -1,4 +1,4 @@
-"""The values that travel through semclass, and the interface of encoders."""
+"""The records that functions of semclass exchange, and the interface of encoders."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Ragged:
         return len(self.offsets) - 1
 
     def row(self, index: int) -> npt.NDArray[Any]:
-        """Give one row, shape (length, ...), as a view."""
+        """Return one row, shape (length, ...), as a view."""
         return self.values[self.offsets[index] : self.offsets[index + 1]]
 
     def lengths(self) -> IntArray:
@@ -36,11 +36,11 @@ class Ragged:
         return self.offsets[1:] - self.offsets[:-1]  # which is quicker than np.diff
 
     def take(self, rows: IntArray) -> Ragged:
-        """Copy some rows, int64 of shape (m,), in the order given; a row may come twice."""
+        """Copy the given rows, int64 of shape (m,), in their order; a row may come twice."""
         return Ragged(self.values[self.places(rows)], offsets_of(self.offsets[rows + 1] - self.offsets[rows]))
 
     def places(self, rows: IntArray) -> IntArray:
-        """Where the items of some rows are in `values`, one row after another."""
+        """Positions of the items of the given rows in `values`, row after row."""
         starts = self.offsets[rows]
         lengths = self.offsets[rows + 1] - starts
         ends = np.cumsum(lengths)
@@ -49,12 +49,12 @@ class Ragged:
 
 
 def offsets_of(lengths: npt.NDArray[np.integer]) -> IntArray:
-    """Where rows of these lengths begin, and the last one ends: int64 of shape (n + 1,)."""
+    """Starts of rows of the given lengths, and the end of the last row: int64 of shape (n + 1,)."""
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
 
 
 def ragged(rows: Sequence[npt.NDArray[Any]], empty: npt.NDArray[Any]) -> Ragged:
-    """Concatenate rows; `empty` gives dtype and item shape where there are no rows at all."""
+    """Concatenate rows; `empty` sets dtype and item shape if there are no rows."""
     lengths = np.fromiter(map(len, rows), np.int64, len(rows))
     values = np.concatenate(rows) if rows else empty
     return Ragged(values, offsets_of(lengths))
@@ -63,9 +63,9 @@ def ragged(rows: Sequence[npt.NDArray[Any]], empty: npt.NDArray[Any]) -> Ragged:
 def padded(
     rows: Ragged, *, fill: float = 0.0, shortest: int = 0, step: int = 1, dtype: npt.DTypeLike = np.float32
 ) -> npt.NDArray[Any]:
-    """Ragged rows as one array (n, length, ...), with `fill` behind the end of each row.
+    """Ragged rows as one array (n, length, ...), padded with `fill`.
 
-    Its length is that of the longest, at least `shortest`, rounded up to a multiple of `step`.
+    The length is that of the longest row, at least `shortest`, rounded up to a multiple of `step`.
     """
     lengths = rows.lengths()
     inside = np.arange(-(-lengths.max(initial=shortest) // step) * step) < lengths[:, None]
@@ -75,7 +75,7 @@ def padded(
 
 
 def chained(parts: Sequence[Ragged]) -> Ragged:
-    """Concatenate ragged arrays, at least one; a single one as it is."""
+    """Concatenate at least one ragged array; a single array is returned unchanged."""
     if len(parts) == 1:
         return parts[0]
     lengths = np.concatenate([part.lengths() for part in parts])
@@ -84,7 +84,7 @@ def chained(parts: Sequence[Ragged]) -> Ragged:
 
 @dataclass(frozen=True)
 class Encoding:
-    """What an encoder gives for n texts; a view that was not requested is None.
+    """Outputs of an encoder for n texts; a view that was not requested is None.
 
     Attributes
     ----------
@@ -97,20 +97,20 @@ class Encoding:
     tokens
         Ragged float32 of item shape (token_dim,), unit length: a vector for each word piece that the encoder read.
     weights
-        Ragged float32 of item shape (1,): log of how much each word piece of a question counts, up to a constant.
+        Ragged float32 of item shape (1,): log weight of each word piece of a question, up to a constant.
     asks, provides
-        float32 of shape (n, d): what a question asks for and what a sentence provides; their inner product is the larger,
-        the more the sentence gives what is asked, rather than to resemble the question.
+        float32 of shape (n, d): what a question asks for, and what a sentence provides. Their inner product is large if
+        the sentence gives the requested answer, not if it only resembles the question.
     expects
-        float32 of shape (n, k * token_dim): k unit vectors that token vectors of an answer are near to.
+        float32 of shape (n, k * token_dim): k unit vectors near the token vectors of an answer.
     entities
         float32 of shape (n, n_entity_types): the strongest evidence in the text for each type of named entity.
     states
         Ragged float32 of item shape (hidden,): the states of a lower layer, special tokens included, for other networks.
     limit
-        Word pieces that the encoder reads of a text; `terms` holds more. None: it reads all.
+        How many word pieces of a text the encoder reads; `terms` holds all of them. None: it reads all.
     kept
-        Ragged int32: ids of the word pieces that `tokens` has vectors for. None: the first ones of `terms`.
+        Ragged int32: ids of the word pieces whose vectors `tokens` holds. None: the first ids of `terms`.
     """
 
     terms: Ragged
@@ -128,11 +128,11 @@ class Encoding:
 
     @property
     def truncated(self) -> list[int]:
-        """Rows of the texts that are longer than the encoder reads."""
+        """Rows of texts that are longer than the encoder reads."""
         return [] if self.limit is None else np.flatnonzero(self.terms.lengths() > self.limit).tolist()
 
     def pieces_read(self) -> Ragged:
-        """Ids of the word pieces that ``tokens`` has vectors for, int32; an InputError if they were not encoded."""
+        """Ids of the word pieces whose vectors ``tokens`` holds, int32; an InputError if they were not encoded."""
         offsets = self.pieces("tokens").offsets
         if self.kept is not None or np.array_equal(offsets, self.terms.offsets):
             return self.terms if self.kept is None else self.kept
@@ -140,12 +140,12 @@ class Encoding:
         return Ragged(self.terms.values[within], offsets)
 
     def rows(self, name: str) -> FloatArray:
-        """A view that has one row per text; an InputError if it was not encoded."""
+        """Return a view with one row per text; an InputError if it was not encoded."""
         view: FloatArray = self._view(name)
         return view
 
     def pieces(self, name: str) -> Ragged:
-        """A view that has one row per word piece; an InputError if it was not encoded."""
+        """Return a view with one row per word piece; an InputError if it was not encoded."""
         view: Ragged = self._view(name)
         return view
 
@@ -157,15 +157,15 @@ class Encoding:
 
 
 class Encoder(Protocol):
-    """Turns texts into vectors. Anything with these five members can take the shipped encoder's place."""
+    """Turns texts into vectors. Any object with these five members can replace the shipped encoder."""
 
     @property
     def fingerprint(self) -> str:
-        """Identity of the encoder: heads and indices that were made with another one are refused."""
+        """Identity of the encoder: heads and indices of another encoder are refused."""
 
     @property
     def views(self) -> Mapping[str, int]:
-        """Name and dimension of each view; ``"pooled"`` must be among them, and ``"tokens"`` for an index."""
+        """Name and dimension of each view; ``"pooled"`` is required, and ``"tokens"`` for an index."""
 
     @property
     def is_term(self) -> npt.NDArray[np.bool_]:
@@ -173,7 +173,7 @@ class Encoder(Protocol):
 
     @property
     def vocabulary(self) -> Sequence[str]:
-        """Text of each word piece, by its id."""
+        """Text of each word piece, by id."""
 
     def encode(self, texts: Sequence[str], *, views: Sequence[str] = ("pooled",)) -> Encoding:
         """Encode n non-empty texts; a text's row does not depend on the other texts.
@@ -183,27 +183,27 @@ class Encoder(Protocol):
         texts
             The texts.
         views
-            Views to give besides ``terms``: any of those that the encoder has; none, to split texts into word pieces alone.
+            Views to return besides ``terms``, among those of the encoder. Empty: texts are only split into word pieces.
 
         Returns
         -------
         Encoding
-            In the order of `texts`.
+            With rows in the order of `texts`.
         """
 
 
 @dataclass(frozen=True)
 class Passage:
-    """A text that can be found.
+    """A text that a search can find.
 
     Attributes
     ----------
     id
-        The caller's name for it, unique in an index.
+        Your name for the passage, unique in an index.
     text
-        What is encoded and searched.
+        The text that is encoded and searched.
     metadata
-        Anything JSON can hold: document, page, position, title ...
+        Anything that JSON can hold: document, page, position, title ...
     """
 
     id: str
@@ -226,13 +226,13 @@ class QuestionLabel:
     fine
         The most probable fine class of that coarse class, or ``semclass.ABSTAIN``.
     fine_probability
-        Its calibrated probability, in [0, `probability`].
+        Calibrated probability of `fine`, in [0, `probability`].
     probabilities
-        Of all coarse classes; they sum to 1.
+        Probabilities of all coarse classes; they sum to 1.
     fine_probabilities
-        Of all fine classes; those of a coarse class sum to its probability.
+        Probabilities of all fine classes; those of a coarse class sum to its probability.
     asked
-        The sentences of the text that ask, which is what was classified; None if that is all of it.
+        The sentences of the text that ask: only these were classified. None if the whole text was classified.
     """
 
     text: str
@@ -254,7 +254,7 @@ class PassageLabels:
     text
         The passage.
     labels
-        The classes whose probability reaches their head's threshold.
+        The classes whose probability reaches the threshold of the head.
     probabilities
         Calibrated probability of each class, in [0, 1]; they do not sum to 1.
     """
@@ -266,45 +266,45 @@ class PassageLabels:
 
 @dataclass(frozen=True)
 class WordMatch:
-    """How one word of the question is matched by a passage."""
+    """How a passage matches one word of the question."""
 
-    word: str  #: as it is written
-    weight: float  #: its share of the question's inverse document frequency, in [0, 1]; of all its occurrences together
+    word: str  #: the word as written
+    weight: float  #: share of the question's inverse document frequency, in [0, 1], of all occurrences together
     match: str  #: the word of the passage with the nearest token vector; empty for a passage without token vectors
-    cosine: float  #: their cosine, in [-1, 1]; the least of its word pieces
-    exact: bool  #: whether all its word pieces are among those that are compared of the passage
+    cosine: float  #: cosine of the two words, in [-1, 1]; the least of the word pieces
+    exact: bool  #: whether all word pieces of the word are among the compared word pieces of the passage
 
 
 @dataclass(frozen=True)
 class ClassEvidence:
     """P(class | question) and P(class | passage)."""
 
-    name: str  #: of the class
+    name: str  #: name of the class
     asked: float  #: P(class | question)
     provided: float  #: P(class | passage)
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """What a score was made of.
+    """Explains the score of a hit.
 
     Attributes
     ----------
     parts
-        Numbers that add up to `total`: the weighted terms of a sum; for ``learned``, the log-odds that each group of pair
-        features adds to those of an average candidate (``average``).
+        The summands of `total`: the weighted terms of a sum; for ``learned``, the log-odds that each group of pair
+        features adds to the log-odds of an average candidate (``average``).
     total
-        Their sum.
+        Sum of `parts`.
     link
-        How the score follows from `total`: ``"identity"``: it is `total`; ``"sigmoid"``: 1 / (1 + exp(-total)). The
-        method ``stable`` puts passages with a label first, and leaves the score as it was.
+        How the score follows from `total`: ``"identity"``: the score is `total`; ``"sigmoid"``: 1 / (1 + exp(-total)).
+        The ``stable`` methods put passages with a label first, and leave the scores unchanged.
     words
-        The question's words that weigh most, heaviest first, each once, and what matches them.
+        The words of the question with the largest weights, largest first, each once, and their matches.
     classes
         The classes, most probable for the question first.
     sentence
-        Where in the passage's text the sentence is that is nearest to the question: its first character and the one after
-        its last. None for a passage that is a title alone.
+        Position in the passage's text of the sentence nearest to the question: its first character, and the character
+        after its last. None for a passage with only a title.
     """
 
     parts: Mapping[str, float]
@@ -317,27 +317,27 @@ class Explanation:
 
 @dataclass(frozen=True)
 class Hit:
-    """A passage in a ranking, with everything that its score was made of.
+    """A passage in a ranking, with its score and the components of the score.
 
     Attributes
     ----------
     id, text, metadata
-        The passage, as it was handed in.
+        The passage as it was given.
     score
-        What the ranking is sorted by; its meaning depends on the method.
+        The ranking is sorted by this number; its meaning depends on the method.
     rank, rank_before
         Place in the ranking, and before re-ranking, from 1.
     components
-        The parts that were computed: ``dense`` (similarity of the vectors, the cosine unless the index has another one),
-        ``bm25`` (unbounded, >= 0), ``match`` (class match, in [0, 1]; in integrated re-ranking by class the log-odds of a
-        match near the question's words, with a model for that), ``relevance`` (probability that the passage answers the
-        question), ``entails`` (1 where `relevance` reaches the head's threshold, else 0).
+        The computed components: ``dense`` (similarity of the vectors: the cosine, unless the index has another),
+        ``bm25`` (unbounded, >= 0), ``match`` (class match, in [0, 1]; in integrated re-ranking by class with a model of
+        it, the log-odds of a match near the question's words), ``relevance`` (probability that the passage answers the
+        question), ``entails`` (1 if `relevance` reaches the threshold of the head, else 0).
     labels
         The answer types that the passage provides.
     probabilities
         Calibrated probability of each answer type.
     explanation
-        What the score was made of, with ``explain=True``.
+        Explanation of the score, with ``explain=True``.
     """
 
     id: str
@@ -353,5 +353,5 @@ class Hit:
 
     @property
     def index(self) -> int:
-        """Place before re-ranking, from 0: in the list that was handed in, where passages came from a caller."""
+        """Place before re-ranking, from 0; after :class:`semclass.Reranker`, the place in your list of passages."""
         return self.rank_before - 1

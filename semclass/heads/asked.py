@@ -1,9 +1,9 @@
-"""What a text of several sentences asks: its questions, and the sentences that belong to them.
+"""Finds in a text of several sentences those that ask, and those that belong to the question.
 
-People say what they have before they ask: "I have a Lumo router. Its light is red. How do I reset it?". What belongs to
-the question helps to answer it; what does not, such as a forwarded message, drowns it. Rules find the sentences that
-ask, and what they refer to ("it"); of the others stay those whose vector is near one of them. A question that names
-nothing of its own ("What is the best way?") is about what stands before it, all of which stays; a head tells it.
+People describe a problem before they ask: "I have a Lumo router. Its light is red. How do I reset it?". Sentences that
+belong to the question help to answer it; others, such as a forwarded message, drown it. Rules find the sentences that ask
+and the sentences to which they refer ("it"). Of the other sentences, those with a vector near one of these are kept. A
+question that names no topic ("What is the best way?") is about the text before it, which is kept; a head detects it.
 """
 
 from __future__ import annotations
@@ -23,33 +23,33 @@ from semclass.scoring.matmul import float_products
 from semclass.scoring.topk import unit
 
 SHORT = 25
-"""Words up to which a text is read whole: little can be beside its question, and a heading such as "Breast cancer clinics.
-Do they work?" is one."""
+"""A text of at most so many words is read in full: it holds little but its question, or is a heading such as "Breast cancer
+clinics. Do they work?"."""
 
 SHORTEST = 4
-"""Characters of a sentence: "Why?", but not a mark that stands alone."""
+"""Least characters of a sentence: "Why?" is one, a single mark is not."""
 
 NEAREST = 0.225
-"""Cosine with a sentence that asks from which another one belongs to it: in encyclopedia, medicine and policies the least
-at which no more than a tenth of the texts of 15 sentences on other subjects keep any."""
+"""Cosine with a sentence that asks, from which another sentence belongs to it. It is the least cosine at which, in
+encyclopedia, medicine and policies, at most a tenth of texts of 15 sentences on other subjects keep any of them."""
 
 NEAR = 30
-"""Words between two questions that are asked together, whatever they are about."""
+"""Most words between two questions that count as asked together, whatever their topics."""
 
 LAST = 5_000
-"""Characters at the end in which sentences are compared with those that ask: bounds the time of a long text."""
+"""Only sentences in so many characters at the end are compared with those that ask: this bounds the time of long texts."""
 
 PIECES = 254
-"""Word pieces that are read of what belongs to a question, or fewer if the encoder reads fewer."""
+"""Most word pieces of the sentences of a question that are read; fewer if the encoder reads fewer."""
 
 LITTLE = 0.1
-"""Share of the words up to which what does not seem to belong to the question stays: names, as of authors, do not."""
+"""If at most this share of words seems not to belong to the question, such as names of authors, all sentences are kept."""
 
 GLUED = 4
-"""Words before a question in one sentence with it that may be the end of something else."""
+"""Least words before a question, within its sentence, that may be the end of another text."""
 
 GENERIC = "generic"
-"""The only class of the head that tells questions which name nothing of their own; its folder has the same name."""
+"""The only class of the head that detects questions without a topic of their own; also the name of its folder."""
 
 # none of these takes quadratic time for long runs of white space or of marks
 _SEVERAL = re.compile(r"[.?!][\"')\]”’]*\s|[。！？\n]")
@@ -97,11 +97,11 @@ _MOST = 3  # other words of a sentence that refers to the one before
 
 @dataclass(frozen=True)
 class Asked:
-    """What is read of a text."""
+    """The part of a text that is read."""
 
-    text: str  #: what is searched with: the sentences that ask and those that belong to them
-    question: str  #: the sentences that ask, whose classes are those of the question
-    generic: bool = False  #: whether these name nothing of their own, so that all of `text` tells what is asked
+    text: str  #: the sentences that ask and those that belong to them: the search reads these
+    question: str  #: the sentences that ask: these are classified
+    generic: bool = False  #: whether `question` names no topic of its own, so that all of `text` tells what is asked
 
 
 @dataclass(frozen=True)
@@ -122,18 +122,18 @@ class _Parts:
 
 
 def asks(text: str) -> bool:
-    """Whether a text asks for something, by a question mark or by its words, rather than to name what it is about."""
+    """Whether a text asks for something, by a question mark or by its words, rather than only naming a topic."""
     return bool(_MARK.search(text) or _ASKED.search(text) or _REQUEST.match(text))
 
 
 def questions_of(texts: Sequence[str]) -> list[str]:
-    """Give of each text the sentences that ask; a short text, or one of one sentence, as it is."""
+    """Return the sentences of each text that ask; a short text, or a text of one sentence, is returned in full."""
     parts = [_parts(text) for text in texts]
     return [text if each is None else each.question for text, each in zip(texts, parts, strict=True)]
 
 
 def load_generic(models: Path, encoder_fingerprint: str) -> Head | None:
-    """Load the head that tells generic questions, trained for an encoder; None if there is none."""
+    """Load the head that detects generic questions, trained for an encoder; None if there is none."""
     folder = models / GENERIC
     return Head.load(folder, encoder_fingerprint=encoder_fingerprint) if folder.exists() else None
 

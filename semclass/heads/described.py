@@ -1,8 +1,8 @@
-"""Classes given by name and description, with no example: texts are compared with what was said of each class.
+"""Classification by names and descriptions of classes, without examples.
 
-A class is told by its name, its description, and both in one text. A text's score for it is the mean cosine with these
-three, plus `ENTAILMENT` times the log-probability that the description answers the text, of the entailment head; a
-softmax turns scores into probabilities. Nothing is trained on the classes.
+A class has three texts: its name, its description, and both together. A text's score for the class is the mean cosine with
+these three, plus `ENTAILMENT` times the entailment head's log-probability that the description answers the text; a softmax
+turns scores into probabilities. Nothing is trained on the classes.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ from semclass.heads.texts import Label, TextLabels, decide, open_encoder
 from semclass.scoring.topk import unit
 
 ENTAILMENT = 0.03
-"""Weight of the log-probability beside the cosine. Log-odds in its place needed another weight for each kind of classes."""
+"""Weight of the log-probability beside the cosine. Log-odds instead would need another weight for each kind of classes."""
 
 SHARPNESS = 16.0
-"""Factor of the scores in the softmax: of least log loss on average over the sets of ``bench/results/described.md``."""
+"""Factor of the scores in the softmax, with the least mean log loss over the sets of ``bench/results/described.md``."""
 
 NEAREST = 10
-"""Classes of a text, the nearest ones, that the entailment head is asked about; the others count as the least of them."""
+"""How many of the nearest classes the entailment head judges; all others get the least of their probabilities."""
 
 LEAST = 1e-4  # probabilities of the entailment head count as this at least
 
 
 @dataclass(frozen=True)
 class ZeroShotClassifier:
-    """Classes that were described in words, and the models that compare texts with them; many threads may share one.
+    """Classifies texts by descriptions of the classes in words; threads may share one instance.
 
-    It has the methods of :class:`semclass.TextModel`. Its probabilities are less sure than those of a trained model: as
-    soon as there are examples, train :class:`semclass.TextClassifier` on them and on :func:`description_examples`.
+    It has the methods of :class:`semclass.TextModel`. Its probabilities are less certain than those of a trained model: as
+    soon as you have examples, train :class:`semclass.TextClassifier` on them and on :func:`description_examples`.
 
     Attributes
     ----------
@@ -61,15 +61,15 @@ class ZeroShotClassifier:
     def from_descriptions(
         cls, descriptions: Mapping[str, str], *, encoder: Encoder | str | Path | None = None, threads: int = 1
     ) -> ZeroShotClassifier:
-        """Make a classifier of classes that are described in words.
+        """Make a classifier from descriptions of its classes.
 
         Parameters
         ----------
         descriptions
-            One line on each label, such as ``{"refund": "A refund has not arrived."}``; an empty one leaves the name, in
-            which ``_`` is read as a space. At least two.
+            One line about each of at least two labels, such as ``{"refund": "A refund has not arrived."}``. An empty line
+            means that only the label is read, with ``_`` as a space.
         encoder, threads
-            As for :meth:`semclass.TextModel.load`. The entailment head takes part with the shipped encoder only.
+            As for :meth:`semclass.TextModel.load`. The entailment head is used only with the shipped encoder.
 
         Raises
         ------
@@ -96,7 +96,7 @@ class ZeroShotClassifier:
         return [TextLabels(*row) for row in labelled(checked, labels, probabilities, chosen)]
 
     def predict(self, texts: Iterable[str], *, min_probability: float | None = None) -> list[Label]:
-        """Give the label of each text; arguments and errors as for :meth:`semclass.TextModel.classify`."""
+        """Return the label of each text; arguments and errors as for :meth:`semclass.TextModel.classify`."""
         return [found.label for found in self.classify(texts, min_probability=min_probability)]
 
     def predict_proba(self, texts: Iterable[str]) -> DoubleArray:
@@ -105,7 +105,7 @@ class ZeroShotClassifier:
         return classify_in_chunks(self.encoder, check_texts(texts), views, lambda _, found: softmax(self.scores(found)))
 
     def scores(self, encoding: Encoding) -> DoubleArray:
-        """What the softmax is of, but for `SHARPNESS`: float64 of shape (n, n_classes), of encoded texts."""
+        """Scores of encoded texts before `SHARPNESS` and softmax, float64 of shape (n, n_classes)."""
         cosines = np.asarray(unit(encoding.rows("pooled")) @ self.vectors.T, np.float64)
         return cosines + ENTAILMENT * self.log_entailment(encoding, cosines)
 
@@ -130,28 +130,28 @@ def softmax(scores: DoubleArray) -> DoubleArray:
 
 
 def description_examples(descriptions: Mapping[str, str]) -> tuple[list[str], list[str]]:
-    """Texts and labels that descriptions give a :class:`semclass.TextClassifier` to learn from, beside few examples.
+    """Turn descriptions into training texts for a :class:`semclass.TextClassifier`, to use beside a few examples.
 
     Errors are those of :meth:`ZeroShotClassifier.from_descriptions`.
 
     Returns
     -------
     tuple
-        Three texts of each class: its name, its description, and both; and as many labels.
+        The texts, three per class (its name, its description, and both), and the labels of the texts.
     """
     told = _told(descriptions)
     return [text for texts in told.values() for text in texts], [label for label, texts in told.items() for _ in texts]
 
 
 def read_descriptions(path: str | Path) -> dict[str, str]:
-    """Read labels with one line on each, JSON or YAML (extra ``label``): descriptions by name, or a list of names.
+    """Read a JSON or YAML file (extra ``label``) of labels: an object of descriptions by label, or a list of labels.
 
     Raises
     ------
     InputError
-        If the file is not that.
+        If the file has another form.
     MissingExtraError
-        If it is YAML, and PyYAML is not installed.
+        If the file is YAML, and PyYAML is not installed.
     """
     path = Path(path)
     content = read_text(path, None)

@@ -1,9 +1,9 @@
-"""Does a sentence answer a question? A head over the token vectors of both, each text encoded by itself.
+"""Whether a sentence answers a question: a head over the token vectors of both, with each text encoded by itself.
 
-The encoder gives a unit vector for each word piece; a question also gets a weight for each piece, and vectors of what an
-answer looks like. The head compares one question with one sentence: the best cosines of their pieces, a soft alignment of
-either text with the other (Parikh et al. 2016, a decomposable attention model), and how well each piece of the sentence
-suits what is asked.
+The encoder returns a unit vector for each word piece, and for a question also a weight for each piece and vectors near
+those of an answer. The head compares one question with one sentence: the best cosines of their pieces, a soft alignment of
+each text with the other (Parikh et al. 2016, a decomposable attention model), and how well each piece of the sentence
+fits the question.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class EntailmentLabel:
 
 @dataclass(frozen=True)
 class EntailmentClassifier:
-    """Says whether a sentence answers a question; many threads may share one.
+    """Predicts whether a sentence answers a question; threads may share one instance.
 
     Attributes
     ----------
@@ -77,7 +77,7 @@ class EntailmentClassifier:
     def load(
         cls, models: str | Path | None = None, *, encoder: Encoder | None = None, threads: int = 1
     ) -> EntailmentClassifier:
-        """As for :meth:`semclass.QuestionClassifier.load`; `threads` are those of each network."""
+        """As for :meth:`semclass.QuestionClassifier.load`; `threads` applies to each network."""
         root, used = open_models(models, encoder, threads)
         artifact = artifacts.load(root / "entailment", "entailment")
         check_encoder(artifact.folder, str(artifact.field("encoder")), used.fingerprint, QUESTION_VIEWS)
@@ -95,7 +95,7 @@ class EntailmentClassifier:
         Raises
         ------
         InputError, InputTypeError
-            If an item is no pair of non-empty texts.
+            If an item is not a pair of non-empty texts.
         """
         items = check_pairs(pairs)
         return [
@@ -104,7 +104,7 @@ class EntailmentClassifier:
         ]
 
     def predict(self, pairs: Iterable[tuple[str, str]]) -> list[str]:
-        """Give one of `classes` for each pair; arguments and errors as for :meth:`classify`."""
+        """Return one of `classes` for each pair; arguments and errors as for :meth:`classify`."""
         return [found.label for found in self.classify(pairs)]
 
     def predict_proba(self, pairs: Iterable[tuple[str, str]]) -> DoubleArray:
@@ -113,8 +113,8 @@ class EntailmentClassifier:
         Returns
         -------
         ndarray
-            float64 of shape (n, 2), columns in the order of `classes`, rows sum to 1. P(entailment) is 0 where a text has
-            no word piece, such as one of control characters.
+            float64 of shape (n, 2), columns in the order of `classes`, rows sum to 1. P(entailment) is 0 if a text has no
+            word piece, for example if it holds only control characters.
         """
         items = check_pairs(pairs)
         asked = check_texts([question for question, _ in items], "questions")
@@ -130,7 +130,7 @@ class EntailmentClassifier:
         return np.column_stack([1 - found, found])
 
     def compare(self, question: Encoding, sentence: Encoding, rows: IntArray, places: IntArray) -> DoubleArray:
-        """P(sentence answers question) of pairs: rows among the questions, places among the sentences."""
+        """P(sentence answers question) of pairs, given as rows of `question` and `places` of `sentence`."""
         words, pieces = question.pieces_read(), sentence.pieces_read()
         tokens, others = question.pieces("tokens"), sentence.pieces("tokens")
         expects = question.rows("expects")[:, : EXPECTED * tokens.values.shape[1]]

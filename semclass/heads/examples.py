@@ -1,4 +1,4 @@
-"""Training examples that stay with a head: which of them are nearest to a text."""
+"""Training examples that are saved with a head, to find those nearest to a text."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class Example:
     Attributes
     ----------
     text, labels
-        The text, and the labels that it was trained with.
+        The training text and its labels.
     similarity
-        Cosine similarity with the text that was asked about, of what the head reads, without what all examples share.
+        Cosine with your text, in the view that the head reads, after subtraction of what all examples have in common.
     """
 
     text: str

@@ -1,4 +1,4 @@
-"""Whether a text asks something that documents may answer, or is chit-chat, a command, a statement, a fragment."""
+"""Whether documents may answer a text, or it is chit-chat, a command, a statement or a fragment."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ CLASSES = ("out of scope", IN_SCOPE)
 
 @dataclass(frozen=True)
 class ScopeClassifier:
-    """Tells what a corpus can be asked from all else; many threads may share one.
+    """Predicts whether a text is something to ask a corpus; threads may share one instance.
 
-    In scope are questions, keywords, requests such as "show me ...", titles, and claims to check.
+    Questions, keywords, requests such as "show me ...", titles, and claims to check are in scope.
 
     Attributes
     ----------
@@ -55,18 +55,18 @@ class ScopeClassifier:
 
     @property
     def encoder_views(self) -> tuple[str, ...]:
-        """The views that this classifier needs of an encoding."""
+        """The views of an encoding that this classifier needs."""
         return encoder_views(self.head)
 
     def classify(self, texts: Iterable[str], *, threshold: float | None = None) -> list[TextLabels]:
-        """Tell of each text whether it is in scope.
+        """Classify each text as in scope or out of scope.
 
         Parameters
         ----------
         texts
-            Non-empty texts; a generator is fine, one string is refused.
+            Non-empty texts, also from a generator, but not a single string.
         threshold
-            Probability from which a text is in scope; the head's own if None.
+            Probability from which a text is in scope. None: the threshold of the head.
 
         Raises
         ------
@@ -82,7 +82,7 @@ class ScopeClassifier:
         return [TextLabels(*row) for row in labelled(checked, labels, probabilities, chosen)]
 
     def predict(self, texts: Iterable[str], *, threshold: float | None = None) -> list[str]:
-        """Give one of `classes` for each text; arguments and errors as for :meth:`classify`."""
+        """Return one of `classes` for each text; arguments and errors as for :meth:`classify`."""
         return [str(found.label) for found in self.classify(texts, threshold=threshold)]
 
     def predict_proba(self, texts: Iterable[str]) -> DoubleArray:

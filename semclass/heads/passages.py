@@ -19,7 +19,7 @@ from semclass.heads.inputs import encoder_views, labelled, run_head
 
 @dataclass(frozen=True)
 class PassageClassifier:
-    """An encoder and a one-vs-all head; many threads may share one. Without a head there are no classes."""
+    """Classifies passages by the types of answer they provide, if there is a head; threads may share one instance."""
 
     encoder: Encoder
     head: Head | None  # sigmoid
@@ -39,7 +39,7 @@ class PassageClassifier:
 
     @property
     def encoder_views(self) -> tuple[str, ...]:
-        """The views that this classifier needs of an encoding."""
+        """The views of an encoding that this classifier needs."""
         return encoder_views(self.head)
 
     @property
@@ -53,12 +53,12 @@ class PassageClassifier:
         Parameters
         ----------
         passages
-            Non-empty texts; a generator is fine, one string is refused.
+            Non-empty texts, also from a generator, but not a single string.
 
         Raises
         ------
         InputError, InputTypeError
-            If one is empty or not a string.
+            If a passage is empty or not a string.
         """
         texts = check_texts(passages, "passages")
         probabilities = self.predict_proba(texts)
@@ -66,7 +66,7 @@ class PassageClassifier:
         return [PassageLabels(*row) for row in rows]
 
     def predict(self, passages: Iterable[str]) -> list[tuple[str, ...]]:
-        """Give the labels of each passage, none or several; arguments and errors as for :meth:`classify`."""
+        """Return the labels of each passage, none or several; arguments and errors as for :meth:`classify`."""
         return [found.labels for found in self.classify(passages)]
 
     def predict_proba(self, passages: Iterable[str]) -> DoubleArray:
@@ -81,8 +81,8 @@ class PassageClassifier:
         return np.concatenate(parts)
 
     def probabilities(self, passages: list[str], encoding: Encoding) -> DoubleArray:
-        """As :meth:`predict_proba`, of passages that are encoded already, with the views that `encoder_views` names.
+        """As :meth:`predict_proba`, for passages that are already encoded with the views `encoder_views`.
 
-        Views of a passage are those of its sentences, see :meth:`semclass.encoders.sentences.Sentences.view`.
+        The views of a passage combine those of its sentences, see :meth:`semclass.encoders.sentences.Sentences.view`.
         """
         return run_head(self.head, passages, encoding)

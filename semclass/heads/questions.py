@@ -23,17 +23,17 @@ from semclass.heads.spelling import WORDS, Speller, with_mark
 LEVELS = ("coarse", "fine")
 
 HEADS = ("questions", "questions-svm")
-"""Shipped heads, by their folders: layers of the encoder tuned for questions, and a kernel machine over frozen ones."""
+"""Shipped heads, by folder: layers of the encoder tuned for questions, and a kernel machine over frozen layers."""
 
 
 @dataclass(frozen=True)
 class QuestionClassifier:
-    """An encoder and a question head; many threads may share one.
+    """Classifies questions by the type of answer they ask for; threads may share one instance.
 
-    A class such as ``"NUM:date"`` is a fine class of the coarse class ``"NUM"``, whose probability is the sum over its
-    fine classes. The fine answer is the best one within the coarse answer, so that the two never contradict each other.
+    ``"NUM:date"`` is a fine class of the coarse class ``"NUM"``. The probability of a coarse class is the sum over its
+    fine classes. The fine label is the best fine class of the coarse label, so the two never contradict each other.
 
-    Without a head there are no classes, but questions can still be encoded and searched with.
+    Without a head there are no classes, but questions can still be encoded and searched.
     """
 
     encoder: Encoder
@@ -53,20 +53,20 @@ class QuestionClassifier:
         Parameters
         ----------
         models
-            Folder laid out like the shipped ``models/``; the shipped one if None.
+            Folder with the layout of the shipped ``models/``. None: the shipped models.
         head
-            ``"questions"``, which is right most often, or ``"questions-svm"``, which is trained in minutes without torch.
+            ``"questions"``, the most accurate head, or ``"questions-svm"``, which trains in minutes without torch.
         encoder
-            An encoder to share; loaded from `models` if None.
+            A loaded encoder to share. None: the encoder in `models`.
         threads
-            Threads of the encoder that is loaded here.
+            Threads of an encoder that is loaded here.
 
         Raises
         ------
         ArtifactError
             If a model folder is missing or damaged, or the head was trained for another encoder.
         InputError
-            If there is no such `head`.
+            If `head` is unknown.
         """
         check_choice(head, HEADS, "head")
         root, used = open_models(models, encoder, threads)
@@ -84,7 +84,7 @@ class QuestionClassifier:
 
     @property
     def encoder_views(self) -> tuple[str, ...]:
-        """The views that this classifier needs of an encoding."""
+        """The views of an encoding that this classifier needs."""
         return encoder_views(self.head)
 
     def classify(self, questions: Iterable[str], *, min_probability: float = 0.0) -> list[QuestionLabel]:
@@ -93,15 +93,15 @@ class QuestionClassifier:
         Parameters
         ----------
         questions
-            Non-empty texts; a generator is fine, one string is refused.
+            Non-empty texts, also from a generator, but not a single string.
         min_probability
-            In [0, 1]. Where the best coarse class has less, the label is ``semclass.ABSTAIN``; the probabilities are
-            calibrated: of the answers given at 0.8 or more, about 80 % or more are right.
+            In [0, 1]. If the best coarse class is less probable, the label is ``semclass.ABSTAIN``. Probabilities are
+            calibrated: of the labels with 0.8 or more, about 80 % or more are right.
 
         Raises
         ------
         InputError, InputTypeError
-            If one is empty or not a string, `min_probability` is not in [0, 1], or there is no head.
+            If a question is empty or not a string, `min_probability` is not in [0, 1], or there is no head.
         """
         texts = check_texts(questions, "questions")
         least = check_probability(min_probability, "min_probability")
@@ -129,7 +129,7 @@ class QuestionClassifier:
         return labels
 
     def predict(self, questions: Iterable[str], *, level: str = "coarse", min_probability: float = 0.0) -> list[str]:
-        """Give the label of each question; arguments and errors as for :meth:`classify` and :meth:`predict_proba`."""
+        """Return the label of each question; arguments and errors as for :meth:`classify` and :meth:`predict_proba`."""
         check_choice(level, LEVELS, "level")
         found = self.classify(questions, min_probability=min_probability)
         return [each.fine if level == "fine" else each.label for each in found]
@@ -155,14 +155,14 @@ class QuestionClassifier:
         return fine if level == "fine" else self.coarse(fine)
 
     def coarse(self, fine: DoubleArray) -> DoubleArray:
-        """Coarse class probabilities, float64 of shape (n, coarse classes), from those of the fine classes."""
+        """Probabilities of coarse classes, float64 of shape (n, coarse classes), from those of the fine classes."""
         return np.asarray(fine @ self._membership)
 
     def fine_probabilities(self, questions: list[str], texts: list[str], encoding: Encoding) -> DoubleArray:
-        """Fine class probabilities of questions, with an encoding of `texts` in the views that `encoder_views` names.
+        """Fine class probabilities of questions, from an encoding of `texts` with the views `encoder_views`.
 
-        Those that are not what was encoded, have misspelt words or no question mark are encoded once more, as the head
-        reads them. Without a head there are no columns.
+        A question is encoded again if it differs from its text, has misspelt words, or lacks a question mark, because the
+        head reads it corrected. Without a head there are no columns.
         """
         meant = questions if self.head is None else self._spelt(questions)
         changed = [row for row, (text, said) in enumerate(zip(meant, texts, strict=True)) if text != said]
@@ -178,7 +178,7 @@ class QuestionClassifier:
 
     @cached_property
     def speller(self) -> Speller | None:
-        """Corrects misspelt words as it did when the head was trained; None if the head reads texts as they are."""
+        """Corrects misspelt words as in training of the head; None if the head reads texts uncorrected."""
         artifact = self._trained.artifact
         if WORDS not in artifact.manifest["files"]:
             return None

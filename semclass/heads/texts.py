@@ -1,4 +1,4 @@
-"""Your own taxonomy at run time: a head that :class:`semclass.TextClassifier` saved, without any training library."""
+"""Heads of your own, as :class:`semclass.TextClassifier` saved them; no training library is needed."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ from semclass.heads.inputs import encoder_views, gather, labelled, run_head
 Label: TypeAlias = str | int
 
 HUB = "hub:"
-"""What the name of a sentence-transformers model begins with, where an encoder is named."""
+"""Prefix of an encoder's name that means a sentence-transformers model."""
 
 
 @dataclass(frozen=True)
 class TextLabels:
-    """The classes of one text.
+    """The labels of one text.
 
     Attributes
     ----------
     labels
-        Its classes: one, or none where the model abstains or no class fits; several where a text may have several
-        labels.
+        One label, or none if the model abstains or no class fits; possibly several from a head with several labels per
+        text.
     probabilities
-        All classes with their calibrated probabilities.
+        Calibrated probability of each class.
     """
 
     text: str
@@ -50,23 +50,23 @@ class TextLabels:
 
     @property
     def label(self) -> Label:
-        """The most probable of `labels`; ``semclass.ABSTAIN`` where there is none."""
+        """The most probable of `labels`; ``semclass.ABSTAIN`` without labels."""
         return max(self.labels, key=self.probabilities.__getitem__) if self.labels else ABSTAIN
 
     @property
     def probability(self) -> float:
-        """Calibrated probability of the most probable class, whether it is among `labels` or not."""
+        """Calibrated probability of the most probable class, even if it is not among `labels`."""
         return max(self.probabilities.values())
 
 
 @dataclass(frozen=True)
 class TextModel:
-    """An encoder and a head that was trained on labels of one's own; many threads may share one.
+    """An encoder and a head trained on labels of your own; threads may share one instance.
 
     Attributes
     ----------
     classes
-        The labels as they were trained on, strings or integers, in column order.
+        The labels of the training data, strings or integers, in column order.
     multi_label
         Whether a text may have several labels, or none.
     label_thresholds
@@ -74,9 +74,9 @@ class TextModel:
     min_probability
         Below this probability the model abstains.
     ood_threshold
-        Support below which a text is out of domain, and gets no label; None where every text is of some class.
+        Support below which a text is out of domain and gets no label. None: no text is out of domain.
     examples
-        The texts that it was trained on, with their vectors, if they were saved, too.
+        The training texts with their vectors, if they were saved too.
     """
 
     encoder: Encoder
@@ -90,15 +90,15 @@ class TextModel:
 
     @classmethod
     def load(cls, folder: str | Path, *, encoder: Encoder | str | Path | None = None, threads: int = 1) -> TextModel:
-        """Load what :meth:`semclass.TextClassifier.save` wrote.
+        """Load a head that :meth:`semclass.TextClassifier.save` wrote.
 
         Parameters
         ----------
         folder
-            Its folder.
+            Folder of the head.
         encoder
-            The encoder that it was trained with: one that is loaded already, the folder of an exported one,
-            ``"hub:NAME"`` or ``"hub:FOLDER"`` for a sentence-transformers model; the shipped one if None.
+            The encoder of the training: a loaded encoder, the folder of an exported encoder, or ``"hub:NAME"`` or
+            ``"hub:FOLDER"`` for a sentence-transformers model. None: the shipped encoder.
         threads
             Threads of an encoder that is loaded here.
 
@@ -107,7 +107,7 @@ class TextModel:
         ArtifactError
             If the folder is damaged.
         EncoderMismatchError
-            If it was trained with another encoder.
+            If the head was trained with another encoder.
         """
         used = open_encoder(encoder, threads)
         head = Head.load(folder, encoder_fingerprint=used.fingerprint)
@@ -139,21 +139,21 @@ class TextModel:
         Parameters
         ----------
         texts
-            Non-empty texts; a generator is fine, one string is refused.
+            Non-empty texts, also from a generator, but not a single string.
         min_probability
-            Abstain below this probability; what the model was saved with if None.
+            Abstain below this probability. None: the value that was saved with the model.
 
         Raises
         ------
         InputError, InputTypeError
-            If a text is empty or not a string, or the probability is not one.
+            If a text is empty or not a string, or `min_probability` is not in [0, 1].
         """
         return classify_all({"": self}, texts, min_probability=min_probability)[""]
 
     def predict(
         self, texts: Iterable[str], *, min_probability: float | None = None
     ) -> list[Label] | list[tuple[Label, ...]]:
-        """Give the label of each text, or the tuple of its labels where a text may have several.
+        """Return the label of each text, or the tuple of its labels if texts may have several.
 
         Arguments and errors are those of :meth:`classify`.
         """
@@ -161,19 +161,19 @@ class TextModel:
         return [each.labels for each in found] if self.multi_label else [each.label for each in found]
 
     def nearest(self, texts: Iterable[str], count: int = 3) -> list[list[Example]]:
-        """Give the training examples that are nearest to each text, in what the head reads of them: why it decided so.
+        """Return the training examples nearest to each text in the view that the head reads, to explain its label.
 
         Parameters
         ----------
         texts
             Non-empty texts.
         count
-            How many for each, nearest first.
+            How many examples per text, nearest first.
 
         Raises
         ------
         InputError, InputTypeError
-            If a text is empty or not a string, or the model was saved without its examples.
+            If a text is empty or not a string, or the model was saved without examples.
         """
         checked, examples = check_texts(texts), self.examples
         if examples is None:
@@ -189,13 +189,13 @@ class TextModel:
         return examples.nearest(checked, rows, check_positive(count, "count"))
 
     def predict_proba(self, texts: Iterable[str]) -> DoubleArray:
-        """Class probabilities, float64 of shape (n, n_classes); rows sum to 1 where a text has one class."""
+        """Class probabilities, float64 of shape (n, n_classes); rows sum to 1 if a text has one label."""
         views, job = encoder_views(self.head), partial(run_head, self.head)
         return classify_in_chunks(self.encoder, check_texts(texts), views, job)
 
     @cached_property
     def fingerprint(self) -> str:
-        """Identity of what it says of texts: the same for the same network, labels and thresholds."""
+        """Identity of the model: the same for the same network, encoder, labels and thresholds."""
         manifest = self.head.artifact.manifest
         fields = [
             manifest["files"]["model.onnx"]["sha256"],
@@ -208,7 +208,7 @@ class TextModel:
         return hashlib.sha256(json.dumps(fields).encode()).hexdigest()[:16]
 
     def labels(self, texts: list[str], found: DoubleArray, min_probability: float | None = None) -> list[TextLabels]:
-        """Give the classes of texts from what :meth:`outputs` gave for them."""
+        """Return the labels of texts from the result of :meth:`outputs`."""
         probabilities = found[:, : len(self.classes)]
         least = self.min_probability if min_probability is None else min_probability
         own = self.label_thresholds if self.multi_label or min_probability is None else 0.0
@@ -219,11 +219,11 @@ class TextModel:
 
     @property
     def columns(self) -> int:
-        """How many columns :meth:`outputs` gives."""
+        """Number of columns of :meth:`outputs`."""
         return len(self.classes) + (self.ood_threshold is not None)
 
     def outputs(self, texts: list[str], encoding: Encoding) -> DoubleArray:
-        """Class probabilities, and the support in a last column where some texts are of no class."""
+        """Class probabilities, and the support in a last column if texts may be out of domain."""
         if self.ood_threshold is None:
             return run_head(self.head, texts, encoding)
         if not texts:
@@ -234,7 +234,7 @@ class TextModel:
 def classify_all(
     models: Mapping[str, TextModel], texts: Iterable[str], *, min_probability: float | None = None
 ) -> dict[str, list[TextLabels]]:
-    """Classify texts by several models, each by its name; an encoder that they share reads the texts once.
+    """Classify texts by several models, given by name; models with the same encoder share one encoding of the texts.
 
     Arguments and errors are those of :meth:`semclass.TextModel.classify`.
     """
@@ -264,7 +264,7 @@ def _columns(models: tuple[TextModel, ...], texts: list[str], encoding: Encoding
 
 
 def open_heads(heads: Mapping[str, TextModel | str | Path] | None, encoder: Encoder) -> dict[str, TextModel]:
-    """Load heads, given by the names of the fields that they fill, over an encoder; one that is loaded stays as it is."""
+    """Load heads over an encoder, by the metadata field that each fills; a loaded head is returned unchanged."""
     if heads is not None and not isinstance(heads, Mapping):
         raise InputTypeError(f'heads must be a mapping such as {{"topic": "my-head"}}, not {short(heads)}')
     found = {}
@@ -285,7 +285,7 @@ _TAKEN = ("_id", "text", "title", "headings", "document")
 
 
 def open_encoder(encoder: Encoder | str | Path | None, threads: int = 1) -> Encoder:
-    """Load an encoder by its name, as :meth:`semclass.TextModel.load` takes it; one that is loaded is given back."""
+    """Load an encoder by name, as for :meth:`semclass.TextModel.load`; a loaded encoder is returned unchanged."""
     if isinstance(encoder, str) and encoder.startswith(HUB):
         return SentenceTransformerEncoder.load(encoder.removeprefix(HUB))
     if encoder is None or isinstance(encoder, (str, Path)):
@@ -294,7 +294,7 @@ def open_encoder(encoder: Encoder | str | Path | None, threads: int = 1) -> Enco
 
 
 def decide(probabilities: DoubleArray, thresholds: float | DoubleArray, *, multi_label: bool) -> npt.NDArray[np.bool_]:
-    """Choose classes, bool (n, n_classes): those that reach their threshold; of these the most probable, or all."""
+    """Choose classes, bool (n, n_classes): all that reach their threshold, or only the most probable of them."""
     chosen: npt.NDArray[np.bool_] = probabilities >= thresholds
     if not multi_label:
         chosen &= np.arange(probabilities.shape[1]) == probabilities.argmax(axis=1)[:, None]
