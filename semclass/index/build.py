@@ -1,8 +1,8 @@
-"""Building an index on the disk, from a stream of passages, in bounded memory; a build that was stopped continues.
+"""Building an index on the disk, from a stream of passages, in bounded memory; an unfinished build can be resumed.
 
-A build is a writer on an index within the folder of the index, to which it commits what it read every few seconds. At
-the end all of it is joined into one segment, and that becomes the index. Whatever was in the folder before is the index
-until then. After a stop, what is there is compared with the passages, and not read again.
+A build is a writer on a temporary index within the folder of the index, and commits every few seconds. At the end its
+segments are joined into one, which becomes the index; until then, an older index in the folder stays valid. A resumed
+build compares the passages with the temporary index, and does not encode them again.
 """
 
 from __future__ import annotations
@@ -45,35 +45,35 @@ def build_index(
     replace: bool = False,
     cutting: Mapping[str, Any] | None = None,
 ) -> PassageIndex:
-    """Build an index in a folder, in bounded memory; one that it replaces is the index until the new one is complete.
+    """Build an index in a folder, in bounded memory; an older index stays valid until the new one is complete.
 
     Parameters
     ----------
     folder
-        Made if it is not there; may hold an index if `replace` is true, but nothing else.
+        Created if it does not exist. It may hold an index if `replace` is true, but nothing else.
     passages
         A stream of at least one, see :func:`semclass.documents.readers.iter_passages`. Ids must be unique, texts not empty.
     passage_encoder, similarity, storage, progress
         As for :meth:`semclass.PassageIndex.build`.
     resume
-        Whether to continue a build that was stopped in this folder: passages that it read are taken from there as long as
-        they, the models and the options are the same.
+        Whether to resume an unfinished build in this folder. Its passages are reused as long as passages, models and
+        options are the same.
     workers
-        Threads that read passages; the result does not depend on them. If None, as many as use all processors with the
-        threads of the encoder.
+        Threads that encode passages; the result does not depend on them. None: as many as use all processors together with
+        the threads of the encoder.
     replace
-        Whether an index that is there may be replaced, its tuned weights with it.
+        Whether to replace an existing index, including its tuned weights.
     cutting
-        How the passages were cut from the documents of a folder, which the index keeps for
+        How documents of a folder were cut into passages; stored in the index for
         ``semclass.index.sync.sync_index``.
 
     Raises
     ------
     InputError, InputTypeError
-        As for :meth:`semclass.PassageIndex.build`; what was read until then is kept for the next call.
+        As for :meth:`semclass.PassageIndex.build`; passages encoded so far are kept for the next call.
     ArtifactError
-        If the folder holds something else, or an index that may not be replaced; if another writer has it, or it cannot be
-        written; if a build with other models or options was stopped there, and `resume` is true.
+        If the folder holds other files, or an index and `replace` is false; if another writer is at work; if the folder
+        cannot be written; if it holds an unfinished build with other models or options, and `resume` is true.
     """
     folder = Path(folder)
     config = IndexConfig.of(PassageEncoder.load() if passage_encoder is None else passage_encoder, similarity, storage)

@@ -1,6 +1,6 @@
-"""Filters over metadata: which passages may be found at all.
+"""Filters over metadata: they limit which passages a search may find.
 
-A filter is written as a mapping that JSON can hold, in the form that MongoDB, Chroma and Pinecone use::
+A filter is a mapping that JSON can hold, in the form of MongoDB, Chroma and Pinecone::
 
     {"document": "a.md"}                                          equal to a value
     {"page": {"$gte": 3, "$lt": 7}}                               in an interval
@@ -13,13 +13,12 @@ Operators of a field: ``$eq $ne $gt $gte $lt $lte $in $nin $exists $not``; of fi
 - Fields are paths, see :mod:`semclass.index.metadata`; ``_id`` is the passage's id (``$eq $ne $in $nin`` only).
 - A list matches if one of its elements does. The bounds in one mapping are one interval: a single value must be in it.
 - Values of different types never match and are never an error: ``{"page": 3}`` does not find ``"3"``.
-- A field that no passage of an index has is told in a warning, as it is mostly misspelt.
-- A field that is missing, null or an empty list is found only by ``$ne``, ``$nin``, ``$not`` and ``{"$exists": False}``,
-  the exact opposites of ``$eq``, ``$in``, what is negated, and ``{"$exists": True}``; ``{"lang": None}`` asks for a missing
-  field, too.
-- Bounds that are dates, in ISO 8601 or as Python's date and datetime, are compared in time with the texts that are dates,
-  see :func:`semclass.index.metadata.instant`; other bounds that are texts with all texts, by code points. ``$eq`` and
-  ``$in`` compare texts character by character, but Python's date and datetime with all texts of the same instant.
+- A field that no passage of the index has causes a warning, because it is usually misspelt.
+- Only ``$ne``, ``$nin``, ``$not``, ``{"$exists": False}`` and ``{"lang": None}`` find a field that is missing, null or an
+  empty list. The first four are the exact opposites of ``$eq``, ``$in``, the negated filter, and ``{"$exists": True}``.
+- Bounds that are dates, in ISO 8601 or as Python's date and datetime, are compared in time with metadata texts that are
+  dates, see :func:`semclass.index.metadata.instant`. Other text bounds are compared with all texts, by code points.
+  ``$eq`` and ``$in`` compare texts character by character, and Python's date and datetime with texts of the same instant.
 """
 
 from __future__ import annotations
@@ -38,13 +37,13 @@ from semclass.core.errors import InputError, InputTypeError
 from semclass.index.metadata import LONGEST, Scalar, instant, microseconds, number
 
 ID = "_id"
-"""The field that stands for a passage's id."""
+"""The field name for a passage's id."""
 
 FIELD_OPERATORS = ("$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in", "$nin", "$exists", "$not")
 FILTER_OPERATORS = ("$and", "$or", "$not")
 
 NAMED = 20
-"""Fields that a message names at most."""
+"""Most fields that a message names."""
 
 _FILTERS = ", ".join(FILTER_OPERATORS)
 _DEPTH = 50
@@ -53,7 +52,7 @@ _BOUNDS = {"$gt": ("low", True), "$gte": ("low", False), "$lt": ("high", True), 
 
 @dataclass(frozen=True)
 class Among:
-    """A field has one of some values; numbers are as :func:`semclass.index.metadata.number` gives them."""
+    """A field has one of the given values; numbers are in the form of :func:`semclass.index.metadata.number`."""
 
     path: str
     values: tuple[Scalar, ...]
@@ -61,7 +60,7 @@ class Among:
 
 @dataclass(frozen=True)
 class Range:
-    """A field has a value in an interval of numbers, texts or times; an end that is None is open, but not both are."""
+    """A field has a value in an interval of numbers, texts or times; at most one end is None, which means no limit."""
 
     path: str
     kind: str  # "number", "text", or "time": microseconds since 1970 UTC
@@ -73,21 +72,21 @@ class Range:
 
 @dataclass(frozen=True)
 class Exists:
-    """A field is there, and neither null nor an empty list."""
+    """A field exists, and is neither null nor an empty list."""
 
     path: str
 
 
 @dataclass(frozen=True)
 class Ids:
-    """A passage's id is one of some."""
+    """A passage has one of the given ids."""
 
     ids: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class And:
-    """All parts match; without parts, everything does."""
+    """All parts match; without parts, every passage matches."""
 
     parts: tuple[Filter, ...]
 
@@ -110,25 +109,25 @@ Filter: TypeAlias = "Among | Range | Exists | Ids | And | Or | Not"
 
 
 def parse(where: Mapping[str, Any]) -> Filter:
-    """Read a filter, as the module describes it; the empty mapping matches everything.
+    """Read a filter in the form above; an empty mapping matches every passage.
 
     Raises
     ------
     InputError, InputTypeError
-        Naming the place, what was given and what is allowed.
+        If the filter is not valid; the message names the place, the given value and the allowed values.
     """
     return _filter(where, "where", 0)
 
 
 def has_no_conditions(condition: Filter) -> bool:
-    """Whether a filter matches everything: one that is put together from optional parts may come out empty."""
+    """Whether a filter matches every passage, for example because all of its optional parts are missing."""
     if isinstance(condition, Or):
         return any(map(has_no_conditions, condition.parts))
     return isinstance(condition, And) and all(map(has_no_conditions, condition.parts))
 
 
 def fields_of(condition: Filter) -> set[str]:
-    """Fields whose values a filter compares; whether one is there at all may be asked of any."""
+    """Fields whose values a filter compares; fields with only ``$exists`` are not among them."""
     if isinstance(condition, (And, Or)):
         return set().union(*map(fields_of, condition.parts))
     if isinstance(condition, Not):
@@ -137,7 +136,7 @@ def fields_of(condition: Filter) -> set[str]:
 
 
 def unknown_field(condition: Filter, known: Collection[str]) -> str:
-    """Say which field that a filter compares no passage has, and which there are; empty if all are known."""
+    """Message that names an unknown field of a filter, and the known fields; empty if all are known."""
     unknown = sorted(fields_of(condition) - set(known))
     if not unknown:
         return ""

@@ -1,11 +1,11 @@
-"""Values of metadata, as filters compare them.
+"""How filters compare the values of metadata.
 
-A field is a path: keys of nested objects are joined by dots, ``author.name``; a dot in a key reads the same. A list stands
-for each of its elements, objects in it included. What is null or an empty list is as if it were not there.
+A field is a path: keys of nested objects are joined by dots, as in ``author.name``; a dot within a key is read the same
+way. A list stands for each of its elements, also for objects. A field that is null or an empty list counts as missing.
 
-Numbers are compared exactly as long as they are integers of 64 bits or float64; larger integers are rounded to float64.
-``3`` and ``3.0`` are the same number, ``true`` and ``1`` are not. Texts are in the order of their code points;
-those of more than `LONGEST` characters are there, but equal to nothing.
+Integers of 64 bits and float64 numbers are compared exactly; larger integers are rounded to float64. ``3`` and ``3.0`` are
+the same number, ``true`` and ``1`` are not. Texts are ordered by code points. A text of more than `LONGEST` characters
+exists, but equals no value.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import TypeAlias
 Scalar: TypeAlias = "str | bool | int | float"
 
 LONGEST = 512
-"""Characters of the longest text that is compared: longer ones are text to read, and would be stored twice."""
+"""Most characters of a text that is compared: longer texts are for reading, and would be stored twice."""
 
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - zones are subtracted later, where no date can overflow
 
@@ -33,9 +33,9 @@ _DATE = re.compile(
 
 
 def number(value: float) -> int | float:
-    """The number as it is compared: an int where it is whole and has 64 bits, else a float.
+    """Return a number in the form for comparison: an int if it is whole and has 64 bits, else a float.
 
-    An integer too large for float64 becomes infinite.
+    An integer that is too large for float64 becomes infinite.
     """
     if isinstance(value, float) and not value.is_integer():
         return float(value)
@@ -48,7 +48,7 @@ def number(value: float) -> int | float:
 
 
 def instant(text: str) -> int | None:
-    """Read an ISO 8601 date or date-time."""
+    """Microseconds since 1970-01-01 UTC of an ISO 8601 date or date-time; None if the text is neither."""
     found = _DATE.fullmatch(text)
     if found is None:
         return None

@@ -1,4 +1,4 @@
-"""What ranking reads of passages: made from their texts alone, before any question is asked."""
+"""Encoding of passages for ranking, from their texts alone, before any question is asked."""
 
 from __future__ import annotations
 
@@ -21,36 +21,36 @@ from semclass.heads.texts import TextModel, open_heads
 from semclass.scoring.quantisation import Codebooks
 
 CUT = 1 << 16
-"""Characters that are split into word pieces at a time, where nothing else is read."""
+"""Characters that are split into word pieces at a time, if no vectors are needed."""
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What re-ranking compares of n passages with a question; rows that were not requested are empty."""
+    """Input of re-ranking for n passages; rows that were not requested are empty."""
 
     sentences: Ragged  #: vectors of each passage's sentences, at least one, float32 of item shape (dim,)
-    provides: Ragged  #: what each of them provides, see :class:`semclass.core.types.Encoding`; float32
+    provides: Ragged  #: vector `provides` of each sentence, see :class:`semclass.core.types.Encoding`; float32
     tokens: Ragged  #: unit token vectors, one for each of `pieces`; float32
     pieces: Ragged  #: ids of the word pieces that are compared with those of questions
-    titles: IntArray  #: how many of the `pieces` are those of the title, which come first, (n,)
+    titles: IntArray  #: how many of the `pieces` belong to the title, which comes first, (n,)
 
 
 @dataclass(frozen=True)
 class PassageFeatures(Evidence):
-    """Everything that is read of n passages; vectors of sentences are as the encoder gives them."""
+    """All outputs for n passages; vectors of sentences are not scaled to unit length."""
 
-    words: Ragged  #: how many words each sentence has without the title, float32
+    words: Ragged  #: number of words of each sentence without the title, float32
     probabilities: FloatArray  #: P(class | passage), (n, n_classes)
     terms: Ragged  #: word-piece ids of title and text
 
     def take(self, rows: IntArray) -> PassageFeatures:
-        """Features of some passages, in the order of `rows`; a passage may come twice."""
+        """Return the features of some passages, in the order of `rows`; a passage may come twice."""
         parts = {name: getattr(self, name).take(rows) for name in _RAGGED}
         return PassageFeatures(**parts, probabilities=self.probabilities[rows], titles=self.titles[rows])
 
 
 HEADING_WORDS = 24
-"""Words of a path of headings that are read, at most, as the encoder reads them before each sentence."""
+"""Most words of a path of headings that the encoder reads before each sentence."""
 
 _RAGGED = ("sentences", "words", "provides", "tokens", "pieces", "terms")
 """Fields of :class:`PassageFeatures` that have rows of different lengths."""
@@ -58,11 +58,11 @@ _RAGGED = ("sentences", "words", "provides", "tokens", "pieces", "terms")
 
 @dataclass(frozen=True)
 class PassageEncoder:
-    """What reads passages: the encoder with the passage heads; many threads may share one."""
+    """Encodes and classifies passages; threads may share one instance."""
 
     classifier: PassageClassifier  #: the passage heads, with their encoder
-    codebooks: Codebooks | None  #: store vectors in few bytes; None: an index stores them in int8
-    heads: Mapping[str, TextModel] = field(default_factory=dict)  #: label passages, by the field that each fills
+    codebooks: Codebooks | None  #: compress vectors to few bytes; None: an index stores them in int8
+    heads: Mapping[str, TextModel] = field(default_factory=dict)  #: heads of your own, by the field that each fills
 
     @classmethod
     def load(
@@ -78,15 +78,15 @@ class PassageEncoder:
         Parameters
         ----------
         models
-            Folder laid out like the shipped ``models/``; the shipped one if None. ``passages`` and ``codebooks`` may be
-            missing: then there are no classes, and no codes.
+            Folder with the layout of the shipped ``models/``. None: the shipped models. Without ``passages`` there are no
+            classes; without ``codebooks`` vectors are not compressed.
         encoder
-            An encoder to share; loaded from `models` if None.
+            A loaded encoder to share. None: the encoder in `models`.
         heads
-            Heads of your own that label the passages of an index, by the field of the metadata that each fills: folders
-            that :meth:`semclass.TextClassifier.save` wrote, or loaded ones.
+            Heads of your own that label the passages of an index, by the metadata field that each fills: loaded heads, or
+            folders that :meth:`semclass.TextClassifier.save` wrote.
         threads
-            Threads of what is loaded here.
+            Threads of an encoder that is loaded here.
 
         Raises
         ------
@@ -118,16 +118,16 @@ class PassageEncoder:
 
     @property
     def provided_dim(self) -> int:
-        """Dimensions of what sentences provide; 0 if the encoder does not tell."""
+        """Dimensions of the view ``provides``; 0 if the encoder does not have it."""
         return int(self.encoder.views.get("provides", 0))
 
     def read(
         self, passages: Sequence[Passage], *, vectors: bool = True, tokens: bool = True, classes: bool = True
     ) -> tuple[PassageFeatures, tuple[int, ...]]:
-        """PassageFeatures of n passages, and which of them are, or have a sentence that is, longer than the encoder reads.
+        """Encode n passages; also returns the rows of passages that are longer, or have longer sentences, than can be read.
 
-        Each distinct sentence is read once, with its passage's title before it. `vectors` of sentences, vectors of `tokens`
-        and probabilities of `classes` that are not asked for are not computed: their rows are empty.
+        Each distinct sentence is encoded once, after the title of its passage. Without `vectors` (of sentences), `tokens`
+        (token vectors) or `classes` (probabilities), these are not computed, and their rows are empty.
         """
         read_of = [parts_of(passage) for passage in passages]
         texts = [body for _, body, _ in read_of]
@@ -187,17 +187,17 @@ class PassageEncoder:
 
 
 def no_rows(n: int) -> Ragged:
-    """What nothing will look at of n passages: empty rows."""
+    """Return n empty rows."""
     return Ragged(np.zeros((0, 0), np.float32), np.zeros(n + 1, np.int64))
 
 
 def no_evidence(n: int) -> Evidence:
-    """Evidence of n passages that nothing will look at: empty rows."""
+    """Return evidence of n passages with empty rows."""
     return Evidence(no_rows(n), no_rows(n), no_rows(n), no_rows(n), np.zeros(n, np.int64))
 
 
 def title_of(passage: Passage) -> str:
-    """The title that is read before each sentence of a passage: ``metadata["title"]``, else its path of headings."""
+    """Return the title that is read before each sentence: ``metadata["title"]``, else the path of headings."""
     title = passage.metadata.get("title")
     if isinstance(title, str) and title.strip():
         return title
@@ -206,9 +206,9 @@ def title_of(passage: Passage) -> str:
 
 
 def parts_of(passage: Passage) -> tuple[str, str, str]:
-    """Title and text of a passage, and both as BEIR joins them; an InputError if there is neither.
+    """Return the title, the text, and both joined as in BEIR; an InputError if there is neither.
 
-    The text is without the heading that it opens with, if the title ends with that.
+    If the text begins with a heading with which the title ends, the heading is removed from the text.
     """
     title, body = title_of(passage), passage.text
     if title and isinstance(body, str) and not body.strip():
@@ -236,5 +236,5 @@ def _path(headings: Sequence[object]) -> str:
 
 
 def searchable(passage: Passage) -> str:
-    """Title and text of a passage, as BEIR joins them; an InputError if there is neither."""
+    """Return title and text of a passage, joined as in BEIR; an InputError if there is neither."""
     return parts_of(passage)[2]

@@ -38,35 +38,35 @@ from semclass.scoring import bm25
 
 @dataclass(frozen=True)
 class PassageIndex(PassageRows):
-    """Passages with their vectors, terms and classes. Read-only; many threads may share one.
+    """Passages with their vectors, terms and classes. Read-only; threads may share one instance.
 
-    Passages are numbered through all segments: their rows. A deleted passage keeps its row until segments are joined; it is
-    never found, and not counted. Arrays of all rows have its row, too.
+    Each passage has a row, counted through all segments. A deleted passage keeps its row until segments are joined, also in
+    arrays of all rows; it is never found, and not counted.
 
     Attributes
     ----------
     encoder
-        Fingerprint of the encoder that made the vectors.
+        Fingerprint of the encoder of the vectors.
     classes
         Names of the passage classes.
     thresholds
         Probability from which a passage has a class, float64 of shape (n_classes,).
     similarity
-        How vectors of sentences are compared with a question's, see :func:`semclass.scoring.topk.SIMILARITIES`.
+        How the vectors of sentences and questions are compared, see :func:`semclass.scoring.topk.SIMILARITIES`.
     storage
         One of :data:`semclass.index.ingest.STORAGES`.
     codebooks
-        Fingerprint of the codebooks that `tokens` were written with; empty if with none.
+        Fingerprint of the codebooks of the token vectors; empty without codebooks.
     segments
-        The passages, at least one segment.
+        Segments with the passages, at least one.
     deleted
-        What was deleted from each segment; None for nothing.
+        The deleted passages of each segment; None if there are none.
     heads
-        Fingerprints of the heads that labelled the passages, by the field of the metadata that each fills.
+        Fingerprints of the heads that labelled the passages, by the metadata field that each fills.
     tuned
-        What ``semclass tune`` found, see :meth:`semclass.evaluation.tune.Tuning.as_record`; empty if it was never run.
+        Result of ``semclass tune``, see :meth:`semclass.evaluation.tune.Tuning.as_record`; empty if it was never run.
     source
-        Where it was loaded from; None for one in memory.
+        Folder and manifest from which it was loaded; None for an index in memory.
     """
 
     encoder: str
@@ -81,7 +81,7 @@ class PassageIndex(PassageRows):
     kind = FOLDER
 
     def evidence(self, rows: IntArray, passage_encoder: PassageEncoder) -> Evidence:
-        """What re-ranking reads of some passages, read again or decoded."""
+        """Read or decode the evidence of some passages for re-ranking; a lean index encodes them again."""
         if self.storage == "lean":
             return evidence_of(passage_encoder, self.passages(rows))
         ragged = {name: self._take(name, rows) for name in ("sentences", "provides", "tokens", "pieces")}
@@ -92,7 +92,7 @@ class PassageIndex(PassageRows):
         return decoded(stored, passage_encoder.codebooks if self.codebooks else None)
 
     def check_passage_encoder(self, passage_encoder: PassageEncoder) -> None:
-        """Refuse models that make other arrays than this index holds, though their fingerprints are the same."""
+        """Refuse models whose arrays differ from those of this index, even if their fingerprints are the same."""
         wanted = stored_types(passage_encoder, self.storage)
         vocabulary = len(passage_encoder.encoder.is_term)
         for segment in self.segments:
@@ -108,15 +108,15 @@ class PassageIndex(PassageRows):
                     )
 
     def dense_scores(self, pooled: FloatArray) -> DoubleArray:
-        """Similarity of every row with a question's vector (dim,), float64 of shape (rows,)."""
+        """Similarities of all rows with a question's vector (dim,), float64 of shape (rows,)."""
         return one_array([segment.vectors(self.similarity).scores(pooled) for segment in self.segments])
 
     def lexical_scores(self, terms: npt.NDArray[Any]) -> FloatArray:
-        """BM25 score of every row for a question's word pieces, float32 of shape (rows,)."""
+        """BM25 scores of all rows for a question's word pieces, float32 of shape (rows,)."""
         return bm25.scores([segment.postings for segment in self.segments], self.statistics, terms)
 
     def scores(self, query: Query) -> tuple[DoubleArray, DoubleArray]:
-        """Similarity and BM25 score of every row, each float64 of shape (rows,); those of deleted passages mean nothing."""
+        """Similarities and BM25 scores of all rows, each float64 of shape (rows,); ignore those of deleted passages."""
         return self.dense_scores(query.pooled), self.lexical_scores(query.terms).astype(np.float64)
 
     def candidates(
@@ -128,11 +128,11 @@ class PassageIndex(PassageRows):
         passage_encoder: PassageEncoder | None = None,
         where: Mapping[str, Any] | None = None,
     ) -> Candidates:
-        """Score passages and give the n best, the earlier row of equally good ones first.
+        """Score passages and return the n best; equal scores in the order of rows.
 
-        Fusions that are not linear, see :mod:`semclass.scoring.fusion`, fuse the first
-        :data:`semclass.scoring.fusion.DEPTH` passages by vectors and by BM25, or the first `n`, if that is more, of
-        those that match `where`. What re-ranking reads comes with `passage_encoder` only.
+        Fusions other than linear, see :mod:`semclass.scoring.fusion`, fuse the first
+        :data:`semclass.scoring.fusion.DEPTH` passages by vectors and by BM25 that match `where`, or the first `n` if that
+        is more. The evidence for re-ranking is read only with `passage_encoder`.
         """
         allowed = self.live if where is None else self.mask(where)
         firsts = self.firsts if scoring.document else None
@@ -160,22 +160,22 @@ class PassageIndex(PassageRows):
         storage: str | None = None,
         progress: Callable[[int], object] | None = None,
     ) -> PassageIndex:
-        """Index passages in memory; :func:`semclass.build_index` builds on the disk, and resumes after a stop.
+        """Index passages in memory; :func:`semclass.build_index` builds on the disk, and can be resumed.
 
         Parameters
         ----------
         passages
             At least one; ids must be unique, texts not empty. A title in ``metadata["title"]`` is encoded before each
-            sentence of the text, or in the place of a text that is empty.
+            sentence of the text, or in place of an empty text.
         passage_encoder
-            What reads passages; that of the shipped models if None.
+            Encodes the passages. None: that of the shipped models.
         similarity
-            ``"cosine"``, ``"ip"`` or ``"l2"``: the one that the encoder was trained for, see
+            ``"cosine"``, ``"ip"`` or ``"l2"``: the similarity for which the encoder was trained, see
             :func:`semclass.scoring.topk.SIMILARITIES`.
         storage
-            One of :data:`semclass.index.ingest.STORAGES`; if None, ``"standard"``, or ``"exact"`` without codebooks.
+            One of :data:`semclass.index.ingest.STORAGES`. None: ``"standard"``, or ``"exact"`` without codebooks.
         progress
-            Called with the number of passages done, now and then.
+            Called now and then with the number of passages done.
 
         Raises
         ------
@@ -190,22 +190,22 @@ class PassageIndex(PassageRows):
         return index
 
     def header(self) -> dict[str, Any]:
-        """What the manifest says about the whole index."""
+        """The fields of the manifest that describe the whole index."""
         return manifest.header_of(vars(self))
 
     def save(self, folder: str | Path) -> None:
-        """Write the index as one segment; an older one in the same folder stays whole until the new one is complete.
+        """Write the index as one segment; an older index in the folder stays valid until the new one is complete.
 
         Parameters
         ----------
         folder
-            Made if it is not there; may hold an index, which is replaced, but nothing else.
+            Created if it does not exist. It may hold an index, which is replaced, but nothing else.
 
         Raises
         ------
         ArtifactError
-            If the folder holds something else, is being changed or cannot be written; if the index was loaded from
-            there and was changed since.
+            If the folder holds other files, has another writer, or cannot be written; if this index was loaded from the
+            folder, and the folder was changed since.
         """
         folder = Path(folder)
         check_target(folder, replace=True)
@@ -229,50 +229,50 @@ class PassageIndex(PassageRows):
     def load(
         cls, folder: str | Path, *, encoder_fingerprint: str | None = None, verify: bool = True, mmap: bool = False
     ) -> PassageIndex:
-        """Open an index as it is now; what is changed in the folder later does not change it.
+        """Open an index in its current state; later changes in the folder do not change it.
 
         Parameters
         ----------
         folder
-            Where it was saved.
+            Folder of the index.
         encoder_fingerprint
-            That of the encoder that questions will be encoded with; not compared if None.
+            Fingerprint of the encoder of the questions. None: not compared.
         verify
-            Whether to compare every file's SHA-256, which reads the whole index once; if not, only sizes are compared.
+            Whether to compare the SHA-256 of every file, which reads the whole index once, and not only the sizes.
         mmap
-            Whether to memory-map files, for changing an index, as most of it is copied then, or not looked at. If a file is
-            cut short meanwhile, the process ends.
+            Whether to memory-map files: for changing an index, which copies most of it. If a file is truncated meanwhile,
+            the process ends.
 
         Raises
         ------
         ArtifactError
-            If a file is missing, cut short, changed, or of another protocol; if what it holds does not fit together.
+            If a file is missing, truncated, changed, or of another protocol, or if files do not fit together.
         EncoderMismatchError
-            If the index was made with another encoder.
+            If the index was built with another encoder.
         """
         folder = Path(folder)
         source = Source(folder, manifest.read(folder), mmap=mmap)
         return cls._of(*open_segments(source, {}, encoder_fingerprint=encoder_fingerprint, verify=verify))
 
     def check_files(self) -> None:
-        """Raise a ChangedFileError if a file that searches read by position was written into since it was opened."""
+        """Raise a ChangedFileError if an open file of the index was overwritten since it was opened."""
         for segment in self.segments:
             segment.check_files()
 
     def refresh(self, *, verify: bool = False) -> PassageIndex:
-        """Give the index as its folder holds it now, itself if nothing changed; segments that stay are shared.
+        """Return the index in the current state of its folder, or itself if nothing changed; it shares unchanged segments.
 
-        Segments whose files were written into are opened again, and their files compared with their SHA-256.
+        Segments with overwritten files are opened again, and the SHA-256 of their files is compared.
 
         Parameters
         ----------
         verify
-            Whether to compare the SHA-256 of files that are new.
+            Whether to compare the SHA-256 of new files.
 
         Raises
         ------
         InputError
-            If it was not loaded from a folder.
+            If the index was not loaded from a folder.
         ArtifactError
             As for :meth:`load`.
         """

@@ -28,7 +28,7 @@ BoolArray = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class PassageRows:
-    """The passages of segments, at least one, without deleted ones; the base of :class:`semclass.PassageIndex`."""
+    """The passages of at least one segment, without deleted ones; the base class of :class:`semclass.PassageIndex`."""
 
     segments: tuple[Segment, ...]
     deleted: tuple[Deleted | None, ...]
@@ -44,7 +44,7 @@ class PassageRows:
 
     @cached_property
     def live(self) -> BoolArray | None:
-        """Which rows are those of passages that are there, bool of shape (rows,); None if all are."""
+        """Whether each row's passage is not deleted, bool of shape (rows,); None if none is deleted."""
         parts = self.parts()
         if all(keep is None for _, keep in parts):
             return None
@@ -52,17 +52,17 @@ class PassageRows:
 
     @cached_property
     def rows(self) -> IntArray:
-        """Rows of the passages that are there, ascending, int64 of shape (len(index),)."""
+        """Rows of all passages that are not deleted, ascending, int64 of shape (len(index),)."""
         return np.arange(self.starts[-1]) if self.live is None else np.flatnonzero(self.live)
 
     @cached_property
     def statistics(self) -> Statistics:
-        """Statistics of BM25 over all passages that are there."""
+        """Statistics of BM25 over all passages that are not deleted."""
         return bm25.statistics([segment.postings for segment in self.segments], self.deleted)
 
     @property
     def idf(self) -> FloatArray:
-        """Inverse document frequency of each word piece, float32 of shape (vocabulary,); 0 for pieces that are no terms."""
+        """Inverse document frequency of each word piece, float32 of shape (vocabulary,); 0 if it is not a term."""
         return self.statistics.idf
 
     @cached_property
@@ -72,7 +72,7 @@ class PassageRows:
 
     @cached_property
     def pieces(self) -> Ragged:
-        """Ids of the word pieces that token vectors are kept of; without rows in a lean index."""
+        """Ids of the word pieces whose token vectors are stored; without rows in a lean index."""
         return chained([segment.pieces for segment in self.segments])
 
     def _within(self, rows: IntArray) -> Iterator[tuple[Segment, IntArray, IntArray]]:
@@ -105,7 +105,7 @@ class PassageRows:
         return taken.take(np.argsort(np.concatenate([here for _, here, _ in found])))
 
     def parts(self) -> list[Part]:
-        """Each segment, and which of its passages are there."""
+        """Each segment, and which of its passages are not deleted; None if none is deleted."""
         found: list[Part] = []
         for segment, deleted in zip(self.segments, self.deleted, strict=True):
             keep = None
@@ -116,11 +116,11 @@ class PassageRows:
         return found
 
     def passage(self, row: int) -> Passage:
-        """Read one passage back, as it was handed in; `row` counts from 0."""
+        """Return one passage as it was given; `row` counts from 0."""
         return self.passages(np.array([row]))[0]
 
     def passages(self, rows: IntArray) -> list[Passage]:
-        """Read passages back, as they were handed in; `rows` are int64 of shape (m,)."""
+        """Return passages as they were given; `rows` are int64 of shape (m,)."""
         if len(self.segments) == 1:
             return self.segments[0].passages(rows)
         found: dict[int, Passage] = {}
@@ -129,7 +129,7 @@ class PassageRows:
         return [found[place] for place in range(len(found))]
 
     def find(self, ids: Sequence[str]) -> IntArray:
-        """Rows of the passages with some ids, int64 of shape (m,); -1 for an id that no passage has."""
+        """Rows of the passages with the given ids, int64 of shape (m,); -1 for an unknown id."""
         found, hashes = np.full(len(ids), -1, np.int64), hashes_of(ids)
         for first, segment, deleted in zip(self.starts.tolist(), self.segments, self.deleted, strict=False):
             rows = segment.find(ids, hashes)
@@ -139,7 +139,7 @@ class PassageRows:
         return found
 
     def by_ids(self, ids: Sequence[str]) -> list[Passage]:
-        """Read passages by their ids, in that order, such as the parents of :func:`semclass.build_context`.
+        """Return passages by their ids, in that order, such as the parents of :func:`semclass.build_context`.
 
         Unknown ids are left out.
         """
@@ -147,10 +147,10 @@ class PassageRows:
         return self.passages(rows[rows >= 0])
 
     def by_documents(self, names: Sequence[str]) -> list[Passage]:
-        """Read all passages of some documents, such as the neighbours of :func:`semclass.build_context`.
+        """Return all passages of some documents, such as the neighbours of :func:`semclass.build_context`.
 
-        Documents are named as in ``metadata["document"]``, in up to 512 characters each; passages are in the order of
-        the index.
+        Name documents as in ``metadata["document"]``, with up to 512 characters each. Passages are in the order of the
+        index.
 
         Raises
         ------
@@ -162,7 +162,7 @@ class PassageRows:
 
     @cached_property
     def firsts(self) -> IntArray:
-        """Row of the first passage of each row's document, in the same segment, int64 (rows,); itself without one."""
+        """Row of the first passage of each row's document in its segment, int64 (rows,); itself without a document."""
         found = []
         for start, segment in zip(self.starts.tolist(), self.segments, strict=False):
             first, column = np.arange(len(segment)), segment.columns.fields.get("document")
@@ -174,22 +174,22 @@ class PassageRows:
 
     @property
     def fields(self) -> set[str]:
-        """Fields of the metadata, as filters name them."""
+        """Names of the metadata fields, as filters use them."""
         return {path for segment in self.segments for path in segment.columns.fields}
 
     def mask(self, where: Mapping[str, Any] | None = None) -> BoolArray:
-        """Tell which passages match a filter, bool of shape (rows,); False for deleted ones.
+        """Whether each passage matches a filter, bool of shape (rows,); False for deleted passages.
 
         Parameters
         ----------
         where
             A filter over the metadata, see :mod:`semclass.index.filters`; None matches all. The mask is kept for the next
-            search, and must not be changed. A field that no passage has is told in a warning.
+            search: do not change it. A field that no passage has causes a warning.
 
         Raises
         ------
         InputError, InputTypeError
-            If the filter is not one.
+            If the filter is not valid.
         """
         if where is None:
             return np.ones(self.starts[-1], np.bool_) if self.live is None else self.live

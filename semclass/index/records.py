@@ -1,4 +1,4 @@
-"""What travels through ranking: a question, encoded once, and its candidate passages, which become hits."""
+"""The records of ranking: an encoded question, and its candidate passages, which become hits."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ class Query:
     """A question, encoded once."""
 
     text: str
-    pooled: FloatArray  #: vector of the whole question as the encoder gives it, of any length, (dim,)
-    probabilities: DoubleArray  #: P(class | question), (n_classes,); empty where it was not asked for
-    fine: DoubleArray  #: P(fine class | question), (n_fine_classes,); empty where it was not asked for
-    tokens: FloatArray  #: unit token vectors, (q, token_dim); none where they were not asked for
-    weights: FloatArray  #: how much each of them counts, (q,), >= 0, sums to 1
+    pooled: FloatArray  #: the encoder's vector of the whole question, of any length, (dim,)
+    probabilities: DoubleArray  #: P(class | question), (n_classes,); empty if not requested
+    fine: DoubleArray  #: P(fine class | question), (n_fine_classes,); empty if not requested
+    tokens: FloatArray  #: unit token vectors, (q, token_dim); empty if not requested
+    weights: FloatArray  #: weight of each token vector, (q,), >= 0, sums to 1
     terms: npt.NDArray[Any]  #: word-piece ids, (m,), m >= q
     question_mask: npt.NDArray[
         np.bool_
-    ]  #: which of them stand in the sentences that ask, (m,); none if it asks nothing
-    need_vector: FloatArray  #: what it asks for, (d,), see :class:`semclass.core.types.Encoding`; empty if unknown
-    expects: FloatArray  #: unit vectors that token vectors of an answer are near to, (k, token_dim); none likewise
+    ]  #: whether each term is in a sentence that asks, (m,); all False if it asks nothing
+    need_vector: FloatArray  #: vector `asks` of :class:`semclass.core.types.Encoding`, (d,); empty if unknown
+    expects: FloatArray  #: unit vectors near the token vectors of an answer, (k, token_dim); empty if unknown
     query_used: str  #: the part of the text that was read, see :mod:`semclass.heads.asked`
 
     def check(self, *, classes: bool = False, tokens: bool = False) -> None:
-        """Raise an InputError if the question was encoded without what is needed: its ranking would be another."""
+        """Raise an InputError if the question was encoded without needed classes or tokens: the ranking would differ."""
         missing = {"classes": classes and not len(self.probabilities)}
         missing["tokens"] = tokens and len(self.terms) > 0 and not len(self.tokens)
         if names := [name for name, lacks in missing.items() if lacks]:
@@ -48,47 +48,47 @@ class Query:
 
 @dataclass(frozen=True)
 class Scoring:
-    """How passages are scored before they are re-ranked: fused scores of vectors and of BM25 + lambda * match."""
+    """How passages are scored before re-ranking: fused scores of vectors and BM25, plus lambda * match."""
 
     bm25_weight: float  #: w of "linear" fusion, dense + w * BM25; at least 0
     match: str | None = None  #: class match in the score, "soft" or "hard", see semclass.scoring.topk.class_match
-    match_weight: float = 0.0  #: lambda, at least 0; without `match` it does not count
+    match_weight: float = 0.0  #: lambda, at least 0; no effect without `match`
     fusion: str = "linear"  #: one of semclass.scoring.FUSIONS
     alpha: float = ALPHA  #: weight of the vectors in "convex" fusion, from 0 to 1
     document: float = (
-        0.0  #: of the scores of a document's first passage, added to those of all its passages, at least 0
+        0.0  #: weight, at least 0, of the scores of a document's first passage, added to those of all its passages
     )
 
     @property
     def alone(self) -> str | None:
-        """The only scores that count, ``"dense"`` or ``"bm25"``; None if both do."""
+        """The only scores with a weight, ``"dense"`` or ``"bm25"``; None if both have one."""
         return only_of(self.fusion, self.alpha)
 
 
 @dataclass(frozen=True)
 class Candidates:
-    """n passages, in the order of the first stage. A ranking of them fills `order`, `components` and `features`."""
+    """n passages in the order before re-ranking, which fills `order`, `components` and `features`."""
 
-    rows: IntArray  #: number of each in its index, or its place in the list that was handed in, (n,)
+    rows: IntArray  #: row of each passage in its index, or its place in the given list, (n,)
     dense: DoubleArray  #: similarity of the vectors, see :mod:`semclass.scoring.dense`, (n,)
     bm25: DoubleArray  #: BM25 score, (n,)
-    match: DoubleArray | None  #: class match in the first stage, (n,); None without
-    parts: dict[str, DoubleArray]  #: what `score` is the sum of, weights included, each (n,); empty for a head's score
-    score: DoubleArray  #: what they are ranked by, (n,)
-    probabilities: FloatArray  #: P(class | passage), (n, n_classes); without columns where it was not asked for
+    match: DoubleArray | None  #: class match before re-ranking, (n,); None without
+    parts: dict[str, DoubleArray]  #: weighted summands of `score`, each (n,); empty for a head's score
+    score: DoubleArray  #: passages are ranked by this number, (n,)
+    probabilities: FloatArray  #: P(class | passage), (n, n_classes); without columns if not requested
     thresholds: DoubleArray  #: probability from which a passage has a class, (n_classes,)
-    evidence: Evidence  #: what re-ranking compares; vectors of sentences are of unit length
-    idf: FloatArray  #: inverse document frequency of each word piece, (vocabulary,); 0 for pieces that are no terms
-    passages: tuple[Passage, ...] | None = None  #: the passages; None: the index is asked for them by `rows`
-    order: IntArray | None = None  #: places by `score` after re-ranking, best first, (n,); None: as they stand
+    evidence: Evidence  #: input of re-ranking; vectors of sentences have unit length
+    idf: FloatArray  #: inverse document frequency of each word piece, (vocabulary,); 0 if it is not a term
+    passages: tuple[Passage, ...] | None = None  #: the passages; None: the index returns them by `rows`
+    order: IntArray | None = None  #: places by `score` after re-ranking, best first, (n,); None: unchanged
     components: Mapping[str, DoubleArray] = field(default_factory=dict)  #: signals of re-ranking, each (n,)
-    features: FloatArray | None = None  #: pair features that a head's score was made of, (n, n_features)
-    certainty: str | None = None  #: how sure the first place is, in a word; None where that was not measured
-    answerable: float | None = None  #: P(one of them answers the question); None where no head tells
-    language: str | None = None  #: of the passages, "en" or "other"; None where nothing tells
+    features: FloatArray | None = None  #: pair features of a head's score, (n, n_features)
+    certainty: str | None = None  #: certainty of the first place, in a word; None if not measured
+    answerable: float | None = None  #: P(one of them answers the question); None without a head for it
+    language: str | None = None  #: language of the passages, "en" or "other"; None if not tested
 
     def __len__(self) -> int:
-        """Count them."""
+        """Count the candidates."""
         return len(self.rows)
 
     @property
@@ -98,19 +98,19 @@ class Candidates:
 
 
 FOLDER = "folder"
-"""Kind of the indices that are searched in this process."""
+"""Kind of an index that this process searches itself."""
 
 
 class SearchIndex(Protocol):
-    """What a retriever searches: an index in this process, or one that a server keeps.
+    """Interface of the indices that a retriever searches: in this process, or on a server.
 
-    The members are those of :class:`semclass.PassageIndex`. `rows` number passages within one index; they need be no
-    places. Every index computes every fusion of :mod:`semclass.scoring.fusion`.
+    The members are those of :class:`semclass.PassageIndex`. `rows` are numbers of passages in one index, not necessarily
+    consecutive. Every index computes every fusion of :mod:`semclass.scoring.fusion`.
     """
 
     @property
     def encoder(self) -> str:
-        """Fingerprint of the encoder that made the vectors."""
+        """Fingerprint of the encoder of the vectors."""
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -122,25 +122,25 @@ class SearchIndex(Protocol):
 
     @property
     def codebooks(self) -> str:
-        """Fingerprint of the codebooks that token vectors were written with; empty if with none."""
+        """Fingerprint of the codebooks of the token vectors; empty without codebooks."""
 
     @property
     def heads(self) -> Mapping[str, str]:
-        """Fingerprints of the heads that labelled the passages, by the field that each fills."""
+        """Fingerprints of the heads that labelled the passages, by the metadata field that each fills."""
 
     @property
     def tuned(self) -> Mapping[str, Any]:
-        """What ``semclass tune`` found."""
+        """Result of ``semclass tune``."""
 
     @property
     def kind(self) -> str:
-        """`FOLDER`, or the name of the server that keeps it: a search waits for that one, and does not compute."""
+        """`FOLDER`, or the name of the server: a search then waits for the server, and does not compute itself."""
 
     def __len__(self) -> int:
         """Count the passages."""
 
     def check_passage_encoder(self, passage_encoder: PassageEncoder) -> None:
-        """Refuse models that make other arrays than this index holds, though their fingerprints are the same."""
+        """Refuse models whose arrays differ from those of this index, even if their fingerprints are the same."""
 
     def candidates(
         self,
@@ -151,10 +151,10 @@ class SearchIndex(Protocol):
         passage_encoder: PassageEncoder | None = None,
         where: Mapping[str, Any] | None = None,
     ) -> Candidates:
-        """Score passages and give the n best, see :meth:`semclass.PassageIndex.candidates`."""
+        """Score passages and return the n best, see :meth:`semclass.PassageIndex.candidates`."""
 
     def passages(self, rows: IntArray) -> list[Passage]:
-        """Read passages back; `rows` as in :class:`Candidates`."""
+        """Return passages by `rows`, as in :class:`Candidates`."""
 
 
 def sum_of(parts: Mapping[str, DoubleArray]) -> DoubleArray:

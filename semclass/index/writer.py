@@ -1,4 +1,4 @@
-"""Changing an index: passages are added, replaced and deleted by their ids, and nothing else is encoded again."""
+"""Changing an index: adds, replaces and deletes passages by id, without encoding any other passage again."""
 
 from __future__ import annotations
 
@@ -29,25 +29,25 @@ from semclass.index.removal import write_deleted
 from semclass.scoring.postings import count_deleted
 
 FLUSH = 32
-"""Chunks of new passages that are joined at a time, on the disk if they are many."""
+"""Number of chunks of new passages that are joined at a time, on the disk if they are large."""
 
 BATCH = 8192
-"""Passages whose old versions are looked at together in an update."""
+"""Number of passages that an update compares with their old versions at a time."""
 
 SECONDS = 5.0
-"""Time after which a build or a sync commits what it read; a process that is killed loses little more than that."""
+"""Time after which a build or a sync commits; a killed process loses little more work than that."""
 
 
 class IndexWriter:
-    """Changes an index; :meth:`open` gives one for a ``with`` block.
+    """Changes an index; :meth:`open` returns a writer for a ``with`` block.
 
-    Changes are seen after :meth:`commit`, which the end of the block calls; a block that is left by an exception drops
-    what was not committed. There is one writer at a time and any number of readers, which see the index as it was when
-    they opened it, see :meth:`semclass.PassageIndex.refresh`. Threads may share a writer, and take turns.
+    Changes take effect with :meth:`commit`, which is also called at the end of the block; an exception in the block drops
+    uncommitted changes. An index has one writer at a time and any number of readers, which see it as they opened it until
+    :meth:`semclass.PassageIndex.refresh`. Threads may share a writer, and take turns.
 
-    A commit makes the new passages one segment, joined with those before it that have less than `WIDER` times as
-    many: segments stay few, and large ones are seldom written again, as in a log-structured merge-tree (O'Neil et al.
-    1996). A segment of which more than half was deleted is written again without those passages. Nothing is encoded again.
+    A commit writes the new passages as one segment, joined with earlier segments that have less than `WIDER` times as
+    many: segments stay few, and large ones are seldom rewritten, as in a log-structured merge-tree (O'Neil et al. 1996).
+    A segment with more than half of its passages deleted is rewritten without them. No commit encodes passages again.
     """
 
     def __init__(self, folder: Path, place: Path, passage_encoder: Callable[[], PassageEncoder]) -> None:
@@ -71,25 +71,25 @@ class IndexWriter:
     def open(
         cls, folder: str | Path, *, passage_encoder: PassageEncoder | Callable[[], PassageEncoder] | None = None
     ) -> Iterator[IndexWriter]:
-        """Take the right to change an index.
+        """Open an index for changes.
 
         Parameters
         ----------
         folder
-            Holds an index.
+            Folder of the index.
         passage_encoder
-            What made it, or a function that loads that: only new texts need it. If None, that of the shipped models is
-            loaded when it is needed.
+            The models that built the index, or a function that loads them; only new texts need them. None: those of the
+            shipped models, loaded when needed.
 
         Yields
         ------
         IndexWriter
-            Its changes are committed at the end of the block, unless that is left by an exception.
+            Commits at the end of the block, unless an exception leaves the block.
 
         Raises
         ------
         ArtifactError
-            If there is no index, another writer has it, or it cannot be written.
+            If there is no index, another writer is at work, or the index cannot be written.
         """
         folder = Path(folder)
         manifest.read(folder)  # before a lock is left in a folder that holds no index
@@ -122,7 +122,7 @@ class IndexWriter:
             yield
 
     def __len__(self) -> int:
-        """Count the passages, as they will be after the commit."""
+        """Count the passages that the index will have after a commit."""
         return sum(item.live for item in self._pending)
 
     def add(
@@ -132,23 +132,23 @@ class IndexWriter:
         progress: Callable[[int], object] | None = None,
         workers: int | None = None,
     ) -> int:
-        """Add passages; the number that was added.
+        """Add passages, and return how many were added.
 
         Parameters
         ----------
         passages
-            A stream; ids must be new.
+            A stream of passages with new ids.
         progress
-            Called with the number of passages done, now and then.
+            Called now and then with the number of passages done.
         workers
-            Threads that read passages; see :func:`semclass.build_index`.
+            Threads that encode passages; see :func:`semclass.build_index`.
 
         Raises
         ------
         InputError, InputTypeError
-            If a passage is not allowed, or its id is taken: none of this call is added then.
+            If a passage is not allowed, or its id exists; the call then adds nothing.
         EncoderMismatchError
-            If the models are not those that made the index.
+            If other models built the index.
         """
         with self._all_or_nothing():
             count, truncated = self.append(self._new(passages), progress, workers)
@@ -165,29 +165,29 @@ class IndexWriter:
         workers: int | None = None,
         commit_every: float | None = None,
     ) -> int:
-        """Replace passages by those with the same ids; the number of those that differ, added ones included.
+        """Replace passages with the same ids, and return how many changed or were added.
 
-        One whose text and title did not change is not encoded again.
+        A passage with unchanged text and title is not encoded again.
 
         Parameters
         ----------
         passages
-            A stream; no id may come twice.
+            A stream of passages; ids must be unique.
         missing
-            What to do with an id that no passage has: ``"error"``, or ``"add"`` the passage.
+            What to do with an unknown id: ``"error"``, or ``"add"`` the passage.
         reuse
-            Whether to look for texts under other ids, too, as of documents with another name; that reads the whole index.
+            Whether to reuse equal texts under other ids, for example of renamed documents; this reads the whole index.
         progress, workers
             As for :meth:`add`.
         commit_every
-            Seconds after which what was read is committed, and not lost in a stop. None: at the end of the block.
+            Seconds between commits, so that a stop loses little work. None: one commit at the end of the block.
 
         Raises
         ------
         InputError, InputTypeError
-            If a passage is not allowed, or an id is unknown: nothing of this call is changed then, or what was committed.
+            If a passage is not allowed, or an id is unknown; the call then changes nothing, except what it has committed.
         EncoderMismatchError
-            If a text has to be read, and the models are not those that made the index.
+            If a text must be encoded, and other models built the index.
         """
         check_choice(missing, ("error", "add"), "missing")
         count, truncated = 0, list[str]()
@@ -214,22 +214,22 @@ class IndexWriter:
     def delete(
         self, ids: Iterable[str] | None = None, *, where: Mapping[str, Any] | None = None, missing: str = "error"
     ) -> int:
-        """Delete passages, by their ids or by a filter; the number that was deleted.
+        """Delete passages by their ids or by a filter, and return how many were deleted.
 
         Parameters
         ----------
         ids
-            Of the passages.
+            Ids of the passages.
         where
             A filter over the metadata, see :mod:`semclass.index.filters`.
         missing
-            What to do with an id that no passage has: ``"error"`` or ``"ignore"``.
+            What to do with an unknown id: ``"error"`` or ``"ignore"``.
 
         Raises
         ------
         InputError, InputTypeError
-            If an id is unknown, the filter is none or has no condition, or not one of the two is given; nothing is deleted
-            then.
+            If an id is unknown, the filter is not valid or has no condition, or not exactly one of `ids` and `where` is
+            given; the call then deletes nothing.
         """
         check_choice(missing, ("error", "ignore"), "missing")
         if (ids is None) == (where is None):
@@ -261,10 +261,10 @@ class IndexWriter:
         replaces: bool = False,
         commit_every: float | None = None,
     ) -> tuple[int, list[str]]:
-        """Read chunks of passages and append them; their number, and the ids of those that were truncated.
+        """Encode and append chunks of passages; returns their number, and the ids of truncated passages.
 
-        An id that is there is an error, or its passage is replaced. What was read is committed every few seconds if a
-        number of them is given; then an error commits it, too.
+        An existing id is an error, unless `replaces` is true. With `commit_every`, passages are committed every so many
+        seconds, and also at an error.
         """
         count, cut, begun = 0, list[str](), time.monotonic()
         with self._turn():
@@ -295,17 +295,17 @@ class IndexWriter:
         return count, cut
 
     def commit(self, *, compact: bool = False) -> bool:
-        """Make what was done so far the index, in one step; whether anything changed.
+        """Apply all changes so far in one step, and return whether anything changed.
 
         Parameters
         ----------
         compact
-            Whether to join all segments, and to drop what was deleted.
+            Whether to join all segments, and to remove deleted passages from the files.
 
         Raises
         ------
         ArtifactError
-            If it cannot be written, for example for want of space; the index is as it was.
+            If the index cannot be written, for example because the disk is full; the index then stays unchanged.
         """
         with self._turn():
             if changed := self._commit(compact=compact):
@@ -391,6 +391,6 @@ class IndexWriter:
 
 
 def compact(folder: str | Path) -> bool:
-    """Make an index one segment, without deleted passages; whether there was anything to do."""
+    """Join all segments of an index without its deleted passages, and return whether anything changed."""
     with IndexWriter.open(folder) as writer:
         return writer.commit(compact=True)
