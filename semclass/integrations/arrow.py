@@ -1,8 +1,8 @@
-"""Classifying and encoding tables that are cut into record batches, for any engine that does so (extra ``spark``).
+"""Classifying and encoding tables in Arrow record batches, for any engine that uses them (extra ``spark``).
 
-A :class:`Job` takes and gives Arrow record batches: Spark's ``mapInArrow`` calls it for each partition, Ray Data and Dask
-with one line more. It is pickled as a few strings; each worker process opens the models once. A text that is null, empty or
-not valid UTF-8 has null outputs, and the column ``error`` says why. It is null in all other rows.
+A :class:`Job` maps Arrow record batches to record batches: Spark's ``mapInArrow`` calls it for each partition, Ray Data and
+Dask with one more line. It is pickled as a few strings, and each worker process opens the models once. A text that is null,
+empty or not valid UTF-8 has null outputs, and the reason in the column ``error``, which is null in all other rows.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ TYPES: Mapping[str, tuple[str, pa.DataType]] = {
     "truncated": ("boolean", pa.bool_()),
     "error": ("string", pa.string()),
 }
-"""Type of each output, in Spark's words and in Arrow's; ``error`` says why a row has no outputs."""
+"""Type of each output, for Spark and for Arrow; ``error`` is the reason why a row has no outputs."""
 
 OUTPUTS: Mapping[str, tuple[str, ...]] = {
     "questions": (
@@ -57,37 +57,37 @@ OUTPUTS: Mapping[str, tuple[str, ...]] = {
     "pairs": ("label", "probability"),
     "encode": ("vector", "truncated"),
 }
-"""What each task can give; named and computed as in the results of the classifiers."""
+"""Possible outputs of each task, with the names and values of the classifiers' results."""
 
 DEFAULTS = {task: names[:1] if task == "encode" else names[:2] for task, names in OUTPUTS.items()}
-"""What each task gives unless `outputs` names others."""
+"""Default outputs of each task."""
 
 
 @dataclass(frozen=True)
 class Job:
     """A function from record batches to record batches; made by :func:`classify_job`.
 
-    The rows come out in the order in which they went in, so nothing that an engine does with partitions, batches and tasks
-    that are tried again changes what a row gets, but for the last digits of a float.
+    Rows keep their order. The values of a row do not depend on an engine's partitions, batches or repeated tasks, except
+    for the last digits of a float.
     """
 
     task: str  #: a key of :data:`OUTPUTS`
-    columns: tuple[str, ...]  #: columns that hold the texts: one, or two for pairs
+    columns: tuple[str, ...]  #: columns of the texts: one, or two for pairs
     keep: tuple[str, ...] | None  #: columns to copy, in this order; None for all
     outputs: tuple[str, ...]  #: some of ``OUTPUTS[task]``
     prefix: str
     models: str | None
     encoder: str | None
-    identity: str  #: SHA-256 over the models' manifests; a sentence-transformers model has none
+    identity: str  #: SHA-256 of the models' manifests; a sentence-transformers model has none
     min_probability: float | None
     threads: int
-    heads: Heads = ()  #: several heads for ``"texts"``, in place of `models`: their names and folders
+    heads: Heads = ()  #: names and folders of several heads for ``"texts"``, in place of `models`
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Run on the record batches of one partition, which have one schema; yields one for each, as :meth:`schema` says.
+        """Run on the record batches of one partition, with one schema; yields one batch for each, with :meth:`schema`.
 
-        It is an ``ArtifactError`` if the models are missing, damaged or others than those the job was made with, and an
-        ``InputError`` if columns do not fit.
+        Missing, damaged or other models than those of the job are an ``ArtifactError``; columns that do not fit are an
+        ``InputError``.
         """
         for batch in batches:
             schema = self.schema(batch.schema)
@@ -95,11 +95,11 @@ class Job:
             yield pa.RecordBatch.from_arrays([*kept, *self._added(batch)], schema=schema)
 
     def table(self, table: pa.Table) -> pa.Table:
-        """Run on a whole table; a partition of Ray or Dask is one."""
+        """Run on a whole table, such as a partition of Ray or Dask."""
         return pa.Table.from_batches(self(table.to_batches()), self.schema(table.schema))
 
     def schema(self, schema: pa.Schema) -> pa.Schema:
-        """Schema of what comes out, given that of what goes in: the kept columns as they are, then the added ones."""
+        """Schema of the output for a schema of the input: the kept columns unchanged, then the added columns."""
         kept = [schema.field(name) for name in self.kept(schema.names)]
         for name in self.columns:
             if not _holds_strings(schema.field(name).type):
@@ -108,7 +108,7 @@ class Job:
 
     @property
     def added(self) -> dict[str, str]:
-        """The added columns: keys of :data:`TYPES` by their names."""
+        """The added columns: keys of :data:`TYPES` by column name."""
         return {self.prefix + name: output for name, output in (*self._values.items(), ("error", "error"))}
 
     @property
@@ -121,11 +121,11 @@ class Job:
 
     @property
     def ddl(self) -> str:
-        """The added columns as Spark writes a schema, such as ``"label string, probability double, error string"``."""
+        """The added columns as a schema of Spark, such as ``"label string, probability double, error string"``."""
         return ", ".join(f"{quoted(name)} {TYPES[output][0]}" for name, output in self.added.items())
 
     def kept(self, names: Sequence[str]) -> Sequence[str]:
-        """Names of the columns to copy, once all names are checked."""
+        """Check all column names, and return the names of the columns to copy."""
         kept = names if self.keep is None else self.keep
         for name in (*self.columns, *kept):
             if list(names).count(name) != 1:
@@ -192,32 +192,32 @@ def classify_job(
     min_probability: float | None = None,
     threads: int = 1,
 ) -> Job:
-    """Make a job that classifies or encodes the texts of a column; the models are opened once, so that mistakes show here.
+    """Make a job that classifies or encodes the texts of a column; it opens the models once, so that errors show here.
 
     Parameters
     ----------
     what
-        ``"questions"``: the answer type that each asks for; ``"passages"``: those that each provides; ``"texts"``: classes
-        of a model of your own; ``"pairs"``: whether a sentence answers a question; ``"encode"``: vectors.
+        ``"questions"``: the answer type that each asks for; ``"passages"``: the answer types that each provides;
+        ``"texts"``: labels of your own head; ``"pairs"``: whether a sentence answers a question; ``"encode"``: vectors.
     column
-        The column of the texts, ``"text"`` if None; for pairs the columns of question and sentence,
-        ``("question", "sentence")`` if None.
+        The column of the texts; None: ``"text"``. For pairs, the columns of question and sentence; None:
+        ``("question", "sentence")``.
     models
-        Folder laid out like the shipped ``models/``, the shipped one if None; for ``"texts"``, the folder that
+        Folder with the layout of the shipped ``models/``. None: the shipped models. For ``"texts"``, the folder that
         :meth:`semclass.TextClassifier.save` wrote. It must be at the same path on every machine.
     heads
-        For ``"texts"``, several such folders by a name for each, in place of `models`. Texts are read once for all of
-        them; the names stand before those of the outputs: ``topic_label``, ``topic_probability``.
+        For ``"texts"``, several such folders by name, in place of `models`. The texts are encoded once for all of them;
+        outputs get the name as a prefix: ``topic_label``, ``topic_probability``.
     encoder
-        Folder of an exported encoder, ``"hub:NAME"`` or ``"hub:FOLDER"``; that of the models if None.
+        Folder of an exported encoder, ``"hub:NAME"`` or ``"hub:FOLDER"``. None: the encoder of the models.
     keep
-        Columns to copy; all if None.
+        Columns to copy. None: all.
     outputs
-        Which of ``OUTPUTS[what]`` to add; ``DEFAULTS[what]`` if None.
+        Outputs to add, among ``OUTPUTS[what]``. None: ``DEFAULTS[what]``.
     prefix
-        What the names of the added columns begin with.
+        Prefix of the names of the added columns.
     min_probability
-        For questions and texts: in [0, 1]; where the best class has less, the label is ``semclass.ABSTAIN``.
+        For questions and texts, in [0, 1]: if the best class is less probable, the label is ``semclass.ABSTAIN``.
     threads
         Threads of the encoder in each worker process. Engines run as many tasks as there are processors, so 1 is best.
 
@@ -273,7 +273,7 @@ def classify_job(
 
 
 def quoted(name: str) -> str:
-    """A name as it stands in a schema of Spark's."""
+    """Return a name as it is written in a schema of Spark."""
     return name if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) else "`" + name.replace("`", "``") + "`"
 
 

@@ -1,10 +1,10 @@
 """Components for Haystack 3 (extra ``haystack``): a ranker and a retriever.
 
-Constructors load nothing: models are loaded by ``warm_up`` or the first run, shared by all components that name the same
-encoder, and dropped by ``close``. Documents are copied. What is saved are names and numbers, so that a pipeline can be
-written as YAML. To read it, Haystack must trust these modules: ``Pipeline.loads(text,
-allowed_modules=["semclass.integrations.*"])``, or the variable ``HAYSTACK_DESERIALIZATION_ALLOWLIST``. A pipeline names the
-folders and models that it opens: read only pipelines from people whom you would let choose them.
+Models are loaded by ``warm_up`` or the first run, not by constructors; components with the same encoder share it; ``close``
+releases the models. Documents are copied. Components save only names and numbers, so that a pipeline can be written as
+YAML. To read it, Haystack must trust these modules: ``Pipeline.loads(text, allowed_modules=["semclass.integrations.*"])``,
+or the variable ``HAYSTACK_DESERIALIZATION_ALLOWLIST``. A pipeline names the folders and models that it opens: read only
+pipelines from people whom you trust to choose them.
 """
 
 # ruff: noqa: E402 - import_extra says how Haystack is installed, before it is imported
@@ -35,7 +35,7 @@ from semclass.integrations.haystack_filters import to_where
 
 
 class HaystackComponent:
-    """What all components share: where their models come from, loading late, saving and reading."""
+    """Base class of all components: paths of models, loading on first use, saving and reading."""
 
     # no __init__: Haystack's decorator makes a new class of each component, in which super() fails
     def _take_models(self, models: str | Path | None, encoder: str | Path | None, threads: int) -> None:
@@ -54,39 +54,39 @@ class HaystackComponent:
     warm_up_async = in_thread(warm_up, name="warm_up_async")
 
     def close(self) -> None:
-        """Let go of the models; a later run loads them again."""
+        """Release the models; a later run loads them again."""
         self._loaded.clear()
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the class and the arguments, which JSON can hold."""
+        """Return the class and the arguments as JSON values."""
         names = [name for name in signature(type(self).__init__).parameters if name != "self"]
         data: dict[str, Any] = default_to_dict(self, **{name: getattr(self, name) for name in names})
         return data
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Any:
-        """Make the component that :meth:`to_dict` described."""
+        """Make a component from the result of :meth:`to_dict`."""
         return default_from_dict(cls, data)
 
 
 @component
 class SemclassRanker(HaystackComponent):
-    """Re-ranks documents for a query, by whether they answer it.
+    """Re-ranks documents by whether they answer the query.
 
     Parameters
     ----------
     models, encoder, threads
-        Folder of the heads, their encoder and its threads, see :meth:`semclass.Models.load`; the shipped ones if None.
+        Folder of the heads, their encoder and its threads, see :meth:`semclass.Models.load`. None: the shipped models.
     top_k
-        How many documents to give, at least 1.
+        How many documents to return, at least 1.
     score_threshold
-        Least probability that a document answers the query; least score where the method has no probability.
+        Least probability that a document answers the query; least score if the method has no probability.
     method
         A method that re-ranks, see :data:`semclass.ranking.methods.METHODS`.
     meta_fields_to_embed
-        Fields of ``meta`` that are read before the content, one a line, such as ``["title"]``.
+        Fields of ``meta`` to read before the content, one per line, such as ``["title"]``.
     details
-        Whether ``meta["semclass"]`` of each copy has the other fields of a :class:`semclass.Hit`.
+        Whether to add the other fields of a :class:`semclass.Hit` to each copy as ``meta["semclass"]``.
     """
 
     def __init__(
@@ -114,10 +114,10 @@ class SemclassRanker(HaystackComponent):
     def run(
         self, query: str, documents: list[Document], top_k: int | None = None, score_threshold: float | None = None
     ) -> dict[str, list[Document]]:
-        """Give ``documents``: copies with their new scores, best first.
+        """Return ``documents``: copies with new scores, best first.
 
-        Of several with one id the one with the highest score stays. Those without text come last, without a score, or not
-        at all where there is a threshold. `top_k` and `score_threshold` are those of the constructor if None.
+        Of documents with the same id, only the one with the highest score is kept. Documents without text come last without
+        a score; with a threshold they are left out. If `top_k` or `score_threshold` is None, that of the constructor holds.
         """
         limit = self.top_k if top_k is None else check_positive(top_k, "top_k")
         threshold = (
@@ -148,34 +148,34 @@ class SemclassRanker(HaystackComponent):
 
 @component
 class SemclassRetriever(HaystackComponent):
-    """Finds the passages of a saved index that answer a query: BM25 and vectors, then re-ranking.
+    """Finds the passages of a saved index that answer a query, by BM25, vectors and re-ranking.
 
-    It is a text retriever (``run(query, filters, top_k)``), as ``MultiQueryTextRetriever`` takes it. An open index stays as
-    it was opened until ``close()``.
+    It is a text retriever (``run(query, filters, top_k)``), and works in ``MultiQueryTextRetriever``. Until ``close()`` it
+    searches the index as it was opened.
 
     Parameters
     ----------
     index
         Folder that :meth:`semclass.PassageIndex.save` or ``semclass index build`` wrote.
     models, encoder, threads
-        As for :class:`SemclassRanker`; the encoder is the one that the index was built with.
+        As for :class:`SemclassRanker`; the encoder must be the one that built the index.
     filters
         Which passages may be found, see :func:`semclass.integrations.haystack_filters.to_where`.
     filter_policy
-        ``"replace"``: filters of a run replace these; ``"merge"``: both must match, always.
+        ``"replace"``: filters of a run replace `filters`; ``"merge"``: both must match.
     top_k, candidates, method
-        As for :meth:`semclass.HybridRetriever.search`; the method is ``"convex"`` where a ranker follows.
+        As for :meth:`semclass.HybridRetriever.search`; use the method ``"convex"`` if a ranker follows.
     details
         As for :class:`SemclassRanker`.
     rewrite
         A language model that rewrites the query first: ``way``, ``url`` and ``model``, such as ``{"way": "hyde", "url":
-        "http://localhost:8000/v1", "model": "NAME"}``; perhaps ``timeout`` and ``retries``. See
-        :class:`semclass.rewriting.rewriter.Rewriter`; its key is read from ``SEMCLASS_ENDPOINT_KEY``, and written nowhere.
+        "http://localhost:8000/v1", "model": "NAME"}``; optionally ``timeout`` and ``retries``. See
+        :class:`semclass.rewriting.rewriter.Rewriter`. Its key is read from ``SEMCLASS_ENDPOINT_KEY``, and never saved.
 
     Attributes
     ----------
     rewriter
-        What rewrites, with the ``bill`` of all queries; None for none.
+        The rewriter, with the ``bill`` of all queries; None without `rewrite`.
     """
 
     def __init__(
@@ -216,11 +216,11 @@ class SemclassRetriever(HaystackComponent):
         top_k: int | None = None,
         history: list[str] | None = None,
     ) -> dict[str, list[Document]]:
-        """Give ``documents``: passages with their ids, texts, metadata and scores, best first.
+        """Return ``documents``: passages with their ids, texts, metadata and scores, best first.
 
-        `filter_policy` says what `filters` do to those of the constructor; a filter that cannot be applied is a
-        ``FilterInputError``, which is Haystack's ``FilterError``, too. `top_k` is that of the constructor if None.
-        `history` is what was said before, question and answer in turn; `rewrite` reads it.
+        `filter_policy` defines how `filters` combine with those of the constructor. A filter that cannot be applied is a
+        ``FilterInputError``, which is also Haystack's ``FilterError``. If `top_k` is None, that of the constructor holds.
+        `history` holds earlier questions and answers in turn, for `rewrite`.
         """
         limit = self.top_k if top_k is None else check_positive(top_k, "top_k")
         chosen = filters or self.filters
@@ -244,13 +244,13 @@ class SemclassRetriever(HaystackComponent):
 def to_passages(documents: Iterable[Document]) -> list[Passage]:
     """Make passages of documents with content, for :meth:`semclass.PassageIndex.build` and :class:`semclass.IndexWriter`.
 
-    They have the ids, contents and metadata of the documents. A ``title`` in ``meta`` is read before the content.
+    Passages get the ids, contents and metadata of the documents. A ``title`` in ``meta`` is read before the content.
     """
     return [Passage(hit.id, hit.text, hit.metadata) for hit in to_hits(documents)]
 
 
 def to_hits(documents: Iterable[Document]) -> list[Hit]:
-    """Make hits of documents with content, best first, for :func:`semclass.build_context`; 0 stands for a missing score."""
+    """Make hits of documents with content, best first, for :func:`semclass.build_context`; a missing score becomes 0."""
     given = shared.check_items(documents, "documents", Document)
     texts = [check_text(item.content or "", f"content of document {item.id!r}") for item in given]
     return [

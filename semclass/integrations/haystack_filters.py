@@ -1,4 +1,4 @@
-"""Haystack's filters in the language of :mod:`semclass.index.filters`."""
+"""Translates filters of Haystack to those of :mod:`semclass.index.filters`."""
 
 # ruff: noqa: E402 - import_extra says how Haystack is installed, before it is imported
 
@@ -18,16 +18,16 @@ from haystack.errors import FilterError
 
 
 class FilterInputError(InputError, FilterError):
-    """A filter that is malformed, or that an index cannot apply."""
+    """A filter is malformed, or an index cannot apply it."""
 
 
 def to_where(filters: Mapping[str, Any]) -> dict[str, Any]:
-    """Write a filter of Haystack in the language of :mod:`semclass.index.filters`.
+    """Translate a filter of Haystack to a filter of :mod:`semclass.index.filters`.
 
-    Fields are those of ``meta`` (``"meta.page"``, or ``"page"``) and ``"id"``; a passage has no other. It selects what it
-    would select among Haystack's documents, but for this: a list in ``meta`` matches by one of its elements, and an empty
-    one counts as missing; 1 is not equal to ``True``; a value of another type than the one it is compared with does not
-    match, and is no error; and a time without a zone is UTC.
+    Fields are those of ``meta`` (``"meta.page"``, or ``"page"``) and ``"id"``. The filter selects the same documents as in
+    Haystack, with these exceptions: a list in ``meta`` matches if one of its elements does, and an empty list counts as
+    missing; 1 is not equal to ``True``; values of different types do not match, and are no error; a time without a zone is
+    UTC.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ def to_where(filters: Mapping[str, Any]) -> dict[str, Any]:
     Raises
     ------
     FilterInputError
-        Naming what is malformed, or cannot be translated.
+        If the filter is malformed or cannot be translated; the message names the part.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Components for Haystack 3 (extra ``haystack``): a router and a classifier of queries, by the answer type they ask for.
+"""Components for Haystack 3 (extra ``haystack``): a router and a classifier of queries by the type of answer they ask for.
 
 They follow the conventions in :mod:`semclass.integrations.haystack`.
 """
@@ -42,17 +42,17 @@ class _Classifying(HaystackComponent):
 
 @component
 class SemclassQueryRouter(_Classifying):
-    """Sends a query to the output of its class: there is one output for each class, and ``unmatched``.
+    """Sends a query to the output of its class; other queries go to the output ``unmatched``.
 
     Parameters
     ----------
     classes
-        Names of the outputs. Of the shipped taxonomy any coarse and fine classes, such as ``["NUM:date", "NUM", "HUM"]``: a
-        query goes to its fine class if that is among them, else to its coarse one. The six coarse classes if None.
+        Names of the outputs: coarse and fine classes of the shipped taxonomy, such as ``["NUM:date", "NUM", "HUM"]``. A
+        query goes to its fine class if that has an output, else to its coarse class. None: the six coarse classes.
     model
-        Folder that :meth:`semclass.TextClassifier.save` wrote: a taxonomy of your own, whose classes must then be named.
+        Folder that :meth:`semclass.TextClassifier.save` wrote, for labels of your own; `classes` is then required.
     min_probability
-        In [0, 1]; a query whose class is less probable goes to ``unmatched``. None keeps the limit of the `model`.
+        In [0, 1]; a query whose class is less probable goes to ``unmatched``. None: the limit of the `model`.
     models, encoder, threads
         Folder of the shipped taxonomy's heads, their encoder and its threads, see :meth:`semclass.Models.load`.
     """
@@ -80,7 +80,7 @@ class SemclassQueryRouter(_Classifying):
         component.set_output_types(self, **dict.fromkeys([*self.classes, UNMATCHED], str))
 
     def run(self, query: str) -> dict[str, str]:
-        """Give a non-empty query under the name of one output."""
+        """Return a non-empty query under the name of one output."""
         found = shared.classify(self._model(), query, self.min_probability)
         name, _ = shared.route(found, self.classes, self.min_probability)
         return {name if name in self.classes else UNMATCHED: query}
@@ -95,16 +95,16 @@ class SemclassQueryRouter(_Classifying):
 
 @component
 class SemclassQueryClassifier(_Classifying):
-    """Gives the type of answer that a query asks for, with calibrated probabilities.
+    """Classifies a query by the type of answer it asks for, with calibrated probabilities.
 
-    Its outputs can be conditions of a ``ConditionalRouter``, or part of a prompt.
+    Use its outputs in conditions of a ``ConditionalRouter``, or in a prompt.
 
     Parameters
     ----------
     model
-        As for the router; it has no fine classes. The shipped taxonomy if None.
+        As for the router; it has no fine classes. None: the shipped taxonomy.
     min_probability
-        In [0, 1]; the label of a query whose class is less probable is ``"ABSTAIN"``. None keeps the limit of the `model`.
+        In [0, 1]; the label of a query whose class is less probable is ``"ABSTAIN"``. None: the limit of the `model`.
     models, encoder, threads
         As for :class:`SemclassQueryRouter`.
     """
@@ -125,7 +125,7 @@ class SemclassQueryClassifier(_Classifying):
         component.set_output_types(self, **outputs, **fine)
 
     def run(self, query: str) -> dict[str, Any]:
-        """Give ``label``, ``probability`` and ``probabilities``; for the shipped taxonomy also ``fine_label`` and so on."""
+        """Return ``label``, ``probability``, ``probabilities``; for the shipped taxonomy also ``fine_label`` and so on."""
         return shared.classify(self._model(), query, self.min_probability)
 
     run_async = in_thread(run, name="run_async")

@@ -1,8 +1,8 @@
-"""LangChain: a retriever, and a compressor that re-ranks what any retriever found.
+"""LangChain: a retriever, and a compressor that re-ranks the documents of any retriever.
 
-Documents come best first, as copies that keep ids and metadata, with the score in ``metadata["relevance_score"]``. Models
-are loaded when they are first needed, and copies share them. What is set by paths can be pickled and, by
-``langchain_core.load.dumps``, written as JSON; what holds loaded objects cannot.
+Documents are copies, best first, with their ids and metadata, and with the score in ``metadata["relevance_score"]``. Models
+are loaded on first use, and copies share them. An object made from paths can be pickled, and written as JSON by
+``langchain_core.load.dumps``; an object made from loaded models cannot.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ except ImportError:
     raise
 
 SCORE = "relevance_score"
-"""Metadata of a document: its score, as LangChain's other re-rankers name it."""
+"""Metadata key of a document's score, as in other re-rankers of LangChain."""
 
 
 PathText = Annotated[str | None, BeforeValidator(lambda path, info: shared.path_text(path, info.field_name))]
@@ -41,7 +41,7 @@ PathText = Annotated[str | None, BeforeValidator(lambda path, info: shared.path_
 class SemclassRetriever(BaseRetriever):
     """Finds the passages that answer a question, in an index of semclass.
 
-    Its invocations take `k` and the options of :meth:`semclass.HybridRetriever.search` too, for that call:
+    Calls also take `k` and the options of :meth:`semclass.HybridRetriever.search`, for that call only:
     ``retriever.invoke("Who built it?", k=2, where={"page": {"$gte": 3}})``.
 
     Attributes
@@ -49,12 +49,12 @@ class SemclassRetriever(BaseRetriever):
     index, models, encoder, threads
         As for :meth:`semclass.HybridRetriever.load`.
     retriever
-        A loaded retriever in place of a folder: one over a :class:`semclass.QdrantIndex`, say.
+        A loaded retriever in place of a folder, for example over a :class:`semclass.QdrantIndex`.
     k, search_kwargs
-        Options of :meth:`semclass.HybridRetriever.search`, such as ``{"method": "convex", "where": {...}}``. One with
-        ``rewrite`` cannot be written as JSON.
+        Options of :meth:`semclass.HybridRetriever.search`, such as ``{"method": "convex", "where": {...}}``. A retriever
+        with ``rewrite`` cannot be written as JSON.
     details
-        Whether ``metadata["semclass"]`` has the other fields of a :class:`semclass.Hit`.
+        Whether to add the other fields of a :class:`semclass.Hit` as ``metadata["semclass"]``.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
@@ -75,7 +75,7 @@ class SemclassRetriever(BaseRetriever):
     ) -> SemclassRetriever:
         """Index documents in memory, see :func:`to_passages`; `fields` are those of the retriever, such as `k`.
 
-        ``retriever.retriever.index.save("my-index")`` keeps the index. The shipped models are used if None are given.
+        ``retriever.retriever.index.save("my-index")`` saves the index. If `models` is None, the shipped models are used.
         """
         return cls(retriever=HybridRetriever.from_passages(to_passages(documents), models=models), **fields)
 
@@ -94,11 +94,11 @@ class SemclassRetriever(BaseRetriever):
         return True
 
     def to_json(self) -> Any:
-        """Give what LangChain writes: the fields; a loaded retriever cannot be written."""
+        """Return the fields for LangChain to write; a loaded retriever cannot be written."""
         return self.to_json_not_implemented() if self.retriever is not None else super().to_json()
 
     def batch(self, inputs: list[str], config: Any = None, *, return_exceptions: bool = False, **kwargs: Any) -> Any:
-        """Search for several questions, which are encoded together, before the run of each begins."""
+        """Search for several questions; they are encoded together before their runs begin."""
         found = self._search_many(inputs, kwargs)
         return super().batch(inputs, config, return_exceptions=return_exceptions, found=found, **kwargs)
 
@@ -144,18 +144,18 @@ class SemclassRetriever(BaseRetriever):
 
 
 class SemclassCompressor(BaseDocumentCompressor):
-    """Re-ranks documents that any retriever found, by whether they answer the question.
+    """Re-ranks documents of any retriever by whether they answer the question.
 
-    Documents need no ids, and two may have the same text. One without text answers nothing and is left out.
+    Documents need no ids, and two may have the same text. Documents without text are left out.
 
     Attributes
     ----------
     models, encoder, threads, reranker
         As for :meth:`semclass.Reranker.load`, or a loaded re-ranker in place of paths.
     top_n
-        How many documents to give; None for all.
+        How many documents to return; None for all.
     score_threshold
-        Least probability that a document answers the question; least score where the method has no probability.
+        Least probability that a document answers the question; least score if the method has no probability.
     rerank_kwargs
         Options of :meth:`semclass.Reranker.rerank`, such as ``{"method": "default"}``.
     details
@@ -184,7 +184,7 @@ class SemclassCompressor(BaseDocumentCompressor):
     def compress_documents(
         self, documents: Sequence[Document], query: str, callbacks: Callbacks | None = None
     ) -> list[Document]:
-        """Give copies of the documents that answer the question, best first; `callbacks` are not used."""
+        """Return copies of the documents that answer the question, best first; `callbacks` are not used."""
         texts = [shared.Text(document.page_content, document.metadata) for document in documents]
         paths = self.models, self.encoder, self.threads
         used = self.reranker or self.loaded.get(shared.load_reranker, *paths)
@@ -201,7 +201,7 @@ class SemclassCompressor(BaseDocumentCompressor):
 def to_passages(documents: Iterable[Document]) -> list[Passage]:
     """Make passages of documents, to index them.
 
-    A document without id gets one that follows from its text and metadata; equal documents are numbered.
+    A document without an id gets a hash of its text and metadata as id; equal documents are numbered.
     """
     given = shared.check_items(documents, "documents", Document)
     return [
@@ -211,7 +211,7 @@ def to_passages(documents: Iterable[Document]) -> list[Passage]:
 
 
 def to_hits(documents: Iterable[Document]) -> list[Hit]:
-    """Make hits of documents, best first, for :func:`semclass.build_context`; their score is 0 where they have none."""
+    """Make hits of documents, best first, for :func:`semclass.build_context`; a missing score becomes 0."""
     given = shared.check_items(documents, "documents", Document)
     return [
         shared.read_hit(name, item.page_content, item.metadata, item.metadata.get(SCORE), rank, drop=[SCORE])

@@ -23,27 +23,27 @@ except ImportError:
 
 
 class SemclassRouter(RunnableSerializable[Any, Any]):
-    """Hands its input on to one of several runnables, by the type of answer that the question asks for, or your labels.
+    """Passes its input to one of several runnables, chosen by the answer type that the question asks for, or your labels.
 
-    The runnable of the fine class is taken if there is one, then that of the coarse class, then the default. Its runs have
-    the tag ``route:CLASS``, and in their metadata the class as ``semclass_label`` and its ``semclass_probability``.
+    It chooses the runnable of the fine class, else that of the coarse class, else the default. Runs get the tag
+    ``route:CLASS``, and the metadata ``semclass_label`` (the class) and ``semclass_probability``.
 
     Attributes
     ----------
     routes
-        Class, such as ``"NUM"`` or ``"NUM:date"``, or a label of the `model`, to runnable, or what LangChain makes one
-        of: a function, a dict.
+        Runnables by class, such as ``"NUM"`` or ``"NUM:date"``, or by label of the `model`. LangChain also makes runnables
+        of functions and dicts.
     default
-        For all other questions, and for those that are less certain than `min_probability`.
+        Runnable for all other questions, and for classes below `min_probability`.
     min_probability
-        In [0, 1]; the probability that a class must have to choose its route. None keeps the limit of the `model`.
+        In [0, 1]; the least probability of a class for its route. None: the limit of the `model`.
     model
-        Folder that :meth:`semclass.TextClassifier.save` wrote, for labels of your own; the shipped taxonomy if None.
+        Folder that :meth:`semclass.TextClassifier.save` wrote, for labels of your own. None: the shipped taxonomy.
     input_key
-        Key of the question in an input that is a mapping; an input that is a string is the question.
+        Key of the question if the input is a mapping; if it is a string, the string is the question.
     models, threads, classifier
-        As for :meth:`semclass.QuestionClassifier.load`, or a loaded classifier in place of paths: that one or a
-        :class:`semclass.TextModel`.
+        As for :meth:`semclass.QuestionClassifier.load`, or in place of paths a loaded
+        :class:`semclass.QuestionClassifier` or :class:`semclass.TextModel`.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
@@ -78,12 +78,12 @@ class SemclassRouter(RunnableSerializable[Any, Any]):
         return True
 
     def to_json(self) -> Any:
-        """Give what LangChain writes: the fields; a loaded classifier cannot be written."""
+        """Return the fields for LangChain to write; a loaded classifier cannot be written."""
         return self.to_json_not_implemented() if self.classifier is not None else super().to_json()
 
     @property
     def config_specs(self) -> list[ConfigurableFieldSpec]:
-        """What can be configured: what can be in the routes."""
+        """The configurable fields of all routes."""
         steps = [*self.routes.values(), *([] if self.default is None else [self.default])]
         specs: list[ConfigurableFieldSpec] = get_unique_config_specs(
             spec for step in steps for spec in step.config_specs
@@ -99,11 +99,11 @@ class SemclassRouter(RunnableSerializable[Any, Any]):
         return await self._step().ainvoke(input, config, **kwargs)
 
     def stream(self, input: Any, config: Any = None, **kwargs: Any) -> Iterator[Any]:  # noqa: A002
-        """Choose a route and give what it streams."""
+        """Choose a route and stream its output."""
         yield from self._step().stream(input, config, **kwargs)
 
     async def astream(self, input: Any, config: Any = None, **kwargs: Any) -> AsyncIterator[Any]:  # noqa: A002
-        """Choose a route and give what it streams."""
+        """Choose a route and stream its output."""
         async for chunk in self._step().astream(input, config, **kwargs):
             yield chunk
 

@@ -1,7 +1,7 @@
-"""LlamaIndex: a retriever over an index, and a node postprocessor that re-ranks; both give copies of nodes.
+"""LlamaIndex: a retriever over an index, and a node postprocessor that re-ranks; both return copies of nodes.
 
-Nodes are read as LlamaIndex's own embedding models read them, with the metadata that ``excluded_embed_metadata_keys``
-leaves (``MetadataMode.EMBED``), so that a context in a chunk's metadata counts. A title is read alone before the text.
+Nodes are read as by LlamaIndex's embedding models, with all metadata except ``excluded_embed_metadata_keys``
+(``MetadataMode.EMBED``), so that a context in a chunk's metadata is read too. A title is read separately before the text.
 """
 
 # ruff: noqa: E402 - import_extra says how LlamaIndex is installed, before it is imported
@@ -67,28 +67,28 @@ _CONTAINERS = ("metadata", "relationships", "excluded_embed_metadata_keys", "exc
 
 
 class SemclassRetriever(BaseRetriever):
-    """Retrieves from a semclass index.
+    """Finds the nodes that answer a question, in an index of semclass.
 
-    Nodes that ``to_passages`` made an index of come back as they were, with the metadata that the index has of them now;
-    other passages as ``TextNode``, whose source is the document that their metadata name (``document`` or ``doc``).
+    Nodes that were indexed with ``to_passages`` are returned unchanged, with their current metadata in the index; other
+    passages as ``TextNode``, whose source is the document in their metadata (``document`` or ``doc``).
 
-    Of texts that stand in for the question, as ``HyDEQueryTransform`` writes them, the mean vector replaces the question's.
-    Candidates are re-ranked for the question itself. The vector of a ``QueryBundle`` is not
-    used: it may come from another encoder.
+    If a query has texts for embedding, as from ``HyDEQueryTransform``, their mean vector replaces the question's vector.
+    Candidates are re-ranked for the question itself. The vector of a ``QueryBundle`` is not used, because it may come from
+    another encoder.
 
     Parameters
     ----------
     retriever, similarity_top_k
-        The index and the models, and how many nodes to give.
+        The index with its models, and how many nodes to return.
     filters
-        Which passages may be found, see :func:`to_where`; together with `where`, if both are given.
+        Which passages may be found, see :func:`to_where`; `where`, if given, must match too.
     details
-        Whether ``metadata["semclass"]`` has the other fields of a :class:`semclass.Hit`. No model reads it.
+        Whether to add the other fields of a :class:`semclass.Hit` as ``metadata["semclass"]``. No model reads them.
     callback_manager, objects, verbose
         As for any retriever of LlamaIndex.
     **options
-        Those of :meth:`semclass.HybridRetriever.search` but `k`, such as ``method="convex"`` or ``rewrite=rewriter``; a
-        list as `history` is read when a question comes.
+        Options of :meth:`semclass.HybridRetriever.search` except `k`, such as ``method="convex"`` or ``rewrite=rewriter``.
+        A list as `history` is read at each question.
     """
 
     def __init__(
@@ -131,19 +131,19 @@ class SemclassRetriever(BaseRetriever):
 
 
 class SemclassRerank(BaseNodePostprocessor):
-    """Re-ranks nodes by what the question asks and what they answer, with :class:`semclass.Reranker`.
+    """Re-ranks nodes by whether they answer the question, with :class:`semclass.Reranker`.
 
-    Nodes without text, such as pictures, come after the others, in their order and without a score, and not at all where
-    there is a `score_threshold`. A node that comes twice is ranked twice.
+    Nodes without text, such as pictures, follow the others, in their order and without a score; with a `score_threshold`
+    they are left out. A repeated node is ranked twice.
 
     Parameters
     ----------
     reranker
-        Loaded models in place of `models`, `encoder` and `threads`; such a postprocessor cannot be written as JSON.
+        A loaded re-ranker in place of `models`, `encoder` and `threads`; such a postprocessor cannot be written as JSON.
     top_n
-        How many nodes to give, at least 1.
+        How many nodes to return, at least 1.
     score_threshold
-        Least probability that a node answers the question, in [0, 1], or least score where the method has no probability.
+        Least probability that a node answers the question, in [0, 1], or least score if the method has no probability.
     details
         As for :class:`SemclassRetriever`.
     models, encoder, threads, options
@@ -224,15 +224,15 @@ class SemclassRerank(BaseNodePostprocessor):
 
 
 def to_where(filters: MetadataFilters) -> dict[str, Any]:
-    """Write LlamaIndex's metadata filters in the language of :mod:`semclass.index.filters`.
+    """Translate LlamaIndex's metadata filters to a filter of :mod:`semclass.index.filters`.
 
-    All operators but ``text_match`` and ``text_match_insensitive`` can be translated. ``any``, ``all`` and ``contains``
-    look at the elements of a list. ``not`` is true where none of its filters is.
+    All operators except ``text_match`` and ``text_match_insensitive`` can be translated. ``any``, ``all`` and ``contains``
+    compare the elements of a list. ``not`` matches if none of its filters does.
 
     Raises
     ------
     InputError, InputTypeError
-        If a filter cannot be translated, a key begins with ``$``, or `filters` are no ``MetadataFilters``.
+        If a filter cannot be translated, a key begins with ``$``, or `filters` is not a ``MetadataFilters``.
     """
     if not isinstance(filters, MetadataFilters):
         raise InputTypeError(f"filters must be LlamaIndex MetadataFilters, not {short(filters)}")
@@ -260,12 +260,12 @@ def _term(term: MetadataFilter) -> dict[str, Any]:
 
 
 def to_passages(nodes: Iterable[BaseNode | NodeWithScore]) -> list[Passage]:
-    """Make passages of nodes or documents, for an index whose hits a ``SemclassRetriever`` gives back as the same nodes.
+    """Make passages of nodes or documents; from their index a ``SemclassRetriever`` returns the same nodes.
 
-    The text is what LlamaIndex's embedding models would read, but for the title. Metadata is the node's, so that filters
-    find it; ``ref_doc_id``, the node's document; and ``_node_content`` and ``_node_type``, the rest of the node, as vector
-    stores of LlamaIndex keep it. Vectors, and the object that an ``IndexNode`` leads to, are not kept: give the object to
-    the retriever (`objects`). A node without text, such as a picture, is an ``InputError``.
+    The text is that which LlamaIndex's embedding models read, without the title. The metadata are those of the node, for
+    filters; ``ref_doc_id``, the node's document; and ``_node_content`` and ``_node_type``, the rest of the node, as in
+    vector stores of LlamaIndex. Vectors, and the object of an ``IndexNode``, are not kept: give the object to the retriever
+    (`objects`). A node without text, such as a picture, is an ``InputError``.
     """
     return [_passage(item.node) for item in _items(nodes)]
 
@@ -273,8 +273,8 @@ def to_passages(nodes: Iterable[BaseNode | NodeWithScore]) -> list[Passage]:
 def to_hits(nodes: Iterable[BaseNode | NodeWithScore]) -> list[Hit]:
     """Make hits of nodes, best first, for :func:`semclass.build_context`; ids must be unique.
 
-    The score is 0 where a node has none. Texts are without metadata; ``document`` is the node's document, unless its
-    metadata name one.
+    A missing score becomes 0. Texts are without metadata; ``document`` is the node's document, unless its metadata name
+    another.
     """
     hits = []
     for rank, item in enumerate(_items(nodes), 1):

@@ -28,16 +28,16 @@ class SemclassSelector(BaseSelector):
     Parameters
     ----------
     classes
-        The classes of questions that each tool is for, coarse (``"NUM"``) or fine (``"NUM:date"``), by the tool's name, or
-        by its description where it has none. A tool is as probable as its classes together.
+        The question classes of each tool, coarse (``"NUM"``) or fine (``"NUM:date"``), by the tool's name, or by its
+        description if it has no name. The probability of a tool is the sum over its classes.
     default
-        Name of the tool for all other questions: it is as probable as all classes that no tool is for, and chosen where no
-        tool has `min_probability`.
+        Name of the tool for all other questions: its probability is the sum over all classes of no other tool. It is also
+        chosen if no tool reaches `min_probability`.
     min_probability
-        In [0, 1]. Least probability of a tool, of calibrated ones: at 0.8, about 80 % of the choices or more are right.
+        In [0, 1]. Least calibrated probability of a tool: at 0.8, about 80 % of the choices or more are right.
     classifier
-        Classifies questions: the shipped one if None, or a :class:`semclass.TextModel` of one class a text, which has
-        no fine classes.
+        Question classifier, or a :class:`semclass.TextModel` with one class per text, without fine classes. None: the
+        shipped classifier.
     """
 
     def __init__(

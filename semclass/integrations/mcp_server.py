@@ -1,4 +1,4 @@
-"""An index as a server of the Model Context Protocol: assistants search it and get contexts (extra ``mcp``)."""
+"""A server of the Model Context Protocol over an index, from which assistants get passages and contexts (extra ``mcp``)."""
 
 from __future__ import annotations
 
@@ -15,40 +15,40 @@ from semclass.ranking.result import SearchResult
 from semclass.ranking.retriever import HybridRetriever
 
 SHOWN = 10
-"""Passages of a search, unless the caller asks for another number."""
+"""Default number of passages of a search."""
 
 WORDS = 600
-"""Words of a context, likewise."""
+"""Default number of words of a context."""
 
 MOST, LONGEST, LONGEST_FILTER = 1000, 100_000, 10_000
-"""Passages of a search, characters of a question and of a filter at most: an assistant waits for the answer."""
+"""Most passages of a search, and most characters of a question and of a filter: an assistant waits for the answer."""
 
 SAID = ("answerable", "certainty")
-"""Fields of a result that a search and a context give."""
+"""Fields of a result that the tools ``search`` and ``context`` return."""
 
 INSTRUCTIONS = (
-    "Passages of one collection of documents. Ask `search` in a whole question; `context` gives one text with numbered "
-    "sources to answer from, and to name them. What no passage answers, the collection does not say."
+    "Passages of one collection of documents. Give `search` a whole question; `context` returns one text with numbered "
+    "sources to answer from and to cite. If no passage answers a question, the collection does not hold the answer."
 )
 
 
 def make_server(retriever: HybridRetriever, name: str = "semclass") -> Any:
     """Make a server over an index.
 
-    Its tools are ``search`` and ``context``, and ``classify`` where the models classify questions. Errors of semclass are
-    told to the caller; the server goes on.
+    Its tools are ``search`` and ``context``, and ``classify`` if the models classify questions. The caller gets errors of
+    semclass as errors of the tool; the server continues.
 
     Parameters
     ----------
     retriever
-        What is searched, such as ``HybridRetriever.load("my-index")``.
+        The retriever to search with, such as ``HybridRetriever.load("my-index")``.
     name
-        The server's name, which assistants show.
+        Name of the server, which assistants show.
 
     Returns
     -------
     mcp.server.mcpserver.MCPServer
-        ``run()`` serves standard input and output.
+        The server; ``run()`` serves standard input and output.
 
     Raises
     ------
@@ -78,9 +78,9 @@ def make_server(retriever: HybridRetriever, name: str = "semclass") -> Any:
             raise refused(str(error)) from error
 
     def search(question: str, k: int = SHOWN, where: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Find the passages that answer a question, best first; `where` filters by metadata, as {"document": "a.md"}.
+        """Find the passages that answer a question, best first; `where` filters by metadata, such as {"document": "a.md"}.
 
-        `answerable`: probability that the collection answers it at all. `certainty`: how sure the first place is.
+        `answerable`: probability that the collection answers it at all. `certainty`: how certain the first place is.
         """
         with told():
             found = searched(question, k, where)
@@ -88,7 +88,7 @@ def make_server(retriever: HybridRetriever, name: str = "semclass") -> Any:
         return {"hits": hits, **{name: getattr(found, name) for name in SAID}}
 
     def context(question: str, words: int = WORDS, where: dict[str, Any] | None = None) -> dict[str, Any]:
-        """One text of at most so many words to answer a question from, with numbered sources."""
+        """Return one text of at most `words` words with numbered sources, to answer a question from."""
         with told():
             found = searched(question, SHOWN, where)
             made = build_context(found, budget=check_positive(words, "words"))
@@ -96,7 +96,7 @@ def make_server(retriever: HybridRetriever, name: str = "semclass") -> Any:
         return {"text": made.text, "sources": sources, **{name: getattr(found, name) for name in SAID}}
 
     def classify(question: str) -> dict[str, Any]:
-        """What a question asks for: its answer type, as HUM:ind for a person, with the probability."""
+        """Return the type of answer that a question asks for, such as HUM:ind for a person, with its probability."""
         with told():
             _check_length(question)
             found = retriever.models.questions.classify([question])[0]

@@ -1,11 +1,11 @@
-"""An index that Qdrant keeps, for corpora that outgrow one machine: the server finds candidates, re-ranking is done here.
+"""An index in Qdrant, for corpora that outgrow one machine: the server finds candidates, this process re-ranks them.
 
-A passage is a point with vectors that are compared by inner product: the ``mean`` of its ``sentences``, and these as a
-multi-vector of which the best counts; ``bm25``, sparse, by word piece tf * (k1 + 1)
-/ (tf + k1 * (1 - b + b * |d| / avgdl)), for a question's inverse document frequencies; and ``classes``, P(class | passage)
-and then the labels of 0 and 1. The statistics of the corpus (N, document frequencies) live in the metadata of the
-collection, and follow ``add`` and ``delete``. The average length stays that of the upload, as every sparse vector holds it:
-a corpus whose passages grow much longer or shorter is better uploaded again.
+A passage is a point with vectors that are compared by inner product: the ``mean`` of its ``sentences``; the ``sentences``
+as a multi-vector, of which the best counts; ``bm25``, sparse, with tf * (k1 + 1) / (tf + k1 * (1 - b + b * |d| / avgdl))
+for each word piece, for a question's inverse document frequencies; and ``classes``, P(class | passage) and then the labels
+as 0 and 1. The statistics of the corpus (N, document frequencies) are in the metadata of the collection; ``add`` and
+``delete`` update them. The average length stays that of the upload, because every sparse vector depends on it: upload the
+corpus again if its passages become much longer or shorter.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ _COPIED = ("encoder", "classes", "thresholds", "similarity", "statistics", "head
 
 @dataclass(frozen=True)
 class QdrantIndex:
-    """Passages in a collection of Qdrant; searched through :class:`semclass.HybridRetriever`, as one that was built here.
+    """Passages in a collection of Qdrant; :class:`semclass.HybridRetriever` searches it like a local index.
 
     Attributes
     ----------
     client, collection
         A ``qdrant_client.QdrantClient``, and the name of the collection.
     encoder, classes, thresholds, similarity, storage, codebooks, heads, tuned
-        As of the :class:`semclass.PassageIndex` that was uploaded. `storage` is ``"lean"`` if uploaded without codes.
+        Those of the uploaded :class:`semclass.PassageIndex`. `storage` is ``"lean"`` after an upload without codes.
     statistics
-        N and document frequencies for BM25, as of when the collection was opened or last changed here.
+        N and document frequencies for BM25, from when this object opened or last changed the collection.
     depth
-        How many of the best by vector, and as many by BM25, are scored by all routes; at least as many as a search wants.
-        A passage that is behind this place by both is not found, whatever the sum.
+        How many of the best passages by vectors, and as many by BM25, get all scores; at least as many as a search
+        returns. A passage behind this place in both rankings is not found, whatever its sum.
     exact
-        Whether vectors are searched in full; if not, through the HNSW graph that a server builds.
+        Whether to search vectors exhaustively; otherwise through the HNSW graph of the server.
     """
 
     client: Any
@@ -73,11 +73,11 @@ class QdrantIndex:
 
     @property
     def idf(self) -> FloatArray:
-        """Inverse document frequency of each word piece, float32 of shape (vocabulary,); 0 for pieces that are no terms."""
+        """Inverse document frequency of each word piece, float32 of shape (vocabulary,); 0 if it is not a term."""
         return self.statistics.idf
 
     def check_passage_encoder(self, passage_encoder: PassageEncoder) -> None:
-        """Nothing is left to compare: the server gives codes, and refuses vectors of another length."""
+        """Do nothing: the server returns codes, and refuses vectors of another length."""
 
     @property
     def _server(self) -> stored.Server:
@@ -96,12 +96,12 @@ class QdrantIndex:
         collection, depth, exact
             See the attributes.
         **options
-            For ``QdrantClient`` besides the address, such as ``api_key``.
+            Further arguments of ``QdrantClient``, such as ``api_key``.
 
         Raises
         ------
         ArtifactError
-            If the server does not answer, or the collection is not there, not complete, or of another protocol.
+            If the server does not answer, or the collection does not exist, is incomplete, or has another protocol.
         """
         client = stored.open_client(client, options)
         if not stored.Server(client).collection_exists(collection):
@@ -133,25 +133,25 @@ class QdrantIndex:
         settings: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> QdrantIndex:
-        """Make a collection of an index; others can open it when all passages are there.
+        """Upload an index as a collection; others can open it when the upload is complete.
 
         Parameters
         ----------
         client, **options
             As for :meth:`connect`.
         codes
-            Whether the codes of tokens and sentences are stored; if not, candidates are encoded again to be re-ranked.
+            Whether to store the codes of tokens and sentences; otherwise re-ranking encodes the candidates again.
         replace
-            Whether a collection of that name is removed first.
+            Whether to remove an existing collection of that name first.
         progress
             Called with the number of passages of each request.
         settings
-            For ``QdrantClient.create_collection``, such as ``shard_number``, ``hnsw_config`` and ``on_disk_payload``.
+            Arguments of ``QdrantClient.create_collection``, such as ``shard_number``, ``hnsw_config``, ``on_disk_payload``.
 
         Raises
         ------
         ArtifactError, InputError
-            If the server does not answer, or the collection is there and `replace` is not set.
+            If the server does not answer, or the collection exists and `replace` is not set.
         """
         check_text(collection, "collection")
         client = stored.open_client(client, options)
@@ -209,18 +209,18 @@ class QdrantIndex:
         return replace(self, statistics=statistics)
 
     def add(self, passages: Iterable[Passage], *, passage_encoder: PassageEncoder | None = None) -> QdrantIndex:
-        """Add passages, and give the collection as it is now; a passage whose id is there replaces the old one.
+        """Add passages, and return the changed collection; a passage with an existing id replaces the old passage.
 
-        The statistics in the collection are updated when all passages are there. Objects that were opened before score with
-        the old ones. One process at a time may change a collection; where several did, or one was stopped,
-        :meth:`refresh_statistics` counts again.
+        The statistics in the collection are updated at the end. Objects that were opened earlier keep the old statistics.
+        Only one process at a time may change a collection; if several did, or one was stopped, call
+        :meth:`refresh_statistics`.
 
         Parameters
         ----------
         passages
             At least one, as for :meth:`semclass.PassageIndex.build`.
         passage_encoder
-            The models that the index was made with; the shipped ones if None. Others are an ``InputError``.
+            The models that built the index; other models are an ``InputError``. None: the shipped models.
         """
         passage_encoder = PassageEncoder.load() if passage_encoder is None else passage_encoder
         if passage_encoder.encoder.fingerprint != self.encoder:
@@ -237,12 +237,12 @@ class QdrantIndex:
         return self._changed(len(more), more.statistics.document_frequencies, old)
 
     def delete(self, ids: Iterable[str]) -> QdrantIndex:
-        """Delete passages by their ids, and give the collection as it is now; as for :meth:`add`, one process at a time.
+        """Delete passages by their ids, and return the changed collection; one process at a time, as for :meth:`add`.
 
         Raises
         ------
         InputError, InputTypeError
-            If one is not there or comes twice; nothing is deleted then.
+            If an id is unknown or comes twice; the call then deletes nothing.
         """
         names = check_texts(ids, "ids")
         check_unique(names)
@@ -262,7 +262,7 @@ class QdrantIndex:
         return self._described(replace(now, passages=passages, document_frequencies=np.maximum(counts, 0)))
 
     def refresh_statistics(self) -> QdrantIndex:
-        """Count N and document frequencies again, over every point, and write them down."""
+        """Count N and document frequencies again over all points, and store them in the collection."""
         size = len(self.statistics.is_term)
         counts, n, offset = np.zeros(size, np.int64), 0, None
         while True:
@@ -275,7 +275,7 @@ class QdrantIndex:
                 return self._described(replace(self.statistics, passages=n, document_frequencies=counts))
 
     def passages(self, rows: IntArray) -> list[Passage]:
-        """Read passages back, by their points, int64 of shape (m,); an InputError if one is not there any more."""
+        """Return passages by their points, int64 of shape (m,); an InputError if a point no longer exists."""
         points = self._server.retrieve(self.collection, rows.tolist(), with_payload=list(stored.SHOWN))
         found = {point.id: stored.passage_of(point.payload) for point in points}
         if missing := [row for row in rows.tolist() if row not in found]:
@@ -291,7 +291,7 @@ class QdrantIndex:
         passage_encoder: PassageEncoder | None = None,
         where: Mapping[str, Any] | None = None,
     ) -> Candidates:
-        """Have the server score passages and give the best, equal scores by id; arguments as of the embedded index."""
+        """Let the server score passages, and return the best, equal scores by id; arguments as for the local index."""
         routes = routes_of(query, scoring, self.idf, self.similarity)
         payload = stored.SHOWN if passage_encoder is None or self.storage == "lean" else stored.SHOWN + stored.CODES
         vectors = ["classes"] if self.classes else False

@@ -1,8 +1,8 @@
-"""Classifying and encoding Spark data frames (extra ``spark``): a data frame in, a data frame with more columns out.
+"""Classifying and encoding Spark data frames (extra ``spark``): the outputs are added as columns.
 
-Spark's ``mapInArrow`` calls a :class:`semclass.integrations.arrow.Job` for each partition: rows never leave Arrow. semclass
-must be installed on every machine of the cluster, for the Python that ``PYSPARK_PYTHON`` names: otherwise Spark takes the
-first ``python3``, in a virtual environment, too.
+Spark's ``mapInArrow`` calls a :class:`semclass.integrations.arrow.Job` for each partition, so rows stay in Arrow. Install
+semclass on every machine of the cluster, for the Python that ``PYSPARK_PYTHON`` names. Without this variable Spark runs the
+first ``python3``, also in a virtual environment.
 """
 
 from __future__ import annotations
@@ -37,23 +37,23 @@ def classify(
     encoder: str | Path | None = None,
     **options: Any,
 ) -> pyspark.sql.DataFrame:
-    """Classify the texts of a column; gives the kept columns, then those of the job.
+    """Classify the texts of a column; returns the kept columns, then the columns of the job.
 
     Parameters
     ----------
     df
-        Rows with the column, or for pairs the two columns, of type string.
+        Data frame with the string column of texts, or for pairs the two columns.
     what, encoder, **options
         As for :func:`semclass.integrations.arrow.classify_job`.
     models, heads
-        As there. A folder is at the same path on every machine, or the session ships it: zip its content to
+        As there. Put a folder at the same path on every machine, or let the session send it: zip its content to
         ``my-head.zip``, call ``spark.sparkContext.addArchive("my-head.zip")`` (or submit with ``--archives my-head.zip``),
-        and name it ``"my-head.zip"`` here.
+        and give ``"my-head.zip"`` here.
 
     Raises
     ------
     InputError, InputTypeError, ArtifactError
-        As for the job, or if columns do not fit. A task fails with the latter if its worker has other models, or none.
+        As for the job, or if columns do not fit. A task fails with an ``ArtifactError`` if its worker lacks these models.
     """
     if not isinstance(df, pyspark.sql.DataFrame):
         raise InputTypeError(f"df must be a Spark data frame, not {type(df).__name__}")
@@ -78,9 +78,9 @@ def classify(
 
 
 def encode(df: pyspark.sql.DataFrame, **options: Any) -> pyspark.sql.DataFrame:
-    """Encode the texts of a column: adds ``vector``, an array of floats, which retrieval compares, and ``error``.
+    """Encode the texts of a column: adds ``vector``, an array of floats that retrieval compares, and ``error``.
 
-    `options` are those of :func:`classify` but `what` and `min_probability`.
+    `options` are those of :func:`classify` except `what` and `min_probability`.
     """
     return classify(df, "encode", **options)
 
