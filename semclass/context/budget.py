@@ -1,4 +1,4 @@
-"""Choosing, and cutting, the best hits that fit into a budget."""
+"""Choosing and cutting the best hits for a budget."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ def fit_budget(
     cut: bool = False,
     written: Callable[[Hit], str] | None = None,
 ) -> list[Hit]:
-    """Take the best hits that fit: each, best first, that the budget still has room for; with new ranks.
+    """Keep the best hits that fit into a budget, chosen best first, with new ranks.
 
     Parameters
     ----------
     hits
         n hits.
     budget
-        Sum of the lengths of what is taken, at least 1.
+        Greatest total length of the kept hits, at least 1.
     count
-        Length of a text, in words by default. For a budget in tokens give the tokenizer of the model that will read the
-        text, ``lambda text: len(tokenizer.encode(text))``.
+        Counts the length of a text, in words by default. For a budget in tokens give the tokenizer of the model that will
+        read the text, ``lambda text: len(tokenizer.encode(text))``.
     cut
-        Whether a hit that does not fit is cut at the ends of sentences, around what was found (``metadata["core"]``, else
-        its beginning). Such a hit has ``metadata["cut"]``, and neither ``found`` nor ``passages``. Otherwise, or if not one
-        sentence fits, it is left out.
+        Whether to cut a hit that does not fit at the ends of sentences, around the found text (``metadata["core"]``, else
+        its beginning). Such a hit has ``metadata["cut"]``, but not ``found`` or ``passages``. Otherwise, or if not even one
+        sentence fits, the hit is left out.
     written
-        What is counted of a hit; its text if None.
+        Returns the text of a hit whose length counts. None: the text of the hit.
 
     Raises
     ------
     InputError, InputTypeError
-        If the budget is not a whole number of at least 1, or `count` gives no whole number.
+        If the budget is not a whole number of at least 1, or `count` does not return a whole number.
     """
     room = check_positive(budget, "budget")
 

@@ -37,34 +37,34 @@ def build_context(
     after: int = 1,
     template: str = TEMPLATE,
 ) -> Context:
-    """Make one text of hits, for a language model to answer from.
+    """Make one text of hits, from which a language model can answer.
 
-    Duplicates are dropped (:func:`~semclass.context.dedupe.drop_duplicates`). Passages become windows
-    (:func:`~semclass.context.window.expand_window`), from the best on as long as all hits fit, or their parents
-    (:func:`~semclass.context.parents.expand_parents`). What exceeds the budget is cut or left out
-    (:func:`~semclass.context.budget.fit_budget`). The best are put first and last
+    Duplicates are dropped (:func:`~semclass.context.dedupe.drop_duplicates`). Passages are replaced by windows
+    (:func:`~semclass.context.window.expand_window`), the best first, as long as all hits fit, or by their parents
+    (:func:`~semclass.context.parents.expand_parents`). Hits that exceed the budget are cut or left out
+    (:func:`~semclass.context.budget.fit_budget`). The best hits are put first and last
     (:func:`~semclass.context.prompt.reorder_for_long_context`), and all are written with numbers
     (:func:`~semclass.context.prompt.as_prompt`).
 
     Parameters
     ----------
     hits
-        As a search gives them.
+        Hits of a search.
     budget
-        How long the whole text may be, numbers and sources included; None for no limit. If nothing fits, it is empty.
+        Greatest length of the whole text, with numbers and sources; None for no limit. If nothing fits, the text is empty.
     count
-        Length of a text; words by default, see :func:`~semclass.context.budget.fit_budget` for tokens.
+        Counts the length of a text; words by default, see :func:`~semclass.context.budget.fit_budget` for tokens.
     documents
-        Where neighbours are, to add `before` and `after` of them to each passage.
+        Source of neighbouring passages: `before` and `after` of them are added to each passage.
     parents
-        Where parents are, to give them in place of passages. Not together with `documents`.
+        Source of parents, which replace the passages. Not together with `documents`.
     template
         See :func:`~semclass.context.prompt.as_prompt`.
 
     Raises
     ------
     InputError, InputTypeError
-        If an option is not allowed, or the store lacks a neighbour or parent.
+        If an option is not allowed, or a neighbour or parent is missing.
     """
     if documents is not None and parents is not None:
         raise InputError("documents and parents cannot be combined; give documents for windows, or parents")

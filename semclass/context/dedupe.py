@@ -1,4 +1,4 @@
-"""Dropping hits that say the same as a better one."""
+"""Dropping hits that repeat a better hit."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from semclass.documents.duplicates import THRESHOLD, Shingles, shingles
 
 
 def drop_duplicates(hits: Sequence[Hit], *, threshold: float = THRESHOLD) -> list[Hit]:
-    """Keep the best of hits that say the same, with new ranks.
+    """Keep only the best of duplicate hits, with new ranks.
 
-    Two hits are duplicates if they have one id; if one is marked as the other's duplicate, or both as a third's, by
-    ``metadata["duplicate_of"]``; if their texts are equal but for case, white space and compatibility forms (Unicode NFKC);
-    or if their resemblance is at least `threshold` and they hold the same numbers, see
+    Two hits are duplicates if they have the same id; if ``metadata["duplicate_of"]`` marks one as a duplicate of the other,
+    or both as duplicates of a third; if their texts are equal except for case, white space and compatibility forms (Unicode
+    NFKC); or if their resemblance is at least `threshold` and they hold the same numbers, see
     :func:`semclass.documents.duplicates.mark_duplicates`.
 
     Raises
     ------
     InputError, InputTypeError
-        If the threshold is not in [0, 1], or a mark is not an id.
+        If the threshold is not in [0, 1], or ``duplicate_of`` is not an id.
     """
     check_probability(threshold, "threshold")
     kept: list[Hit] = []

@@ -1,4 +1,4 @@
-"""Parents: larger passages in place of the small ones that were found."""
+"""Parents: larger passages that replace small hits."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from semclass.core.errors import InputError
 from semclass.core.types import Hit, Passage
 
 Parents: TypeAlias = Mapping[str, Passage] | Callable[[Sequence[str]], Iterable[Passage]]
-"""Where parents are: passages by id, or a function from ids to their passages, in any order."""
+"""Source of parents: passages by id, or a function from ids to their passages, in any order."""
 
 
 def expand_parents(hits: Sequence[Hit], parents: Parents, *, threshold: float = 0.0) -> list[Hit]:
-    """Give parents in place of their children: small passages are found best, larger ones are read best.
+    """Replace children by their parents: small passages are best for search, larger ones for reading.
 
-    A parent takes the place of its children where ``found children / children > threshold``. With 0 one child is enough, as
-    in LangChain's ``ParentDocumentRetriever``; Haystack and LlamaIndex, both ``AutoMergingRetriever``, take 0.5. Called
-    again, it replaces parents by their own parents.
+    A parent replaces its children if ``found children / children > threshold``. With 0 one child is enough, as in
+    LangChain's ``ParentDocumentRetriever``; the ``AutoMergingRetriever`` of Haystack and of LlamaIndex uses 0.5. A second
+    call replaces parents by their own parents.
 
     Parameters
     ----------
     hits
-        n hits. A child names its parent's id in ``metadata["parent"]``; a hit that names none stays as it is.
+        n hits. A child has its parent's id in ``metadata["parent"]``; a hit without it stays unchanged.
     parents
-        Where parents are. With a threshold above 0 their ``metadata["children"]`` must hold the ids of all children, or
+        Source of parents. With a threshold above 0 their ``metadata["children"]`` must hold the ids of all children, or
         their number.
     threshold
         In [0, 1).
@@ -37,12 +37,12 @@ def expand_parents(hits: Sequence[Hit], parents: Parents, *, threshold: float = 
     -------
     list of Hit
         Best first, with new ranks. A parent has the place, score, components and labels of its best child. Its metadata
-        also hold ``found`` (ids of the hits that it stands for) and ``core`` (where the best child's text begins and ends).
+        also hold ``found`` (ids of the hits that it replaces) and ``core`` (begin and end of the best child's text).
 
     Raises
     ------
     InputError, InputTypeError
-        If the threshold is not allowed, `parents` lacks a parent, or that does not say how many children it has.
+        If the threshold is not allowed, a parent is missing, or a parent lacks the needed ``children``.
     """
     ranked = best_first(hits)
     if check_probability(threshold, "threshold") == 1:

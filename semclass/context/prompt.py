@@ -13,19 +13,19 @@ from semclass.core.types import Hit
 from semclass.documents.chunking import count_words
 
 TEMPLATE = "[{number}] {source}\n{text}"
-"""How a source is written by default."""
+"""Default format of a source."""
 
 SEPARATOR = "\n\n"
-"""What stands between two sources."""
+"""Text between two sources."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """What a number in a context stands for; the last four are from the metadata of the passage, or None."""
+    """A numbered source of a context; the last four fields are from the metadata of the passage, or None."""
 
     number: int  # from 1, in the order of the text
-    label: str  # as it is written in the text
-    id: str  # of the passage; of a window, that of its best passage
+    label: str  # as written in the text
+    id: str  # of the passage; of a window, the id of its best passage
     title: Any
     document: Any
     page: Any
@@ -34,18 +34,18 @@ class Source:
 
 @dataclass(frozen=True)
 class Context:
-    """A text to answer from.
+    """A text from which a question can be answered.
 
     Attributes
     ----------
     text
-        All sources, one after another; empty if there are none.
+        All sources, one after another; empty without sources.
     sources
-        What each number stands for.
+        The source of each number.
     count
-        Length of the text, by the function that counted.
+        Length of the text, as counted by `count` of the call.
     hits
-        What was written, in the order of the text; their ranks say which was best.
+        The hits of the sources, in the order of the text; their ranks tell which was best.
     """
 
     text: str
@@ -55,17 +55,17 @@ class Context:
 
 
 def reorder_for_long_context(hits: Sequence[Hit]) -> list[Hit]:
-    """Put the best first and last, and the worst in the middle, where language models read least closely.
+    """Put the best hits first and last, and the worst in the middle, which language models read least closely.
 
-    Ranks 1, 3, 5 ... from the front and 2, 4, 6 ... from the back, as in Haystack's ``LostInTheMiddleRanker``, for what Liu
-    et al. (2023) report, "Lost in the Middle: How Language Models Use Long Contexts". Ranks stay as they are.
+    Ranks 1, 3, 5 ... are placed from the front and 2, 4, 6 ... from the back, as in Haystack's ``LostInTheMiddleRanker``,
+    after Liu et al. (2023), "Lost in the Middle: How Language Models Use Long Contexts". Ranks stay unchanged.
     """
     ranked = best_first(hits)
     return ranked[::2] + ranked[1::2][::-1]
 
 
 def cite_hit(hit: Hit) -> str:
-    """Name the source of a hit: title, document, page and heading, those that its metadata have; else its id."""
+    """Name the source of a hit by title, document, page and heading, as far as its metadata have them, else by its id."""
     title, document, page, heading = _named(hit)
     parts = [title, document, None if page is None else f"p. {page}", heading]
     return ", ".join(str(part) for part in parts if part not in (None, "")) or hit.id
@@ -77,9 +77,9 @@ def as_prompt(
     template: str = TEMPLATE,
     count: Callable[[str], int] = count_words,
 ) -> Context:
-    """Write hits as one text with numbered sources, in the order in which they are given.
+    """Write hits as one text with numbered sources, in the given order.
 
-    Texts are put in as they are, instructions and numbers in brackets included. If you do not trust the passages, choose a
+    Texts are inserted unchanged, with any instructions and numbers in brackets. If you do not trust the passages, choose a
     template that sets them apart, and say so in the prompt.
 
     Parameters
@@ -87,15 +87,15 @@ def as_prompt(
     hits
         n hits.
     template
-        How a source is written: a format string of ``{number}`` (from 1), ``{source}`` (see :func:`cite_hit`) and
+        Format string of a source, with ``{number}`` (from 1), ``{source}`` (see :func:`cite_hit`) and
         ``{text}``.
     count
-        Length of a text, for ``Context.count``.
+        Counts the length of a text, for ``Context.count``.
 
     Raises
     ------
     InputError, InputTypeError
-        If the template lacks ``{text}`` or has other fields, or `count` gives no whole number.
+        If the template lacks ``{text}`` or has other fields, or `count` does not return a whole number.
     """
     check_template(template)
     given = checked(hits)

@@ -1,4 +1,4 @@
-"""Windows: passages with their neighbours in the document."""
+"""Windows: passages with their neighbours in a document."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from semclass.core.errors import InputError
 from semclass.core.types import Hit, Passage
 
 Documents: TypeAlias = Mapping[str, Sequence[Passage]] | Callable[[Sequence[str]], Iterable[Passage]]
-"""Where neighbours are: the passages of each document by its name, or a function from names to all their passages."""
+"""Source of neighbours: passages by document name, or a function from names to all passages of these documents."""
 
 _POSITIONS = ("start", "paragraph", "position")
-"""Metadata that order the passages of a document; the first that all of them have counts."""
+"""Metadata that order the passages of a document; the first field that all passages have is used."""
 
 
 def by_document(passages: Iterable[Passage]) -> dict[str, list[Passage]]:
-    """Collect passages by ``metadata["document"]``, for :func:`expand_window`; those without one are left out."""
+    """Group passages by ``metadata["document"]``, for :func:`expand_window`; passages without it are left out."""
     found: defaultdict[str, list[Passage]] = defaultdict(list)
     for passage in passages:
         if (document := passage.metadata.get("document")) is not None:
@@ -40,30 +40,30 @@ def look_up(documents: Documents, names: Sequence[str]) -> Mapping[str, Sequence
 def expand_window(
     hits: Sequence[Hit], documents: Documents, *, before: int = 1, after: int = 1, best: int | None = None
 ) -> list[Hit]:
-    """Give each passage with its neighbours, as in Haystack's ``SentenceWindowRetriever``.
+    """Replace each passage by a window with its neighbours, as in Haystack's ``SentenceWindowRetriever``.
 
-    Windows that overlap become one, which takes the place of its best hit. Passages are in the order of
-    ``metadata["start"]``, else ``["paragraph"]``, else ``["position"]``, else as they are given. Where they have ``start``
-    and ``end`` (characters in the document), texts that overlap are joined without the overlap, neighbours with a space,
-    and others with an empty line; else, and where a text is not what stands there, as with tables, with a line end.
+    Overlapping windows are joined, at the place of their best hit. Passages are ordered by ``metadata["start"]``, else
+    ``["paragraph"]``, else ``["position"]``, else as given. With ``start`` and ``end`` (characters in the document),
+    overlapping texts are joined without the overlap, neighbours with a space, and others with an empty line. Otherwise, and
+    if a text differs from the document, as with tables, they are joined with a line end.
 
     Parameters
     ----------
     hits
-        n hits. One without ``metadata["document"]`` stays as it is.
+        n hits. A hit without ``metadata["document"]`` stays unchanged.
     documents
-        Where neighbours are; :func:`by_document` makes it of a list of passages.
+        Source of neighbours; :func:`by_document` makes it from a list of passages.
     before, after
-        How many neighbours to add on each side, at least 0; fewer where the document begins or ends.
+        How many neighbours to add on each side, at least 0; fewer at the beginning and end of the document.
     best
-        How many hits, from the best on, get neighbours, at least 0; None: all.
+        How many of the best hits get neighbours, at least 0. None: all.
 
     Returns
     -------
     list of Hit
         Best first, with new ranks. A window is its best hit with another text, ``start`` and ``end``. Its metadata also
-        hold ``found`` (ids of the hits in it), ``passages`` (ids of all passages in it) and ``core`` (where the best hit's
-        text begins and ends).
+        hold ``found`` (ids of its hits), ``passages`` (ids of all its passages) and ``core`` (begin and end of the best
+        hit's text).
 
     Raises
     ------

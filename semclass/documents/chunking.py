@@ -21,19 +21,19 @@ CUTS = ("paragraph", "sentence", "window", "section", "meaning")
 """Ways to cut a document."""
 
 WINDOW = 100
-"""Words of a window by default, as in Karpukhin et al. 2020 (Dense Passage Retrieval), who cut Wikipedia so."""
+"""Default number of words of a window, as for Wikipedia in Karpukhin et al. 2020 (Dense Passage Retrieval)."""
 
 ROWS = 100
-"""Words of a passage of table rows: a long table as one passage would match everything and answer nothing."""
+"""Most words of a passage of table rows: a long table as one passage would match every question and answer none."""
 
 SMALL = 8
-"""Words below which a paragraph is joined to its neighbour: "Note", a term before its definition, a line before code."""
+"""A paragraph of fewer words is joined to its neighbour: "Note", a term before its definition, a line before code."""
 
 TOGETHER = 1024
-"""Sentences of a section that are compared at a time: bounds memory."""
+"""Most sentences of a section that are compared at a time: bounds memory."""
 
 READ = 2000
-"""Characters of a sentence, a row or code that are read to compare it."""
+"""Most characters of a sentence, a row or code that are compared."""
 
 _WORD = re.compile(r"\S+")
 _SPOKEN = re.compile(r"[^\W_]\S*")
@@ -44,7 +44,7 @@ _WRITTEN = ("table", "html")
 
 
 def count_words(text: str) -> int:
-    """Count the words of a text: what white space separates."""
+    """Count the words of a text, separated by white space."""
     return len(text.split())
 
 
@@ -64,41 +64,41 @@ def cut(
     Parameters
     ----------
     text
-        The document. A form feed starts a new page, as in the output of ``pdftotext``; a passage is never of two pages.
-        Lines that most pages have at their top or bottom, and page numbers, are no passages.
+        The document. A form feed starts a new page, as in the output of ``pdftotext``; no passage spans two pages.
+        Page numbers, and lines at the top or bottom of most pages, are left out.
     document
-        Its name, from which the ids are made.
+        Name of the document, used in the ids.
     by
-        ``"paragraph"``: at blank lines; in Markdown, lists and fenced code stay whole. What has fewer than 8 words is
-        joined to its neighbour, or to its heading where it is all that stands under it. ``"sentence"``: at the ends of
-        sentences, list items and rows of tables. ``"section"``: all that stands under one heading. ``"window"``: a section
-        in stretches of whole sentences, as many as `size` allows. ``"meaning"``: a section in stretches of whole sentences,
-        cut where the `vectors` of neighbouring ones are least alike. By any, what ends in a colon stays with the first item
-        of the list below it, where `size` lets it.
+        ``"paragraph"``: at blank lines; in Markdown, lists and fenced code stay whole. Paragraphs of fewer than 8 words are
+        joined to a neighbour, or to their heading if nothing else follows it. ``"sentence"``: at the ends of sentences,
+        list items and table rows. ``"section"``: all text under one heading. ``"window"``: runs of whole sentences within
+        a section, as many as `size` allows. ``"meaning"``: runs of whole sentences within a section, cut where `vectors`
+        of neighbouring sentences differ most. With all ways, text that ends in a colon stays with the first item of the
+        list below it, if `size` allows.
     size
-        The most that a passage may hold, as `count` counts; what is longer is cut between sentences, and a longer sentence
-        between words. A single word and a row of a table may be longer. None: 100 words for windows and by meaning; for the
-        others no cutting but 50,000 characters, which no passage exceeds.
+        Most units of a passage, as counted by `count`; longer passages are cut between sentences, longer sentences between
+        words. A single word and a table row may be longer. None: 100 words for ``"window"`` and ``"meaning"``; otherwise
+        only the limit of 50,000 characters, which no passage exceeds.
     overlap
-        How much of the passage before is repeated where `size` cuts, less than `size`: the last whole sentences that fit.
+        How much of the previous passage to repeat after a cut by `size`, less than `size`: the last sentences that fit.
     count
-        Counts a sentence; a passage holds the sum. ``lambda text: encoder.tokenize([text]).lengths()[0]`` counts the word
-        pieces of an :class:`semclass.OnnxEncoder`, ``lambda text: 1`` sentences.
+        Counts the units of a sentence; a passage has their sum. ``lambda text: encoder.tokenize([text]).lengths()[0]``
+        counts word pieces of an :class:`semclass.OnnxEncoder`, ``lambda text: 1`` counts sentences.
     vectors
-        Gives a vector for each of n texts, of shape (n, dim), where ``by="meaning"`` needs them:
+        Returns a vector for each of n texts, of shape (n, dim); needed for ``by="meaning"``:
         ``lambda texts: encoder.encode(texts).pooled``.
     markdown
         Whether the text is Markdown: CommonMark with GitHub's tables. Then headings, front matter, rules, link
-        definitions, and HTML tags, comments, scripts and styles are no passages. A table reads "column: value; column:
-        value", one row a line, about 100 words to a passage.
+        definitions, and HTML tags, comments, scripts and styles are left out. A table row is written as "column: value;
+        column: value", one row per line, about 100 words per passage.
 
     Returns
     -------
     iterator of Passage
         In the order of the document, with the ids ``document#number``, from 1. Metadata: ``document``; the number under
-        the name of `by`; ``start`` and ``end``, characters of `text`, which hold the passage and what it leaves out;
+        the name of `by`; ``start`` and ``end``, the characters of `text` that hold the passage and omitted marks;
         ``heading`` (the nearest) and ``headings`` (outermost first); ``page`` from 1, if there are form feeds; ``table``
-        (true) for text that was made of rows of a table.
+        (true) for text of table rows.
 
     Raises
     ------
@@ -110,7 +110,7 @@ def cut(
 
 @dataclass(frozen=True)
 class Cutting:
-    """How documents are cut; the options are those of :func:`cut`."""
+    """How to cut documents; the options are those of :func:`cut`."""
 
     by: str = "paragraph"
     size: int | None = None

@@ -1,4 +1,4 @@
-"""Near-duplicates: passages that hold nearly the same words as an earlier one."""
+"""Near-duplicates: passages with nearly the same words as an earlier passage."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from semclass.core.errors import InputError, import_extra
 from semclass.core.types import Passage
 
 THRESHOLD = 0.9
-"""Resemblance from which passages are near-duplicates: about one word changed in sixty. Less would take passages for the
-same that differ in a name, which is often all that a question asks for."""
+"""Resemblance from which passages are near-duplicates: about one changed word in sixty. A lower threshold would also match
+passages that differ in a name, which is often what a question asks for."""
 
 WORDS = 3
 """Words of a shingle."""
@@ -27,10 +27,10 @@ BANDS = 16
 """Bands of 8 hashes: a pair of resemblance r is compared with probability 1 - (1 - r^8)^16, 0.9999 at 0.9."""
 
 CANDIDATES = 100
-"""Earlier passages that one is compared with at most, so that thousands of similar pages take no quadratic time."""
+"""Most earlier passages with which a passage is compared, so that thousands of similar pages take no quadratic time."""
 
 AHEAD = 1024
-"""Passages that are read before the earlier ones, so that an error in them shows first."""
+"""Number of passages that are read before the earlier ones, so that their errors show first."""
 
 _WORD = re.compile(r"\w+")
 _DIGIT = re.compile(r"\d")
@@ -54,23 +54,23 @@ def shingles(text: str) -> Shingles:
 def mark_duplicates(
     passages: Iterable[Passage], *, earlier: Iterable[Passage] = (), threshold: float = THRESHOLD
 ) -> Iterator[Passage]:
-    """Mark passages that nearly repeat an earlier one, which is no duplicate itself, with its id: ``duplicate_of``.
+    """Mark passages that nearly repeat an earlier original passage with its id in the metadata, ``duplicate_of``.
 
-    The resemblance of two texts is the Jaccard index of their shingles (three consecutive words, whatever their case),
-    ``|A & B| / |A | B|`` (Broder 1997, "On the resemblance and containment of documents"). Pairs that may reach the
-    threshold are found by MinHash and locality-sensitive hashing; their resemblance is then computed. Passages that do not
-    hold the same numbers (words with a digit) are no duplicates, as reports of two years often differ in nothing else.
+    The resemblance of two texts is the Jaccard index of their shingles (three consecutive words, in any case),
+    ``|A & B| / |A | B|`` (Broder 1997, "On the resemblance and containment of documents"). MinHash and locality-sensitive
+    hashing find pairs that may reach the threshold; their resemblance is then computed. Passages with different numbers
+    (words with a digit) are never duplicates, because reports of two years often differ only in numbers.
 
     Parameters
     ----------
     passages
-        Any number of them. Of each that is no duplicate, four bytes a word and some 1,500 more stay in memory: 2 GB for a
-        million of 113 words.
+        Any number of passages. Each one that is not a duplicate keeps four bytes per word and some 1,500 more in memory:
+        2 GB for a million passages of 113 words.
     earlier
-        Passages that came before, such as those of the index that `passages` are added to. They are read after the first
-        1,024 of `passages`, and not given again.
+        Earlier passages, such as those of the index to which `passages` are added. They are read after the first 1,024 of
+        `passages`, and not returned.
     threshold
-        Resemblance, in (0, 1], from which a passage is a duplicate. Of pairs at 0.8 about 5 % are missed, of those at 0.6
+        Resemblance, in (0, 1], from which a passage is a duplicate. At 0.8 about 5 % of such pairs are missed, at 0.6
         three quarters.
 
     Raises

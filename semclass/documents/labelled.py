@@ -1,4 +1,4 @@
-"""Texts out of a file of columns, with their labels or alone: JSON lines, or a table parted by tabs, commas, ..."""
+"""Reads texts, with or without labels, from JSON lines or from a table with tabs, commas, ... between columns."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from semclass.documents.decoding import check_encoding, read_text
 from semclass.documents.json_lines import TEXT, parse_json_lines, text_of
 
 Row: TypeAlias = tuple[int, list[str]]
-"""Number of a line, from 1, and what stands in its columns."""
+"""Number of a line, from 1, and the content of its columns."""
 
 LABEL, LABELS = "label", "labels"
-"""Names of columns; texts may have several labels where the column is called ``labels``."""
+"""Names of columns; a column ``labels`` may hold several labels per text."""
 
 TABLES = (".csv", ".tsv")
-"""Endings of files that are tables, whatever stands in them."""
+"""Endings of files that are always read as tables."""
 
 SHOWN = 5
-"""Bad lines that an error lists."""
+"""Most bad lines that an error lists."""
 
 _SEPARATOR = ","  # between several labels of a text, in a table
 _SEPARATORS = ",;\t|"  # of columns
@@ -44,7 +44,7 @@ class LabelledTexts:
     labels
         The labels of each text: exactly one, or with `multi_label` any number.
     lines
-        The line of the file, from 1, that each text stands in.
+        Line number of each text in the file, from 1.
     multi_label
         Whether a text may have several labels, or none.
     """
@@ -55,7 +55,7 @@ class LabelledTexts:
     multi_label: bool
 
     def targets(self) -> list[Any]:
-        """Labels as :meth:`semclass.TextClassifier.fit` takes them."""
+        """Return the labels in the form for :meth:`semclass.TextClassifier.fit`."""
         return list(self.labels) if self.multi_label else [label for (label,) in self.labels]
 
 
@@ -72,21 +72,21 @@ def read_labelled(
     Parameters
     ----------
     path
-        A file of JSON lines, or a table. A table's first line may name its columns.
+        A file of JSON lines, or a table. The first line of a table may name its columns.
     text, label
-        Names of the columns, or their numbers from 1. By default ``text``, and ``label`` or ``labels``; of two columns the
-        other one; without names the first and the second.
+        Names of the columns, or their numbers from 1. By default ``text``, and ``label`` or ``labels``; in a table of two
+        columns, the other column; without names, the first and the second column.
     multi_label
-        Whether a text may have several labels, or none; they are parted by commas in a table. True in any case where the
-        column is called ``labels``, or where JSON holds lists.
+        Whether a text may have several labels or none, separated by commas in a table. Always true if the column is called
+        ``labels``, or if JSON holds lists.
     encoding
-        Of a file that is not in UTF-8.
+        Encoding of a file that is not UTF-8.
 
     Raises
     ------
     InputError
         If the file cannot be read, has no such columns, or has lines without a text or a label; the message lists the
-        first of these with their numbers.
+        first such lines with their numbers.
     """
     path = Path(path)
     check_encoding(encoding)

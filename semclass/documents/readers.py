@@ -27,7 +27,7 @@ def read_passages(
     count: Callable[[str], int] = count_words,
     vectors: Vectors | None = None,
 ) -> list[Passage]:
-    """Read passages all at once, as :func:`iter_passages` gives them."""
+    """Read all passages into a list; see :func:`iter_passages`."""
     return list(iter_passages(source, by, size=size, overlap=overlap, count=count, vectors=vectors))
 
 
@@ -48,37 +48,37 @@ def iter_passages(
     Parameters
     ----------
     source
-        One of: a BEIR folder (it holds ``corpus.jsonl``); a ``.jsonl`` file whose objects have ``text`` and may have
-        ``_id``, a string or a whole number, and anything else, which becomes metadata; without an ``_id`` in any, the
-        number of the line is the id; a document, or a folder of documents: text, source files,
-        Markdown, CSV, JSON and notebooks; with the extra ``documents`` also HTML, EPUB, reStructuredText, PDF, docx, pptx
-        and xlsx. In a folder, hidden files are skipped, and so are the `unsupported` ones of
-        :func:`semclass.documents.sources.find_files`, which looks through a source beforehand.
+        A BEIR folder (with ``corpus.jsonl``); a ``.jsonl`` file; a document; or a folder of documents. Objects of a
+        ``.jsonl`` file have ``text``, optionally ``_id`` (a string or a whole number), and other fields, which become
+        metadata; without ``_id`` in all lines, line numbers are ids. Documents are text, source files, Markdown, CSV, JSON
+        and notebooks; with the extra ``documents`` also HTML, EPUB, reStructuredText, PDF, docx, pptx and xlsx. In a
+        folder, hidden files and the `unsupported` files of :func:`semclass.documents.sources.find_files` are skipped.
     by
-        How documents are cut, see :func:`semclass.documents.chunking.cut`. None: documents by paragraph, JSON lines
-        not at all. If it is given, each JSON line is a document, too, named by its id, and its passages have its metadata.
+        How documents are cut, see :func:`semclass.documents.chunking.cut`. None: documents by paragraph, JSON lines not
+        at all. If given, each JSON line is cut like a document with its id as name, and its passages get its metadata.
     size, overlap, count, vectors
         As for :func:`semclass.documents.chunking.cut`.
     encoding
-        Of text files that are not UTF-8, nor UTF-16 with a byte order mark, by its name in Python, such as ``"cp1252"``.
+        Python name of the encoding of text files that are neither UTF-8 nor UTF-16 with a byte order mark, such as
+        ``"cp1252"``.
     skipped
-        Called with each document of a folder that cannot be read, and why, and with each that is read up to a page only, as
-        it takes too long. None: the first one is an error.
+        Called with each document of a folder that cannot be read, or that is read only up to a page because it takes too
+        long. None: the first such document is an error.
     progress
         Called after each document with its number, from 1, and the number of all.
 
     Returns
     -------
     iterator of Passage
-        In the order of the file, or of the sorted paths. A passage that was cut has the id ``document#number``; the
-        document is the path below the folder. Each line end counts as one character. JSON lines are read line by line, and
-        of each some 70 bytes stay in memory, to find ids that come twice; documents are read file by file.
+        In the order of the file, or of the sorted paths. A passage of a document has the id ``document#number``, where the
+        document is the path below the folder. Each line end counts as one character. JSON lines are read line by line,
+        with some 70 bytes each kept in memory to find repeated ids; documents are read file by file.
 
     Raises
     ------
     InputError
-        At once, if the source does not exist, is a device or a named pipe, or cannot be cut so. While it is read, with file
-        and line: if it holds no passages, or is not of the form above.
+        At the call, if the source does not exist, is a device or a named pipe, or the options do not fit. During reading,
+        with file and line, if the source holds no passages, or has another form.
     """
     files = source if isinstance(source, SourceFiles) else find_files(source)
     cutting = Cutting(by or "paragraph", size, overlap, count, vectors)
@@ -93,7 +93,7 @@ def iter_passages(
 
 
 class Document(NamedTuple):
-    """What :func:`semclass.documents.chunking.cut` cuts."""
+    """A document for :func:`semclass.documents.chunking.cut`."""
 
     text: str
     markdown: bool

@@ -1,4 +1,4 @@
-"""The files of a source: JSON lines, a document, or the documents of a folder, and what to do with its other files."""
+"""The files of a source: JSON lines, a document, or the documents of a folder, and how to convert its other files."""
 
 from __future__ import annotations
 
@@ -28,31 +28,31 @@ KINDS = {
     LINK: ("link to a folder or to nothing", "links to folders or to nothing"),
     PIPE: ("pipe or device", "pipes and devices"),
 }
-"""What is skipped for another reason than its ending, of which examples are shown."""
+"""Kinds of files that are skipped for another reason than their ending; examples of them are shown."""
 
 NO_TEXT = frozenset([
     ".7z", ".avi", ".bin", ".bmp", ".bz2", ".class", ".css", ".dll", ".eot", ".exe", ".gif", ".gz", ".ico", ".jar", ".jpeg",
     ".jpg", ".map", ".mov", ".mp3", ".mp4", ".o", ".ogg", ".otf", ".png", ".pyc", ".so", ".svg", ".tar", ".tif", ".tiff",
     ".ttf", ".wav", ".webm", ".webp", ".whl", ".woff", ".woff2", ".xz", ".zip",
 ])  # fmt: skip
-"""Endings of pictures, sounds, fonts, styles, programs and archives, which nobody misses in an index of text."""
+"""Endings of pictures, sounds, fonts, styles, programs and archives: no text is lost by skipping them."""
 
 SHOWN = 8
-"""Kinds of skipped files that are listed, the most frequent ones."""
+"""Most kinds of skipped files that a message lists, the most frequent first."""
 
 EXAMPLES = 3
 
 STREAMS = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
-"""Where a command finds its standard input, and pipes that a shell connected to it."""
+"""Paths of a command's standard input, and of pipes that a shell connects to it."""
 
 
 @dataclass(frozen=True)
 class Skipped:
-    """A document that could not be read, or was read up to a page."""
+    """A document that could not be read, or was read only up to a page."""
 
     document: str  # its name in the folder
     reason: str
-    cut: bool = False  # what was read of it is kept
+    cut: bool = False  # whether it was read up to a page, and these pages are kept
 
 
 @dataclass(frozen=True)
@@ -62,13 +62,13 @@ class SourceFiles:
     Attributes
     ----------
     path
-        What was named: a file or a folder.
+        The given file or folder.
     json_lines
-        The file of JSON lines that it is or, as a BEIR folder, holds. None: it holds documents.
+        The file of JSON lines, also in a BEIR folder. None: the source holds documents.
     documents
         Files that can be read, sorted.
     unsupported
-        Names of the other files of a folder, by ending or kind; hidden files and those of an index are not among them.
+        Names of the other files of a folder, by ending or kind, without hidden files and files of an index.
     """
 
     path: Path
@@ -78,7 +78,7 @@ class SourceFiles:
 
     @property
     def lacking(self) -> dict[str, int]:
-        """How many of the documents need a package that is not installed, by ending."""
+        """Number of documents that need a package that is not installed, by ending."""
         endings = Counter(path.suffix.lower() for path in self.documents)
         return {ending: endings[ending] for ending in sorted(endings) if is_lacking(ending)}
 
@@ -89,7 +89,7 @@ class SourceFiles:
 
     @property
     def lost(self) -> int:
-        """Count those that will not be read."""
+        """Count the files that may hold text, but will not be read."""
         return sum(self.lacking.values()) + self._missed
 
     @property
@@ -105,7 +105,7 @@ class SourceFiles:
             return sum(1 for line in file if not line.isspace())
 
     def notes(self) -> Iterator[str]:
-        """Say what will not be read, and the commands that change that."""
+        """Messages about files that will not be read, with commands that change that."""
         if lacking := self.lacking:
             files = ", ".join(counted(number, f"{ending} file") for ending, number in lacking.items())
             yield f'{files}, which need the extra `documents`; run: pip install "semclass[documents]"'
@@ -114,7 +114,7 @@ class SourceFiles:
 
 
 def find_files(path: str | Path) -> SourceFiles:
-    """Look through a source; an InputError if it does not exist, or is a device or a named pipe, which may never end."""
+    """Find the files of a source; an InputError if it does not exist, or is a device or a named pipe, which may not end."""
     path = Path(path)
     try:
         if not path.exists():

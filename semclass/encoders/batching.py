@@ -1,4 +1,4 @@
-"""Encoding many texts: in batches of like length, in bounded memory, with one warning for all that are truncated."""
+"""Encoding many texts in batches of similar length, in bounded memory, with one warning for all truncated texts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from semclass.core.types import DoubleArray, Encoder, Encoding, IntArray
 Result = TypeVar("Result")
 
 CHUNK = 512
-"""Texts encoded at a time; bounds memory, changes no value."""
+"""Number of texts that are encoded at a time; bounds memory, and changes no value."""
 
 PIECES = 512
 """Word pieces of a batch at most, padding included: the activations of more fall out of the processor's cache.

@@ -22,30 +22,30 @@ from semclass.encoders.batching import batches_by_length, padded_length, steps
 from semclass.encoders.windows import cut_windows
 
 STATES = "states"
-"""View of the lower part of the network; the upper part reads it, and gives all other views."""
+"""View of the lower part of the network; the upper part reads it, and computes all other views."""
 
 NETWORKS = ("lower.onnx", "upper.onnx")
 """Files of the two parts."""
 
 MAX_WINDOWS = 16
-"""Windows of a long text that are read, about 3,000 words of English: bounds the memory of a text."""
+"""Most windows of a long text that are read, about 3,000 words of English: bounds the memory of a text."""
 
 PIECE_VIEWS = (STATES, "tokens", "weights")
-"""Views with a row for each word piece; the others have one for each text."""
+"""Views with a row for each word piece; the others have a row for each text."""
 
 QUESTION, PASSAGE = 0, 1
-"""Kinds of text that the upper part reads in different ways: of a passage, only some of the word pieces."""
+"""Kinds of text that the upper part reads differently: of a passage, it reads only some of the word pieces."""
 
 
 @dataclass(frozen=True)
 class OnnxEncoder:
-    """An encoder exported by ``training/export_encoder.py``; many threads may share one.
+    """An encoder exported by ``training/export_encoder.py``; threads may share one instance.
 
-    A text of more than `max_length` word pieces, two special ones included, is read in windows of like length, 16 at most,
-    whose vectors are averaged (``entities``: their maximum; ``tokens``: all of them in a row); for the view ``states``, in
-    the first window alone. `Encoding.truncated` names the texts that are longer still.
+    A text of more than `max_length` word pieces, with two special ones, is read in at most 16 windows of similar length,
+    whose vectors are averaged (``entities``: their maximum; ``tokens``: all in a row); with the view ``states``, only the
+    first window is read. `Encoding.truncated` lists texts that are longer still.
 
-    Texts are read as questions, every word piece of them; by :attr:`for_passages`, as sentences of passages.
+    Texts are read as questions, with every word piece; :attr:`for_passages` reads them as sentences of passages.
     """
 
     fingerprint: str
@@ -69,11 +69,11 @@ class OnnxEncoder:
         Parameters
         ----------
         folder
-            Its folder; the shipped one if None.
+            Folder of the encoder. None: the shipped encoder.
         threads
-            Threads per run. One is best for single questions, all of them for building an index.
+            Threads per run. One is best for single questions, all processors for building an index.
         batch_size
-            Texts per run at most; bounds memory.
+            Most texts per run; bounds memory.
 
         Raises
         ------
@@ -129,11 +129,11 @@ class OnnxEncoder:
 
     @cached_property
     def vocabulary(self) -> tuple[str, ...]:
-        """Text of each word piece, by its id."""
+        """Text of each word piece, by id."""
         return pieces_of(self.tokenizer.get_vocab())
 
     def tokenize(self, texts: Sequence[str]) -> Ragged:
-        """Split non-empty texts into word pieces: int32 ids of the whole of each text, without special tokens."""
+        """Split non-empty texts into word pieces: int32 ids of each whole text, without special tokens."""
         checked = check_texts(texts)
         encodings: Iterable[tokenizers.Encoding]
         if self.threads == 1 or len(checked) == 1:

@@ -1,9 +1,9 @@
 """Any sentence-transformers model as an encoder (extra ``hub``): from a hub, or from a local folder.
 
-Heads must be trained for it, by the same scripts as the shipped ones: ``--encoder hub:NAME_OR_FOLDER``. Vectors keep the
-length that the model gives them: some models are trained for inner products, in which length has a meaning. What an index
-makes of it is up to its similarity, see :func:`semclass.scoring.topk.SIMILARITIES`; by cosine length plays no part.
-Instructions that some models want before a text ("query: ...") are not added.
+Heads must be trained for it, by the same scripts as the shipped heads: ``--encoder hub:NAME_OR_FOLDER``. Vectors keep the
+length that the model returns, because some models are trained for inner products, in which length has a meaning. The
+similarity of an index decides whether length counts, see :func:`semclass.scoring.topk.SIMILARITIES`; for cosine it does
+not. Instructions that some models need before a text ("query: ...") are not added.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from semclass.encoders.onnx_encoder import check_views, pieces_of, term_flags
 
 @dataclass(frozen=True)
 class SentenceTransformerEncoder:
-    """A sentence-transformers model that gives the views which heads read; many threads may share one.
+    """A sentence-transformers model with the views that heads read; threads may share one instance.
 
-    The views are ``pooled`` (what the model itself gives, of any length), ``layers`` (means of the layers at a third, two
+    The views are ``pooled`` (the model's own vector, of any length), ``layers`` (means of the layers at a third, two
     thirds, five sixths and the end, first-token vectors at two thirds and the end) and ``tokens`` (last layer). A copy of
-    the model that pools otherwise, or does not bring vectors to length 1, has another fingerprint.
+    the model with other pooling, or without scaling to length 1, has another fingerprint.
     """
 
     model: Any
-    fingerprint: str  #: SHA-256 over weights, vocabulary, modules and what they do, cut to 32 digits
+    fingerprint: str  #: SHA-256 of weights, vocabulary, modules and their settings, cut to 32 digits
     views: Mapping[str, int]
     batch_size: int
-    special: tuple[int, int]  #: how many special tokens stand before and after a text's own
+    special: tuple[int, int]  #: number of special tokens before and after the text
 
     @classmethod
     def load(cls, name: str, *, batch_size: int = 32, device: str = "cpu") -> SentenceTransformerEncoder:
@@ -48,16 +48,16 @@ class SentenceTransformerEncoder:
         name
             Hub name or local folder.
         batch_size
-            Texts per run at most.
+            Most texts per run.
         device
-            Where torch runs it.
+            Device of torch.
 
         Raises
         ------
         MissingExtraError
             If sentence-transformers is not installed: ``pip install "semclass[hub]"``.
         InputError
-            If there is no such model, or it is not a transformer with hidden states.
+            If the model cannot be loaded, or is not a transformer with hidden states.
         """
         library = import_extra("sentence_transformers", "hub")
         check_positive(batch_size, "batch_size")
@@ -94,7 +94,7 @@ class SentenceTransformerEncoder:
 
     @cached_property
     def vocabulary(self) -> tuple[str, ...]:
-        """Text of each word piece, by its id."""
+        """Text of each word piece, by id."""
         return pieces_of(self.model.tokenizer.get_vocab())
 
     def encode(self, texts: Sequence[str], *, views: Sequence[str] = ("pooled",)) -> Encoding:

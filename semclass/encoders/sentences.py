@@ -1,4 +1,4 @@
-"""Passages as their sentences: each is read with the title before it, and views of sentences become those of passages."""
+"""Encodes passages by sentences: each is read after the title; the views of a passage combine those of its sentences."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from semclass.encoders.onnx_encoder import for_passages
 from semclass.scoring.dense import shares_of
 
 READ = 1 << 19
-"""Characters of a passage of which sentences are read, about 80,000 words of English: bounds memory."""
+"""Most characters of a passage whose sentences are read, about 80,000 words of English: bounds memory."""
 
 
 @dataclass(frozen=True)
 class Sentences:
-    """The sentences of n passages, m in all, those of a passage one after another."""
+    """The m sentences of n passages, in order."""
 
-    texts: list[str]  # what is read: sentences with their titles, each text once
+    texts: list[str]  # texts to encode: sentences with their titles, each text once
     which: IntArray  # the text of each sentence, int64 of shape (m,)
-    offsets: IntArray  # where the sentences of each passage begin, int64 of shape (n + 1,)
-    words: FloatArray  # how many words each sentence has without the title, float32 of shape (m,)
+    offsets: IntArray  # start of the sentences of each passage, int64 of shape (n + 1,)
+    words: FloatArray  # number of words of each sentence without the title, float32 of shape (m,)
     titles: list[str]  # title of each passage; empty for none
 
     def __len__(self) -> int:
@@ -33,7 +33,7 @@ class Sentences:
 
     @classmethod
     def of(cls, texts: Sequence[str], titles: Sequence[str] | None = None) -> Sentences:
-        """Split n texts, of long ones the first :data:`READ` characters; one that is empty is read as its title."""
+        """Split n texts, at most :data:`READ` characters of each; an empty text is read as its title."""
         places: dict[str, int] = {}
         which, words, counts, known = [], [], [], []
         for text, given in zip(texts, titles or [""] * len(texts), strict=True):
@@ -49,12 +49,12 @@ class Sentences:
         return cls(list(places), np.array(which, np.int64), offsets, np.array(words, np.float32), known)
 
     def passages(self, rows: Sequence[int]) -> tuple[int, ...]:
-        """The passages that some of the texts are in."""
+        """Passages that contain one of the given texts."""
         found = np.flatnonzero(np.isin(self.which, rows))
         return tuple(np.unique(np.searchsorted(self.offsets, found, side="right") - 1).tolist())
 
     def view(self, name: str, rows: FloatArray) -> FloatArray:
-        """A view of the passages from that of the texts: the maximum for ``entities``, else the mean by words."""
+        """A view of the passages from the view of the texts: the maximum for ``entities``, else the mean by words."""
         rows, starts = rows[self.which], self.offsets[:-1]
         if name == "entities":
             return np.asarray(np.maximum.reduceat(rows, starts, axis=0))
@@ -66,7 +66,7 @@ class Sentences:
         return np.asarray(np.add.reduceat(rows * weights[:, None], starts, axis=0))
 
     def title_lengths(self, encoder: Encoder) -> tuple[IntArray, IntArray]:
-        """Count the word pieces of each passage's title, int64 of shape (n,): all of them, and those that it is read by."""
+        """Count the word pieces of each passage's title, int64 of shape (n,): all of them, and those that are read."""
         numbers = {title: place for place, title in enumerate(dict.fromkeys(filter(None, self.titles)))}
         if not numbers:
             return np.zeros(len(self), np.int64), np.zeros(len(self), np.int64)
@@ -76,7 +76,7 @@ class Sentences:
         return whole, read
 
     def joined(self, rows: Ragged, titles: IntArray) -> Ragged:
-        """Rows of word pieces of the passages from those of the texts; those of a title, (n,) of them, are there once."""
+        """Rows of word pieces of the passages from those of the texts; the `titles` pieces of a title are kept once."""
         begin = np.repeat(titles, np.diff(self.offsets))
         begin[self.offsets[:-1]] = 0
         ends = rows.offsets[self.which + 1]
@@ -87,7 +87,7 @@ class Sentences:
 
 
 def encode_passages(encoder: Encoder, texts: Sequence[str], views: Sequence[str]) -> tuple[Encoding, tuple[int, ...]]:
-    """Views of passages that have one row for each, and which have a sentence that is longer than the encoder reads."""
+    """Views of passages, with one row for each, and the passages with a sentence that is longer than the encoder reads."""
     items, reader = Sentences.of(texts), for_passages(encoder)
     found = reader.encode(items.texts, views=views)
     given: dict[str, Any] = {name: items.view(name, found.rows(name)) for name in views}

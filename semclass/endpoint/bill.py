@@ -1,4 +1,4 @@
-"""What calls of a language model have cost, and how many gave nothing."""
+"""Cost of the calls of a language model, and how many gave no answer."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from semclass.core.checks import counted
 from semclass.endpoint.kept import Reply
 
 FAILED, REFUSED, NONSENSE = "failed", "refused", "nonsense"
-"""Why nothing came of a call: it failed, the service or the model would not answer, or the answer cannot be read."""
+"""Why a call gave no answer: it failed, the service or the model refused, or the answer cannot be read."""
 
 _CHARACTERS = 4  # of a token, roughly, where the service counts none
 
 
 @dataclass
 class Bill:
-    """Calls, tokens and seconds so far; replies that were kept count as calls, and as `cached`."""
+    """Calls, tokens and seconds so far; replies from the cache count as calls, and as `cached`."""
 
     calls: int = 0
     cached: int = 0
@@ -25,11 +25,11 @@ class Bill:
     nonsense: int = 0
     prompt_tokens: int = 0
     answer_tokens: int = 0
-    seconds: float = 0.0  #: of all calls, one after another
-    counted: bool = True  #: whether the service counted all tokens; else a token is taken for four characters
+    seconds: float = 0.0  #: sum over all calls
+    counted: bool = True  #: whether the service counted all tokens; else four characters count as a token
 
     def add(self, prompt: str, reply: Reply) -> str:
-        """Count a call; gives `REFUSED`, `FAILED`, or nothing where there is an answer to be read."""
+        """Count a call; returns `REFUSED`, `FAILED`, or an empty string if there is an answer to read."""
         self.calls += 1
         self.cached += reply.cached
         self.refused += reply.refused
@@ -43,16 +43,16 @@ class Bill:
 
     @property
     def counted_by(self) -> str:
-        """Who counted the tokens."""
+        """Whether the tokens were counted by the service or from characters."""
         return "the service" if self.counted else "characters"
 
     def figures(self) -> dict[str, Any]:
-        """The same in JSON types."""
+        """Return all figures in JSON types."""
         counts = {name: value for name, value in vars(self).items() if name not in ("seconds", "counted")}
         return {**counts, "tokens_counted_by": self.counted_by, "seconds": round(self.seconds, 3)}
 
     def __str__(self) -> str:
-        """In one line."""
+        """Describe the cost in one line."""
         return (
             f"{counted(self.calls, 'call')}{f', {self.cached} of them kept' if self.cached else ''}, "
             f"{self.prompt_tokens} tokens of prompts and {self.answer_tokens} of answers (by {self.counted_by}), "

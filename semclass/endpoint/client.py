@@ -40,33 +40,33 @@ AHEAD = 16  # calls for each of those made at once that may wait for an earlier 
 
 
 class EndpointError(SemclassError):
-    """A service gives no answers."""
+    """A service does not answer."""
 
 
 @dataclass(frozen=True)
 class Endpoint:
-    """A language model behind an OpenAI-compatible address, and how it is called.
+    """A language model behind an OpenAI-compatible address, with the settings of its calls.
 
     Attributes
     ----------
     url, model
-        Address, such as ``"http://localhost:8000/v1"``, and the service's name of the model.
+        Address, such as ``"http://localhost:8000/v1"``, and the name of the model at the service.
     key
-        Key of the service; it is written nowhere.
+        Key of the service; it is never saved.
     concurrency
-        Calls at a time.
+        Most calls at a time.
     retries
-        How often a call that failed is made again, after pauses that grow or that the service asks for.
+        How often a failed call is repeated, after growing pauses or those that the service requests.
     timeout
-        Seconds until an attempt has failed, from its connection to the last byte of its reply; so a call ends within
-        (`retries` + 1) x `timeout`, and its pauses.
+        Seconds after which an attempt fails, from its connection to the last byte of its reply. A call ends within
+        (`retries` + 1) x `timeout`, plus its pauses.
     cache
-        File of JSON lines that keeps the replies, so that nothing is paid for twice; None keeps nothing.
+        File of JSON lines that keeps the replies, so that you pay for no call twice. None: replies are not kept.
 
     Raises
     ------
     InputError
-        If the address is none, the model has no name, or a number is not positive.
+        If the address is not a URL, the model has no name, or a number is not positive.
     """
 
     url: str
@@ -90,7 +90,7 @@ class Endpoint:
 
     @property
     def address(self) -> str:
-        """The address without what may be secret in it."""
+        """The address without user name, password and query."""
         parts = urlsplit(self.url)
         return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 

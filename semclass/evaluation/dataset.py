@@ -13,11 +13,11 @@ from semclass.documents.json_lines import read_json_lines
 
 @dataclass(frozen=True)
 class Dataset:
-    """Questions that have a relevant passage, and their judgements."""
+    """Questions with a relevant passage, and their judgements."""
 
-    folder: Path  #: of the questions
-    questions: Mapping[str, str]  #: text by id
-    relevance: Mapping[str, Mapping[str, int]]  #: relevance, above 0, by passage id, by question id
+    folder: Path  #: folder of the questions
+    questions: Mapping[str, str]  #: texts by id
+    relevance: Mapping[str, Mapping[str, int]]  #: by question id: relevance, above 0, by passage id
 
 
 def load_dataset(folder: str | Path, *, split: str = "test", limit: int | None = None, corpus: bool = True) -> Dataset:
@@ -26,18 +26,18 @@ def load_dataset(folder: str | Path, *, split: str = "test", limit: int | None =
     Parameters
     ----------
     folder
-        Holds ``queries.jsonl`` and ``qrels/<split>.tsv``.
+        Folder with ``queries.jsonl`` and ``qrels/<split>.tsv``.
     split
-        Which judgements.
+        Name of the judgements.
     limit
-        Take only the first so many questions, in the order of the judgements.
+        Read only so many questions, the first in the order of the judgements.
     corpus
-        Whether ``corpus.jsonl`` must be there, too; not where an index holds the passages.
+        Whether ``corpus.jsonl`` must exist too; not needed if an index holds the passages.
 
     Raises
     ------
     InputError
-        If a file is missing or a line of it is malformed; with file and line.
+        If a file is missing or a line is malformed; the message names file and line.
     """
     folder = Path(folder)
     judgements = folder / "qrels" / f"{split}.tsv"
@@ -50,8 +50,8 @@ def load_dataset(folder: str | Path, *, split: str = "test", limit: int | None =
 def read_dataset(queries: str | Path, qrels: str | Path, *, limit: int | None = None) -> Dataset:
     """Read questions and judgements from two files.
 
-    `queries` holds JSON lines with ``_id`` and ``text``, `qrels` question id, passage id and relevance, a whole number,
-    separated by tabs; a header in the first line is allowed. For `limit` and errors see :func:`load_dataset`.
+    `queries` holds JSON lines with ``_id`` and ``text``; `qrels` holds question id, passage id and relevance (a whole
+    number), separated by tabs, after an optional header. For `limit` and errors see :func:`load_dataset`.
     """
     queries, qrels = Path(queries), Path(qrels)
     relevance: dict[str, dict[str, int]] = {}

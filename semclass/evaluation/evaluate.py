@@ -1,7 +1,7 @@
 """Measuring rankings on a BEIR folder: every method on the same candidates, by two protocols.
 
-The reference protocol ("conditional") looks only at questions whose answer is among the hybrid's first ten, and asks how
-much of the error 1 - MRR a method removes there. The other figures are over all questions.
+The reference protocol ("conditional") uses only questions whose answer is among the first ten hits of the hybrid, and
+measures how much of the error 1 - MRR a method removes there. The other figures are over all questions.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from semclass.ranking.order import has_heads_for, reorder
 from semclass.ranking.retriever import HybridRetriever
 
 RUN_DEPTH = 100
-"""Passages of a run: those that were re-ranked, and behind them the rest as it was retrieved."""
+"""Passages of a run: the re-ranked ones, then the others in their order before re-ranking."""
 
 
 def cached_index(
@@ -42,9 +42,9 @@ def cached_index(
     similarity: str = "cosine",
     storage: str | None = None,
 ) -> PassageIndex:
-    """Index a BEIR folder's passages, or open the index that an earlier run made of the same passages and models.
+    """Index the passages of a BEIR folder, or open the index of an earlier run on the same passages and models.
 
-    Each index in `cache` is named after the hash of everything that it depends on.
+    The name of each index in `cache` is a hash of everything on which it depends.
     """
     corpus = Path(folder) / "corpus.jsonl"
     encoder, head = passage_encoder.encoder.fingerprint, passage_encoder.classifier.head
@@ -71,12 +71,12 @@ def evaluate(
     slices: Mapping[str, Sequence[str]] | None = None,
     progress: Callable[[int], object] = lambda _: None,
 ) -> dict[str, MethodResult]:
-    """Run every method on the same candidates and measure it: ``measure`` of what :func:`rank` gives.
+    """Run every method on the same candidates with :func:`rank`, and measure the rankings with ``measure``.
 
     Raises
     ------
     InputError
-        If ir-measures does not know a measure.
+        If ir-measures cannot compute a measure.
     MissingExtraError
         If ir-measures or scipy is not installed: ``pip install "semclass[eval]"``.
     """
@@ -93,24 +93,24 @@ def rank(
     depth: int = RUN_DEPTH,
     progress: Callable[[int], object] = lambda _: None,
 ) -> dict[str, list[list[str]]]:
-    """Rank the passages for each question by every method, with the weights that the retriever has.
+    """Rank the passages for each question by every method, with the weights of the retriever.
 
     Parameters
     ----------
     dataset, retriever
         n questions, and an index of the data set's passages.
     candidates
-        Passages that are re-ranked. If that is not 10, each method of the reference system that re-ranks appears twice:
-        with 10, and as ``NAME@candidates``.
+        Number of passages to re-rank. If it is not 10, each re-ranking method of the reference system appears twice: with
+        10, and as ``NAME@candidates``.
     depth
-        Length of each ranking; behind what was re-ranked follows the rest in the order before.
+        Length of each ranking; passages that are not re-ranked follow in their order before.
     progress
         Called with the number of questions done.
 
     Returns
     -------
     dict
-        By method, in the order of `METHODS`: for each question, passage ids, best first. Methods whose heads the models
+        By method, in the order of `METHODS`: passage ids for each question, best first. Methods whose heads the models
         lack are left out.
     """
     methods = {name: how for name, how in METHODS.items() if has_heads_for(retriever.models, how)}

@@ -1,7 +1,7 @@
-"""Questions with known answers for an index that has none: made of its passages, filtered by our own heads.
+"""Questions with known answers, made of the passages of an index and filtered by the shipped heads.
 
-A question is kept if a search by the default finds its passage and the head for pairs says that the passage answers it
-(round-trip consistency, Alberti et al. 2019). What was dropped, and why, is counted.
+A question is kept if a default search finds its passage, and the pair head judges that the passage answers it (round-trip
+consistency, Alberti et al. 2019). Dropped questions are counted by reason.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from semclass.ranking.retriever import HybridRetriever
 from semclass.scoring.topk import unit
 
 FOUND = 10
-"""Places of the default among which a question's passage must be."""
+"""Places of a default search among which a question's passage must be."""
 
 ALIKE = 0.95
-"""Cosine of two questions' vectors from which they ask the same."""
+"""Cosine of the vectors of two questions from which they count as the same."""
 
 MOST = 0.5
-"""Share of a passage's words that a question may hold: one that holds more is the passage itself."""
+"""Most words of a passage, as a share, that a question may hold: with more, it is the passage itself."""
 
 _WORD = re.compile(r"\w+")
 _SOURCE = re.compile(
@@ -44,10 +44,10 @@ _SOURCE = re.compile(
 
 @dataclass(frozen=True)
 class Draft:
-    """A question to a passage, before anything was checked."""
+    """An unchecked question to a passage."""
 
     text: str
-    passage: str  #: its id
+    passage: str  #: id of the passage
 
 
 @dataclass(frozen=True)
@@ -55,29 +55,29 @@ class MadeQuestion:
     """A question that was kept."""
 
     text: str
-    passage: str  #: id of the passage that it was made of
-    label: str  #: class of the answer; empty without class heads, and where nothing is asked
-    rank: int  #: place of the passage in a search by the default, from 1
+    passage: str  #: id of the passage
+    label: str  #: class of the answer; empty without class heads, or if the text asks nothing
+    rank: int  #: place of the passage in a default search, from 1
 
 
 @dataclass(frozen=True)
 class MadeQuestions:
-    """Questions that were kept, and how many were dropped for which reason.
+    """The kept questions, and the number of dropped questions by reason.
 
-    Reasons, in the order in which they are looked at: ``"speaks of the passage"``, ``"passage itself"``, ``"repeated"``,
-    ``"not found"``, ``"not answered"``.
+    Reasons, in the order of checking: ``"speaks of the passage"``, ``"passage itself"``, ``"repeated"``, ``"not found"``,
+    ``"not answered"``.
     """
 
     kept: tuple[MadeQuestion, ...]
     dropped: Mapping[str, int]
 
     def counts(self) -> dict[str, int]:
-        """How many were kept, and dropped for each reason."""
+        """Numbers of kept questions, and of dropped questions by reason."""
         return {"kept": len(self.kept), **self.dropped}
 
 
 def sample_passages(retriever: HybridRetriever, count: int, *, seed: int = 0) -> list[Passage]:
-    """Draw passages of an index by chance, in its order; those marked as duplicates are left out."""
+    """Draw random passages of an index, in its order; passages marked as duplicates are left out."""
     rows = np.random.default_rng(seed).permutation(retriever.local_index.rows)[:count]
     passages = retriever.local_index.passages(np.sort(rows))
     return [passage for passage in passages if not passage.metadata.get("duplicate_of")]
@@ -95,10 +95,10 @@ def keep_good(
     Parameters
     ----------
     retriever
-        Over the index of the passages. Without pair heads it searches by ``"convex"``, and nothing says whether a passage
-        answers.
+        Retriever over the index of the passages. Without pair heads, it searches by ``"convex"``, and does not judge
+        whether a passage answers.
     drafts
-        Questions with the ids of their passages, which the index must hold.
+        Questions with the ids of their passages in the index.
     found
         Places of the search among which the passage must be.
     progress

@@ -14,16 +14,16 @@ from semclass.core.types import DoubleArray
 from semclass.evaluation.dataset import Dataset
 
 DEPTH = 10
-"""Candidates that are re-ranked and measured by default."""
+"""Default number of candidates that are re-ranked and measured."""
 
 BASELINE = "hybrid"
-"""The method that all others are compared with: dense + w * BM25, the reference system's sum, nothing else."""
+"""The method with which all others are compared: dense + w * BM25, the sum of the reference system."""
 
 MEASURES = ("AP@10", "nDCG@10", "P@1", "P@5", "R@5", "R@10", "F1@5", "F1@10")
-"""Further measures where none are named."""
+"""Default further measures."""
 
 _RESAMPLES = 2000
-"""Bootstrap samples of a confidence interval; its ends then vary by a few hundredths of its width between seeds."""
+"""Bootstrap samples of a confidence interval; its ends vary by a few hundredths of its width between seeds."""
 
 
 _F1 = re.compile(r"F1@([1-9][0-9]*)")
@@ -33,25 +33,25 @@ _F1 = re.compile(r"F1@([1-9][0-9]*)")
 class MethodResult:
     """Figures of one method; all are in [0, 1], except that `error_removed` may be negative.
 
-    Those that begin with ``cond`` are over the questions whose answer is among the hybrid's first ten.
+    Figures that begin with ``cond`` are over the questions whose answer is among the first ten hits of the hybrid.
     """
 
     mrr: float  #: MRR@10
     top1: float  #: share of questions with a relevant passage in first place
-    top_k: tuple[float, ...]  #: the same for the first 1 to 10
+    top_k: tuple[float, ...]  #: the same for the first 1 to 10 places
     recall: float  #: recall@10
     ndcg: float  #: nDCG@10
-    cond_mrr: float  #: MRR@10 of these questions
-    cond_top1: float  #: share of first places of these questions
+    cond_mrr: float  #: MRR@10 over the conditional questions
+    cond_top1: float  #: `top1` over the conditional questions
     error_removed: float  #: share of the hybrid's 1 - cond_mrr that the method removes
-    p_value: float  #: two-sided paired randomisation test of the reciprocal ranks against the hybrid's
-    mrr_ci: tuple[float, float]  #: 95 % bootstrap interval over questions
-    error_removed_ci: tuple[float, float]  #: the same of `error_removed`
-    measures: Mapping[str, float] = field(default_factory=dict)  #: further measures, by name
+    p_value: float  #: two-sided paired randomisation test of the reciprocal ranks against those of the hybrid
+    mrr_ci: tuple[float, float]  #: 95 % bootstrap interval of `mrr` over questions
+    error_removed_ci: tuple[float, float]  #: 95 % bootstrap interval of `error_removed`
+    measures: Mapping[str, float] = field(default_factory=dict)  #: further measures by name
     slices: Mapping[str, Mapping[str, Mapping[str, float]]] = field(default_factory=dict)  #: by kind of slice and slice
 
     def as_json(self) -> dict[str, Any]:
-        """The figures under the names that reports use, such as ``mrr@10``."""
+        """Return the figures by their names in reports, such as ``mrr@10``."""
         names = {"mrr": "mrr@10", "recall": "recall@10", "ndcg": "ndcg@10", "mrr_ci": "mrr@10_ci"}
         record = {names.get(key, key): value for key, value in asdict(self).items()}
         pairs = {key: list(record[key]) for key in ("top_k", "mrr@10_ci", "error_removed_ci")}
@@ -66,26 +66,26 @@ def measure(
     measures: Sequence[str] = (),
     slices: Mapping[str, Sequence[str]] | None = None,
 ) -> dict[str, MethodResult]:
-    """Measure rankings; the one named ``"hybrid"`` is what the others are compared with.
+    """Measure rankings, and compare them with the ranking ``"hybrid"``.
 
     Parameters
     ----------
     dataset
         n questions with judgements.
     rankings
-        By method: for each question, passage ids, best first.
+        By method: passage ids for each question, best first.
     seed
-        Of the randomisation test and the confidence intervals.
+        Seed of the randomisation test and of the confidence intervals.
     measures
-        Further measures by the names of ir-measures, such as ``"AP@100"``. ``"F1@k"``, which it does not have, is its
-        ``SetF`` over the first k of each ranking: the harmonic mean of precision and recall.
+        Further measures by their names in ir-measures, such as ``"AP@100"``; also ``"F1@k"``: ``SetF`` of ir-measures over
+        the first k of each ranking, the harmonic mean of precision and recall.
     slices
         By kind of slice, such as ``"passage kind"``: the slice of each question.
 
     Raises
     ------
     InputError
-        If ir-measures does not know a measure.
+        If ir-measures cannot compute a measure.
     """
     wanted = tuple(dict.fromkeys(("RR@10", "R@10", "nDCG@10", *measures)))
     values = {name: per_question(dataset, ranking, wanted) for name, ranking in rankings.items()}

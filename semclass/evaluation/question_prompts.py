@@ -12,10 +12,10 @@ from semclass.evaluation.made_questions import Draft
 from semclass.index.passage_encoder import searchable
 
 READ = 4_000
-"""Characters of a passage that the model is shown."""
+"""Most characters of a passage in a prompt."""
 
 TOKENS = 60
-"""Tokens for each question."""
+"""Most tokens of a question."""
 
 PROMPT = """Below is a passage from a collection that people search. Write {count} different questions that somebody who \
 has not seen the passage could ask, and that it answers.
@@ -34,29 +34,29 @@ def write_by_model(
     *,
     progress: Callable[[int], object] = lambda _: None,
 ) -> tuple[list[Draft], Counter[str]]:
-    """Have a model write questions to each passage.
+    """Let a language model write questions to each passage.
 
     Parameters
     ----------
     passages
-        What is asked about; the first 4,000 characters of each are shown.
+        The passages; the prompt holds the first 4,000 characters of each.
     endpoint
         The model.
     count
-        Questions to each passage, at most.
+        Most questions to each passage.
     progress
         Called with the number of passages done.
 
     Returns
     -------
     drafts, calls
-        The questions; and how many calls were ``made``, read from the ``cached`` replies, ``refused``, ``failed`` or gave
-        ``no question``, with the ``prompt_tokens`` and ``completion_tokens`` of those that were made.
+        The questions; and the numbers of calls that were ``made``, read from the ``cached`` replies, ``refused``,
+        ``failed`` or gave ``no question``, with the ``prompt_tokens`` and ``completion_tokens`` of the calls made.
 
     Raises
     ------
     EndpointError
-        If the service gives no answers; what it replied until then is kept in the endpoint's cache.
+        If the service does not answer; replies so far are kept in the endpoint's cache.
     """
     conversations = (user(PROMPT.format(count=count, passage=searchable(passage)[:READ])) for passage in passages)
     drafts: list[Draft] = []

@@ -1,8 +1,8 @@
-"""The weights of a retriever, searched on questions with known answers.
+"""Search of a retriever's weights on questions with known answers.
 
-A weight that was searched on the questions it is reported on looks better than it is. So every search is reported twice:
-on all questions, and by cross-validation, where the questions of a fold are ranked with the weight that is best on the
-other folds. A weight is worth storing if its cross-validated gain over the one in use exceeds a standard error; with fewer
+A weight looks better than it is on the questions on which it was searched. So each search is reported twice: on all
+questions, and by cross-validation, where the questions of a fold are ranked with the weight that is best on the other
+folds. A weight is worth storing if its cross-validated gain over the current weight exceeds a standard error; with fewer
 than 100 questions it must exceed 1.645 standard errors.
 """
 
@@ -44,16 +44,16 @@ INTEGRATED = tuple(
 
 @dataclass(frozen=True)
 class Tuning:
-    """What was found for an index.
+    """Tuned weights of an index.
 
     Attributes
     ----------
     searches
-        One for each weight; none for signals whose heads are not there.
+        One search for each weight; none for signals whose heads the models lack.
     questions
-        How many questions took part: those with a relevant passage in the index.
+        Number of questions with a relevant passage in the index; only these were used.
     folds, seed
-        Of the cross-validation.
+        Folds and seed of the cross-validation.
     """
 
     searches: tuple[WeightSearch, ...]
@@ -63,11 +63,11 @@ class Tuning:
 
     @property
     def weights(self) -> dict[str, float]:
-        """The weights that help, by name."""
+        """The weights that are worth storing, by name."""
         return {item.name: item.weight for item in self.searches if item.helps}
 
     def as_record(self, found_on: Mapping[str, Any]) -> dict[str, Any]:
-        """What an index stores: weights, what they brought, and what they were found on, such as names of files."""
+        """The record that an index stores: weights, their gains, and their data (`found_on`), such as names of files."""
         return {
             "weights": self.weights,
             "found_on": {
@@ -92,19 +92,19 @@ def tune(
 ) -> Tuning:
     """Search the weights of a retriever on questions with known answers.
 
-    First w of BM25, in the ranking of the whole index, and alpha of convex fusion; with this alpha, the weight of
-    the evidence over the candidates of a search without options. Then, with the w that was found: lambda of
-    the class match in the ranking of the whole index, soft and hard, and the weight of each signal in integrated re-ranking
-    of the first ten by the linear sum.
+    First w of BM25 and alpha of convex fusion are searched, in the ranking of the whole index; then, with this alpha, the
+    weight of the evidence over the candidates of a search without options. Finally, with the found w, lambda of the class
+    match (soft and hard) in the ranking of the whole index, and the weight of each signal in integrated re-ranking of the
+    first ten by the linear sum.
 
     Parameters
     ----------
     retriever
-        Its weights are what the new ones are compared with.
+        The retriever; new weights are compared with its current weights.
     dataset
         Questions and judgements. Questions without a relevant passage in the index are left out.
     folds, seed
-        Of the cross-validation; at least 2 folds.
+        Folds (at least 2) and seed of the cross-validation.
     progress
         Called with the number of questions done in each of the four rankings of the whole index.
 

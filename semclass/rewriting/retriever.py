@@ -1,4 +1,4 @@
-"""A retriever that rewrites each question before it searches: several questions, or texts that stand in for one."""
+"""A retriever that rewrites each question before the search: into other questions, or into imagined answers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RewritingRetriever:
-    """A retriever whose questions are rewritten first; many threads may share one.
+    """A retriever that rewrites questions first; threads may share one instance.
 
     Attributes
     ----------
@@ -44,10 +44,10 @@ class RewritingRetriever:
         history: Sequence[str] = (),
         **keywords: Unpack[SearchKeywords],
     ) -> SearchResult:
-        """Rewrite a question, and search for the outcome as :func:`semclass.rewriting.retriever.search_rewritten` does.
+        """Rewrite a question, and search for the result with :func:`semclass.rewriting.retriever.search_rewritten`.
 
-        `history` is the conversation before it, question and answer in turn, oldest first. Other parameters and errors are
-        those of :meth:`semclass.HybridRetriever.search`.
+        `history` is the conversation before the question, questions and answers in turn, oldest first. Other parameters and
+        errors are those of :meth:`semclass.HybridRetriever.search`.
         """
         found = rewritten(self.rewrite, check_text(question, "question"), history)
         return search_rewritten(self.retriever, found, k, options, **keywords)
@@ -62,22 +62,22 @@ def search_rewritten(
     options: SearchOptions = USUAL,
     **keywords: Unpack[SearchKeywords],
 ) -> SearchResult:
-    """Search for the outcome of rewriting a question.
+    """Search for a rewritten question.
 
     Parameters
     ----------
     retriever
         Index and models.
     rewritten
-        The outcome.
+        The rewritten question.
     k, options, keywords
         As for :meth:`semclass.HybridRetriever.search`.
 
     Returns
     -------
     SearchResult
-        Best first. Of several questions, each gives as long a ranking as it re-ranks, and these are pooled, see
-        :func:`pool_hits`; ``query_used`` is these questions, one a line.
+        Best first. Several questions each return a ranking of as many passages as they re-rank, and these rankings are
+        pooled, see :func:`pool_hits`; ``query_used`` is these questions, one per line.
     """
     limit, chosen = check_positive(k, "k"), replace(options, **keywords)
     question, *others = rewritten.questions
@@ -98,10 +98,10 @@ def search_rewritten(
 
 
 def pool_hits(rankings: Sequence[Sequence[Hit]], k: int) -> list[Hit]:
-    """The k best of several rankings: a passage counts by its best rank, and scores 1 / (60 + rank); the earlier of equals.
+    """Return the k best passages of several rankings, by their best rank: the score is 1 / (60 + rank).
 
-    So the first of each ranking come first. The sum of these scores, reciprocal rank fusion, was worse wherever both were
-    measured, by far for questions that ask different things: ``bench/results/rewriting.md``.
+    So the first passages of all rankings come first; equal ranks keep the order of rankings. The sum of these scores,
+    reciprocal rank fusion, was worse in all measurements, by far for different questions: ``bench/results/rewriting.md``.
     """
     best: dict[str, Hit] = {}
     for hit in (hit for ranking in rankings for hit in ranking):

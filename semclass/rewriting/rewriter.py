@@ -1,4 +1,4 @@
-"""Questions rewritten by a language model behind an OpenAI-compatible address."""
+"""Rewriting of questions by a language model behind an OpenAI-compatible address."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from semclass.rewriting import WAYS
 from semclass.rewriting.transform import Rewritten
 
 PARTS, WORDINGS = 4, 3
-"""Questions that one is split into at most, and wordings beside the one that was asked."""
+"""Most parts of a question, and number of wordings beside the given one."""
 
 TURNS = 6
-"""Turns of a conversation that the model is shown: the last ones."""
+"""Most turns of a conversation in a prompt: the last ones."""
 
 LONG = 2_000
-"""Characters of a passage that stands in for a question, and of a turn that is shown, at most."""
+"""Most characters of an imagined answer, and of a turn in a prompt."""
 
 STANDALONE = """Rewrite the last question of a conversation so that it is understood without the conversation. Put names \
 in the place of words such as "it", "they" and "there", add what was left out, and change nothing else. Repeat it if it is \
@@ -90,20 +90,20 @@ def _read(way: _Way, question: str, said: str) -> Rewritten | None:
 
 @dataclass(frozen=True)
 class Rewriter:
-    """A language model that rewrites questions, a :class:`~semclass.rewriting.transform.QueryTransform` (extra ``label``).
+    """Rewrites questions with a language model: a :class:`~semclass.rewriting.transform.QueryTransform` (extra ``label``).
 
-    A question takes one call; with a history, one more, which makes it a question that is understood alone. A call that
-    failed, a refusal and an answer that cannot be read leave the question as it is; ``why`` says so. Many threads may share
-    a rewriter.
+    A question takes one call; with a history one more, which makes a question that can be understood alone. After a failed
+    call, a refusal or an answer that cannot be read, the question stays unchanged, and ``why`` holds the reason. Threads
+    may share one instance.
 
     Attributes
     ----------
     way
         One of :data:`semclass.rewriting.WAYS`.
     endpoint
-        The model. Somebody waits: few retries and a short timeout, such as ``Endpoint(url, model, retries=1, timeout=10)``.
+        The model. Users wait: use few retries and a short timeout: ``Endpoint(url, model, retries=1, timeout=10)``.
     chat
-        Asks it. ``chat.bill`` says what all questions so far have cost.
+        Asks the model. ``chat.bill`` holds the cost of all questions so far.
     """
 
     way: str
@@ -120,14 +120,14 @@ class Rewriter:
         Parameters
         ----------
         question
-            What is asked.
+            The question.
         history
-            What was said before, question and answer in turn, oldest first.
+            The conversation before it, questions and answers in turn, oldest first.
 
         Raises
         ------
         InputError, InputTypeError
-            If a text is empty or no string.
+            If a text is empty or not a string.
         MissingExtraError
             If openai is not installed.
         """

@@ -1,4 +1,4 @@
-"""What a question becomes before it is searched for: other questions, or passages that stand in for it."""
+"""Results of rewriting a question before a search: other questions, or imagined answers."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from semclass.endpoint.bill import Bill
 
 
 class RewriteWarning(UserWarning):
-    """A question is searched as it was asked, as nothing came of rewriting it; the message says why."""
+    """A question is searched without rewriting, because rewriting failed; the message holds the reason."""
 
 
 @dataclass(frozen=True)
 class Rewritten:
-    """What is searched for in place of a question.
+    """The questions or texts that are searched in place of a question.
 
     Attributes
     ----------
     asked
-        The question as it was asked.
+        The original question.
     questions
-        The questions that are searched for, at least one: each finds and re-ranks its own passages, and a passage counts
-        by its best rank. Of one that is `asked`, the search is as without rewriting.
+        The questions to search for, at least one. Each finds and re-ranks its own passages, and a passage counts by its
+        best rank. If the only question is `asked`, the search is the same as without rewriting.
     passages
-        Texts such as might answer the question: the mean vector of the question and these stands in for that of the
-        question, see :meth:`semclass.HybridRetriever.search_by_texts`. Only where there is one question.
+        Imagined answers: the mean vector of the question and these texts replaces the vector of the question, see
+        :meth:`semclass.HybridRetriever.search_by_texts`. Only with one question.
     why
-        Why the question is searched as it was asked: ``"failed"``, ``"refused"`` or ``"nonsense"``; empty if it is not.
+        Reason for not rewriting the question: ``"failed"``, ``"refused"`` or ``"nonsense"``; empty if it was rewritten.
     said
-        What the model said instead, shortened, or the error of the call.
+        The model's answer in this case, shortened, or the error of the call.
     cost
-        Calls and tokens that it took.
+        Calls and tokens of the rewriting.
     """
 
     asked: str
@@ -55,14 +55,14 @@ class Rewritten:
 
 
 class QueryTransform(Protocol):
-    """Rewrites a question before a search; any function that does so is one."""
+    """Interface of functions that rewrite a question before a search."""
 
     def __call__(self, question: str, history: Sequence[str] = ()) -> Rewritten:
-        """Give what is searched for; `history` is what was said before, question and answer in turn, oldest first."""
+        """Rewrite a question; `history` is the conversation before it, questions and answers in turn, oldest first."""
 
 
 def rewritten(transform: QueryTransform, question: str, history: Sequence[str] = ()) -> Rewritten:
-    """Rewrite a question, and warn with a :class:`RewriteWarning` where nothing came of it."""
+    """Rewrite a question, and warn with a :class:`RewriteWarning` if this fails."""
     found = transform(check_text(question, "question"), check_texts(history, "history"))
     if found.why:
         warn(RewriteWarning(f"{found.asked!r} is searched without rewriting ({found.why}): {found.said}"))

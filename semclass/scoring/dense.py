@@ -1,4 +1,4 @@
-"""The dense score of a passage: how similar its sentences are to a question, all together and the best of them."""
+"""The dense score of a passage: the similarity of a question with the mean and with the best of its sentences."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy.typing as npt
 from semclass.core.types import FloatArray, IntArray
 
 MEAN = 0.5
-"""Weight of the mean of a passage's sentences in its dense score; its best sentence has the rest.
+"""Weight of the mean of a passage's sentences in its dense score; the rest is the weight of the best sentence.
 
 nDCG@10 of the dense score alone with the weights 1, 0 and 0.5: docs .672, .734, .733; codebase .549, .659, .644; cacm
 .401, .394, .405; cranfield .361, .366, .369.
@@ -18,10 +18,10 @@ nDCG@10 of the dense score alone with the weights 1, 0 and 0.5: docs .672, .734,
 
 
 def shares_of(vectors: FloatArray, words: FloatArray, offsets: IntArray) -> FloatArray:
-    """What the vector of each of m sentences is multiplied with in the mean of its passage, float32 of shape (m,).
+    """Factors of the vectors of m sentences in the means of their passages, float32 of shape (m,).
 
-    The mean of vectors s with w words has the direction of the sum of sqrt(w) * s, and the mean of their lengths, so that
-    that of vectors of length 1 has length 1. `vectors` are (m, dim), `words` (m,), `offsets` (passages + 1,).
+    The mean of vectors s with w words has the direction of the sum of sqrt(w) * s, and the mean of their lengths; the mean
+    of vectors of length 1 has length 1. `vectors` are (m, dim), `words` (m,), `offsets` (passages + 1,).
     """
     weights, starts = np.sqrt(words), offsets[:-1]
     lengths = np.sqrt(np.einsum("nd,nd->n", vectors, vectors))
@@ -32,7 +32,7 @@ def shares_of(vectors: FloatArray, words: FloatArray, offsets: IntArray) -> Floa
 
 
 def dense_scores(mean: npt.NDArray[Any], similar: npt.NDArray[Any], offsets: IntArray) -> npt.NDArray[Any]:
-    """Scores of n passages from the similarity of their means, (n,), and of their sentences, (m,), of the same dtype."""
+    """Dense scores of n passages from the similarities of their means, (n,), and sentences, (m,), of the same dtype."""
     best = np.maximum.reduceat(similar, offsets[:-1])
     best *= 1 - MEAN
     best += MEAN * mean

@@ -1,11 +1,11 @@
-"""One score of two: pure functions over the scores of vectors (``dense``) and of BM25, larger is better.
+"""Fusion of scores: pure functions over the scores of vectors (``dense``) and of BM25; larger is better.
 
-Scores may be those of a whole corpus, or of the passages in one of two lists, as search engines return them:
+Scores may cover a whole corpus, or only the passages in two lists, as search engines return them:
 
-- An unknown score is NaN. Sums take the least known score of its system instead, for what a system did not return is no
-  better than what it returned last; an unknown rank adds nothing.
-- A BM25 score of 0 is no hit: no term of the question occurs in the passage. It has no place in BM25's list, though its
-  score is known.
+- An unknown score is NaN. Sums use the least known score of its system instead, because a passage that a system did not
+  return is no better than its last one; an unknown rank adds nothing.
+- A BM25 score of 0 is no hit: no term of the question occurs in the passage. The passage is not in the list of BM25,
+  although its score is known.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from semclass.scoring.topk import top_k
 
 ALPHA = 0.55
 """Weight of the vectors in a convex combination: best of 0, 0.05 ... 1 by MRR@10 on 1,000 questions of SQuAD's training
-articles over passages of four sentences, with min-max over the first 100 of both systems."""
+articles over passages of four sentences, with min-max over the first 100 passages of both systems."""
 
 DEPTH = 100
-"""Passages of each list that convex combination and reciprocal rank fusion look at."""
+"""Passages of each list that convex combination and reciprocal rank fusion read."""
 
 RRF_K = 60
-"""Constant of reciprocal rank fusion, as in its paper, where ranks count from 1."""
+"""Constant of reciprocal rank fusion, as in its paper; ranks count from 1."""
 
 
 class Fused(NamedTuple):
-    """Fused scores of n passages, float64 of shape (n,); -inf for a passage that is in neither list."""
+    """Fused scores of n passages, float64 of shape (n,); -inf for a passage in neither list."""
 
     score: DoubleArray  #: the sum of the parts
-    parts: dict[str, DoubleArray]  #: what ``dense`` and ``bm25`` add to it, weights included
+    parts: dict[str, DoubleArray]  #: the weighted summands ``dense`` and ``bm25``
 
 
 def fused(
@@ -47,38 +47,38 @@ def fused(
     alpha: float = ALPHA,
     depth: int | None = None,
 ) -> Fused:
-    """Fuse the scores of vectors and of BM25, and say what each adds.
+    """Fuse the scores of vectors and of BM25, and return the summands.
 
     - ``"linear"``: dense + weight * bm25, the sum of the reference system. It needs no list and no other passage, so that
       shards of a corpus agree on it.
-    - ``"convex"``: alpha * N(dense) + (1 - alpha) * N(bm25), where N brings the scores of a system to [0, 1] by
-      (s - least) / (most - least); of fewer than 100 candidates least is 0 or less. Bruch, Gai and Ingber, "An analysis of
-      fusion functions for hybrid retrieval" (2023).
+    - ``"convex"``: alpha * N(dense) + (1 - alpha) * N(bm25), where N scales the scores of a system to [0, 1] by
+      (s - least) / (most - least); with fewer than 100 candidates, least is at most 0. Bruch, Gai and Ingber, "An analysis
+      of fusion functions for hybrid retrieval" (2023).
     - ``"rrf"``: the sum of 1 / (60 + rank) over both lists, with ranks from 1. Cormack, Clarke and Buettcher, "Reciprocal
       rank fusion outperforms Condorcet and individual rank learning methods" (2009).
 
-    With `depth`, only passages in one of the two lists get a score, and only they decide what the smallest and largest
-    score are. A list that counts for nothing, as that of BM25 with alpha = 1, is looked at only where the other one is
-    shorter than `depth`. A passage in one list keeps its score by the other system, where it is known. Where the corpus is
-    large, hand in the scores of the passages that :func:`pool` gives: the result is the same, without those outside.
+    With `depth`, only passages in one of the two lists get a score, and only they determine the smallest and largest score.
+    A list without weight, as that of BM25 with alpha = 1, is read only if the other list is shorter than `depth`. A passage
+    in one list keeps its score by the other system, if that is known. For a large corpus, give the scores of the passages
+    that :func:`pool` returns: the result is the same for these.
 
     Parameters
     ----------
     dense, bm25
-        Scores of the same n passages, float64 of shape (n,); NaN where not known.
+        Scores of the same n passages, float64 of shape (n,); NaN if unknown.
     method
         One of :data:`semclass.scoring.FUSIONS`.
     weight
-        Of ``"linear"``, at least 0.
+        Weight of BM25 for ``"linear"``, at least 0.
     alpha
-        Of ``"convex"``: from 0, BM25 alone, to 1, vectors alone.
+        Weight of the vectors for ``"convex"``: from 0 (only BM25) to 1 (only vectors).
     depth
-        Length of each of the two lists; None ranks all n.
+        Length of each of the two lists. None: all n passages.
 
     Returns
     -------
     Fused
-        Scores and their parts.
+        The scores and their summands.
 
     Raises
     ------
@@ -106,14 +106,14 @@ def fused(
 
 
 def only_of(method: str, alpha: float) -> str | None:
-    """The only scores that count in a fusion, ``"dense"`` or ``"bm25"``; None if both do."""
+    """Return the only scores with a weight in a fusion, ``"dense"`` or ``"bm25"``; None if both have one."""
     return {0.0: "bm25", 1.0: "dense"}.get(alpha) if method == "convex" else None
 
 
 def pool(dense: DoubleArray, bm25: DoubleArray, depth: int = DEPTH, *, only: str | None = None) -> IntArray:
-    """Places of the passages that are in one of the two lists, ascending; arguments as for :func:`fused`.
+    """Places of the passages in at least one of the two lists, ascending; arguments as for :func:`fused`.
 
-    With `only`, see :func:`only_of`, they are those of one list if it is as long as `depth`.
+    With `only`, see :func:`only_of`, the places of that list alone if it has `depth` passages.
     """
     limit = check_positive(depth, "depth")
     found = {"dense": _first(dense, limit, -np.inf), "bm25": _first(bm25, limit, 0.0)}
@@ -132,12 +132,12 @@ def line(dense: DoubleArray, bm25: DoubleArray, method: str) -> tuple[DoubleArra
 
 
 def normalise(scores: DoubleArray) -> DoubleArray:
-    """Bring the scores of one system for one question to a scale from 0 to 1; an unknown one becomes 0.
+    """Scale the scores of one system for one question to 0 to 1; an unknown score becomes 0.
 
-    By min-max: Lee, "Analyses of multiple evidence combination" (1997). Where all are equal, hits become 1.
-    Few candidates may all have to do with the question, so that min-max would make too much of small differences: there the
-    least is at most 0, what an unrelated passage scores. By nDCG@10 on seven sets, that is better by 0.002 to 0.004 where 5
-    to 50 passages are re-ranked, and plain min-max by 0.001 to 0.002 for the candidates of two lists of 100.
+    By min-max: Lee, "Analyses of multiple evidence combination" (1997). If all scores are equal, hits become 1.
+    A few candidates may all be relevant, and min-max would exaggerate their small differences: for them the least is at
+    most 0, the score of an unrelated passage. By nDCG@10 on seven sets, this is better by 0.002 to 0.004 for re-ranking of
+    5 to 50 passages; plain min-max is better by 0.001 to 0.002 for the candidates of two lists of 100.
     """
     unknown = np.isnan(scores)
     known = scores[~unknown]

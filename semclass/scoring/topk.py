@@ -16,11 +16,11 @@ GROUPS, LARGEST = 8, 64
 """Groups of scores for each one that is wanted, and the largest size of a group."""
 
 SIMILARITIES = ("cosine", "ip", "l2")
-"""How a question's vector q is compared with that of a sentence, p, under the names that vector stores use.
+"""How the vector q of a question is compared with the vector p of a sentence, with the names of vector stores.
 
-``"cosine"`` is ``q.p / (|q| |p|)``; an index keeps p of length 1. ``"ip"`` is the inner product q.p, ``"l2"`` is
-``1 - |q - p|**2 / 2``, which falls as the distance grows. For vectors of length 1 all three are the same number, so that
-weights found with one serve the others.
+``"cosine"`` is ``q.p / (|q| |p|)``; an index stores p with length 1. ``"ip"`` is the inner product q.p, ``"l2"`` is
+``1 - |q - p|**2 / 2``, which falls with the distance. For vectors of length 1 all three are the same number, so weights
+for one also fit the others.
 """
 
 
@@ -91,12 +91,12 @@ def stable_partition(labels: npt.NDArray[np.bool_]) -> IntArray:
 def class_match(
     question: DoubleArray, passages: npt.NDArray[np.floating], thresholds: DoubleArray, kind: str
 ) -> DoubleArray:
-    """How well passages provide what a question asks for, float64 of shape (n,), in [0, 1].
+    """How well the classes of passages match those of a question, float64 of shape (n,), in [0, 1].
 
     `question` is P(class | question), (n_classes,), `passages` P(class | passage), (n, n_classes), and `thresholds` the
     probability from which a passage has a class. ``"hard"``: 1 if the question's most probable class is among the passage's
-    classes, else 0 (the reference system). ``"soft"``: the inner product, the probability that the passage provides what
-    the question asks for if the two are independent.
+    classes, else 0 (as in the reference system). ``"soft"``: the inner product, the probability that the passage provides
+    the type of answer that the question asks for, if the two are independent.
     """
     if kind == "hard":
         asked = int(question.argmax())

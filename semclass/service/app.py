@@ -31,13 +31,13 @@ from semclass.service.reload import QUESTION, follow, is_damaged
 from semclass.service.settings import Settings
 
 MEASURED = 6
-"""Texts of two passages each that are read before clients are answered, to learn how long that takes."""
+"""Number of texts of two passages each that are processed before the start, to measure how long they take."""
 
 
 def create_app(engine: Engine, settings: Settings) -> FastAPI:
-    """Make the service.
+    """Make the application of the service.
 
-    Set ``app.state.draining`` to make ``/ready`` say no before the service stops.
+    Set ``app.state.draining`` to let ``/ready`` answer no before the service stops.
     """
 
     @asynccontextmanager

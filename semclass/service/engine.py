@@ -1,4 +1,4 @@
-"""The library's calls, awaited: many small requests share a run of the encoder."""
+"""Asynchronous calls of the library, in which many small requests share a run of the encoder."""
 
 from __future__ import annotations
 
@@ -67,15 +67,15 @@ class Engine(Queue):
     Parameters
     ----------
     models
-        The models. One thread for their encoder is best: two runs side by side are faster than one with two threads.
+        The models. Give their encoder one thread: two runs in parallel are faster than one with two threads.
     retriever
-        The index with its models; None: nothing can be searched. May be set to another one at any time.
+        The index with its models; None: searches are refused. It can be replaced at any time.
     settings
         Limits.
     entailment
-        The heads that judge pairs; None: pairs are refused.
+        The entailment heads; None: pairs are refused.
     scope
-        The head that tells what a corpus can be asked; None: asking it is refused.
+        The head for ``in_scope``; None: requests for it are refused.
     workers
         Threads that run the models; by default as many as the processors allow.
     """

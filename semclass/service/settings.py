@@ -16,35 +16,35 @@ _MAY_BE_ZERO = ("drain_seconds", "refresh_seconds")
 class Settings:
     """Limits, times and keys of a service."""
 
-    #: SHA-256 digests of the keys of which a request must bear one; none: no key is needed.
+    #: SHA-256 digests of the accepted keys; empty: no key is needed.
     keys: tuple[bytes, ...] = ()
-    #: Names, without a port, that requests may give in ``Host``; none: any.
+    #: Names, without a port, that requests may give in ``Host``; empty: any.
     hosts: tuple[str, ...] = ()
-    #: Bytes of a request's body.
+    #: Most bytes of a request's body.
     max_body: int = 4 * MIB
-    #: Texts of a request: questions, passages or pairs.
+    #: Most texts of a request: questions, passages or pairs.
     max_texts: int = 1000
-    #: Characters of a text.
+    #: Most characters of a text.
     max_characters: int = 100_000
-    #: Hits, and candidates, of a search.
+    #: Most hits, and most candidates, of a search.
     max_hits: int = 1000
-    #: Requests that are answered or wait at a time; more get 429.
+    #: Most requests that are answered or wait at a time; more get 429.
     max_requests: int = 512
-    #: Connections that are open at a time.
+    #: Most open connections.
     max_connections: int = 4096
-    #: Time that an answer may take, and that a client has to read it.
+    #: Most seconds to answer a request, and for a client to read the answer.
     request_seconds: float = 30.0
-    #: Time after the signal to stop in which requests are still taken while ``/ready`` says no.
+    #: Seconds after the stop signal in which requests are still accepted while ``/ready`` answers no.
     drain_seconds: float = 0.0
-    #: Time that requests have to be finished in a stop.
+    #: Seconds to finish requests in a stop.
     stop_seconds: float = 30.0
-    #: Time between two looks for a changed index; 0: it is served as it was at the start.
+    #: Seconds between two checks for a changed index; 0: changes are not served.
     refresh_seconds: float = 5.0
-    #: Questions that the page offers; none: they are made of the headings of the index.
+    #: Example questions of the page; empty: they are made of the headings of the index.
     examples: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse limits that would let nothing through."""
+        """Refuse limits that would refuse every request."""
         for name, value in vars(self).items():
             if isinstance(value, (int, float)) and not (0 < value < inf or (value == 0 and name in _MAY_BE_ZERO)):
                 least = "at least 0" if name in _MAY_BE_ZERO else "more than 0"

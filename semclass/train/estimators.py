@@ -44,41 +44,41 @@ _base, _validation = (import_extra(f"sklearn.{name}", "train") for name in ("bas
 
 
 class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignore[misc, name-defined]
-    """A classifier of texts for labels of your own: a head over the embeddings of an encoder, calibrated.
+    """Trains a calibrated classifier of texts on labels of your own: a head over the outputs of an encoder.
 
-    What it saves, :class:`semclass.TextModel` runs without scikit-learn. It works in ``Pipeline``, ``GridSearchCV``,
-    ``cross_val_score`` and ``clone``. The order of the training texts makes no difference, and equal texts are never on
-    both sides of a fold.
+    :class:`semclass.TextModel` runs the saved head without scikit-learn. The classifier works in ``Pipeline``,
+    ``GridSearchCV``, ``cross_val_score`` and ``clone``. The order of the training texts has no effect, and equal texts are
+    never on both sides of a fold.
 
     Parameters
     ----------
     encoder
-        None for the shipped encoder, the folder of an exported one, ``"hub:NAME"`` or ``"hub:FOLDER"`` for a
-        sentence-transformers model (extra ``hub``), or anything that has the members of :class:`semclass.Encoder`. A name
-        is better than an object where the classifier is pickled, as it is by ``n_jobs=2``.
+        None for the shipped encoder, the folder of an exported encoder, ``"hub:NAME"`` or ``"hub:FOLDER"`` for a
+        sentence-transformers model (extra ``hub``), or any object with the members of :class:`semclass.Encoder`. Give a
+        name rather than an object if the classifier is pickled, as with ``n_jobs=2``.
     views
-        What the head reads: views of the encoder with one row per text, ``"surface"`` (counts of numbers, capitals and
-        the like), ``"pieces"`` (n-grams of word pieces). None lets cross-validation choose.
+        Input of the head: views of the encoder with one row per text, ``"surface"`` (counts of numbers, capitals and the
+        like), ``"pieces"`` (n-grams of word pieces). None: cross-validation chooses.
     kind, seed
         As for :class:`semclass.HeadClassifier`.
     multi_label
-        Whether a text may have several labels, or none: one yes-or-no column for each label, with a threshold that is
-        best for F1 on held-out texts.
+        Whether a text may have several labels or none: one yes-or-no column per label, with the threshold that is best for
+        F1 on held-out texts.
     min_probability
-        Below this probability the classifier abstains: `predict` gives ``semclass.ABSTAIN``. Where a text may have several
-        labels, a label must reach it and its threshold.
+        Below this probability the classifier abstains: `predict` returns ``semclass.ABSTAIN``. With `multi_label`, a label
+        must reach this probability and its own threshold.
     target_precision
-        Precision that each label shall have, such as 0.95: it gets a probability from which held-out texts had it. Where a
-        text has one label, the classifier abstains below. None asks for none.
+        Precision for each label, such as 0.95: a label then needs the probability from which held-out texts had this
+        precision. With one label per text, the classifier abstains below it. None: no such limit.
     rejection_rate
-        Share of texts of the classes, such as 0.04, that may be rejected so that texts out of domain are rejected, too:
-        `predict` gives ``semclass.ABSTAIN`` for both. The threshold is cross-validated; it needs no texts out of domain.
+        Share of texts of the classes, such as 0.04, that may be rejected so that texts out of domain are rejected too:
+        `predict` returns ``semclass.ABSTAIN`` for both. The threshold is cross-validated, without texts out of domain.
     ood_label
-        Label in y of texts that have none of the classes, if there are any: it becomes no class, and improves rejection.
+        Label in y of texts of none of the classes, if there are any. It becomes no class, and improves rejection.
     cv
-        Number of folds for choice and calibration.
+        Number of folds for the choice of settings and for calibration.
     cache
-        Folder, or ``joblib.Memory``, that keeps embeddings. It holds pickles: name one that nobody else can write to.
+        Folder or ``joblib.Memory`` that keeps embeddings. It holds pickles: name one that nobody else can write to.
     progress
         Whether to show progress on standard error, if that is a terminal; or a function that is called with lines of text.
 
@@ -87,18 +87,18 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
     classes_
         The labels, sorted, of shape (n_classes,).
     label_thresholds_
-        Probability from which a text gets each label, float64 of shape (n_classes,). Where a text has one label, zeros
-        unless there is a `target_precision`.
+        Probability from which a text gets each label, float64 of shape (n_classes,). With one label per text, zeros unless
+        `target_precision` is given.
     out_of_fold_
-        Probabilities by heads that did not see the text, float64 of shape (n, n_classes), texts as given; nan for none.
+        Probabilities by heads that did not see the text, float64 of shape (n, n_classes), in the given order; nan for none.
     examples_
         The training texts with their vectors.
     report_
         Cross-validated figures in JSON types: ``accuracy``, ``log_loss``, ``calibration_error``, ``classes`` (precision,
-        recall, F1 and number of each), ``coverage`` (what `min_probability` would cost and bring), ``reliability``,
-        ``confusion``, ``chosen``, ``candidates`` and the number of texts these were ``compared`` on.
+        recall, F1 and number of each), ``coverage`` (costs and gains of `min_probability`), ``reliability``,
+        ``confusion``, ``chosen``, ``candidates`` and the number of texts on which these were ``compared``.
     encoder_fingerprint_
-        Of the encoder that it was trained with.
+        Fingerprint of the encoder of the training.
     """
 
     def __init__(
@@ -145,15 +145,15 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
             n labels, strings or integers. With `multi_label` n collections of labels, which may be empty, or an array of
             0 and 1 of shape (n, n_classes), whose columns are then the classes 0, 1, 2 ...
         sample_weight
-            n numbers, at least 0: as how many examples a text counts.
+            n numbers of at least 0: how many examples each text counts for.
 
         Raises
         ------
         InputError, InputTypeError
-            If a text is empty, the lengths differ, labels are of mixed types, or there are fewer than two classes with an
-            example each; with two each where `kind`, `views` or `multi_label` is given.
+            If a text is empty, the lengths differ, labels are of mixed types, or fewer than two classes have an example
+            each (two examples each if `kind`, `views` or `multi_label` is given).
         MissingExtraError
-            If scikit-learn, or what the encoder needs, is not installed.
+            If scikit-learn, or a package that the encoder needs, is not installed.
         """
         texts = [str(text) for text in check_texts(X)]  # numpy's strings hash otherwise
         if not texts:
@@ -247,18 +247,18 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
         Raises
         ------
         InputError, InputTypeError
-            If a text is empty or not a string, or the encoder is not the one it was trained with.
+            If a text is empty or not a string, or the encoder is not the encoder of the training.
         """
         return self.judge(X)[0]
 
     def judge(self, X: Iterable[str]) -> tuple[DoubleArray, DoubleArray]:
-        """Probabilities as of :meth:`predict_proba`, and what `rejection_rate` goes by; errors as there.
+        """Probabilities as from :meth:`predict_proba`, and the support that decides on rejection; errors as there.
 
         Returns
         -------
         tuple
-            The probabilities, and by how much that which speaks for any class at all is above the least that is asked, as
-            logarithms, float64 of shape (n,): a text below 0 is rejected. Zeros where `rejection_rate` is 0.
+            The probabilities; and the log support for any class at all, minus its threshold, float64 of shape (n,): a text
+            below 0 is rejected. Zeros if `rejection_rate` is 0.
         """
         _validation.check_is_fitted(self)
         texts = check_texts(X)
@@ -277,7 +277,7 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
 
     @property
     def classes(self) -> tuple[Label, ...]:
-        """The labels, sorted, as :class:`semclass.TextModel` has them."""
+        """The labels, sorted, as in :class:`semclass.TextModel`."""
         _validation.check_is_fitted(self)
         return tuple(self.classes_.tolist())
 
@@ -294,7 +294,7 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
         Returns
         -------
         ndarray or list
-            Array of shape (n,); of Python objects where the classifier abstains. With `multi_label` a list of tuples, or
+            Array of shape (n,), of Python objects if the classifier abstains. With `multi_label` a list of tuples, or
             int64 of shape (n, n_classes) if fitted to such an array.
         """
         probabilities, above = self.judge(X)
@@ -315,7 +315,7 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
         return np.maximum(self.label_thresholds_, check_probability(self.min_probability, "min_probability"))
 
     def score(self, X: Iterable[str], y: Any, sample_weight: Any = None) -> float:
-        """Share of texts whose label, or whose whole set of labels, is right; arguments and errors as for :meth:`fit`."""
+        """Share of texts with the right label, or the right set of labels; arguments and errors as for :meth:`fit`."""
         said, true = self.predict(X), Targets.of(y, multi_label=bool(self.multi_label)).rows
         if len(said) != len(true):
             raise InputError(f"there are {len(said)} texts and {len(true)} labels; give one for each text")
@@ -328,7 +328,7 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
 
     @staticmethod
     def load(folder: str | Path, *, encoder: Encoder | str | Path | None = None, threads: int = 1) -> TextModel:
-        """Load what :meth:`save` wrote; it is no longer trained. See :meth:`semclass.TextModel.load`."""
+        """Load a saved classifier, which cannot be trained further. See :meth:`semclass.TextModel.load`."""
         return TextModel.load(folder, encoder=encoder, threads=threads)
 
     def save(
@@ -345,12 +345,12 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
         Parameters
         ----------
         folder
-            Where; made if it is not there.
+            Folder for the head; created if it does not exist.
         title, language, license
-            For the model card: its heading, the language of the texts, such as ``"de"``, and the licence of the model, by
-            the name that model hubs know, such as ``"apache-2.0"``.
+            For the model card: its heading, the language of the texts, such as ``"de"``, and the licence of the model, as
+            named by model hubs, such as ``"apache-2.0"``.
         examples
-            Whether the training texts are written, too, readable by all, for :meth:`semclass.TextModel.nearest`.
+            Whether to write the training texts too, readable by all, for :meth:`semclass.TextModel.nearest`.
 
         Returns
         -------
@@ -360,7 +360,7 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
         Raises
         ------
         ArtifactError
-            If it cannot be written.
+            If the folder cannot be written.
         MissingExtraError
             If onnx is not installed.
         """

@@ -1,4 +1,4 @@
-"""Write a fitted head as an ONNX network, node by node."""
+"""Writes a fitted head as an ONNX network, node by node."""
 
 from __future__ import annotations
 

@@ -19,17 +19,17 @@ _base, _validation = (import_extra(f"sklearn.{name}", "train") for name in ("bas
 
 
 class HeadClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignore[misc, name-defined]
-    """A calibrated classifier of vectors: what semclass trains over embeddings, as a scikit-learn estimator.
+    """A calibrated classifier of vectors, as a scikit-learn estimator; semclass trains its heads like this.
 
     Parameters
     ----------
     kind
-        ``"logistic"``, ``"svm"``, or ``"auto"``, which lets cross-validation choose; with fewer than 300 or more than
-        10,000 examples ``"auto"`` is ``"logistic"``.
+        ``"logistic"``, ``"svm"``, or ``"auto"``: cross-validation chooses; with fewer than 300 or more than 10,000
+        examples ``"auto"`` is ``"logistic"``.
     cv
-        Folds for choice and calibration: a number, a splitter of scikit-learn, or pairs of rows.
+        Folds for the choice and for calibration: a number, a splitter of scikit-learn, or pairs of rows.
     seed
-        Of the folds, where `cv` is a number.
+        Seed of the folds, if `cv` is a number.
 
     Attributes
     ----------
@@ -52,7 +52,7 @@ class HeadClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
         Parameters
         ----------
         X, y
-            Numbers of shape (n, n_features), kept as float32, and n labels.
+            Numbers of shape (n, n_features), used as float32, and n labels.
         sample_weight
             As for :meth:`semclass.TextClassifier.fit`.
 
@@ -61,7 +61,7 @@ class HeadClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
         InputError
             As for :meth:`semclass.TextClassifier.fit`.
         ValueError
-            As scikit-learn raises it, for what is not a matrix of finite numbers.
+            From scikit-learn, if X is not a matrix of finite numbers.
         """
         X, y = _validation.validate_data(self, X, y, dtype=np.float32)
         import_extra("sklearn.utils.multiclass", "train").check_classification_targets(y)
