@@ -32,7 +32,7 @@ CACHE_VARIABLE = "SEMCLASS_CACHE"
 @click.option(
     "--qrels", type=any_path, help="File of relevant passages, tab-separated: question id, passage id, relevance."
 )
-@click.option("--limit", type=positive, help="Number of questions to use, from the first.")
+@click.option("--limit", type=positive, help="Maximum number of questions; the first ones are used.")
 @click.option("--folds", type=click.IntRange(2), default=5, show_default=True, help="Number of cross-validation folds.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Random seed of the cross-validation.")
 @click.option("--out-figure", type=any_path, help="Also write the curves as PNG. Needs the extra `plot`.")
@@ -126,7 +126,7 @@ def _tuning(found: Tuning) -> Iterator[str]:
 @click.command()
 @click.argument("folder", type=any_path, metavar="BEIR_DIR")
 @click.option("--split", default="test", show_default=True, help="Relevance judgments to use: qrels/SPLIT.tsv.")
-@click.option("--limit", type=positive, help="Number of questions to use, from the first.")
+@click.option("--limit", type=positive, help="Maximum number of questions; the first ones are used.")
 @click.option(
     "--seed",
     type=int,
@@ -140,7 +140,7 @@ def _tuning(found: Tuning) -> Iterator[str]:
     type=click.IntRange(2),
     default=10,
     show_default=True,
-    help="If above 10: measure a second time with this number of re-ranked candidates.",
+    help="If not 10: also measure the methods that re-rank 10 candidates with this number.",
 )
 @click.option("--measures", help="More measures, by their ir-measures names: 'nDCG@10 P@5 AP@100 SetF F1@5'.")
 @click.option(

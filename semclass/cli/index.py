@@ -189,7 +189,7 @@ def delete(
 
 @index.command()
 @_folder
-@click.option("--url", required=True, help="Address of a Qdrant server, such as http://localhost:6333.")
+@click.option("--url", required=True, help="Address of a Qdrant server, e.g. http://localhost:6333.")
 @click.option("--collection", required=True, help="Name of the collection to create.")
 @click.option("--replace", is_flag=True, help="Remove an existing collection of that name first.")
 @click.option(

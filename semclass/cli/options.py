@@ -132,7 +132,7 @@ def endpoint_options(command: Callable[..., Any]) -> Callable[..., Any]:
             click.option(
                 "--cache",
                 type=any_path,
-                help="File that caches the language model's replies. Default: next to the --out file, if given.",
+                help="File that caches the language model's replies. Default: beside --out; without --out, no cache.",
             ),
         )
     ):
