@@ -1,6 +1,6 @@
-"""semclass tells which type of answer a question asks for and which passage gives it, on a CPU.
+"""semclass predicts which type of answer a question asks for, and finds the passage that answers it, on a CPU.
 
-Names are imported when they are first used, so that ``import semclass`` itself costs next to nothing.
+Names are imported on first use, so that ``import semclass`` itself takes almost no time.
 """
 
 from __future__ import annotations

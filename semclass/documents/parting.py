@@ -1,4 +1,4 @@
-"""Where the meanings of neighbouring sentences part."""
+"""Finds places where the meanings of neighbouring sentences differ."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.linalg import norm
 from semclass.core.types import FloatArray
 
 Vectors: TypeAlias = Callable[[Sequence[str]], FloatArray]
-"""Gives a vector for each of n texts, of shape (n, dim)."""
+"""Function that returns a vector for each of n texts, of shape (n, dim)."""
 
 NEAR = 2
 """Sentences before and after a place that are compared. On articles of SQuAD cut to 100 words, 1, 2 and 3 did the same."""

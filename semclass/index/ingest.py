@@ -36,11 +36,11 @@ from semclass.scoring.quantisation import (
 from semclass.scoring.topk import SIMILARITIES, unit
 
 STORAGES = ("standard", "lean", "exact")
-"""How much an index stores of each passage.
+"""Which vectors an index stores of each passage.
 
-``"standard"``: vectors of sentences and what they provide in quarter bytes, vectors of tokens in the bytes of the codebook.
-``"lean"``: vectors of sentences, and no more; candidates are read again when they are re-ranked. ``"exact"``: vectors of
-sentences and what they provide in float32, vectors of tokens in int8.
+``"standard"``: vectors of sentences, with their view ``provides``, in quarter bytes; token vectors in codebook bytes.
+``"lean"``: only vectors of sentences; re-ranking encodes the candidates again. ``"exact"``: vectors of sentences, with
+their view ``provides``, in float32; token vectors in int8.
 """
 
 

@@ -1,4 +1,4 @@
-"""The service, put together."""
+"""The application of the service."""
 
 from __future__ import annotations
 

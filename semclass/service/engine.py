@@ -100,7 +100,7 @@ class Engine(Queue):
 
     @property
     def searched(self) -> HybridRetriever:
-        """What is searched."""
+        """The retriever; an error of status 404 without an index."""
         if self.retriever is None:
             message = "this service has no index, so there is nothing to search; start it with semclass serve INDEX"
             raise ServiceError(404, "no_index", message)
@@ -130,7 +130,7 @@ class Engine(Queue):
     async def classify_texts(
         self, texts: Sequence[str], heads: Sequence[str], *, min_probability: float | None = None
     ) -> list[dict[str, TextLabels]]:
-        """Labels of each text by some heads of one's own, by their names; see :func:`semclass.heads.texts.classify_all`."""
+        """Labels of each text by heads of your own, by name; see :func:`semclass.heads.texts.classify_all`."""
         used = {name: self.models.heads[name] for name in heads}
 
         def call(some: list[str]) -> list[dict[str, TextLabels]]:
