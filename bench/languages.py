@@ -3,7 +3,8 @@
     python -m bench.languages --data DATA [--limit 300]
 
 For each file of ``multilingual``, an index of the passages of some questions, drawn with a fixed seed; nDCG@10 of BM25,
-plain fusion and the default, which notices the language and should not be below either.
+plain fusion and the default, which notices the language and should not be below either; the last but one column is the
+difference to the better one, with 1.96 standard errors of the mean over questions.
 """
 
 from __future__ import annotations
@@ -54,7 +55,10 @@ def measure(models: Models, passages: list[Passage], questions: list[tuple[str, 
             ids = [passage.id for passage in retriever.index.passages(candidates.rows[ranked.places[:DEPTH]])]
             found[name].append(ndcg(ids, relevant))
         foreign.append(ranked.language == "other")
-    return {name: float(np.mean(values)) for name, values in found.items()} | {"other": float(np.mean(foreign))}
+    row = {name: float(np.mean(values)) for name, values in found.items()} | {"other": float(np.mean(foreign))}
+    better = max(("bm25", "convex"), key=row.__getitem__)
+    gains = np.array(found["default"]) - found[better]
+    return row | {"gain": float(gains.mean()), "error": float(gains.std(ddof=1) / np.sqrt(len(gains)))}
 
 
 @click.command()
@@ -64,7 +68,7 @@ def measure(models: Models, passages: list[Passage], questions: list[tuple[str, 
 def main(data: Path, limit: int, names: tuple[str, ...]) -> None:
     """Print a table."""
     models = Models.load()
-    print("| questions | passages | bm25 | convex | default | against the better | other language |")
+    print("| questions | passages | bm25 | convex | default | against the better, 95 % | other language |")
     print("|---|---|---|---|---|---|---|")
     for path in sorted((data / "multilingual").glob("*.jsonl.gz")):
         name = path.name.split(".")[0]
@@ -72,11 +76,9 @@ def main(data: Path, limit: int, names: tuple[str, ...]) -> None:
             continue
         passages, questions = sample(path, limit)
         row = measure(models, passages, questions)
-        gain = row["default"] - max(row["bm25"], row["convex"])
         shown = " | ".join(f"{row[method]:.3f}" for method in SHOWN)
-        print(
-            f"| {name} ({len(questions)}) | {len(passages)} | {shown} | {gain:+.3f} | {row['other']:.0%} |", flush=True
-        )
+        gain = f"{row['gain']:+.3f} ± {1.96 * row['error']:.3f}"
+        print(f"| {name} ({len(questions)}) | {len(passages)} | {shown} | {gain} | {row['other']:.0%} |", flush=True)
 
 
 if __name__ == "__main__":
