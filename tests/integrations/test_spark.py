@@ -191,7 +191,7 @@ def test_mistakes_show_before_anything_runs(spark, tmp_path):
     from semclass.integrations.spark import classify, encode
 
     rows = spark.createDataFrame([("Who?", 1, "x")], "text string, size long, Label string")
-    with pytest.raises(InputError, match="a column 'label' would be added"):
+    with pytest.raises(InputError, match="output column 'label'"):
         classify(rows)
     with pytest.raises(InputError, match="column 'size' holds bigint; give a string column"):
         encode(rows, column="size")
