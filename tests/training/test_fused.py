@@ -197,7 +197,7 @@ def test_a_model_folder_is_not_overwritten(own_head, capsys):
     before = {path.name: path.read_bytes() for path in own_head.iterdir()}
     with pytest.raises(SystemExit, match="2"):
         export(own_head, "--task", "questions")
-    assert "'head', but 'fused'" in capsys.readouterr().err
+    assert "'head', not 'fused'" in capsys.readouterr().err
     assert {path.name: path.read_bytes() for path in own_head.iterdir()} == before
 
 
