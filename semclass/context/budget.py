@@ -37,7 +37,7 @@ def fit_budget(
         its beginning). Such a hit has ``metadata["cut"]``, but not ``found`` or ``passages``. Otherwise, or if not even one
         sentence fits, the hit is left out.
     written
-        Returns the text of a hit whose length counts. None: the text of the hit.
+        Returns the text of a hit whose length counts. Defaults to the text of the hit.
 
     Raises
     ------

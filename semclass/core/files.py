@@ -74,7 +74,7 @@ class Files:
 
 
 class OpenFile:
-    """A file that is read by position, and closed with its last user; threads may share it."""
+    """A file that is read by position, and closed with its last user. Threads may share one instance."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -57,7 +57,7 @@ def iter_passages(
         How documents are cut, see :func:`semclass.documents.chunking.cut`. None: documents by paragraph, JSON lines not
         at all. If given, each JSON line is cut like a document with its id as name, and its passages get its metadata.
     size, overlap, count, vectors
-        As for :func:`semclass.documents.chunking.cut`.
+        See :func:`semclass.documents.chunking.cut`.
     encoding
         Python name of the encoding of text files that are neither UTF-8 nor UTF-16 with a byte order mark, such as
         ``"cp1252"``.

@@ -39,7 +39,7 @@ QUESTION, PASSAGE = 0, 1
 
 @dataclass(frozen=True)
 class OnnxEncoder:
-    """An encoder exported by ``training/export_encoder.py``; threads may share one instance.
+    """An encoder exported by ``training/export_encoder.py``. Threads may share one instance.
 
     A text of more than `max_length` word pieces, with two special ones, is read in at most 16 windows of similar length,
     whose vectors are averaged (``entities``: their maximum; ``tokens``: all in a row); with the view ``states``, only the
@@ -69,7 +69,7 @@ class OnnxEncoder:
         Parameters
         ----------
         folder
-            Folder of the encoder. None: the shipped encoder.
+            Folder of the encoder. Defaults to the shipped encoder.
         threads
             Threads per run. One is best for single questions, all processors for building an index.
         batch_size

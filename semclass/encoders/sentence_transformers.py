@@ -26,7 +26,7 @@ from semclass.encoders.onnx_encoder import check_views, pieces_of, term_flags
 
 @dataclass(frozen=True)
 class SentenceTransformerEncoder:
-    """A sentence-transformers model with the views that heads read; threads may share one instance.
+    """A sentence-transformers model with the views that heads read. Threads may share one instance.
 
     The views are ``pooled`` (the model's own vector, of any length), ``layers`` (means of the layers at a third, two
     thirds, five sixths and the end, first-token vectors at two thirds and the end) and ``tokens`` (last layer). A copy of

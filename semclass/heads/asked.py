@@ -1,9 +1,10 @@
-"""Finds in a text of several sentences those that ask, and those that belong to the question.
+"""Finds the sentences of a text that ask, and the sentences that belong to the question.
 
 People describe a problem before they ask: "I have a Lumo router. Its light is red. How do I reset it?". Sentences that
-belong to the question help to answer it; others, such as a forwarded message, drown it. Rules find the sentences that ask
-and the sentences to which they refer ("it"). Of the other sentences, those with a vector near one of these are kept. A
-question that names no topic ("What is the best way?") is about the text before it, which is kept; a head detects it.
+belong to the question help to answer it. Other sentences, such as a forwarded message, drown the question. Rules find
+the sentences that ask and the sentences to which they refer ("it"). Another sentence is kept if its vector is near the
+vector of one of these sentences. A question that names no topic ("What is the best way?") is about the text before it,
+so this text is kept. A head detects such a question.
 """
 
 from __future__ import annotations
@@ -23,24 +24,29 @@ from semclass.scoring.matmul import float_products
 from semclass.scoring.topk import unit
 
 SHORT = 25
-"""A text of at most so many words is read in full: it holds little but its question, or is a heading such as "Breast cancer
-clinics. Do they work?"."""
+"""A text of at most this number of words is read in full. Such a text holds little but its question, or is a heading
+such as "Breast cancer clinics. Do they work?".
+"""
 
 SHORTEST = 4
-"""Least characters of a sentence: "Why?" is one, a single mark is not."""
+"""Least characters of a sentence. "Why?" is a sentence, a single mark is not."""
 
 NEAREST = 0.225
-"""Cosine with a sentence that asks, from which another sentence belongs to it. It is the least cosine at which, in
-encyclopedia, medicine and policies, at most a tenth of texts of 15 sentences on other subjects keep any of them."""
+"""Cosine with a sentence that asks from which another sentence belongs to the question. It is the least cosine at
+which, in encyclopedia, medicine and policies, at most a tenth of texts of 15 sentences on other subjects keep any of
+these sentences.
+"""
 
 NEAR = 30
 """Most words between two questions that count as asked together, whatever their topics."""
 
 LAST = 5_000
-"""Only sentences in so many characters at the end are compared with those that ask: this bounds the time of long texts."""
+"""Number of characters at the end of a text whose sentences are compared with the sentences that ask. It bounds the
+time of long texts.
+"""
 
 PIECES = 254
-"""Most word pieces of the sentences of a question that are read; fewer if the encoder reads fewer."""
+"""Most word pieces of a question's sentences that are read. An encoder may read fewer."""
 
 LITTLE = 0.1
 """If at most this share of words seems not to belong to the question, such as names of authors, all sentences are kept."""
@@ -122,26 +128,26 @@ class _Parts:
 
 
 def asks(text: str) -> bool:
-    """Whether a text asks for something, by a question mark or by its words, rather than only naming a topic."""
+    """Whether a text asks for something, by a question mark or by its words, rather than only names a topic."""
     return bool(_MARK.search(text) or _ASKED.search(text) or _REQUEST.match(text))
 
 
 def questions_of(texts: Sequence[str]) -> list[str]:
-    """Return the sentences of each text that ask; a short text, or a text of one sentence, is returned in full."""
+    """Return the sentences of each text that ask. A short text, or a text of one sentence, is returned in full."""
     parts = [_parts(text) for text in texts]
     return [text if each is None else each.question for text, each in zip(texts, parts, strict=True)]
 
 
 def load_generic(models: Path, encoder_fingerprint: str) -> Head | None:
-    """Load the head that detects generic questions, trained for an encoder; None if there is none."""
+    """Load the head that detects generic questions, trained for an encoder. Returns None if there is no head."""
     folder = models / GENERIC
     return Head.load(folder, encoder_fingerprint=encoder_fingerprint) if folder.exists() else None
 
 
 def find_asked(encoder: Encoder, texts: Sequence[str], generic: Head | None = None) -> list[Asked]:
-    """Find what each text asks; the encoder is run only for texts of several sentences and more than `SHORT` words.
+    """Find what each text asks. The encoder runs only for texts of several sentences and more than `SHORT` words.
 
-    Without the head, the generic questions are those of function words alone.
+    Without the head, only questions of function words alone count as generic.
     """
     return [_read(encoder, text, _parts(text), generic) for text in texts]
 

@@ -1,8 +1,8 @@
-"""Classification by names and descriptions of classes, without examples.
+"""Classifies texts by names and descriptions of classes, without examples.
 
-A class has three texts: its name, its description, and both together. A text's score for the class is the mean cosine with
-these three, plus `ENTAILMENT` times the entailment head's log-probability that the description answers the text; a softmax
-turns scores into probabilities. Nothing is trained on the classes.
+A class has three texts: its name, its description, and both together. A text's score for the class is the mean cosine
+with these three texts, plus `ENTAILMENT` times the entailment head's log-probability that the description answers the
+text. A softmax turns scores into probabilities. Nothing is trained on the classes.
 """
 
 from __future__ import annotations
@@ -27,23 +27,26 @@ from semclass.heads.texts import Label, TextLabels, decide, open_encoder
 from semclass.scoring.topk import unit
 
 ENTAILMENT = 0.03
-"""Weight of the log-probability beside the cosine. Log-odds instead would need another weight for each kind of classes."""
+"""Weight of the log-probability beside the cosine. Log-odds would need another weight for each kind of classes."""
 
 SHARPNESS = 16.0
 """Factor of the scores in the softmax, with the least mean log loss over the sets of ``bench/results/described.md``."""
 
 NEAREST = 10
-"""How many of the nearest classes the entailment head judges; all others get the least of their probabilities."""
+"""How many of the nearest classes the entailment head judges. All other classes get the least probability of the judged
+classes.
+"""
 
 LEAST = 1e-4  # probabilities of the entailment head count as this at least
 
 
 @dataclass(frozen=True)
 class ZeroShotClassifier:
-    """Classifies texts by descriptions of the classes in words; threads may share one instance.
+    """Classifies texts by descriptions of the classes in words. Threads may share one instance.
 
-    It has the methods of :class:`semclass.TextModel`. Its probabilities are less certain than those of a trained model: as
-    soon as you have examples, train :class:`semclass.TextClassifier` on them and on :func:`description_examples`.
+    It has the methods of :class:`semclass.TextModel`. Its probabilities are less certain than those of a trained model.
+    As soon as you have examples, train :class:`semclass.TextClassifier` on your examples and on
+    :func:`description_examples`.
 
     Attributes
     ----------
@@ -66,10 +69,10 @@ class ZeroShotClassifier:
         Parameters
         ----------
         descriptions
-            One line about each of at least two labels, such as ``{"refund": "A refund has not arrived."}``. An empty line
-            means that only the label is read, with ``_`` as a space.
+            A line of description for each of at least two labels, such as ``{"refund": "A refund has not arrived."}``.
+            If the line is empty, the classifier reads only the label, with ``_`` as a space.
         encoder, threads
-            As for :meth:`semclass.TextModel.load`. The entailment head is used only with the shipped encoder.
+            See :meth:`semclass.TextModel.load`. The entailment head is used only with the shipped encoder.
 
         Raises
         ------
@@ -88,7 +91,7 @@ class ZeroShotClassifier:
         return cls(used, tuple(told), np.asarray(vectors, np.float32), entailment, sentences)
 
     def classify(self, texts: Iterable[str], *, min_probability: float | None = None) -> list[TextLabels]:
-        """Classify texts; arguments and errors as for :meth:`semclass.TextModel.classify`."""
+        """Classify texts. See :meth:`semclass.TextModel.classify` for arguments and errors."""
         least, checked = check_probability(min_probability or 0.0, "min_probability"), check_texts(texts)
         probabilities = self.predict_proba(checked)
         chosen = decide(probabilities, least, multi_label=False)
@@ -96,16 +99,16 @@ class ZeroShotClassifier:
         return [TextLabels(*row) for row in labelled(checked, labels, probabilities, chosen)]
 
     def predict(self, texts: Iterable[str], *, min_probability: float | None = None) -> list[Label]:
-        """Return the label of each text; arguments and errors as for :meth:`semclass.TextModel.classify`."""
+        """Return the label of each text. See :meth:`semclass.TextModel.classify` for arguments and errors."""
         return [found.label for found in self.classify(texts, min_probability=min_probability)]
 
     def predict_proba(self, texts: Iterable[str]) -> DoubleArray:
-        """Class probabilities, float64 of shape (n, n_classes); rows sum to 1."""
+        """Return class probabilities, float64 of shape (n, n_classes). Rows sum to 1."""
         views = ("pooled", *(QUESTION_VIEWS if self.entailment else ()))
         return classify_in_chunks(self.encoder, check_texts(texts), views, lambda _, found: softmax(self.scores(found)))
 
     def scores(self, encoding: Encoding) -> DoubleArray:
-        """Scores of encoded texts before `SHARPNESS` and softmax, float64 of shape (n, n_classes)."""
+        """Return scores of encoded texts before `SHARPNESS` and softmax, float64 of shape (n, n_classes)."""
         cosines = np.asarray(unit(encoding.rows("pooled")) @ self.vectors.T, np.float64)
         return cosines + ENTAILMENT * self.log_entailment(encoding, cosines)
 
@@ -132,7 +135,7 @@ def softmax(scores: DoubleArray) -> DoubleArray:
 def description_examples(descriptions: Mapping[str, str]) -> tuple[list[str], list[str]]:
     """Turn descriptions into training texts for a :class:`semclass.TextClassifier`, to use beside a few examples.
 
-    Errors are those of :meth:`ZeroShotClassifier.from_descriptions`.
+    Raises the same errors as :meth:`ZeroShotClassifier.from_descriptions`.
 
     Returns
     -------
@@ -144,7 +147,9 @@ def description_examples(descriptions: Mapping[str, str]) -> tuple[list[str], li
 
 
 def read_descriptions(path: str | Path) -> dict[str, str]:
-    """Read a JSON or YAML file (extra ``label``) of labels: an object of descriptions by label, or a list of labels.
+    """Read labels from a JSON or YAML file, which holds an object of descriptions by label, or a list of labels.
+
+    YAML needs the extra ``label``.
 
     Raises
     ------

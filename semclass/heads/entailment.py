@@ -1,9 +1,9 @@
-"""Whether a sentence answers a question: a head over the token vectors of both, with each text encoded by itself.
+"""Predicts whether a sentence answers a question, from the token vectors of both. Each text is encoded by itself.
 
-The encoder returns a unit vector for each word piece, and for a question also a weight for each piece and vectors near
-those of an answer. The head compares one question with one sentence: the best cosines of their pieces, a soft alignment of
-each text with the other (Parikh et al. 2016, a decomposable attention model), and how well each piece of the sentence
-fits the question.
+The encoder returns a unit vector for each word piece. For a question it also returns a weight for each piece, and
+vectors near the token vectors of an answer. The head compares one question with one sentence. It reads the best cosines
+of their pieces, a soft alignment of each text with the other (Parikh et al. 2016, a decomposable attention model), and
+how well each piece of the sentence fits the question.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class EntailmentLabel:
 
 @dataclass(frozen=True)
 class EntailmentClassifier:
-    """Predicts whether a sentence answers a question; threads may share one instance.
+    """Predicts whether a sentence answers a question. Threads may share one instance.
 
     Attributes
     ----------
@@ -77,7 +77,7 @@ class EntailmentClassifier:
     def load(
         cls, models: str | Path | None = None, *, encoder: Encoder | None = None, threads: int = 1
     ) -> EntailmentClassifier:
-        """As for :meth:`semclass.QuestionClassifier.load`; `threads` applies to each network."""
+        """Load the classifier. See :meth:`semclass.QuestionClassifier.load`; `threads` applies to each network."""
         root, used = open_models(models, encoder, threads)
         artifact = artifacts.load(root / "entailment", "entailment")
         check_encoder(artifact.folder, str(artifact.field("encoder")), used.fingerprint, QUESTION_VIEWS)
@@ -104,17 +104,19 @@ class EntailmentClassifier:
         ]
 
     def predict(self, pairs: Iterable[tuple[str, str]]) -> list[str]:
-        """Return one of `classes` for each pair; arguments and errors as for :meth:`classify`."""
+        """Return one of `classes` for each pair. See :meth:`classify` for arguments and errors."""
         return [found.label for found in self.classify(pairs)]
 
     def predict_proba(self, pairs: Iterable[tuple[str, str]]) -> DoubleArray:
-        """Class probabilities of pairs of a question and a sentence; arguments and errors as for :meth:`classify`.
+        """Return class probabilities of pairs of a question and a sentence.
+
+        See :meth:`classify` for arguments and errors.
 
         Returns
         -------
         ndarray
-            float64 of shape (n, 2), columns in the order of `classes`, rows sum to 1. P(entailment) is 0 if a text has no
-            word piece, for example if it holds only control characters.
+            float64 of shape (n, 2), with columns in the order of `classes`. Rows sum to 1. P(entailment) is 0 if a text
+            has no word piece, for example if it holds only control characters.
         """
         items = check_pairs(pairs)
         asked = check_texts([question for question, _ in items], "questions")
@@ -130,7 +132,7 @@ class EntailmentClassifier:
         return np.column_stack([1 - found, found])
 
     def compare(self, question: Encoding, sentence: Encoding, rows: IntArray, places: IntArray) -> DoubleArray:
-        """P(sentence answers question) of pairs, given as rows of `question` and `places` of `sentence`."""
+        """Return P(sentence answers question) of pairs, given as `rows` of `question` and `places` of `sentence`."""
         words, pieces = question.pieces_read(), sentence.pieces_read()
         tokens, others = question.pieces("tokens"), sentence.pieces("tokens")
         expects = question.rows("expects")[:, : EXPECTED * tokens.values.shape[1]]

@@ -32,7 +32,8 @@ class Example:
     text, labels
         The training text and its labels.
     similarity
-        Cosine with your text, in the view that the head reads, after subtraction of what all examples have in common.
+        Cosine of the training text with your text, in the view that the head reads, after the mean of all examples is
+        subtracted.
     """
 
     text: str
@@ -57,7 +58,7 @@ class Examples:
 
     @classmethod
     def read(cls, artifact: Artifact) -> Examples | None:
-        """Read those of a head's folder; None where it has none."""
+        """Read the examples of a head's folder. Returns None if the folder has no examples."""
         if TEXTS not in artifact.manifest["files"]:
             return None
         held, vectors = parse_json(artifact.read(TEXTS), artifact.path(TEXTS), _REMEDY), artifact.array(VECTORS)
@@ -78,7 +79,10 @@ class Examples:
     def nearest(
         self, texts: Sequence[str], rows: FloatArray | DoubleArray, count: int, *, others: bool = False
     ) -> list[list[Example]]:
-        """Give the `count` examples nearest to each text, by its vector of `rows` (n, dim); with `others` not itself."""
+        """Return the `count` examples nearest to each text, by its vector of `rows` (n, dim).
+
+        With `others`, an example is not its own neighbour.
+        """
         found, kept, rows = [], unit(self.vectors.astype(np.float32)), np.asarray(rows, np.float32)
         mean = kept.mean(axis=0)  # what all have in common says nothing
         kept = unit(kept - mean)

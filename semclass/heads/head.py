@@ -21,7 +21,7 @@ LINKS = ("softmax", "sigmoid")
 
 @dataclass(frozen=True)
 class Head:
-    """A trained head, ready to run; many threads may share it."""
+    """A trained head, ready to run. Threads may share one instance."""
 
     artifact: artifacts.Artifact  # the verified folder
     classes: tuple[str, ...]  # names of the output columns
@@ -31,7 +31,10 @@ class Head:
 
     @classmethod
     def load(cls, folder: str | Path, *, encoder_fingerprint: str | None) -> Head:
-        """Load a head and check it before it is used; the fingerprint is that of the encoder that it will read."""
+        """Load a head and check it.
+
+        `encoder_fingerprint` is the fingerprint of the encoder whose outputs the head will read.
+        """
         artifact = artifacts.load(folder, "head")
         made_for = artifact.field("encoder")
         if made_for is not None:
@@ -54,11 +57,14 @@ class Head:
         return {item.name: len(item.shape) for item in self.session.get_inputs()}
 
     def probabilities(self, views: Mapping[str, FloatArray]) -> DoubleArray:
-        """Class probabilities, float64 of shape (n, n_classes), from views (n, dim), of word pieces (n, length, dim)."""
+        """Class probabilities, float64 of shape (n, n_classes).
+
+        Views have the shape (n, dim), views of word pieces (n, length, dim).
+        """
         return self.outputs(views, "probabilities")[0]
 
     def outputs(self, views: Mapping[str, FloatArray], *names: str) -> list[DoubleArray]:
-        """Named outputs of the network: ``probabilities``, and ``support`` of shape (n,) where it has that."""
+        """Named outputs of the network: ``probabilities``, and ``support`` of shape (n,) if the network has it."""
         feeds = {}
         for name, dim in self.inputs.items():
             view = views.get(name)

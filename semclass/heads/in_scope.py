@@ -1,4 +1,4 @@
-"""Whether documents may answer a text, or it is chit-chat, a command, a statement or a fragment."""
+"""Predicts whether documents may answer a text, or whether it is chit-chat, a command, a statement or a fragment."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ CLASSES = ("out of scope", IN_SCOPE)
 
 @dataclass(frozen=True)
 class ScopeClassifier:
-    """Predicts whether a text is something to ask a corpus; threads may share one instance.
+    """Predicts whether documents may answer a text. Threads may share one instance.
 
-    Questions, keywords, requests such as "show me ...", titles, and claims to check are in scope.
+    Questions, keywords, requests such as "show me ...", titles, and claims to check are in scope. Chit-chat, commands,
+    statements and fragments are out of scope.
 
     Attributes
     ----------
@@ -44,7 +45,7 @@ class ScopeClassifier:
     def load(
         cls, models: str | Path | None = None, *, encoder: Encoder | None = None, threads: int = 1
     ) -> ScopeClassifier:
-        """As for :meth:`semclass.QuestionClassifier.load`."""
+        """Load the classifier. See :meth:`semclass.QuestionClassifier.load` for the parameters."""
         root, used = open_models(models, encoder, threads)
         return cls(used, Head.load(root / "in_scope", encoder_fingerprint=used.fingerprint))
 
@@ -66,7 +67,7 @@ class ScopeClassifier:
         texts
             Non-empty texts, also from a generator, but not a single string.
         threshold
-            Probability from which a text is in scope. None: the threshold of the head.
+            Probability from which a text is in scope. Defaults to the threshold of the head.
 
         Raises
         ------
@@ -82,11 +83,14 @@ class ScopeClassifier:
         return [TextLabels(*row) for row in labelled(checked, labels, probabilities, chosen)]
 
     def predict(self, texts: Iterable[str], *, threshold: float | None = None) -> list[str]:
-        """Return one of `classes` for each text; arguments and errors as for :meth:`classify`."""
+        """Return one of `classes` for each text. See :meth:`classify` for arguments and errors."""
         return [str(found.label) for found in self.classify(texts, threshold=threshold)]
 
     def predict_proba(self, texts: Iterable[str]) -> DoubleArray:
-        """Class probabilities, float64 of shape (n, 2), columns as in `classes`; errors as for :meth:`classify`."""
+        """Return class probabilities, float64 of shape (n, 2), with columns as in `classes`.
+
+        Raises the same errors as :meth:`classify`.
+        """
         job = partial(run_head, self.head)
         inside = classify_in_chunks(self.encoder, check_texts(texts), self.encoder_views, job)
         return np.hstack([1 - inside, inside])

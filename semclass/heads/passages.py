@@ -1,4 +1,4 @@
-"""Passage classes: which types of answer does a passage provide? One yes or no for each, so there may be several."""
+"""Passage classes: the types of answer that a passage provides. A passage may provide several types, or none."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ from semclass.heads.inputs import encoder_views, labelled, run_head
 
 @dataclass(frozen=True)
 class PassageClassifier:
-    """Classifies passages by the types of answer they provide, if there is a head; threads may share one instance."""
+    """Classifies passages by the types of answer they provide, if the models have passage heads.
+
+    Threads may share one instance.
+    """
 
     encoder: Encoder
     head: Head | None  # sigmoid
@@ -28,7 +31,7 @@ class PassageClassifier:
     def load(
         cls, models: str | Path | None = None, *, encoder: Encoder | None = None, threads: int = 1
     ) -> PassageClassifier:
-        """As for :meth:`semclass.QuestionClassifier.load`."""
+        """Load the classifier. See :meth:`semclass.QuestionClassifier.load` for the parameters."""
         root, used = open_models(models, encoder, threads)
         return cls(used, Head.load(root / "passages", encoder_fingerprint=used.fingerprint))
 
@@ -66,11 +69,17 @@ class PassageClassifier:
         return [PassageLabels(*row) for row in rows]
 
     def predict(self, passages: Iterable[str]) -> list[tuple[str, ...]]:
-        """Return the labels of each passage, none or several; arguments and errors as for :meth:`classify`."""
+        """Return the labels of each passage; there may be none or several.
+
+        See :meth:`classify` for arguments and errors.
+        """
         return [found.labels for found in self.classify(passages)]
 
     def predict_proba(self, passages: Iterable[str]) -> DoubleArray:
-        """Class probabilities, float64 of shape (n, n_classes), each in [0, 1]; errors as for :meth:`classify`."""
+        """Return class probabilities, float64 of shape (n, n_classes), each in [0, 1].
+
+        Raises the same errors as :meth:`classify`.
+        """
         texts, parts, cut = check_texts(passages, "passages"), [], []
         for start in range(0, max(len(texts), 1), CHUNK):
             chunk = texts[start : start + CHUNK]
@@ -81,8 +90,9 @@ class PassageClassifier:
         return np.concatenate(parts)
 
     def probabilities(self, passages: list[str], encoding: Encoding) -> DoubleArray:
-        """As :meth:`predict_proba`, for passages that are already encoded with the views `encoder_views`.
+        """Return class probabilities of passages that are already encoded with the views `encoder_views`.
 
-        The views of a passage combine those of its sentences, see :meth:`semclass.encoders.sentences.Sentences.view`.
+        The views of a passage combine the views of its sentences, see
+        :meth:`semclass.encoders.sentences.Sentences.view`.
         """
         return run_head(self.head, passages, encoding)

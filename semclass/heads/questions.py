@@ -23,17 +23,19 @@ from semclass.heads.spelling import WORDS, Speller, with_mark
 LEVELS = ("coarse", "fine")
 
 HEADS = ("questions", "questions-svm")
-"""Shipped heads, by folder: layers of the encoder tuned for questions, and a kernel machine over frozen layers."""
+"""Folders of the shipped heads. The first tunes layers of the encoder for questions; the second is a kernel machine
+over frozen layers.
+"""
 
 
 @dataclass(frozen=True)
 class QuestionClassifier:
-    """Classifies questions by the type of answer they ask for; threads may share one instance.
+    """Classifies questions by the type of answer they ask for. Threads may share one instance.
 
     ``"NUM:date"`` is a fine class of the coarse class ``"NUM"``. The probability of a coarse class is the sum over its
     fine classes. The fine label is the best fine class of the coarse label, so the two never contradict each other.
 
-    Without a head there are no classes, but questions can still be encoded and searched.
+    Without a head there are no classes, but you can still encode questions and search for them.
     """
 
     encoder: Encoder
@@ -53,11 +55,11 @@ class QuestionClassifier:
         Parameters
         ----------
         models
-            Folder with the layout of the shipped ``models/``. None: the shipped models.
+            Folder with the layout of the shipped ``models/``. Defaults to the shipped models.
         head
             ``"questions"``, the most accurate head, or ``"questions-svm"``, which trains in minutes without torch.
         encoder
-            A loaded encoder to share. None: the encoder in `models`.
+            A loaded encoder to share. Defaults to the encoder in `models`.
         threads
             Threads of an encoder that is loaded here.
 
@@ -129,25 +131,28 @@ class QuestionClassifier:
         return labels
 
     def predict(self, questions: Iterable[str], *, level: str = "coarse", min_probability: float = 0.0) -> list[str]:
-        """Return the label of each question; arguments and errors as for :meth:`classify` and :meth:`predict_proba`."""
+        """Return the label of each question.
+
+        See :meth:`classify` and :meth:`predict_proba` for arguments and errors.
+        """
         check_choice(level, LEVELS, "level")
         found = self.classify(questions, min_probability=min_probability)
         return [each.fine if level == "fine" else each.label for each in found]
 
     def predict_proba(self, questions: Iterable[str], *, level: str = "coarse") -> DoubleArray:
-        """Class probabilities of questions.
+        """Return the class probabilities of questions.
 
         Parameters
         ----------
         questions
-            As for :meth:`classify`.
+            See :meth:`classify`.
         level
             ``"coarse"`` or ``"fine"``.
 
         Returns
         -------
         ndarray
-            float64 of shape (n, n_classes), columns in the order of `classes` or `fine_classes`, rows sum to 1.
+            float64 of shape (n, n_classes), with columns in the order of `classes` or `fine_classes`. Rows sum to 1.
         """
         check_choice(level, LEVELS, "level")
         texts = check_texts(questions, "questions")
@@ -155,14 +160,14 @@ class QuestionClassifier:
         return fine if level == "fine" else self.coarse(fine)
 
     def coarse(self, fine: DoubleArray) -> DoubleArray:
-        """Probabilities of coarse classes, float64 of shape (n, coarse classes), from those of the fine classes."""
+        """Sum fine class probabilities to coarse class probabilities, float64 of shape (n, coarse classes)."""
         return np.asarray(fine @ self._membership)
 
     def fine_probabilities(self, questions: list[str], texts: list[str], encoding: Encoding) -> DoubleArray:
-        """Fine class probabilities of questions, from an encoding of `texts` with the views `encoder_views`.
+        """Return fine class probabilities of questions, from an encoding of `texts` with the views `encoder_views`.
 
-        A question is encoded again if it differs from its text, has misspelt words, or lacks a question mark, because the
-        head reads it corrected. Without a head there are no columns.
+        A question is encoded again if it differs from its text, has misspelt words, or lacks a question mark, because
+        the head reads the corrected question. Without a head, the result has no columns.
         """
         meant = questions if self.head is None else self._spelt(questions)
         changed = [row for row, (text, said) in enumerate(zip(meant, texts, strict=True)) if text != said]
@@ -178,7 +183,7 @@ class QuestionClassifier:
 
     @cached_property
     def speller(self) -> Speller | None:
-        """Corrects misspelt words as in training of the head; None if the head reads texts uncorrected."""
+        """Corrects misspelt words as in the training of the head. None if the head reads uncorrected texts."""
         artifact = self._trained.artifact
         if WORDS not in artifact.manifest["files"]:
             return None

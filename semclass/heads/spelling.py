@@ -52,7 +52,7 @@ def with_mark(text: str) -> str:
 
 @dataclass(frozen=True)
 class Speller:
-    """Knows words and how frequent they are; many threads may share one."""
+    """Knows words and how frequent they are. Threads may share one instance."""
 
     costs: Mapping[str, float]  # words of the letters a to z, each with the logarithm of its rank by frequency
 

@@ -1,4 +1,4 @@
-"""Heads of your own, as :class:`semclass.TextClassifier` saved them; no training library is needed."""
+"""Heads of your own that :class:`semclass.TextClassifier` saved. They run without a training library."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class TextLabels:
     Attributes
     ----------
     labels
-        One label, or none if the model abstains or no class fits; possibly several from a head with several labels per
-        text.
+        One label, or none if the model abstains or no class fits. A head with several labels per text may give several
+        labels.
     probabilities
         Calibrated probability of each class.
     """
@@ -50,7 +50,7 @@ class TextLabels:
 
     @property
     def label(self) -> Label:
-        """The most probable of `labels`; ``semclass.ABSTAIN`` without labels."""
+        """The most probable of `labels`, or ``semclass.ABSTAIN`` if `labels` is empty."""
         return max(self.labels, key=self.probabilities.__getitem__) if self.labels else ABSTAIN
 
     @property
@@ -61,7 +61,7 @@ class TextLabels:
 
 @dataclass(frozen=True)
 class TextModel:
-    """An encoder and a head trained on labels of your own; threads may share one instance.
+    """An encoder and a head trained on labels of your own. Threads may share one instance.
 
     Attributes
     ----------
@@ -74,9 +74,9 @@ class TextModel:
     min_probability
         Below this probability the model abstains.
     ood_threshold
-        Support below which a text is out of domain and gets no label. None: no text is out of domain.
+        Support below which a text is out of domain and gets no label. If None, no text is out of domain.
     examples
-        The training texts with their vectors, if they were saved too.
+        The training texts with their vectors, if you saved them with the model.
     """
 
     encoder: Encoder
@@ -97,8 +97,8 @@ class TextModel:
         folder
             Folder of the head.
         encoder
-            The encoder of the training: a loaded encoder, the folder of an exported encoder, or ``"hub:NAME"`` or
-            ``"hub:FOLDER"`` for a sentence-transformers model. None: the shipped encoder.
+            The encoder that the head was trained with: a loaded encoder, the folder of an exported encoder, or
+            ``"hub:NAME"`` or ``"hub:FOLDER"`` for a sentence-transformers model. Defaults to the shipped encoder.
         threads
             Threads of an encoder that is loaded here.
 
@@ -141,7 +141,7 @@ class TextModel:
         texts
             Non-empty texts, also from a generator, but not a single string.
         min_probability
-            Abstain below this probability. None: the value that was saved with the model.
+            Least probability of a label; below it the model abstains. Defaults to the value saved with the model.
 
         Raises
         ------
@@ -155,7 +155,7 @@ class TextModel:
     ) -> list[Label] | list[tuple[Label, ...]]:
         """Return the label of each text, or the tuple of its labels if texts may have several.
 
-        Arguments and errors are those of :meth:`classify`.
+        Takes the same arguments and raises the same errors as :meth:`classify`.
         """
         found = self.classify(texts, min_probability=min_probability)
         return [each.labels for each in found] if self.multi_label else [each.label for each in found]
@@ -189,13 +189,13 @@ class TextModel:
         return examples.nearest(checked, rows, check_positive(count, "count"))
 
     def predict_proba(self, texts: Iterable[str]) -> DoubleArray:
-        """Class probabilities, float64 of shape (n, n_classes); rows sum to 1 if a text has one label."""
+        """Return class probabilities, float64 of shape (n, n_classes). Rows sum to 1 if a text has one label."""
         views, job = encoder_views(self.head), partial(run_head, self.head)
         return classify_in_chunks(self.encoder, check_texts(texts), views, job)
 
     @cached_property
     def fingerprint(self) -> str:
-        """Identity of the model: the same for the same network, encoder, labels and thresholds."""
+        """Identity of the model. It is the same for the same network, encoder, labels and thresholds."""
         manifest = self.head.artifact.manifest
         fields = [
             manifest["files"]["model.onnx"]["sha256"],
@@ -223,7 +223,7 @@ class TextModel:
         return len(self.classes) + (self.ood_threshold is not None)
 
     def outputs(self, texts: list[str], encoding: Encoding) -> DoubleArray:
-        """Class probabilities, and the support in a last column if texts may be out of domain."""
+        """Return class probabilities, and the support in a last column if texts may be out of domain."""
         if self.ood_threshold is None:
             return run_head(self.head, texts, encoding)
         if not texts:
@@ -234,9 +234,9 @@ class TextModel:
 def classify_all(
     models: Mapping[str, TextModel], texts: Iterable[str], *, min_probability: float | None = None
 ) -> dict[str, list[TextLabels]]:
-    """Classify texts by several models, given by name; models with the same encoder share one encoding of the texts.
+    """Classify texts by several models, given by name. Models with the same encoder share one encoding of the texts.
 
-    Arguments and errors are those of :meth:`semclass.TextModel.classify`.
+    Takes the same arguments and raises the same errors as :meth:`semclass.TextModel.classify`.
     """
     if min_probability is not None:
         check_probability(min_probability, "min_probability")
@@ -264,7 +264,7 @@ def _columns(models: tuple[TextModel, ...], texts: list[str], encoding: Encoding
 
 
 def open_heads(heads: Mapping[str, TextModel | str | Path] | None, encoder: Encoder) -> dict[str, TextModel]:
-    """Load heads over an encoder, by the metadata field that each fills; a loaded head is returned unchanged."""
+    """Load heads over an encoder, by the metadata field that each head fills. A loaded head is returned unchanged."""
     if heads is not None and not isinstance(heads, Mapping):
         raise InputTypeError(f'heads must be a mapping such as {{"topic": "my-head"}}, not {short(heads)}')
     found = {}
@@ -278,14 +278,14 @@ def open_heads(heads: Mapping[str, TextModel | str | Path] | None, encoder: Enco
 
 
 _NAME = re.compile(r"(?!.*_probability$)[A-Za-z_][A-Za-z0-9_-]*")
-"""Names of heads; with ``_probability`` behind it, each is the name of a second field."""
+"""Names of heads. A name with ``_probability`` behind it names a second field."""
 
 _TAKEN = ("_id", "text", "title", "headings", "document")
 """Fields of passages that mean something already."""
 
 
 def open_encoder(encoder: Encoder | str | Path | None, threads: int = 1) -> Encoder:
-    """Load an encoder by name, as for :meth:`semclass.TextModel.load`; a loaded encoder is returned unchanged."""
+    """Load an encoder by a name that :meth:`semclass.TextModel.load` takes. A loaded encoder is returned unchanged."""
     if isinstance(encoder, str) and encoder.startswith(HUB):
         return SentenceTransformerEncoder.load(encoder.removeprefix(HUB))
     if encoder is None or isinstance(encoder, (str, Path)):
@@ -294,7 +294,7 @@ def open_encoder(encoder: Encoder | str | Path | None, threads: int = 1) -> Enco
 
 
 def decide(probabilities: DoubleArray, thresholds: float | DoubleArray, *, multi_label: bool) -> npt.NDArray[np.bool_]:
-    """Choose classes, bool (n, n_classes): all that reach their threshold, or only the most probable of them."""
+    """Choose all classes that reach their threshold, or only the most probable of them, bool (n, n_classes)."""
     chosen: npt.NDArray[np.bool_] = probabilities >= thresholds
     if not multi_label:
         chosen &= np.arange(probabilities.shape[1]) == probabilities.argmax(axis=1)[:, None]

@@ -1,8 +1,8 @@
-"""Building an index on the disk, from a stream of passages, in bounded memory; an unfinished build can be resumed.
+"""Builds an index on the disk from a stream of passages, in bounded memory. You can resume an unfinished build.
 
 A build is a writer on a temporary index within the folder of the index, and commits every few seconds. At the end its
-segments are joined into one, which becomes the index; until then, an older index in the folder stays valid. A resumed
-build compares the passages with the temporary index, and does not encode them again.
+segments are joined into one, which becomes the index. Until then, an older index in the folder stays valid. A resumed
+build compares the passages with the temporary index, and does not encode these passages again.
 """
 
 from __future__ import annotations
@@ -45,35 +45,39 @@ def build_index(
     replace: bool = False,
     cutting: Mapping[str, Any] | None = None,
 ) -> PassageIndex:
-    """Build an index in a folder, in bounded memory; an older index stays valid until the new one is complete.
+    """Build an index in a folder, in bounded memory. An older index stays valid until the new index is complete.
 
     Parameters
     ----------
     folder
-        Created if it does not exist. It may hold an index if `replace` is true, but nothing else.
+        Folder of the index, which is created if it does not exist. It may hold an index if `replace` is true, but
+        nothing else.
     passages
-        A stream of at least one, see :func:`semclass.documents.readers.iter_passages`. Ids must be unique, texts not empty.
+        A stream of at least one passage, see :func:`semclass.documents.readers.iter_passages`. Ids must be unique, and
+        texts must not be empty.
     passage_encoder, similarity, storage, progress
-        As for :meth:`semclass.PassageIndex.build`.
+        See :meth:`semclass.PassageIndex.build`.
     resume
-        Whether to resume an unfinished build in this folder. Its passages are reused as long as passages, models and
-        options are the same.
+        Whether to resume an unfinished build in this folder. Encoded passages are reused as long as passages, models
+        and options are the same.
     workers
-        Threads that encode passages; the result does not depend on them. None: as many as use all processors together with
-        the threads of the encoder.
+        Number of threads that encode passages. The result does not depend on this number. By default, these threads and
+        the threads of the encoder together use all processors.
     replace
         Whether to replace an existing index, including its tuned weights.
     cutting
-        How documents of a folder were cut into passages; stored in the index for
+        How documents of a folder were cut into passages. The index stores these settings for
         ``semclass.index.sync.sync_index``.
 
     Raises
     ------
     InputError, InputTypeError
-        As for :meth:`semclass.PassageIndex.build`; passages encoded so far are kept for the next call.
+        For the same reasons as in :meth:`semclass.PassageIndex.build`. Passages encoded so far are kept for the next
+        call.
     ArtifactError
-        If the folder holds other files, or an index and `replace` is false; if another writer is at work; if the folder
-        cannot be written; if it holds an unfinished build with other models or options, and `resume` is true.
+        If the folder holds other files, or holds an index and `replace` is false. If another writer is at work, or the
+        folder cannot be written. If the folder holds an unfinished build with other models or options, and `resume` is
+        true.
     """
     folder = Path(folder)
     config = IndexConfig.of(PassageEncoder.load() if passage_encoder is None else passage_encoder, similarity, storage)

@@ -1,4 +1,4 @@
-"""Filters over metadata: they limit which passages a search may find.
+"""Reads filters over metadata, which limit which passages a search may find.
 
 A filter is a mapping that JSON can hold, in the form of MongoDB, Chroma and Pinecone::
 
@@ -8,11 +8,14 @@ A filter is a mapping that JSON can hold, in the form of MongoDB, Chroma and Pin
     {"tags": {"$in": ["tax", "law"]}, "author.name": "Ada"}       several fields: all of them
     {"$or": [{"page": 1}, {"$not": {"lang": {"$exists": True}}}]}
 
-Operators of a field: ``$eq $ne $gt $gte $lt $lte $in $nin $exists $not``; of filters: ``$and $or $not``.
+Operators of a field are ``$eq $ne $gt $gte $lt $lte $in $nin $exists $not``.
+Operators of filters are ``$and $or $not``.
 
-- Fields are paths, see :mod:`semclass.index.metadata`; ``_id`` is the passage's id (``$eq $ne $in $nin`` only).
-- A list matches if one of its elements does. The bounds in one mapping are one interval: a single value must be in it.
-- Values of different types never match and are never an error: ``{"page": 3}`` does not find ``"3"``.
+- Fields are paths, see :mod:`semclass.index.metadata`. ``_id`` is the passage's id, and takes only
+  ``$eq $ne $in $nin``.
+- A list matches if one of its elements does. The bounds in one mapping form one interval, and a single value must be in
+  this interval.
+- Values of different types never match, and cause no error: ``{"page": 3}`` does not find ``"3"``.
 - A field that no passage of the index has causes a warning, because it is usually misspelt.
 - Only ``$ne``, ``$nin``, ``$not``, ``{"$exists": False}`` and ``{"lang": None}`` find a field that is missing, null or an
   empty list. The first four are the exact opposites of ``$eq``, ``$in``, the negated filter, and ``{"$exists": True}``.
@@ -52,7 +55,7 @@ _BOUNDS = {"$gt": ("low", True), "$gte": ("low", False), "$lt": ("high", True), 
 
 @dataclass(frozen=True)
 class Among:
-    """A field has one of the given values; numbers are in the form of :func:`semclass.index.metadata.number`."""
+    """A field has one of the given values. Numbers are in the form of :func:`semclass.index.metadata.number`."""
 
     path: str
     values: tuple[Scalar, ...]
@@ -60,7 +63,7 @@ class Among:
 
 @dataclass(frozen=True)
 class Range:
-    """A field has a value in an interval of numbers, texts or times; at most one end is None, which means no limit."""
+    """A field has a value in an interval of numbers, texts or times. At most one end is None, which means no limit."""
 
     path: str
     kind: str  # "number", "text", or "time": microseconds since 1970 UTC
@@ -86,7 +89,7 @@ class Ids:
 
 @dataclass(frozen=True)
 class And:
-    """All parts match; without parts, every passage matches."""
+    """All parts match. Without parts, every passage matches."""
 
     parts: tuple[Filter, ...]
 
@@ -109,25 +112,25 @@ Filter: TypeAlias = "Among | Range | Exists | Ids | And | Or | Not"
 
 
 def parse(where: Mapping[str, Any]) -> Filter:
-    """Read a filter in the form above; an empty mapping matches every passage.
+    """Read a filter in the form that this module describes. An empty mapping matches every passage.
 
     Raises
     ------
     InputError, InputTypeError
-        If the filter is not valid; the message names the place, the given value and the allowed values.
+        If the filter is not valid. The message names the place, the given value and the allowed values.
     """
     return _filter(where, "where", 0)
 
 
 def has_no_conditions(condition: Filter) -> bool:
-    """Whether a filter matches every passage, for example because all of its optional parts are missing."""
+    """Tell whether a filter matches every passage, for example because all of its optional parts are missing."""
     if isinstance(condition, Or):
         return any(map(has_no_conditions, condition.parts))
     return isinstance(condition, And) and all(map(has_no_conditions, condition.parts))
 
 
 def fields_of(condition: Filter) -> set[str]:
-    """Fields whose values a filter compares; fields with only ``$exists`` are not among them."""
+    """Return the fields whose values a filter compares. Fields with only ``$exists`` are left out."""
     if isinstance(condition, (And, Or)):
         return set().union(*map(fields_of, condition.parts))
     if isinstance(condition, Not):
@@ -136,7 +139,7 @@ def fields_of(condition: Filter) -> set[str]:
 
 
 def unknown_field(condition: Filter, known: Collection[str]) -> str:
-    """Message that names an unknown field of a filter, and the known fields; empty if all are known."""
+    """Return a message that names an unknown field of a filter, and the known fields. Empty if all fields are known."""
     unknown = sorted(fields_of(condition) - set(known))
     if not unknown:
         return ""

@@ -1,11 +1,11 @@
 """How filters compare the values of metadata.
 
-A field is a path: keys of nested objects are joined by dots, as in ``author.name``; a dot within a key is read the same
-way. A list stands for each of its elements, also for objects. A field that is null or an empty list counts as missing.
+A field is a path. Dots join the keys of nested objects, as in ``author.name``, and a dot within a key is read the same
+way. A list stands for each of its elements, including objects. A field that is null or an empty list counts as missing.
 
-Integers of 64 bits and float64 numbers are compared exactly; larger integers are rounded to float64. ``3`` and ``3.0`` are
-the same number, ``true`` and ``1`` are not. Texts are ordered by code points. A text of more than `LONGEST` characters
-exists, but equals no value.
+Integers of 64 bits and float64 numbers are compared exactly. Larger integers are rounded to float64. ``3`` and ``3.0``
+are the same number, but ``true`` and ``1`` are not. Texts are ordered by code points. A text of more than `LONGEST`
+characters exists, but equals no value.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import TypeAlias
 Scalar: TypeAlias = "str | bool | int | float"
 
 LONGEST = 512
-"""Most characters of a text that is compared: longer texts are for reading, and would be stored twice."""
+"""Most characters of a text that is compared. Longer texts are for reading, and would be stored twice."""
 
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - zones are subtracted later, where no date can overflow
 
@@ -33,7 +33,7 @@ _DATE = re.compile(
 
 
 def number(value: float) -> int | float:
-    """Return a number in the form for comparison: an int if it is whole and has 64 bits, else a float.
+    """Return a number in the form for comparison: an int if the number is whole and has 64 bits, or else a float.
 
     An integer that is too large for float64 becomes infinite.
     """
@@ -48,7 +48,7 @@ def number(value: float) -> int | float:
 
 
 def instant(text: str) -> int | None:
-    """Microseconds since 1970-01-01 UTC of an ISO 8601 date or date-time; None if the text is neither."""
+    """Return the microseconds since 1970-01-01 UTC of an ISO 8601 date or date-time. None for any other text."""
     found = _DATE.fullmatch(text)
     if found is None:
         return None
@@ -70,7 +70,7 @@ def instant(text: str) -> int | None:
 
 
 def microseconds(moment: date) -> int:
-    """Microseconds since 1970-01-01 UTC of a date or datetime, by the rules of :func:`instant`."""
+    """Return the microseconds since 1970-01-01 UTC of a date or datetime, by the rules of :func:`instant`."""
     if not isinstance(moment, datetime):
         moment = datetime(moment.year, moment.month, moment.day)  # noqa: DTZ001
     zone = moment.utcoffset() or timedelta()
@@ -78,7 +78,7 @@ def microseconds(moment: date) -> int:
 
 
 def is_scalar(value: object) -> bool:
-    """Whether a value can be compared: a text of at most `LONGEST`, a boolean, or a number other than NaN."""
+    """Tell whether a value is a text of at most `LONGEST` characters, a boolean, or a number other than NaN."""
     if isinstance(value, str):
         return len(value) <= LONGEST
     return isinstance(value, (int, float)) and value == value  # a NaN is not equal to itself

@@ -1,4 +1,4 @@
-"""Encoding of passages for ranking, from their texts alone, before any question is asked."""
+"""Encodes passages for ranking, from their texts alone, before any question is asked."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from semclass.heads.texts import TextModel, open_heads
 from semclass.scoring.quantisation import Codebooks
 
 CUT = 1 << 16
-"""Characters that are split into word pieces at a time, if no vectors are needed."""
+"""Number of characters that are split into word pieces at a time, if no vectors are needed."""
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """Input of re-ranking for n passages; rows that were not requested are empty."""
+    """The input of re-ranking for n passages. Rows that were not requested are empty."""
 
     sentences: Ragged  #: vectors of each passage's sentences, at least one, float32 of item shape (dim,)
     provides: Ragged  #: vector `provides` of each sentence, see :class:`semclass.core.types.Encoding`; float32
@@ -37,14 +37,14 @@ class Evidence:
 
 @dataclass(frozen=True)
 class PassageFeatures(Evidence):
-    """All outputs for n passages; vectors of sentences are not scaled to unit length."""
+    """All outputs for n passages. Vectors of sentences are not scaled to unit length."""
 
     words: Ragged  #: number of words of each sentence without the title, float32
     probabilities: FloatArray  #: P(class | passage), (n, n_classes)
     terms: Ragged  #: word-piece ids of title and text
 
     def take(self, rows: IntArray) -> PassageFeatures:
-        """Return the features of some passages, in the order of `rows`; a passage may come twice."""
+        """Return the features of some passages, in the order of `rows`. A passage may come twice."""
         parts = {name: getattr(self, name).take(rows) for name in _RAGGED}
         return PassageFeatures(**parts, probabilities=self.probabilities[rows], titles=self.titles[rows])
 
@@ -58,7 +58,7 @@ _RAGGED = ("sentences", "words", "provides", "tokens", "pieces", "terms")
 
 @dataclass(frozen=True)
 class PassageEncoder:
-    """Encodes and classifies passages; threads may share one instance."""
+    """Encodes and classifies passages. Threads may share one instance."""
 
     classifier: PassageClassifier  #: the passage heads, with their encoder
     codebooks: Codebooks | None  #: compress vectors to few bytes; None: an index stores them in int8
@@ -78,13 +78,13 @@ class PassageEncoder:
         Parameters
         ----------
         models
-            Folder with the layout of the shipped ``models/``. None: the shipped models. Without ``passages`` there are no
-            classes; without ``codebooks`` vectors are not compressed.
+            Folder with the layout of the shipped ``models/``. Defaults to the shipped models. Without the folder
+            ``passages`` there are no classes. Without the folder ``codebooks`` vectors are not compressed.
         encoder
-            A loaded encoder to share. None: the encoder in `models`.
+            A loaded encoder to share. Defaults to the encoder in `models`.
         heads
-            Heads of your own that label the passages of an index, by the metadata field that each fills: loaded heads, or
-            folders that :meth:`semclass.TextClassifier.save` wrote.
+            Heads of your own that label the passages of an index, by the metadata field that each head fills. Give
+            loaded heads, or folders that :meth:`semclass.TextClassifier.save` wrote.
         threads
             Threads of an encoder that is loaded here.
 
@@ -118,16 +118,18 @@ class PassageEncoder:
 
     @property
     def provided_dim(self) -> int:
-        """Dimensions of the view ``provides``; 0 if the encoder does not have it."""
+        """Dimensions of the view ``provides``, or 0 if the encoder does not have the view."""
         return int(self.encoder.views.get("provides", 0))
 
     def read(
         self, passages: Sequence[Passage], *, vectors: bool = True, tokens: bool = True, classes: bool = True
     ) -> tuple[PassageFeatures, tuple[int, ...]]:
-        """Encode n passages; also returns the rows of passages that are longer, or have longer sentences, than can be read.
+        """Encode n passages.
 
-        Each distinct sentence is encoded once, after the title of its passage. Without `vectors` (of sentences), `tokens`
-        (token vectors) or `classes` (probabilities), these are not computed, and their rows are empty.
+        Also returns the rows of passages that are longer, or have longer sentences, than the encoder reads.
+
+        Each distinct sentence is encoded once, after the title of its passage. If `vectors` (of sentences), `tokens`
+        (token vectors) or `classes` (probabilities) is false, these outputs are not computed, and their rows are empty.
         """
         read_of = [parts_of(passage) for passage in passages]
         texts = [body for _, body, _ in read_of]
@@ -197,7 +199,7 @@ def no_evidence(n: int) -> Evidence:
 
 
 def title_of(passage: Passage) -> str:
-    """Return the title that is read before each sentence: ``metadata["title"]``, else the path of headings."""
+    """Return the title that is read before each sentence: ``metadata["title"]``, or else the path of headings."""
     title = passage.metadata.get("title")
     if isinstance(title, str) and title.strip():
         return title
@@ -206,9 +208,9 @@ def title_of(passage: Passage) -> str:
 
 
 def parts_of(passage: Passage) -> tuple[str, str, str]:
-    """Return the title, the text, and both joined as in BEIR; an InputError if there is neither.
+    """Return the title, the text, and both joined as in BEIR. Raises an InputError if a passage has neither.
 
-    If the text begins with a heading with which the title ends, the heading is removed from the text.
+    If the text begins with the heading at the end of the title, the heading is removed from the text.
     """
     title, body = title_of(passage), passage.text
     if title and isinstance(body, str) and not body.strip():
@@ -236,5 +238,5 @@ def _path(headings: Sequence[object]) -> str:
 
 
 def searchable(passage: Passage) -> str:
-    """Return title and text of a passage, joined as in BEIR; an InputError if there is neither."""
+    """Return title and text of a passage, joined as in BEIR. Raises an InputError if a passage has neither."""
     return parts_of(passage)[2]

@@ -1,9 +1,9 @@
-"""The passage index: everything about passages that does not depend on the question, computed once.
+"""The passage index, which holds everything about passages that does not depend on the question.
 
-An index is a row of segments (:mod:`semclass.index.segment`) in a folder whose manifest names them
-(:mod:`semclass.index.commit`). A loaded index is a snapshot: changes of the folder (:mod:`semclass.index.writer`) do not
-reach it, and :meth:`PassageIndex.refresh` gives the newer one. How its files are read, and why, says
-:mod:`semclass.core.files`.
+An index is a row of segments (:mod:`semclass.index.segment`) in a folder whose manifest names the segments
+(:mod:`semclass.index.commit`). A loaded index is a snapshot. Later changes of the folder (:mod:`semclass.index.writer`)
+do not reach it, and :meth:`PassageIndex.refresh` returns an index with the changes. :mod:`semclass.core.files` explains
+how the files of an index are read.
 """
 
 from __future__ import annotations
@@ -38,35 +38,36 @@ from semclass.scoring import bm25
 
 @dataclass(frozen=True)
 class PassageIndex(PassageRows):
-    """Passages with their vectors, terms and classes. Read-only; threads may share one instance.
+    """Passages with their vectors, terms and classes. The index is read-only. Threads may share one instance.
 
-    Each passage has a row, counted through all segments. A deleted passage keeps its row until segments are joined, also in
-    arrays of all rows; it is never found, and not counted.
+    Each passage has a row, counted through all segments. A deleted passage keeps its row until segments are joined,
+    also in arrays of all rows. A search never finds a deleted passage, and the length of the index does not count it.
 
     Attributes
     ----------
     encoder
-        Fingerprint of the encoder of the vectors.
+        Fingerprint of the encoder that computed the vectors.
     classes
         Names of the passage classes.
     thresholds
         Probability from which a passage has a class, float64 of shape (n_classes,).
     similarity
-        How the vectors of sentences and questions are compared, see :func:`semclass.scoring.topk.SIMILARITIES`.
+        How to compare the vectors of sentences and questions. See :func:`semclass.scoring.topk.SIMILARITIES`.
     storage
         One of :data:`semclass.index.ingest.STORAGES`.
     codebooks
-        Fingerprint of the codebooks of the token vectors; empty without codebooks.
+        Fingerprint of the codebooks of the token vectors. Empty without codebooks.
     segments
-        Segments with the passages, at least one.
+        The segments that hold the passages, at least one.
     deleted
-        The deleted passages of each segment; None if there are none.
+        The deleted passages of each segment. None if a segment has none.
     heads
-        Fingerprints of the heads that labelled the passages, by the metadata field that each fills.
+        Fingerprints of the heads that labelled the passages, by the metadata field that each head fills.
     tuned
-        Result of ``semclass tune``, see :meth:`semclass.evaluation.tune.Tuning.as_record`; empty if it was never run.
+        Result of ``semclass tune``, see :meth:`semclass.evaluation.tune.Tuning.as_record`. Empty if you never tuned the
+        index.
     source
-        Folder and manifest from which it was loaded; None for an index in memory.
+        Folder and manifest from which the index was loaded. None for an index in memory.
     """
 
     encoder: str
@@ -81,7 +82,7 @@ class PassageIndex(PassageRows):
     kind = FOLDER
 
     def evidence(self, rows: IntArray, passage_encoder: PassageEncoder) -> Evidence:
-        """Read or decode the evidence of some passages for re-ranking; a lean index encodes them again."""
+        """Read or decode the evidence of some passages for re-ranking. A lean index encodes the passages again."""
         if self.storage == "lean":
             return evidence_of(passage_encoder, self.passages(rows))
         ragged = {name: self._take(name, rows) for name in ("sentences", "provides", "tokens", "pieces")}
@@ -108,15 +109,18 @@ class PassageIndex(PassageRows):
                     )
 
     def dense_scores(self, pooled: FloatArray) -> DoubleArray:
-        """Similarities of all rows with a question's vector (dim,), float64 of shape (rows,)."""
+        """Return the similarities of all rows with a question's vector (dim,), float64 of shape (rows,)."""
         return one_array([segment.vectors(self.similarity).scores(pooled) for segment in self.segments])
 
     def lexical_scores(self, terms: npt.NDArray[Any]) -> FloatArray:
-        """BM25 scores of all rows for a question's word pieces, float32 of shape (rows,)."""
+        """Return the BM25 scores of all rows for a question's word pieces, float32 of shape (rows,)."""
         return bm25.scores([segment.postings for segment in self.segments], self.statistics, terms)
 
     def scores(self, query: Query) -> tuple[DoubleArray, DoubleArray]:
-        """Similarities and BM25 scores of all rows, each float64 of shape (rows,); ignore those of deleted passages."""
+        """Return similarities and BM25 scores of all rows, each float64 of shape (rows,).
+
+        Ignore the scores of deleted passages.
+        """
         return self.dense_scores(query.pooled), self.lexical_scores(query.terms).astype(np.float64)
 
     def candidates(
@@ -128,11 +132,11 @@ class PassageIndex(PassageRows):
         passage_encoder: PassageEncoder | None = None,
         where: Mapping[str, Any] | None = None,
     ) -> Candidates:
-        """Score passages and return the n best; equal scores in the order of rows.
+        """Score passages and return the n best. Passages with equal scores are in the order of rows.
 
-        Fusions other than linear, see :mod:`semclass.scoring.fusion`, fuse the first
-        :data:`semclass.scoring.fusion.DEPTH` passages by vectors and by BM25 that match `where`, or the first `n` if that
-        is more. The evidence for re-ranking is read only with `passage_encoder`.
+        Fusions other than linear, see :mod:`semclass.scoring.fusion`, fuse two lists: the first passages by vectors and
+        by BM25 that match `where`. Each list has :data:`semclass.scoring.fusion.DEPTH` passages, or `n` if `n` is
+        larger. The evidence for re-ranking is read only with `passage_encoder`.
         """
         allowed = self.live if where is None else self.mask(where)
         firsts = self.firsts if scoring.document else None
@@ -160,22 +164,23 @@ class PassageIndex(PassageRows):
         storage: str | None = None,
         progress: Callable[[int], object] | None = None,
     ) -> PassageIndex:
-        """Index passages in memory; :func:`semclass.build_index` builds on the disk, and can be resumed.
+        """Index passages in memory. :func:`semclass.build_index` builds an index on the disk, and can resume a build.
 
         Parameters
         ----------
         passages
-            At least one; ids must be unique, texts not empty. A title in ``metadata["title"]`` is encoded before each
-            sentence of the text, or in place of an empty text.
+            At least one passage. Ids must be unique, and texts must not be empty. A title in ``metadata["title"]`` is
+            encoded before each sentence of the text, or in place of an empty text.
         passage_encoder
-            Encodes the passages. None: that of the shipped models.
+            Encodes the passages. Defaults to the passage encoder of the shipped models.
         similarity
-            ``"cosine"``, ``"ip"`` or ``"l2"``: the similarity for which the encoder was trained, see
+            The similarity for which the encoder was trained: ``"cosine"``, ``"ip"`` or ``"l2"``. See
             :func:`semclass.scoring.topk.SIMILARITIES`.
         storage
-            One of :data:`semclass.index.ingest.STORAGES`. None: ``"standard"``, or ``"exact"`` without codebooks.
+            One of :data:`semclass.index.ingest.STORAGES`. Defaults to ``"standard"``, or to ``"exact"`` without
+            codebooks.
         progress
-            Called now and then with the number of passages done.
+            Function that is called now and then with the number of passages done.
 
         Raises
         ------
@@ -194,18 +199,19 @@ class PassageIndex(PassageRows):
         return manifest.header_of(vars(self))
 
     def save(self, folder: str | Path) -> None:
-        """Write the index as one segment; an older index in the folder stays valid until the new one is complete.
+        """Write the index as one segment. An older index in the folder stays valid until the new index is complete.
 
         Parameters
         ----------
         folder
-            Created if it does not exist. It may hold an index, which is replaced, but nothing else.
+            Folder of the index, which is created if it does not exist. It may hold an index, which is replaced, but
+            nothing else.
 
         Raises
         ------
         ArtifactError
-            If the folder holds other files, has another writer, or cannot be written; if this index was loaded from the
-            folder, and the folder was changed since.
+            If the folder holds other files, has another writer, or cannot be written. Also if this index was loaded
+            from the folder, and the folder was changed since.
         """
         folder = Path(folder)
         check_target(folder, replace=True)
@@ -229,19 +235,19 @@ class PassageIndex(PassageRows):
     def load(
         cls, folder: str | Path, *, encoder_fingerprint: str | None = None, verify: bool = True, mmap: bool = False
     ) -> PassageIndex:
-        """Open an index in its current state; later changes in the folder do not change it.
+        """Open an index in its current state. Later changes in the folder do not change the opened index.
 
         Parameters
         ----------
         folder
             Folder of the index.
         encoder_fingerprint
-            Fingerprint of the encoder of the questions. None: not compared.
+            Fingerprint of the encoder of the questions. If None, it is not compared.
         verify
-            Whether to compare the SHA-256 of every file, which reads the whole index once, and not only the sizes.
+            Whether to compare the SHA-256 of every file, and not only the sizes. This reads the whole index once.
         mmap
-            Whether to memory-map files: for changing an index, which copies most of it. If a file is truncated meanwhile,
-            the process ends.
+            Whether to memory-map files. Use it for changing an index, which copies most of the files. If a file is
+            truncated while the index is open, the process ends.
 
         Raises
         ------
@@ -260,7 +266,9 @@ class PassageIndex(PassageRows):
             segment.check_files()
 
     def refresh(self, *, verify: bool = False) -> PassageIndex:
-        """Return the index in the current state of its folder, or itself if nothing changed; it shares unchanged segments.
+        """Return the index in the current state of its folder, or the same object if nothing changed.
+
+        The new index shares the unchanged segments.
 
         Segments with overwritten files are opened again, and the SHA-256 of their files is compared.
 
@@ -274,7 +282,7 @@ class PassageIndex(PassageRows):
         InputError
             If the index was not loaded from a folder.
         ArtifactError
-            As for :meth:`load`.
+            For the same reasons as in :meth:`load`.
         """
         if self.source is None:
             raise InputError("this index was built in memory, so it cannot be refreshed; save it and load it first")
@@ -305,7 +313,7 @@ class PassageIndex(PassageRows):
 def read_index(
     config: IndexConfig, passages: Iterable[Passage], progress: Callable[[int], object] | None, workers: int
 ) -> tuple[PassageIndex, list[str]]:
-    """Index passages in memory; the index, and the ids of those that are longer than the encoder reads."""
+    """Index passages in memory. Returns the index, and the ids of passages that are longer than the encoder reads."""
     parts: list[Part] = []
     truncated: list[str] = []
     for chunk, (segment, long) in in_order(config.read, chunks(passages), workers):

@@ -1,4 +1,4 @@
-"""The records of ranking: an encoded question, and its candidate passages, which become hits."""
+"""Defines the records of ranking: an encoded question, and its candidate passages, which become hits."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Query:
     query_used: str  #: the part of the text that was read, see :mod:`semclass.heads.asked`
 
     def check(self, *, classes: bool = False, tokens: bool = False) -> None:
-        """Raise an InputError if the question was encoded without needed classes or tokens: the ranking would differ."""
+        """Raise an InputError if the question was encoded without needed classes or tokens."""
         missing = {"classes": classes and not len(self.probabilities)}
         missing["tokens"] = tokens and len(self.terms) > 0 and not len(self.tokens)
         if names := [name for name, lacks in missing.items() if lacks]:
@@ -48,7 +48,7 @@ class Query:
 
 @dataclass(frozen=True)
 class Scoring:
-    """How passages are scored before re-ranking: fused scores of vectors and BM25, plus lambda * match."""
+    """How passages are scored before re-ranking, by fused scores of vectors and BM25, plus lambda * match."""
 
     bm25_weight: float  #: w of "linear" fusion, dense + w * BM25; at least 0
     match: str | None = None  #: class match in the score, "soft" or "hard", see semclass.scoring.topk.class_match
@@ -61,13 +61,13 @@ class Scoring:
 
     @property
     def alone(self) -> str | None:
-        """The only scores with a weight, ``"dense"`` or ``"bm25"``; None if both have one."""
+        """The only scores with a weight, ``"dense"`` or ``"bm25"``. None if both scores have a weight."""
         return only_of(self.fusion, self.alpha)
 
 
 @dataclass(frozen=True)
 class Candidates:
-    """n passages in the order before re-ranking, which fills `order`, `components` and `features`."""
+    """n passages in their order before re-ranking. Re-ranking fills `order`, `components` and `features`."""
 
     rows: IntArray  #: row of each passage in its index, or its place in the given list, (n,)
     dense: DoubleArray  #: similarity of the vectors, see :mod:`semclass.scoring.dense`, (n,)
@@ -102,15 +102,15 @@ FOLDER = "folder"
 
 
 class SearchIndex(Protocol):
-    """Interface of the indices that a retriever searches: in this process, or on a server.
+    """Interface of the indices that a retriever searches, in this process or on a server.
 
-    The members are those of :class:`semclass.PassageIndex`. `rows` are numbers of passages in one index, not necessarily
-    consecutive. Every index computes every fusion of :mod:`semclass.scoring.fusion`.
+    The members are the same as in :class:`semclass.PassageIndex`. `rows` are numbers of passages in one index, and need
+    not be consecutive. Every index computes every fusion of :mod:`semclass.scoring.fusion`.
     """
 
     @property
     def encoder(self) -> str:
-        """Fingerprint of the encoder of the vectors."""
+        """Fingerprint of the encoder that computed the vectors."""
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -122,11 +122,11 @@ class SearchIndex(Protocol):
 
     @property
     def codebooks(self) -> str:
-        """Fingerprint of the codebooks of the token vectors; empty without codebooks."""
+        """Fingerprint of the codebooks of the token vectors. Empty without codebooks."""
 
     @property
     def heads(self) -> Mapping[str, str]:
-        """Fingerprints of the heads that labelled the passages, by the metadata field that each fills."""
+        """Fingerprints of the heads that labelled the passages, by the metadata field that each head fills."""
 
     @property
     def tuned(self) -> Mapping[str, Any]:
@@ -134,7 +134,10 @@ class SearchIndex(Protocol):
 
     @property
     def kind(self) -> str:
-        """`FOLDER`, or the name of the server: a search then waits for the server, and does not compute itself."""
+        """`FOLDER`, or the name of the server.
+
+        With a server, a search waits for the server and does not compute itself.
+        """
 
     def __len__(self) -> int:
         """Count the passages."""
@@ -151,14 +154,14 @@ class SearchIndex(Protocol):
         passage_encoder: PassageEncoder | None = None,
         where: Mapping[str, Any] | None = None,
     ) -> Candidates:
-        """Score passages and return the n best, see :meth:`semclass.PassageIndex.candidates`."""
+        """Score passages and return the n best. See :meth:`semclass.PassageIndex.candidates`."""
 
     def passages(self, rows: IntArray) -> list[Passage]:
-        """Return passages by `rows`, as in :class:`Candidates`."""
+        """Return passages by the `rows` of :class:`Candidates`."""
 
 
 def sum_of(parts: Mapping[str, DoubleArray]) -> DoubleArray:
-    """Score of each passage from its parts, added in their order."""
+    """Add the parts of each passage's score in their order."""
     first, *others = parts.values()
     return reduce(np.add, others, first)
 
@@ -166,7 +169,7 @@ def sum_of(parts: Mapping[str, DoubleArray]) -> DoubleArray:
 def summed(
     candidates: Candidates, added: Mapping[str, DoubleArray], components: Mapping[str, DoubleArray]
 ) -> Candidates:
-    """Rank candidates by their scores with some parts added."""
+    """Add some parts to the scores of candidates, and rank by the sums."""
     score = candidates.score + sum_of(added)
     order = np.argsort(-score, kind="stable")
     parts = {**candidates.parts, **added}

@@ -1,4 +1,4 @@
-"""Changing an index: adds, replaces and deletes passages by id, without encoding any other passage again."""
+"""Adds, replaces and deletes passages of an index by id, without encoding any other passage again."""
 
 from __future__ import annotations
 
@@ -35,19 +35,20 @@ BATCH = 8192
 """Number of passages that an update compares with their old versions at a time."""
 
 SECONDS = 5.0
-"""Time after which a build or a sync commits; a killed process loses little more work than that."""
+"""Seconds after which a build or a sync commits. A killed process loses little more work than that of these seconds."""
 
 
 class IndexWriter:
-    """Changes an index; :meth:`open` returns a writer for a ``with`` block.
+    """Changes an index. :meth:`open` returns a writer for a ``with`` block.
 
-    Changes take effect with :meth:`commit`, which is also called at the end of the block; an exception in the block drops
-    uncommitted changes. An index has one writer at a time and any number of readers, which see it as they opened it until
-    :meth:`semclass.PassageIndex.refresh`. Threads may share a writer, and take turns.
+    Changes take effect with :meth:`commit`, which is also called at the end of the block. An exception in the block
+    drops uncommitted changes. An index has one writer at a time and any number of readers. Readers see the index as
+    they opened it until they call :meth:`semclass.PassageIndex.refresh`. Threads may share a writer, and take turns.
 
     A commit writes the new passages as one segment, joined with earlier segments that have less than `WIDER` times as
-    many: segments stay few, and large ones are seldom rewritten, as in a log-structured merge-tree (O'Neil et al. 1996).
-    A segment with more than half of its passages deleted is rewritten without them. No commit encodes passages again.
+    many passages. Segments stay few, and large segments are seldom rewritten, as in a log-structured merge-tree (O'Neil
+    et al. 1996). A segment with more than half of its passages deleted is rewritten without them. No commit encodes
+    passages again.
     """
 
     def __init__(self, folder: Path, place: Path, passage_encoder: Callable[[], PassageEncoder]) -> None:
@@ -78,8 +79,8 @@ class IndexWriter:
         folder
             Folder of the index.
         passage_encoder
-            The models that built the index, or a function that loads them; only new texts need them. None: those of the
-            shipped models, loaded when needed.
+            The models that built the index, or a function that loads them. Only new texts need these models. By
+            default, the writer loads the shipped models when it needs them.
 
         Yields
         ------
@@ -139,14 +140,14 @@ class IndexWriter:
         passages
             A stream of passages with new ids.
         progress
-            Called now and then with the number of passages done.
+            Function that is called now and then with the number of passages done.
         workers
-            Threads that encode passages; see :func:`semclass.build_index`.
+            Number of threads that encode passages. See :func:`semclass.build_index`.
 
         Raises
         ------
         InputError, InputTypeError
-            If a passage is not allowed, or its id exists; the call then adds nothing.
+            If a passage is not allowed, or its id exists. The call then adds nothing.
         EncoderMismatchError
             If other models built the index.
         """
@@ -172,20 +173,22 @@ class IndexWriter:
         Parameters
         ----------
         passages
-            A stream of passages; ids must be unique.
+            A stream of passages. Ids must be unique.
         missing
             What to do with an unknown id: ``"error"``, or ``"add"`` the passage.
         reuse
-            Whether to reuse equal texts under other ids, for example of renamed documents; this reads the whole index.
+            Whether to reuse equal texts under other ids, for example of renamed documents. This reads the whole index.
         progress, workers
-            As for :meth:`add`.
+            See :meth:`add`.
         commit_every
-            Seconds between commits, so that a stop loses little work. None: one commit at the end of the block.
+            Seconds between commits, so that a stop loses little work. If None, the writer commits once, at the end of
+            the block.
 
         Raises
         ------
         InputError, InputTypeError
-            If a passage is not allowed, or an id is unknown; the call then changes nothing, except what it has committed.
+            If a passage is not allowed, or an id is unknown. The call then changes nothing beyond what it has already
+            committed.
         EncoderMismatchError
             If a text must be encoded, and other models built the index.
         """
@@ -228,8 +231,8 @@ class IndexWriter:
         Raises
         ------
         InputError, InputTypeError
-            If an id is unknown, the filter is not valid or has no condition, or not exactly one of `ids` and `where` is
-            given; the call then deletes nothing.
+            If an id is unknown, the filter is not valid or has no condition, or you do not give exactly one of `ids`
+            and `where`. The call then deletes nothing.
         """
         check_choice(missing, ("error", "ignore"), "missing")
         if (ids is None) == (where is None):
@@ -261,10 +264,10 @@ class IndexWriter:
         replaces: bool = False,
         commit_every: float | None = None,
     ) -> tuple[int, list[str]]:
-        """Encode and append chunks of passages; returns their number, and the ids of truncated passages.
+        """Encode and append chunks of passages. Returns the number of passages, and the ids of truncated passages.
 
-        An existing id is an error, unless `replaces` is true. With `commit_every`, passages are committed every so many
-        seconds, and also at an error.
+        An existing id is an error, unless `replaces` is true. `commit_every` gives the seconds between commits.
+        Passages are then also committed at an error.
         """
         count, cut, begun = 0, list[str](), time.monotonic()
         with self._turn():
@@ -305,7 +308,7 @@ class IndexWriter:
         Raises
         ------
         ArtifactError
-            If the index cannot be written, for example because the disk is full; the index then stays unchanged.
+            If the index cannot be written, for example because the disk is full. The index then stays unchanged.
         """
         with self._turn():
             if changed := self._commit(compact=compact):

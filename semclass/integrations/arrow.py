@@ -203,13 +203,13 @@ def classify_job(
         The column of the texts; None: ``"text"``. For pairs, the columns of question and sentence; None:
         ``("question", "sentence")``.
     models
-        Folder with the layout of the shipped ``models/``. None: the shipped models. For ``"texts"``, the folder that
-        :meth:`semclass.TextClassifier.save` wrote. It must be at the same path on every machine.
+        Folder with the layout of the shipped ``models/``. Defaults to the shipped models. For ``"texts"``, give the
+        folder that :meth:`semclass.TextClassifier.save` wrote. The folder must be at the same path on every machine.
     heads
         For ``"texts"``, several such folders by name, in place of `models`. The texts are encoded once for all of them;
         outputs get the name as a prefix: ``topic_label``, ``topic_probability``.
     encoder
-        Folder of an exported encoder, ``"hub:NAME"`` or ``"hub:FOLDER"``. None: the encoder of the models.
+        Folder of an exported encoder, ``"hub:NAME"`` or ``"hub:FOLDER"``. Defaults to the encoder of the models.
     keep
         Columns to copy. None: all.
     outputs

@@ -76,7 +76,8 @@ class SemclassRanker(HaystackComponent):
     Parameters
     ----------
     models, encoder, threads
-        Folder of the heads, their encoder and its threads, see :meth:`semclass.Models.load`. None: the shipped models.
+        Folder of the heads, their encoder, and the threads of the encoder. See :meth:`semclass.Models.load`. Defaults
+        to the shipped models.
     top_k
         How many documents to return, at least 1.
     score_threshold
@@ -158,15 +159,15 @@ class SemclassRetriever(HaystackComponent):
     index
         Folder that :meth:`semclass.PassageIndex.save` or ``semclass index build`` wrote.
     models, encoder, threads
-        As for :class:`SemclassRanker`; the encoder must be the one that built the index.
+        See :class:`SemclassRanker`; the encoder must be the one that built the index.
     filters
         Which passages may be found, see :func:`semclass.integrations.haystack_filters.to_where`.
     filter_policy
         ``"replace"``: filters of a run replace `filters`; ``"merge"``: both must match.
     top_k, candidates, method
-        As for :meth:`semclass.HybridRetriever.search`; use the method ``"convex"`` if a ranker follows.
+        See :meth:`semclass.HybridRetriever.search`; use the method ``"convex"`` if a ranker follows.
     details
-        As for :class:`SemclassRanker`.
+        See :class:`SemclassRanker`.
     rewrite
         A language model that rewrites the query first: ``way``, ``url`` and ``model``, such as ``{"way": "hyde", "url":
         "http://localhost:8000/v1", "model": "NAME"}``; optionally ``timeout`` and ``retries``. See

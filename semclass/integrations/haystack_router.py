@@ -48,13 +48,16 @@ class SemclassQueryRouter(_Classifying):
     ----------
     classes
         Names of the outputs: coarse and fine classes of the shipped taxonomy, such as ``["NUM:date", "NUM", "HUM"]``. A
-        query goes to its fine class if that has an output, else to its coarse class. None: the six coarse classes.
+        query goes to its fine class if this class has an output, or else to its coarse class. Defaults to the six
+        coarse classes.
     model
         Folder that :meth:`semclass.TextClassifier.save` wrote, for labels of your own; `classes` is then required.
     min_probability
-        In [0, 1]; a query whose class is less probable goes to ``unmatched``. None: the limit of the `model`.
+        Least probability of a query's class, in [0, 1]. Below it, the query goes to ``unmatched``. Defaults to the
+        limit of the `model`.
     models, encoder, threads
-        Folder of the shipped taxonomy's heads, their encoder and its threads, see :meth:`semclass.Models.load`.
+        Folder of the shipped taxonomy's heads, their encoder, and the threads of the encoder. See
+        :meth:`semclass.Models.load`.
     """
 
     def __init__(
@@ -102,11 +105,12 @@ class SemclassQueryClassifier(_Classifying):
     Parameters
     ----------
     model
-        As for the router; it has no fine classes. None: the shipped taxonomy.
+        See :class:`SemclassQueryRouter`. Such a model has no fine classes. Defaults to the shipped taxonomy.
     min_probability
-        In [0, 1]; the label of a query whose class is less probable is ``"ABSTAIN"``. None: the limit of the `model`.
+        Least probability of the label, in [0, 1]. Below it, the label is ``"ABSTAIN"``. Defaults to the limit of the
+        `model`.
     models, encoder, threads
-        As for :class:`SemclassQueryRouter`.
+        See :class:`SemclassQueryRouter`.
     """
 
     def __init__(

@@ -47,7 +47,7 @@ class SemclassRetriever(BaseRetriever):
     Attributes
     ----------
     index, models, encoder, threads
-        As for :meth:`semclass.HybridRetriever.load`.
+        See :meth:`semclass.HybridRetriever.load`.
     retriever
         A loaded retriever in place of a folder, for example over a :class:`semclass.QdrantIndex`.
     k, search_kwargs
@@ -151,7 +151,7 @@ class SemclassCompressor(BaseDocumentCompressor):
     Attributes
     ----------
     models, encoder, threads, reranker
-        As for :meth:`semclass.Reranker.load`, or a loaded re-ranker in place of paths.
+        See :meth:`semclass.Reranker.load`, or a loaded re-ranker in place of paths.
     top_n
         How many documents to return; None for all.
     score_threshold
@@ -159,7 +159,7 @@ class SemclassCompressor(BaseDocumentCompressor):
     rerank_kwargs
         Options of :meth:`semclass.Reranker.rerank`, such as ``{"method": "default"}``.
     details
-        As for :class:`SemclassRetriever`; ``rank_before`` counts the documents that have text.
+        See :class:`SemclassRetriever`; ``rank_before`` counts the documents that have text.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")

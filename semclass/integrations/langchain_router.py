@@ -23,10 +23,10 @@ except ImportError:
 
 
 class SemclassRouter(RunnableSerializable[Any, Any]):
-    """Passes its input to one of several runnables, chosen by the answer type that the question asks for, or your labels.
+    """Passes its input to one of several runnables, chosen by the answer type of the question, or by your labels.
 
-    It chooses the runnable of the fine class, else that of the coarse class, else the default. Runs get the tag
-    ``route:CLASS``, and the metadata ``semclass_label`` (the class) and ``semclass_probability``.
+    It chooses the runnable of the fine class, or else the runnable of the coarse class, or else the default. Runs get
+    the tag ``route:CLASS``, and the metadata ``semclass_label`` (the class) and ``semclass_probability``.
 
     Attributes
     ----------
@@ -36,13 +36,13 @@ class SemclassRouter(RunnableSerializable[Any, Any]):
     default
         Runnable for all other questions, and for classes below `min_probability`.
     min_probability
-        In [0, 1]; the least probability of a class for its route. None: the limit of the `model`.
+        Least probability of a class for its route, in [0, 1]. Defaults to the limit of the `model`.
     model
-        Folder that :meth:`semclass.TextClassifier.save` wrote, for labels of your own. None: the shipped taxonomy.
+        Folder that :meth:`semclass.TextClassifier.save` wrote, for your own labels. Defaults to the shipped taxonomy.
     input_key
-        Key of the question if the input is a mapping; if it is a string, the string is the question.
+        Key of the question if the input is a mapping. If the input is a string, the string is the question.
     models, threads, classifier
-        As for :meth:`semclass.QuestionClassifier.load`, or in place of paths a loaded
+        See :meth:`semclass.QuestionClassifier.load`. In place of paths, you can give a loaded
         :class:`semclass.QuestionClassifier` or :class:`semclass.TextModel`.
     """
 
@@ -78,7 +78,7 @@ class SemclassRouter(RunnableSerializable[Any, Any]):
         return True
 
     def to_json(self) -> Any:
-        """Return the fields for LangChain to write; a loaded classifier cannot be written."""
+        """Return the fields for LangChain to write. A loaded classifier cannot be written."""
         return self.to_json_not_implemented() if self.classifier is not None else super().to_json()
 
     @property
@@ -91,7 +91,7 @@ class SemclassRouter(RunnableSerializable[Any, Any]):
         return specs
 
     def invoke(self, input: Any, config: Any = None, **kwargs: Any) -> Any:  # noqa: A002
-        """Choose a route and invoke it with the input; `kwargs` are for the route."""
+        """Choose a route and invoke it with the input. `kwargs` go to the route."""
         return self._step().invoke(input, config, **kwargs)
 
     async def ainvoke(self, input: Any, config: Any = None, **kwargs: Any) -> Any:  # noqa: A002

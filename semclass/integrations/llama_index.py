@@ -145,7 +145,7 @@ class SemclassRerank(BaseNodePostprocessor):
     score_threshold
         Least probability that a node answers the question, in [0, 1], or least score if the method has no probability.
     details
-        As for :class:`SemclassRetriever`.
+        See :class:`SemclassRetriever`.
     models, encoder, threads, options
         As for :meth:`semclass.Reranker.load` and :meth:`semclass.Reranker.rerank`, such as ``{"method": "default"}``.
     """

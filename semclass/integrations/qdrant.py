@@ -138,7 +138,7 @@ class QdrantIndex:
         Parameters
         ----------
         client, **options
-            As for :meth:`connect`.
+            See :meth:`connect`.
         codes
             Whether to store the codes of tokens and sentences; otherwise re-ranking encodes the candidates again.
         replace
@@ -220,7 +220,7 @@ class QdrantIndex:
         passages
             At least one, as for :meth:`semclass.PassageIndex.build`.
         passage_encoder
-            The models that built the index; other models are an ``InputError``. None: the shipped models.
+            The models that built the index; other models are an ``InputError``. Defaults to the shipped models.
         """
         passage_encoder = PassageEncoder.load() if passage_encoder is None else passage_encoder
         if passage_encoder.encoder.fingerprint != self.encoder:

@@ -44,7 +44,7 @@ def classify(
     df
         Data frame with the string column of texts, or for pairs the two columns.
     what, encoder, **options
-        As for :func:`semclass.integrations.arrow.classify_job`.
+        See :func:`semclass.integrations.arrow.classify_job`.
     models, heads
         As there. Put a folder at the same path on every machine, or let the session send it: zip its content to
         ``my-head.zip``, call ``spark.sparkContext.addArchive("my-head.zip")`` (or submit with ``--archives my-head.zip``),

@@ -38,7 +38,7 @@ def compare(
     multi_label
         Whether a text may have several labels, or none.
     encoder, seed
-        As for :class:`semclass.TextClassifier`.
+        See :class:`semclass.TextClassifier`.
 
     Returns
     -------

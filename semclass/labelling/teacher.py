@@ -57,7 +57,10 @@ class Bill:
 
 
 def teach(texts: Sequence[str], task: Task, endpoint: Endpoint, bill: Bill) -> Iterator[Taught]:
-    """Ask a model for the labels of texts, in their order; errors as for :func:`semclass.endpoint.client.replies`."""
+    """Ask a model for the labels of texts, in their order.
+
+    Raises the same errors as :func:`semclass.endpoint.client.replies`.
+    """
     prompts = (prompt for text in texts for prompt in task.prompts(text))
     given = replies(endpoint, map(user, prompts), max_tokens=task.max_tokens)
     for text in texts:

@@ -48,7 +48,7 @@ Pair: TypeAlias = tuple[FloatArray, npt.NDArray[np.int64]]
 
 @dataclass(frozen=True)
 class DeepHead:
-    """Tells how likely passages answer a question, from both read together; many threads may share one."""
+    """Tells how likely passages answer a question, from both read together. Threads may share one instance."""
 
     encoder: Encoder
     network: onnxruntime.InferenceSession

@@ -1,8 +1,8 @@
 """The methods of ranking, by name.
 
-A method defines how the scores of vectors and BM25 are fused, and how the first candidates are re-ranked. ``default`` is
-recommended; the others are its parts, its alternatives, and the methods of the reference thesis. The functions that
-re-rank are in ``semclass/ranking/order.py``.
+A method defines how the scores of vectors and BM25 are fused, and how the first candidates are re-ranked. ``default``
+is recommended. The other methods are its parts, its alternatives, and the methods of the reference thesis. The
+functions that re-rank are in ``semclass/ranking/order.py``.
 """
 
 from __future__ import annotations
@@ -19,29 +19,31 @@ from semclass.scoring import FUSIONS
 
 @dataclass(frozen=True)
 class Method:
-    """One way to rank.
+    """A method of ranking.
 
     Attributes
     ----------
     fusion
-        How the scores of vectors and BM25 are fused: ``"convex"``, ``"linear"`` or ``"rrf"``, see
+        How the method fuses the scores of vectors and BM25: ``"convex"``, ``"linear"`` or ``"rrf"``. See
         :mod:`semclass.scoring.fusion`.
     alpha
-        Weight of the vectors in convex fusion, 0 to 1. None: the weight of the retriever.
+        Weight of the vectors in convex fusion, 0 to 1. If None, the method takes the weight of the retriever.
     match
-        Class match that is added to the score of every passage, ``"soft"`` or ``"hard"``, see
-        :func:`semclass.scoring.topk.class_match`. None: no class match.
+        Class match that is added to the score of every passage, ``"soft"`` or ``"hard"``. See
+        :func:`semclass.scoring.topk.class_match`. If None, no class match is added.
     kind
-        How candidates are re-ranked: ``"evidence"``, ``"learned"``, ``"sum"`` or ``"partition"``, see
-        ``semclass/ranking/order.py`` and ``thesis.py``. None: they keep their order.
+        How the method re-ranks candidates: ``"evidence"``, ``"learned"``, ``"sum"`` or ``"partition"``. See
+        ``semclass/ranking/order.py`` and ``thesis.py``. If None, candidates keep their order.
     signal
-        Signal by which they are re-ranked, one of ``semclass.ranking.order.SIGNALS``; empty without a kind.
+        Signal by which the method re-ranks candidates, one of ``semclass.ranking.order.SIGNALS``. Empty without a
+        `kind`.
     weight
-        Name of the signal's weight in a sum; empty without a sum.
+        Name of the signal's weight in a sum. Empty without a sum.
     candidates
-        How many passages are re-ranked, unless a search sets another number.
+        How many passages the method re-ranks, unless a search sets another number.
     joint_top_k
-        How many of the first passages are then read together with the question, see ``semclass/ranking/deep.py``.
+        How many of the first passages the method then reads together with the question. See
+        ``semclass/ranking/deep.py``.
     """
 
     fusion: str = "linear"
@@ -63,26 +65,32 @@ class Method:
 
     @cached_property
     def is_sum(self) -> bool:
-        """Whether it ranks by a sum, to which a boost can be added."""
+        """Whether the method ranks by a sum, to which a boost can be added."""
         return self.kind is None or bool(self.weight)
 
     @cached_property
     def uses_classes(self) -> bool:
-        """Whether it matches classes, and so needs the class heads."""
+        """Whether the method matches classes, and so needs the class heads."""
         return self.match is not None or self.signal in ("match_soft", "match_hard")
 
     @cached_property
     def uses_pairs(self) -> bool:
-        """Whether it re-ranks with a head that judges question and passage together, and so needs the pair heads."""
+        """Whether the method re-ranks with a head that judges question and passage together.
+
+        Such a method needs the pair heads.
+        """
         return self.kind is not None and not self.signal.startswith("match_")
 
     @cached_property
     def uses_evidence(self) -> bool:
-        """Whether it adds evidence, as ``default`` does; its results have a `language` and a probability `answerable`."""
+        """Whether the method adds evidence, as ``default`` does.
+
+        Its results then have a `language` and a probability `answerable`.
+        """
         return self.signal == "evidence"
 
     def scoring(self, weights: Mapping[str, float]) -> Scoring:
-        """How passages are scored before re-ranking."""
+        """Return how passages are scored before re-ranking."""
         bm25, alpha = weights["bm25"], weights["alpha"] if self.alpha is None else self.alpha
         if self.match is not None:
             return Scoring(bm25, self.match, weight_of(weights, f"match_{self.match}"), self.fusion, alpha)
@@ -115,31 +123,37 @@ METHODS: Mapping[str, Method] = {
     "learned": Method(kind="learned", signal="learned"),
 }
 """Each method by its name. ``deep`` adds some tens of milliseconds to ``default``. ``bm25`` and ``dense`` rank by one
-score each, ``convex`` and ``rrf`` fuse the two. The methods from ``hybrid`` on use the sum of the reference thesis,
-dense + w * BM25, and re-rank ten candidates as the thesis did."""
+score each, and ``convex`` and ``rrf`` fuse both scores. The methods from ``hybrid`` on use the sum of the reference
+thesis, dense + w * BM25, and re-rank ten candidates as the thesis did.
+"""
 
 DOCUMENT = "document"
 """Weight of the scores of the first passage of the same document, see ``semclass/index/records.py``.
 
-It applies to convex fusion, and is 0 by default. With 0.4, nDCG@10 rises by 2.1 points on chunks of source files, does not
-rise on privacy policies, and falls a little on documentation with headings: ``bench/results/context.md``."""
+The weight applies to convex fusion, and is 0 by default. With 0.4, nDCG@10 rises by 2.1 points on chunks of source
+files, does not rise on privacy policies, and falls a little on documentation with headings, see
+``bench/results/context.md``.
+"""
 
 DEFAULT = "default"
-"""Default method of a search. Its fusion, evidence and number of candidates were chosen over sets of all kinds, with each
-set left out in turn: ``python -m bench retrieval`` and ``python -m bench.evidence_weights``."""
+"""Default method of a search. Its fusion, evidence and number of candidates were chosen over sets of all kinds, with
+each set left out in turn, by ``python -m bench retrieval`` and ``python -m bench.evidence_weights``.
+"""
 
 RERANKING = tuple(name for name, method in METHODS.items() if method.kind is not None)
 """Methods that re-rank candidates."""
 
 PROMPTED = ("pointwise", "listwise")
-"""How a language model re-ranks: by yes or no to each passage, or by a list of those that answer, in one call."""
+"""How a language model re-ranks. ``"pointwise"`` asks for yes or no to each passage. ``"listwise"`` asks for a list of
+the passages that answer, in one call.
+"""
 
 WEIGHTS = (*dict.fromkeys(name for method in METHODS.values() for name in method.weights), DOCUMENT)
 """Names of all weights."""
 
 
 def find_method(name: str, fusion: str | None = None, *, reranking: bool = False) -> Method:
-    """Return a method by its name, with another fusion if one is given; ``bm25`` and ``dense`` have no fusion."""
+    """Return a method by its name, with another fusion if you give one. ``bm25`` and ``dense`` have no fusion."""
     check_choice(name, RERANKING if reranking else tuple(METHODS), "method")
     check_choice(fusion, (None, *FUSIONS), "fusion")
     method = METHODS[name]
@@ -147,7 +161,7 @@ def find_method(name: str, fusion: str | None = None, *, reranking: bool = False
 
 
 def weight_of(weights: Mapping[str, float], name: str) -> float:
-    """Return a weight by its name; an InputError if the models have no such weight."""
+    """Return a weight by its name. Raises an InputError if the models have no weight of this name."""
     if name not in weights:
         raise InputError(
             f"{name!r} has no default weight, because these models have no pair heads; give weights={{{name!r}: ...}}"

@@ -1,4 +1,4 @@
-"""The models that rank, loaded together for one encoder."""
+"""Loads the models that rank, all for the same encoder."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from semclass.ranking.queries import read_questions
 from semclass.scoring.fusion import ALPHA
 
 BM25_WEIGHT = 0.1
-"""w of score = dense + w * BM25, as the reference system has it."""
+"""The weight w in score = dense + w * BM25, as in the reference system."""
 
 
 TRAIN_CLASSES = (
@@ -53,28 +53,29 @@ _TRAIN_PAIRS = (
 
 @dataclass(frozen=True)
 class Models:
-    """All models that a search or a re-ranking needs; threads may share one instance.
+    """All models that a search or a re-ranking needs. Threads may share one instance.
 
     Attributes
     ----------
     questions
         The encoder and the question heads. Models have question heads and passage heads, or neither.
     passage_encoder
-        Encodes passages, with the same encoder, and labels them with the passage heads.
+        Encodes passages with the same encoder, and labels them with the passage heads.
     pair_heads
-        The pair heads. None: passages are found, but not re-ranked.
+        The pair heads. If None, a search finds passages, but does not re-rank them.
     proximity
-        Model of the class match of the integrated method. None: the class match is the inner product, see
+        Model of the class match of the integrated method. If None, the class match is the inner product, see
         :func:`semclass.scoring.topk.class_match`.
     deep_folder
-        Folder of the head that reads question and passage together; opened on first use. None: no such head.
+        Folder of the head that reads question and passage together. The head is opened on first use. None without this
+        head.
     answerable
-        Head that predicts whether an index answers a question, see ``semclass/ranking/answerable.py``. None: no such head.
+        Head that predicts whether an index answers a question, see ``semclass/ranking/answerable.py``. May be None.
     generic
-        Head that detects questions that name no topic of their own, see :mod:`semclass.heads.asked`. None: no such head.
+        Head that detects questions that name no topic of their own, see :mod:`semclass.heads.asked`. May be None.
     language
-        Test whether passages are in the language of the models, see ``semclass/ranking/language.py``. None: no such test,
-        as for an encoder of many languages.
+        Tests whether passages are in the language of the models, see ``semclass/ranking/language.py``. None without a
+        test, as for an encoder of many languages.
     """
 
     questions: QuestionClassifier
@@ -100,14 +101,14 @@ class Models:
         Parameters
         ----------
         models
-            Folder with the layout of the shipped ``models/``: ``questions`` and ``passages`` or neither; ``pairs``,
-            ``match`` and ``deep`` are optional. None: the shipped heads for the shipped encoder, and no heads for any other
-            `encoder`.
+            Folder with the layout of the shipped ``models/``. It holds ``questions`` and ``passages``, or neither.
+            ``pairs``, ``match`` and ``deep`` are optional. If None, the shipped encoder gets the shipped heads, and any
+            other `encoder` gets no heads.
         encoder
             A loaded encoder, the folder of an exported encoder, ``"hub:NAME"`` or ``"hub:FOLDER"``, see
-            :func:`semclass.heads.texts.open_encoder`. None: the encoder in `models`.
+            :func:`semclass.heads.texts.open_encoder`. Defaults to the encoder in `models`.
         heads
-            Heads of your own, by the metadata field that each fills, see
+            Heads of your own, by the metadata field that each head fills. See
             :meth:`semclass.index.passage_encoder.PassageEncoder.load`.
         threads
             Threads of an encoder that is loaded here.
@@ -167,7 +168,7 @@ class Models:
 
     @property
     def pairs(self) -> PairModel:
-        """The pair heads; an InputError without them."""
+        """The pair heads. Raises an InputError if the models have none."""
         if self.pair_heads is None:
             raise InputError(
                 f"these models have no pair heads for this encoder, so they cannot re-rank: search with method='convex' "
@@ -177,16 +178,16 @@ class Models:
 
     @Once
     def deep(self) -> DeepHead:
-        """The head that reads question and passage together; an InputError without it."""
+        """The head that reads question and passage together. Raises an InputError if the models have none."""
         if self.deep_folder is None:
             raise InputError(f"these models have no deep head for this encoder: use method='default', or {_TRAIN_DEEP}")
         return DeepHead.load(self.deep_folder, self.encoder, threads=int(getattr(self.encoder, "threads", 1)))
 
     @property
     def weights(self) -> dict[str, float]:
-        """Default weights by name: of fusion and, if there are pair heads, of re-ranking, see ``PairModel``.
+        """Default weights of fusion and, with pair heads, of re-ranking, by name. See ``PairModel``.
 
-        The weight ``class`` comes from `proximity`, if there is one.
+        The weight ``class`` comes from `proximity`, if the models have it.
         """
         pairs = {} if self.pair_heads is None else self.pair_heads.weights
         match = {} if self.proximity is None else {"class": self.proximity.weight}
@@ -197,8 +198,8 @@ class Models:
     def concurrency_limit(self) -> AbstractContextManager[object]:
         """Limits how many questions are processed at a time to the number of processors.
 
-        More threads would slow one another down: on two processors, eight threads did 1.2 times the work of one thread, two
-        threads 1.7 times. There is no limit for a caller that watches the work, see
+        More threads would slow one another down. On two processors, eight threads did 1.2 times the work of one thread,
+        and two threads did 1.7 times the work. There is no limit for a caller that watches the work, see
         :func:`semclass.encoders.batching.watched`.
         """
         return nullcontext() if is_watched() else self._semaphore
@@ -210,8 +211,8 @@ class Models:
     def encode(self, questions: Sequence[str], *, classes: bool = True, tokens: bool = True) -> list[Query]:
         """Encode and classify n questions.
 
-        Without `classes`, this takes a quarter less time; without `tokens` (token vectors) too, less than half of the time.
-        ``semclass.ranking.order.needs`` tells which of the two a method needs.
+        Without `classes`, encoding takes a quarter less time. Without both `classes` and `tokens` (token vectors), it
+        takes less than half of the time. ``semclass.ranking.order.needs`` tells which of the two a method needs.
 
         Raises
         ------
@@ -223,7 +224,7 @@ class Models:
 
 
 def check_class_heads(models: Path) -> None:
-    """Refuse a models folder that is not there, or that holds one class head without the other."""
+    """Refuse a models folder that does not exist, or that holds one class head without the other."""
     if not models.is_dir():
         raise ArtifactError(f"{models} is not a folder; name a folder with the layout of models/")
     there = [name for name in ("questions", "passages") if (models / name).exists()]

@@ -13,7 +13,7 @@ from semclass.ranking.methods import DEFAULT, WEIGHTS, Method, find_method
 
 
 class SearchKeywords(TypedDict, total=False):
-    """The fields of :class:`SearchOptions`, as keywords of a search."""
+    """The attributes of :class:`SearchOptions`, as keyword arguments of a search method."""
 
     method: str
     fusion: str | None
@@ -26,28 +26,31 @@ class SearchKeywords(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class SearchOptions:
-    """How a search ranks, and which passages it may find; every search also takes the fields as keywords.
+    """How a search ranks passages, and which passages it may find.
+
+    You can also pass each of these attributes to a search method as a keyword argument.
 
     Attributes
     ----------
     method
-        One of :data:`semclass.ranking.methods.METHODS`; ``"default"`` is the recommended method.
+        A method of :data:`semclass.ranking.methods.METHODS`. ``"default"`` is the recommended method.
     fusion
-        ``"convex"``, ``"linear"`` or ``"rrf"``: fuses the scores of vectors and BM25 in place of the method's own
-        fusion, see :mod:`semclass.scoring.fusion`.
+        How to fuse the scores of vectors and BM25, in place of the method's own fusion: ``"convex"``, ``"linear"`` or
+        ``"rrf"``. See :mod:`semclass.scoring.fusion`.
     weights
-        Weights by name, in place of those in :attr:`semclass.HybridRetriever.weights`. Weights that the method does not
-        read have no effect. ``alpha`` is from 0 to 1; all others are at least 0. ``document``, 0 by default, weights the
-        scores of the first passage of the same document: use it for chunks that do not name their topic.
+        Weights by name, in place of the weights in :attr:`semclass.HybridRetriever.weights`. Weights that the method
+        does not read have no effect. ``alpha`` is from 0 to 1, and all other weights are at least 0. ``document``, 0 by
+        default, weights the scores of the first passage of the same document. Use it for chunks that do not name their
+        topic.
     candidates
-        How many passages are re-ranked. None: the number of the method. If `k` is larger, the other passages follow in
-        their order before re-ranking, so that the first hits do not depend on `k`.
+        How many passages to re-rank. Defaults to the number of the method. If `k` is larger, the other passages follow
+        in their order before re-ranking, so that the first hits do not depend on `k`.
     where
-        A filter over the metadata, such as ``{"page": {"$gte": 3}}``, see :mod:`semclass.index.filters`. It applies
-        before ranking, so a search returns `k` matching passages if there are as many.
+        A filter over the metadata, such as ``{"page": {"$gte": 3}}``, see :mod:`semclass.index.filters`. The search
+        filters before it ranks, so it returns `k` matching passages if the index holds as many.
     boost
-        Names of heads that both models and index have, or weights by name. Passages with the label that the head gives the
-        question rank higher, see ``semclass.ranking.boost``.
+        Names of heads that both the models and the index have, or weights by these names. A passage ranks higher if the
+        head gives it the same label as the question, see ``semclass.ranking.boost``.
     explain
         Whether hits explain their scores, see :class:`semclass.Explanation`.
 
@@ -79,7 +82,10 @@ class SearchOptions:
 
 
 def check_weights(weights: Mapping[str, float] | None) -> dict[str, float]:
-    """Check weights that a caller gives: names of `WEIGHTS`, ``alpha`` from 0 to 1, others finite and not negative."""
+    """Check the weights of a caller.
+
+    The names must be in `WEIGHTS`. ``alpha`` must be from 0 to 1, and all other weights finite and not negative.
+    """
     if weights is None:
         return {}
     if not isinstance(weights, Mapping):

@@ -1,7 +1,7 @@
-"""Re-ranking by a prompted language model: the baseline for the trained heads.
+"""Re-ranks passages with a prompted language model, the baseline for the trained heads.
 
-As in the reference thesis, the model is asked for every candidate: does the passage answer the question? Candidates with a
-yes come first, in their original order.
+As in the reference thesis, the prompt asks for every candidate whether the passage answers the question. Candidates
+with a yes come first, in their original order.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from semclass.ranking.result import SearchResult
 POINTWISE, LISTWISE = PROMPTED
 
 READ = 2_000
-"""Characters of a passage that the model is shown."""
+"""Characters of a passage that a prompt shows to the model."""
 
 TOGETHER = 20
-"""Passages that are listed in one call, at most; those after them stay behind."""
+"""Most passages that one call lists. The passages after them stay behind."""
 
 UNKNOWN = 0.5
-"""Score of a passage of which nothing is known: the call failed, was refused, or gave neither yes nor no."""
+"""Score of a passage whose call failed, was refused, or gave neither yes nor no."""
 
 
 @dataclass(frozen=True)
 class Shot:
-    """An example for a prompt: a question, passages, and the place, from 0, of the one that answers it."""
+    """An example for a prompt: a question, passages, and the place of the passage that answers, from 0."""
 
     question: str
     passages: tuple[str, ...]
@@ -49,19 +49,20 @@ class Shot:
 
 @dataclass(frozen=True)
 class PromptedReranker:
-    """Re-ranks passages by asking a language model (extra ``label``); threads may share one instance.
+    """Re-ranks passages by asking a language model (extra ``label``). Threads may share one instance.
 
     Attributes
     ----------
     endpoint
         The model.
     way
-        One of :data:`semclass.ranking.methods.PROMPTED`: ``"pointwise"`` takes a call per passage, ``"listwise"`` one call.
+        One of :data:`semclass.ranking.methods.PROMPTED`. ``"pointwise"`` makes a call per passage, ``"listwise"`` one
+        call per question.
     shots
-        Examples at the beginning of each prompt; ``"pointwise"`` shows the passage that answers, and one that does not.
-        Draw them from the searched texts, but not from the questions that you measure.
+        Examples at the beginning of each prompt. ``"pointwise"`` shows a passage that answers, and a passage that does
+        not. Draw the examples from the searched texts, but not from the questions that you measure.
     chat
-        Asks the model. ``chat.bill`` holds the cost so far, and how many calls gave no answer.
+        The object that asks the model. ``chat.bill`` holds the cost so far, and how many calls gave no answer.
     """
 
     endpoint: Endpoint
@@ -79,19 +80,19 @@ class PromptedReranker:
         Parameters
         ----------
         question, passages, k
-            As for :meth:`semclass.Reranker.rerank`.
+            See :meth:`semclass.Reranker.rerank`.
 
         Returns
         -------
         SearchResult
-            Best first; equal scores keep their order. ``score`` and the component ``entails`` are 1 for yes, 0 for no and
-            0.5 if a call gave no answer. With ``"listwise"``, the score is 1 / rank for passages that the model names, and
-            0 for the others; if the call gave no answer, passages keep their order.
+            The hits, best first. Hits with equal scores keep their order. ``score`` and the component ``entails`` are 1
+            for yes, 0 for no and 0.5 if a call gave no answer. With ``"listwise"``, the score is 1 / rank for passages
+            that the model names, and 0 for the other passages. If the call gave no answer, passages keep their order.
 
         Raises
         ------
         InputError, InputTypeError
-            As for :meth:`semclass.Reranker.rerank`.
+            For the same reasons as in :meth:`semclass.Reranker.rerank`.
         MissingExtraError
             If openai is not installed.
         """
@@ -100,7 +101,10 @@ class PromptedReranker:
     def rerank_many(
         self, questions: Sequence[str], passages: Sequence[Sequence[Passage | str]], *, k: int | None = None
     ) -> list[SearchResult]:
-        """Re-rank the passages of several questions; `endpoint` limits the calls at a time. See :meth:`rerank`."""
+        """Re-rank the passages of several questions.
+
+        `endpoint` limits the number of calls at a time. See :meth:`rerank`.
+        """
         texts = check_texts(questions, "questions")
         items = [check_passages(some, f"passages[{row}]") for row, some in enumerate(passages)]
         if len(items) != len(texts):

@@ -1,4 +1,4 @@
-"""Re-ranking passages of another source: another search engine, a database, a web page."""
+"""Re-ranks passages of another source, such as another search engine, a database or a web page."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from semclass.scoring.vectors import Vectors
 
 @dataclass(frozen=True)
 class Reranker:
-    """Re-ranks passages for a question; threads may share one instance.
+    """Re-ranks passages for a question. Threads may share one instance.
 
     Attributes
     ----------
@@ -54,7 +54,7 @@ class Reranker:
         Parameters
         ----------
         models, encoder, threads
-            As for :meth:`semclass.Models.load`.
+            See :meth:`semclass.Models.load`.
 
         Raises
         ------
@@ -81,26 +81,26 @@ class Reranker:
         question
             A non-empty text.
         passages
-            In their original order. Plain strings get their places, from 0, as ids; ids must be unique. The passages stay
-            unchanged.
+            Passages in their original order. Plain strings get their places, from 0, as ids. Ids must be unique. The
+            passages stay unchanged.
         k
-            How many hits to return; all passages if None, or if there are fewer.
+            Most hits to return. If None, all passages are returned.
         method
-            A method of :data:`semclass.ranking.methods.RERANKING`. The ``"stable"`` methods start from the original order,
-            the integrated methods from the fused scores of vectors and BM25 among the passages.
+            A method of :data:`semclass.ranking.methods.RERANKING`. The ``"stable"`` methods start from the original
+            order. The integrated methods start from the fused scores of vectors and BM25 among the passages.
         fusion
-            ``"convex"``, ``"linear"`` or ``"rrf"``: fuses the scores of vectors and BM25 in place of the method's own
-            fusion, see :mod:`semclass.scoring.fusion`.
+            How to fuse the scores of vectors and BM25, in place of the method's own fusion: ``"convex"``, ``"linear"``
+            or ``"rrf"``. See :mod:`semclass.scoring.fusion`.
         weights
-            Weights by name, in place of the models' own, see :meth:`semclass.HybridRetriever.search`.
+            Weights by name, in place of the weights of the models. See :class:`semclass.SearchOptions`.
         explain
             Whether hits explain their scores.
 
         Returns
         -------
         SearchResult
-            Best first. ``index`` of a hit is its place in `passages`, from 0; ``rank_before`` is the same place from 1.
-            Empty for no passages.
+            The hits, best first. ``index`` of a hit is its place in `passages`, from 0, and ``rank_before`` is the same
+            place from 1. Without passages, the result is empty.
 
         Raises
         ------
@@ -124,23 +124,23 @@ class Reranker:
         weights: Mapping[str, float] | None = None,
         explain: bool = False,
     ) -> list[SearchResult]:
-        """Re-rank the passages of several questions in one call; one result per question, in the same order.
+        """Re-rank the passages of several questions in one call, and return one result per question, in the same order.
 
         Parameters
         ----------
         questions
             n non-empty texts.
         passages
-            n sequences of passages, one for each question, as for :meth:`rerank`. A repeated text is encoded once among
+            n sequences of passages, one for each question. See :meth:`rerank`. A repeated text is encoded once among
             :data:`semclass.encoders.batching.CHUNK` passages.
         k, method, fusion, weights, explain
-            As for :meth:`rerank`. Scores agree up to 1e-6: the last bits may depend on the texts that are encoded
-            together.
+            See :meth:`rerank`. The scores agree with those of :meth:`rerank` up to 1e-6, because the last bits may
+            depend on the texts that are encoded together.
 
         Raises
         ------
         InputError, InputTypeError
-            As for :meth:`rerank`, and if there are not as many sequences of passages as questions.
+            For the same reasons as in :meth:`rerank`, and if there are not as many sequences of passages as questions.
         """
         find_method(method, fusion, reranking=True)
         options = SearchOptions(method, fusion, weights, explain=explain)
@@ -195,8 +195,8 @@ class Reranker:
     ) -> tuple[list[Candidates], list[int]]:
         """Encode passages, and score them as an index would, with the word statistics of general text.
 
-        Also returns the places, among the passages of all questions, of passages with a sentence that is longer than the
-        encoder reads.
+        Also returns the places of passages with a sentence that is longer than the encoder reads. Places count the
+        passages of all questions.
         """
         places: dict[tuple[str, str], int] = {}
         which = np.array(
@@ -238,12 +238,15 @@ class Reranker:
 
 
 def at_least(hits: Sequence[Hit], threshold: float | None) -> list[Hit]:
-    """Hits whose probability of answering the question reaches a threshold; their score where the method has none."""
+    """Keep hits whose probability of answering the question reaches a threshold.
+
+    The score counts instead if the method has no probability.
+    """
     return [hit for hit in hits if threshold is None or hit.components.get("relevance", hit.score) >= threshold]
 
 
 def as_passages(passages: Iterable[Passage | str], name: str = "passages") -> Iterator[Passage]:
-    """Give texts as passages whose ids are their places, and refuse what is neither."""
+    """Turn texts into passages whose ids are their places, and refuse items that are neither texts nor passages."""
     if not isinstance(passages, Iterable) or isinstance(passages, (str, bytes)):
         raise InputTypeError(f"{name} must be a sequence of semclass.Passage or of strings, not {short(passages)}")
     for place, item in enumerate(passages):
@@ -253,7 +256,7 @@ def as_passages(passages: Iterable[Passage | str], name: str = "passages") -> It
 
 
 def check_passages(passages: Sequence[Passage | str], name: str) -> list[Passage]:
-    """Refuse what is no sequence of texts, or of passages with ids of their own; texts become passages."""
+    """Turn texts into passages. Refuse a value that is not a sequence of texts or of passages with unique ids."""
     items = list(as_passages(passages, name))
     check_unique([item.id for item in items], "passage id")
     for item in items:

@@ -15,25 +15,27 @@ from semclass.index.records import Candidates
 
 @dataclass(frozen=True)
 class SearchResult(Sequence[Hit]):
-    """Hits, best first, and statements about the whole ranking; iterates, indexes and has a length like a tuple of hits.
+    """The hits of a search, best first, and statements about the whole ranking.
+
+    You can iterate over it, index it and take its length, as with a tuple of hits.
 
     Attributes
     ----------
     hits
-        The hits, best first; may be empty.
+        The hits, best first. The tuple may be empty.
     query_used
-        The part of the question that was read: of several sentences, those that ask, and those that belong to the
-        question. After rewriting, the rewritten questions, one per line.
+        The part of the question that the search read. Of several sentences, it holds the sentences that ask and the
+        sentences that belong to the question. After rewriting, it holds the rewritten questions, one per line.
     certainty
-        How certain the default method is of the first place: ``"strong"``, ``"likely"`` or ``"weak"``, see
-        ``semclass/ranking/certainty.py``. None where that was not measured.
+        How certain the default method is of the first hit: ``"strong"``, ``"likely"`` or ``"weak"``, see
+        ``semclass/ranking/certainty.py``. None if the certainty was not measured.
     answerable
-        Probability that the index answers the question at all; 0 if no passage was found. None after re-ranking passages
-        of another engine, and with methods other than ``default`` and ``deep``.
+        Probability that the index answers the question at all, or 0 if the search found no passage. None after
+        re-ranking passages of another engine, and with methods other than ``default`` and ``deep``.
     language
-        Language of the passages: ``"en"``, or ``"other"``, which the models do not read; such passages are ranked by
-        words, and less by vectors. None with methods other than ``default`` and ``deep``, and with an encoder of your
-        own.
+        Language of the passages: ``"en"``, or ``"other"`` for a language that the models do not read. Passages in such
+        a language are ranked by words, and less by vectors. None with methods other than ``default`` and ``deep``, and
+        with an encoder of your own.
     """
 
     hits: tuple[Hit, ...]
@@ -66,7 +68,10 @@ def make_hits(
     *,
     before: int = 0,
 ) -> tuple[Hit, ...]:
-    """The first k hits of a ranking of `passages`, behind `before` other hits; `explanations` are of the first k."""
+    """Make the first k hits of a ranking of `passages`, behind `before` other hits.
+
+    `explanations` explain the first k.
+    """
     columns = {"dense": found.dense, "bm25": found.bm25, **found.components}
     if found.match is not None:
         columns.setdefault("match", found.match)

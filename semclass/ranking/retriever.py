@@ -1,4 +1,4 @@
-"""The hybrid retriever: vectors and BM25 fused over a whole index, then re-ranking."""
+"""The hybrid retriever. It fuses vectors and BM25 over a whole index, and re-ranks the best passages."""
 
 from __future__ import annotations
 
@@ -36,27 +36,29 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack  # typing has it from Python 3.11 on
 
 USUAL = SearchOptions()
-"""The options of a search without options."""
+"""The default options of a search."""
 
 _LENGTH_TOLERANCE = 1e-3
-"""Difference from 1 up to which a vector counts as of length 1."""
+"""Greatest difference from 1 at which the length of a vector counts as 1."""
 
 FEW = 20
-"""Passages that general text counts as in how rare words are: in an index of ten, those of a question are in most of them.
+"""Number of passages that general text counts for in word frequencies. In an index of ten, a question's words are in
+most passages.
 
-With ten passages as an index, five of which only resemble the answer, the answer is first in 24 % by the index's own idf,
-and in 42 % by that of general text; of 232 to 11,429 passages their own is better, by 0.5 to 1.0 points of nDCG@10.
+With ten passages as an index, five of which only resemble the answer, the answer is first in 24 % by the index's own
+idf, and in 42 % by the idf of general text. With 232 to 11,429 passages, the index's own idf is better, by 0.5 to 1.0
+points of nDCG@10.
 """
 
 
 @dataclass(frozen=True)
 class HybridRetriever:
-    """Searches an index with models; threads may share one instance.
+    """Searches an index with models. Threads may share one instance.
 
     Attributes
     ----------
     index
-        The passages: a :class:`semclass.PassageIndex`, or a :class:`semclass.QdrantIndex` on a server.
+        The passages, as a :class:`semclass.PassageIndex`, or as a :class:`semclass.QdrantIndex` on a server.
     models
         The models, with the encoder that built the index.
     """
@@ -106,7 +108,7 @@ class HybridRetriever:
         index
             Folder of the index.
         models, encoder, heads, threads
-            As for :meth:`semclass.Models.load`; the encoder must be the one that built the index.
+            See :meth:`semclass.Models.load`. The encoder must be the one that built the index.
         verify
             Whether to compare every file of the index with its SHA-256.
 
@@ -127,29 +129,29 @@ class HybridRetriever:
         Parameters
         ----------
         passages
-            At least one. Plain strings get their places, from 0, as ids; ids must be unique.
+            At least one passage. Plain strings get their places, from 0, as ids. Ids must be unique.
         models
-            The models, or their folder. None: the shipped models.
+            The models, or their folder. Defaults to the shipped models.
 
         Raises
         ------
         InputError, InputTypeError
-            As for :meth:`semclass.PassageIndex.build`.
+            For the same reasons as in :meth:`semclass.PassageIndex.build`.
         """
         loaded = models if isinstance(models, Models) else Models.load(models)
         return cls(PassageIndex.build(as_passages(passages), passage_encoder=loaded.passage_encoder), loaded)
 
     @classmethod
     def from_folder(cls, folder: str | Path, *, models: Models | str | Path | None = None) -> HybridRetriever:
-        """Read a folder of documents and index their passages in memory; ``semclass index build`` saves an index.
+        """Read a folder of documents and index their passages in memory. Use ``semclass index build`` to save an index.
 
         Parameters
         ----------
         folder
-            Documents, as for :func:`semclass.documents.readers.iter_passages`. A file that cannot be read is skipped with
-            a :class:`semclass.SkippedWarning`.
+            A folder of documents that :func:`semclass.documents.readers.iter_passages` can read. A file that cannot be
+            read is skipped with a :class:`semclass.SkippedWarning`.
         models
-            As for :meth:`from_passages`.
+            See :meth:`from_passages`.
 
         Raises
         ------
@@ -169,15 +171,17 @@ class HybridRetriever:
 
     @property
     def weights(self) -> dict[str, float]:
-        """Default weights of a search: those of the models, or those that ``semclass tune`` stored in the index.
+        """Default weights of a search.
 
-        ``bm25`` is w of linear fusion, ``alpha`` the weight of convex fusion; all others need pair heads.
+        They are the weights of the models, or the weights that ``semclass tune`` stored in the index.
+
+        ``bm25`` is w of linear fusion, and ``alpha`` the weight of convex fusion. All other weights need pair heads.
         """
         return {**self.models.weights, **self.index.tuned.get("weights", {})}
 
     @property
     def local_index(self) -> PassageIndex:
-        """The index, for work on every passage; an InputError if the index is on a server."""
+        """The index, for work on every passage. Raises an InputError if the index is on a server."""
         if not isinstance(self.index, PassageIndex):
             raise InputError(
                 f"this needs every passage, and a {type(self.index).__name__} returns only the best; use the local index "
@@ -186,11 +190,13 @@ class HybridRetriever:
         return self.index
 
     def untuned(self) -> HybridRetriever:
-        """A copy without the tuned weights of the index; needs a local index."""
+        """A copy without the tuned weights of the index. It needs a local index."""
         return replace(self, index=replace(self.local_index, tuned={}))
 
     def refresh(self) -> HybridRetriever:
-        """Return a retriever over the current state of the index folder, with the same models; this one stays unchanged.
+        """Return a retriever over the current state of the index folder, with the same models.
+
+        The retriever that you call stays unchanged.
 
         Raises
         ------
@@ -216,11 +222,12 @@ class HybridRetriever:
         question
             A non-empty text.
         k
-            How many passages to return; fewer if the index holds fewer.
+            Most passages to return. An index may hold fewer.
         options
-            How to rank, and which passages may be found.
+            Options of the search.
         **keywords
-            Fields of :class:`semclass.SearchOptions`, such as ``method="convex"``, in place of those in `options`.
+            Attributes of :class:`semclass.SearchOptions`, such as ``method="convex"``. They replace the attributes of
+            `options`.
 
         Returns
         -------
@@ -241,9 +248,11 @@ class HybridRetriever:
         options: SearchOptions = USUAL,
         **keywords: Unpack[SearchKeywords],
     ) -> list[SearchResult]:
-        """Search for several questions, which are encoded together; one result per question, in the same order.
+        """Search for several questions, and return one result per question, in the same order.
 
-        Options and errors are those of :meth:`search`.
+        The questions are encoded together.
+
+        Takes the same options and raises the same errors as :meth:`search`.
         """
         return self._search(check_texts(questions, "questions"), k, options, keywords)
 
@@ -255,9 +264,10 @@ class HybridRetriever:
         options: SearchOptions = USUAL,
         **keywords: Unpack[SearchKeywords],
     ) -> SearchResult:
-        """Search with the mean vector of some texts, such as imagined answers, in place of the question's vector (HyDE).
+        """Search with the mean vector of texts, such as imagined answers, in place of the question's vector (HyDE).
 
-        BM25 and re-ranking still read the question. Options and errors are those of :meth:`search`.
+        BM25 and re-ranking still read the question. Takes the same options and raises the same errors as
+        :meth:`search`.
         """
         questions, given = [check_text(question, "question")], check_texts(texts, "texts")
         # they are answers, of which all is read
@@ -344,11 +354,14 @@ class HybridRetriever:
         return self._hits(query, rest, self._passages(found), k - len(first), options, len(first))
 
     def encode(self, questions: Sequence[str]) -> list[Query]:
-        """Encode and classify questions; see :meth:`semclass.Models.encode`."""
+        """Encode and classify questions. See :meth:`semclass.Models.encode`."""
         return self.models.encode(questions)
 
     def scores(self, query: Query) -> tuple[DoubleArray, DoubleArray]:
-        """Similarities and BM25 scores of all passages, each float64 of shape (len(index),); needs a local index."""
+        """Return similarities and BM25 scores of all passages, each float64 of shape (len(index),).
+
+        Needs a local index.
+        """
         return self.local_index.scores(query)
 
     def candidates(
@@ -368,15 +381,15 @@ class HybridRetriever:
         query
             The question.
         n
-            How many passages; fewer if the index holds fewer.
+            Most passages to return. An index may hold fewer.
         method
-            Method whose fusion and class match are used.
+            The method that gives the fusion and the class match.
         weights
-            Weights of fusion and class match. None: :attr:`weights`.
+            Weights of fusion and class match. Defaults to :attr:`weights`.
         evidence
-            Whether to read token vectors, sentence vectors and terms too; otherwise their rows are empty.
+            Whether to read token vectors, sentence vectors and terms too. Otherwise the rows of these are empty.
         where
-            As for :meth:`search`.
+            See :meth:`search`.
         """
         query.check(classes=method.match is not None and self.models.has_classes)
         scoring, used = self._scoring(method, weights), self.weights if weights is None else weights
@@ -396,7 +409,7 @@ class HybridRetriever:
         return replace(found, idf=general + share * (found.idf - general))
 
     def retrieve(self, query: Query, n: int, method: Method, *, weights: Mapping[str, float] | None = None) -> IntArray:
-        """Rows of the passages that :meth:`candidates` returns, int64 of shape (n,)."""
+        """Return the rows of the passages that :meth:`candidates` returns, int64 of shape (n,)."""
         return self.index.candidates(query, n, self._scoring(method, weights)).rows
 
     def _scoring(self, method: Method, weights: Mapping[str, float] | None) -> Scoring:
@@ -406,7 +419,7 @@ class HybridRetriever:
         return method.scoring(self.weights if weights is None else weights)
 
     def used(self, weights: Mapping[str, float] | None) -> dict[str, float]:
-        """Weights of a search: :attr:`weights`, replaced by the given `weights` where they have the same name."""
+        """Return :attr:`weights`, with the given `weights` in place of the weights of the same name."""
         return {**self.weights, **check_weights(weights)}
 
 

@@ -1,4 +1,4 @@
-"""Fuse the rankings of several retrievers, each with an encoder of its own, for the same question."""
+"""Fuses the rankings of several retrievers for the same question, each with an encoder of its own."""
 
 from __future__ import annotations
 
@@ -16,23 +16,25 @@ from semclass.scoring.fusion import normalise
 def fuse_hits(rankings: Sequence[Sequence[Hit]], k: int = 10, *, weights: Sequence[float] | None = None) -> list[Hit]:
     """Fuse rankings of the same passages by a weighted sum of their scores.
 
-    The scores of each ranking are scaled to 0 to 1, see :mod:`semclass.scoring.fusion`, so rankings may have
-    different kinds of scores. A ranking without a passage gives it 0. Give long rankings: 100 hits are usual.
+    The scores of each ranking are scaled to 0 to 1, see :mod:`semclass.scoring.fusion`, so rankings may have different
+    kinds of scores. If a ranking lacks a passage, the passage gets 0 from this ranking. Give long rankings; 100 hits
+    are usual.
 
     Parameters
     ----------
     rankings
-        Hits for one question, best first; passages with the same id are the same passage.
+        For each ranking, the hits for the question, best first. Hits with the same id are the same passage.
     k
-        How many passages to return; fewer if there are fewer.
+        Most passages to return.
     weights
-        Weight of each ranking, at least 0; equal if None.
+        Weight of each ranking, at least 0. If None, all weights are equal.
 
     Returns
     -------
     list of Hit
-        Best first; equal scores by the best rank in any ranking, then by the order of rankings. ``score`` is the weighted
-        sum, from 0 to the sum of the weights. All other fields are from the ranking in which the passage ranks best.
+        The hits, best first. Hits with equal scores are in the order of their best rank in any ranking, then in the
+        order of the rankings. ``score`` is the weighted sum, from 0 to the sum of the weights. All other fields are
+        from the ranking in which the passage ranks best.
 
     Raises
     ------

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RewritingRetriever:
-    """A retriever that rewrites questions first; threads may share one instance.
+    """A retriever that rewrites questions first. Threads may share one instance.
 
     Attributes
     ----------
@@ -71,7 +71,7 @@ def search_rewritten(
     rewritten
         The rewritten question.
     k, options, keywords
-        As for :meth:`semclass.HybridRetriever.search`.
+        See :meth:`semclass.HybridRetriever.search`.
 
     Returns
     -------

@@ -31,7 +31,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Approximation:
-    """The passages of a segment, by their number of sentences; many threads may share one."""
+    """The passages of a segment, by their number of sentences. Threads may share one instance."""
 
     reduced: Reduced  # without clusters: a row of levels for each sentence, in their order
     rows: IntArray  # the passages in the order of their scores, (n,)

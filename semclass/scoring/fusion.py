@@ -111,7 +111,7 @@ def only_of(method: str, alpha: float) -> str | None:
 
 
 def pool(dense: DoubleArray, bm25: DoubleArray, depth: int = DEPTH, *, only: str | None = None) -> IntArray:
-    """Places of the passages in at least one of the two lists, ascending; arguments as for :func:`fused`.
+    """Places of the passages in at least one of the two lists, ascending. Takes the same arguments as :func:`fused`.
 
     With `only`, see :func:`only_of`, the places of that list alone if it has `depth` passages.
     """

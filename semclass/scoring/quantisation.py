@@ -34,7 +34,7 @@ BLOCK = 128
 
 @dataclass(frozen=True)
 class Codebook:
-    """Centroids of a product quantiser, float32 of shape (parts, 256, width); many threads may share one."""
+    """Centroids of a product quantiser, float32 of shape (parts, 256, width). Threads may share one instance."""
 
     centroids: FloatArray
 

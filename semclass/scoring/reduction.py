@@ -57,7 +57,7 @@ question in one direction, and 0.843 where it kept 20 %; comparing all finds 0.9
 
 @dataclass(frozen=True)
 class Reduced:
-    """The n sentences of a segment, cluster by cluster; many threads may share one."""
+    """The n sentences of a segment, cluster by cluster. Threads may share one instance."""
 
     # principal components times the width of a level, float32 of shape (dim, DIMENSIONS); zeros where there are no more
     axes: FloatArray

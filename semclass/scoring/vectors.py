@@ -42,7 +42,7 @@ BASE, DIGITS = 2 * LARGEST + 1, 3
 
 @dataclass(frozen=True)
 class Vectors:
-    """Vectors of the sentences of n passages, ready to be compared with questions; many threads may share one.
+    """Vectors of the sentences of n passages, ready to be compared with questions. Threads may share one instance.
 
     A passage's similarity is the dense score (:mod:`semclass.scoring.dense`). That of its mean is the sum of those of its
     sentences times their shares, so that no mean is kept.

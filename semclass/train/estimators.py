@@ -44,7 +44,9 @@ _base, _validation = (import_extra(f"sklearn.{name}", "train") for name in ("bas
 
 
 class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignore[misc, name-defined]
-    """Trains a calibrated classifier of texts on labels of your own: a head over the outputs of an encoder.
+    """Trains a calibrated classifier of texts on your own labels.
+
+    The classifier is a head over the outputs of an encoder.
 
     :class:`semclass.TextModel` runs the saved head without scikit-learn. The classifier works in ``Pipeline``,
     ``GridSearchCV``, ``cross_val_score`` and ``clone``. The order of the training texts has no effect, and equal texts are
@@ -54,51 +56,58 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
     ----------
     encoder
         None for the shipped encoder, the folder of an exported encoder, ``"hub:NAME"`` or ``"hub:FOLDER"`` for a
-        sentence-transformers model (extra ``hub``), or any object with the members of :class:`semclass.Encoder`. Give a
-        name rather than an object if the classifier is pickled, as with ``n_jobs=2``.
+        sentence-transformers model (extra ``hub``), or any object with the members of :class:`semclass.Encoder`. If the
+        classifier is pickled, as with ``n_jobs=2``, give a name or a folder rather than an object.
     views
-        Input of the head: views of the encoder with one row per text, ``"surface"`` (counts of numbers, capitals and the
-        like), ``"pieces"`` (n-grams of word pieces). None: cross-validation chooses.
+        The inputs of the head: views of the encoder with one row per text, ``"surface"`` (counts of numbers, capitals
+        and the like), or ``"pieces"`` (n-grams of word pieces). If None, cross-validation chooses the views.
     kind, seed
-        As for :class:`semclass.HeadClassifier`.
+        The parameters of :class:`semclass.HeadClassifier`.
     multi_label
-        Whether a text may have several labels or none: one yes-or-no column per label, with the threshold that is best for
-        F1 on held-out texts.
+        Whether a text may have several labels or none. The classifier then decides yes or no for each label, with the
+        threshold that gives the best F1 on held-out texts.
     min_probability
         Below this probability the classifier abstains: `predict` returns ``semclass.ABSTAIN``. With `multi_label`, a label
         must reach this probability and its own threshold.
     target_precision
-        Precision for each label, such as 0.95: a label then needs the probability from which held-out texts had this
-        precision. With one label per text, the classifier abstains below it. None: no such limit.
+        Least precision of each label, such as 0.95. The classifier then gives a label only from the probability at
+        which held-out texts reached this precision. With one label per text, it abstains below this probability. If
+        None, precision sets no limit.
     rejection_rate
-        Share of texts of the classes, such as 0.04, that may be rejected so that texts out of domain are rejected too:
-        `predict` returns ``semclass.ABSTAIN`` for both. The threshold is cross-validated, without texts out of domain.
+        Share of texts of the classes, such as 0.04, that the classifier may reject in order to reject texts out of
+        domain too. `predict` returns ``semclass.ABSTAIN`` for every rejected text. Cross-validation sets the threshold
+        without texts out of domain.
     ood_label
-        Label in y of texts of none of the classes, if there are any. It becomes no class, and improves rejection.
+        The label in y that marks texts of none of the classes, if there are any. It does not become a class. These
+        texts improve rejection.
     cv
         Number of folds for the choice of settings and for calibration.
     cache
-        Folder or ``joblib.Memory`` that keeps embeddings. It holds pickles: name one that nobody else can write to.
+        Folder or ``joblib.Memory`` that keeps embeddings. The cache holds pickles, so choose a folder that nobody else
+        can write to.
     progress
-        Whether to show progress on standard error, if that is a terminal; or a function that is called with lines of text.
+        Whether to show progress on standard error, if standard error is a terminal. You can also give a function, which
+        is called with lines of text.
 
     Attributes
     ----------
     classes_
         The labels, sorted, of shape (n_classes,).
     label_thresholds_
-        Probability from which a text gets each label, float64 of shape (n_classes,). With one label per text, zeros unless
-        `target_precision` is given.
+        Probability from which a text gets each label, float64 of shape (n_classes,). With one label per text, the
+        thresholds are zeros unless you give `target_precision`.
     out_of_fold_
-        Probabilities by heads that did not see the text, float64 of shape (n, n_classes), in the given order; nan for none.
+        Probabilities from heads that were not trained on the text, float64 of shape (n, n_classes), in the order of the
+        training texts. A text without such a head has nan.
     examples_
         The training texts with their vectors.
     report_
-        Cross-validated figures in JSON types: ``accuracy``, ``log_loss``, ``calibration_error``, ``classes`` (precision,
-        recall, F1 and number of each), ``coverage`` (costs and gains of `min_probability`), ``reliability``,
-        ``confusion``, ``chosen``, ``candidates`` and the number of texts on which these were ``compared``.
+        Cross-validated figures in JSON types: ``accuracy``, ``log_loss``, ``calibration_error``, ``classes``
+        (precision, recall, F1 and number of texts of each class), ``coverage`` (costs and gains of `min_probability`),
+        ``reliability``, ``confusion``, ``chosen``, ``candidates``, and ``compared`` (the number of texts on which the
+        candidates were compared).
     encoder_fingerprint_
-        Fingerprint of the encoder of the training.
+        Fingerprint of the encoder that the classifier was trained with.
     """
 
     def __init__(
@@ -142,10 +151,10 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
         X
             n non-empty texts.
         y
-            n labels, strings or integers. With `multi_label` n collections of labels, which may be empty, or an array of
-            0 and 1 of shape (n, n_classes), whose columns are then the classes 0, 1, 2 ...
+            n labels, strings or integers. With `multi_label`, give n collections of labels, which may be empty, or an
+            array of 0 and 1 of shape (n, n_classes). The columns of such an array are the classes 0, 1, 2 ...
         sample_weight
-            n numbers of at least 0: how many examples each text counts for.
+            n numbers of at least 0. Each number says how many examples its text counts for.
 
         Raises
         ------
@@ -237,28 +246,31 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
         return self
 
     def predict_proba(self, X: Iterable[str]) -> DoubleArray:
-        """Calibrated probabilities of texts.
+        """Return the calibrated class probabilities of texts.
 
         Returns
         -------
         ndarray
-            float64 of shape (n, n_classes), columns in the order of `classes_`; rows sum to 1 unless `multi_label`.
+            float64 of shape (n, n_classes), with columns in the order of `classes_`. Rows sum to 1 unless `multi_label`
+            is true.
 
         Raises
         ------
         InputError, InputTypeError
-            If a text is empty or not a string, or the encoder is not the encoder of the training.
+            If a text is empty or not a string, or the encoder is not the one that the classifier was trained with.
         """
         return self.judge(X)[0]
 
     def judge(self, X: Iterable[str]) -> tuple[DoubleArray, DoubleArray]:
-        """Probabilities as from :meth:`predict_proba`, and the support that decides on rejection; errors as there.
+        """Return the probabilities of :meth:`predict_proba`, and the support that decides on rejection.
+
+        Raises the same errors as :meth:`predict_proba`.
 
         Returns
         -------
         tuple
-            The probabilities; and the log support for any class at all, minus its threshold, float64 of shape (n,): a text
-            below 0 is rejected. Zeros if `rejection_rate` is 0.
+            First the probabilities. Then the support, float64 of shape (n,): the log support for any class at all,
+            minus its threshold. A text with a support below 0 is rejected. The support is 0 if `rejection_rate` is 0.
         """
         _validation.check_is_fitted(self)
         texts = check_texts(X)
@@ -277,25 +289,25 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
 
     @property
     def classes(self) -> tuple[Label, ...]:
-        """The labels, sorted, as in :class:`semclass.TextModel`."""
+        """The sorted labels, under the same name as in :class:`semclass.TextModel`."""
         _validation.check_is_fitted(self)
         return tuple(self.classes_.tolist())
 
     def classify(self, X: Iterable[str]) -> list[TextLabels]:
-        """Labels of texts with all probabilities; errors as for :meth:`predict_proba`."""
+        """Return the labels of texts with all probabilities. Raises the same errors as :meth:`predict_proba`."""
         texts = check_texts(X)
         probabilities, above = self.judge(texts)
         chosen = self._chosen(probabilities, above)
         return [TextLabels(*row) for row in labelled(texts, self.classes, probabilities, chosen)]
 
     def predict(self, X: Iterable[str]) -> Any:
-        """Labels of texts; errors as for :meth:`predict_proba`.
+        """Return the labels of texts. Raises the same errors as :meth:`predict_proba`.
 
         Returns
         -------
         ndarray or list
-            Array of shape (n,), of Python objects if the classifier abstains. With `multi_label` a list of tuples, or
-            int64 of shape (n, n_classes) if fitted to such an array.
+            An array of shape (n,), which holds Python objects if the classifier abstains. With `multi_label`, a list of
+            tuples, or int64 of shape (n, n_classes) if the classifier was fitted to such an array.
         """
         probabilities, above = self.judge(X)
         chosen = self._chosen(probabilities, above)
@@ -315,7 +327,10 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
         return np.maximum(self.label_thresholds_, check_probability(self.min_probability, "min_probability"))
 
     def score(self, X: Iterable[str], y: Any, sample_weight: Any = None) -> float:
-        """Share of texts with the right label, or the right set of labels; arguments and errors as for :meth:`fit`."""
+        """Return the share of texts with the right label, or with the right set of labels.
+
+        Takes the same arguments and raises the same errors as :meth:`fit`.
+        """
         said, true = self.predict(X), Targets.of(y, multi_label=bool(self.multi_label)).rows
         if len(said) != len(true):
             raise InputError(f"there are {len(said)} texts and {len(true)} labels; give one for each text")
@@ -340,17 +355,18 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
         license: str | None = None,  # noqa: A002 - as model hubs name it
         examples: bool = False,
     ) -> Path:
-        """Write the fitted classifier for :meth:`load`: a network, its manifest and a model card.
+        """Write the fitted classifier for :meth:`load`, as a network with its manifest and a model card.
 
         Parameters
         ----------
         folder
             Folder for the head; created if it does not exist.
         title, language, license
-            For the model card: its heading, the language of the texts, such as ``"de"``, and the licence of the model, as
-            named by model hubs, such as ``"apache-2.0"``.
+            The heading of the model card, the language of the texts, such as ``"de"``, and the licence of the model.
+            Name the licence as model hubs do, such as ``"apache-2.0"``.
         examples
-            Whether to write the training texts too, readable by all, for :meth:`semclass.TextModel.nearest`.
+            Whether to write the training texts too, for :meth:`semclass.TextModel.nearest`. Everyone who has the folder
+            can then read the texts.
 
         Returns
         -------

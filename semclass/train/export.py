@@ -52,8 +52,9 @@ def head_to_onnx(head: FittedHead) -> bytes:
     Returns
     -------
     bytes
-        A serialised model: one float32 input (n, dim) per view, named like it, and one float32 output ``probabilities``
-        (n, classes), and ``support`` (n,) where texts may be rejected. The same head gives the same bytes.
+        A serialised model. It has one float32 input (n, dim) per view, with the name of the view, and the float32
+        output ``probabilities`` (n, classes). If the head can reject texts, it also has the output ``support`` (n,).
+        The same head gives the same bytes.
 
     Raises
     ------

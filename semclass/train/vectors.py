@@ -19,15 +19,17 @@ _base, _validation = (import_extra(f"sklearn.{name}", "train") for name in ("bas
 
 
 class HeadClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignore[misc, name-defined]
-    """A calibrated classifier of vectors, as a scikit-learn estimator; semclass trains its heads like this.
+    """A calibrated classifier of vectors, as a scikit-learn estimator.
+
+    semclass trains its own heads with this estimator.
 
     Parameters
     ----------
     kind
-        ``"logistic"``, ``"svm"``, or ``"auto"``: cross-validation chooses; with fewer than 300 or more than 10,000
-        examples ``"auto"`` is ``"logistic"``.
+        ``"logistic"``, ``"svm"`` or ``"auto"``. With ``"auto"``, cross-validation chooses between the two. With fewer
+        than 300 or more than 10,000 examples, ``"auto"`` is ``"logistic"``.
     cv
-        Folds for the choice and for calibration: a number, a splitter of scikit-learn, or pairs of rows.
+        Folds for the choice of `kind` and for calibration: a number, a splitter of scikit-learn, or pairs of rows.
     seed
         Seed of the folds, if `cv` is a number.
 
@@ -52,15 +54,12 @@ class HeadClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
         Parameters
         ----------
         X, y
-            Numbers of shape (n, n_features), used as float32, and n labels.
-        sample_weight
-            As for :meth:`semclass.TextClassifier.fit`.
+            X: array of shape (n, n_features), converted to float32. y: n labels, one for each row of X.
+        sample_weight The weights of :meth:`semclass.TextClassifier.fit`.
 
         Raises
         ------
-        InputError
-            As for :meth:`semclass.TextClassifier.fit`.
-        ValueError
+        InputError For the same reasons as in :meth:`semclass.TextClassifier.fit`. ValueError
             From scikit-learn, if X is not a matrix of finite numbers.
         """
         X, y = _validation.validate_data(self, X, y, dtype=np.float32)
@@ -82,13 +81,13 @@ class HeadClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
         return self
 
     def predict_proba(self, X: Any) -> DoubleArray:
-        """Calibrated probabilities, float64 of shape (n, n_classes), columns in the order of `classes_`."""
+        """Return calibrated probabilities, float64 of shape (n, n_classes), with columns in the order of `classes_`."""
         _validation.check_is_fitted(self)
         X = _validation.validate_data(self, X, reset=False, dtype=np.float32)
         return head_probabilities(self.head_, {"features": X})
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
-        """Most probable labels, of shape (n,)."""
+        """Return the most probable labels, of shape (n,)."""
         best = self.predict_proba(X).argmax(axis=1)  # first, as it says whether there are classes
         found: npt.NDArray[Any] = self.classes_[best]
         return found
