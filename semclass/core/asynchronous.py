@@ -1,4 +1,4 @@
-"""Methods for asynchronous programs: the work runs in a thread, and the event loop stays free."""
+"""Makes methods for asynchronous programs. The work runs in a thread, and the event loop stays free."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ Owner = TypeVar("Owner")
 def in_thread(
     method: Callable[Concatenate[Owner, P], Result], *, name: str | None = None
 ) -> Callable[Concatenate[Owner, P], Coroutine[Any, Any, Result]]:
-    """Make the asynchronous twin of a method, named with an ``a`` in front unless `name` is given.
+    """Make the asynchronous twin of a method. Its name is that of the method after an ``a``, unless you give `name`.
 
-    It runs in a thread of the event loop's default executor: ``loop.set_default_executor`` sets how many run at a time.
-    Cancelling a twin stops the waiting, not the work.
+    The method runs in a thread of the event loop's default executor. ``loop.set_default_executor`` sets how many
+    methods run at a time. If you cancel a twin, the waiting stops, but the work continues.
     """
 
     @functools.wraps(method)

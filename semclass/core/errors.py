@@ -1,4 +1,7 @@
-"""The errors that semclass raises; each is also an instance of the built-in error that you would expect to catch."""
+"""The errors that semclass raises.
+
+Each error is also an instance of the built-in error that you would expect to catch.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ class SemclassError(Exception):
 
 
 class InputError(SemclassError, ValueError):
-    """A given value is not allowed; the message names the value, the allowed values and what to do."""
+    """A given value is not allowed. The message names the value, the allowed values and what to do."""
 
 
 class InputTypeError(SemclassError, TypeError):
@@ -39,15 +42,15 @@ class EncoderMismatchError(ArtifactError):
 
 
 class MissingExtraError(SemclassError, ImportError):
-    """An optional dependency is not installed; the message holds the pip command that installs it."""
+    """An optional dependency is not installed. The message holds the pip command that installs it."""
 
 
 class SkippedWarning(UserWarning):
-    """Files of a folder were skipped or read in part; the message names the first file and the reason."""
+    """Files of a folder were skipped or read in part. The message names the first file and the reason."""
 
 
 class TruncationWarning(UserWarning):
-    """Some texts are longer than the encoder reads; only their beginning was encoded.
+    """Some texts are longer than the encoder reads. Only the beginning of these texts was encoded.
 
     Attributes
     ----------
@@ -69,7 +72,7 @@ def warn(warning: Warning) -> None:
 
 
 def import_extra(module: str, extra: str) -> ModuleType:
-    """Import an optional dependency; `extra` is the extra of semclass that installs it."""
+    """Import an optional dependency. `extra` is the extra of semclass that installs it."""
     try:
         return importlib.import_module(module)
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""The answer types of Li and Roth (2002), "Learning Question Classifiers": 6 coarse and 50 fine classes."""
+"""The answer types of Li and Roth (2002), "Learning Question Classifiers", with 6 coarse and 50 fine classes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ COARSE: tuple[str, ...] = tuple(COARSE_NAMES)
 """The coarse classes, in the column order of every coarse probability matrix in semclass."""
 
 ABSTAIN = "ABSTAIN"
-"""The label of a text whose best class is less probable than the requested minimum; no class has this name."""
+"""The label of a text whose best class is less probable than the requested minimum. No class has this name."""
 
 
 def coarse_of(label: str) -> str:

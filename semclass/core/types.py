@@ -36,7 +36,7 @@ class Ragged:
         return self.offsets[1:] - self.offsets[:-1]  # which is quicker than np.diff
 
     def take(self, rows: IntArray) -> Ragged:
-        """Copy the given rows, int64 of shape (m,), in their order; a row may come twice."""
+        """Copy the given rows, int64 of shape (m,), in their order. A row may come twice."""
         return Ragged(self.values[self.places(rows)], offsets_of(self.offsets[rows + 1] - self.offsets[rows]))
 
     def places(self, rows: IntArray) -> IntArray:
@@ -49,12 +49,12 @@ class Ragged:
 
 
 def offsets_of(lengths: npt.NDArray[np.integer]) -> IntArray:
-    """Starts of rows of the given lengths, and the end of the last row: int64 of shape (n + 1,)."""
+    """Return the starts of rows of the given lengths, and the end of the last row, as int64 of shape (n + 1,)."""
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
 
 
 def ragged(rows: Sequence[npt.NDArray[Any]], empty: npt.NDArray[Any]) -> Ragged:
-    """Concatenate rows; `empty` sets dtype and item shape if there are no rows."""
+    """Concatenate rows. `empty` sets dtype and item shape if there are no rows."""
     lengths = np.fromiter(map(len, rows), np.int64, len(rows))
     values = np.concatenate(rows) if rows else empty
     return Ragged(values, offsets_of(lengths))
@@ -63,7 +63,7 @@ def ragged(rows: Sequence[npt.NDArray[Any]], empty: npt.NDArray[Any]) -> Ragged:
 def padded(
     rows: Ragged, *, fill: float = 0.0, shortest: int = 0, step: int = 1, dtype: npt.DTypeLike = np.float32
 ) -> npt.NDArray[Any]:
-    """Ragged rows as one array (n, length, ...), padded with `fill`.
+    """Return ragged rows as one array (n, length, ...), padded with `fill`.
 
     The length is that of the longest row, at least `shortest`, rounded up to a multiple of `step`.
     """
@@ -75,7 +75,7 @@ def padded(
 
 
 def chained(parts: Sequence[Ragged]) -> Ragged:
-    """Concatenate at least one ragged array; a single array is returned unchanged."""
+    """Concatenate at least one ragged array. A single array is returned unchanged."""
     if len(parts) == 1:
         return parts[0]
     lengths = np.concatenate([part.lengths() for part in parts])
@@ -84,20 +84,20 @@ def chained(parts: Sequence[Ragged]) -> Ragged:
 
 @dataclass(frozen=True)
 class Encoding:
-    """Outputs of an encoder for n texts; a view that was not requested is None.
+    """The outputs of an encoder for n texts. A view that was not requested is None.
 
     Attributes
     ----------
     terms
         Ragged int32: the word-piece ids of each whole text, without special tokens.
     pooled
-        float32 of shape (n, dim): the vector that retrieval compares; of unit length from exported encoders.
+        float32 of shape (n, dim): the vectors that retrieval compares. Vectors of exported encoders have unit length.
     layers
         float32 of shape (n, layers_dim): features from several layers, for classification.
     tokens
-        Ragged float32 of item shape (token_dim,), unit length: a vector for each word piece that the encoder read.
+        Ragged float32 of item shape (token_dim,): a vector of unit length for each word piece that the encoder read.
     weights
-        Ragged float32 of item shape (1,): log weight of each word piece of a question, up to a constant.
+        Ragged float32 of item shape (1,): the log weight of each word piece of a question, up to a constant.
     asks, provides
         float32 of shape (n, d): what a question asks for, and what a sentence provides. Their inner product is large if
         the sentence gives the requested answer, not if it only resembles the question.
@@ -106,11 +106,12 @@ class Encoding:
     entities
         float32 of shape (n, n_entity_types): the strongest evidence in the text for each type of named entity.
     states
-        Ragged float32 of item shape (hidden,): the states of a lower layer, special tokens included, for other networks.
+        Ragged float32 of item shape (hidden,): the states of a lower layer, with special tokens, for other networks.
     limit
-        How many word pieces of a text the encoder reads; `terms` holds all of them. None: it reads all.
+        How many word pieces of a text the encoder reads. `terms` holds all word pieces of a text. None if the encoder
+        reads all.
     kept
-        Ragged int32: ids of the word pieces whose vectors `tokens` holds. None: the first ids of `terms`.
+        Ragged int32: ids of the word pieces whose vectors `tokens` holds. If None, these are the first ids of `terms`.
     """
 
     terms: Ragged
@@ -132,7 +133,10 @@ class Encoding:
         return [] if self.limit is None else np.flatnonzero(self.terms.lengths() > self.limit).tolist()
 
     def pieces_read(self) -> Ragged:
-        """Ids of the word pieces whose vectors ``tokens`` holds, int32; an InputError if they were not encoded."""
+        """Return the ids of the word pieces whose vectors ``tokens`` holds, int32.
+
+        Raises an InputError if the vectors were not encoded.
+        """
         offsets = self.pieces("tokens").offsets
         if self.kept is not None or np.array_equal(offsets, self.terms.offsets):
             return self.terms if self.kept is None else self.kept
@@ -140,12 +144,12 @@ class Encoding:
         return Ragged(self.terms.values[within], offsets)
 
     def rows(self, name: str) -> FloatArray:
-        """Return a view with one row per text; an InputError if it was not encoded."""
+        """Return a view with one row per text. Raises an InputError if the view was not encoded."""
         view: FloatArray = self._view(name)
         return view
 
     def pieces(self, name: str) -> Ragged:
-        """Return a view with one row per word piece; an InputError if it was not encoded."""
+        """Return a view with one row per word piece. Raises an InputError if the view was not encoded."""
         view: Ragged = self._view(name)
         return view
 
@@ -161,34 +165,34 @@ class Encoder(Protocol):
 
     @property
     def fingerprint(self) -> str:
-        """Identity of the encoder: heads and indices of another encoder are refused."""
+        """Identity of the encoder. Heads and indices of another encoder are refused."""
 
     @property
     def views(self) -> Mapping[str, int]:
-        """Name and dimension of each view; ``"pooled"`` is required, and ``"tokens"`` for an index."""
+        """Name and dimension of each view. ``"pooled"`` is required, and an index also needs ``"tokens"``."""
 
     @property
     def is_term(self) -> npt.NDArray[np.bool_]:
-        """Which word pieces count as terms, bool of shape (vocabulary,): those with a letter or a digit."""
+        """Whether each word piece counts as a term, bool of shape (vocabulary,). Terms have a letter or a digit."""
 
     @property
     def vocabulary(self) -> Sequence[str]:
         """Text of each word piece, by id."""
 
     def encode(self, texts: Sequence[str], *, views: Sequence[str] = ("pooled",)) -> Encoding:
-        """Encode n non-empty texts; a text's row does not depend on the other texts.
+        """Encode n non-empty texts. A text's row does not depend on the other texts.
 
         Parameters
         ----------
         texts
             The texts.
         views
-            Views to return besides ``terms``, among those of the encoder. Empty: texts are only split into word pieces.
+            Views of the encoder to return besides ``terms``. If empty, texts are only split into word pieces.
 
         Returns
         -------
         Encoding
-            With rows in the order of `texts`.
+            The outputs, with rows in the order of `texts`.
         """
 
 
@@ -203,7 +207,7 @@ class Passage:
     text
         The text that is encoded and searched.
     metadata
-        Anything that JSON can hold: document, page, position, title ...
+        Any values that JSON can hold, such as document, page, position or title.
     """
 
     id: str
@@ -228,11 +232,13 @@ class QuestionLabel:
     fine_probability
         Calibrated probability of `fine`, in [0, `probability`].
     probabilities
-        Probabilities of all coarse classes; they sum to 1.
+        Probabilities of all coarse classes. They sum to 1.
     fine_probabilities
-        Probabilities of all fine classes; those of a coarse class sum to its probability.
+        Probabilities of all fine classes. The fine classes of a coarse class sum to the probability of the coarse
+        class.
     asked
-        The sentences of the text that ask: only these were classified. None if the whole text was classified.
+        The sentences of the text that ask, if only these sentences were classified. None if the whole text was
+        classified.
     """
 
     text: str
@@ -247,7 +253,7 @@ class QuestionLabel:
 
 @dataclass(frozen=True)
 class PassageLabels:
-    """The answer types that one passage provides: none, one or several.
+    """The answer types that one passage provides. There may be none, one or several.
 
     Attributes
     ----------
@@ -256,7 +262,7 @@ class PassageLabels:
     labels
         The classes whose probability reaches the threshold of the head.
     probabilities
-        Calibrated probability of each class, in [0, 1]; they do not sum to 1.
+        Calibrated probability of each class, in [0, 1]. These probabilities do not sum to 1.
     """
 
     text: str
@@ -277,7 +283,7 @@ class WordMatch:
 
 @dataclass(frozen=True)
 class ClassEvidence:
-    """P(class | question) and P(class | passage)."""
+    """The probabilities P(class | question) and P(class | passage) of a class."""
 
     name: str  #: name of the class
     asked: float  #: P(class | question)
@@ -291,19 +297,20 @@ class Explanation:
     Attributes
     ----------
     parts
-        The summands of `total`: the weighted terms of a sum; for ``learned``, the log-odds that each group of pair
-        features adds to the log-odds of an average candidate (``average``).
+        The summands of `total`. In most methods they are the weighted terms of a sum. With ``learned``, they are the
+        log-odds that each group of pair features adds to the log-odds of an average candidate (``average``).
     total
         Sum of `parts`.
     link
-        How the score follows from `total`: ``"identity"``: the score is `total`; ``"sigmoid"``: 1 / (1 + exp(-total)).
-        The ``stable`` methods put passages with a label first, and leave the scores unchanged.
+        How the score follows from `total`. With ``"identity"``, the score is `total`. With ``"sigmoid"``, it is 1 / (1
+        + exp(-total)). The ``stable`` methods put passages with a label first, and leave the scores unchanged.
     words
-        The words of the question with the largest weights, largest first, each once, and their matches.
+        The words of the question with the largest weights, and their matches. The largest weight comes first, and each
+        word comes once.
     classes
         The classes, most probable for the question first.
     sentence
-        Position in the passage's text of the sentence nearest to the question: its first character, and the character
+        Position of the sentence nearest to the question in the passage's text: its first character, and the character
         after its last. None for a passage with only a title.
     """
 
@@ -324,20 +331,20 @@ class Hit:
     id, text, metadata
         The passage as it was given.
     score
-        The ranking is sorted by this number; its meaning depends on the method.
+        The number by which the ranking is sorted. Its meaning depends on the method.
     rank, rank_before
-        Place in the ranking, and before re-ranking, from 1.
+        Place in the ranking, and place before re-ranking. Both count from 1.
     components
-        The computed components: ``dense`` (similarity of the vectors: the cosine, unless the index has another),
-        ``bm25`` (unbounded, >= 0), ``match`` (class match, in [0, 1]; in integrated re-ranking by class with a model of
-        it, the log-odds of a match near the question's words), ``relevance`` (probability that the passage answers the
-        question), ``entails`` (1 if `relevance` reaches the threshold of the head, else 0).
+        The computed components: ``dense`` (similarity of the vectors: the cosine, unless the index has another
+        similarity), ``bm25`` (unbounded, >= 0), ``match`` (class match, in [0, 1]; in integrated re-ranking with a
+        model of the class match, the log-odds of a match near the question's words), ``relevance`` (probability that
+        the passage answers the question), ``entails`` (1 if `relevance` reaches the threshold of the head, else 0).
     labels
         The answer types that the passage provides.
     probabilities
         Calibrated probability of each answer type.
     explanation
-        Explanation of the score, with ``explain=True``.
+        Explanation of the score, if you asked for it with ``explain=True``.
     """
 
     id: str
@@ -353,5 +360,8 @@ class Hit:
 
     @property
     def index(self) -> int:
-        """Place before re-ranking, from 0; after :class:`semclass.Reranker`, the place in your list of passages."""
+        """Place before re-ranking, from 0.
+
+        After :class:`semclass.Reranker`, it is the place in your list of passages.
+        """
         return self.rank_before - 1

@@ -1,4 +1,4 @@
-"""Encoding many texts in batches of similar length, in bounded memory, with one warning for all truncated texts."""
+"""Encodes many texts in batches of similar length, in bounded memory, with one warning for all truncated texts."""
 
 from __future__ import annotations
 
@@ -16,26 +16,27 @@ from semclass.core.types import DoubleArray, Encoder, Encoding, IntArray
 Result = TypeVar("Result")
 
 CHUNK = 512
-"""Number of texts that are encoded at a time; bounds memory, and changes no value."""
+"""Number of texts that are encoded at a time. It bounds memory, and changes no value."""
 
 PIECES = 512
-"""Word pieces of a batch at most, padding included: the activations of more fall out of the processor's cache.
+"""Most word pieces of a batch, with padding. The activations of a larger batch fall out of the processor's cache.
 
-Long passages are encoded 1.3 to 2 times as fast as in batches of 32 texts, in a quarter of the memory; the sentences of ten
-passages 1.2 times as fast as in batches of 1,024 pieces, as less of them is padding.
+Long passages are encoded 1.3 to 2 times as fast as in batches of 32 texts, in a quarter of the memory. The sentences of
+ten passages are encoded 1.2 times as fast as in batches of 1,024 pieces, because the batches hold less padding.
 """
 
 
 STEP = 4
-"""What computes means gets a multiple of so many word pieces, so that no mean depends on the batch.
+"""A network that computes means gets a multiple of this number of word pieces, so that no mean depends on the batch.
 
-Networks compute a mean over word pieces as a product with a mask, which is added up in fours and then one by one: the last
-bits of a text would depend on whether its last word pieces stand in a whole four, and so on the longest text beside it.
+Networks compute a mean over word pieces as a product with a mask, which is added up in groups of four and then one by
+one. Without padding, the last bits of a text would depend on whether its last word pieces stand in a whole group, and
+so on the longest text in the batch.
 """
 
 
 def padded_length(longest: int) -> int:
-    """Word pieces that a batch is padded to."""
+    """Return the number of word pieces that a batch is padded to."""
     return -(-longest // STEP) * STEP
 
 
@@ -51,9 +52,10 @@ _thread = _Thread()
 
 @contextlib.contextmanager
 def watched(between: Callable[[], object]) -> Iterator[None]:
-    """Call a function between the steps of this thread's work: runs of a network, texts that are tokenised.
+    """Call a function between the steps of this thread's work, such as runs of a network and tokenised texts.
 
-    Whoever watches limits how many work at a time, so such work takes no turn of :attr:`semclass.Models.concurrency_limit`.
+    The caller limits how many threads work at a time, so this work does not count for
+    :attr:`semclass.Models.concurrency_limit`.
     """
     outer, _thread.between = _thread.between, between
     try:
@@ -63,12 +65,12 @@ def watched(between: Callable[[], object]) -> Iterator[None]:
 
 
 def is_watched() -> bool:
-    """Whether this thread's work is watched."""
+    """Tell whether :func:`watched` is active in this thread."""
     return _thread.between is not None
 
 
 def steps(items: Iterable[Result]) -> Iterable[Result]:
-    """Give items one after another, and call what :func:`watched` was given before each."""
+    """Yield items one after another, and call the function of :func:`watched` before each item."""
     return items if _thread.between is None else _announced(items, _thread.between)
 
 
@@ -94,7 +96,10 @@ def batches_by_length(lengths: IntArray, size: int) -> list[IntArray]:
 
 
 def quietly(call: Callable[[], Result]) -> tuple[Result, list[int]]:
-    """Call what classifies or encodes texts; its result, and the rows of truncated texts in place of a warning."""
+    """Call a function that classifies or encodes texts.
+
+    Returns the result, and the rows of truncated texts in place of a warning.
+    """
     rows: list[int] = []
     outer, _thread.truncated = _thread.truncated, rows
     try:
@@ -109,7 +114,10 @@ def classify_in_chunks(
     views: Sequence[str],
     job: Callable[[list[str], Encoding], DoubleArray],
 ) -> DoubleArray:
-    """Encode n texts and run a job on each chunk of them, in bounded memory; its rows, float64 of shape (n, n_classes)."""
+    """Encode n texts and run a job on each chunk of texts, in bounded memory.
+
+    Returns the rows of the job, float64 of shape (n, n_classes).
+    """
     parts, truncated = [], []
     for start in range(0, max(len(texts), 1), CHUNK):
         chunk = texts[start : start + CHUNK]
@@ -121,7 +129,10 @@ def classify_in_chunks(
 
 
 def warn_truncated(rows: Sequence[int], count: int, encoding: Encoding | None = None) -> None:
-    """Warn once of the rows of truncated texts, or note them for :func:`quietly`; one encoding of all adds numbers."""
+    """Warn once of the rows of truncated texts, or note the rows for :func:`quietly`.
+
+    The message gives numbers if you give one encoding of all texts.
+    """
     if not rows:
         return
     if _thread.truncated is not None:

@@ -1,4 +1,4 @@
-"""The shipped encoder: one ONNX run from word pieces to every view that the heads need."""
+"""The shipped encoder, which computes every view that the heads need from word pieces in one ONNX run."""
 
 from __future__ import annotations
 
@@ -22,30 +22,31 @@ from semclass.encoders.batching import batches_by_length, padded_length, steps
 from semclass.encoders.windows import cut_windows
 
 STATES = "states"
-"""View of the lower part of the network; the upper part reads it, and computes all other views."""
+"""View of the lower part of the network. The upper part reads this view, and computes all other views."""
 
 NETWORKS = ("lower.onnx", "upper.onnx")
 """Files of the two parts."""
 
 MAX_WINDOWS = 16
-"""Most windows of a long text that are read, about 3,000 words of English: bounds the memory of a text."""
+"""Most windows of a long text that are read, about 3,000 words of English. This bounds the memory of a text."""
 
 PIECE_VIEWS = (STATES, "tokens", "weights")
-"""Views with a row for each word piece; the others have a row for each text."""
+"""Views with a row for each word piece. The other views have a row for each text."""
 
 QUESTION, PASSAGE = 0, 1
-"""Kinds of text that the upper part reads differently: of a passage, it reads only some of the word pieces."""
+"""Kinds of text that the upper part reads differently. It reads only some of the word pieces of a passage."""
 
 
 @dataclass(frozen=True)
 class OnnxEncoder:
     """An encoder exported by ``training/export_encoder.py``. Threads may share one instance.
 
-    A text of more than `max_length` word pieces, with two special ones, is read in at most 16 windows of similar length,
-    whose vectors are averaged (``entities``: their maximum; ``tokens``: all in a row); with the view ``states``, only the
-    first window is read. `Encoding.truncated` lists texts that are longer still.
+    A text of more than `max_length` word pieces, with two special ones, is read in at most 16 windows of similar
+    length. The vectors of the windows are averaged. ``entities`` is the maximum of the windows, and ``tokens`` holds
+    the vectors of all windows in a row. With the view ``states``, only the first window is read. `Encoding.truncated`
+    lists texts that are longer than all windows.
 
-    Texts are read as questions, with every word piece; :attr:`for_passages` reads them as sentences of passages.
+    Texts are read as questions, with every word piece. :attr:`for_passages` reads texts as sentences of passages.
     """
 
     fingerprint: str
@@ -71,9 +72,9 @@ class OnnxEncoder:
         folder
             Folder of the encoder. Defaults to the shipped encoder.
         threads
-            Threads per run. One is best for single questions, all processors for building an index.
+            Threads per run. Use one thread for single questions, and all processors for building an index.
         batch_size
-            Most texts per run; bounds memory.
+            Most texts per run. This bounds memory.
 
         Raises
         ------
@@ -123,7 +124,7 @@ class OnnxEncoder:
 
     @cached_property
     def is_term(self) -> npt.NDArray[np.bool_]:
-        """Which word pieces count as terms, bool of shape (vocabulary,): those with a letter or a digit."""
+        """Whether each word piece counts as a term, bool of shape (vocabulary,). Terms have a letter or a digit."""
         added = self.tokenizer.get_added_tokens_decoder().values()
         return term_flags(self.tokenizer.get_vocab(), (token.content for token in added if token.special))
 
@@ -133,7 +134,7 @@ class OnnxEncoder:
         return pieces_of(self.tokenizer.get_vocab())
 
     def tokenize(self, texts: Sequence[str]) -> Ragged:
-        """Split non-empty texts into word pieces: int32 ids of each whole text, without special tokens."""
+        """Split non-empty texts into word pieces. Returns the int32 ids of each whole text, without special tokens."""
         checked = check_texts(texts)
         encodings: Iterable[tokenizers.Encoding]
         if self.threads == 1 or len(checked) == 1:
@@ -144,7 +145,10 @@ class OnnxEncoder:
         return ragged([np.array(item.ids, np.int32) for item in encodings], np.zeros(0, np.int32))
 
     def encode(self, texts: Sequence[str], *, views: Sequence[str] = ("pooled",)) -> Encoding:
-        """Encode texts; see :meth:`semclass.Encoder.encode`. Raises an InputError for an empty text or an unknown view."""
+        """Encode texts.
+
+        Raises an InputError for an empty text or an unknown view. See :meth:`semclass.Encoder.encode`.
+        """
         check_views(views, self.views)
         wanted = [name for name in self.views if name in views]
         terms = self.tokenize(texts)
@@ -224,7 +228,7 @@ def _packed(states: FloatArray, kept: npt.NDArray[np.bool_]) -> dict[str, npt.ND
 
 
 def for_passages(encoder: Encoder) -> Encoder:
-    """What reads sentences of passages: the shipped encoder in its way for them, any other as it is."""
+    """Return an encoder for sentences of passages: `for_passages` of the shipped encoder, or else the given encoder."""
     return encoder.for_passages if isinstance(encoder, OnnxEncoder) else encoder
 
 
@@ -236,7 +240,7 @@ def scatter(target: Ragged, batch: IntArray, output: FloatArray) -> None:
 
 
 def open_models(models: str | Path | None, encoder: Encoder | None, threads: int) -> tuple[Path, Encoder]:
-    """Find a models folder, the shipped one if None, and load its encoder unless one is given to share."""
+    """Find a models folder, by default the shipped folder, and load its encoder unless you give one to share."""
     root = artifacts.default_models() if models is None else Path(models)
     if encoder is not None:
         return root, encoder
@@ -253,7 +257,10 @@ def check_views(wanted: Iterable[str], known: Mapping[str, int]) -> None:
 
 
 def term_flags(vocabulary: Mapping[str, int], special: Iterable[str]) -> npt.NDArray[np.bool_]:
-    """Which word pieces count as terms, bool by id: those with a letter or a digit that are not special tokens."""
+    """Return whether each word piece counts as a term, bool by id.
+
+    Terms have a letter or digit, and are not special tokens.
+    """
     flags = np.zeros(len(vocabulary), np.bool_)
     excluded = frozenset(special)
     for piece, place in vocabulary.items():
@@ -262,7 +269,7 @@ def term_flags(vocabulary: Mapping[str, int], special: Iterable[str]) -> npt.NDA
 
 
 def pieces_of(vocabulary: Mapping[str, int]) -> tuple[str, ...]:
-    """Text of each word piece, by its id; empty for an id without a piece."""
+    """Return the text of each word piece, by its id. The text is empty for an id without a piece."""
     pieces = [""] * (max(vocabulary.values(), default=-1) + 1)
     for piece, place in vocabulary.items():
         pieces[place] = piece
@@ -270,14 +277,17 @@ def pieces_of(vocabulary: Mapping[str, int]) -> tuple[str, ...]:
 
 
 def fingerprint_of(records: Mapping[str, Mapping[str, object]]) -> str:
-    """Identity of an encoder by its manifest's ``files``: their hashes, cut to 12 digits each and joined by hyphens."""
+    """Return the identity of an encoder.
+
+    It consists of the hashes of the manifest's ``files``, cut to 12 digits each and joined by hyphens.
+    """
     return "-".join(str(records[name]["sha256"])[:12] for name in (*NETWORKS, "tokenizer.json"))
 
 
 def fits(made_for: str, used: str, views: Iterable[str]) -> bool:
-    """Whether a head that reads some views of the encoder `made_for` can be used with the encoder `used`.
+    """Tell whether a head that reads some views of the encoder `made_for` can be used with the encoder `used`.
 
-    One that reads ``states`` alone goes on from the lower part: it still fits if the upper part was exported again.
+    A head that reads only ``states`` continues from the lower part. It still fits if the upper part was exported again.
     """
     if made_for == used or set(views) != {STATES}:
         return made_for == used
@@ -286,7 +296,7 @@ def fits(made_for: str, used: str, views: Iterable[str]) -> bool:
 
 
 def check_encoder(folder: Path, made_for: str, used: str | None, views: Iterable[str]) -> None:
-    """Refuse to use what was trained on some views of one encoder with another; `folder` is for the message."""
+    """Refuse a model that was trained on some views of another encoder. `folder` is for the message."""
     if not fits(made_for, used or "", views):
         raise EncoderMismatchError(
             f"the head in {folder} was trained for encoder {made_for[:12]}, but is used with "

@@ -1,9 +1,10 @@
-"""Any sentence-transformers model as an encoder (extra ``hub``): from a hub, or from a local folder.
+"""Makes an encoder of any sentence-transformers model, from a hub or from a local folder (extra ``hub``).
 
-Heads must be trained for it, by the same scripts as the shipped heads: ``--encoder hub:NAME_OR_FOLDER``. Vectors keep the
-length that the model returns, because some models are trained for inner products, in which length has a meaning. The
-similarity of an index decides whether length counts, see :func:`semclass.scoring.topk.SIMILARITIES`; for cosine it does
-not. Instructions that some models need before a text ("query: ...") are not added.
+You must train heads for such an encoder, by the same scripts as the shipped heads, with ``--encoder
+hub:NAME_OR_FOLDER``. Vectors keep the length that the model returns, because some models are trained for inner
+products, in which length has a meaning. The similarity of an index decides whether length counts, see
+:func:`semclass.scoring.topk.SIMILARITIES`. The cosine ignores the length. Instructions that some models need before a
+text ("query: ...") are not added.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ class SentenceTransformerEncoder:
     """A sentence-transformers model with the views that heads read. Threads may share one instance.
 
     The views are ``pooled`` (the model's own vector, of any length), ``layers`` (means of the layers at a third, two
-    thirds, five sixths and the end, first-token vectors at two thirds and the end) and ``tokens`` (last layer). A copy of
-    the model with other pooling, or without scaling to length 1, has another fingerprint.
+    thirds, five sixths and the end, and first-token vectors at two thirds and the end) and ``tokens`` (the last layer).
+    A copy of the model with other pooling, or without scaling to length 1, has another fingerprint.
     """
 
     model: Any
@@ -89,7 +90,7 @@ class SentenceTransformerEncoder:
 
     @cached_property
     def is_term(self) -> npt.NDArray[np.bool_]:
-        """Which word pieces count as terms, bool of shape (vocabulary,): those with a letter or a digit."""
+        """Whether each word piece counts as a term, bool of shape (vocabulary,). Terms have a letter or a digit."""
         return term_flags(self.model.tokenizer.get_vocab(), self.model.tokenizer.all_special_tokens)
 
     @cached_property
@@ -98,7 +99,7 @@ class SentenceTransformerEncoder:
         return pieces_of(self.model.tokenizer.get_vocab())
 
     def encode(self, texts: Sequence[str], *, views: Sequence[str] = ("pooled",)) -> Encoding:
-        """Encode texts; see :meth:`semclass.Encoder.encode`."""
+        """Encode texts. See :meth:`semclass.Encoder.encode`."""
         check_views(views, self.views)
         checked = check_texts(texts)
         tokenizer, longest = self.model.tokenizer, self.model.max_seq_length

@@ -1,4 +1,7 @@
-"""Encodes passages by sentences: each is read after the title; the views of a passage combine those of its sentences."""
+"""Encodes passages by sentences. The views of a passage combine the views of its sentences.
+
+Each sentence is read after the title of its passage.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from semclass.encoders.onnx_encoder import for_passages
 from semclass.scoring.dense import shares_of
 
 READ = 1 << 19
-"""Most characters of a passage whose sentences are read, about 80,000 words of English: bounds memory."""
+"""Most characters of a passage whose sentences are read, about 80,000 words of English. This bounds memory."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +36,7 @@ class Sentences:
 
     @classmethod
     def of(cls, texts: Sequence[str], titles: Sequence[str] | None = None) -> Sentences:
-        """Split n texts, at most :data:`READ` characters of each; an empty text is read as its title."""
+        """Split n texts, at most :data:`READ` characters of each. An empty text is read as its title."""
         places: dict[str, int] = {}
         which, words, counts, known = [], [], [], []
         for text, given in zip(texts, titles or [""] * len(texts), strict=True):
@@ -49,12 +52,15 @@ class Sentences:
         return cls(list(places), np.array(which, np.int64), offsets, np.array(words, np.float32), known)
 
     def passages(self, rows: Sequence[int]) -> tuple[int, ...]:
-        """Passages that contain one of the given texts."""
+        """Return the passages that contain one of the given texts."""
         found = np.flatnonzero(np.isin(self.which, rows))
         return tuple(np.unique(np.searchsorted(self.offsets, found, side="right") - 1).tolist())
 
     def view(self, name: str, rows: FloatArray) -> FloatArray:
-        """A view of the passages from the view of the texts: the maximum for ``entities``, else the mean by words."""
+        """Compute a view of the passages from the view of the texts.
+
+        The view ``entities`` is the maximum of the texts, and every other view their mean, weighted by words.
+        """
         rows, starts = rows[self.which], self.offsets[:-1]
         if name == "entities":
             return np.asarray(np.maximum.reduceat(rows, starts, axis=0))
@@ -66,7 +72,7 @@ class Sentences:
         return np.asarray(np.add.reduceat(rows * weights[:, None], starts, axis=0))
 
     def title_lengths(self, encoder: Encoder) -> tuple[IntArray, IntArray]:
-        """Count the word pieces of each passage's title, int64 of shape (n,): all of them, and those that are read."""
+        """Count the word pieces of each passage's title, and the word pieces that are read, int64 of shape (n,)."""
         numbers = {title: place for place, title in enumerate(dict.fromkeys(filter(None, self.titles)))}
         if not numbers:
             return np.zeros(len(self), np.int64), np.zeros(len(self), np.int64)
@@ -76,7 +82,7 @@ class Sentences:
         return whole, read
 
     def joined(self, rows: Ragged, titles: IntArray) -> Ragged:
-        """Rows of word pieces of the passages from those of the texts; the `titles` pieces of a title are kept once."""
+        """Join the word pieces of texts to rows for passages. The `titles` pieces of a title are kept once."""
         begin = np.repeat(titles, np.diff(self.offsets))
         begin[self.offsets[:-1]] = 0
         ends = rows.offsets[self.which + 1]
@@ -87,7 +93,7 @@ class Sentences:
 
 
 def encode_passages(encoder: Encoder, texts: Sequence[str], views: Sequence[str]) -> tuple[Encoding, tuple[int, ...]]:
-    """Views of passages, with one row for each, and the passages with a sentence that is longer than the encoder reads."""
+    """Return views of passages, one row each, and the passages with a sentence longer than the encoder reads."""
     items, reader = Sentences.of(texts), for_passages(encoder)
     found = reader.encode(items.texts, views=views)
     given: dict[str, Any] = {name: items.view(name, found.rows(name)) for name in views}

@@ -1,11 +1,11 @@
-"""Fusion of scores: pure functions over the scores of vectors (``dense``) and of BM25; larger is better.
+"""Fuses the scores of vectors (``dense``) and of BM25 with pure functions. Larger scores are better.
 
 Scores may cover a whole corpus, or only the passages in two lists, as search engines return them:
 
-- An unknown score is NaN. Sums use the least known score of its system instead, because a passage that a system did not
-  return is no better than its last one; an unknown rank adds nothing.
-- A BM25 score of 0 is no hit: no term of the question occurs in the passage. The passage is not in the list of BM25,
-  although its score is known.
+- An unknown score is NaN. Sums use the least known score of the system instead, because a passage that a system did not
+  return is no better than the last passage that it returned. An unknown rank adds nothing.
+- A BM25 score of 0 is no hit, because no term of the question occurs in the passage. The passage is not in the list of
+  BM25, although its score is known.
 """
 
 from __future__ import annotations
@@ -21,18 +21,19 @@ from semclass.scoring import FUSIONS
 from semclass.scoring.topk import top_k
 
 ALPHA = 0.55
-"""Weight of the vectors in a convex combination: best of 0, 0.05 ... 1 by MRR@10 on 1,000 questions of SQuAD's training
-articles over passages of four sentences, with min-max over the first 100 passages of both systems."""
+"""Weight of the vectors in a convex combination. It is the best of 0, 0.05 ... 1 by MRR@10 on 1,000 questions of
+SQuAD's training articles over passages of four sentences, with min-max over the first 100 passages of both systems.
+"""
 
 DEPTH = 100
-"""Passages of each list that convex combination and reciprocal rank fusion read."""
+"""Number of passages of each list that convex combination and reciprocal rank fusion read."""
 
 RRF_K = 60
-"""Constant of reciprocal rank fusion, as in its paper; ranks count from 1."""
+"""Constant of reciprocal rank fusion, as in its paper. Ranks count from 1."""
 
 
 class Fused(NamedTuple):
-    """Fused scores of n passages, float64 of shape (n,); -inf for a passage in neither list."""
+    """Fused scores of n passages, float64 of shape (n,). A passage in neither list has -inf."""
 
     score: DoubleArray  #: the sum of the parts
     parts: dict[str, DoubleArray]  #: the weighted summands ``dense`` and ``bm25``
@@ -49,23 +50,23 @@ def fused(
 ) -> Fused:
     """Fuse the scores of vectors and of BM25, and return the summands.
 
-    - ``"linear"``: dense + weight * bm25, the sum of the reference system. It needs no list and no other passage, so that
-      shards of a corpus agree on it.
-    - ``"convex"``: alpha * N(dense) + (1 - alpha) * N(bm25), where N scales the scores of a system to [0, 1] by
-      (s - least) / (most - least); with fewer than 100 candidates, least is at most 0. Bruch, Gai and Ingber, "An analysis
-      of fusion functions for hybrid retrieval" (2023).
-    - ``"rrf"``: the sum of 1 / (60 + rank) over both lists, with ranks from 1. Cormack, Clarke and Buettcher, "Reciprocal
-      rank fusion outperforms Condorcet and individual rank learning methods" (2009).
+    - ``"linear"`` is dense + weight * bm25, the sum of the reference system. It needs no list and no other passage, so
+      shards of a corpus agree on the score.
+    - ``"convex"`` is alpha * N(dense) + (1 - alpha) * N(bm25). N scales the scores of a system to [0, 1] by (s - least)
+      / (most - least). With fewer than 100 candidates, least is at most 0. See Bruch, Gai and Ingber, "An analysis of
+      fusion functions for hybrid retrieval" (2023).
+    - ``"rrf"`` is the sum of 1 / (60 + rank) over both lists, with ranks from 1. See Cormack, Clarke and Buettcher,
+      "Reciprocal rank fusion outperforms Condorcet and individual rank learning methods" (2009).
 
-    With `depth`, only passages in one of the two lists get a score, and only they determine the smallest and largest score.
-    A list without weight, as that of BM25 with alpha = 1, is read only if the other list is shorter than `depth`. A passage
-    in one list keeps its score by the other system, if that is known. For a large corpus, give the scores of the passages
-    that :func:`pool` returns: the result is the same for these.
+    With `depth`, only passages in one of the two lists get a score, and only these passages determine the smallest and
+    the largest score. A list without weight, such as the list of BM25 with alpha = 1, is read only if the other list is
+    shorter than `depth`. A passage in one list keeps its score by the other system, if this score is known. For a large
+    corpus, give the scores of the passages that :func:`pool` returns. The result is the same for these passages.
 
     Parameters
     ----------
     dense, bm25
-        Scores of the same n passages, float64 of shape (n,); NaN if unknown.
+        Scores of the same n passages, float64 of shape (n,). An unknown score is NaN.
     method
         One of :data:`semclass.scoring.FUSIONS`.
     weight
@@ -73,7 +74,7 @@ def fused(
     alpha
         Weight of the vectors for ``"convex"``: from 0 (only BM25) to 1 (only vectors).
     depth
-        Length of each of the two lists. None: all n passages.
+        Length of each of the two lists. If None, the lists hold all n passages.
 
     Returns
     -------
@@ -106,14 +107,16 @@ def fused(
 
 
 def only_of(method: str, alpha: float) -> str | None:
-    """Return the only scores with a weight in a fusion, ``"dense"`` or ``"bm25"``; None if both have one."""
+    """Return the only scores with a weight in a fusion, ``"dense"`` or ``"bm25"``. None if both have a weight."""
     return {0.0: "bm25", 1.0: "dense"}.get(alpha) if method == "convex" else None
 
 
 def pool(dense: DoubleArray, bm25: DoubleArray, depth: int = DEPTH, *, only: str | None = None) -> IntArray:
-    """Places of the passages in at least one of the two lists, ascending. Takes the same arguments as :func:`fused`.
+    """Return the places of the passages in at least one of the two lists, ascending.
 
-    With `only`, see :func:`only_of`, the places of that list alone if it has `depth` passages.
+    Takes the same arguments as :func:`fused`.
+
+    `only` names one of the lists, see :func:`only_of`. If this list has `depth` passages, only its places are returned.
     """
     limit = check_positive(depth, "depth")
     found = {"dense": _first(dense, limit, -np.inf), "bm25": _first(bm25, limit, 0.0)}
@@ -132,12 +135,13 @@ def line(dense: DoubleArray, bm25: DoubleArray, method: str) -> tuple[DoubleArra
 
 
 def normalise(scores: DoubleArray) -> DoubleArray:
-    """Scale the scores of one system for one question to 0 to 1; an unknown score becomes 0.
+    """Scale the scores of one system for one question to 0 to 1. An unknown score becomes 0.
 
-    By min-max: Lee, "Analyses of multiple evidence combination" (1997). If all scores are equal, hits become 1.
-    A few candidates may all be relevant, and min-max would exaggerate their small differences: for them the least is at
-    most 0, the score of an unrelated passage. By nDCG@10 on seven sets, this is better by 0.002 to 0.004 for re-ranking of
-    5 to 50 passages; plain min-max is better by 0.001 to 0.002 for the candidates of two lists of 100.
+    The scaling is min-max, see Lee, "Analyses of multiple evidence combination" (1997). If all scores are equal, hits
+    become 1. A few candidates may all be relevant, and min-max would exaggerate their small differences. For a few
+    candidates, the least score is therefore at most 0, the score of an unrelated passage. By nDCG@10 on seven sets,
+    this is better by 0.002 to 0.004 for re-ranking of 5 to 50 passages; plain min-max is better by 0.001 to 0.002 for
+    the candidates of two lists of 100.
     """
     unknown = np.isnan(scores)
     known = scores[~unknown]

@@ -1,4 +1,4 @@
-"""Similarity of vectors, the largest scores, and how well classes match."""
+"""Computes similarities of vectors, the largest scores, and how well classes match."""
 
 from __future__ import annotations
 
@@ -10,28 +10,31 @@ import numpy.typing as npt
 from semclass.core.types import DoubleArray, FloatArray, IntArray
 
 SAMPLE = 8192
-"""Scores from which the size of the largest ones is guessed, where there are many more."""
+"""Number of scores from which the size of the largest scores is guessed, where there are many more."""
 
 GROUPS, LARGEST = 8, 64
-"""Groups of scores for each one that is wanted, and the largest size of a group."""
+"""Number of groups of scores for each requested score, and the largest size of a group."""
 
 SIMILARITIES = ("cosine", "ip", "l2")
-"""How the vector q of a question is compared with the vector p of a sentence, with the names of vector stores.
+"""How to compare the vector q of a question with the vector p of a sentence. The names are those of vector stores.
 
-``"cosine"`` is ``q.p / (|q| |p|)``; an index stores p with length 1. ``"ip"`` is the inner product q.p, ``"l2"`` is
-``1 - |q - p|**2 / 2``, which falls with the distance. For vectors of length 1 all three are the same number, so weights
-for one also fit the others.
+``"cosine"`` is ``q.p / (|q| |p|)``, and an index stores p with length 1. ``"ip"`` is the inner product q.p. ``"l2"`` is
+``1 - |q - p|**2 / 2``, which falls with the distance. For vectors of length 1 all three similarities are the same
+number, so the weights for one similarity also fit the other two.
 """
 
 
 def unit(vectors: FloatArray) -> FloatArray:
-    """Vectors of length 1, along the last axis; a vector of zeros stays one."""
+    """Scale vectors to length 1 along the last axis. A vector of zeros stays unchanged."""
     norm = np.sqrt(np.einsum("...d,...d->...", vectors, vectors))
     return np.asarray(vectors / np.maximum(norm, np.float32(1e-12))[..., None])
 
 
 def top_k(scores: npt.NDArray[np.floating], k: int) -> IntArray:
-    """Places of the k largest scores, best first; equal scores keep their order; int64 of shape (min(k, n),)."""
+    """Return the places of the k largest scores, best first, int64 of shape (min(k, n),).
+
+    Equal scores keep their order.
+    """
     n = len(scores)
     if k >= n:
         return np.argsort(-scores, kind="stable")
@@ -66,7 +69,9 @@ def _sorted(scores: npt.NDArray[np.floating], rows: IntArray) -> IntArray:
 
 
 def nth_at_least(scores: npt.NDArray[Any], n: int) -> Any:
-    """A number that the n-th largest score (n >= 1) is not below, and mostly near to; -inf or so if there are fewer.
+    """Return a number that the n-th largest score (n >= 1) reaches, and mostly exceeds only a little.
+
+    If there are fewer scores, it is the smallest number of the dtype.
 
     It is the n-th largest of the maxima of small groups, which takes a fraction of the time.
     """
@@ -79,24 +84,25 @@ def nth_at_least(scores: npt.NDArray[Any], n: int) -> Any:
 
 
 def is_most(m: int, n: int) -> bool:
-    """Whether m of n passages are so many that scoring all and taking these is quicker than scoring these."""
+    """Tell whether it is quicker to score all n passages than to score only m of them."""
     return m * 4 > n
 
 
 def stable_partition(labels: npt.NDArray[np.bool_]) -> IntArray:
-    """Places, int64 of shape (n,), that put the True items first and keep the order else."""
+    """Return places, int64 of shape (n,), that put the True items first and otherwise keep the order."""
     return np.argsort(~labels, kind="stable")
 
 
 def class_match(
     question: DoubleArray, passages: npt.NDArray[np.floating], thresholds: DoubleArray, kind: str
 ) -> DoubleArray:
-    """How well the classes of passages match those of a question, float64 of shape (n,), in [0, 1].
+    """Return how well the classes of passages match the classes of a question, float64 of shape (n,), in [0, 1].
 
-    `question` is P(class | question), (n_classes,), `passages` P(class | passage), (n, n_classes), and `thresholds` the
-    probability from which a passage has a class. ``"hard"``: 1 if the question's most probable class is among the passage's
-    classes, else 0 (as in the reference system). ``"soft"``: the inner product, the probability that the passage provides
-    the type of answer that the question asks for, if the two are independent.
+    `question` is P(class | question), (n_classes,). `passages` is P(class | passage), (n, n_classes). `thresholds`
+    holds the probability from which a passage has a class. With the kind ``"hard"``, the match is 1 if the question's
+    most probable class is among the passage's classes, or else 0, as in the reference system. With ``"soft"``, it is
+    the inner product: the probability that the passage provides the type of answer that the question asks for, if both
+    are independent.
     """
     if kind == "hard":
         asked = int(question.argmax())
