@@ -1,4 +1,4 @@
-"""Choosing and cutting the best hits for a budget."""
+"""Chooses and cuts the best hits for a budget."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def fit_budget(
     budget
         Greatest total length of the kept hits, at least 1.
     count
-        Counts the length of a text, in words by default. For a budget in tokens give the tokenizer of the model that will
-        read the text, ``lambda text: len(tokenizer.encode(text))``.
+        Function that counts the length of a text, in words by default. For a budget in tokens, use the tokenizer of the
+        model that will read the text, ``lambda text: len(tokenizer.encode(text))``.
     cut
-        Whether to cut a hit that does not fit at the ends of sentences, around the found text (``metadata["core"]``, else
-        its beginning). Such a hit has ``metadata["cut"]``, but not ``found`` or ``passages``. Otherwise, or if not even one
-        sentence fits, the hit is left out.
+        Whether to cut a hit that does not fit. The hit is cut at the ends of sentences, around the found text
+        (``metadata["core"]``, or else its beginning). A cut hit has ``metadata["cut"]``, but not ``found`` or
+        ``passages``. If `cut` is false, or not even one sentence fits, the hit is left out.
     written
-        Returns the text of a hit whose length counts. Defaults to the text of the hit.
+        Function that returns the text of a hit whose length counts. Defaults to the text of the hit.
 
     Raises
     ------

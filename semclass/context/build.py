@@ -1,4 +1,4 @@
-"""The usual chain of steps from hits to a context."""
+"""Runs the usual chain of steps from hits to a context."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def build_context(
     after: int = 1,
     template: str = TEMPLATE,
 ) -> Context:
-    """Make one text of hits, from which a language model can answer.
+    """Make one text of hits, from which a language model can answer a question.
 
-    Duplicates are dropped (:func:`~semclass.context.dedupe.drop_duplicates`). Passages are replaced by windows
-    (:func:`~semclass.context.window.expand_window`), the best first, as long as all hits fit, or by their parents
-    (:func:`~semclass.context.parents.expand_parents`). Hits that exceed the budget are cut or left out
-    (:func:`~semclass.context.budget.fit_budget`). The best hits are put first and last
+    The steps are as follows. Duplicates are dropped (:func:`~semclass.context.dedupe.drop_duplicates`). Passages are
+    replaced by windows (:func:`~semclass.context.window.expand_window`), from the best passage on and as long as all
+    hits fit, or by their parents (:func:`~semclass.context.parents.expand_parents`). Hits that exceed the budget are
+    cut or left out (:func:`~semclass.context.budget.fit_budget`). The best hits are put first and last
     (:func:`~semclass.context.prompt.reorder_for_long_context`), and all are written with numbers
     (:func:`~semclass.context.prompt.as_prompt`).
 
@@ -51,13 +51,15 @@ def build_context(
     hits
         Hits of a search.
     budget
-        Greatest length of the whole text, with numbers and sources; None for no limit. If nothing fits, the text is empty.
+        Greatest length of the whole text, with numbers and sources. If None, there is no limit. If nothing fits, the
+        text is empty.
     count
-        Counts the length of a text; words by default, see :func:`~semclass.context.budget.fit_budget` for tokens.
+        Function that counts the length of a text, in words by default. See :func:`~semclass.context.budget.fit_budget`
+        for a budget in tokens.
     documents
-        Source of neighbouring passages: `before` and `after` of them are added to each passage.
+        Source of neighbouring passages. `before` and `after` say how many neighbours are added to each passage.
     parents
-        Source of parents, which replace the passages. Not together with `documents`.
+        Source of parents, which replace the passages. You cannot give both `parents` and `documents`.
     template
         See :func:`~semclass.context.prompt.as_prompt`.
 

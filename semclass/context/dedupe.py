@@ -1,4 +1,4 @@
-"""Dropping hits that repeat a better hit."""
+"""Drops hits that repeat a better hit."""
 
 from __future__ import annotations
 
@@ -14,10 +14,13 @@ from semclass.documents.duplicates import THRESHOLD, Shingles, shingles
 def drop_duplicates(hits: Sequence[Hit], *, threshold: float = THRESHOLD) -> list[Hit]:
     """Keep only the best of duplicate hits, with new ranks.
 
-    Two hits are duplicates if they have the same id; if ``metadata["duplicate_of"]`` marks one as a duplicate of the other,
-    or both as duplicates of a third; if their texts are equal except for case, white space and compatibility forms (Unicode
-    NFKC); or if their resemblance is at least `threshold` and they hold the same numbers, see
-    :func:`semclass.documents.duplicates.mark_duplicates`.
+    Two hits are duplicates in each of these cases:
+
+    - They have the same id.
+    - ``metadata["duplicate_of"]`` marks one as a duplicate of the other, or both as duplicates of a third passage.
+    - Their texts are equal except for case, white space and compatibility forms (Unicode NFKC).
+    - Their resemblance is at least `threshold`, and they hold the same numbers, see
+      :func:`semclass.documents.duplicates.mark_duplicates`.
 
     Raises
     ------

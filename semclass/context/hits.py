@@ -1,4 +1,4 @@
-"""What the steps from hits to a context share: checks, ranks, lengths, and where a text stands in its document."""
+"""Functions that the steps from hits to a context share, for checks, ranks, lengths and places in a document."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def checked(hits: Sequence[Hit]) -> list[Hit]:
 
 
 def best_first(hits: Sequence[Hit]) -> list[Hit]:
-    """Sort hits by rank; of equal ranks, from several searches, the one given first comes first."""
+    """Sort hits by rank. Hits with equal ranks, from several searches, keep their order."""
     return sorted(checked(hits), key=lambda hit: hit.rank)
 
 
@@ -38,7 +38,7 @@ def name_in(hit: Hit, field: str) -> str | None:
 
 
 def length(count: Callable[[str], int], text: str) -> int:
-    """Count a text with a function that a caller gave."""
+    """Count the length of a text with a function of the caller."""
     size = count(text)
     try:
         return operator.index(size)
@@ -50,17 +50,17 @@ def length(count: Callable[[str], int], text: str) -> int:
 
 
 def found_ids(hits: Iterable[Hit]) -> list[str]:
-    """Give the ids of the hits that these hold."""
+    """Return the ids of the hits that the given hits hold."""
     return list(dict.fromkeys(name for hit in hits for name in hit.metadata.get("found", [hit.id])))
 
 
 def span(item: Hit | Passage) -> tuple[int, int] | None:
-    """Say where a text stands in its document, in characters, if that is known."""
+    """Return the place of a text in its document, in characters, if it is known."""
     start, end = item.metadata.get("start"), item.metadata.get("end")
     return (start, end) if isinstance(start, int) and isinstance(end, int) else None
 
 
 def is_verbatim(item: Hit | Passage) -> bool:
-    """Whether a text is what stands there in its document: a table, for one, is written differently."""
+    """Tell whether a text equals the text at its place in the document. The text of a table differs, for example."""
     place = span(item)
     return place is not None and place[1] - place[0] == len(item.text)

@@ -1,4 +1,4 @@
-"""Parents: larger passages that replace small hits."""
+"""Replaces small hits by their parents, which are larger passages."""
 
 from __future__ import annotations
 
@@ -13,31 +13,32 @@ from semclass.core.errors import InputError
 from semclass.core.types import Hit, Passage
 
 Parents: TypeAlias = Mapping[str, Passage] | Callable[[Sequence[str]], Iterable[Passage]]
-"""Source of parents: passages by id, or a function from ids to their passages, in any order."""
+"""Source of parents: passages by id, or a function from ids to the passages with these ids, in any order."""
 
 
 def expand_parents(hits: Sequence[Hit], parents: Parents, *, threshold: float = 0.0) -> list[Hit]:
-    """Replace children by their parents: small passages are best for search, larger ones for reading.
+    """Replace children by their parents. Small passages are best for search, and larger passages for reading.
 
-    A parent replaces its children if ``found children / children > threshold``. With 0 one child is enough, as in
-    LangChain's ``ParentDocumentRetriever``; the ``AutoMergingRetriever`` of Haystack and of LlamaIndex uses 0.5. A second
-    call replaces parents by their own parents.
+    A parent replaces its children if ``found children / children > threshold``. With 0, one child is enough, as in
+    LangChain's ``ParentDocumentRetriever``. The ``AutoMergingRetriever`` of Haystack and of LlamaIndex uses 0.5. A
+    second call replaces parents by their own parents.
 
     Parameters
     ----------
     hits
-        n hits. A child has its parent's id in ``metadata["parent"]``; a hit without it stays unchanged.
+        n hits. A child has its parent's id in ``metadata["parent"]``. A hit without a parent stays unchanged.
     parents
-        Source of parents. With a threshold above 0 their ``metadata["children"]`` must hold the ids of all children, or
-        their number.
+        Source of parents. With a threshold above 0, ``metadata["children"]`` of a parent must hold the ids or the
+        number of its children.
     threshold
         In [0, 1).
 
     Returns
     -------
     list of Hit
-        Best first, with new ranks. A parent has the place, score, components and labels of its best child. Its metadata
-        also hold ``found`` (ids of the hits that it replaces) and ``core`` (begin and end of the best child's text).
+        The hits, best first, with new ranks. A parent has the place, score, components and labels of its best child.
+        Its metadata also hold ``found`` (ids of the hits that it replaces) and ``core`` (begin and end of the best
+        child's text).
 
     Raises
     ------

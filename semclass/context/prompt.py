@@ -1,4 +1,4 @@
-"""The order of hits in a context, and its text with numbered sources."""
+"""Orders the hits of a context, and writes its text with numbered sources."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SEPARATOR = "\n\n"
 
 @dataclass(frozen=True)
 class Source:
-    """A numbered source of a context; the last four fields are from the metadata of the passage, or None."""
+    """A numbered source of a context. The last four fields are from the metadata of the passage, or None."""
 
     number: int  # from 1, in the order of the text
     label: str  # as written in the text
@@ -39,13 +39,13 @@ class Context:
     Attributes
     ----------
     text
-        All sources, one after another; empty without sources.
+        All sources, one after another. Empty without sources.
     sources
         The source of each number.
     count
-        Length of the text, as counted by `count` of the call.
+        Length of the text, as counted by the argument `count` of the call.
     hits
-        The hits of the sources, in the order of the text; their ranks tell which was best.
+        The hits of the sources, in the order of the text. Their ranks tell which hit was best.
     """
 
     text: str
@@ -65,7 +65,7 @@ def reorder_for_long_context(hits: Sequence[Hit]) -> list[Hit]:
 
 
 def cite_hit(hit: Hit) -> str:
-    """Name the source of a hit by title, document, page and heading, as far as its metadata have them, else by its id."""
+    """Name the source of a hit by the title, document, page and heading in its metadata, or else by its id."""
     title, document, page, heading = _named(hit)
     parts = [title, document, None if page is None else f"p. {page}", heading]
     return ", ".join(str(part) for part in parts if part not in (None, "")) or hit.id
@@ -79,8 +79,8 @@ def as_prompt(
 ) -> Context:
     """Write hits as one text with numbered sources, in the given order.
 
-    Texts are inserted unchanged, with any instructions and numbers in brackets. If you do not trust the passages, choose a
-    template that sets them apart, and say so in the prompt.
+    Texts are inserted unchanged, including any instructions and numbers in brackets that they hold. If you do not trust
+    the passages, choose a template that sets the passages apart from the rest, and say so in the prompt.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ def as_prompt(
         Format string of a source, with ``{number}`` (from 1), ``{source}`` (see :func:`cite_hit`) and
         ``{text}``.
     count
-        Counts the length of a text, for ``Context.count``.
+        Function that counts the length of a text, for ``Context.count``.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Windows: passages with their neighbours in a document."""
+"""Replaces passages by windows, which hold a passage and its neighbours in a document."""
 
 from __future__ import annotations
 
@@ -15,14 +15,19 @@ from semclass.core.errors import InputError
 from semclass.core.types import Hit, Passage
 
 Documents: TypeAlias = Mapping[str, Sequence[Passage]] | Callable[[Sequence[str]], Iterable[Passage]]
-"""Source of neighbours: passages by document name, or a function from names to all passages of these documents."""
+"""Source of neighbours: passages by document name, or a function from document names to all passages of these
+documents.
+"""
 
 _POSITIONS = ("start", "paragraph", "position")
-"""Metadata that order the passages of a document; the first field that all passages have is used."""
+"""Metadata that order the passages of a document. The first field that all passages have is used."""
 
 
 def by_document(passages: Iterable[Passage]) -> dict[str, list[Passage]]:
-    """Group passages by ``metadata["document"]``, for :func:`expand_window`; passages without it are left out."""
+    """Group passages by ``metadata["document"]``, for :func:`expand_window`.
+
+    Passages without a document are left out.
+    """
     found: defaultdict[str, list[Passage]] = defaultdict(list)
     for passage in passages:
         if (document := passage.metadata.get("document")) is not None:
@@ -31,7 +36,7 @@ def by_document(passages: Iterable[Passage]) -> dict[str, list[Passage]]:
 
 
 def look_up(documents: Documents, names: Sequence[str]) -> Mapping[str, Sequence[Passage]]:
-    """Give the passages of documents, by their names."""
+    """Return the passages of documents, by their names."""
     if isinstance(documents, Mapping):
         return documents
     return by_document(documents(names) if names else ())
@@ -42,28 +47,30 @@ def expand_window(
 ) -> list[Hit]:
     """Replace each passage by a window with its neighbours, as in Haystack's ``SentenceWindowRetriever``.
 
-    Overlapping windows are joined, at the place of their best hit. Passages are ordered by ``metadata["start"]``, else
-    ``["paragraph"]``, else ``["position"]``, else as given. With ``start`` and ``end`` (characters in the document),
-    overlapping texts are joined without the overlap, neighbours with a space, and others with an empty line. Otherwise, and
-    if a text differs from the document, as with tables, they are joined with a line end.
+    Overlapping windows are joined, at the place of their best hit. Passages are ordered by ``metadata["start"]``, or
+    else ``["paragraph"]``, or else ``["position"]``, or else as given. With ``start`` and ``end`` (characters in the
+    document), overlapping texts are joined without the overlap, neighbouring texts with a space, and other texts with
+    an empty line. Without ``start`` and ``end``, or if a text differs from the document, as with tables, texts are
+    joined with a line end.
 
     Parameters
     ----------
     hits
         n hits. A hit without ``metadata["document"]`` stays unchanged.
     documents
-        Source of neighbours; :func:`by_document` makes it from a list of passages.
+        Source of neighbours. :func:`by_document` makes one from a list of passages.
     before, after
-        How many neighbours to add on each side, at least 0; fewer at the beginning and end of the document.
+        How many neighbours to add on each side, at least 0. At the beginning and end of the document there may be
+        fewer.
     best
-        How many of the best hits get neighbours, at least 0. None: all.
+        How many of the best hits get neighbours, at least 0. If None, all hits get neighbours.
 
     Returns
     -------
     list of Hit
-        Best first, with new ranks. A window is its best hit with another text, ``start`` and ``end``. Its metadata also
-        hold ``found`` (ids of its hits), ``passages`` (ids of all its passages) and ``core`` (begin and end of the best
-        hit's text).
+        The hits, best first, with new ranks. A window is its best hit with another text, ``start`` and ``end``. Its
+        metadata also hold ``found`` (ids of its hits), ``passages`` (ids of all its passages) and ``core`` (begin and
+        end of the best hit's text).
 
     Raises
     ------

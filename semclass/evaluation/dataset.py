@@ -1,4 +1,4 @@
-"""Questions and judgements of a BEIR folder."""
+"""Reads the questions and judgements of a BEIR folder."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from semclass.documents.json_lines import read_json_lines
 
 @dataclass(frozen=True)
 class Dataset:
-    """Questions with a relevant passage, and their judgements."""
+    """The questions of a data set that have a relevant passage, and their judgements."""
 
     folder: Path  #: folder of the questions
     questions: Mapping[str, str]  #: texts by id
@@ -30,14 +30,14 @@ def load_dataset(folder: str | Path, *, split: str = "test", limit: int | None =
     split
         Name of the judgements.
     limit
-        Read only so many questions, the first in the order of the judgements.
+        Most questions to read, from the first in the order of the judgements.
     corpus
-        Whether ``corpus.jsonl`` must exist too; not needed if an index holds the passages.
+        Whether ``corpus.jsonl`` must exist too. The file is not needed if an index holds the passages.
 
     Raises
     ------
     InputError
-        If a file is missing or a line is malformed; the message names file and line.
+        If a file is missing or a line is malformed. The message names file and line.
     """
     folder = Path(folder)
     judgements = folder / "qrels" / f"{split}.tsv"
@@ -50,8 +50,9 @@ def load_dataset(folder: str | Path, *, split: str = "test", limit: int | None =
 def read_dataset(queries: str | Path, qrels: str | Path, *, limit: int | None = None) -> Dataset:
     """Read questions and judgements from two files.
 
-    `queries` holds JSON lines with ``_id`` and ``text``; `qrels` holds question id, passage id and relevance (a whole
-    number), separated by tabs, after an optional header. For `limit` and errors see :func:`load_dataset`.
+    `queries` holds JSON lines with ``_id`` and ``text``. Each line of `qrels` holds question id, passage id and
+    relevance (a whole number), separated by tabs. It may begin with a header. See :func:`load_dataset` for `limit` and
+    errors.
     """
     queries, qrels = Path(queries), Path(qrels)
     relevance: dict[str, dict[str, int]] = {}

@@ -1,7 +1,7 @@
-"""Measuring rankings on a BEIR folder: every method on the same candidates, by two protocols.
+"""Measures the rankings of every method on a BEIR folder, on the same candidates, by two protocols.
 
-The reference protocol ("conditional") uses only questions whose answer is among the first ten hits of the hybrid, and
-measures how much of the error 1 - MRR a method removes there. The other figures are over all questions.
+The reference protocol ("conditional") uses only questions whose answer is among the first ten hits of ``hybrid``. It
+measures how much of the error 1 - MRR a method removes on these questions. All other figures are over all questions.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ from semclass.ranking.order import has_heads_for, reorder
 from semclass.ranking.retriever import HybridRetriever
 
 RUN_DEPTH = 100
-"""Passages of a run: the re-ranked ones, then the others in their order before re-ranking."""
+"""Number of passages of a run. First come the re-ranked passages, then the other passages in their order before
+re-ranking.
+"""
 
 
 def cached_index(
@@ -44,7 +46,7 @@ def cached_index(
 ) -> PassageIndex:
     """Index the passages of a BEIR folder, or open the index of an earlier run on the same passages and models.
 
-    The name of each index in `cache` is a hash of everything on which it depends.
+    The name of each index in `cache` is a hash of everything on which the index depends.
     """
     corpus = Path(folder) / "corpus.jsonl"
     encoder, head = passage_encoder.encoder.fingerprint, passage_encoder.classifier.head
@@ -98,20 +100,20 @@ def rank(
     Parameters
     ----------
     dataset, retriever
-        n questions, and an index of the data set's passages.
+        n questions, and a retriever over an index of the data set's passages.
     candidates
-        Number of passages to re-rank. If it is not 10, each re-ranking method of the reference system appears twice: with
-        10, and as ``NAME@candidates``.
+        Number of passages to re-rank. If the number is not 10, each re-ranking method of the reference system appears
+        twice, with 10 candidates and as ``NAME@candidates``.
     depth
-        Length of each ranking; passages that are not re-ranked follow in their order before.
+        Length of each ranking. Passages that are not re-ranked follow in their order before re-ranking.
     progress
-        Called with the number of questions done.
+        Function that is called with the number of questions done.
 
     Returns
     -------
     dict
-        By method, in the order of `METHODS`: passage ids for each question, best first. Methods whose heads the models
-        lack are left out.
+        The rankings of each method, in the order of `METHODS`. A ranking holds the passage ids for a question, best
+        first. Methods whose heads the models lack are left out.
     """
     methods = {name: how for name, how in METHODS.items() if has_heads_for(retriever.models, how)}
     plain = {name: how for name, how in methods.items() if how.kind is None}

@@ -1,4 +1,7 @@
-"""Pictures of classes and of weights as PNG bytes. The same figures give the same bytes; matplotlib is an extra."""
+"""Draws pictures of classes and of weights as PNG bytes.
+
+The same figures give the same bytes. matplotlib is an extra.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +51,10 @@ def weight_curves(searches: Sequence[WeightSearch]) -> bytes:
 
 
 def class_picture(shares: ClassShares) -> bytes:
-    """Draw which classes are asked for and provided, what first hits provide, and, if it is known, what is mistaken."""
+    """Draw the classes that questions ask for, and the classes that passages and first hits provide.
+
+    If the true classes are known, the picture also shows the confused classes.
+    """
     pyplot, names = load_pyplot(), list(shares.classes)
     panels = 3 + (shares.confusion is not None)
     figure, (bars, curves, found, *wrong) = pyplot.subplots(1, panels, figsize=(3.6 * panels, 3.2))
@@ -85,7 +91,7 @@ def _grid(place: Any, values: Any, names: list[str], axes: tuple[str, str], kind
 
 
 def plain(place: Any, x: str, y: str) -> None:
-    """Label the axes, small, and leave out what frames them."""
+    """Label the axes in small type, and leave out their frame."""
     place.set_xlabel(x, fontsize=8, color=INK)
     place.set_ylabel(y, fontsize=8, color=INK)
     place.tick_params(labelsize=7, colors=INK)

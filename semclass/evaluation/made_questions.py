@@ -1,4 +1,4 @@
-"""Questions with known answers, made of the passages of an index and filtered by the shipped heads.
+"""Makes questions with known answers from the passages of an index, and filters them by the shipped heads.
 
 A question is kept if a default search finds its passage, and the pair head judges that the passage answers it (round-trip
 consistency, Alberti et al. 2019). Dropped questions are counted by reason.
@@ -27,13 +27,13 @@ from semclass.ranking.retriever import HybridRetriever
 from semclass.scoring.topk import unit
 
 FOUND = 10
-"""Places of a default search among which a question's passage must be."""
+"""Number of first places of a default search among which a question's passage must be."""
 
 ALIKE = 0.95
-"""Cosine of the vectors of two questions from which they count as the same."""
+"""Cosine of the vectors of two questions from which both count as the same question."""
 
 MOST = 0.5
-"""Most words of a passage, as a share, that a question may hold: with more, it is the passage itself."""
+"""Greatest share of a passage's words that a question may hold. A question with more words is the passage itself."""
 
 _WORD = re.compile(r"\w+")
 _SOURCE = re.compile(
@@ -44,7 +44,7 @@ _SOURCE = re.compile(
 
 @dataclass(frozen=True)
 class Draft:
-    """An unchecked question to a passage."""
+    """A question to a passage that is not yet checked."""
 
     text: str
     passage: str  #: id of the passage
@@ -52,7 +52,7 @@ class Draft:
 
 @dataclass(frozen=True)
 class MadeQuestion:
-    """A question that was kept."""
+    """A question that passed all checks."""
 
     text: str
     passage: str  #: id of the passage
@@ -64,20 +64,20 @@ class MadeQuestion:
 class MadeQuestions:
     """The kept questions, and the number of dropped questions by reason.
 
-    Reasons, in the order of checking: ``"speaks of the passage"``, ``"passage itself"``, ``"repeated"``, ``"not found"``,
-    ``"not answered"``.
+    The reasons, in the order of checking, are ``"speaks of the passage"``, ``"passage itself"``, ``"repeated"``, ``"not
+    found"`` and ``"not answered"``.
     """
 
     kept: tuple[MadeQuestion, ...]
     dropped: Mapping[str, int]
 
     def counts(self) -> dict[str, int]:
-        """Numbers of kept questions, and of dropped questions by reason."""
+        """Return the number of kept questions, and the number of dropped questions by reason."""
         return {"kept": len(self.kept), **self.dropped}
 
 
 def sample_passages(retriever: HybridRetriever, count: int, *, seed: int = 0) -> list[Passage]:
-    """Draw random passages of an index, in its order; passages marked as duplicates are left out."""
+    """Draw random passages of an index, in its order. Passages marked as duplicates are left out."""
     rows = np.random.default_rng(seed).permutation(retriever.local_index.rows)[:count]
     passages = retriever.local_index.passages(np.sort(rows))
     return [passage for passage in passages if not passage.metadata.get("duplicate_of")]
@@ -90,19 +90,19 @@ def keep_good(
     found: int = FOUND,
     progress: Callable[[int], object] = lambda _: None,
 ) -> MadeQuestions:
-    """Keep the questions whose passage is found and answers them.
+    """Keep the questions whose passage is found and answers the question.
 
     Parameters
     ----------
     retriever
         Retriever over the index of the passages. Without pair heads, it searches by ``"convex"``, and does not judge
-        whether a passage answers.
+        whether a passage answers a question.
     drafts
         Questions with the ids of their passages in the index.
     found
-        Places of the search among which the passage must be.
+        Number of first places of the search among which the passage must be.
     progress
-        Called with the number of questions done.
+        Function that is called with the number of questions done.
 
     Raises
     ------
@@ -166,7 +166,10 @@ def _search(retriever: HybridRetriever, query: Query, row: int) -> tuple[int, bo
 
 
 def write_questions(folder: Path, made: MadeQuestions, about: Mapping[str, Any]) -> None:
-    """Write ``queries.jsonl``, ``qrels/test.tsv`` and ``made.json``, which says how many were kept and dropped."""
+    """Write ``queries.jsonl``, ``qrels/test.tsv`` and ``made.json``.
+
+    ``made.json`` holds the numbers of kept and dropped questions.
+    """
     if not made.kept:
         raise InputError(f"no question was kept; reasons: {made.counts()}; draw more passages (--passages)")
     queries, judgements = [], ["query-id\tcorpus-id\tscore\n"]

@@ -1,4 +1,4 @@
-"""Measures of rankings by two protocols, with confidence intervals and tests of differences."""
+"""Measures rankings by two protocols, with confidence intervals and tests of differences."""
 
 from __future__ import annotations
 
@@ -17,13 +17,17 @@ DEPTH = 10
 """Default number of candidates that are re-ranked and measured."""
 
 BASELINE = "hybrid"
-"""The method with which all others are compared: dense + w * BM25, the sum of the reference system."""
+"""The method with which all other methods are compared. It ranks by dense + w * BM25, the sum of the reference
+system.
+"""
 
 MEASURES = ("AP@10", "nDCG@10", "P@1", "P@5", "R@5", "R@10", "F1@5", "F1@10")
 """Default further measures."""
 
 _RESAMPLES = 2000
-"""Bootstrap samples of a confidence interval; its ends vary by a few hundredths of its width between seeds."""
+"""Number of bootstrap samples of a confidence interval. Its ends vary by a few hundredths of its width between
+seeds.
+"""
 
 
 _F1 = re.compile(r"F1@([1-9][0-9]*)")
@@ -31,9 +35,10 @@ _F1 = re.compile(r"F1@([1-9][0-9]*)")
 
 @dataclass(frozen=True)
 class MethodResult:
-    """Figures of one method; all are in [0, 1], except that `error_removed` may be negative.
+    """The figures of one method. All figures are in [0, 1], except that `error_removed` may be negative.
 
-    Figures that begin with ``cond`` are over the questions whose answer is among the first ten hits of the hybrid.
+    Figures whose name begins with ``cond`` are over the questions whose answer is among the first ten hits of
+    ``hybrid``.
     """
 
     mrr: float  #: MRR@10
@@ -73,14 +78,14 @@ def measure(
     dataset
         n questions with judgements.
     rankings
-        By method: passage ids for each question, best first.
+        The rankings of each method, by its name. A ranking holds the passage ids for a question, best first.
     seed
         Seed of the randomisation test and of the confidence intervals.
     measures
-        Further measures by their names in ir-measures, such as ``"AP@100"``; also ``"F1@k"``: ``SetF`` of ir-measures over
-        the first k of each ranking, the harmonic mean of precision and recall.
+        Further measures by their names in ir-measures, such as ``"AP@100"``. You can also give ``"F1@k"``, the harmonic
+        mean of precision and recall over the first k of each ranking (``SetF`` of ir-measures).
     slices
-        By kind of slice, such as ``"passage kind"``: the slice of each question.
+        The slice of each question, by the kind of slice, such as ``"passage kind"``.
 
     Raises
     ------
@@ -137,7 +142,7 @@ def _by_slice(values: DoubleArray, base: DoubleArray, labels: Sequence[str], see
 
 
 def check_measures(names: Sequence[str]) -> None:
-    """Refuse what is no measure with an `InputError`."""
+    """Raise an `InputError` for a name that is not a measure."""
     for name in names:
         _parse(name)
 
@@ -160,7 +165,7 @@ def _parse(name: str) -> tuple[Any, int | None]:
 
 
 def per_question(dataset: Dataset, ranking: Sequence[Sequence[str]], measures: Sequence[str]) -> dict[str, DoubleArray]:
-    """Values of measures for each question of a data set, in its order, of shape (n,), by the measure's name."""
+    """Return the values of each measure for the questions of a data set, in their order, of shape (n,), by measure."""
     ir = import_extra("ir_measures", "eval")
     # measures sort by score; scores made from the places keep each method's own order, also where its scores tie
     run = {

@@ -1,4 +1,4 @@
-"""Questions made of the headings of passages."""
+"""Makes questions from the headings of passages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from semclass.heads.asked import asks
 from semclass.index.passage_encoder import title_of
 
 LONGEST = 24
-"""Most words of a heading; a longer one is a sentence of the text."""
+"""Most words of a heading. A longer heading is a sentence of the text."""
 
 _LETTERS = re.compile(r"[^\W\d_]{3,}")
 _NUMBERED = re.compile(
@@ -22,7 +22,10 @@ _NUMBERED = re.compile(
 
 
 def write_from_headings(passages: Iterable[Passage]) -> Iterator[Draft]:
-    """Write a question to each passage with a heading: the heading, reworded if it describes how to do something."""
+    """Write a question to each passage with a heading.
+
+    The question is the heading, reworded if it describes how to do something.
+    """
     for passage in passages:
         if heading := _heading(passage):
             yield Draft(_question(heading), passage.id)

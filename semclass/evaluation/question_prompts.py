@@ -1,4 +1,4 @@
-"""Questions to passages, written by a language model behind an OpenAI-compatible address."""
+"""Writes questions to passages with a language model behind an OpenAI-compatible address."""
 
 from __future__ import annotations
 
@@ -39,24 +39,25 @@ def write_by_model(
     Parameters
     ----------
     passages
-        The passages; the prompt holds the first 4,000 characters of each.
+        The passages. A prompt holds the first 4,000 characters of a passage.
     endpoint
         The model.
     count
         Most questions to each passage.
     progress
-        Called with the number of passages done.
+        Function that is called with the number of passages done.
 
     Returns
     -------
     drafts, calls
-        The questions; and the numbers of calls that were ``made``, read from the ``cached`` replies, ``refused``,
-        ``failed`` or gave ``no question``, with the ``prompt_tokens`` and ``completion_tokens`` of the calls made.
+        The questions, and the numbers of the calls. The calls are ``made``, read from the ``cached`` replies,
+        ``refused``, ``failed``, or gave ``no question``. ``prompt_tokens`` and ``completion_tokens`` count the tokens
+        of the calls that were made.
 
     Raises
     ------
     EndpointError
-        If the service does not answer; replies so far are kept in the endpoint's cache.
+        If the service does not answer. The endpoint's cache keeps the replies so far.
     """
     conversations = (user(PROMPT.format(count=count, passage=searchable(passage)[:READ])) for passage in passages)
     drafts: list[Draft] = []

@@ -1,4 +1,4 @@
-"""Rankings as TREC run files, with a line ``question Q0 passage rank score tag`` for each passage."""
+"""Reads and writes rankings as TREC run files, with a line ``question Q0 passage rank score tag`` for each passage."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ SUFFIX = ".trec"
 
 
 def write_run(path: str | Path, questions: Iterable[str], ranking: Sequence[Sequence[str]], tag: str) -> None:
-    """Write a run file from each question's passages, best first; an older file is replaced.
+    """Write a run file from each question's passages, best first. An older file is replaced.
 
-    Evaluation tools sort by score and ignore the rank, so scores are made from the places: the best of a question's n
-    passages has n, the last 1. A method's own scores may tie.
+    Evaluation tools sort by score and ignore the rank, and a method's own scores may tie. So the file holds scores made
+    from the places: the best of a question's n passages has the score n, and the last has 1.
     """
     lines = []
     for question, passages in zip(questions, ranking, strict=True):
@@ -32,9 +32,11 @@ def write_run(path: str | Path, questions: Iterable[str], ranking: Sequence[Sequ
 
 
 def read_run(path: str | Path, dataset: Dataset) -> list[list[str]]:
-    """Read a run file of any system: for each question, passages by falling score, then rising rank, then id.
+    """Read a run file of any system.
 
-    Questions that the data set does not hold are ignored; one that the file does not hold has no passages.
+    The passages of each question are sorted by falling score, then rising rank, then id.
+
+    Questions that the data set does not hold are ignored. A question that the file does not hold has no passages.
     """
     path = Path(path)
     found: dict[str, dict[str, tuple[float, int, str]]] = {question: {} for question in dataset.questions}

@@ -1,9 +1,9 @@
-"""Search of a retriever's weights on questions with known answers.
+"""Searches a retriever's weights on questions with known answers.
 
-A weight looks better than it is on the questions on which it was searched. So each search is reported twice: on all
-questions, and by cross-validation, where the questions of a fold are ranked with the weight that is best on the other
-folds. A weight is worth storing if its cross-validated gain over the current weight exceeds a standard error; with fewer
-than 100 questions it must exceed 1.645 standard errors.
+A weight looks better than it is on the questions on which it was searched. So the report has two results for each
+search: on all questions, and by cross-validation, where the questions of a fold are ranked with the weight that is best
+on the other folds. A weight is worth storing if its cross-validated gain over the current weight exceeds a standard
+error. With fewer than 100 questions the gain must exceed 1.645 standard errors.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ class Tuning:
     Attributes
     ----------
     searches
-        One search for each weight; none for signals whose heads the models lack.
+        One search for each weight. Signals whose heads the models lack have no search.
     questions
-        Number of questions with a relevant passage in the index; only these were used.
+        Number of questions with a relevant passage in the index. Only these questions were used.
     folds, seed
         Folds and seed of the cross-validation.
     """
@@ -67,7 +67,10 @@ class Tuning:
         return {item.name: item.weight for item in self.searches if item.helps}
 
     def as_record(self, found_on: Mapping[str, Any]) -> dict[str, Any]:
-        """The record that an index stores: weights, their gains, and their data (`found_on`), such as names of files."""
+        """Return the record that an index stores.
+
+        It holds the weights, their gains, and their data (`found_on`), such as names of files.
+        """
         return {
             "weights": self.weights,
             "found_on": {
@@ -92,21 +95,21 @@ def tune(
 ) -> Tuning:
     """Search the weights of a retriever on questions with known answers.
 
-    First w of BM25 and alpha of convex fusion are searched, in the ranking of the whole index; then, with this alpha, the
-    weight of the evidence over the candidates of a search without options. Finally, with the found w, lambda of the class
-    match (soft and hard) in the ranking of the whole index, and the weight of each signal in integrated re-ranking of the
-    first ten by the linear sum.
+    The search begins with w of BM25 and alpha of convex fusion, in the ranking of the whole index. With this alpha, it
+    then searches the weight of the evidence over the candidates of a search without options. With the found w, it
+    finally searches lambda of the class match (soft and hard) in the ranking of the whole index, and the weight of each
+    signal in integrated re-ranking of the first ten by the linear sum.
 
     Parameters
     ----------
     retriever
-        The retriever; new weights are compared with its current weights.
+        The retriever. New weights are compared with its current weights.
     dataset
         Questions and judgements. Questions without a relevant passage in the index are left out.
     folds, seed
         Folds (at least 2) and seed of the cross-validation.
     progress
-        Called with the number of questions done in each of the four rankings of the whole index.
+        Function that is called with the number of questions done in each of the four rankings of the whole index.
 
     Raises
     ------
@@ -143,13 +146,19 @@ def tune(
 def search_integrated(
     components: Components, relevant: npt.NDArray[np.bool_], fold: IntArray, method: Method, *, default: float
 ) -> WeightSearch:
-    """Search the weight of a method's signal; `relevant` has the shape of the components, `fold` one place a question."""
+    """Search the weight of a method's signal.
+
+    `relevant` has the shape of the components, and `fold` one place a question.
+    """
     ranks = ranks_along(components.score, components.signal(method), relevant, np.append(GRID, default))
     return search(method.weight, default, GRID, ranks, fold)
 
 
 def answered_questions(retriever: HybridRetriever, dataset: Dataset) -> tuple[list[str], list[IntArray]]:
-    """Questions with a relevant passage in the index, in the data set's order, and the places of these passages."""
+    """Return the questions with a relevant passage in the index, in the data set's order.
+
+    Also returns the places of these passages.
+    """
     found = {name: retriever.local_index.find(list(dataset.relevance[name])) for name in dataset.questions}
     places = {name: np.sort(rows[rows >= 0]) for name, rows in found.items() if rows.max() >= 0}
     return [dataset.questions[name] for name in places], list(places.values())
