@@ -1,4 +1,4 @@
-"""Cutting documents into passages: paragraphs, sentences, windows with overlap, sections."""
+"""Cuts documents into passages: paragraphs, sentences, windows with overlap, or sections."""
 
 from __future__ import annotations
 
@@ -24,16 +24,18 @@ WINDOW = 100
 """Default number of words of a window, as for Wikipedia in Karpukhin et al. 2020 (Dense Passage Retrieval)."""
 
 ROWS = 100
-"""Most words of a passage of table rows: a long table as one passage would match every question and answer none."""
+"""Most words of a passage of table rows. A long table as one passage would match every question and answer none."""
 
 SMALL = 8
-"""A paragraph of fewer words is joined to its neighbour: "Note", a term before its definition, a line before code."""
+"""Words below which a paragraph is joined to its neighbour, such as "Note", a term before its definition, or a line
+before code.
+"""
 
 TOGETHER = 1024
-"""Most sentences of a section that are compared at a time: bounds memory."""
+"""Most sentences of a section that are compared at a time. This bounds memory."""
 
 READ = 2000
-"""Most characters of a sentence, a row or code that are compared."""
+"""Most characters of a sentence, a table row or code that are compared."""
 
 _WORD = re.compile(r"\S+")
 _SPOKEN = re.compile(r"[^\W_]\S*")
@@ -64,41 +66,43 @@ def cut(
     Parameters
     ----------
     text
-        The document. A form feed starts a new page, as in the output of ``pdftotext``; no passage spans two pages.
-        Page numbers, and lines at the top or bottom of most pages, are left out.
+        The document. A form feed starts a new page, as in the output of ``pdftotext``. No passage spans two pages. Page
+        numbers, and lines at the top or bottom of most pages, are left out.
     document
-        Name of the document, used in the ids.
+        Name of the document. The ids of the passages begin with it.
     by
-        ``"paragraph"``: at blank lines; in Markdown, lists and fenced code stay whole. Paragraphs of fewer than 8 words are
-        joined to a neighbour, or to their heading if nothing else follows it. ``"sentence"``: at the ends of sentences,
-        list items and table rows. ``"section"``: all text under one heading. ``"window"``: runs of whole sentences within
-        a section, as many as `size` allows. ``"meaning"``: runs of whole sentences within a section, cut where `vectors`
-        of neighbouring sentences differ most. With all ways, text that ends in a colon stays with the first item of the
-        list below it, if `size` allows.
+        ``"paragraph"`` cuts at blank lines. In Markdown, lists and fenced code stay whole. Paragraphs of fewer than 8
+        words are joined to a neighbour, or to their heading if nothing else follows it. ``"sentence"`` cuts at the ends
+        of sentences, list items and table rows. ``"section"`` keeps all text under one heading together. ``"window"``
+        makes runs of whole sentences within a section, as many as `size` allows. ``"meaning"`` makes runs of whole
+        sentences within a section, and cuts where `vectors` of neighbouring sentences differ most. With every way, text
+        that ends in a colon stays with the first item of the list below it, if `size` allows.
     size
-        Most units of a passage, as counted by `count`; longer passages are cut between sentences, longer sentences between
-        words. A single word and a table row may be longer. None: 100 words for ``"window"`` and ``"meaning"``; otherwise
-        only the limit of 50,000 characters, which no passage exceeds.
+        Most units of a passage, as counted by `count`. Longer passages are cut between sentences, and longer sentences
+        between words. A single word and a table row may be longer. By default, `size` is 100 words for ``"window"`` and
+        ``"meaning"``. Otherwise the only limit is 50,000 characters, which no passage exceeds.
     overlap
-        How much of the previous passage to repeat after a cut by `size`, less than `size`: the last sentences that fit.
+        How many units of the previous passage to repeat after a cut by `size`, less than `size`. The last sentences
+        that fit are repeated.
     count
-        Counts the units of a sentence; a passage has their sum. ``lambda text: encoder.tokenize([text]).lengths()[0]``
-        counts word pieces of an :class:`semclass.OnnxEncoder`, ``lambda text: 1`` counts sentences.
+        Function that counts the units of a sentence. The length of a passage is the sum over its sentences. ``lambda
+        text: encoder.tokenize([text]).lengths()[0]`` counts word pieces of an :class:`semclass.OnnxEncoder`, and
+        ``lambda text: 1`` counts sentences.
     vectors
-        Returns a vector for each of n texts, of shape (n, dim); needed for ``by="meaning"``:
-        ``lambda texts: encoder.encode(texts).pooled``.
+        Function that returns a vector for each of n texts, of shape (n, dim), such as ``lambda texts:
+        encoder.encode(texts).pooled``. It is needed for ``by="meaning"``.
     markdown
-        Whether the text is Markdown: CommonMark with GitHub's tables. Then headings, front matter, rules, link
-        definitions, and HTML tags, comments, scripts and styles are left out. A table row is written as "column: value;
-        column: value", one row per line, about 100 words per passage.
+        Whether the text is Markdown (CommonMark with GitHub's tables). The passages of Markdown leave out headings,
+        front matter, rules, link definitions, and HTML tags, comments, scripts and styles. A table row is written as
+        "column: value; column: value", one row per line, with about 100 words per passage.
 
     Returns
     -------
     iterator of Passage
-        In the order of the document, with the ids ``document#number``, from 1. Metadata: ``document``; the number under
-        the name of `by`; ``start`` and ``end``, the characters of `text` that hold the passage and omitted marks;
-        ``heading`` (the nearest) and ``headings`` (outermost first); ``page`` from 1, if there are form feeds; ``table``
-        (true) for text of table rows.
+        The passages, in the order of the document, with the ids ``document#number``, from 1. The metadata hold
+        ``document``, the number under the name of `by`, ``start`` and ``end`` (the characters of `text` that hold the
+        passage and omitted marks), ``heading`` (the nearest heading) and ``headings`` (all headings, outermost first).
+        They also hold ``page`` from 1, if the text has form feeds, and ``table`` (true) for text of table rows.
 
     Raises
     ------
@@ -110,7 +114,7 @@ def cut(
 
 @dataclass(frozen=True)
 class Cutting:
-    """How to cut documents; the options are those of :func:`cut`."""
+    """How to cut documents. The options are the same as in :func:`cut`."""
 
     by: str = "paragraph"
     size: int | None = None

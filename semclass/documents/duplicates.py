@@ -1,4 +1,4 @@
-"""Near-duplicates: passages with nearly the same words as an earlier passage."""
+"""Finds near-duplicates, which are passages with nearly the same words as an earlier passage."""
 
 from __future__ import annotations
 
@@ -16,21 +16,26 @@ from semclass.core.errors import InputError, import_extra
 from semclass.core.types import Passage
 
 THRESHOLD = 0.9
-"""Resemblance from which passages are near-duplicates: about one changed word in sixty. A lower threshold would also match
-passages that differ in a name, which is often what a question asks for."""
+"""Resemblance from which passages are near-duplicates. It means about one changed word in sixty. A lower threshold
+would also match passages that differ in a name, and questions often ask for a name.
+"""
 
 WORDS = 3
 """Words of a shingle."""
 
 HASHES = 128
 BANDS = 16
-"""Bands of 8 hashes: a pair of resemblance r is compared with probability 1 - (1 - r^8)^16, 0.9999 at 0.9."""
+"""Number of bands of 8 hashes. A pair of resemblance r is compared with probability 1 - (1 - r^8)^16, which is 0.9999
+at 0.9.
+"""
 
 CANDIDATES = 100
-"""Most earlier passages with which a passage is compared, so that thousands of similar pages take no quadratic time."""
+"""Most earlier passages with which a passage is compared, so that thousands of similar pages do not take quadratic
+time.
+"""
 
 AHEAD = 1024
-"""Number of passages that are read before the earlier ones, so that their errors show first."""
+"""Number of new passages that are read before the earlier passages, so that errors of new passages show first."""
 
 _WORD = re.compile(r"\w+")
 _DIGIT = re.compile(r"\d")
@@ -45,7 +50,7 @@ class Shingles:
 
 
 def shingles(text: str) -> Shingles:
-    """Cut a text into runs of three words, whatever their case; a shorter text is one run."""
+    """Cut a text into runs of three words, regardless of case. A shorter text is one run."""
     words = _WORD.findall(text.casefold()) or [text.strip()]
     runs = zip(*(words[start:] for start in range(min(WORDS, len(words)))), strict=False)
     return Shingles(frozenset(map(" ".join, runs)), frozenset(filter(_DIGIT.search, words)))
@@ -54,24 +59,27 @@ def shingles(text: str) -> Shingles:
 def mark_duplicates(
     passages: Iterable[Passage], *, earlier: Iterable[Passage] = (), threshold: float = THRESHOLD
 ) -> Iterator[Passage]:
-    """Mark passages that nearly repeat an earlier original passage with its id in the metadata, ``duplicate_of``.
+    """Mark passages that nearly repeat an earlier passage.
 
-    The resemblance of two texts is the Jaccard index of their shingles (three consecutive words, in any case),
-    ``|A & B| / |A | B|`` (Broder 1997, "On the resemblance and containment of documents"). MinHash and locality-sensitive
-    hashing find pairs that may reach the threshold; their resemblance is then computed. Passages with different numbers
-    (words with a digit) are never duplicates, because reports of two years often differ only in numbers.
+    ``metadata["duplicate_of"]`` then holds the earlier passage's id.
+
+    The resemblance of two texts is the Jaccard index of their shingles (three consecutive words, in any case), ``|A &
+    B| / |A | B|`` (Broder 1997, "On the resemblance and containment of documents"). MinHash and locality-sensitive
+    hashing find pairs that may reach the threshold. The resemblance of these pairs is then computed. Passages with
+    different numbers (words with a digit) are never duplicates, because reports of two years often differ only in
+    numbers.
 
     Parameters
     ----------
     passages
-        Any number of passages. Each one that is not a duplicate keeps four bytes per word and some 1,500 more in memory:
-        2 GB for a million passages of 113 words.
+        Any number of passages. Each passage that is not a duplicate keeps four bytes per word and some 1,500 bytes more
+        in memory. A million passages of 113 words take 2 GB.
     earlier
-        Earlier passages, such as those of the index to which `passages` are added. They are read after the first 1,024 of
-        `passages`, and not returned.
+        Earlier passages, such as the passages of the index to which you add `passages`. They are read after the first
+        1,024 of `passages`, and are not returned.
     threshold
-        Resemblance, in (0, 1], from which a passage is a duplicate. At 0.8 about 5 % of such pairs are missed, at 0.6
-        three quarters.
+        Resemblance, in (0, 1], from which a passage is a duplicate. At 0.8 about 5 % of the pairs of this resemblance
+        are missed, and at 0.6 three quarters.
 
     Raises
     ------

@@ -17,10 +17,10 @@ from semclass.documents.decoding import check_encoding, read_text
 from semclass.documents.json_lines import TEXT, parse_json_lines, text_of
 
 Row: TypeAlias = tuple[int, list[str]]
-"""Number of a line, from 1, and the content of its columns."""
+"""The number of a line, from 1, and the content of its columns."""
 
 LABEL, LABELS = "label", "labels"
-"""Names of columns; a column ``labels`` may hold several labels per text."""
+"""Names of columns. A column ``labels`` may hold several labels per text."""
 
 TABLES = (".csv", ".tsv")
 """Endings of files that are always read as tables."""
@@ -42,7 +42,7 @@ class LabelledTexts:
     texts
         The texts, none of them empty.
     labels
-        The labels of each text: exactly one, or with `multi_label` any number.
+        The labels of each text. A text has exactly one label, or any number of labels with `multi_label`.
     lines
         Line number of each text in the file, from 1.
     multi_label
@@ -74,19 +74,20 @@ def read_labelled(
     path
         A file of JSON lines, or a table. The first line of a table may name its columns.
     text, label
-        Names of the columns, or their numbers from 1. By default ``text``, and ``label`` or ``labels``; in a table of two
-        columns, the other column; without names, the first and the second column.
+        Names of the columns, or their numbers from 1. By default, the columns are ``text``, and ``label`` or
+        ``labels``. In a table of two columns, the column that is not `text` is the label. If a table names no columns,
+        the first and the second column are used.
     multi_label
-        Whether a text may have several labels or none, separated by commas in a table. Always true if the column is called
-        ``labels``, or if JSON holds lists.
+        Whether a text may have several labels or none. In a table, commas separate the labels. Several labels are
+        always allowed if the column is called ``labels``, or if JSON holds lists.
     encoding
         Encoding of a file that is not UTF-8.
 
     Raises
     ------
     InputError
-        If the file cannot be read, has no such columns, or has lines without a text or a label; the message lists the
-        first such lines with their numbers.
+        If the file cannot be read, lacks the columns, or has lines without a text or a label. The message lists the
+        first bad lines with their numbers.
     """
     path = Path(path)
     check_encoding(encoding)
@@ -111,7 +112,10 @@ def read_labelled(
 
 
 def read_texts(path: Path, *, text: str | None = None, encoding: str | None = None) -> list[str]:
-    """Read texts to classify: a table or JSON lines, whose column `text` is ``text`` by default, or one text a line."""
+    """Read texts to classify from a table, from JSON lines, or from a file with one text a line.
+
+    The column `text` is ``text`` by default.
+    """
     check_encoding(encoding)
     content = read_text(path, encoding)  # once: the file may be a pipe
     lines = list(enumerate(content.removesuffix("\n").split("\n"), 1)) if content else []

@@ -1,4 +1,4 @@
-"""Reading passages from files: BEIR corpora, JSON lines, and folders of documents."""
+"""Reads passages from files: BEIR corpora, JSON lines, and folders of documents."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def read_passages(
     count: Callable[[str], int] = count_words,
     vectors: Vectors | None = None,
 ) -> list[Passage]:
-    """Read all passages into a list; see :func:`iter_passages`."""
+    """Read all passages into a list. See :func:`iter_passages`."""
     return list(iter_passages(source, by, size=size, overlap=overlap, count=count, vectors=vectors))
 
 
@@ -48,37 +48,40 @@ def iter_passages(
     Parameters
     ----------
     source
-        A BEIR folder (with ``corpus.jsonl``); a ``.jsonl`` file; a document; or a folder of documents. Objects of a
-        ``.jsonl`` file have ``text``, optionally ``_id`` (a string or a whole number), and other fields, which become
-        metadata; without ``_id`` in all lines, line numbers are ids. Documents are text, source files, Markdown, CSV, JSON
-        and notebooks; with the extra ``documents`` also HTML, EPUB, reStructuredText, PDF, docx, pptx and xlsx. In a
-        folder, hidden files and the `unsupported` files of :func:`semclass.documents.sources.find_files` are skipped.
+        A BEIR folder (with ``corpus.jsonl``), a ``.jsonl`` file, a document, or a folder of documents. Each line of a
+        ``.jsonl`` file holds an object with ``text``, and optionally ``_id`` (a string or a whole number). Its other
+        fields become metadata. If no line has ``_id``, line numbers are ids. Documents are text, source files,
+        Markdown, CSV, JSON and notebooks. With the extra ``documents`` you can also read HTML, EPUB, reStructuredText,
+        PDF, docx, pptx and xlsx. In a folder, hidden files and the `unsupported` files of
+        :func:`semclass.documents.sources.find_files` are skipped.
     by
-        How documents are cut, see :func:`semclass.documents.chunking.cut`. None: documents by paragraph, JSON lines not
-        at all. If given, each JSON line is cut like a document with its id as name, and its passages get its metadata.
+        How to cut documents, see :func:`semclass.documents.chunking.cut`. If None, documents are cut by paragraph, and
+        JSON lines are not cut. Otherwise, each JSON line is cut like a document with its id as name, and its passages
+        get its metadata.
     size, overlap, count, vectors
         See :func:`semclass.documents.chunking.cut`.
     encoding
         Python name of the encoding of text files that are neither UTF-8 nor UTF-16 with a byte order mark, such as
         ``"cp1252"``.
     skipped
-        Called with each document of a folder that cannot be read, or that is read only up to a page because it takes too
-        long. None: the first such document is an error.
+        Function that is called with each document of a folder that cannot be read, or that is read only up to a page
+        because it takes too long. If None, the first of these documents is an error.
     progress
-        Called after each document with its number, from 1, and the number of all.
+        Function that is called after each document with its number, from 1, and the number of all documents.
 
     Returns
     -------
     iterator of Passage
-        In the order of the file, or of the sorted paths. A passage of a document has the id ``document#number``, where the
-        document is the path below the folder. Each line end counts as one character. JSON lines are read line by line,
-        with some 70 bytes each kept in memory to find repeated ids; documents are read file by file.
+        The passages, in the order of the file or of the sorted paths. A passage of a document has the id
+        ``document#number``, where the document is the path below the folder. Each line end counts as one character.
+        JSON lines are read line by line. Some 70 bytes of each line stay in memory to find repeated ids. Documents are
+        read file by file.
 
     Raises
     ------
     InputError
-        At the call, if the source does not exist, is a device or a named pipe, or the options do not fit. During reading,
-        with file and line, if the source holds no passages, or has another form.
+        At the call, if the source does not exist, is a device or a named pipe, or the options do not fit. During
+        reading, with file and line, if the source holds no passages or has another form.
     """
     files = source if isinstance(source, SourceFiles) else find_files(source)
     cutting = Cutting(by or "paragraph", size, overlap, count, vectors)
@@ -101,7 +104,10 @@ class Document(NamedTuple):
 
 
 def read_document(path: Path, encoding: str | None, convert: Converter) -> Document:
-    """Read a file within the limits of :mod:`semclass.documents.limits`; formats with a parser in a process of its own."""
+    """Read a file within the limits of :mod:`semclass.documents.limits`.
+
+    Formats with a parser are read in another process.
+    """
     ending = path.suffix.lower()
     if ending not in FORMATS:
         return Document(read_text(path, encoding), markdown=ending in MARKDOWN)

@@ -1,4 +1,4 @@
-"""The files of a source: JSON lines, a document, or the documents of a folder, and how to convert its other files."""
+"""Finds the files of a source (JSON lines, a document, or a folder), and tells how to convert unsupported files."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ KINDS = {
     LINK: ("link to a folder or to nothing", "links to folders or to nothing"),
     PIPE: ("pipe or device", "pipes and devices"),
 }
-"""Kinds of files that are skipped for another reason than their ending; examples of them are shown."""
+"""Kinds of files that are skipped for another reason than their ending. Messages show examples of these files."""
 
 NO_TEXT = frozenset([
     ".7z", ".avi", ".bin", ".bmp", ".bz2", ".class", ".css", ".dll", ".eot", ".exe", ".gif", ".gz", ".ico", ".jar", ".jpeg",
     ".jpg", ".map", ".mov", ".mp3", ".mp4", ".o", ".ogg", ".otf", ".png", ".pyc", ".so", ".svg", ".tar", ".tif", ".tiff",
     ".ttf", ".wav", ".webm", ".webp", ".whl", ".woff", ".woff2", ".xz", ".zip",
 ])  # fmt: skip
-"""Endings of pictures, sounds, fonts, styles, programs and archives: no text is lost by skipping them."""
+"""Endings of pictures, sounds, fonts, styles, programs and archives. Skipping these files loses no text."""
 
 SHOWN = 8
 """Most kinds of skipped files that a message lists, the most frequent first."""
@@ -64,11 +64,12 @@ class SourceFiles:
     path
         The given file or folder.
     json_lines
-        The file of JSON lines, also in a BEIR folder. None: the source holds documents.
+        The file of JSON lines, also of a BEIR folder. None if the source holds documents.
     documents
         Files that can be read, sorted.
     unsupported
-        Names of the other files of a folder, by ending or kind, without hidden files and files of an index.
+        Names of the files of a folder that cannot be read, by ending or kind, without hidden files and files of an
+        index.
     """
 
     path: Path
@@ -78,7 +79,7 @@ class SourceFiles:
 
     @property
     def lacking(self) -> dict[str, int]:
-        """Number of documents that need a package that is not installed, by ending."""
+        """Count the documents that need a package that is not installed, by ending."""
         endings = Counter(path.suffix.lower() for path in self.documents)
         return {ending: endings[ending] for ending in sorted(endings) if is_lacking(ending)}
 
@@ -98,14 +99,14 @@ class SourceFiles:
         return sum(len(self.unsupported[kind]) for kind in kinds)
 
     def count_records(self) -> int | None:
-        """Count the lines of JSON lines; None for documents, or for a pipe."""
+        """Count the lines of JSON lines. Returns None for documents and for a pipe."""
         if self.json_lines is None or not self.json_lines.is_file():
             return None
         with self.json_lines.open("rb") as file:
             return sum(1 for line in file if not line.isspace())
 
     def notes(self) -> Iterator[str]:
-        """Messages about files that will not be read, with commands that change that."""
+        """Return messages about files that will not be read, with commands that make the files readable."""
         if lacking := self.lacking:
             files = ", ".join(counted(number, f"{ending} file") for ending, number in lacking.items())
             yield f'{files}, which need the extra `documents`; run: pip install "semclass[documents]"'
@@ -114,7 +115,10 @@ class SourceFiles:
 
 
 def find_files(path: str | Path) -> SourceFiles:
-    """Find the files of a source; an InputError if it does not exist, or is a device or a named pipe, which may not end."""
+    """Find the files of a source.
+
+    Raises an InputError if the source does not exist, or is a device or a named pipe, which may not end.
+    """
     path = Path(path)
     try:
         if not path.exists():

@@ -1,1 +1,1 @@
-"""Language models behind OpenAI-compatible addresses, asked once, and what labels of theirs are worth (extra ``label``)."""
+"""Asks language models behind OpenAI-compatible addresses, and pays for each call once (extra ``label``)."""

@@ -1,4 +1,4 @@
-"""Cost of the calls of a language model, and how many gave no answer."""
+"""Counts the cost of the calls of a language model, and the calls that gave no answer."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from semclass.core.checks import counted
 from semclass.endpoint.kept import Reply
 
 FAILED, REFUSED, NONSENSE = "failed", "refused", "nonsense"
-"""Why a call gave no answer: it failed, the service or the model refused, or the answer cannot be read."""
+"""Reasons why a call gave no answer: it failed, the service or the model refused, or the answer cannot be read."""
 
 _CHARACTERS = 4  # of a token, roughly, where the service counts none
 
 
 @dataclass
 class Bill:
-    """Calls, tokens and seconds so far; replies from the cache count as calls, and as `cached`."""
+    """Calls, tokens and seconds so far. Replies from the cache count as calls, and as `cached`."""
 
     calls: int = 0
     cached: int = 0
@@ -29,7 +29,7 @@ class Bill:
     counted: bool = True  #: whether the service counted all tokens; else four characters count as a token
 
     def add(self, prompt: str, reply: Reply) -> str:
-        """Count a call; returns `REFUSED`, `FAILED`, or an empty string if there is an answer to read."""
+        """Count a call. Returns `REFUSED` or `FAILED`, or an empty string if there is an answer to read."""
         self.calls += 1
         self.cached += reply.cached
         self.refused += reply.refused
@@ -43,7 +43,7 @@ class Bill:
 
     @property
     def counted_by(self) -> str:
-        """Whether the tokens were counted by the service or from characters."""
+        """How the tokens were counted: ``"the service"`` or ``"characters"``."""
         return "the service" if self.counted else "characters"
 
     def figures(self) -> dict[str, Any]:

@@ -1,4 +1,7 @@
-"""Calls of a language model behind an OpenAI-compatible address: many at once, retried by ``openai``, and kept at once."""
+"""Calls a language model behind an OpenAI-compatible address. ``openai`` makes and retries many calls at a time.
+
+Every reply is kept as soon as it arrives.
+"""
 
 from __future__ import annotations
 
@@ -56,12 +59,12 @@ class Endpoint:
     concurrency
         Most calls at a time.
     retries
-        How often a failed call is repeated, after growing pauses or those that the service requests.
+        How often a failed call is repeated, after growing pauses or the pauses that the service requests.
     timeout
-        Seconds after which an attempt fails, from its connection to the last byte of its reply. A call ends within
-        (`retries` + 1) x `timeout`, plus its pauses.
+        Seconds after which an attempt fails, counted from the connection to the last byte of the reply. A call ends
+        within (`retries` + 1) x `timeout`, plus its pauses.
     cache
-        File of JSON lines that keeps the replies, so that you pay for no call twice. None: replies are not kept.
+        File of JSON lines that keeps the replies, so that you pay for no call twice. If None, replies are not kept.
 
     Raises
     ------
@@ -107,25 +110,25 @@ def replies(
     max_tokens: int,
     parameters: Parameters | None = None,
 ) -> Iterator[Reply]:
-    """Ask a model, several calls at once, and give its replies in the order of the conversations.
+    """Ask a model in several calls at once, and yield its replies in the order of the conversations.
 
-    A call that failed is a reply, too, and is asked again by the next run.
+    A failed call also gives a reply. The next run makes the call again.
 
     Parameters
     ----------
     endpoint
-        Whom to ask.
+        The language model to ask.
     conversations
-        What to say to it; a generator is read as its replies are taken.
+        Conversations to send. A generator is read as you take its replies.
     max_tokens
-        Tokens that a reply may have at most. Models that think first are given :data:`ROOM_TO_THINK`.
+        Most tokens of a reply. Models that think first get :data:`ROOM_TO_THINK`.
     parameters
-        What :func:`agree` gave; None finds them out.
+        The result of :func:`agree`. If None, the call finds out the parameters.
 
     Raises
     ------
     EndpointError
-        If the service takes none of the usual parameters, or 50 calls in a row failed. What was replied is kept.
+        If the service takes none of the usual parameters, or 50 calls in a row failed. Earlier replies are kept.
     MissingExtraError
         If openai is not installed.
     """
@@ -142,9 +145,9 @@ def replies(
 
 
 class Chat:
-    """A model that is asked now and then: its service is opened, and its parameters are found out, once.
+    """Asks a model now and then. It opens the service and finds out the parameters only once.
 
-    Many threads may share one. It counts in `bill` what was asked.
+    Threads may share one instance. `bill` counts the calls.
     """
 
     def __init__(self, endpoint: Endpoint) -> None:
@@ -157,7 +160,10 @@ class Chat:
         return self
 
     def ask(self, prompts: Sequence[str], *, max_tokens: int) -> list[Reply]:
-        """Ask prompts, several at once, and give the replies in their order; where nobody answers, all have failed."""
+        """Ask prompts, several at once, and return the replies in their order.
+
+        If no service answers, all calls have failed.
+        """
         with self._opening:
             if self._service is None:
                 self._service = Service(self.endpoint)
@@ -207,17 +213,17 @@ def _in_order(
 
 
 def agree(endpoint: Endpoint, conversations: Sequence[Conversation], *, max_tokens: int) -> Parameters:
-    """Give the first parameters that the service takes and that leave the model room to say something.
+    """Return the first parameters that the service accepts and that leave the model enough tokens to answer.
 
-    Some services know the limit by its newer name only, some models think before they answer, and some of those take no
-    temperature. Errors as for :func:`replies`.
+    Some services know the limit only by its newer name. Some models think before they answer, and some of these models
+    take no temperature. Raises the same errors as :func:`replies`.
     """
     with Service(endpoint) as service:
         return service.agree(conversations[:TRIED], max_tokens)[0]
 
 
 class Service:
-    """A model that is called, and what it has replied."""
+    """A model that is called, and the replies of the model."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.openai = import_extra("openai", "label")
@@ -241,12 +247,12 @@ class Service:
         self.close()
 
     def close(self) -> None:
-        """Close its connections."""
+        """Close the connections."""
         self.loop.wait_for(self.client.close())
         self.loop.close()
 
     def ask(self, conversation: Conversation, parameters: Parameters, at_once: int) -> Reply:
-        """Make a call and keep its reply, or give the reply that is kept."""
+        """Make a call and keep its reply, or return the kept reply."""
         said = [self.endpoint.url.rstrip("/"), self.endpoint.model, dict(parameters), list(map(dict, conversation))]
         key = hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
         if key in self.kept.replies:
@@ -270,7 +276,7 @@ class Service:
         return reply
 
     def agree(self, conversations: Sequence[Conversation], max_tokens: int) -> tuple[Parameters, int, Reply]:
-        """Parameters, and the place and the reply of the conversation that found them."""
+        """Return parameters, and the place and the reply of the conversation that found them."""
         why = ""
         for place, conversation in enumerate(conversations):
             for parameters in _parameters(max_tokens):

@@ -1,4 +1,4 @@
-"""Replies that were paid for, kept at once in a file of JSON lines, so that a run that was killed goes on."""
+"""Keeps paid replies at once in a file of JSON lines, so that you can resume a killed run."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ REMEDY = "delete the file to repeat all calls"
 
 @dataclass(frozen=True)
 class Reply:
-    """What a model said to a conversation, or why it said nothing.
+    """The reply of a model to a conversation, or the reason why there is none.
 
     Attributes
     ----------
     text
-        What it said, empty where it said nothing; None if the call failed.
+        The text of the reply. Empty if the model said nothing, and None if the call failed.
     error
-        Why the call failed, after all retries; None if it did not.
+        Why the call failed, after all retries. None if it succeeded.
     prompt_tokens, completion_tokens
-        As the service counts them; None where it does not.
+        The counts of the service. None if it does not count.
     cached
         Whether the reply was read from the cache, and so cost nothing.
     refused
-        Whether the service refused to answer: by its filter, by the model's own word, or as a request it does not take.
+        Whether the service refused to answer. Its filter, the model itself, or the service may refuse.
     finish
-        Why the text ends, as the service names it, such as ``"stop"`` and ``"length"``.
+        Why the text ends, in the words of the service, such as ``"stop"`` and ``"length"``.
     cached_tokens
-        Tokens of the prompt that the service had kept from calls before.
+        Tokens of the prompt that the service kept from earlier calls.
     seconds
-        Time of the call, retries included.
+        Time of the call, including retries.
     at_once
-        How many calls were made at the same time; 0 for the one that finds out which parameters are taken.
+        How many calls were made at the same time. 0 for the call that finds out which parameters the service takes.
     """
 
     text: str | None
@@ -55,7 +55,7 @@ class Reply:
 
 @dataclass(frozen=True)
 class Kept:
-    """Replies by what was asked; of failed calls none is kept."""
+    """Replies by conversation. Replies of failed calls are not kept."""
 
     path: Path | None
     replies: dict[str, Reply]
@@ -63,7 +63,7 @@ class Kept:
 
     @classmethod
     def open(cls, path: Path | None) -> Kept:
-        """Read a file of replies, or begin one; a last line that was cut short is dropped."""
+        """Read a file of replies, or begin a new file. An incomplete last line is dropped."""
         replies: dict[str, Reply] = {}
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -83,7 +83,7 @@ class Kept:
         return cls(path, replies)
 
     def add(self, key: str, reply: Reply) -> None:
-        """Keep a reply; where there is no file, nothing is kept."""
+        """Keep a reply. Without a file, nothing is kept."""
         if self.path is not None:
             record = asdict(reply)
             del record["cached"]

@@ -1,4 +1,4 @@
-"""Which of some words a model's reply says."""
+"""Finds the words of a list that a model's reply says."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _DECLINING = re.compile(
 
 
 def one_of(said: str, words: Mapping[str, Sequence[str]]) -> str | None:
-    """Give the one label that a reply names by any of its words; None if it names none, or several at once.
+    """Return the only label that a reply names by any of its words. None if the reply names no label, or several.
 
-    What a model thinks first, between marks, does not count; neither do explanations after the label.
+    Thoughts of the model, between marks, do not count, and neither do explanations after the label.
     """
     line = spoken(said).partition("\n")[0]
     pattern, named = _pattern(tuple((name, tuple(all_words)) for name, all_words in words.items()))
@@ -40,7 +40,10 @@ def one_of(said: str, words: Mapping[str, Sequence[str]]) -> str | None:
 
 
 def all_of(said: str, words: Mapping[str, Sequence[str]]) -> list[str] | None:
-    """Give the labels that a reply lists, in the order of `words`; none if it says so, None if it says anything else."""
+    """Return the labels that a reply lists, in the order of `words`.
+
+    If the reply says that there are none, the list is empty. If it says anything else, the result is None.
+    """
     rest = spoken(said)
     pattern, named = _pattern(tuple((name, tuple(all_words)) for name, all_words in words.items()))
     found = {named[match] for match in pattern.findall(_plain(rest))}
@@ -50,25 +53,28 @@ def all_of(said: str, words: Mapping[str, Sequence[str]]) -> list[str] | None:
 
 
 def questions_of(said: str, *, marked: bool = True) -> list[str]:
-    """The questions of a reply, a line each, without what counts them; `marked`: only lines that end in a question mark."""
+    """Return the questions of a reply, one a line, without their numbers.
+
+    With `marked`, only lines that end in a question mark count.
+    """
     lines = (_NUMBER.sub("", line.strip(), count=1).strip(' "*') for line in spoken(said).splitlines())
     return list(dict.fromkeys(line for line in lines if len(line) > 3 and (not marked or line.endswith(("?", "？")))))
 
 
 def numbers_of(said: str, most: int) -> list[int]:
-    """The whole numbers from 1 to `most` that a reply names, each once, in its order."""
+    """Return the whole numbers from 1 to `most` that a reply names, each once, in the order of the reply."""
     return [
         number for number in dict.fromkeys(map(int, re.findall(r"\b\d{1,4}\b", spoken(said)))) if 1 <= number <= most
     ]
 
 
 def declines(said: str) -> bool:
-    """Whether a reply begins as models do that will not answer."""
+    """Tell whether a reply begins like a refusal of a model."""
     return _DECLINING.match(spoken(said)) is not None
 
 
 def spoken(said: str) -> str:
-    """A reply without what the model thinks first, between marks."""
+    """Return a reply without the thoughts of the model, between marks."""
     return re.sub(r"(?s)^.*</think>", "", said).strip()
 
 

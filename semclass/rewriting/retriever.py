@@ -1,4 +1,4 @@
-"""A retriever that rewrites each question before the search: into other questions, or into imagined answers."""
+"""A retriever that rewrites each question before the search, into other questions or into imagined answers."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ class RewritingRetriever:
     ) -> SearchResult:
         """Rewrite a question, and search for the result with :func:`semclass.rewriting.retriever.search_rewritten`.
 
-        `history` is the conversation before the question, questions and answers in turn, oldest first. Other parameters and
-        errors are those of :meth:`semclass.HybridRetriever.search`.
+        `history` is the conversation before the question, with questions and answers in turn, oldest first. The other
+        parameters and the errors are the same as in :meth:`semclass.HybridRetriever.search`.
         """
         found = rewritten(self.rewrite, check_text(question, "question"), history)
         return search_rewritten(self.retriever, found, k, options, **keywords)
@@ -76,8 +76,8 @@ def search_rewritten(
     Returns
     -------
     SearchResult
-        Best first. Several questions each return a ranking of as many passages as they re-rank, and these rankings are
-        pooled, see :func:`pool_hits`; ``query_used`` is these questions, one per line.
+        The hits, best first. With several questions, each question returns a ranking of as many passages as it
+        re-ranks. These rankings are pooled, see :func:`pool_hits`. ``query_used`` holds the questions, one per line.
     """
     limit, chosen = check_positive(k, "k"), replace(options, **keywords)
     question, *others = rewritten.questions
@@ -98,10 +98,11 @@ def search_rewritten(
 
 
 def pool_hits(rankings: Sequence[Sequence[Hit]], k: int) -> list[Hit]:
-    """Return the k best passages of several rankings, by their best rank: the score is 1 / (60 + rank).
+    """Return the k best passages of several rankings, by their best rank. The score is 1 / (60 + rank).
 
-    So the first passages of all rankings come first; equal ranks keep the order of rankings. The sum of these scores,
-    reciprocal rank fusion, was worse in all measurements, by far for different questions: ``bench/results/rewriting.md``.
+    So the first passages of all rankings come first. Equal ranks keep the order of rankings. The sum of these scores,
+    reciprocal rank fusion, was worse in all measurements, and far worse for different questions, see
+    ``bench/results/rewriting.md``.
     """
     best: dict[str, Hit] = {}
     for hit in (hit for ranking in rankings for hit in ranking):

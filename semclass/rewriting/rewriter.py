@@ -1,4 +1,4 @@
-"""Rewriting of questions by a language model behind an OpenAI-compatible address."""
+"""Rewrites questions with a language model behind an OpenAI-compatible address."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from semclass.rewriting import WAYS
 from semclass.rewriting.transform import Rewritten
 
 PARTS, WORDINGS = 4, 3
-"""Most parts of a question, and number of wordings beside the given one."""
+"""Most parts of a question, and number of other wordings of a question."""
 
 TURNS = 6
-"""Most turns of a conversation in a prompt: the last ones."""
+"""Most turns of a conversation in a prompt. The last turns are kept."""
 
 LONG = 2_000
 """Most characters of an imagined answer, and of a turn in a prompt."""
@@ -90,20 +90,23 @@ def _read(way: _Way, question: str, said: str) -> Rewritten | None:
 
 @dataclass(frozen=True)
 class Rewriter:
-    """Rewrites questions with a language model: a :class:`~semclass.rewriting.transform.QueryTransform` (extra ``label``).
+    """Rewrites questions with a language model (extra ``label``).
 
-    A question takes one call; with a history one more, which makes a question that can be understood alone. After a failed
-    call, a refusal or an answer that cannot be read, the question stays unchanged, and ``why`` holds the reason. Threads
-    may share one instance.
+    It is a :class:`~semclass.rewriting.transform.QueryTransform`.
+
+    A question takes one call. With a history, one more call makes a question that can be understood alone. After a
+    failed call, a refusal or an answer that cannot be read, the question stays unchanged, and ``why`` holds the reason.
+    Threads may share one instance.
 
     Attributes
     ----------
     way
         One of :data:`semclass.rewriting.WAYS`.
     endpoint
-        The model. Users wait: use few retries and a short timeout: ``Endpoint(url, model, retries=1, timeout=10)``.
+        The model. Users wait for the answer, so use few retries and a short timeout, as in ``Endpoint(url, model,
+        retries=1, timeout=10)``.
     chat
-        Asks the model. ``chat.bill`` holds the cost of all questions so far.
+        The object that asks the model. ``chat.bill`` holds the cost of all questions so far.
     """
 
     way: str

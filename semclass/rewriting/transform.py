@@ -1,4 +1,4 @@
-"""Results of rewriting a question before a search: other questions, or imagined answers."""
+"""Defines the results of rewriting a question before a search: other questions, or imagined answers."""
 
 from __future__ import annotations
 
@@ -12,29 +12,30 @@ from semclass.endpoint.bill import Bill
 
 
 class RewriteWarning(UserWarning):
-    """A question is searched without rewriting, because rewriting failed; the message holds the reason."""
+    """A question is searched without rewriting, because rewriting failed. The message holds the reason."""
 
 
 @dataclass(frozen=True)
 class Rewritten:
-    """The questions or texts that are searched in place of a question.
+    """The questions or texts that a search uses in place of a question.
 
     Attributes
     ----------
     asked
         The original question.
     questions
-        The questions to search for, at least one. Each finds and re-ranks its own passages, and a passage counts by its
-        best rank. If the only question is `asked`, the search is the same as without rewriting.
+        The questions to search for, at least one. Each question finds and re-ranks its own passages, and a passage
+        counts by its best rank. If the only question is `asked`, the search is the same as without rewriting.
     passages
-        Imagined answers: the mean vector of the question and these texts replaces the vector of the question, see
-        :meth:`semclass.HybridRetriever.search_by_texts`. Only with one question.
+        Imagined answers. The mean vector of the question and these texts replaces the vector of the question, see
+        :meth:`semclass.HybridRetriever.search_by_texts`. They are allowed only with one question.
     why
-        Reason for not rewriting the question: ``"failed"``, ``"refused"`` or ``"nonsense"``; empty if it was rewritten.
+        Reason for not rewriting the question: ``"failed"``, ``"refused"`` or ``"nonsense"``. Empty if the question was
+        rewritten.
     said
-        The model's answer in this case, shortened, or the error of the call.
+        The model's answer, shortened, or the error of the call, if the question was not rewritten.
     cost
-        Calls and tokens of the rewriting.
+        Calls and tokens that the rewriting took.
     """
 
     asked: str
