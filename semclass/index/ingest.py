@@ -50,7 +50,7 @@ MOST = (1 << 16) - 1
 
 @dataclass(frozen=True)
 class IndexConfig:
-    """How passages become rows of an index."""
+    """Turns passages into rows of an index."""
 
     passage_encoder: PassageEncoder
     similarity: str  # "cosine", "ip" or "l2", see semclass.scoring.topk.SIMILARITIES
@@ -58,7 +58,7 @@ class IndexConfig:
 
     @classmethod
     def of(cls, passage_encoder: PassageEncoder, similarity: str, storage: str | None) -> IndexConfig:
-        """Check the options; `storage` is, if None, ``"standard"``, or ``"exact"`` without codebooks."""
+        """Check the options. If None, `storage` is ``"standard"``, or ``"exact"`` without codebooks."""
         check_choice(similarity, SIMILARITIES, "similarity")
         storage = ("exact" if passage_encoder.codebooks is None else "standard") if storage is None else storage
         check_choice(storage, STORAGES, "storage")
@@ -75,11 +75,11 @@ class IndexConfig:
 
     @property
     def books(self) -> Codebooks | None:
-        """The codebooks that vectors of tokens are written with."""
+        """The codebooks that compress token vectors."""
         return self.passage_encoder.codebooks if self.storage == "standard" else None
 
     def header(self) -> dict[str, Any]:
-        """Fields about the whole index, see :class:`semclass.PassageIndex`."""
+        """The fields that describe the whole index, see :class:`semclass.PassageIndex`."""
         return {
             "encoder": self.passage_encoder.encoder.fingerprint,
             "classes": self.passage_encoder.classifier.classes,
@@ -91,7 +91,7 @@ class IndexConfig:
         }
 
     def read(self, passages: Sequence[Passage]) -> tuple[Segment, list[str]]:
-        """Read passages; their segment, and the ids of those that are longer than the encoder reads."""
+        """Encode passages. Returns their segment, and the ids of passages that are longer than the encoder reads."""
         heads = self.passage_encoder.heads
         lean, books = self.storage == "lean", self.books
         found, cut = self.passage_encoder.read(passages, tokens=not lean)
@@ -125,7 +125,7 @@ class IndexConfig:
 
 
 def stored_types(passage_encoder: PassageEncoder, storage: str) -> dict[str, tuple[str, int]]:
-    """Type and number of columns of the vectors that an index of some storage stores."""
+    """Return the dtypes and numbers of columns of the vectors that an index with the storage holds."""
     dim, provided = passage_encoder.encoder.views["pooled"], passage_encoder.provided_dim
     if storage == "exact":
         return {"sentences": ("<f4", dim), "provides": ("<f4", provided), "tokens": ("i1", passage_encoder.token_dim)}
@@ -137,14 +137,14 @@ def stored_types(passage_encoder: PassageEncoder, storage: str) -> dict[str, tup
 
 
 def _written(found: PassageFeatures, books: Codebooks | None) -> Ragged:
-    """Vectors of tokens as an index stores them."""
+    """Return token vectors as an index stores them."""
     vectors, pieces = found.tokens.values, found.pieces.values
     values = np.rint(vectors * SCALE).astype(np.int8) if books is None else books.encode(vectors, pieces)
     return Ragged(values, found.tokens.offsets)
 
 
 def written_provides(found: PassageFeatures, storage: str) -> Ragged:
-    """What sentences provide as an index stores it, one row each; without columns where it is not known."""
+    """Return the view ``provides`` of sentences as an index stores it, one row each. Unknown views have no columns."""
     values, exact = found.provides.values, storage == "exact"
     if not values.shape[1]:
         stored: npt.NDArray[Any] = np.zeros((len(found.sentences.values), 0), np.float32 if exact else np.uint8)
@@ -154,7 +154,7 @@ def written_provides(found: PassageFeatures, storage: str) -> Ragged:
 
 
 def decoded(stored: Evidence, books: Codebooks | None) -> Evidence:
-    """Vectors again from what an index stores: of unit length, as cosines are wanted; what is provided has any."""
+    """Decode stored vectors. They get unit length, because cosines are needed, except the view ``provides``."""
     codes, vectors = stored.tokens.values, stored.sentences.values
     tokens = codes.astype(np.float32) if books is None else books.decode(codes, stored.pieces.values)
     sentences = vectors if vectors.dtype == np.float32 else from_quarter_bytes(vectors).astype(np.float32)
@@ -168,7 +168,7 @@ def decoded(stored: Evidence, books: Codebooks | None) -> Evidence:
 
 
 def _decoded_provides(stored: Ragged) -> Ragged:
-    """What sentences provide, float32; no rows where an index has no columns for it."""
+    """Decode the view ``provides`` of sentences, float32. Without columns in the index, there are no rows."""
     values = stored.values
     if not values.shape[1]:
         return no_rows(len(stored))
@@ -180,7 +180,7 @@ def _decoded_provides(stored: Ragged) -> Ragged:
 
 
 def evidence_of(passage_encoder: PassageEncoder, passages: Sequence[Passage]) -> Evidence:
-    """What re-ranking reads of passages of a lean index: see :meth:`semclass.PassageIndex.evidence`."""
+    """Encode the evidence of passages of a lean index. See :meth:`semclass.PassageIndex.evidence`."""
     found, _ = passage_encoder.read(passages, classes=False)
     sentences = Ragged(unit(found.sentences.values), found.sentences.offsets)
     return Evidence(sentences, found.provides, found.tokens, found.pieces, found.titles)
@@ -192,9 +192,9 @@ Result = TypeVar("Result")
 
 
 def in_order(job: Callable[[Item], Result], items: Iterable[Item], workers: int) -> Iterator[tuple[Item, Result]]:
-    """Do a job for each item in several threads; each item with its result, in the order of the items.
+    """Do a job for each item in several threads. Yield pairs of item and result in the order of the items.
 
-    Only a few more items than there are threads are taken in advance. With one worker all is done in the caller's thread.
+    Only a few more items than threads are taken in advance. With one worker, the caller's thread does all the work.
     """
     if workers == 1:
         for item in items:
@@ -217,7 +217,7 @@ def in_order(job: Callable[[Item], Result], items: Iterable[Item], workers: int)
 
 
 def threads_of(passage_encoder: PassageEncoder, workers: int | None) -> int:
-    """Threads that read passages; if None, as many as the threads of the encoder itself leave of the processors."""
+    """Return the number of threads that read passages. If None, these threads and the encoder's use all processors."""
     if workers is not None:
         return check_positive(workers, "workers")
     return max(available_threads() // int(getattr(passage_encoder.encoder, "threads", 1)), 1)

@@ -1,4 +1,4 @@
-"""An index that is kept in step with documents: what differs is added, changed and removed, and only new texts are read."""
+"""Keeps an index in step with documents. Passages are added, changed and removed, and only new texts are encoded."""
 
 from __future__ import annotations
 
@@ -27,16 +27,17 @@ from semclass.index.writer import BATCH, SECONDS, IndexWriter
 
 @dataclass(frozen=True)
 class Change:
-    """What differs of a document.
+    """The changes of a document.
 
     Attributes
     ----------
     document
-        Its name, as in ``metadata["document"]``; the id of a passage without one.
+        Name of the document, as in ``metadata["document"]``, or the id of a passage without a document.
     kind
-        ``"added"``, ``"changed"`` or ``"removed"``: the document.
+        What happened to the document: ``"added"``, ``"changed"`` or ``"removed"``.
     added, changed, removed
-        Number of passages: new ones, those that differ, mostly by where they stand, and those that are gone.
+        Number of new passages, of changed passages, and of removed passages. Most changed passages only stand in
+        another place.
     """
 
     document: str
@@ -47,7 +48,7 @@ class Change:
 
 
 def find_changes(index: PassageIndex | None, passages: Iterable[Passage]) -> list[Change]:
-    """Tell what :func:`sync_index` would change, by document; without an index everything is added."""
+    """Tell what :func:`sync_index` would change, by document. Without an index, everything is added."""
     found = _Comparison(index)
     for _ in found.differing(passages, None):
         pass
@@ -65,28 +66,28 @@ def sync_index(
     progress: Callable[[int], object] | None = None,
     workers: int | None = None,
 ) -> list[Change]:
-    """Make an index hold some passages and no others; what differed, by document.
+    """Make an index hold the given passages and no other passages. Returns the changes by document.
 
-    Texts that it holds already, under any id, are not encoded again. What is read is committed every few seconds, and what
-    is gone is removed at the end: a sync that is stopped goes on with the next. Where there is no index it is built, see
-    :func:`semclass.build_index`.
+    Texts that the index already holds, under any id, are not encoded again. New passages are committed every few
+    seconds, and missing passages are removed at the end. If a sync stops, the next sync continues it. If there is no
+    index, it is built, see :func:`semclass.build_index`.
 
     Parameters
     ----------
     folder
-        Holds an index, or is made.
+        Folder of the index, which is created if it does not exist.
     passages
-        A stream of at least one. Those that were cut from documents are named by what they say and not by their number, so
-        that an id stays while the text does: ``document#number`` becomes ``document#digest``.
+        A stream of at least one passage. Passages that were cut from documents are named by their content and not by
+        their number, so that an id stays the same while the text does: ``document#number`` becomes ``document#digest``.
     cutting
-        How the passages were cut, which the index keeps for the next time.
+        How the passages were cut. The index keeps these settings for the next sync.
     passage_encoder, progress, workers
-        As for :meth:`semclass.IndexWriter.open` and :meth:`semclass.IndexWriter.add`.
+        See :meth:`semclass.IndexWriter.open` and :meth:`semclass.IndexWriter.add`.
 
     Raises
     ------
     InputError, InputTypeError
-        If there are no passages, one is not allowed, or an id comes twice; nothing is removed then.
+        If there are no passages, a passage is not allowed, or an id comes twice. The call then removes nothing.
     ArtifactError
         If the index cannot be read or written.
     """
@@ -115,7 +116,7 @@ def sync_index(
 
 
 class _Comparison:
-    """A stream of passages, compared with those of an index while it is read."""
+    """A stream of passages, which are compared with the passages of an index while the stream is read."""
 
     def __init__(self, index: PassageIndex | None) -> None:
         self.index, self.read = index, 0
@@ -123,7 +124,7 @@ class _Comparison:
         self.documents: defaultdict[str, Counter[str]] = defaultdict(Counter)
 
     def differing(self, passages: Iterable[Passage], progress: Callable[[int], object] | None) -> Iterator[Passage]:
-        """Give the passages that the index does not hold, or has with other metadata or another text."""
+        """Yield the passages that the index does not hold, or holds with other metadata or another text."""
         labels = () if self.index is None else fields_of(self.index.heads)
         named = named_by_content(passages)
         for batch in chunks(named, BATCH):
@@ -147,7 +148,7 @@ class _Comparison:
                 progress(same)
 
     def gone(self) -> Iterator[list[str]]:
-        """Give the ids of the passages that were not in the stream."""
+        """Yield the ids of the passages that were not in the stream."""
         if self.index is None:
             return
         rows = self.index.rows[~self.seen[self.index.rows]]
@@ -158,7 +159,7 @@ class _Comparison:
             yield [passage.id for passage in held]
 
     def changes(self) -> list[Change]:
-        """Give the documents that differ, by name."""
+        """Return the documents that differ, by name."""
         found = []
         for name, counts in sorted(self.documents.items()):
             added, changed, removed = (counts[kind] for kind in ("added", "changed", "removed"))
@@ -169,9 +170,10 @@ class _Comparison:
 
 
 def named_by_content(passages: Iterable[Passage]) -> Iterator[Passage]:
-    """Name passages that were cut, those of a document one after another, by their headings and texts.
+    """Name the passages that were cut from documents by their headings and texts.
 
-    The second passage of a document that says the same ends in ``-2``, and so on. Other ids stay.
+    Passages of a document must follow one another. The id of the second passage with the same content ends in ``-2``,
+    and so on. All other ids stay unchanged.
     """
     document, seen = None, Counter[str]()
     for passage in passages:

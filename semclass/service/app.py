@@ -31,13 +31,13 @@ from semclass.service.reload import QUESTION, follow, is_damaged
 from semclass.service.settings import Settings
 
 MEASURED = 6
-"""Number of texts of two passages each that are processed before the start, to measure how long they take."""
+"""Number of texts of two passages each that are processed before the start, to measure the time of a text."""
 
 
 def create_app(engine: Engine, settings: Settings) -> FastAPI:
     """Make the application of the service.
 
-    Set ``app.state.draining`` to let ``/ready`` answer no before the service stops.
+    Set ``app.state.draining`` to make ``/ready`` answer no before the service stops.
     """
 
     @asynccontextmanager

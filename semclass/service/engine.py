@@ -1,4 +1,4 @@
-"""Asynchronous calls of the library, in which many small requests share a run of the encoder."""
+"""Calls the library asynchronously, so that many small requests share a run of the encoder."""
 
 from __future__ import annotations
 
@@ -26,38 +26,44 @@ from semclass.service.queue import Kind, Queue
 from semclass.service.settings import Settings
 
 SEARCH, CANDIDATES_OF_TEXT, EXPLAINED_OF_TEXT = 3, 16, 5
-"""Cost of a search in texts to classify: itself, one for so many candidates, one for so many explained hits.
+"""Cost of a search, in texts to classify: the cost of the search itself, the number of candidates that cost one text,
+and the number of explained hits that cost one text.
 
-Measured with one thread: 2.8 ms a short question; a search 7 ms, and 0.16 ms a candidate and 0.50 ms an explained hit.
+Measured with one thread: a short question takes 2.8 ms, a search 7 ms, a candidate 0.16 ms and an explained hit 0.50
+ms.
 """
 
 COMPARED = 640
-"""Characters of a question that double the cost of a candidate: each word piece is compared with all of the passage."""
+"""Characters of a question that double the cost of a candidate. Each word piece is compared with all of the passage."""
 
 SEARCHED_TEXT = 64
-"""Characters of each of these texts."""
+"""Characters of each text in which the cost of a search is counted."""
 
 HITS = 10
-"""Hits of a search that gives no number, as in :meth:`semclass.ranking.retriever.HybridRetriever.search`."""
+"""Number of hits of a search without `k`, as in :meth:`semclass.ranking.retriever.HybridRetriever.search`."""
 
 SHORT, WINDOW = 16, 1250
-"""What is read of a text, in characters: so many more than it has, and at most so many where the encoder reads one window
-of it. Of passages every sentence is read.
+"""Number of characters that a text costs in addition to its own, and the most characters of one window of the encoder.
+Every sentence of a passage is read.
 
 Measured with one thread: 20 µs a character of 50 to 20,000, in texts of 50 characters 26 µs.
 """
 
 
 SCANNED = 32
-"""Characters that cost as much as one that is read where a text is only split into sentences and word pieces."""
+"""Number of characters that are only split into sentences and word pieces and cost as much as one character that is
+read.
+"""
 
 STATES = 3
-"""What the class of a question that fills the encoder's window costs, in windows that are read."""
+"""Cost of classifying a question that fills the encoder's window, in windows that are read."""
 
 ASKED = 7
-"""Characters of passages that one of a question costs: its sentences are read by themselves, then those that belong to it.
+"""Characters of passages that one character of a question costs. Its sentences are read by themselves, and then
+together with the sentences that belong to the question.
 
-So much where a word piece has a character or two, as long ones made to hold up others have; of prose it is a third.
+The cost holds for word pieces of one or two characters, as in texts made to slow a service down. For prose it is a
+third.
 """
 
 
@@ -67,17 +73,18 @@ class Engine(Queue):
     Parameters
     ----------
     models
-        The models. Give their encoder one thread: two runs in parallel are faster than one with two threads.
+        The models. Give their encoder one thread, because two runs in parallel are faster than one run with two
+        threads.
     retriever
-        The index with its models; None: searches are refused. It can be replaced at any time.
+        The index with its models. If None, searches are refused. You can replace the retriever at any time.
     settings
         Limits.
     entailment
-        The entailment heads; None: pairs are refused.
+        The entailment heads. If None, pairs are refused.
     scope
-        The head for ``in_scope``; None: requests for it are refused.
+        The head for ``in_scope``. If None, requests with ``in_scope`` are refused.
     workers
-        Threads that run the models; by default as many as the processors allow.
+        Number of threads that run the models. By default, as many threads as the processors allow.
     """
 
     def __init__(
@@ -100,7 +107,7 @@ class Engine(Queue):
 
     @property
     def searched(self) -> HybridRetriever:
-        """The retriever; an error of status 404 without an index."""
+        """The retriever. Raises an error of status 404 without an index."""
         if self.retriever is None:
             message = "this service has no index, so there is nothing to search; start it with semclass serve INDEX"
             raise ServiceError(404, "no_index", message)
@@ -130,7 +137,7 @@ class Engine(Queue):
     async def classify_texts(
         self, texts: Sequence[str], heads: Sequence[str], *, min_probability: float | None = None
     ) -> list[dict[str, TextLabels]]:
-        """Labels of each text by heads of your own, by name; see :func:`semclass.heads.texts.classify_all`."""
+        """Classify texts by heads of your own, given by name. See :func:`semclass.heads.texts.classify_all`."""
         used = {name: self.models.heads[name] for name in heads}
 
         def call(some: list[str]) -> list[dict[str, TextLabels]]:

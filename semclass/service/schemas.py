@@ -18,14 +18,14 @@ Count = Annotated[int, Field(ge=1, json_schema_extra=HITS), WHOLE]
 
 
 class Request(BaseModel):
-    """A request: nothing but its own fields, of their own types."""
+    """A request. Only the listed fields are allowed, with their types."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
     @model_validator(mode="before")
     @classmethod
     def _has_few_fields(cls, value: Any) -> Any:
-        """Refuse many unknown fields at once: the error would name each."""
+        """Refuse many unknown fields with one error, which would otherwise name each field."""
         if isinstance(value, dict) and len(value) > 2 * len(cls.model_fields):
             raise PydanticCustomError("fields", "Input should have no fields but its own")
         return value
@@ -38,21 +38,24 @@ class PassagesRequest(Request):
 
 
 class QuestionsRequest(PassagesRequest):
-    """Questions to classify; `in_scope`: tell, too, how likely each asks something of a corpus at all."""
+    """Questions to classify. `in_scope` asks for the probability that documents may answer a question at all."""
 
     min_probability: Probability = 0.0
     in_scope: bool = False
 
 
 class TextsRequest(PassagesRequest):
-    """Texts to classify by heads of your own; all heads where none are named, their own limits where none is given."""
+    """Texts to classify by heads of your own.
+
+    Without `heads`, all heads classify the texts. Without `min_probability`, each head uses its own limit.
+    """
 
     heads: Annotated[list[Annotated[str, Field(max_length=512)]], Field(min_length=1)] | None = None
     min_probability: Probability | None = None
 
 
 class Weights(Request):
-    """Weights in place of the usual ones; those that the method does not read change nothing."""
+    """Weights in place of the default weights. Weights that the method does not read have no effect."""
 
     bm25: Weight | None = None
     alpha: Probability | None = None
@@ -67,7 +70,7 @@ class Weights(Request):
 
 
 class SearchRequest(Request):
-    """A question to an index."""
+    """A question to search for in the index."""
 
     question: Text
     k: Count = 10
@@ -103,7 +106,7 @@ class RerankRequest(Request):
 
 
 class Question(BaseModel):
-    """A question and its classes; `asked`: the sentences of it that ask, null where that is all."""
+    """A question and its classes. `asked` holds the sentences that ask, or null if the whole text was classified."""
 
     text: str
     label: str
@@ -116,13 +119,16 @@ class Question(BaseModel):
 
 
 class ClassifiedQuestion(Question):
-    """A question and its classes; `in_scope`: P(it asks something of a corpus), null where nobody wanted it."""
+    """A question and its classes.
+
+    `in_scope` is the probability that documents may answer the question, or null if the request does not ask for it.
+    """
 
     in_scope: float | None
 
 
 class PassageClasses(BaseModel):
-    """What a passage provides."""
+    """The answer types that a passage provides."""
 
     text: str
     labels: list[str]
@@ -130,7 +136,10 @@ class PassageClasses(BaseModel):
 
 
 class TextLabel(BaseModel):
-    """What a head says of a text: its label, ABSTAIN where it is not sure, and all of them where it may have several."""
+    """The label that a head gives a text.
+
+    The label is ABSTAIN if the head is not certain. `labels` holds all labels of a text that may have several.
+    """
 
     label: str | int
     probability: float
@@ -139,14 +148,14 @@ class TextLabel(BaseModel):
 
 
 class TextClasses(BaseModel):
-    """A text, and what each head says of it, by the head's name."""
+    """A text, and the label of each head, by the name of the head."""
 
     text: str
     heads: dict[str, TextLabel]
 
 
 class Word(BaseModel):
-    """How a word of the question is met."""
+    """How a passage matches a word of the question."""
 
     word: str
     weight: float
@@ -156,7 +165,7 @@ class Word(BaseModel):
 
 
 class ClassOf(BaseModel):
-    """What question and passage say of a class."""
+    """The probabilities of a class for the question and for the passage."""
 
     name: str
     asked: float
@@ -164,7 +173,11 @@ class ClassOf(BaseModel):
 
 
 class ExplanationOut(BaseModel):
-    """What a score was made of; `sentence`: characters of the text, from and to, that are nearest to the question."""
+    """The parts of a score.
+
+    `sentence` is the position of the sentence nearest to the question in the text: its first character, and the
+    character after its last.
+    """
 
     parts: dict[str, float]
     total: float
@@ -190,33 +203,35 @@ class HitOut(BaseModel):
 
 
 class QuestionsAnswer(BaseModel):
-    """Classes of questions, in their order."""
+    """Classes of questions, in the order of the request."""
 
     results: list[ClassifiedQuestion]
     milliseconds: float
 
 
 class PassagesAnswer(BaseModel):
-    """Classes of passages, in their order."""
+    """Classes of passages, in the order of the request."""
 
     results: list[PassageClasses]
     milliseconds: float
 
 
 class TextsAnswer(BaseModel):
-    """Labels of texts, in their order."""
+    """Labels of texts, in the order of the request."""
 
     results: list[TextClasses]
     milliseconds: float
 
 
 class Ranking(BaseModel):
-    """What holds for a whole ranking.
+    """Statements about a whole ranking.
 
-    `query_used`: the part of the question that was read. `certainty`: how sure the first place is by the default method:
-    strong, likely or weak; else null. `answerable`: probability that the index answers the question at all; null where no
-    head says so. `language`: of the passages: "en", or "other", which the models do not read; null where it is not known.
-    `question`: its classes; null without class heads or where not wanted. `weights`: those that were used.
+    `query_used` is the part of the question that the search read. `certainty` tells how certain the default method is
+    of the first hit: strong, likely, weak, or null if it was not measured. `answerable` is the probability that the
+    index answers the question at all, or null without a head for it. `language` is the language of the passages: "en",
+    "other" for a language that the models do not read, or null if it is unknown. `question` holds the classes of the
+    question, or null without class heads or if the request does not want them. `weights` holds the weights that were
+    used.
     """
 
     query_used: str
@@ -235,13 +250,16 @@ class SearchAnswer(Ranking):
 
 
 class RerankedHit(HitOut):
-    """A passage that was sent: its place in the request, from 0, and its own id, or its place as a text."""
+    """A passage of the request, with its place in the request, from 0.
+
+    Its id is that of the request, or else this place as a text.
+    """
 
     index: int
 
 
 class RerankAnswer(Ranking):
-    """The passages, best first."""
+    """The passages of the request, best first."""
 
     hits: list[RerankedHit]
 
@@ -271,10 +289,13 @@ class Limits(BaseModel):
 
 
 class Info(BaseModel):
-    """What is served: the encoder's fingerprint, the methods that have their heads, the weights where none are given.
+    """What the service offers.
 
-    `heads` are those of your own, with their classes. `answerable_from`: least `answerable` of hits of the default method
-    from which the index seems to answer; null where none is told.
+    `encoder` is the encoder's fingerprint. `methods` are the methods whose heads are loaded. `weights` are the default
+    weights.
+
+    `heads` are your own heads, with their classes. `answerable_from` is the least `answerable` from which the index
+    seems to answer, for the default method. It is null if none is known.
     """
 
     version: str
@@ -290,12 +311,12 @@ class Info(BaseModel):
 
 
 class Examples(BaseModel):
-    """Questions that the index answers; after a change of the index there may be others."""
+    """Questions that the index answers. They may change when the index changes."""
 
     questions: list[str]
 
 
 class Status(BaseModel):
-    """How the service is."""
+    """The state of the service."""
 
     status: Literal["ok", "ready"]
