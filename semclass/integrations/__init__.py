@@ -1,1 +1,1 @@
-"""Adapters to frameworks, engines and servers; each module needs the extra of its name."""
+"""Adapters to frameworks, engines and servers. Each module needs the extra of its name."""

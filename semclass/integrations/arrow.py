@@ -1,8 +1,9 @@
-"""Classifying and encoding tables in Arrow record batches, for any engine that uses them (extra ``spark``).
+"""Classifies and encodes tables in Arrow record batches, for any engine that uses such batches (extra ``spark``).
 
-A :class:`Job` maps Arrow record batches to record batches: Spark's ``mapInArrow`` calls it for each partition, Ray Data and
-Dask with one more line. It is pickled as a few strings, and each worker process opens the models once. A text that is null,
-empty or not valid UTF-8 has null outputs, and the reason in the column ``error``, which is null in all other rows.
+A :class:`Job` maps Arrow record batches to record batches. Spark's ``mapInArrow`` calls the job for each partition; Ray
+Data and Dask need one more line. A job is pickled as a few strings, and each worker process opens the models once. A
+text that is null, empty or not valid UTF-8 has null outputs, and its row has the reason in the column ``error``. The
+column is null in all other rows.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ TYPES: Mapping[str, tuple[str, pa.DataType]] = {
     "truncated": ("boolean", pa.bool_()),
     "error": ("string", pa.string()),
 }
-"""Type of each output, for Spark and for Arrow; ``error`` is the reason why a row has no outputs."""
+"""Type of each output, for Spark and for Arrow. ``error`` is the reason why a row has no outputs."""
 
 OUTPUTS: Mapping[str, tuple[str, ...]] = {
     "questions": (
@@ -65,7 +66,7 @@ DEFAULTS = {task: names[:1] if task == "encode" else names[:2] for task, names i
 
 @dataclass(frozen=True)
 class Job:
-    """A function from record batches to record batches; made by :func:`classify_job`.
+    """A function from record batches to record batches. :func:`classify_job` makes it.
 
     Rows keep their order. The values of a row do not depend on an engine's partitions, batches or repeated tasks, except
     for the last digits of a float.
@@ -99,7 +100,7 @@ class Job:
         return pa.Table.from_batches(self(table.to_batches()), self.schema(table.schema))
 
     def schema(self, schema: pa.Schema) -> pa.Schema:
-        """Schema of the output for a schema of the input: the kept columns unchanged, then the added columns."""
+        """Return the schema of the output for a schema of the input: the kept columns, then the added columns."""
         kept = [schema.field(name) for name in self.kept(schema.names)]
         for name in self.columns:
             if not _holds_strings(schema.field(name).type):
@@ -108,7 +109,7 @@ class Job:
 
     @property
     def added(self) -> dict[str, str]:
-        """The added columns: keys of :data:`TYPES` by column name."""
+        """The added columns, as keys of :data:`TYPES` by column name."""
         return {self.prefix + name: output for name, output in (*self._values.items(), ("error", "error"))}
 
     @property
@@ -192,32 +193,35 @@ def classify_job(
     min_probability: float | None = None,
     threads: int = 1,
 ) -> Job:
-    """Make a job that classifies or encodes the texts of a column; it opens the models once, so that errors show here.
+    """Make a job that classifies or encodes the texts of a column.
+
+    This call opens the models once, so that their errors show here.
 
     Parameters
     ----------
     what
-        ``"questions"``: the answer type that each asks for; ``"passages"``: the answer types that each provides;
-        ``"texts"``: labels of your own head; ``"pairs"``: whether a sentence answers a question; ``"encode"``: vectors.
+        The task. ``"questions"`` gives the answer type that a question asks for, ``"passages"`` the answer types that a
+        passage provides, ``"texts"`` labels of your own head, ``"pairs"`` whether a sentence answers a question, and
+        ``"encode"`` vectors.
     column
-        The column of the texts; None: ``"text"``. For pairs, the columns of question and sentence; None:
+        The column of the texts, by default ``"text"``. For pairs, the columns of question and sentence, by default
         ``("question", "sentence")``.
     models
         Folder with the layout of the shipped ``models/``. Defaults to the shipped models. For ``"texts"``, give the
         folder that :meth:`semclass.TextClassifier.save` wrote. The folder must be at the same path on every machine.
     heads
-        For ``"texts"``, several such folders by name, in place of `models`. The texts are encoded once for all of them;
-        outputs get the name as a prefix: ``topic_label``, ``topic_probability``.
+        For ``"texts"``, you can give several such folders by name, in place of `models`. The texts are encoded once for
+        all folders. Outputs get the name as a prefix: ``topic_label``, ``topic_probability``.
     encoder
         Folder of an exported encoder, ``"hub:NAME"`` or ``"hub:FOLDER"``. Defaults to the encoder of the models.
     keep
-        Columns to copy. None: all.
+        Columns to copy. If None, all columns are copied.
     outputs
-        Outputs to add, among ``OUTPUTS[what]``. None: ``DEFAULTS[what]``.
+        Outputs to add, among ``OUTPUTS[what]``. Defaults to ``DEFAULTS[what]``.
     prefix
         Prefix of the names of the added columns.
     min_probability
-        For questions and texts, in [0, 1]: if the best class is less probable, the label is ``semclass.ABSTAIN``.
+        For questions and texts, in [0, 1]. If the best class is less probable, the label is ``semclass.ABSTAIN``.
     threads
         Threads of the encoder in each worker process. Engines run as many tasks as there are processors, so 1 is best.
 

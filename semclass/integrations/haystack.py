@@ -1,10 +1,10 @@
 """Components for Haystack 3 (extra ``haystack``): a ranker and a retriever.
 
-Models are loaded by ``warm_up`` or the first run, not by constructors; components with the same encoder share it; ``close``
-releases the models. Documents are copied. Components save only names and numbers, so that a pipeline can be written as
-YAML. To read it, Haystack must trust these modules: ``Pipeline.loads(text, allowed_modules=["semclass.integrations.*"])``,
-or the variable ``HAYSTACK_DESERIALIZATION_ALLOWLIST``. A pipeline names the folders and models that it opens: read only
-pipelines from people whom you trust to choose them.
+``warm_up`` or the first run loads the models, and constructors do not. Components with the same encoder share it.
+``close`` releases the models. Documents are copied. Components save only names and numbers, so that a pipeline can be
+written as YAML. To read such a YAML file, Haystack must trust these modules. Call ``Pipeline.loads(text,
+allowed_modules=["semclass.integrations.*"])``, or set the variable ``HAYSTACK_DESERIALIZATION_ALLOWLIST``. A pipeline
+names the folders and models that it opens, so read only pipelines from people whom you trust to choose these.
 """
 
 # ruff: noqa: E402 - import_extra says how Haystack is installed, before it is imported
@@ -35,7 +35,10 @@ from semclass.integrations.haystack_filters import to_where
 
 
 class HaystackComponent:
-    """Base class of all components: paths of models, loading on first use, saving and reading."""
+    """Base class of all components.
+
+    It holds paths of models, loads models on first use, and saves and reads components.
+    """
 
     # no __init__: Haystack's decorator makes a new class of each component, in which super() fails
     def _take_models(self, models: str | Path | None, encoder: str | Path | None, threads: int) -> None:
@@ -48,13 +51,13 @@ class HaystackComponent:
         raise NotImplementedError
 
     def warm_up(self) -> None:
-        """Load the models, unless they are loaded."""
+        """Load the models, unless they are already loaded."""
         self._model()
 
     warm_up_async = in_thread(warm_up, name="warm_up_async")
 
     def close(self) -> None:
-        """Release the models; a later run loads them again."""
+        """Release the models. A later run loads the models again."""
         self._loaded.clear()
 
     def to_dict(self) -> dict[str, Any]:
@@ -81,13 +84,13 @@ class SemclassRanker(HaystackComponent):
     top_k
         How many documents to return, at least 1.
     score_threshold
-        Least probability that a document answers the query; least score if the method has no probability.
+        Least probability that a document answers the query. If the method has no probability, the least score.
     method
         A method that re-ranks, see :data:`semclass.ranking.methods.METHODS`.
     meta_fields_to_embed
         Fields of ``meta`` to read before the content, one per line, such as ``["title"]``.
     details
-        Whether to add the other fields of a :class:`semclass.Hit` to each copy as ``meta["semclass"]``.
+        Whether to add all other fields of a :class:`semclass.Hit` to each copy as ``meta["semclass"]``.
     """
 
     def __init__(
@@ -115,10 +118,11 @@ class SemclassRanker(HaystackComponent):
     def run(
         self, query: str, documents: list[Document], top_k: int | None = None, score_threshold: float | None = None
     ) -> dict[str, list[Document]]:
-        """Return ``documents``: copies with new scores, best first.
+        """Return ``documents``, which are copies with new scores, best first.
 
-        Of documents with the same id, only the one with the highest score is kept. Documents without text come last without
-        a score; with a threshold they are left out. If `top_k` or `score_threshold` is None, that of the constructor holds.
+        If several documents have the same id, only the document with the highest score is kept. Documents without text
+        come last and have no score. With a threshold, they are left out. `top_k` and `score_threshold` default to the
+        values of the constructor.
         """
         limit = self.top_k if top_k is None else check_positive(top_k, "top_k")
         threshold = (
@@ -159,24 +163,25 @@ class SemclassRetriever(HaystackComponent):
     index
         Folder that :meth:`semclass.PassageIndex.save` or ``semclass index build`` wrote.
     models, encoder, threads
-        See :class:`SemclassRanker`; the encoder must be the one that built the index.
+        See :class:`SemclassRanker`. The encoder must be the one that built the index.
     filters
-        Which passages may be found, see :func:`semclass.integrations.haystack_filters.to_where`.
+        Which passages the search may find, see :func:`semclass.integrations.haystack_filters.to_where`.
     filter_policy
-        ``"replace"``: filters of a run replace `filters`; ``"merge"``: both must match.
+        With ``"replace"``, filters of a run replace `filters`. With ``"merge"``, both must match.
     top_k, candidates, method
-        See :meth:`semclass.HybridRetriever.search`; use the method ``"convex"`` if a ranker follows.
+        See :meth:`semclass.HybridRetriever.search`. Use the method ``"convex"`` if a ranker follows.
     details
         See :class:`SemclassRanker`.
     rewrite
-        A language model that rewrites the query first: ``way``, ``url`` and ``model``, such as ``{"way": "hyde", "url":
-        "http://localhost:8000/v1", "model": "NAME"}``; optionally ``timeout`` and ``retries``. See
-        :class:`semclass.rewriting.rewriter.Rewriter`. Its key is read from ``SEMCLASS_ENDPOINT_KEY``, and never saved.
+        A language model that rewrites the query first, given by ``way``, ``url`` and ``model``, such as ``{"way":
+        "hyde", "url": "http://localhost:8000/v1", "model": "NAME"}``. ``timeout`` and ``retries`` are optional. See
+        :class:`semclass.rewriting.rewriter.Rewriter`. The key of the service is read from ``SEMCLASS_ENDPOINT_KEY``,
+        and is never saved.
 
     Attributes
     ----------
     rewriter
-        The rewriter, with the ``bill`` of all queries; None without `rewrite`.
+        The rewriter, with the ``bill`` of all queries. None without `rewrite`.
     """
 
     def __init__(
@@ -217,11 +222,11 @@ class SemclassRetriever(HaystackComponent):
         top_k: int | None = None,
         history: list[str] | None = None,
     ) -> dict[str, list[Document]]:
-        """Return ``documents``: passages with their ids, texts, metadata and scores, best first.
+        """Return ``documents``, which are passages with their ids, texts, metadata and scores, best first.
 
-        `filter_policy` defines how `filters` combine with those of the constructor. A filter that cannot be applied is a
-        ``FilterInputError``, which is also Haystack's ``FilterError``. If `top_k` is None, that of the constructor holds.
-        `history` holds earlier questions and answers in turn, for `rewrite`.
+        `filter_policy` defines how `filters` combine with the filters of the constructor. A filter that cannot be
+        applied raises a ``FilterInputError``, which is also Haystack's ``FilterError``. `top_k` defaults to the value
+        of the constructor. `history` holds earlier questions and answers in turn, for `rewrite`.
         """
         limit = self.top_k if top_k is None else check_positive(top_k, "top_k")
         chosen = filters or self.filters
@@ -251,7 +256,10 @@ def to_passages(documents: Iterable[Document]) -> list[Passage]:
 
 
 def to_hits(documents: Iterable[Document]) -> list[Hit]:
-    """Make hits of documents with content, best first, for :func:`semclass.build_context`; a missing score becomes 0."""
+    """Make hits of documents with content, best first, for :func:`semclass.build_context`.
+
+    A missing score becomes 0.
+    """
     given = shared.check_items(documents, "documents", Document)
     texts = [check_text(item.content or "", f"content of document {item.id!r}") for item in given]
     return [

@@ -1,4 +1,4 @@
-"""Translates filters of Haystack to those of :mod:`semclass.index.filters`."""
+"""Translates filters of Haystack to filters of :mod:`semclass.index.filters`."""
 
 # ruff: noqa: E402 - import_extra says how Haystack is installed, before it is imported
 
@@ -24,21 +24,22 @@ class FilterInputError(InputError, FilterError):
 def to_where(filters: Mapping[str, Any]) -> dict[str, Any]:
     """Translate a filter of Haystack to a filter of :mod:`semclass.index.filters`.
 
-    Fields are those of ``meta`` (``"meta.page"``, or ``"page"``) and ``"id"``. The filter selects the same documents as in
-    Haystack, with these exceptions: a list in ``meta`` matches if one of its elements does, and an empty list counts as
-    missing; 1 is not equal to ``True``; values of different types do not match, and are no error; a time without a zone is
-    UTC.
+    You can filter by fields of ``meta`` (``"meta.page"``, or ``"page"``) and by ``"id"``. The filter selects the same
+    documents as in Haystack, with four exceptions. A list in ``meta`` matches if one of its elements does, and an empty
+    list counts as missing. 1 is not equal to ``True``. Values of different types do not match, and raise no error. A
+    time without a zone is UTC.
 
     Parameters
     ----------
     filters
         ``{"field": ..., "operator": ..., "value": ...}`` with one of ``== != > >= < <= in`` and ``not in``, or
-        ``{"operator": ..., "conditions": [...]}`` with ``AND``, ``OR`` or ``NOT``, which holds where not all conditions do.
+        ``{"operator": ..., "conditions": [...]}`` with ``AND``, ``OR`` or ``NOT``. ``NOT`` matches unless all
+        conditions match.
 
     Raises
     ------
     FilterInputError
-        If the filter is malformed or cannot be translated; the message names the part.
+        If the filter is malformed or cannot be translated. The message names the part of the filter.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Components for Haystack 3 (extra ``haystack``): a router and a classifier of queries by the type of answer they ask for.
+"""Components for Haystack 3 (extra ``haystack``) that route or classify queries by the type of answer they ask for.
 
 They follow the conventions in :mod:`semclass.integrations.haystack`.
 """
@@ -42,16 +42,17 @@ class _Classifying(HaystackComponent):
 
 @component
 class SemclassQueryRouter(_Classifying):
-    """Sends a query to the output of its class; other queries go to the output ``unmatched``.
+    """Sends a query to the output of its class. Other queries go to the output ``unmatched``.
 
     Parameters
     ----------
     classes
-        Names of the outputs: coarse and fine classes of the shipped taxonomy, such as ``["NUM:date", "NUM", "HUM"]``. A
-        query goes to its fine class if this class has an output, or else to its coarse class. Defaults to the six
-        coarse classes.
+        Names of the outputs, which are coarse and fine classes of the shipped taxonomy, such as ``["NUM:date", "NUM",
+        "HUM"]``. A query goes to its fine class if this class has an output, or else to its coarse class. Defaults to
+        the six coarse classes.
     model
-        Folder that :meth:`semclass.TextClassifier.save` wrote, for labels of your own; `classes` is then required.
+        Folder that :meth:`semclass.TextClassifier.save` wrote, for labels of your own. If you give a model, `classes`
+        is required.
     min_probability
         Least probability of a query's class, in [0, 1]. Below it, the query goes to ``unmatched``. Defaults to the
         limit of the `model`.
@@ -129,7 +130,10 @@ class SemclassQueryClassifier(_Classifying):
         component.set_output_types(self, **outputs, **fine)
 
     def run(self, query: str) -> dict[str, Any]:
-        """Return ``label``, ``probability``, ``probabilities``; for the shipped taxonomy also ``fine_label`` and so on."""
+        """Return ``label``, ``probability`` and ``probabilities``.
+
+        With the shipped taxonomy, the result also holds ``fine_label`` and so on.
+        """
         return shared.classify(self._model(), query, self.min_probability)
 
     run_async = in_thread(run, name="run_async")

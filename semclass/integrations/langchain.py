@@ -1,8 +1,9 @@
-"""LangChain: a retriever, and a compressor that re-ranks the documents of any retriever.
+"""Provides a retriever for LangChain, and a compressor that re-ranks the documents of any retriever.
 
-Documents are copies, best first, with their ids and metadata, and with the score in ``metadata["relevance_score"]``. Models
-are loaded on first use, and copies share them. An object made from paths can be pickled, and written as JSON by
-``langchain_core.load.dumps``; an object made from loaded models cannot.
+Returned documents are copies, best first, with their ids and metadata, and with the score in
+``metadata["relevance_score"]``. Models are loaded on first use, and copies of an object share its models. You can
+pickle an object made from paths, and write it as JSON with ``langchain_core.load.dumps``. You cannot do this with an
+object made from loaded models.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ PathText = Annotated[str | None, BeforeValidator(lambda path, info: shared.path_
 class SemclassRetriever(BaseRetriever):
     """Finds the passages that answer a question, in an index of semclass.
 
-    Calls also take `k` and the options of :meth:`semclass.HybridRetriever.search`, for that call only:
+    Each call also takes `k` and the options of :meth:`semclass.HybridRetriever.search`, for this call only:
     ``retriever.invoke("Who built it?", k=2, where={"page": {"$gte": 3}})``.
 
     Attributes
@@ -54,7 +55,7 @@ class SemclassRetriever(BaseRetriever):
         Options of :meth:`semclass.HybridRetriever.search`, such as ``{"method": "convex", "where": {...}}``. A retriever
         with ``rewrite`` cannot be written as JSON.
     details
-        Whether to add the other fields of a :class:`semclass.Hit` as ``metadata["semclass"]``.
+        Whether to add all other fields of a :class:`semclass.Hit` as ``metadata["semclass"]``.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
@@ -73,9 +74,9 @@ class SemclassRetriever(BaseRetriever):
     def from_documents(
         cls, documents: Iterable[Document], *, models: Models | None = None, **fields: Any
     ) -> SemclassRetriever:
-        """Index documents in memory, see :func:`to_passages`; `fields` are those of the retriever, such as `k`.
+        """Index documents in memory. See :func:`to_passages`. `fields` are attributes of the retriever, such as `k`.
 
-        ``retriever.retriever.index.save("my-index")`` saves the index. If `models` is None, the shipped models are used.
+        ``retriever.retriever.index.save("my-index")`` saves the index. `models` defaults to the shipped models.
         """
         return cls(retriever=HybridRetriever.from_passages(to_passages(documents), models=models), **fields)
 
@@ -90,15 +91,15 @@ class SemclassRetriever(BaseRetriever):
 
     @classmethod
     def is_lc_serializable(cls) -> bool:
-        """Whether LangChain may write this as JSON."""
+        """Whether LangChain may write the object as JSON."""
         return True
 
     def to_json(self) -> Any:
-        """Return the fields for LangChain to write; a loaded retriever cannot be written."""
+        """Return the fields for LangChain to write. A loaded retriever cannot be written."""
         return self.to_json_not_implemented() if self.retriever is not None else super().to_json()
 
     def batch(self, inputs: list[str], config: Any = None, *, return_exceptions: bool = False, **kwargs: Any) -> Any:
-        """Search for several questions; they are encoded together before their runs begin."""
+        """Search for several questions. The questions are encoded together before their runs begin."""
         found = self._search_many(inputs, kwargs)
         return super().batch(inputs, config, return_exceptions=return_exceptions, found=found, **kwargs)
 
@@ -146,20 +147,20 @@ class SemclassRetriever(BaseRetriever):
 class SemclassCompressor(BaseDocumentCompressor):
     """Re-ranks documents of any retriever by whether they answer the question.
 
-    Documents need no ids, and two may have the same text. Documents without text are left out.
+    Documents need no ids, and two documents may have the same text. Documents without text are left out.
 
     Attributes
     ----------
     models, encoder, threads, reranker
-        See :meth:`semclass.Reranker.load`, or a loaded re-ranker in place of paths.
+        See :meth:`semclass.Reranker.load`. In place of paths, you can give a loaded `reranker`.
     top_n
-        How many documents to return; None for all.
+        How many documents to return. If None, all documents are returned.
     score_threshold
-        Least probability that a document answers the question; least score if the method has no probability.
+        Least probability that a document answers the question. If the method has no probability, the least score.
     rerank_kwargs
         Options of :meth:`semclass.Reranker.rerank`, such as ``{"method": "default"}``.
     details
-        See :class:`SemclassRetriever`; ``rank_before`` counts the documents that have text.
+        See :class:`SemclassRetriever`. ``rank_before`` counts the documents that have text.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
@@ -184,7 +185,7 @@ class SemclassCompressor(BaseDocumentCompressor):
     def compress_documents(
         self, documents: Sequence[Document], query: str, callbacks: Callbacks | None = None
     ) -> list[Document]:
-        """Return copies of the documents that answer the question, best first; `callbacks` are not used."""
+        """Return copies of the documents that answer the question, best first. `callbacks` are not used."""
         texts = [shared.Text(document.page_content, document.metadata) for document in documents]
         paths = self.models, self.encoder, self.threads
         used = self.reranker or self.loaded.get(shared.load_reranker, *paths)
@@ -201,7 +202,7 @@ class SemclassCompressor(BaseDocumentCompressor):
 def to_passages(documents: Iterable[Document]) -> list[Passage]:
     """Make passages of documents, to index them.
 
-    A document without an id gets a hash of its text and metadata as id; equal documents are numbered.
+    A document without an id gets a hash of its text and metadata as id. Equal documents are numbered.
     """
     given = shared.check_items(documents, "documents", Document)
     return [
@@ -211,7 +212,7 @@ def to_passages(documents: Iterable[Document]) -> list[Passage]:
 
 
 def to_hits(documents: Iterable[Document]) -> list[Hit]:
-    """Make hits of documents, best first, for :func:`semclass.build_context`; a missing score becomes 0."""
+    """Make hits of documents, best first, for :func:`semclass.build_context`. A missing score becomes 0."""
     given = shared.check_items(documents, "documents", Document)
     return [
         shared.read_hit(name, item.page_content, item.metadata, item.metadata.get(SCORE), rank, drop=[SCORE])

@@ -1,4 +1,4 @@
-"""LangChain: a router by answer type, or by a head of your own."""
+"""Provides a router for LangChain, by answer type or by a head of your own."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class SemclassRouter(RunnableSerializable[Any, Any]):
     Attributes
     ----------
     routes
-        Runnables by class, such as ``"NUM"`` or ``"NUM:date"``, or by label of the `model`. LangChain also makes runnables
-        of functions and dicts.
+        Runnables by class, such as ``"NUM"`` or ``"NUM:date"``, or by label of the `model`. LangChain also makes
+        runnables from functions and dicts.
     default
         Runnable for all other questions, and for classes below `min_probability`.
     min_probability
@@ -74,7 +74,7 @@ class SemclassRouter(RunnableSerializable[Any, Any]):
 
     @classmethod
     def is_lc_serializable(cls) -> bool:
-        """Whether LangChain may write this as JSON."""
+        """Whether LangChain may write the object as JSON."""
         return True
 
     def to_json(self) -> Any:

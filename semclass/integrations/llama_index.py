@@ -1,7 +1,8 @@
-"""LlamaIndex: a retriever over an index, and a node postprocessor that re-ranks; both return copies of nodes.
+"""Provides a retriever for LlamaIndex, and a node postprocessor that re-ranks. Both return copies of nodes.
 
-Nodes are read as by LlamaIndex's embedding models, with all metadata except ``excluded_embed_metadata_keys``
-(``MetadataMode.EMBED``), so that a context in a chunk's metadata is read too. A title is read separately before the text.
+Nodes are read in the same way as by LlamaIndex's embedding models, with all metadata except
+``excluded_embed_metadata_keys`` (``MetadataMode.EMBED``). So a context in a chunk's metadata is read too. A title is
+read separately before the text.
 """
 
 # ruff: noqa: E402 - import_extra says how LlamaIndex is installed, before it is imported
@@ -69,8 +70,9 @@ _CONTAINERS = ("metadata", "relationships", "excluded_embed_metadata_keys", "exc
 class SemclassRetriever(BaseRetriever):
     """Finds the nodes that answer a question, in an index of semclass.
 
-    Nodes that were indexed with ``to_passages`` are returned unchanged, with their current metadata in the index; other
-    passages as ``TextNode``, whose source is the document in their metadata (``document`` or ``doc``).
+    Nodes that you indexed with ``to_passages`` are returned unchanged, with their current metadata in the index. Other
+    passages are returned as ``TextNode``. The source of such a node is the document in its metadata (``document`` or
+    ``doc``).
 
     If a query has texts for embedding, as from ``HyDEQueryTransform``, their mean vector replaces the question's vector.
     Candidates are re-ranked for the question itself. The vector of a ``QueryBundle`` is not used, because it may come from
@@ -81,14 +83,15 @@ class SemclassRetriever(BaseRetriever):
     retriever, similarity_top_k
         The index with its models, and how many nodes to return.
     filters
-        Which passages may be found, see :func:`to_where`; `where`, if given, must match too.
+        Which passages the search may find, see :func:`to_where`. If you give `where`, it must match too.
     details
-        Whether to add the other fields of a :class:`semclass.Hit` as ``metadata["semclass"]``. No model reads them.
+        Whether to add all other fields of a :class:`semclass.Hit` as ``metadata["semclass"]``. No model reads these
+        fields.
     callback_manager, objects, verbose
-        As for any retriever of LlamaIndex.
+        The arguments of any retriever of LlamaIndex.
     **options
-        Options of :meth:`semclass.HybridRetriever.search` except `k`, such as ``method="convex"`` or ``rewrite=rewriter``.
-        A list as `history` is read at each question.
+        Options of :meth:`semclass.HybridRetriever.search` except `k`, such as ``method="convex"`` or
+        ``rewrite=rewriter``. If `history` is a list, it is read again at each question.
     """
 
     def __init__(
@@ -133,13 +136,14 @@ class SemclassRetriever(BaseRetriever):
 class SemclassRerank(BaseNodePostprocessor):
     """Re-ranks nodes by whether they answer the question, with :class:`semclass.Reranker`.
 
-    Nodes without text, such as pictures, follow the others, in their order and without a score; with a `score_threshold`
-    they are left out. A repeated node is ranked twice.
+    Nodes without text, such as pictures, come last, in their order and without a score. With a `score_threshold`, they
+    are left out. A repeated node is ranked twice.
 
     Parameters
     ----------
     reranker
-        A loaded re-ranker in place of `models`, `encoder` and `threads`; such a postprocessor cannot be written as JSON.
+        A loaded re-ranker in place of `models`, `encoder` and `threads`. Such a postprocessor cannot be written as
+        JSON.
     top_n
         How many nodes to return, at least 1.
     score_threshold
@@ -147,7 +151,8 @@ class SemclassRerank(BaseNodePostprocessor):
     details
         See :class:`SemclassRetriever`.
     models, encoder, threads, options
-        As for :meth:`semclass.Reranker.load` and :meth:`semclass.Reranker.rerank`, such as ``{"method": "default"}``.
+        See :meth:`semclass.Reranker.load`. `options` are those of :meth:`semclass.Reranker.rerank`, such as
+        ``{"method": "default"}``.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -183,7 +188,7 @@ class SemclassRerank(BaseNodePostprocessor):
 
     @model_serializer(mode="wrap")
     def custom_model_dump(self, handler: Any, info: Any) -> dict[str, Any]:
-        """Write the fields; loaded models cannot be written."""
+        """Write the fields. Loaded models cannot be written."""
         self._check_paths()
         written: dict[str, Any] = super().custom_model_dump(handler, info)
         return written
@@ -260,21 +265,22 @@ def _term(term: MetadataFilter) -> dict[str, Any]:
 
 
 def to_passages(nodes: Iterable[BaseNode | NodeWithScore]) -> list[Passage]:
-    """Make passages of nodes or documents; from their index a ``SemclassRetriever`` returns the same nodes.
+    """Make passages of nodes or documents. A ``SemclassRetriever`` over these passages returns the same nodes.
 
-    The text is that which LlamaIndex's embedding models read, without the title. The metadata are those of the node, for
-    filters; ``ref_doc_id``, the node's document; and ``_node_content`` and ``_node_type``, the rest of the node, as in
-    vector stores of LlamaIndex. Vectors, and the object of an ``IndexNode``, are not kept: give the object to the retriever
-    (`objects`). A node without text, such as a picture, is an ``InputError``.
+    The text of a passage is the text that LlamaIndex's embedding models read, without the title. The metadata are the
+    metadata of the node, for filters, with ``ref_doc_id`` (the node's document), and with ``_node_content`` and
+    ``_node_type`` (the rest of the node, as in vector stores of LlamaIndex). Vectors, and the object of an
+    ``IndexNode``, are not kept. Give the object to the retriever (`objects`). A node without text, such as a picture,
+    raises an ``InputError``.
     """
     return [_passage(item.node) for item in _items(nodes)]
 
 
 def to_hits(nodes: Iterable[BaseNode | NodeWithScore]) -> list[Hit]:
-    """Make hits of nodes, best first, for :func:`semclass.build_context`; ids must be unique.
+    """Make hits of nodes, best first, for :func:`semclass.build_context`. Ids must be unique.
 
-    A missing score becomes 0. Texts are without metadata; ``document`` is the node's document, unless its metadata name
-    another.
+    A missing score becomes 0. Texts hold no metadata. ``document`` is the node's document, unless its metadata name
+    another document.
     """
     hits = []
     for rank, item in enumerate(_items(nodes), 1):

@@ -1,4 +1,4 @@
-"""LlamaIndex: a selector that chooses tools and query engines by answer type."""
+"""Provides a selector for LlamaIndex that chooses tools and query engines by answer type."""
 
 # ruff: noqa: E402 - import_extra says how LlamaIndex is installed, before it is imported
 
@@ -28,16 +28,16 @@ class SemclassSelector(BaseSelector):
     Parameters
     ----------
     classes
-        The question classes of each tool, coarse (``"NUM"``) or fine (``"NUM:date"``), by the tool's name, or by its
-        description if it has no name. The probability of a tool is the sum over its classes.
+        The question classes of each tool, coarse (``"NUM"``) or fine (``"NUM:date"``). Use the tool's name as the key,
+        or its description if the tool has no name. The probability of a tool is the sum over its classes.
     default
-        Name of the tool for all other questions: its probability is the sum over all classes of no other tool. It is also
-        chosen if no tool reaches `min_probability`.
+        Name of the tool for all other questions. Its probability is the sum over all classes that no other tool has. It
+        is also chosen if no tool reaches `min_probability`.
     min_probability
-        In [0, 1]. Least calibrated probability of a tool: at 0.8, about 80 % of the choices or more are right.
+        Least calibrated probability of a tool, in [0, 1]. At 0.8, about 80 % of the choices or more are right.
     classifier
-        Question classifier, or a :class:`semclass.TextModel` with one class per text, without fine classes. None: the
-        shipped classifier.
+        A question classifier, or a :class:`semclass.TextModel` with one class per text and no fine classes. Defaults to
+        the shipped classifier.
     """
 
     def __init__(

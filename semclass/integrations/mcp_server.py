@@ -1,4 +1,4 @@
-"""A server of the Model Context Protocol over an index, from which assistants get passages and contexts (extra ``mcp``)."""
+"""Serves passages and contexts of an index to assistants with the Model Context Protocol (extra ``mcp``)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ WORDS = 600
 """Default number of words of a context."""
 
 MOST, LONGEST, LONGEST_FILTER = 1000, 100_000, 10_000
-"""Most passages of a search, and most characters of a question and of a filter: an assistant waits for the answer."""
+"""Most passages of a search, and most characters of a question and of a filter. These bound the time that an assistant
+waits.
+"""
 
 SAID = ("answerable", "certainty")
 """Fields of a result that the tools ``search`` and ``context`` return."""
@@ -35,8 +37,8 @@ INSTRUCTIONS = (
 def make_server(retriever: HybridRetriever, name: str = "semclass") -> Any:
     """Make a server over an index.
 
-    Its tools are ``search`` and ``context``, and ``classify`` if the models classify questions. The caller gets errors of
-    semclass as errors of the tool; the server continues.
+    Its tools are ``search`` and ``context``, and ``classify`` if the models classify questions. The caller gets errors
+    of semclass as errors of the tool, and the server continues.
 
     Parameters
     ----------
@@ -48,7 +50,7 @@ def make_server(retriever: HybridRetriever, name: str = "semclass") -> Any:
     Returns
     -------
     mcp.server.mcpserver.MCPServer
-        The server; ``run()`` serves standard input and output.
+        The server. ``run()`` serves standard input and output.
 
     Raises
     ------

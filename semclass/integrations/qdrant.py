@@ -1,11 +1,14 @@
-"""An index in Qdrant, for corpora that outgrow one machine: the server finds candidates, this process re-ranks them.
+"""An index in Qdrant, for corpora that outgrow one machine.
 
-A passage is a point with vectors that are compared by inner product: the ``mean`` of its ``sentences``; the ``sentences``
-as a multi-vector, of which the best counts; ``bm25``, sparse, with tf * (k1 + 1) / (tf + k1 * (1 - b + b * |d| / avgdl))
-for each word piece, for a question's inverse document frequencies; and ``classes``, P(class | passage) and then the labels
-as 0 and 1. The statistics of the corpus (N, document frequencies) are in the metadata of the collection; ``add`` and
-``delete`` update them. The average length stays that of the upload, because every sparse vector depends on it: upload the
-corpus again if its passages become much longer or shorter.
+The server finds candidates, and this process re-ranks them.
+
+A passage is a point with vectors that are compared by inner product. ``mean`` is the mean of its sentences.
+``sentences`` is a multi-vector, of which the best sentence counts. ``bm25`` is a sparse vector with tf * (k1 + 1) / (tf
++ k1 * (1 - b + b * |d| / avgdl)) for each word piece, which is multiplied with a question's inverse document
+frequencies. ``classes`` holds P(class | passage), followed by the labels as 0 and 1. The statistics of the corpus (N,
+document frequencies) are in the metadata of the collection, and ``add`` and ``delete`` update them. The average length
+stays that of the upload, because every sparse vector depends on it. Upload the corpus again if its passages become much
+longer or shorter.
 """
 
 from __future__ import annotations
@@ -35,21 +38,22 @@ _COPIED = ("encoder", "classes", "thresholds", "similarity", "statistics", "head
 
 @dataclass(frozen=True)
 class QdrantIndex:
-    """Passages in a collection of Qdrant; :class:`semclass.HybridRetriever` searches it like a local index.
+    """Passages in a collection of Qdrant. :class:`semclass.HybridRetriever` searches the collection like a local index.
 
     Attributes
     ----------
     client, collection
         A ``qdrant_client.QdrantClient``, and the name of the collection.
     encoder, classes, thresholds, similarity, storage, codebooks, heads, tuned
-        Those of the uploaded :class:`semclass.PassageIndex`. `storage` is ``"lean"`` after an upload without codes.
+        The attributes of the uploaded :class:`semclass.PassageIndex`. `storage` is ``"lean"`` after an upload without
+        codes.
     statistics
-        N and document frequencies for BM25, from when this object opened or last changed the collection.
+        N and document frequencies for BM25, as they were when this object opened or last changed the collection.
     depth
-        How many of the best passages by vectors, and as many by BM25, get all scores; at least as many as a search
-        returns. A passage behind this place in both rankings is not found, whatever its sum.
+        How many of the best passages by vectors, and how many of the best by BM25, get all scores. This is at least the
+        number of hits of a search. A passage behind this place in both rankings is not found, even if its sum is high.
     exact
-        Whether to search vectors exhaustively; otherwise through the HNSW graph of the server.
+        Whether to search vectors exhaustively. If false, the server uses its HNSW graph.
     """
 
     client: Any
@@ -73,11 +77,14 @@ class QdrantIndex:
 
     @property
     def idf(self) -> FloatArray:
-        """Inverse document frequency of each word piece, float32 of shape (vocabulary,); 0 if it is not a term."""
+        """Inverse document frequency of each word piece, float32 of shape (vocabulary,).
+
+        It is 0 for a piece that is not a term.
+        """
         return self.statistics.idf
 
     def check_passage_encoder(self, passage_encoder: PassageEncoder) -> None:
-        """Do nothing: the server returns codes, and refuses vectors of another length."""
+        """Do nothing. The server returns codes, and refuses vectors of another length."""
 
     @property
     def _server(self) -> stored.Server:
@@ -133,18 +140,18 @@ class QdrantIndex:
         settings: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> QdrantIndex:
-        """Upload an index as a collection; others can open it when the upload is complete.
+        """Upload an index as a collection. Others can open the collection when the upload is complete.
 
         Parameters
         ----------
         client, **options
             See :meth:`connect`.
         codes
-            Whether to store the codes of tokens and sentences; otherwise re-ranking encodes the candidates again.
+            Whether to store the codes of tokens and sentences. If false, re-ranking encodes the candidates again.
         replace
-            Whether to remove an existing collection of that name first.
+            Whether to remove an existing collection of the same name first.
         progress
-            Called with the number of passages of each request.
+            Function that is called with the number of passages of each request.
         settings
             Arguments of ``QdrantClient.create_collection``, such as ``shard_number``, ``hnsw_config``, ``on_disk_payload``.
 
@@ -209,18 +216,18 @@ class QdrantIndex:
         return replace(self, statistics=statistics)
 
     def add(self, passages: Iterable[Passage], *, passage_encoder: PassageEncoder | None = None) -> QdrantIndex:
-        """Add passages, and return the changed collection; a passage with an existing id replaces the old passage.
+        """Add passages, and return the changed collection. A passage with an existing id replaces the old passage.
 
-        The statistics in the collection are updated at the end. Objects that were opened earlier keep the old statistics.
-        Only one process at a time may change a collection; if several did, or one was stopped, call
-        :meth:`refresh_statistics`.
+        The statistics in the collection are updated at the end. Objects that were opened earlier keep the old
+        statistics. Only one process at a time may change a collection. If several processes changed it, or a process
+        was stopped, call :meth:`refresh_statistics`.
 
         Parameters
         ----------
         passages
-            At least one, as for :meth:`semclass.PassageIndex.build`.
+            At least one passage. See :meth:`semclass.PassageIndex.build`.
         passage_encoder
-            The models that built the index; other models are an ``InputError``. Defaults to the shipped models.
+            The models that built the index. Other models raise an ``InputError``. Defaults to the shipped models.
         """
         passage_encoder = PassageEncoder.load() if passage_encoder is None else passage_encoder
         if passage_encoder.encoder.fingerprint != self.encoder:
@@ -237,12 +244,14 @@ class QdrantIndex:
         return self._changed(len(more), more.statistics.document_frequencies, old)
 
     def delete(self, ids: Iterable[str]) -> QdrantIndex:
-        """Delete passages by their ids, and return the changed collection; one process at a time, as for :meth:`add`.
+        """Delete passages by their ids, and return the changed collection.
+
+        Only one process at a time may change a collection, see :meth:`add`.
 
         Raises
         ------
         InputError, InputTypeError
-            If an id is unknown or comes twice; the call then deletes nothing.
+            If an id is unknown or comes twice. The call then deletes nothing.
         """
         names = check_texts(ids, "ids")
         check_unique(names)
@@ -275,7 +284,7 @@ class QdrantIndex:
                 return self._described(replace(self.statistics, passages=n, document_frequencies=counts))
 
     def passages(self, rows: IntArray) -> list[Passage]:
-        """Return passages by their points, int64 of shape (m,); an InputError if a point no longer exists."""
+        """Return passages by their points, int64 of shape (m,). Raises an InputError if a point no longer exists."""
         points = self._server.retrieve(self.collection, rows.tolist(), with_payload=list(stored.SHOWN))
         found = {point.id: stored.passage_of(point.payload) for point in points}
         if missing := [row for row in rows.tolist() if row not in found]:
@@ -291,7 +300,10 @@ class QdrantIndex:
         passage_encoder: PassageEncoder | None = None,
         where: Mapping[str, Any] | None = None,
     ) -> Candidates:
-        """Let the server score passages, and return the best, equal scores by id; arguments as for the local index."""
+        """Let the server score passages, and return the best. Passages with equal scores are in the order of their ids.
+
+        The arguments are the same as in :meth:`semclass.PassageIndex.candidates`.
+        """
         routes = routes_of(query, scoring, self.idf, self.similarity)
         payload = stored.SHOWN if passage_encoder is None or self.storage == "lean" else stored.SHOWN + stored.CODES
         vectors = ["classes"] if self.classes else False

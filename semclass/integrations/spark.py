@@ -1,8 +1,8 @@
-"""Classifying and encoding Spark data frames (extra ``spark``): the outputs are added as columns.
+"""Classifies and encodes Spark data frames, and adds the outputs as columns (extra ``spark``).
 
-Spark's ``mapInArrow`` calls a :class:`semclass.integrations.arrow.Job` for each partition, so rows stay in Arrow. Install
-semclass on every machine of the cluster, for the Python that ``PYSPARK_PYTHON`` names. Without this variable Spark runs the
-first ``python3``, also in a virtual environment.
+Spark's ``mapInArrow`` calls a :class:`semclass.integrations.arrow.Job` for each partition, so rows stay in Arrow.
+Install semclass on every machine of the cluster, for the Python that ``PYSPARK_PYTHON`` names. Without this variable
+Spark runs the first ``python3``, also in a virtual environment.
 """
 
 from __future__ import annotations
@@ -37,23 +37,25 @@ def classify(
     encoder: str | Path | None = None,
     **options: Any,
 ) -> pyspark.sql.DataFrame:
-    """Classify the texts of a column; returns the kept columns, then the columns of the job.
+    """Classify the texts of a column. Returns the kept columns, then the columns of the job.
 
     Parameters
     ----------
     df
-        Data frame with the string column of texts, or for pairs the two columns.
+        Data frame with a string column of texts, or with two columns for pairs.
     what, encoder, **options
         See :func:`semclass.integrations.arrow.classify_job`.
     models, heads
-        As there. Put a folder at the same path on every machine, or let the session send it: zip its content to
-        ``my-head.zip``, call ``spark.sparkContext.addArchive("my-head.zip")`` (or submit with ``--archives my-head.zip``),
-        and give ``"my-head.zip"`` here.
+        See :func:`semclass.integrations.arrow.classify_job`. Put a folder at the same path on every machine, or let the
+        session send it. To send a folder, zip its content to ``my-head.zip``, call
+        ``spark.sparkContext.addArchive("my-head.zip")`` (or submit with ``--archives my-head.zip``), and give
+        ``"my-head.zip"`` here.
 
     Raises
     ------
     InputError, InputTypeError, ArtifactError
-        As for the job, or if columns do not fit. A task fails with an ``ArtifactError`` if its worker lacks these models.
+        For the same reasons as in :func:`semclass.integrations.arrow.classify_job`, or if columns do not fit. A task
+        fails with an ``ArtifactError`` if its worker lacks these models.
     """
     if not isinstance(df, pyspark.sql.DataFrame):
         raise InputTypeError(f"df must be a Spark data frame, not {type(df).__name__}")
@@ -78,9 +80,11 @@ def classify(
 
 
 def encode(df: pyspark.sql.DataFrame, **options: Any) -> pyspark.sql.DataFrame:
-    """Encode the texts of a column: adds ``vector``, an array of floats that retrieval compares, and ``error``.
+    """Encode the texts of a column.
 
-    `options` are those of :func:`classify` except `what` and `min_probability`.
+    Adds the columns ``vector``, an array of floats that retrieval compares, and ``error``.
+
+    `options` are the options of :func:`classify` except `what` and `min_probability`.
     """
     return classify(df, "encode", **options)
 
