@@ -1,4 +1,4 @@
-"""What the methods of re-ranking are made of, for many questions at once, so that every weight costs only a sum."""
+"""Computes the components of re-ranking methods for many questions at once. Trying a weight then costs only a sum."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from semclass.ranking.order import SIGNALS, signals, sort_keys
 from semclass.ranking.retriever import HybridRetriever
 
 CUTOFF = 10
-"""Places that count in MRR@10."""
+"""Number of places that count in MRR@10."""
 
 
 @dataclass(frozen=True)
 class Components:
-    """Candidates of q questions, d of each, best first: arrays of shape (q, d)."""
+    """The d candidates of each of q questions, best first, as arrays of shape (q, d)."""
 
     rows: IntArray  # places in the index
     score: DoubleArray  # dense and BM25, fused
@@ -31,15 +31,18 @@ class Components:
         return len(self.rows)
 
     def signal(self, method: Method) -> DoubleArray:
-        """The signal of a method that re-orders; nothing of one that does not."""
+        """Return the signal of a re-ranking method, or else the scores."""
         return self.signals.get(method.signal, self.score)
 
     def keys(self, method: Method, weight: float = 0.0) -> DoubleArray:
-        """What a method sorts by, largest first, (q, d); equal keys keep the order before; `weight` is of its signal."""
+        """Return the keys by which a method sorts, largest first, (q, d).
+
+        Equal keys keep their order. `weight` is the weight of the signal.
+        """
         return sort_keys(method, self.score, self.signal(method), weight)
 
     def order(self, method: Method, weight: float = 0.0) -> IntArray:
-        """Places in the old order by a method, best first, int64 of shape (q, d)."""
+        """Return the places of the candidates in the order of a method, best first, int64 of shape (q, d)."""
         return np.argsort(-self.keys(method, weight), axis=1, kind="stable")
 
 
@@ -51,7 +54,7 @@ def collect(
     *,
     weights: Mapping[str, float] | None = None,
 ) -> Components:
-    """Find every question's candidates and compute all their components, each once."""
+    """Find every question's candidates, and compute all components once."""
     used = retriever.used(weights)
     rows, scores, found = [], [], []
     for query in queries:
@@ -65,7 +68,7 @@ def collect(
 
 
 def reciprocal_ranks(keys: DoubleArray, relevant: npt.NDArray[np.bool_]) -> DoubleArray:
-    """Reciprocal rank of the best relevant candidate of each question."""
+    """Return the reciprocal rank of the best relevant candidate of each question."""
     best = np.where(relevant, keys, -np.inf).argmax(axis=1)[:, None]  # the first of the best
     top = np.take_along_axis(keys, best, axis=1)
     before = (keys > top) | ((keys == top) & (np.arange(keys.shape[1]) < best))

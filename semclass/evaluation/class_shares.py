@@ -1,4 +1,4 @@
-"""Which classes questions ask for and passages provide, of an index and questions of one's own."""
+"""Counts which classes your questions ask for, and which classes the passages of an index provide."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from semclass.ranking.methods import DEFAULT
 from semclass.ranking.retriever import HybridRetriever
 
 METHODS = ("convex", DEFAULT)
-"""Rankings that are compared: the plain fusion, and what a search does."""
+"""The compared methods: the plain fusion, and the default method of a search."""
 
 
 @dataclass(frozen=True)
@@ -31,15 +31,15 @@ class ClassShares:
     asked
         Share of the questions that ask for each class, float64 of shape (c,).
     met
-        Share of the hits at each place that provide the class which is asked for, by method; float64 of shape (k,), or
-        fewer where the index has fewer passages.
+        Share of the hits at each place that provide the class of the question, by method, float64 of shape (k,). There
+        are fewer places if the index has fewer passages.
     found
-        Of the questions that ask for a class (row), the share whose first hit provides another (column); of shape (c, c).
+        Share of the questions that ask for a class (row) whose first hit provides a class (column), of shape (c, c).
     confusion
-        Questions of a true class (row) by the class that they were taken to ask for (column), int64 of shape (c, c);
-        None where no true classes are known.
+        Number of questions of a true class (row) that were classified as a class (column), int64 of shape (c, c). None
+        if no true classes are known.
     passages, questions
-        p and q.
+        The numbers p and q.
     """
 
     classes: tuple[str, ...]
@@ -64,14 +64,14 @@ def class_shares(
     questions
         Questions to search for.
     truth
-        The class that each question asks for; None: not known.
+        The class that each question asks for. None if the classes are unknown.
     k
-        Places of the rankings that are looked at.
+        Number of first places of each ranking to count.
 
     Raises
     ------
     InputError
-        If models or index have no classes, or `truth` names a class that there is not.
+        If models or index have no classes, or `truth` names an unknown class.
     """
     index, texts = retriever.local_index, check_texts(questions, "questions")
     classes = index.classes

@@ -1,4 +1,4 @@
-"""Slices of a data set's questions: by the class of the question and by the kind of passage that answers it."""
+"""Slices the questions of a data set, by their class and by the kind of passage that answers them."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ _ITEM = re.compile(r"(?:[-*+\u2022\u2013\u00b7]|\(?(?:\d{1,3}|[a-z])[.)])\s+\S")
 _SENTENCE_END = re.compile(r"[.!?][\"')\]]*\s*(?:\[\d+\]\s*)*$")
 
 _ITEM_WORDS = 12
-"""A line of at most so many words that ends no sentence is an item, though it has no bullet."""
+"""Most words of a line that counts as an item without a bullet. Such a line must not end a sentence."""
 
 
 def passage_kind(text: str) -> str:
-    """Tell prose from lists and tables by the look of the lines: ``"table"``, ``"list"`` or ``"text"``.
+    """Return ``"table"``, ``"list"`` or ``"text"`` for a text, by the look of its lines.
 
-    A line is a row if it holds at least two bars or tabs, and an item if it begins with a bullet, a number or a letter, or
-    if it is short and does not end a sentence. At least half of the lines must be rows, and two, or items, and three.
+    A line is a row if it holds at least two bars or tabs, and an item if it begins with a bullet, a number or a letter,
+    or if it is short and does not end a sentence. A table has at least two rows, and a list at least three items. At
+    least half of the lines must be rows of the table, or items of the list.
     """
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     rows = sum(len(_CELLS.findall(line)) >= 2 for line in lines)
@@ -33,10 +34,11 @@ def passage_kind(text: str) -> str:
 
 
 def slices_of(dataset: Dataset, retriever: HybridRetriever) -> dict[str, list[str]]:
-    """Slice of each question, by kind of slice.
+    """Return the slice of each question, by the kind of slice.
 
-    ``"question class"`` is the coarse class that the question head gives, if there is one. ``"passage kind"`` is that of
-    the most relevant passage in the index (of several, the first in the judgements), or ``"absent"``.
+    ``"question class"`` is the coarse class that the question head gives, if there is a head. ``"passage kind"`` is the
+    kind of the most relevant passage in the index, or ``"absent"``. If several passages are the most relevant, the
+    first in the judgements counts.
     """
     by_class = {}
     if retriever.models.has_classes:

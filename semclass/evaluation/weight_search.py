@@ -1,4 +1,4 @@
-"""The search for one weight: its curve over a grid, and what cross-validation says of it."""
+"""Searches one weight over a grid, and tests it by cross-validation."""
 
 from __future__ import annotations
 
@@ -16,27 +16,28 @@ from semclass.evaluation.candidate_scores import reciprocal_ranks
 from semclass.scoring import fusion
 
 GRID: DoubleArray = np.array([0.0, *(float(f"{weight:.2g}") for weight in np.geomspace(0.001, 10, 81))])
-"""Weights that are tried: 0, which leaves the component out, and 20 a decade from 0.001 to 10."""
+"""Weights to try: 0, which leaves the component out, and 20 weights a decade from 0.001 to 10."""
 
 ALPHA_GRID: DoubleArray = np.arange(101) / 100
-"""The same for alpha of a convex combination."""
+"""Values of alpha to try for a convex combination."""
 
 FEW = 100
-"""With fewer questions than this, a gain must exceed `FEW_MARGIN` standard errors, and then the weight nearest to the
-default is taken that is no worse than the best by one: the best of few questions lies far off by chance.
+"""Number of questions below which a gain must exceed `FEW_MARGIN` standard errors. The chosen weight is then the weight
+nearest to the default that is at most one standard error worse than the best, because the best weight on few questions
+lies far off by chance.
 
-On samples of 10, 20 and 50 questions of squad4 and pubmedqa, the best alpha of the sample loses 0.004 to 0.019 of MRR@10 on
-the other questions against the default; this rule loses at most 0.0001, as it keeps the default in at least 96 of 100
-samples. From an alpha that costs 0.097, it gets back 0.015, 0.033 and 0.065.
+On samples of 10, 20 and 50 questions of squad4 and pubmedqa, the best alpha of the sample loses 0.004 to 0.019 of
+MRR@10 on all other questions against the default. This rule loses at most 0.0001, because it keeps the default in at
+least 96 of 100 samples. From an alpha that costs 0.097, the rule gets back 0.015, 0.033 and 0.065.
 """
 
 FEW_MARGIN = 1.645
-"""One-sided 95 % of the normal distribution."""
+"""One-sided 95 % quantile of the normal distribution."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """MRR@10 of the same questions before and after, and the standard error of the difference."""
+    """The MRR@10 of the same questions before and after a change, and the standard error of the difference."""
 
     before: float
     after: float
@@ -44,13 +45,13 @@ class Comparison:
 
     @property
     def gain(self) -> float:
-        """Difference; negative if it got worse."""
+        """The difference, which is negative if MRR@10 got worse."""
         return self.after - self.before
 
 
 @dataclass(frozen=True)
 class WeightSearch:
-    """One weight, searched over a grid. Every MRR@10 is over the same questions."""
+    """The search of one weight over a grid. Every MRR@10 is over the same questions."""
 
     name: str
     default: float  # the weight in use before
@@ -73,13 +74,16 @@ class WeightSearch:
 
     @property
     def helps(self) -> bool:
-        """Whether the gain exceeds `margin` standard errors, and learned re-ranking does not lose one or more."""
+        """Whether the gain exceeds `margin` standard errors.
+
+        Learned re-ranking must also not lose a standard error or more.
+        """
         spoils = self.learned is not None and self.learned.gain < -self.learned.standard_error
         return self.gain > self.margin * self.standard_error and not spoils
 
     @property
     def weight(self) -> float:
-        """The weight to use: the best, or the cautious one, if that helps, else the default."""
+        """The weight to use: the best or the cautious weight if it helps, or else the default."""
         if not self.helps:
             return self.default
         return self.best if self.cautious is None else self.cautious
@@ -116,12 +120,12 @@ def fold_of(n: int, folds: int, seed: int) -> IntArray:
 def ranks_along(
     base: DoubleArray, signal: DoubleArray, relevant: npt.NDArray[np.bool_], weights: DoubleArray
 ) -> DoubleArray:
-    """Reciprocal ranks in the order of base + weight * signal: of shape (q, w), of candidates of shape (q, d)."""
+    """Return the reciprocal ranks in the order of base + weight * signal, (q, w), for candidates of shape (q, d)."""
     return np.stack([reciprocal_ranks(base + weight * signal, relevant) for weight in weights], axis=1)
 
 
 def search(name: str, default: float, grid: DoubleArray, reciprocal: DoubleArray, fold: IntArray) -> WeightSearch:
-    """Find the best weight from the reciprocal ranks that each weight of the grid, and last the default, gives."""
+    """Find the best weight from the reciprocal ranks of each weight of the grid. The default comes last."""
     table, at_default = reciprocal[:, :-1], reciprocal[:, -1]
     sums = np.stack([table[fold == part].sum(axis=0) for part in range(fold.max() + 1)])
     total = sums.sum(axis=0)
@@ -172,8 +176,9 @@ def search_weights(
 ) -> WeightSearch:
     """Search alpha of a convex combination, or w of the linear one, on the scores of questions with known answers.
 
-    `scores` gives those by vectors and by BM25 of all n passages, `places` the relevant ones, for each question. Bruch, Gai
-    and Ingber (2023) report that few questions are enough for alpha; see `FEW` for what guards against chance.
+    For each question, `scores` gives the scores of all n passages by vectors and by BM25, and `places` gives the places
+    of the relevant passages. Bruch, Gai and Ingber (2023) report that few questions are enough for alpha. `FEW` guards
+    against chance.
     """
     name, grid = ("alpha", ALPHA_GRID) if method == "convex" else ("bm25", GRID)
     fold = fold_of(len(places), folds, seed)

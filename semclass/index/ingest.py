@@ -36,11 +36,11 @@ from semclass.scoring.quantisation import (
 from semclass.scoring.topk import SIMILARITIES, unit
 
 STORAGES = ("standard", "lean", "exact")
-"""Which vectors an index stores of each passage.
+"""Names of the ways to store the vectors of passages.
 
-``"standard"``: vectors of sentences, with their view ``provides``, in quarter bytes; token vectors in codebook bytes.
-``"lean"``: only vectors of sentences; re-ranking encodes the candidates again. ``"exact"``: vectors of sentences, with
-their view ``provides``, in float32; token vectors in int8.
+``"standard"`` stores vectors of sentences, with their view ``provides``, in quarter bytes, and token vectors in
+codebook bytes. ``"lean"`` stores only vectors of sentences, and re-ranking encodes the candidates again. ``"exact"``
+stores vectors of sentences, with their view ``provides``, in float32, and token vectors in int8.
 """
 
 

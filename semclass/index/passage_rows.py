@@ -1,4 +1,4 @@
-"""The passages of an index, by their rows, their ids and filters."""
+"""Finds the passages of an index by their rows, their ids and filters."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from semclass.scoring.bm25 import Statistics
 from semclass.scoring.postings import Deleted
 
 MASKS = 8
-"""Filters whose passages are remembered."""
+"""Number of filters whose passages are remembered."""
 
 BoolArray = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
 class PassageRows:
-    """The passages of at least one segment, without deleted ones; the base class of :class:`semclass.PassageIndex`."""
+    """The passages of at least one segment, without deleted passages. Base class of :class:`semclass.PassageIndex`."""
 
     segments: tuple[Segment, ...]
     deleted: tuple[Deleted | None, ...]
@@ -39,12 +39,12 @@ class PassageRows:
 
     @cached_property
     def starts(self) -> IntArray:
-        """First row of each segment, and the number of all rows; int64 of shape (segments + 1,)."""
+        """The first row of each segment, and the number of all rows, int64 of shape (segments + 1,)."""
         return np.cumsum([0, *map(len, self.segments)], dtype=np.int64)
 
     @cached_property
     def live(self) -> BoolArray | None:
-        """Whether each row's passage is not deleted, bool of shape (rows,); None if none is deleted."""
+        """Whether each row's passage is not deleted, bool of shape (rows,). None if no passage is deleted."""
         parts = self.parts()
         if all(keep is None for _, keep in parts):
             return None
@@ -52,7 +52,7 @@ class PassageRows:
 
     @cached_property
     def rows(self) -> IntArray:
-        """Rows of all passages that are not deleted, ascending, int64 of shape (len(index),)."""
+        """The rows of all passages that are not deleted, ascending, int64 of shape (len(index),)."""
         return np.arange(self.starts[-1]) if self.live is None else np.flatnonzero(self.live)
 
     @cached_property
@@ -62,7 +62,10 @@ class PassageRows:
 
     @property
     def idf(self) -> FloatArray:
-        """Inverse document frequency of each word piece, float32 of shape (vocabulary,); 0 if it is not a term."""
+        """Inverse document frequency of each word piece, float32 of shape (vocabulary,).
+
+        It is 0 for a piece that is not a term.
+        """
         return self.statistics.idf
 
     @cached_property
@@ -72,7 +75,7 @@ class PassageRows:
 
     @cached_property
     def pieces(self) -> Ragged:
-        """Ids of the word pieces whose token vectors are stored; without rows in a lean index."""
+        """Ids of the word pieces whose token vectors are stored. A lean index has no rows here."""
         return chained([segment.pieces for segment in self.segments])
 
     def _within(self, rows: IntArray) -> Iterator[tuple[Segment, IntArray, IntArray]]:
@@ -105,7 +108,7 @@ class PassageRows:
         return taken.take(np.argsort(np.concatenate([here for _, here, _ in found])))
 
     def parts(self) -> list[Part]:
-        """Each segment, and which of its passages are not deleted; None if none is deleted."""
+        """Each segment, and which of its passages are not deleted. The second is None if no passage is deleted."""
         found: list[Part] = []
         for segment, deleted in zip(self.segments, self.deleted, strict=True):
             keep = None
@@ -116,11 +119,11 @@ class PassageRows:
         return found
 
     def passage(self, row: int) -> Passage:
-        """Return one passage as it was given; `row` counts from 0."""
+        """Return one passage as you gave it. `row` counts from 0."""
         return self.passages(np.array([row]))[0]
 
     def passages(self, rows: IntArray) -> list[Passage]:
-        """Return passages as they were given; `rows` are int64 of shape (m,)."""
+        """Return passages as you gave them. `rows` is int64 of shape (m,)."""
         if len(self.segments) == 1:
             return self.segments[0].passages(rows)
         found: dict[int, Passage] = {}
@@ -129,7 +132,7 @@ class PassageRows:
         return [found[place] for place in range(len(found))]
 
     def find(self, ids: Sequence[str]) -> IntArray:
-        """Rows of the passages with the given ids, int64 of shape (m,); -1 for an unknown id."""
+        """Return the rows of the passages with the given ids, int64 of shape (m,). An unknown id gives -1."""
         found, hashes = np.full(len(ids), -1, np.int64), hashes_of(ids)
         for first, segment, deleted in zip(self.starts.tolist(), self.segments, self.deleted, strict=False):
             rows = segment.find(ids, hashes)
@@ -139,7 +142,7 @@ class PassageRows:
         return found
 
     def by_ids(self, ids: Sequence[str]) -> list[Passage]:
-        """Return passages by their ids, in that order, such as the parents of :func:`semclass.build_context`.
+        """Return passages in the order of `ids`. You can use them as the parents of :func:`semclass.build_context`.
 
         Unknown ids are left out.
         """
@@ -147,7 +150,7 @@ class PassageRows:
         return self.passages(rows[rows >= 0])
 
     def by_documents(self, names: Sequence[str]) -> list[Passage]:
-        """Return all passages of some documents, such as the neighbours of :func:`semclass.build_context`.
+        """Return all passages of some documents. You can use them as the neighbours of :func:`semclass.build_context`.
 
         Name documents as in ``metadata["document"]``, with up to 512 characters each. Passages are in the order of the
         index.
@@ -162,7 +165,10 @@ class PassageRows:
 
     @cached_property
     def firsts(self) -> IntArray:
-        """Row of the first passage of each row's document in its segment, int64 (rows,); itself without a document."""
+        """The row of the first passage of each row's document in its segment, int64 (rows,).
+
+        A passage without a document has its own row.
+        """
         found = []
         for start, segment in zip(self.starts.tolist(), self.segments, strict=False):
             first, column = np.arange(len(segment)), segment.columns.fields.get("document")
@@ -178,13 +184,13 @@ class PassageRows:
         return {path for segment in self.segments for path in segment.columns.fields}
 
     def mask(self, where: Mapping[str, Any] | None = None) -> BoolArray:
-        """Whether each passage matches a filter, bool of shape (rows,); False for deleted passages.
+        """Return whether each passage matches a filter, bool of shape (rows,). A deleted passage does not match.
 
         Parameters
         ----------
         where
-            A filter over the metadata, see :mod:`semclass.index.filters`; None matches all. The mask is kept for the next
-            search: do not change it. A field that no passage has causes a warning.
+            A filter over the metadata, see :mod:`semclass.index.filters`. None matches all passages. The next search
+            uses the same mask, so do not change the mask. A field that no passage has causes a warning.
 
         Raises
         ------
@@ -224,5 +230,5 @@ Kind = TypeVar("Kind", bound=np.generic)
 
 
 def one_array(parts: Sequence[npt.NDArray[Kind]]) -> npt.NDArray[Kind]:
-    """All parts in one array; a single one as it is."""
+    """Join all parts in one array. A single part is returned unchanged."""
     return parts[0] if len(parts) == 1 else np.concatenate(parts)

@@ -80,9 +80,12 @@ def make_server(retriever: HybridRetriever, name: str = "semclass") -> Any:
             raise refused(str(error)) from error
 
     def search(question: str, k: int = SHOWN, where: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Find the passages that answer a question, best first; `where` filters by metadata, such as {"document": "a.md"}.
+        """Find the passages that answer a question, best first.
 
-        `answerable`: probability that the collection answers it at all. `certainty`: how certain the first place is.
+        `where` filters by metadata, such as {"document": "a.md"}.
+
+        `answerable` is the probability that the collection answers the question at all. `certainty` tells how certain
+        the first hit is.
         """
         with told():
             found = searched(question, k, where)
@@ -90,7 +93,7 @@ def make_server(retriever: HybridRetriever, name: str = "semclass") -> Any:
         return {"hits": hits, **{name: getattr(found, name) for name in SAID}}
 
     def context(question: str, words: int = WORDS, where: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Return one text of at most `words` words with numbered sources, to answer a question from."""
+        """Return one text of at most `words` words with numbered sources, from which you can answer a question."""
         with told():
             found = searched(question, SHOWN, where)
             made = build_context(found, budget=check_positive(words, "words"))

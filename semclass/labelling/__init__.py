@@ -1,1 +1,1 @@
-"""Labels to train on: from a language model, from a person, and out of both (extra ``label``)."""
+"""Collects labels to train on, from a language model, from a person, or from both (extra ``label``)."""

@@ -1,8 +1,8 @@
-"""Labels out of two sources: many by a teacher that is often wrong, and few that a person checked.
+"""Combines labels of two sources: many labels by a teacher that is often wrong, and few labels that a person checked.
 
-What a person says stands. Of the other texts the teacher's label is weighed against a head that was trained on the person's
-labels alone: probability of a label, times how often the teacher says what it said where that label is right, as counted on
-the checked texts (as Dawid and Skene 1979 weigh observers).
+The labels of the person stay. For all other texts, the teacher's label is weighed against a head that was trained on
+the person's labels alone. The weight is the head's probability of a label, times how often the teacher gives its label
+when that label is right. This frequency is counted on the checked texts, as Dawid and Skene 1979 weigh observers.
 """
 
 from __future__ import annotations
@@ -19,10 +19,12 @@ from semclass.train.estimators import TextClassifier
 Labels = tuple[str, ...]
 
 PSEUDO = 2.0
-"""Checked texts that a teacher's overall accuracy counts as, for each label."""
+"""Number of checked texts that a teacher's overall accuracy counts for, for each label."""
 
 UNSEEN = 0.1
-"""Share of the teacher's own frequencies in what the head says, so that labels that no checked text has remain possible."""
+"""Share of the teacher's own label frequencies in the head's probabilities, so that labels without a checked text stay
+possible.
+"""
 
 
 def combine(taught: Mapping[str, Labels], checked: Mapping[str, Labels], head: TextClassifier) -> dict[str, Labels]:
@@ -31,14 +33,14 @@ def combine(taught: Mapping[str, Labels], checked: Mapping[str, Labels], head: T
     Parameters
     ----------
     taught, checked
-        Labels by text, of the teacher and of a person; some texts must be in both.
+        Labels by text, of the teacher and of a person. Some texts must be in both mappings.
     head
-        Fitted to the checked labels.
+        A classifier that is fitted to the checked labels.
 
     Raises
     ------
     InputError
-        If no text is in both.
+        If no text is in both mappings.
     """
     both = [text for text in checked if text in taught]
     if not both:
@@ -67,9 +69,10 @@ def combine(taught: Mapping[str, Labels], checked: Mapping[str, Labels], head: T
 def weigh_single_label(
     probabilities: DoubleArray, given: DoubleArray, truth: DoubleArray, said: DoubleArray
 ) -> DoubleArray:
-    """Probabilities of labels of which one is right, float64 (n, classes).
+    """Return the probabilities of labels of which one is right, float64 (n, classes).
 
-    `probabilities` and what the teacher has `given` are of n texts; `truth` and what it `said` are of checked ones.
+    `probabilities` and the teacher's labels, `given`, are of n texts. `truth` and the teacher's labels, `said`, are of
+    the checked texts.
     """
     right = ((truth * said).sum() + 1) / (len(truth) + 2)
     frequency = (said.sum(axis=0) + 1) / (len(said) + said.shape[1])
@@ -82,7 +85,10 @@ def weigh_single_label(
 def weigh_multi_label(
     probabilities: DoubleArray, given: DoubleArray, truth: DoubleArray, said: DoubleArray
 ) -> DoubleArray:
-    """Probabilities of labels of which each is right or not; arguments as of :func:`weigh_single_label`."""
+    """Return the probabilities of labels of which each is right or not.
+
+    Takes the same arguments as :func:`weigh_single_label`.
+    """
     right = ((truth == said).sum(axis=0) + 1) / (len(truth) + 2)
     yes = ((truth * said).sum(axis=0) + PSEUDO * right) / (truth.sum(axis=0) + PSEUDO)
     wrong_yes = (((1 - truth) * said).sum(axis=0) + PSEUDO * (1 - right)) / ((1 - truth).sum(axis=0) + PSEUDO)

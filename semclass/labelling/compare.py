@@ -1,4 +1,4 @@
-"""A head against the teacher whose labels it learned from, on what a person checked."""
+"""Compares a head with the teacher whose labels it learned from, on texts that a person checked."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def compare(
     encoder: Any = None,
     seed: int = 0,
 ) -> dict[str, Any]:
-    """Measure both on the checked texts.
+    """Measure a head and its teacher on the checked texts.
 
-    Checked texts are parted into five. For each part labels are combined and a head is trained without it, neither
-    knowing what the person nor what the teacher says of it; then both are asked.
+    The checked texts are split into five parts. For each part, labels are combined and a head is trained without the
+    labels of the person and of the teacher for this part. Then both label this part.
 
     Parameters
     ----------
@@ -43,14 +43,14 @@ def compare(
     Returns
     -------
     dict
-        ``texts``; of ``teacher``, ``head`` and ``head_by_hand``, which learned from the checked labels alone, the
-        ``accuracy`` (of labels, where a text has several) and ``macro_f1`` with ``f1`` by label;
-        ``head_seconds_per_text`` on this machine.
+        The number of ``texts``, and the figures of ``teacher``, ``head`` and ``head_by_hand``, which learned from the
+        checked labels alone. The figures are ``accuracy`` (of labels, if a text has several labels), and ``macro_f1``
+        with ``f1`` by label. ``head_seconds_per_text`` is the time on this machine.
 
     Raises
     ------
     InputError
-        If fewer than five texts are in both, or the checked labels are too few for a head.
+        If fewer than five texts are in both mappings, or the checked labels are too few for a head.
     """
     both = [text for text in checked if text in taught]
     if len(both) < FOLDS:
@@ -86,12 +86,12 @@ def head_of(labels: Mapping[str, Labels], multi_label: bool, encoder: Any = None
 
 
 def labels_of(predicted: Any) -> list[Labels]:
-    """What a classifier predicts, a tuple for each text."""
+    """Return the predictions of a classifier as a tuple for each text."""
     return [row if isinstance(row, tuple) else (str(row),) for row in predicted]
 
 
 def figures(truth: list[Labels], said: list[Labels], multi_label: bool) -> dict[str, Any]:
-    """Accuracy and F1 of labels, of those that somebody gave."""
+    """Return the accuracy and the F1 of the labels that somebody gave."""
     metrics = import_extra("sklearn.metrics", "label")
     classes = sorted({name for row in truth for name in row})
     true, found = (_matrix(rows, classes) for rows in (truth, said))

@@ -1,4 +1,7 @@
-"""Labels that are probably wrong, by confident learning (Northcutt, Jiang and Chuang 2021, the library cleanlab)."""
+"""Finds labels that are probably wrong, by confident learning with the library cleanlab.
+
+See Northcutt, Jiang and Chuang 2021.
+"""
 
 from __future__ import annotations
 
@@ -15,16 +18,16 @@ from semclass.heads.texts import Label
 
 @dataclass(frozen=True)
 class Doubt:
-    """A text whose labels are doubted.
+    """A text whose labels are doubtful.
 
     Attributes
     ----------
     place
-        Of the text among those given.
+        Place of the text in the given texts.
     quality
-        How well its labels agree with the probabilities, from 0 to 1.
+        How well the labels of the text agree with the probabilities, from 0 to 1.
     labels
-        What the probabilities say instead.
+        Labels that the probabilities suggest instead.
     """
 
     place: int
@@ -39,23 +42,23 @@ def doubts(
     *,
     multi_label: bool = False,
 ) -> list[Doubt]:
-    """Order texts by how much their labels are doubted, the most first.
+    """Sort texts by the doubt about their labels, most doubtful first.
 
     Parameters
     ----------
     labels
-        The labels of n texts, one each, or with `multi_label` any number.
+        The labels of n texts. A text has one label, or any number of labels with `multi_label`.
     classes
-        Columns of the probabilities.
+        The classes, in the order of the columns of the probabilities.
     probabilities
-        By a head that did not see the labels, float64 of shape (n, n_classes).
+        Probabilities from a head that was not trained on the labels, float64 of shape (n, n_classes).
     multi_label
         Whether a text may have several labels.
 
     Raises
     ------
     InputError
-        If a label is none of the classes.
+        If a label is not one of the classes.
     MissingExtraError
         If cleanlab is not installed.
     """

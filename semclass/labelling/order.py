@@ -1,4 +1,4 @@
-"""Which texts to label next: those that stand for many others, are like none that has a label, and leave a head unsure."""
+"""Chooses texts to label next. They represent many texts, are unlike labelled texts, and leave a head uncertain."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from semclass.encoders.batching import classify_in_chunks, quietly
 from semclass.heads.texts import TextModel
 
 CONSIDERED = 20_000
-"""Texts that are grouped at most: of more the least sure ones, or those that a seed draws."""
+"""Most texts that are grouped. If there are more, the least certain texts are used, or the texts that a seed draws."""
 
 
 def next_to_label(
@@ -27,36 +27,37 @@ def next_to_label(
     labelled: Sequence[str] = (),
     seed: int = 0,
 ) -> list[int]:
-    """Choose texts to label, those first that bring most.
+    """Choose texts to label, most useful texts first.
 
-    Texts are grouped by their vectors, as many groups as there are labels wanted and given. A group that holds a labelled
-    text is passed over; of each other one the text nearest its middle is proposed, the largest group first (Hacohen,
-    Dekel and Weinshall 2022 begin so). With a head a text counts by how unsure the head is of it.
+    Texts are grouped by their vectors. The number of groups is the number of requested labels plus the number of given
+    labels. Groups with a labelled text are skipped. From every other group, the text nearest its middle is proposed,
+    with the largest group first (Hacohen, Dekel and Weinshall 2022 begin in this way). With a head, a text counts by
+    the uncertainty of the head.
 
     Parameters
     ----------
     texts
-        Texts without a label; those among `labelled` are not proposed.
+        Texts without a label. Texts that are also in `labelled` are not proposed.
     number
-        How many to propose at most.
+        Most texts to propose.
     encoder
-        Gives the vectors that are compared, view ``pooled``.
+        Encoder whose view ``pooled`` gives the vectors that are compared.
     head
-        A head that was trained on labels so far; None for none.
+        A head that was trained on the labels so far, or None.
     labelled
-        Texts that have a label already.
+        Texts that already have a label.
     seed
-        Of the grouping.
+        Seed of the grouping.
 
     Returns
     -------
     list of int
-        Places among `texts`.
+        Places of the chosen texts in `texts`.
 
     Raises
     ------
     InputError, InputTypeError
-        If the number is not positive, or a text is empty or none.
+        If the number is not positive, or a text is empty or not a string.
     MissingExtraError
         If scikit-learn is not installed.
     """
@@ -79,9 +80,10 @@ def next_to_label(
 
 
 def unsure_of(probabilities: DoubleArray, multi_label: bool) -> DoubleArray:
-    """How unsure a head is of each text, from 0 to 1, float64 (n,).
+    """Return the uncertainty of a head about each text, from 0 to 1, float64 (n,).
 
-    Of one label, 1 less the lead of the most probable one; of several, the mean over labels of how near each is to 0.5.
+    With one label per text, it is 1 minus the lead of the most probable label. With several labels, it is the mean over
+    labels of how near each probability is to 0.5.
     """
     if multi_label:
         return np.asarray(1 - np.abs(2 * probabilities - 1).mean(axis=1))
@@ -90,7 +92,10 @@ def unsure_of(probabilities: DoubleArray, multi_label: bool) -> DoubleArray:
 
 
 def grouped(vectors: DoubleArray, weight: DoubleArray, number: int, seed: int) -> IntArray:
-    """Rows of texts to label, best first: `vectors` holds the n texts that `weight` counts, then those with a label."""
+    """Return the rows of texts to label, best first.
+
+    `vectors` holds the n texts of `weight`, then the labelled texts.
+    """
     cluster: Any = import_extra("sklearn.cluster", "label")
     count = len(weight)
     counts = np.maximum(np.append(weight, np.ones(len(vectors) - count)), 1e-3)

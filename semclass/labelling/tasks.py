@@ -1,4 +1,4 @@
-"""What a language model is asked of a text: labels with their names and descriptions, in three ways."""
+"""Asks a language model for the labels of a text in three ways, by their names and descriptions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from semclass.core.errors import InputError
 from semclass.endpoint.reading import NONE_OF_THEM, YES_NO, all_of, one_of
 
 WAYS = ("one", "several", "yes-no")
-"""The one label that fits; all that fit, in one call; or yes and no, in a call for each label."""
+"""Ways to ask: for the one label that fits, for all labels that fit in one call, or for yes or no in a call per
+label.
+"""
 
 _ASKED = {
     "one": "Which of these labels fits the text best? Reply with one label and nothing else.",
@@ -22,12 +24,12 @@ _ASKED = {
 
 @dataclass(frozen=True)
 class Task:
-    """Labels to choose from, and how a model is asked.
+    """The labels to choose from, and the way to ask a model.
 
     Attributes
     ----------
     labels
-        Descriptions by name; empty where the name says it all.
+        Descriptions by name. A description may be empty if the name is clear.
     way
         One of :data:`WAYS`.
     """
@@ -47,17 +49,20 @@ class Task:
 
     @property
     def calls(self) -> int:
-        """Calls for a text."""
+        """Number of calls for a text."""
         return len(self.labels) if self.way == "yes-no" else 1
 
     @property
     def max_tokens(self) -> int:
-        """Tokens that a reply may need; a character is a token at most."""
+        """Most tokens that a reply needs. A character is at most one token."""
         longest = max(map(len, self.labels))
         return {"one": 8 + longest, "several": 8 + sum(len(name) + 2 for name in self.labels), "yes-no": 8}[self.way]
 
     def prompts(self, text: str) -> Iterator[str]:
-        """What is asked of a text; what is the same for all texts comes first, as services keep beginnings."""
+        """Return the prompts for a text.
+
+        The part that is the same for all texts comes first, because services keep beginnings.
+        """
         lines = [f"{name}: {described}" if described else name for name, described in self.labels.items()]
         if self.way == "yes-no":
             for line in lines:
@@ -67,7 +72,7 @@ class Task:
             yield f"{_ASKED[self.way]}\n\n{shown}\n\nText: {text}\n{'Labels' if self.multi_label else 'Label'}:"
 
     def read(self, said: Sequence[str]) -> list[str] | None:
-        """Labels by the replies to the prompts of a text; None if one of these says something else."""
+        """Read the labels from the replies to the prompts of a text. None if a reply says something else."""
         words = {name: (name,) for name in self.labels}
         if self.way == "several":
             return all_of(said[0], words)

@@ -1,4 +1,4 @@
-"""Labels of texts by a language model: what it said, what it would not say, and what that costs."""
+"""Asks a language model for labels of texts, and records its replies, its refusals and the cost."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from semclass.endpoint.kept import Reply
 from semclass.labelling.tasks import Task
 
 SAMPLE = 16
-"""Texts that are asked about first, for an estimate of all."""
+"""Number of texts to ask about first, to estimate the cost of all texts."""
 
 
 @dataclass(frozen=True)
 class Taught:
-    """What a teacher said of one text: its labels, or None and why."""
+    """The labels that a teacher gave one text, or None and the reason."""
 
     text: str
     labels: list[str] | None
@@ -40,7 +40,7 @@ class Bill:
     started: float = field(default_factory=time.monotonic)
 
     def figures(self, texts: int, concurrency: int) -> dict[str, Any]:
-        """What so many texts cost, by what was asked so far."""
+        """Return the cost of a number of texts, from the calls so far."""
         share = texts / max(self.texts, 1)
         tokens = [round(share * self.spent.prompt_tokens), round(share * self.spent.answer_tokens)]
         found: dict[str, Any] = {
@@ -84,7 +84,7 @@ def _judged(text: str, task: Task, answers: Sequence[Reply]) -> Taught:
 def estimate(
     texts: Sequence[str], task: Task, endpoint: Endpoint, prices: tuple[float, float] | None
 ) -> tuple[dict[str, Any], Bill]:
-    """Ask about some texts, evenly spread, and tell what all of them will cost; what is replied stays in the cache."""
+    """Ask about some evenly spread texts, and estimate the cost of all texts. Replies stay in the cache."""
     bill = Bill(task, prices)
     step = max(len(texts) // SAMPLE, 1)
     for _ in teach(list(texts[::step][:SAMPLE]), task, endpoint, bill):
@@ -93,7 +93,7 @@ def estimate(
 
 
 def report(found: Sequence[Taught], bill: Bill, endpoint: Endpoint) -> dict[str, Any]:
-    """What came of it, in JSON types."""
+    """Return a report of the results, in JSON types."""
     labels = Counter(label for one in found for label in one.labels or ())
     problems = Counter(one.why for one in found if one.labels is None)
     return {
