@@ -28,5 +28,5 @@ def in_thread(
 
     twin.__name__ = f"a{method.__name__}" if name is None else name
     twin.__qualname__ = ".".join([*method.__qualname__.split(".")[:-1], twin.__name__])
-    twin.__doc__ = f"Await :meth:`{method.__name__}`, which runs in a thread; the arguments are the same."
+    twin.__doc__ = f"Await :meth:`{method.__name__}`, which runs in a thread. Takes the same arguments."
     return twin

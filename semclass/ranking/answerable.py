@@ -1,4 +1,4 @@
-"""Whether an index answers a question at all: what its best hits have of an answer, whatever their scores are made of."""
+"""Predicts whether an index answers a question at all, from the features of its best hits and not from their scores."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ TAKEN = (
     "provided",
     "expected",
 )
-"""Pair features that the head reads: those that do not compare a passage with other candidates."""
+"""Pair features that the head reads. These features do not compare a passage with other candidates."""
 
 LOOKED_AT = 6
-"""Passages in whose best values the head looks for an answer, the first among them."""
+"""Number of first passages whose best values the head reads."""
 
 FEATURES = (
     "answers",
@@ -42,14 +42,17 @@ FEATURES = (
     *(f"first_{name}" for name in TAKEN),
     *(f"most_{name}" for name in TAKEN),
 )
-"""What the head reads, see :func:`answerable_features`."""
+"""Names of the features that the head reads, see :func:`answerable_features`."""
 
 _COLUMNS = [PAIR_FEATURES.index(name) for name in TAKEN]
 _LEAST = 1e-6  # a probability is kept so far from 0 and 1 that its log-odds are finite
 
 
 def load_answerable(models: Path, encoder_fingerprint: str) -> Head | None:
-    """Load the head; an ArtifactError if it is damaged, was made for another encoder, or reads other features."""
+    """Load the head.
+
+    Raises an ArtifactError if the head is damaged, was made for another encoder, or reads other features.
+    """
     folder = models / "answerable"
     if not folder.exists():
         return None
@@ -66,10 +69,10 @@ def answerable_features(query: Query, ranked: Candidates, features: FloatArray, 
     """Describe n >= 1 ranked candidates, float32 of shape (1, len(FEATURES)).
 
     ``answers``, ``learned``
-        Log-odds of the entailment head and of the learned head (`learned`, probabilities (n,)), of the first candidate;
-        with ``most_``, the largest of all.
+        Log-odds of the entailment head and of the learned head (`learned`, probabilities (n,)) for the first candidate.
+        With ``most_``, the largest log-odds of all candidates.
     ``candidates``, ``length``
-        Logarithm of n, which is small in a small index; word pieces of the question.
+        Logarithm of n, which is small in a small index, and number of word pieces of the question.
     ``first_`` and ``most_``
         Pair features, see :func:`semclass.ranking.features.pair_features`, whose columns `features` (n, n_features) are:
         of the first candidate, and the largest of the first :data:`LOOKED_AT`.
@@ -82,7 +85,7 @@ def answerable_features(query: Query, ranked: Candidates, features: FloatArray, 
 
 
 def answerable(head: Head, inputs: FloatArray) -> float:
-    """P(one of the candidates answers the question), from what :func:`answerable_features` gives."""
+    """Return P(one of the candidates answers the question), from the result of :func:`answerable_features`."""
     return float(head.probabilities({"ranking": inputs})[0, 0])
 
 

@@ -1,7 +1,7 @@
-"""Passages that bear the label which a head of one's own gives the question come first.
+"""Ranks passages higher if your own head gives them the same label as the question.
 
-A taxonomy that is made for questions and for passages alike matches the two, as the shipped classes do: a passage gains
-weight * P(label | question) * P(label | passage), of which the index keeps the label and the second probability.
+A taxonomy for both questions and passages matches the two, as the shipped classes do. A passage gains weight * P(label
+| question) * P(label | passage). The index keeps the label and the second probability.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from semclass.index.records import Candidates, SearchIndex, summed
 from semclass.ranking.methods import Method
 
 BOOST = 0.5
-"""Weight where none is given: on the careful side of what is best for a taxonomy that tells right passages from wrong
-ones, 0.5 to 1 measured once: ``bench/results/heads.md``.
+"""Default weight. It is on the careful side: for a taxonomy that tells right passages from wrong passages, 0.5 to 1 was
+best, as measured once in ``bench/results/heads.md``.
 """
 
 
@@ -31,7 +31,7 @@ def read_boost(
     index: SearchIndex,
     method: Method,
 ) -> dict[str, float]:
-    """Check which heads boost, and give their weights; nothing for None."""
+    """Check which heads boost, and return their weights. None gives no weights."""
     if isinstance(boost, str) or not isinstance(boost, (Mapping, Iterable, type(None))):
         raise InputTypeError(
             f'boost must be names of heads, or weights by name such as {{"topic": 0.5}}, not {short(boost)}'
@@ -54,7 +54,7 @@ def read_boost(
 def boosted(
     found: Candidates, passages: Sequence[Passage], asked: Mapping[str, TextLabels], weights: Mapping[str, float]
 ) -> Candidates:
-    """Rank candidates again, with what each gains; `asked` are the question's labels by head."""
+    """Rank candidates again with the gain of each. `asked` holds the question's labels by head."""
     matches = {
         f"boost:{name}": np.array([_match(asked[name], passage.metadata, name) for passage in passages])
         for name in weights

@@ -1,4 +1,4 @@
-"""How sure the first place of a ranking is, in a word that people read: strong, likely or weak."""
+"""Tells how certain the first hit of a ranking is, in one word: strong, likely or weak."""
 
 from __future__ import annotations
 
@@ -9,25 +9,27 @@ from semclass.index.records import Candidates
 from semclass.ranking.features import BETTER, PAIR_FEATURES
 
 CERTAINTIES = ("strong", "likely", "weak")
-"""The words: right in at least 85 %, right more often than not, and no better than the next, or near to nothing."""
+"""The words. A ``"strong"`` first hit is right in at least 85 %, a ``"likely"`` one more often than not, and a
+``"weak"`` one is no better than the next hit, or not about the question.
+"""
 
 FIRST = 10
-"""Places among which another passage may give more of what is asked."""
+"""Number of first places among which another passage may give more of the requested answer."""
 
 _PROVIDED = PAIR_FEATURES.index("provided")
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """From where on a word holds: chosen by ``python -m bench words``, each set left out in turn.
+    """Least values from which a word holds. ``python -m bench words`` chose them, with each set left out in turn.
 
     Attributes
     ----------
     strong, likely
         Least lead of the first score over the second, in units of the default method's score.
     near, answers
-        Least cosine of the first passage's vector with the question's, and least probability that it answers: below both,
-        nothing found is about the question.
+        Least cosine of the first passage's vector with the question's vector, and least probability that the passage
+        answers. Below both, no found passage is about the question.
     """
 
     strong: float = 0.75
@@ -38,18 +40,19 @@ class Bounds:
 
 @dataclass(frozen=True)
 class Standing:
-    """Where the first passage of a ranking stands.
+    """The standing of the first passage of a ranking.
 
     Attributes
     ----------
     lead
-        Its score less the second one's.
+        Score of the first passage minus the score of the second passage.
     behind
-        How much more of what is asked another of the first places gives, in log-odds; below 0 if none does.
+        How much more of the requested answer another of the first passages gives, in log-odds. Below 0 if no passage
+        gives more.
     near
-        Cosine of its vector with the question's.
+        Cosine of the first passage's vector with the question's vector.
     answers
-        Probability that it answers the question, by the two texts alone.
+        Probability that the first passage answers the question, from both texts alone.
     """
 
     lead: float
@@ -58,20 +61,23 @@ class Standing:
     answers: float
 
     def word(self, bounds: Bounds) -> str:
-        """One of `CERTAINTIES`."""
+        """Return one of `CERTAINTIES`."""
         if self.lead < bounds.likely or (self.near < bounds.near and self.answers < bounds.answers):
             return "weak"
         return "strong" if self.lead >= bounds.strong and self.behind <= BETTER else "likely"
 
 
 def certainty(ranked: Candidates, features: FloatArray) -> str | None:
-    """One of `CERTAINTIES` for the first of candidates that the default method ranked; None where nothing tells."""
+    """Return one of `CERTAINTIES` for the first candidate of the default method. None if it cannot be known."""
     first = standing(ranked, features)
     return None if first is None else first.word(Bounds())
 
 
 def standing(ranked: Candidates, features: FloatArray) -> Standing | None:
-    """Where the first of ranked candidates stands; None where there is no second, or nobody tells what they provide."""
+    """Return the standing of the first candidate.
+
+    None if there is no second candidate, or the encoder does not tell what passages provide.
+    """
     places = ranked.places[:FIRST]
     if len(places) < 2 or not len(ranked.evidence.provides.values):
         return None

@@ -1,8 +1,9 @@
-"""The deep head: layers that read a question and a passage together, above what the encoder's lower part gives of each.
+"""The deep head, whose layers read a question and a passage together, above the encoder's lower part.
 
-Every word piece of the one sees those of the other, as in a cross-encoder, but only above the layers that both share with
-the encoder (as in DeFormer, Cao et al. 2020, and PreTTR, MacAvaney et al. 2020). Of a passage it reads the sentences that
-are most like an answer. It reads the first few of a ranking, since each takes milliseconds.
+Every word piece of a question sees the word pieces of the passage, and vice versa, as in a cross-encoder. This happens
+only above the layers that both texts share with the encoder (as in DeFormer, Cao et al. 2020, and PreTTR, MacAvaney et
+al. 2020). The head reads only the sentences of a passage that are most like an answer, and only the first few passages
+of a ranking, because each passage takes milliseconds.
 """
 
 from __future__ import annotations
@@ -27,20 +28,21 @@ from semclass.index.records import Query
 from semclass.scoring.topk import unit
 
 PIECES = 96
-"""Word pieces that are read of a question, and of a passage."""
+"""Most word pieces of a question, and of a passage, that the head reads."""
 
 BATCH = 32  # pairs per run of the network
 
 WORDS = 45
-"""Words of a passage that are read at most, in whole sentences, at least one."""
+"""Most words of a passage that the head reads, in whole sentences. The head reads at least one sentence."""
 
 
 WEIGHT = 0.1
-"""What a unit of its log-odds adds to the score of the default method."""
+"""The amount that a unit of the head's log-odds adds to the score of the default method."""
 
 UNLIKELY = -2.0
-"""Log-odds below which each unit counts twice: what is hardly an answer falls behind; among likely ones, other evidence
-decides. See ``bench/deep.py``."""
+"""Log-odds below which each unit counts twice. Passages that are hardly an answer fall behind, and other evidence
+decides among likely answers. See ``bench/deep.py``.
+"""
 
 Flags: TypeAlias = npt.NDArray[np.bool_]
 Pair: TypeAlias = tuple[FloatArray, npt.NDArray[np.int64]]
@@ -55,13 +57,19 @@ class DeepHead:
 
     @classmethod
     def load(cls, folder: Path, encoder: Encoder, *, threads: int = 1) -> DeepHead:
-        """Load the head from its folder; an ArtifactError if it is damaged or was made for another encoder."""
+        """Load the head from its folder.
+
+        Raises an ArtifactError if the head is damaged or was made for another encoder.
+        """
         artifact = artifacts.load(folder, "deep")
         check_encoder(folder, str(artifact.field("encoder")), encoder.fingerprint, (STATES,))
         return cls(encoder, open_session(artifact, "network.onnx", threads))
 
     def log_odds(self, query: Query, sentences: Ragged, passages: Sequence[Passage]) -> DoubleArray:
-        """Calibrated log-odds that n passages answer, float64 (n,); `sentences` are the unit vectors of theirs."""
+        """Return calibrated log-odds that n passages answer, float64 (n,).
+
+        `sentences` are the unit vectors of the passages' sentences.
+        """
         worth = Ragged(np.einsum("ij,j->i", sentences.values, unit(query.pooled)), sentences.offsets)
         chosen = [chosen_sentences(passage, worth.row(row)) for row, passage in enumerate(passages)]
         return self.read([query.query_used] * len(chosen), chosen)
@@ -81,12 +89,15 @@ class DeepHead:
 
 
 def gain_of(log_odds: DoubleArray) -> DoubleArray:
-    """What log-odds count, see :data:`UNLIKELY`."""
+    """Return the gain of log-odds, see :data:`UNLIKELY`."""
     return log_odds + np.minimum(log_odds - UNLIKELY, 0)
 
 
 def pairs_of(encoder: Encoder, questions: Sequence[str], passages: Sequence[Sequence[str]]) -> list[Pair]:
-    """What the network reads of pairs of a question and sentences: states (length, hidden), and marks (length,)."""
+    """Return the network's inputs for pairs of a question and sentences.
+
+    The inputs are states (length, hidden), and marks (length,).
+    """
     places: dict[str, int] = {}
     asked = [places.setdefault(text, len(places)) for text in questions]
     given = [[places.setdefault(text, len(places)) for text in sentences] for sentences in passages]
@@ -109,7 +120,10 @@ def _pair(states: Ragged, terms: Ragged, question: int, sentences: Sequence[int]
 
 
 def chosen_sentences(passage: Passage, worth: FloatArray) -> list[str]:
-    """The sentences of a passage that are worth most, `WORDS` at most, in their order; its title before the first."""
+    """Return the most valuable sentences of a passage, of at most `WORDS` words, in their order.
+
+    The passage's title stands before the first sentence.
+    """
     title, body, _ = parts_of(passage)
     title = " ".join(title.split())
     sentences = split_sentences(body) if body.strip() else [title]
@@ -125,6 +139,9 @@ def chosen_sentences(passage: Passage, worth: FloatArray) -> list[str]:
 
 
 def marks_of(asked: npt.NDArray[Any], given: npt.NDArray[Any], is_term: Flags) -> npt.NDArray[np.int64]:
-    """Marks of the word pieces of a question and of a passage, by their ids: 0 and 2, and 1 and 3 for terms of both."""
+    """Return the marks of the word pieces of a question and of a passage, by their ids.
+
+    The marks are 0 for a question and 2 for a passage, and 1 and 3 for terms that both texts have.
+    """
     same = np.isin(asked, given) & is_term[asked], np.isin(given, asked) & is_term[given]
     return np.concatenate([same[0], same[1] + np.int64(2)])

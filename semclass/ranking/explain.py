@@ -1,4 +1,4 @@
-"""Why a passage stands where it stands: the parts of its score, the words that matched, the evidence of classes."""
+"""Explains the place of a passage: the parts of its score, the words that matched, and the evidence of classes."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from semclass.ranking.models import Models
 from semclass.scoring.matmul import float_products
 
 WORDS = 12
-"""Words of a question that are shown at most: those that weigh most."""
+"""Most words of a question to show. The words with the largest weights are shown."""
 
 WORD = re.compile(r"[^\W_]+")
-"""A word as it is written."""
+"""Matches a word as it is written."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class _Asked:
 
 
 def explain(models: Models, query: Query, found: Candidates, k: int, passages: Sequence[Passage]) -> list[Explanation]:
-    """Explain the first k places of a ranking; `passages` are those of `found`."""
+    """Explain the first k places of a ranking. `passages` are the passages of `found`."""
     query.check(classes=models.has_classes, tokens=True)
     if found.features is not None:
         found = replace(found, parts=models.pairs.learned_terms.parts(found.features))
@@ -114,12 +114,12 @@ def _word_matches(
 
 
 def as_written(text: str) -> dict[str, str]:
-    """The words of a text, by what :func:`folded` gives."""
+    """Return the words of a text, by their forms from :func:`folded`."""
     return {folded(word): word for word in reversed(WORD.findall(text))}
 
 
 def folded(word: str) -> str:
-    """A word in small letters without accents, as word pieces often have it."""
+    """Return a word in small letters without accents, as in many word pieces."""
     small = word.lower()
     if small.isascii():
         return small
@@ -136,7 +136,7 @@ def _written(word: str, piece: str, words: dict[str, str]) -> str:
 
 
 def nearest_sentence(query: Query, candidates: Candidates, place: int, text: str) -> Span | None:
-    """Where the sentence of a candidate is whose vector is nearest to the question's, with all of its lines."""
+    """Return the place of the candidate's sentence whose vector is nearest to the question's, with all of its lines."""
     vectors, spans = candidates.evidence.sentences.row(place), sentence_spans(text)
     if not len(spans) == len(vectors) > 0:
         return None
@@ -148,7 +148,7 @@ def nearest_sentence(query: Query, candidates: Candidates, place: int, text: str
 def class_evidence(
     query: Query, candidates: Candidates, place: int, classes: Sequence[str]
 ) -> tuple[ClassEvidence, ...]:
-    """Probabilities of the classes in the question and in one candidate, those of the question falling."""
+    """Return the class probabilities of the question and of one candidate, most probable for the question first."""
     asked, provided = query.probabilities.tolist(), candidates.probabilities[place].tolist()
     rows = [ClassEvidence(*row) for row in zip(classes, asked, provided, strict=True)]
     return tuple(sorted(rows, key=lambda row: -row.asked))

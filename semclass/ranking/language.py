@@ -1,9 +1,9 @@
-"""Whether passages are in English, which the shipped models read: of text in other languages they judge nothing well.
+"""Tells whether passages are in English. The shipped models read English, and judge text in other languages badly.
 
-Each word piece has the logarithm of how much more frequent it is in English than in other languages, all of which weigh
-the same: naive Bayes. The mean over the best candidates tells. A question alone may be too short to tell, and a question in
-another language over English passages shares names with them, which evidence finds better than fusion does; so passages
-decide.
+The test is naive Bayes. Each word piece has the logarithm of how much more frequent it is in English than in other
+languages, all of which weigh the same. The mean over the best candidates decides. A question alone may be too short to
+decide. A question in another language over English passages shares names with the passages, and evidence finds these
+names better than fusion does. So passages decide.
 """
 
 from __future__ import annotations
@@ -24,29 +24,34 @@ FOLDER = "language"
 """Folder of the table, and kind of its manifest."""
 
 UNITS = 16
-"""The table holds int8: logarithms of this base's units, 1 / UNITS each."""
+"""The table holds int8 numbers. They are logarithms in units of 1 / UNITS."""
 
 ENGLISH, OTHER = "en", "other"
 
 FIRST = 10
-"""Candidates that are looked at."""
+"""Number of candidates that the test reads."""
 
 ENOUGH = 50
-"""Word pieces below which they are taken to be English: names outweigh the rest of a few words."""
+"""Number of word pieces below which candidates count as English, because names outweigh all other words in a few
+words.
+"""
 
 LEAST = -0.8
-"""Mean from which they are English. Ten passages together have 0.4 or more in nine English sets, 0.0 in one of source
-code, and -0.7 where the foreign name of a hotel stands in each; -1.0 or less in 13 other languages:
-``training/train_language.py``."""
+"""Mean from which candidates are English. Ten passages together have 0.4 or more in nine English sets, 0.0 in one set
+of source code, and -0.7 if each passage has the foreign name of a hotel. They have -1.0 or less in 13 other languages,
+see ``training/train_language.py``.
+"""
 
 BY_WORDS_ALPHA = 0.15
-"""Weight of the vectors in convex fusion, by which passages in other languages are found."""
+"""Weight of the vectors in the convex fusion that finds passages in other languages."""
 
 WORDS: Mapping[str, float] = {"overlap_rare": 0.5, "neighbours": 0.5}
-"""What is added to that, weights of pair features: whole words, as of many scripts the pieces are single letters.
+"""Weights of pair features that are added to the fused score. They compare whole words, because the pieces of many
+scripts are single letters.
 
-Chosen on 120 questions of each of twelve languages, as those that are in none below BM25 or plain fusion:
-``python -m bench.languages``."""
+They were chosen on 120 questions of each of twelve languages, by ``python -m bench.languages``. In no language are they
+worse than BM25 or plain fusion.
+"""
 
 
 class LanguageWarning(UserWarning):
@@ -61,7 +66,7 @@ class LanguageTest:
 
     @classmethod
     def load(cls, folder: Path, *, encoder_fingerprint: str, vocabulary: int) -> LanguageTest:
-        """Read the table of an encoder's word pieces; that of another encoder is refused."""
+        """Read the table of an encoder's word pieces. The table of another encoder is refused."""
         artifact = artifacts.load(folder, FOLDER)
         if (made_with := artifact.field("encoder")) != encoder_fingerprint:
             raise EncoderMismatchError(
@@ -76,13 +81,13 @@ class LanguageTest:
         return cls((table / UNITS).astype(np.float32))
 
     def language(self, candidates: Candidates) -> str:
-        """`ENGLISH`, or `OTHER`: the language of the first candidates."""
+        """Return `ENGLISH` or `OTHER`, the language of the first candidates."""
         pieces = candidates.evidence.pieces.values[: candidates.evidence.pieces.offsets[min(FIRST, len(candidates))]]
         return ENGLISH if len(pieces) < ENOUGH or float(self.logs[pieces].mean()) >= LEAST else OTHER
 
 
 def load_language(models: Path, encoder: Encoder) -> LanguageTest | None:
-    """Load the table of an encoder; None if there is none."""
+    """Load the table of an encoder. None if there is no table."""
     folder = models / FOLDER
     if not folder.exists():
         return None
@@ -90,7 +95,10 @@ def load_language(models: Path, encoder: Encoder) -> LanguageTest | None:
 
 
 def with_language(candidates: Candidates, test: LanguageTest) -> Candidates:
-    """Candidates from elsewhere with their language, and scored by words if the models do not read it."""
+    """Add the language to the candidates of another source.
+
+    Score them by words if the models do not read the language.
+    """
     language = test.language(candidates)
     if language == ENGLISH:
         return replace(candidates, language=language)
@@ -99,7 +107,7 @@ def with_language(candidates: Candidates, test: LanguageTest) -> Candidates:
 
 
 def warn_of_language() -> None:
-    """Warn that passages are in another language than the models read."""
+    """Warn that passages are in a language that the models do not read."""
     warn(
         LanguageWarning(
             "the passages seem not to be in English, the language of these models; they are ranked by the words that they "

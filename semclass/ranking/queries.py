@@ -1,4 +1,4 @@
-"""Encoding and classifying questions."""
+"""Encodes and classifies questions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from semclass.index.passage_encoder import no_rows
 from semclass.index.records import Query
 
 LONGEST = LAST
-"""Characters that are read of what belongs to a question; more of them in one sentence are no sentence."""
+"""Most characters of a question that are read. A sentence with more characters is not real text."""
 
 
 def read_questions(
@@ -28,10 +28,13 @@ def read_questions(
     generic: Head | None = None,
     tokens: bool = True,
 ) -> list[Query]:
-    """Encode and classify questions; of texts of several sentences what they ask, see :mod:`semclass.heads.asked`.
+    """Encode and classify questions.
 
-    Of what is read of a question, :data:`LONGEST` characters and :data:`semclass.heads.asked.PIECES` word pieces are: each
-    is compared with each of all candidates.
+    In a text of several sentences, only the sentences that ask and belong to the question count, see
+    :mod:`semclass.heads.asked`.
+
+    At most :data:`LONGEST` characters and :data:`semclass.heads.asked.PIECES` word pieces of a question are read,
+    because each word piece is compared with the word pieces of all candidates.
     """
     found = find_asked(encoder, texts, generic)
     asked = [Asked(each.text[:LONGEST], each.question[:LONGEST], each.generic) for each in found]

@@ -1,6 +1,6 @@
-"""The methods of the reference thesis: candidates re-ordered by class match or entailment, by partition or by a sum.
+"""The re-ranking methods of the reference thesis, by class match or by entailment, with a partition or with a sum.
 
-A stable partition puts candidates with a positive label first; the integrated methods add weight * signal to the score.
+A stable partition puts candidates with a positive label first. The integrated methods add weight * signal to the score.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def by_sum(
     method: Method,
     weights: Mapping[str, float],
 ) -> Candidates:
-    """Add weight * signal to the score of each candidate; `features` are None for a class match."""
+    """Add weight * signal to the score of each candidate. `features` are None for a class match."""
     signal, components = _signal(models, query, candidates, features, method)
     if method.signal == "entails":
         components = {**components, "entails": signal}
@@ -42,13 +42,16 @@ def by_partition(
     method: Method,
     weights: Mapping[str, float],
 ) -> Candidates:
-    """Put candidates with a positive label first; scores stay as they are."""
+    """Put candidates with a positive label first. The scores stay unchanged."""
     signal, components = _signal(models, query, candidates, features, method)
     return replace(candidates, order=stable_partition(signal > 0), components=components)
 
 
 def match(models: Models, query: Query, candidates: Candidates, kind: str) -> DoubleArray:
-    """Class match of a kind, ``"soft"`` or ``"hard"``; the soft one is read near the question's words, with a model."""
+    """Return the class match, ``"soft"`` or ``"hard"``.
+
+    With a model, the soft match is read near the question's words.
+    """
     if kind == "soft" and models.proximity is not None:
         query.check(classes=True, tokens=True)
         return placed_match(query, candidates, models.proximity)
@@ -57,7 +60,7 @@ def match(models: Models, query: Query, candidates: Candidates, kind: str) -> Do
 
 
 def entails(models: Models, relevance: DoubleArray) -> DoubleArray:
-    """Whether the probability that a passage answers reaches the head's threshold, 0 or 1."""
+    """Return 1 if the probability that a passage answers reaches the head's threshold, or else 0."""
     return (relevance >= models.pairs.entailment.thresholds[0]).astype(np.float64)
 
 
