@@ -55,7 +55,7 @@ class Endpoint:
     url, model
         Address, such as ``"http://localhost:8000/v1"``, and the name of the model at the service.
     key
-        Key of the service; it is never saved.
+        Key of the service. It is never saved.
     concurrency
         Most calls at a time.
     retries

@@ -162,7 +162,7 @@ def _encode(encoder: Encoder, texts: Sequence[str], views: Sequence[str]) -> Enc
 
 
 def check_pairs(pairs: object) -> list[tuple[str, str]]:
-    """Copy pairs into a list and refuse items that are no pairs; texts are checked later."""
+    """Copy pairs into a list, and refuse items that are not pairs. Texts are checked later."""
     if isinstance(pairs, (str, bytes)) or not isinstance(pairs, Iterable):
         raise InputTypeError(f"pairs must be a sequence of (question, sentence), not {short(pairs)}")
     items = list(pairs)

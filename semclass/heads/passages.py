@@ -69,7 +69,7 @@ class PassageClassifier:
         return [PassageLabels(*row) for row in rows]
 
     def predict(self, passages: Iterable[str]) -> list[tuple[str, ...]]:
-        """Return the labels of each passage; there may be none or several.
+        """Return the labels of each passage. There may be none or several.
 
         See :meth:`classify` for arguments and errors.
         """

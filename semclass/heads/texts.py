@@ -141,7 +141,7 @@ class TextModel:
         texts
             Non-empty texts, also from a generator, but not a single string.
         min_probability
-            Least probability of a label; below it the model abstains. Defaults to the value saved with the model.
+            Least probability of a label. Below it the model abstains. Defaults to the value saved with the model.
 
         Raises
         ------

@@ -151,7 +151,7 @@ class SemclassRerank(BaseNodePostprocessor):
     details
         See :class:`SemclassRetriever`.
     models, encoder, threads, options
-        See :meth:`semclass.Reranker.load`. `options` are those of :meth:`semclass.Reranker.rerank`, such as
+        See :meth:`semclass.Reranker.load`. `options` are the options of :meth:`semclass.Reranker.rerank`, such as
         ``{"method": "default"}``.
     """
 

@@ -360,7 +360,7 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
         Parameters
         ----------
         folder
-            Folder for the head; created if it does not exist.
+            Folder for the head, which is created if it does not exist.
         title, language, license
             The heading of the model card, the language of the texts, such as ``"de"``, and the licence of the model.
             Name the licence as model hubs do, such as ``"apache-2.0"``.

@@ -38,7 +38,7 @@ class HeadClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
     classes_
         The labels, sorted, of shape (n_classes,).
     head_
-        The fitted head; :func:`semclass.train.export.head_to_onnx` writes it as a network with the input ``features``.
+        The fitted head. :func:`semclass.train.export.head_to_onnx` writes it as a network with the input ``features``.
     n_features_in_
         Columns of X.
     """
