@@ -55,11 +55,14 @@ class HeadClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
         ----------
         X, y
             X: array of shape (n, n_features), converted to float32. y: n labels, one for each row of X.
-        sample_weight The weights of :meth:`semclass.TextClassifier.fit`.
+        sample_weight
+            The weights of :meth:`semclass.TextClassifier.fit`.
 
         Raises
         ------
-        InputError For the same reasons as in :meth:`semclass.TextClassifier.fit`. ValueError
+        InputError
+            For the same reasons as in :meth:`semclass.TextClassifier.fit`.
+        ValueError
             From scikit-learn, if X is not a matrix of finite numbers.
         """
         X, y = _validation.validate_data(self, X, y, dtype=np.float32)
