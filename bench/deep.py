@@ -13,10 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from bench import measures, readme, timing
-from bench.evidence_weights import CONTRAST, COUNTS, contrast_strings, dcg
+from bench.measures import dcg
 from bench.retrieval import DEFAULTS
 from bench.retrieval_systems import open_retriever
 from bench.steps import Bench
+from bench.strings import CONTRAST, contrast_strings
 from datasets_io import read_jsonl
 from semclass import HybridRetriever, Models, Reranker
 from semclass.core.types import Passage, Ragged
@@ -34,6 +35,7 @@ WEIGHTS = (0.0, 0.02, 0.04, 0.06, 0.08, 0.1, 0.12, 0.15, 0.2)
 MOST, TIMED = 1000, 100  # questions of a set, and those that are timed
 LONGEST = 10  # places that count
 TIMED_SET = "squad4"
+CONTRAST_COUNTS = 0.5  # what the contrast items count beside a set
 
 
 def run(bench: Bench) -> dict[str, Any]:
@@ -76,7 +78,7 @@ def measure(folder: str, cache: str, limit: int) -> dict[str, Any]:
         first = ranked.places[:LONGEST]
         passages = retriever.index.passages(found.rows[first])
         score.append(ranked.score[first])
-        odds.append(models.deep.log_odds(query, ranked.sentences.take(first), passages))
+        odds.append(models.deep.log_odds(query, ranked.evidence.sentences.take(first), passages))
         gains.append([relevance.get(passage.id, 0) for passage in passages])
         best = sorted(relevance.values(), reverse=True)[:LONGEST]
         ideal.append(float(dcg(np.array([best]))[0]))
@@ -143,7 +145,7 @@ def reciprocal(gains: Sequence[float] | Array) -> float:
 
 def chosen(sets: Mapping[str, Any]) -> dict[str, Any]:
     """Number and weight with the highest mean over all sets, and over all but each, where no set is below plain fusion."""
-    counts = np.array([COUNTS.get(name, 1.0) for name in sets])[:, None, None]
+    counts = np.array([CONTRAST_COUNTS if name == CONTRAST else 1.0 for name in sets])[:, None, None]
     table = np.array([[figures_of(sets[name])[str(read)] for read in READ] for name in sets])
     above = table >= np.array([sets[name].get("convex", 0.0) for name in sets])[:, None, None]
 
@@ -182,7 +184,7 @@ def cost(folder: str, cache: str) -> dict[str, Any]:
     prepared = {}
     for text, query in zip(dataset.questions.values(), retriever.encode(list(dataset.questions.values())), strict=True):
         found = retriever.candidates(query, how.joint_top_k, how)
-        prepared[text] = (query, found.sentences, retriever.index.passages(found.rows))
+        prepared[text] = (query, found.evidence.sentences, retriever.index.passages(found.rows))
     jobs = {
         "deep_head": lambda text: models.deep.log_odds(*prepared[text]),
         "default": lambda text: retriever.search(text),

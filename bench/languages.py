@@ -15,6 +15,7 @@ from typing import Any
 import click
 import numpy as np
 
+from bench.measures import dcg
 from datasets_io import read_jsonl
 from semclass import HybridRetriever, Models, Passage, PassageIndex
 from semclass.ranking.methods import METHODS
@@ -36,12 +37,6 @@ def sample(path: Path, limit: int, seed: int = 0) -> tuple[list[Passage], list[t
     return [Passage(str(number), text) for text, number in ids.items()], questions
 
 
-def ndcg(ids: list[str], relevant: set[str]) -> float:
-    """NDCG@10 of the first ids, with judgements of 0 and 1."""
-    gains = 1 / np.log2(np.arange(2, DEPTH + 2))
-    return float(sum(gains[place] for place, name in enumerate(ids) if name in relevant) / gains[: len(relevant)].sum())
-
-
 def measure(models: Models, passages: list[Passage], questions: list[tuple[str, set[str]]]) -> dict[str, Any]:
     """NDCG@10 of each method, and the share of the questions whose passages are told to be in another language."""
     retriever = HybridRetriever(PassageIndex.build(passages, passage_encoder=models.passage_encoder), models)
@@ -53,7 +48,8 @@ def measure(models: Models, passages: list[Passage], questions: list[tuple[str, 
             candidates = retriever.candidates(query, method.candidates, method)
             ranked = reorder(models, query, candidates, method)
             ids = [passage.id for passage in retriever.index.passages(candidates.rows[ranked.places[:DEPTH]])]
-            found[name].append(ndcg(ids, relevant))
+            gains = np.isin(ids, list(relevant)).astype(float)
+            found[name].append(float(dcg(gains) / dcg(np.ones(len(relevant)))))
         foreign.append(ranked.language == "other")
     row = {name: float(np.mean(values)) for name, values in found.items()} | {"other": float(np.mean(foreign))}
     better = max(("bm25", "convex"), key=row.__getitem__)

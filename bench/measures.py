@@ -109,3 +109,8 @@ def _of_several(truth: Array, said: Array, counts: Array) -> tuple[Array, Array]
     true, found = known & (truth == 1), known & (said == 1)
     right = counts @ (known & (true == found)) / np.maximum(counts @ known, 1)
     return right, np.nan_to_num(_f1(true, found, counts))
+
+
+def dcg(gains: Array, depth: int = 10) -> Array:
+    """DCG of the first places, of gains in the order of a ranking, (q, places) to (q,)."""
+    return np.asarray(gains[..., :depth] @ (1 / np.log2(2 + np.arange(min(depth, gains.shape[-1])))))

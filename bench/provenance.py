@@ -17,7 +17,14 @@ from semclass.core.artifacts import MANIFEST, default_models, read_json
 
 Results = Mapping[str, Mapping[str, Any]]  # by section, what its file holds
 
-RANKING = ("codebooks", "encoder", "entailment", "pairs/entailment", "pairs/learned")  # what a search reads
+RANKING = (
+    "codebooks",
+    "encoder",
+    "entailment",
+    "pairs/entailment",
+    "pairs/evidence",
+    "pairs/learned",
+)  # what a search reads
 CLASSES = ("match", "passages", "questions")  # what the methods of the thesis read, too
 
 DEPENDS: Mapping[str, tuple[str, ...]] = {
@@ -27,6 +34,7 @@ DEPENDS: Mapping[str, tuple[str, ...]] = {
     "passages": ("encoder", "passages"),
     "entailment": ("encoder", "entailment"),
     "retrieval": RANKING,
+    "carry": (*RANKING, "deep", "language"),
     "contrast": (*RANKING, "deep", "generic"),
     "deep": (*RANKING, "deep"),
     "thesis": (*RANKING, *CLASSES),

@@ -26,8 +26,8 @@ RESULTS = Path(__file__).parent / "results"
 WORDS = Path(__file__).parent / "words.md"
 
 SECTIONS = (
-    "main_job", "labels", "questions", "passages", "entailment", "retrieval", "contrast", "deep", "thesis", "service",
-    "in_scope", "words", "language_model", "abstain", "first_answer",
+    "main_job", "labels", "questions", "passages", "entailment", "retrieval", "carry", "contrast", "deep", "thesis",
+    "service", "in_scope", "words", "language_model", "abstain", "first_answer",
 )  # fmt: skip
 """Modules of this package, in the order in which they run. Each has ``run(bench)``, which gives the results, and
 

@@ -138,7 +138,7 @@ def export(folder: Path, *, tuned: bool = False, **sizes: int) -> Path:
     files = {name: part.SerializeToString() for name, part in networks.items()}
     files["tokenizer.json"] = (source / "tokenizer.json").read_bytes()
     if tuned:
-        files["kept.npy"] = _npy(kept)
+        files["kept.npy"] = npy_bytes(kept)
     artifacts.save(folder / "encoder", "encoder", files, manifest)
     return folder / "encoder"
 
@@ -169,7 +169,7 @@ def save_pairs(folder: Path, encoder: str, n_terms: int, similarity: str = "cosi
     )
     # every piece is a word of its own, of the same idf
     words = np.stack([np.arange(n_terms), np.zeros(n_terms)]).astype(np.int32)
-    files = {"idf.npy": _npy(np.ones(n_terms, np.float32)), "words.npy": _npy(words)}
+    files = {"idf.npy": npy_bytes(np.ones(n_terms, np.float32)), "words.npy": npy_bytes(words)}
     names = ("entailment", "class", "match_soft", "match_hard")
     for name in ("entailment", "learned"):
         card = cards.HeadCard(
@@ -192,7 +192,7 @@ def save_pairs(folder: Path, encoder: str, n_terms: int, similarity: str = "cosi
         cards.save_head(folder / name, network, card, title=name, sections=[], files=files)
 
 
-def _npy(array: np.ndarray) -> bytes:
+def npy_bytes(array: np.ndarray) -> bytes:
     buffer = io.BytesIO()
     np.save(buffer, array, allow_pickle=False)
     return buffer.getvalue()

@@ -55,6 +55,7 @@ def steps(
         ["train_language.py", "--data", str(data), *encoder, "--out", str(models / "language")],
         ["train_codebooks.py", "--data", str(data), "--models", str(models), "--out", str(models / "codebooks")],
         ["train_pairs.py", "--data", str(data), *encoder, "--out", str(models / "pairs")],
+        ["fit_evidence.py", "--data", str(data), "--models", str(models), "--out", str(models / "pairs" / "evidence")],
         ["train_match.py", "--data", str(data), *encoder, "--out", str(models / "match")],
         ["train_answerable.py", "--data", str(data), "--models", str(models), "--out", str(models / "answerable")],
     ]

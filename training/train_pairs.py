@@ -16,6 +16,7 @@ found here.
 from __future__ import annotations
 
 import argparse
+import shutil
 import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -315,6 +316,8 @@ def train(arguments: argparse.Namespace) -> None:
         extra={"weights": found, "similarity": arguments.similarity},
         files={"idf.npy": npy_bytes(idf), "words.npy": npy_bytes(table)},
     )
+    # weights of other pair features; fit_evidence.py makes them again
+    shutil.rmtree(arguments.out / "evidence", ignore_errors=True)
 
 
 def main() -> None:

@@ -136,8 +136,8 @@ files, does not rise on privacy policies, and falls a little on documentation wi
 """
 
 DEFAULT = "default"
-"""Default method of a search. Its fusion, evidence and number of candidates were chosen over sets of all kinds, with
-each set left out in turn, by ``python -m bench retrieval`` and ``python -m bench.evidence_weights``.
+"""Default method of a search. Its fusion and number of candidates were chosen over sets of all kinds, with each set left
+out in turn, by ``python -m bench retrieval``. ``training/fit_evidence.py`` fitted the weights of the evidence.
 """
 
 RERANKING = tuple(name for name, method in METHODS.items() if method.kind is not None)

@@ -77,9 +77,9 @@ def by_evidence(
     """Add the weighted sum of pair features; passages in other languages are ranked by the words that they share."""
     pairs = models.pairs
     if candidates.language == OTHER:
-        return summed(candidates, evidence_parts(features, shares=WORDS), {})
+        return summed(candidates, evidence_parts(features, WORDS), {})
     relevance = pairs.entailment.probabilities({"pairs": features})[:, 0]
-    parts = evidence_parts(features, weight_of(weights, method.weight))
+    parts = evidence_parts(features, pairs.evidence, weight_of(weights, method.weight))
     ranked = summed(candidates, parts, {"relevance": relevance})
     if models.answerable is not None:
         ranked = replace(ranked, answerable=_answerable(models, query, ranked, features))
@@ -119,7 +119,7 @@ def signals(models: Models, query: Query, candidates: Candidates) -> dict[str, D
         thesis.match(models, query, candidates, kind) if models.has_classes else nothing for kind in ("soft", "hard")
     ]
     entails = thesis.entails(models, entailment)
-    evidence = sum_of(evidence_parts(features["pairs"]))
+    evidence = sum_of(evidence_parts(features["pairs"], pairs.evidence))
     learned = pairs.learned.probabilities(features)[:, 0]
     return dict(zip(SIGNALS, (*matches, entailment, entails, evidence, learned), strict=True))
 

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
+from semclass.core import artifacts
 from semclass.core.errors import ArtifactError
 from semclass.core.types import DoubleArray, FloatArray
+from semclass.encoders.onnx_encoder import check_encoder
 from semclass.encoders.words import WordTable
 from semclass.heads.head import Head
 from semclass.ranking.features import FEATURE_GROUPS, PAIR_FEATURES
@@ -38,18 +40,17 @@ EVIDENCE: Mapping[str, float] = {
     "provided_z": 0.00737,
     "expected_z": -0.0371,
 }
-"""Weights of the pair features that the default method adds to a convex combination, which is from 0 to 1. ``match`` is
-not among them, because the method classifies no question. 0.03 of each weight is from a fit of ``learned``; the rest was
-found by a search over seven sets, sentences of two more, and texts that resemble an answer: bench/evidence_weights.py."""
+"""Weights of pair features for any encoder. ``match`` is not among them, because the default method classifies no question.
 
+0.03 of each weight is from a fit of ``learned``; the rest was found by a search over seven sets, sentences of two more, and
+texts that resemble an answer. ``training/fit_evidence.py`` starts from these weights.
+"""
 
 _WITHOUT_OWN_WEIGHT = {"class_hard": "match_hard", "entailment_hard": "entailment"}
 """Weights that models may lack, and those that stand in for them: of the same signal, found in another place."""
 
 
-def evidence_parts(
-    features: FloatArray, weight: float = 1.0, shares: Mapping[str, float] = EVIDENCE
-) -> dict[str, DoubleArray]:
+def evidence_parts(features: FloatArray, shares: Mapping[str, float], weight: float = 1.0) -> dict[str, DoubleArray]:
     """What each group of the features in `shares` adds to the scores of n candidates, each (n,)."""
     parts: dict[str, DoubleArray] = {}
     for name, share in shares.items():
@@ -126,9 +127,11 @@ class PairModel:
     weights
         ``entailment`` and ``class``: the weights of the integrated methods; ``entailment_hard`` and ``class_hard``: of the
         same with labels of 0 and 1 in place of probabilities; ``match_soft`` and ``match_hard``: of the class match in
-        retrieval. All found on training questions, with linear fusion. ``evidence``: of the sum over `EVIDENCE`, 1.
+        retrieval. All found on training questions, with linear fusion. ``evidence``: of the sum over `evidence`, 1.
     words
         What makes words of word pieces.
+    evidence
+        Weights of the pair features that the default method adds to a convex combination, which is from 0 to 1.
     similarity
         How vectors were compared there, see :func:`semclass.scoring.topk.SIMILARITIES`: heads and weights fit scores of
         its scale.
@@ -141,11 +144,12 @@ class PairModel:
     learned_terms: LinearTerms
     weights: dict[str, float]
     words: WordTable
+    evidence: Mapping[str, float]
     similarity: str = "cosine"
 
     @classmethod
     def load(cls, folder: str | Path, *, encoder_fingerprint: str) -> PairModel:
-        """Load the heads in ``folder/entailment`` and ``folder/learned``, for one encoder."""
+        """Load the heads in ``folder/entailment`` and ``folder/learned``, and the weights in ``folder/evidence``."""
         folder = Path(folder)
         entailment = Head.load(folder / "entailment", encoder_fingerprint=encoder_fingerprint)
         learned = Head.load(folder / "learned", encoder_fingerprint=encoder_fingerprint)
@@ -167,4 +171,20 @@ class PairModel:
         similarity = str(learned.artifact.manifest.get("similarity", "cosine"))
         # only what `learned` is the sum of is explained: the other head may be anything
         terms = LinearTerms.of(entailment) if "linear" in entailment.artifact.manifest else None
-        return cls(entailment, learned, idf, terms, LinearTerms.of(learned), weights, words, similarity)
+        evidence = load_evidence(folder / "evidence", encoder_fingerprint)
+        return cls(entailment, learned, idf, terms, LinearTerms.of(learned), weights, words, evidence, similarity)
+
+
+def load_evidence(folder: Path, encoder_fingerprint: str) -> Mapping[str, float]:
+    """Load the weights that were fitted for an encoder; `EVIDENCE` where there are none."""
+    if not folder.exists():
+        return EVIDENCE
+    artifact = artifacts.load(folder, "evidence")
+    check_encoder(folder, str(artifact.field("encoder")), encoder_fingerprint, ())
+    weights = artifact.array("weights.npy")
+    if tuple(artifact.field("features")) != PAIR_FEATURES or weights.shape != (len(PAIR_FEATURES),):
+        raise ArtifactError(
+            f"the pair features of the weights in {folder} differ from those of this version of semclass; install the "
+            "version that fitted them, or fit them again with training/fit_evidence.py"
+        )
+    return {name: weight for name, weight in zip(PAIR_FEATURES, weights.tolist(), strict=True) if weight}

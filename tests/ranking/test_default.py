@@ -7,9 +7,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from conftest import FakeEncoder
-from made_models import save_pairs
+from made_models import npy_bytes, save_pairs
 
-from semclass import HybridRetriever, Models, Passage, PassageIndex, Reranker
+from semclass import (
+    ArtifactError,
+    EncoderMismatchError,
+    HybridRetriever,
+    Models,
+    Passage,
+    PassageIndex,
+    Reranker,
+)
+from semclass.core import artifacts
 from semclass.core.types import Ragged
 from semclass.evaluation.candidate_scores import collect
 from semclass.ranking.features import FEATURE_GROUPS, PAIR_FEATURES
@@ -53,6 +62,12 @@ class SkippingEncoder(FakeEncoder):
 def models_of(folder, encoder) -> Models:
     save_pairs(folder / "pairs", encoder.fingerprint, encoder.n_terms)
     return Models.load(folder, encoder=encoder)
+
+
+def save_evidence(folder, weights, encoder, features=PAIR_FEATURES):
+    values = npy_bytes(np.array([weights.get(name, 0.0) for name in PAIR_FEATURES]))
+    fields = {"encoder": encoder, "features": list(features)}
+    artifacts.save(folder / "pairs" / "evidence", "evidence", {"weights.npy": values}, fields)
 
 
 @pytest.fixture
@@ -99,8 +114,31 @@ def test_one_weight_scales_all_evidence(reranker):
 def test_parts_are_weighted_features():
     features = np.random.default_rng(0).normal(size=(4, len(PAIR_FEATURES))).astype(np.float32)
     weights = np.array([EVIDENCE.get(name, 0.0) for name in PAIR_FEATURES])
-    np.testing.assert_allclose(sum(evidence_parts(features, 0.5).values()), 0.5 * features @ weights, atol=1e-6)
+    np.testing.assert_allclose(
+        sum(evidence_parts(features, EVIDENCE, 0.5).values()), 0.5 * features @ weights, atol=1e-6
+    )
     assert "match" not in EVIDENCE, "no question is classified for it"
+
+
+def test_weights_that_were_fitted_for_the_encoder_take_the_place_of_the_usual_ones(tmp_path):
+    plain, encoder = models_of(tmp_path, TellingEncoder()), TellingEncoder()
+    assert plain.pairs.evidence == EVIDENCE
+    save_evidence(tmp_path, {"echo": -3.0}, encoder.fingerprint)
+    fitted = Models.load(tmp_path, encoder=encoder)
+    assert fitted.pairs.evidence == {"echo": -3.0}
+    (hit, _) = Reranker(fitted).rerank(QUESTION, [ANSWER, ECHO], explain=True)
+    assert set(hit.explanation.parts) == {"dense", "bm25", "answers"}
+
+
+@pytest.mark.parametrize(
+    ("encoder", "features", "error"),
+    [("another", PAIR_FEATURES, EncoderMismatchError), (None, PAIR_FEATURES[::-1], ArtifactError)],
+)
+def test_weights_of_another_encoder_or_of_other_features_are_refused(tmp_path, encoder, features, error):
+    models = models_of(tmp_path, TellingEncoder())
+    save_evidence(tmp_path, {"echo": -3.0}, encoder or models.encoder.fingerprint, features)
+    with pytest.raises(error, match="evidence"):
+        Models.load(tmp_path, encoder=models.encoder)
 
 
 def test_the_default_reads_token_vectors_and_no_classes(reranker):

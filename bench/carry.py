@@ -1,0 +1,134 @@
+"""Does re-ranking carry over? The default beside plain fusion, on collections that no model learnt from.
+
+    python -m bench carry --data DATA           # the three that settings may be chosen on
+    python -m bench.carry --data DATA           # those that confirm; every look is written down
+
+Queries are headings that are questions, or other headings; what answers stands below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from bench import looks, readme
+from bench.retrieval_systems import open_retriever
+from bench.steps import Bench
+from section_sets import CONFIRM, CONFIRM_QA, read_domain, read_groups
+from semclass import HybridRetriever, Models, Reranker
+from semclass.evaluation.dataset import Dataset, load_dataset
+from semclass.evaluation.measure import per_question
+from semclass.ranking.methods import DEFAULT
+
+SETS = {
+    "handbook": "handbooks of organisations",
+    "government": "guides of administrations",
+    "hobby": "technical hobbies",
+}
+PLAIN = ("bm25", "dense", "rrf", "convex")
+MEASURE = "nDCG@10"
+DEPTH = 10
+
+
+def run(bench: Bench) -> dict[str, Any]:
+    steps = {
+        name: bench.step(f"carry, {name}", "bench.carry:measure", folder=bench.beir(name), cache=bench.indices)
+        for name in SETS
+    }
+    found = {
+        "task": {"what": "does re-ranking carry over to collections that no model learnt from?"},
+        "collections": {name: {**row, "what": SETS[name]} for name, row in steps.items()},
+    }
+    bench.say(table({"carry": found}))
+    return found
+
+
+def measure(folder: str, cache: str) -> dict[str, Any]:
+    """Figures of every method on a BEIR folder."""
+    return figures(open_retriever(folder, cache, Models.load(threads=1)), load_dataset(folder))
+
+
+def figures(retriever: HybridRetriever, dataset: Dataset) -> dict[str, Any]:
+    """NDCG@10 of each method, and what the default is above plain fusion, with the standard error of the mean."""
+    values = {}
+    for name in (*PLAIN, DEFAULT, "deep"):
+        results = retriever.search_many(list(dataset.questions.values()), DEPTH, method=name)
+        ranking = [[hit.id for hit in result] for result in results]
+        values[name] = per_question(dataset, ranking, (MEASURE,))[MEASURE]
+    gains = values[DEFAULT] - values["convex"]
+    return {
+        "questions": len(gains),
+        "passages": len(retriever.index),
+        "methods": {name: float(found.mean()) for name, found in values.items()},
+        "gain": float(gains.mean()),
+        "error": float(gains.std(ddof=1) / np.sqrt(len(gains))),
+    }
+
+
+def table(found: Mapping[str, Any]) -> str:
+    rows = found["carry"]["collections"]
+    head = (f"{MEASURE}, all questions", "questions", *PLAIN, DEFAULT, "deep", "default above convex, 95 %")
+    return readme.markdown(head, [(f"{name} ({row['what']})", *_cells(row)) for name, row in rows.items()])
+
+
+def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
+    shown = (f"{value:.3f}" for value in row["methods"].values())
+    return str(row["questions"]), *shown, f"{row['gain']:+.3f} ± {1.96 * row['error']:.3f}"
+
+
+TABLES = {"": table}
+
+
+# -- what confirms --------------------------------------------------------------------------------------------------------
+
+
+def confirm(data: Path, models: Models) -> dict[str, dict[str, Any]]:
+    """Figures of the collections that confirm, by name and kind of query."""
+    found: dict[str, dict[str, Any]] = {}
+    for domain in CONFIRM:
+        collection = read_domain(data, domain)
+        retriever = HybridRetriever.from_passages(collection.passages, models=models)
+        for kind, queries in collection.queries.items():
+            questions = {str(place): text for place, (text, _) in enumerate(queries)}
+            relevance = {str(place): dict.fromkeys(answers, 1) for place, (_, answers) in enumerate(queries)}
+            found[f"{domain}, {kind}s"] = figures(retriever, Dataset(data, questions, relevance))
+    for name in CONFIRM_QA:
+        found[name] = _groups(data, name, Reranker(models))
+    return found
+
+
+def _groups(data: Path, name: str, reranker: Reranker) -> dict[str, Any]:
+    """The same where each question has its own passages, which are re-ranked."""
+    rows = list(read_groups(data, name))
+    questions = {str(place): question for place, (question, _, _) in enumerate(rows)}
+    relevance = {str(place): {str(row): 1 for row, is_right in enumerate(right) if is_right}
+                 for place, (_, _, right) in enumerate(rows)}  # fmt: skip
+    dataset, values = Dataset(data, questions, relevance), {}
+    for method, weights in (("convex", {"evidence": 0.0}), (DEFAULT, None)):
+        results = reranker.rerank_many([*questions.values()], [texts for _, texts, _ in rows], k=DEPTH, weights=weights)
+        values[method] = per_question(dataset, [[hit.id for hit in result] for result in results], (MEASURE,))[MEASURE]
+    gains = values[DEFAULT] - values["convex"]
+    means = {method: float(one.mean()) for method, one in values.items()}
+    error = float(gains.std(ddof=1) / np.sqrt(len(gains)))
+    return {"questions": len(rows), "methods": means, "gain": float(gains.mean()), "error": error}
+
+
+@click.command(help=__doc__)
+@click.option("--data", type=click.Path(exists=True, file_okay=False, path_type=Path), required=True)
+def main(data: Path) -> None:
+    """Print a table, and write the look down."""
+    found = confirm(data, Models.load(threads=1))
+    rows = [(name, *_cells(row)) for name, row in found.items()]
+    for name, *cells in rows:
+        click.echo(f"{name}: {' '.join(cells)}")
+    gains = [row["gain"] for row in found.values()]
+    click.echo(f"default above convex: mean {np.mean(gains):+.4f}, worst {min(gains):+.4f}")
+    looks.log("carry", {name: {"methods": row["methods"], "gain": row["gain"]} for name, row in found.items()})
+
+
+if __name__ == "__main__":
+    main(prog_name="python -m bench.carry")

@@ -1,0 +1,91 @@
+"""Weights of evidence: what is fitted, what stays, and which collections take part."""
+
+from __future__ import annotations
+
+import gzip
+import json
+
+import numpy as np
+import pytest
+
+pytest.importorskip("scipy")
+
+import section_sets
+from fit_evidence import KEPT, START, Judged, fit, left_out, ndcg
+from semclass.ranking.features import PAIR_FEATURES
+
+
+def judged(rng, helpful, questions=60, candidates=12):
+    """One feature is large where a passage answers; three candidates of some questions are padding."""
+    gains = np.zeros((questions, candidates))
+    gains[np.arange(questions), rng.integers(0, 8, questions)] = 1
+    features = rng.normal(size=(len(PAIR_FEATURES), questions, candidates))
+    features[PAIR_FEATURES.index(helpful)] += 2 * gains
+    score = -np.sort(-rng.random((questions, candidates)), axis=1)
+    score[:5, 9:], features[:, :5, 9:] = -np.inf, 0.0
+    return Judged(score, features, gains, np.ones(questions))
+
+
+def test_a_feature_that_tells_what_answers_gains_weight_and_ranks_better():
+    rng = np.random.default_rng(0)
+    sets = {(name, "question"): judged(rng, "neighbours") for name in "ab"}
+    weights = fit(sets)
+    place = PAIR_FEATURES.index("neighbours")
+    assert (weights - START).argmax() == place
+    assert ndcg(sets["a", "question"], weights) > ndcg(sets["a", "question"], START) + 0.02
+
+
+def test_weights_of_texts_that_resemble_an_answer_stay():
+    weights = fit({("a", "heading"): judged(np.random.default_rng(0), "echo")})
+    kept = np.isin(PAIR_FEATURES, KEPT)
+    np.testing.assert_allclose(weights[kept], START[kept])
+
+
+def test_questions_without_an_answer_among_their_candidates_count_in_figures_alone():
+    found = judged(np.random.default_rng(0), "neighbours")
+    without = Judged(found.score, found.features, found.gains * (np.arange(60) % 2)[:, None], found.ideal)
+    half = Judged(*(found.score[1::2], found.features[:, 1::2], found.gains[1::2], found.ideal[1::2]))
+    np.testing.assert_allclose(fit({("a", "question"): without}), fit({("a", "question"): half}), atol=1e-4)
+    assert ndcg(without, START) == pytest.approx(ndcg(half, START) / 2)
+
+
+def test_no_fold_sees_its_own_domain():
+    rng = np.random.default_rng(0)
+    sets = {(name, kind): judged(rng, "neighbours") for name in "abcdef" for kind in ("heading", "question")}
+    found = left_out(sets)
+    others = {key: one for key, one in sets.items() if key[0] not in ("a", "f")}
+    np.testing.assert_allclose(found["a", "heading"], fit(others), atol=1e-6)
+
+
+def write(path, rows):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(gzip.compress("".join(json.dumps(row) + "\n" for row in rows).encode()))
+
+
+def test_a_collection_has_the_documents_of_a_domain_and_no_title_that_is_a_query(tmp_path, monkeypatch):
+    monkeypatch.setattr(section_sets, "LEAST", 1)
+    sections = [{"path": ["A"], "text": "First part."}, {"path": ["A"], "text": "Second part."}]
+    documents = [
+        {"id": "one", "domain": "tea", "split": "train", "title": "How is tea made?", "sections": sections},
+        {"id": "two", "domain": "tea", "split": "train", "title": "Cups", "sections": sections[:1]},
+        {"id": "dev", "domain": "tea", "split": "dev", "title": "Cups", "sections": sections},
+        {"id": "other", "domain": "law", "split": "train", "title": "Laws", "sections": sections},
+    ]
+    query = {"query": "How is tea made?", "document": "one", "section": 0, "also": [1], "title_is_query": True}
+    write(tmp_path / "sections" / "documents-00.jsonl.gz", documents)
+    write(tmp_path / "sections" / "questions.jsonl.gz", [query, {**query, "document": "other"}])
+    write(tmp_path / "sections" / "headings.jsonl.gz", [{"query": "Cups", "document": "two", "section": 0}])
+    assert section_sets.domains(tmp_path) == ["law", "tea"]
+    found = section_sets.read_domain(tmp_path, "tea")
+    assert [passage.text for passage in found.passages] == ["First part.", "Second part.", "First part."]
+    assert [dict(passage.metadata) for passage in found.passages] == [{}, {}, {"title": "Cups"}]
+    assert found.queries == {
+        "question": [("How is tea made?", frozenset({"0", "1"}))],
+        "heading": [("Cups", frozenset({"2"}))],
+    }
+
+
+def test_blank_texts_of_a_group_are_left_out(tmp_path):
+    row = {"question": "Who?", "passages": ["She.", " ", "It."], "answers": [2]}
+    write(tmp_path / "qa" / "some.jsonl.gz", [row, {**row, "passages": ["She.", ""], "answers": [0]}])
+    assert list(section_sets.read_groups(tmp_path, "some")) == [("Who?", ["She.", "It."], [False, True])]
