@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize
 
-from command import make_parser, npy_bytes, run, save_artifact, seconds_so_far
+from command import ENCODER_HELP, make_parser, npy_bytes, run, save_artifact, seconds_so_far
 from section_sets import CONFIRM, Collection, domains, read_domain
 from semclass.core.errors import TruncationWarning
 from semclass.index.passage_index import PassageIndex
@@ -158,7 +158,7 @@ def left_out(sets: Mapping[tuple[str, str], Judged]) -> dict[tuple[str, str], Ar
 
 
 def train(arguments: argparse.Namespace) -> None:
-    models = Models.load(arguments.models, threads=arguments.threads)
+    models = Models.load(arguments.models, encoder=arguments.encoder, threads=arguments.threads)
     sets = {}
     for name in domains(arguments.data):
         if name in CONFIRM:
@@ -205,7 +205,8 @@ def train(arguments: argparse.Namespace) -> None:
 def main() -> None:
     parser = make_parser(__doc__, "threads")
     parser.add_argument("--data", type=Path, required=True, help="data folder with sections/")
-    parser.add_argument("--models", type=Path, default=Path("models"), help="folder with encoder/ and pairs/")
+    parser.add_argument("--models", type=Path, default=Path("models"), help="folder with pairs/")
+    parser.add_argument("--encoder", help=f"{ENCODER_HELP}; encoder/ of --models if not given")
     parser.add_argument("--out", type=Path, default=Path("models/pairs/evidence"))
     run(parser, train)
 
