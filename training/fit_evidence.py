@@ -174,9 +174,9 @@ def train(arguments: argparse.Namespace) -> None:
         metrics |= dict(zip((f"{kind}s_convex", f"{kind}s_start", f"{kind}s_left_out"), means, strict=True))
     for key, row in rows.items():
         print(f"{', '.join(key)}: convex, start, left out {' '.join(f'{value:.3f}' for value in row)}")
-    weights = {
-        name: round(float(value), 5) for name, value in zip(PAIR_FEATURES, fit(sets), strict=True) if name != "match"
-    }
+    weights = np.round(fit(sets), 5)
+    for name, value in zip(PAIR_FEATURES, weights.tolist(), strict=True):
+        print(f"{name}: {value}")
     fields = {
         "encoder": models.encoder.fingerprint,
         "features": list(PAIR_FEATURES),
