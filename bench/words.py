@@ -38,7 +38,7 @@ UNJUDGED = "cranfield"
 
 TOGETHER = {"squad4": "squad sentences", "squad sentences": "squad4"}  # of the same articles
 GRID = {
-    "strong": np.arange(0.3, 0.81, 0.05).round(2).tolist(),
+    "strong": np.arange(0.3, 1.01, 0.05).round(2).tolist(),
     "likely": [0.0, 0.01, 0.02, 0.03, 0.04, 0.05, 0.06, 0.08, 0.1],
     "near": [0.35, 0.4, 0.45, 0.5],
     "answers": [0.01, 0.02, 0.04, 0.08],
