@@ -32,8 +32,8 @@ class Bounds:
         answers. Below both, no found passage is about the question.
     """
 
-    strong: float = 0.75
-    likely: float = 0.02
+    strong: float = 0.95
+    likely: float = 0.01
     near: float = 0.45
     answers: float = 0.04
 
