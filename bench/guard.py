@@ -192,6 +192,7 @@ RANKING = {
     "encoder": "hybrid",
     "match": "class-integrated",
     "pairs/entailment": "entail-integrated",
+    "pairs/evidence": "default",
     "pairs/learned": "learned",
     "deep": "deep",
 }
