@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from semclass.core import artifacts
-from semclass.core.cpu import available_threads
 from semclass.core.errors import ArtifactError, InputError
 from semclass.core.once import Once
 from semclass.core.types import Encoder
-from semclass.encoders.batching import is_watched
 from semclass.encoders.onnx_encoder import fingerprint_of, open_models
 from semclass.heads.asked import load_generic
 from semclass.heads.head import Head
@@ -120,16 +116,13 @@ class Models:
         """
         given = open_encoder(encoder, threads) if isinstance(encoder, (str, Path)) else encoder
         if models is None and given is not None and given.fingerprint != _shipped_fingerprint():
-            bare = PassageEncoder(PassageClassifier(given, None), None, open_heads(heads, given))
-            return cls(QuestionClassifier(given, None), bare, None)
+            reader = PassageEncoder(PassageClassifier(given, None), None, open_heads(heads, given))
+            return cls(QuestionClassifier(given, None), reader, None)
         root, used = open_models(models, given, threads)
         check_class_heads(root)
         passage_encoder = PassageEncoder.load(root, encoder=used, heads=heads, threads=threads)
-        questions = (
-            QuestionClassifier(used, None)
-            if passage_encoder.classifier.head is None
-            else QuestionClassifier.load(root, encoder=used)
-        )
+        bare = passage_encoder.classifier.head is None
+        questions = QuestionClassifier(used, None) if bare else QuestionClassifier.load(root, encoder=used)
         beside: dict[str, Any] = {
             "generic": load_generic(root, used.fingerprint),
             "language": load_language(root, used),
@@ -193,20 +186,6 @@ class Models:
         match = {} if self.proximity is None else {"class": self.proximity.weight}
         deep = {} if self.deep_folder is None else {"deep": WEIGHT}
         return {"bm25": BM25_WEIGHT, "alpha": ALPHA, **pairs, **match, **deep}
-
-    @property
-    def concurrency_limit(self) -> AbstractContextManager[object]:
-        """Limits how many questions are processed at a time to the number of processors.
-
-        More threads would slow one another down. On two processors, eight threads did 1.2 times the work of one thread,
-        and two threads did 1.7 times the work. There is no limit for a caller that watches the work, see
-        :func:`semclass.encoders.batching.watched`.
-        """
-        return nullcontext() if is_watched() else self._semaphore
-
-    @Once
-    def _semaphore(self) -> threading.Semaphore:
-        return threading.Semaphore(available_threads())
 
     def encode(self, questions: Sequence[str], *, classes: bool = True, tokens: bool = True) -> list[Query]:
         """Encode and classify n questions.

@@ -12,7 +12,7 @@ from semclass.core.asynchronous import in_thread
 from semclass.core.checks import check_positive, check_text, check_texts, check_unique, short
 from semclass.core.errors import InputError, InputTypeError
 from semclass.core.types import Encoder, Hit, Passage, Ragged
-from semclass.encoders.batching import CHUNK, warn_truncated
+from semclass.encoders.batching import CHUNK, concurrency_limit, warn_truncated
 from semclass.index.passage_encoder import parts_of, searchable
 from semclass.index.records import Candidates, Query, sum_of
 from semclass.ranking.explain import explain as explain_ranking
@@ -169,7 +169,7 @@ class Reranker:
         for rows in _stretches([len(items) for items in passages]):
             items = [passages[row] for row in rows]
             # a turn for each stretch, so that other threads get theirs in between
-            with models.concurrency_limit:
+            with concurrency_limit():
                 queries = models.encode([questions[row] for row in rows], **needed)
                 candidates, long = self.candidates(queries, items, method, weights, needed)
                 for row, query, some, found in zip(rows, queries, items, candidates, strict=True):

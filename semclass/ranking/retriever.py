@@ -17,6 +17,7 @@ from semclass.core.files import REMEDY
 from semclass.core.types import DoubleArray, Encoder, FloatArray, Hit, IntArray, Passage
 from semclass.documents.readers import iter_passages
 from semclass.documents.sources import Skipped
+from semclass.encoders.batching import concurrency_limit
 from semclass.heads.texts import TextModel, classify_all
 from semclass.index.passage_index import PassageIndex
 from semclass.index.records import FOLDER, Candidates, Query, Scoring, SearchIndex
@@ -298,7 +299,7 @@ class HybridRetriever:
         needed = needs(models, method, explain=options.explain)
         results = []
         # waiting for a server must not keep others from working
-        with models.concurrency_limit if self.index.kind == FOLDER else nullcontext():
+        with concurrency_limit() if self.index.kind == FOLDER else nullcontext():
             labels = classify_all({name: models.heads[name] for name in gains}, texts)
             for row, query in enumerate(models.encode(texts, **needed)):
                 near = query if vector is None else replace(query, pooled=vector)

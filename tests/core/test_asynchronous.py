@@ -7,7 +7,7 @@ import threading
 from semclass import HybridRetriever
 from semclass.core.asynchronous import in_thread
 from semclass.core.cpu import available_threads
-from semclass.encoders.batching import watched
+from semclass.encoders.batching import concurrency_limit, watched
 
 QUESTIONS = ["Who discovered penicillin?", "When was the bridge opened?", "How long is the river?"]
 
@@ -49,9 +49,9 @@ def test_a_twin_has_the_arguments_of_the_method():
     assert HybridRetriever.asearch.__name__ == "asearch"
 
 
-def test_a_question_waits_while_all_processors_are_busy(retriever, models):
-    taken = 0
-    while models._semaphore.acquire(blocking=False):
+def test_a_question_waits_while_all_processors_are_busy(retriever):
+    taken, limit = 0, concurrency_limit()
+    while limit.acquire(blocking=False):
         taken += 1
     assert taken == available_threads()
     thread = threading.Thread(target=retriever.search, args=(QUESTIONS[0],), kwargs={"method": "convex", "k": 1})
@@ -61,6 +61,6 @@ def test_a_question_waits_while_all_processors_are_busy(retriever, models):
     with watched(lambda: None):  # who counts for themselves do not wait
         retriever.search(QUESTIONS[0], k=1, method="convex")
     for _ in range(taken):
-        models._semaphore.release()
+        limit.release()
     thread.join(10)
     assert not thread.is_alive()
