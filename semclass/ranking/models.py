@@ -63,15 +63,13 @@ class Models:
         Model of the class match of the integrated method. If None, the class match is the inner product, see
         :func:`semclass.scoring.topk.class_match`.
     deep_folder
-        Folder of the head that reads question and passage together. The head is opened on first use. None without this
-        head.
+        Folder of the head that reads question and passage together, which is opened on first use. May be None.
     answerable
         Head that predicts whether an index answers a question, see ``semclass/ranking/answerable.py``. May be None.
     generic
         Head that detects questions that name no topic of their own, see :mod:`semclass.heads.asked`. May be None.
     language
-        Tests whether passages are in the language of the models, see ``semclass/ranking/language.py``. None without a
-        test, as for an encoder of many languages.
+        Tests whether passages are in the language of the models. None for an encoder of many languages.
     """
 
     questions: QuestionClassifier
