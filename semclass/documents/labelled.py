@@ -281,8 +281,8 @@ def _place(path: Path, row: Row, given: str | None, usual: Sequence[str], otherw
         place = names.index(known[0]) if known else otherwise if given is None else None
     if place is None:
         raise InputError(
-            f"{path}, line {number}: no column is {given or ' or '.join(usual)!r}; columns are "
-            f"{', '.join(map(repr, cells[:20]))}; name the columns with --text and --label"
+            f"{path}, line {number}: there is no column {given or ' or '.join(usual)!r}; the columns are "
+            f"{', '.join(map(repr, cells[:20]))}. Name the columns with --text and --label"
         )
     return place
 

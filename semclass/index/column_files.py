@@ -76,7 +76,7 @@ def check(columns: Columns) -> None:
     for path, column in columns.fields.items():
         rows, offsets = column.rows, column.offsets
         if not len(offsets) or offsets[0] != 0 or offsets[-1] != len(column.strings) or (np.diff(offsets) < 0).any():
-            raise ValueError(f"the strings of {path!r} do not end where their text does")
+            raise ValueError(f"the last string of {path!r} must end where the text of the file ends, but it does not")
         if int(column.codes.max(initial=0)) >= column.starts[3]:
             raise ValueError(f"a code of {path!r} stands for nothing")
         if len(column.times) not in (0, len(offsets) - 1):

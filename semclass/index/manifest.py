@@ -195,5 +195,7 @@ def _tuned(values: Mapping[str, Any], path: Path) -> Mapping[str, Any]:
     weights = tuned.get("weights", {}) if isinstance(tuned, dict) else None
     numbers = isinstance(weights, dict) and all(_is_number(value) and value >= 0 for value in weights.values())
     if not numbers:
-        raise ArtifactError(f"{path} has a tuned weight that is no number of at least 0; run `semclass tune --reset`")
+        raise ArtifactError(
+            f"{path} has a tuned weight that is not a number of at least 0; run `semclass tune --reset`"
+        )
     return dict(tuned)

@@ -462,7 +462,7 @@ def test_columns_of_a_file_are_those_that_train_reads(run, tmp_path, name, conte
     [
         (b"text,label\n", [], "contains no texts"),
         (b"text,label\n,a\n", [], "line 2 has no text in column 1"),
-        (b"text,label\nb,a\n", ["--text", "body"], "no column is 'body'"),
+        (b"text,label\nb,a\n", ["--text", "body"], "there is no column 'body'"),
         (b"text,label\ncaf\xe9,a\n", [], "--encoding"),
     ],
 )

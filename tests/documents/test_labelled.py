@@ -71,9 +71,9 @@ def test_all_bad_lines_are_told_with_their_numbers(tmp_path):
     [
         ("a.tsv", "\n", {}, "no texts"),
         ("a.tsv", "one column\n", {}, "line 1 has one column"),
-        ("a.tsv", "text\ta\tb\n1\t2\t3\n", {}, "no column is 'label or labels'"),
-        ("a.tsv", "text\tlabel\n1\t2\n", {"text": "body"}, "no column is 'body'"),
-        ("a.tsv", "text\tlabel\n1\t2\n", {"label": "3"}, "no column is '3'"),
+        ("a.tsv", "text\ta\tb\n1\t2\t3\n", {}, "there is no column 'label or labels'"),
+        ("a.tsv", "text\tlabel\n1\t2\n", {"text": "body"}, "there is no column 'body'"),
+        ("a.tsv", "text\tlabel\n1\t2\n", {"label": "3"}, "there is no column '3'"),
         ("a.tsv", "text\tlabel\n1\t2\n", {"label": "text"}, "column 1 cannot be both"),
         ("a.tsv", "a\tOne\na\tTwo\nb\tThree\n", {}, "--text 2 --label 1"),
         ("a.csv", 'text,label\n"a,b\n', {}, "line 2"),
