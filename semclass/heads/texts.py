@@ -271,7 +271,8 @@ def open_heads(heads: Mapping[str, TextModel | str | Path] | None, encoder: Enco
     for name, head in (heads or {}).items():
         if not isinstance(name, str) or not _NAME.fullmatch(name) or name in _TAKEN:
             raise InputError(
-                f"{short(name)} is not a valid head name; use only letters, digits, _ and -. Reserved names: {', '.join(_TAKEN)}"
+                f"{short(name)} is not a valid head name; use only letters, digits, _ and -. Reserved names: "
+                f"{', '.join(_TAKEN)}"
             )
         found[name] = head if isinstance(head, TextModel) else TextModel.load(head, encoder=encoder)
     return found
