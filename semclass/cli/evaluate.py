@@ -140,7 +140,7 @@ def _tuning(found: Tuning) -> Iterator[str]:
     type=click.IntRange(2),
     default=10,
     show_default=True,
-    help="If not 10: also measure the methods that re-rank 10 candidates with this number.",
+    help="Also measure the methods that re-rank 10 candidates with this number of candidates.",
 )
 @click.option("--measures", help="More measures, by their ir-measures names: 'nDCG@10 P@5 AP@100 SetF F1@5'.")
 @click.option(

@@ -59,7 +59,7 @@ ENDINGS = (".txt", ".text", *MARKDOWN, *FORMATS, *CODE)
 
 CONVERSIONS = {
     "`pandoc FILE -t gfm-raw_html -o FILE.md` converts {} to Markdown": (".odt", ".rtf", ".org", ".tex"),
-    "a .jsonl file is read where it is named as SOURCE itself": (".jsonl",),
+    "name a .jsonl file itself as SOURCE": (".jsonl",),
     "the rows of {} can be written as JSON lines with `text`": (".parquet",),
 }
 """How to read unsupported files, and the endings that this is for."""

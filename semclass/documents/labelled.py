@@ -216,8 +216,8 @@ def _of_json(content: str, text: str | None, label: str | None) -> Iterator[tupl
             continue
         name = label or (LABEL if LABEL in record else LABELS)
         missing = [one for one in (text or TEXT, name) if one not in record]
-        held = ", ".join(map(repr, record)) or "nothing"
-        wanted = f"no {missing[0]!r} (it has {held})" if missing else ""
+        held = ", ".join(map(repr, record)) or "none"
+        wanted = f"no field {missing[0]!r} (fields: {held})" if missing else ""
         yield number, wanted or (record[text or TEXT], record[name])
 
 

@@ -107,8 +107,8 @@ def check_text(path: Path, text: str) -> None:
     size = path.stat().st_size
     if len(text) > max(SMALL, GROWTH * size):
         raise InputError(
-            f"{path} has {size / 1e6:.1f} MB and {len(text) / 1e6:.0f} MB of text; at most {GROWTH} times its size is "
-            f"allowed: {_SPLIT}"
+            f"{path} has {size / 1e6:.1f} MB, but contains {len(text) / 1e6:.0f} MB of text; at most {GROWTH} times "
+            f"the size of the file is allowed: {_SPLIT}"
         )
 
 

@@ -90,7 +90,7 @@ def iter_passages(
         passages = _read_documents(files, cutting, encoding, skipped, progress)
         return _some(passages, f"{files.path} holds no text that can be read; give files with text")
     if by is None and size is not None:
-        raise InputError(f"size is {size}, but JSON lines are cut only with by; give by, one of: {', '.join(CUTS)}")
+        raise InputError(f"size is {size}, but JSON lines are split only with by; give by: {', '.join(CUTS)}")
     passages = _read_records(files.json_lines, None if by is None else cutting)
     return _some(passages, f"{files.json_lines} holds no passages; give at least one line")
 

@@ -161,6 +161,6 @@ def warn_truncated(rows: Sequence[int], count: int, encoding: Encoding | None = 
         first += f", with {len(encoding.terms.row(rows[0]))}"
     message = (
         f"{len(rows)} of {counted(count, 'text')} {'is' if len(rows) == 1 else 'are'} longer than {reads} (the first is "
-        f"{first}); only the beginning was encoded: cut long texts into passages"
+        f"{first}); only their beginning was encoded; cut long texts into passages"
     )
     warn(TruncationWarning(message, rows=rows))

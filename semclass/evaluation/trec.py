@@ -26,7 +26,7 @@ def write_run(path: str | Path, questions: Iterable[str], ranking: Sequence[Sequ
         for place, passage in enumerate(passages, 1):
             for name in (question, passage, tag):
                 if name.split() != [name]:
-                    raise InputError(f"the id {name!r} is empty or has white space; a run file needs ids without it")
+                    raise InputError(f"the id {name!r} is empty or has white space, which a run file does not allow")
             lines.append(f"{question} Q0 {passage} {place} {len(passages) + 1 - place} {tag}\n")
     write_atomic(Path(path), "".join(lines).encode())
 

@@ -76,15 +76,15 @@ def check(columns: Columns) -> None:
     for path, column in columns.fields.items():
         rows, offsets = column.rows, column.offsets
         if not len(offsets) or offsets[0] != 0 or offsets[-1] != len(column.strings) or (np.diff(offsets) < 0).any():
-            raise ValueError(f"the last string of {path!r} must end where the text of the file ends, but it does not")
+            raise ValueError(f"the string offsets of {path!r} do not match its text")
         if int(column.codes.max(initial=0)) >= column.starts[3]:
-            raise ValueError(f"a code of {path!r} stands for nothing")
+            raise ValueError(f"a code of {path!r} has no value")
         if len(column.times) not in (0, len(offsets) - 1):
             raise ValueError(f"{path!r} has {len(column.times)} times for {len(offsets) - 1} strings")
         if len(rows) == 0 and len(column.codes) not in (0, len(columns)):
             raise ValueError(f"{path!r} has {len(column.codes)} codes for {len(columns)} passages")
         if len(rows) and (len(rows) != len(column.codes) or rows[-1] >= len(columns) or (rows[1:] < rows[:-1]).any()):
-            raise ValueError(f"the codes of {path!r} are not those of the passages")
+            raise ValueError(f"the codes of {path!r} do not match the passages")
 
 
 def _padded(size: int) -> int:

@@ -228,7 +228,7 @@ def warn_of_long(cut: Sequence[str], count: int) -> None:
     if cut:
         message = (
             f"{len(cut)} of {counted(count, 'passage')} {'has' if len(cut) == 1 else 'have'} a sentence that is longer "
-            f"than the encoder reads (the first is {cut[0]!r}): BM25 reads all of it, vectors and classes only the start; "
-            "sentences end at full stops, lines and 100 words, so a longer one is rarely text: leave out encoded data"
+            f"than the encoder reads (the first is {cut[0]!r}). BM25 uses the whole sentence, but vectors and classes "
+            "only its start. Such long sentences are rarely text; leave out encoded data"
         )
         warn(TruncationWarning(message))

@@ -154,7 +154,7 @@ def parse(values: Mapping[str, Any], path: Path) -> Manifest:
     cutting = values.get("cutting")
     require(cutting is None or isinstance(cutting, dict), "how documents were cut")
     names = [named["name"] for entry in entries for named in (entry, entry.get("removed")) if named]
-    require(len(set(names)) == len(names), "its segments, one of which it names twice,")
+    require(len(set(names)) == len(names), "its segments (one name occurs twice)")
     segments = tuple(
         Entry(entry["name"], entry["passages"], entry["files"], entry.get("removed", {})) for entry in entries
     )

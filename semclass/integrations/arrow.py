@@ -130,8 +130,8 @@ class Job:
         kept = names if self.keep is None else self.keep
         for name in (*self.columns, *kept):
             if list(names).count(name) != 1:
-                found = "comes twice" if name in names else f"does not exist; columns are {', '.join(map(repr, names))}"
-                raise InputError(f"column {name!r} {found}")
+                missing = f"there is no column {name!r}; the columns are {', '.join(map(repr, names))}"
+                raise InputError(f"column {name!r} comes twice" if name in names else missing)
         # Spark does not tell apart names that differ in case alone
         taken = {name.casefold() for name in kept}
         for name in self.added:

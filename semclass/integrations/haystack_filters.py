@@ -70,7 +70,7 @@ def _where(condition: object, at: str, depth: int) -> dict[str, Any]:
     of_field = "field" in condition
     keys = ("operator", "value" if of_field else "conditions")
     if missing := [key for key in keys if key not in condition]:
-        raise FilterInputError(f"{at} needs the key {missing[0]!r}, and is {short(dict(condition))}")
+        raise FilterInputError(f"{at} has no key {missing[0]!r}: {short(dict(condition))}")
     operator, value = (condition[key] for key in keys)
     if operator not in (allowed := _OPERATORS if of_field else _LOGIC):
         raise FilterInputError(f"{at} has the operator {short(operator)}; allowed operators are {allowed}")

@@ -121,7 +121,7 @@ class SemclassRouter(RunnableSerializable[Any, Any]):
         if step is None:
             best = max(found["probabilities"], key=found["probabilities"].__getitem__)
             unsure, routes = "which is below min_probability", ", ".join(map(repr, self.routes)) or "none"
-            why = unsure if name == ABSTAIN else f"which has no route; routes are {routes}"
+            why = unsure if name == ABSTAIN else f"which has no route; the routes are {routes}"
             raise InputError(f"the question asks for {best} ({found['probability']:.2f}), {why}; give a default")
         bound = step.bind(**kwargs) if kwargs else step
         return bound.with_config(

@@ -172,7 +172,7 @@ class SemclassRerank(BaseNodePostprocessor):
             return
         shared.check_kind(reranker, Reranker, "reranker")
         if named := [name for name in ("models", "encoder", "threads") if name in fields]:
-            raise InputError(f"{named[0]} is given beside reranker, which has its own; give only one of the two")
+            raise InputError(f"{named[0]} and reranker cannot be combined; give only one of the two")
         self._loaded = shared.Lazy(reranker)
 
     @field_validator("options")

@@ -50,7 +50,7 @@ class SemclassSelector(BaseSelector):
     ) -> None:
         self._least = check_probability(min_probability, "min_probability")
         if self._least and default is None:
-            raise InputError("min_probability needs default: the tool that is chosen below this probability")
+            raise InputError("min_probability needs default, the tool to choose below this probability")
         self._classifier = shared.load_classifier(None, None, 1) if classifier is None else classifier
         if not isinstance(classes, Mapping):
             raise InputTypeError(f'classes must be a mapping such as {{"figures": ["NUM"]}}, not {short(classes)}')

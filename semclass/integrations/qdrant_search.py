@@ -291,8 +291,8 @@ def _paths(path: str) -> list[str]:
     segments = path.split(".")
     if len(segments) > _SEGMENTS or not all(segments) or '"' in path:
         raise InputError(
-            f"Qdrant cannot filter on the field {path!r}: use at most {_SEGMENTS} parts; no part may be "
-            "empty or contain quotation marks"
+            f"Qdrant cannot filter on the field {path!r}; a name may have at most {_SEGMENTS} parts "
+            "between dots, and a part may not be empty or contain quotation marks"
         )
     first, *others = segments
     paths = []

@@ -65,7 +65,7 @@ def doubts(
     column = {name: place for place, name in enumerate(classes)}
     if unknown := {name for row in labels for name in row} - set(column):
         raise InputError(
-            f"the head knows no {sorted(map(str, unknown))[0]!r}; its labels are {', '.join(map(str, classes))}"
+            f"the head has no label {sorted(map(str, unknown))[0]!r}; its labels are {', '.join(map(str, classes))}"
         )
     places: list[Any] = [[column[name] for name in row] for row in labels]
     if multi_label:

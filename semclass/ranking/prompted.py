@@ -43,7 +43,7 @@ class Shot:
     def __post_init__(self) -> None:
         if not 0 <= self.answers < len(self.passages):
             raise InputError(
-                f"answers is {self.answers}; it must be the place, from 0, of one of {len(self.passages)} passages"
+                f"answers is {self.answers}; it must be the position, from 0, of one of {len(self.passages)} passages"
             )
 
 
@@ -109,7 +109,7 @@ class PromptedReranker:
         items = [check_passages(some, f"passages[{row}]") for row, some in enumerate(passages)]
         if len(items) != len(texts):
             raise InputError(
-                f"there are {len(texts)} questions and {len(items)} sequences of passages; give a sequence for each"
+                f"there are {len(texts)} questions and {len(items)} sequences of passages; give one sequence per question"
             )
         limit = None if k is None else check_positive(k, "k")
         ask = self._judge if self.way == POINTWISE else self._list

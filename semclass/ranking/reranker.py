@@ -148,7 +148,7 @@ class Reranker:
         items = [check_passages(some, f"passages[{row}]") for row, some in enumerate(passages)]
         if len(items) != len(texts):
             raise InputError(
-                f"there are {len(texts)} questions and {len(items)} sequences of passages; give a sequence for each"
+                f"there are {len(texts)} questions and {len(items)} sequences of passages; give one sequence per question"
             )
         return self._ranked(texts, items, None if k is None else check_positive(k, "k"), options)
 

@@ -44,7 +44,7 @@ def fuse_hits(rankings: Sequence[Sequence[Hit]], k: int = 10, *, weights: Sequen
     limit = check_positive(k, "k")
     shares = [1.0] * len(rankings) if weights is None else [check_weight(each, "weights") for each in weights]
     if len(shares) != len(rankings):
-        raise InputError(f"there are {len(rankings)} rankings and {len(shares)} weights; give each ranking one")
+        raise InputError(f"there are {len(rankings)} rankings and {len(shares)} weights; give one weight per ranking")
     best: dict[str, Hit] = {}
     for hit in sorted((hit for hits in rankings for hit in hits), key=lambda hit: hit.rank):  # stable
         best.setdefault(hit.id, hit)

@@ -101,10 +101,10 @@ class Gate:
             raise ServiceError(503, "overloaded", message, RETRY)
         host = _HOST.fullmatch(_header(scope, b"host").decode("latin-1").lower())
         if self.hosts and path not in PROBES and (host is None or host[1] not in self.hosts):
-            message = "the service does not answer to this name; start it with --allow-host NAME"
+            message = "this host name is not allowed; start the service with --allow-host NAME"
             raise ServiceError(400, "host", message)
         if self.keys and not is_open(scope["method"], path) and not self._has_key(scope):
-            message = "a key is needed; send one that the service knows as Authorization: Bearer KEY"
+            message = "a valid API key is needed; send it as Authorization: Bearer KEY"
             raise ServiceError(401, "unauthorized", message, {"WWW-Authenticate": "Bearer"})
 
     def _has_key(self, scope: Scope) -> bool:

@@ -90,4 +90,4 @@ def service_error(error: Exception) -> ServiceError:
         return invalid(str(error))
     if isinstance(error, ArtifactError):
         return ServiceError(503, "unavailable", "the index cannot be read now; try again later")
-    return ServiceError(500, "internal", "the service failed; its log has more under the id of this request")
+    return ServiceError(500, "internal", "the service failed; its log has details under the id of this request")

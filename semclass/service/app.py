@@ -93,11 +93,11 @@ def _operations(app: FastAPI, engine: Engine, metrics: Metrics) -> APIRouter:
     async def ready() -> Json:
         """Say whether requests are taken."""
         if app.state.draining or not engine.running:
-            raise stopping("the service is not ready, or stops")
+            raise stopping("the service is not ready, or is stopping")
         if is_damaged(engine):
             message = (
-                "a file of the index was overwritten or cut short, so that searches fail; restore it, or build the index "
-                "again: it is opened as soon as it is whole"
+                "a file of the index was overwritten or truncated, so searches fail; restore the file, or build the index "
+                "again. The service then opens the index by itself"
             )
             raise ServiceError(503, "unavailable", message)
         return Json({"status": "ready"})
@@ -141,7 +141,7 @@ async def _unknown(request: Request, error: Exception) -> Json:
     phrase = HTTPStatus(status).phrase
     messages = {
         404: "there is no such path; GET /openapi.json lists all paths",
-        405: f"this path takes {headers.get('Allow')}; see GET /openapi.json",
+        405: f"this path allows only {headers.get('Allow')}; see GET /openapi.json",
     }
     return ServiceError(status, phrase.lower().replace(" ", "_"), messages.get(status, phrase), headers).answer(
         request.scope

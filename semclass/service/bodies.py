@@ -100,13 +100,15 @@ def _has_many_values(body: bytes) -> bool:
 
 
 WITHOUT_HEADS: dict[int | str, dict[str, Any]] = {
-    424: {"model": ErrorBody, "description": "The served models lack the heads that this needs."}
+    424: {"model": ErrorBody, "description": "The served models lack the heads that this request needs."}
 }
 WITHOUT_INDEX: dict[int | str, dict[str, Any]] = {
-    404: {"model": ErrorBody, "description": "There is no index, or no head of a name that is given."}
+    404: {"model": ErrorBody, "description": "The service has no index, or has no head with a given name."}
 }
 
-WITHOUT_HEAD: dict[int | str, dict[str, Any]] = {404: {"model": ErrorBody, "description": "There is no such head."}}
+WITHOUT_HEAD: dict[int | str, dict[str, Any]] = {
+    404: {"model": ErrorBody, "description": "The service has no such head."}
+}
 """Errors of some routes alone."""
 
 
@@ -148,12 +150,10 @@ def check_texts(request: Request, texts: Sequence[str], settings: Settings) -> N
 def check_length(longest: int, settings: Settings) -> None:
     """Refuse a text of too many characters."""
     if longest > settings.max_characters:
-        raise too_large(
-            f"a text of {longest} characters is too long; at most {settings.max_characters} are read of one text"
-        )
+        raise too_large(f"a text of {longest} characters is too long; at most {settings.max_characters} are allowed")
 
 
 def check_count(number: int | None, settings: Settings, name: str) -> None:
     """Refuse a number of hits above the limit."""
     if number is not None and number > settings.max_hits:
-        raise invalid(f"{name}: at most {settings.max_hits} are given; ask for fewer")
+        raise invalid(f"{name}: at most {settings.max_hits} hits are returned; ask for fewer")

@@ -144,7 +144,7 @@ def check_pairs(engine: Engine) -> None:
 def check_scope(engine: Engine) -> None:
     """Refuse to tell what is in scope where there is no head for it."""
     if engine.scope is None:
-        raise _no_heads("head that tells what a corpus can be asked; serve models with a folder in_scope/")
+        raise _no_heads("head for what is in scope; serve models with a folder in_scope/")
 
 
 def check_heads(engine: Engine, names: Sequence[str] | None) -> tuple[str, ...]:
@@ -154,7 +154,9 @@ def check_heads(engine: Engine, names: Sequence[str] | None) -> tuple[str, ...]:
     if unknown or not known:
         wanted = f"no head {short(unknown[0])}" if unknown else "no heads of your own"
         there = (
-            f"; there are {', '.join(known)}" if known else "; start the service with semclass serve --head NAME=DIR"
+            f"; the heads are {', '.join(known)}"
+            if known
+            else "; start the service with semclass serve --head NAME=DIR"
         )
         raise ServiceError(404, "no_head", f"there is {wanted}{there}")
     return tuple(known if names is None else dict.fromkeys(names))

@@ -25,7 +25,7 @@ from semclass.service.bodies import TEXT, TEXTS, WHOLE, WRITTEN
 MOST_FIELDS = 32
 """Fields that are read of a document."""
 
-_LONG = "Has no effect: what the model does not read of a long text is its end."
+_LONG = "Has no effect: a long text is always truncated at its end."
 
 Written: TypeAlias = Annotated[str, Field(pattern=WRITTEN, json_schema_extra=TEXT)]
 """A text that says something."""
@@ -33,9 +33,9 @@ Written: TypeAlias = Annotated[str, Field(pattern=WRITTEN, json_schema_extra=TEX
 Text: TypeAlias = Annotated[str, Field(json_schema_extra=TEXT)]
 """A text among those to rank; one without a character is not refused, but has the score 0."""
 
-Score: TypeAlias = Annotated[float, Field(ge=0, le=1, description="P(the text answers the query), from the two alone.")]
+Score: TypeAlias = Annotated[float, Field(ge=0, le=1, description="Probability that the text answers the query.")]
 
-Place: TypeAlias = Annotated[int, Field(ge=0, description="Place in the request, from 0.")]
+Place: TypeAlias = Annotated[int, Field(ge=0, description="Position in the request, starting at 0.")]
 
 Total: TypeAlias = Annotated[int, Field(ge=0)]
 
@@ -99,14 +99,19 @@ class RerankRequest(Sent):
         FailFast(),
         Field(json_schema_extra={"minItems": 1, **TEXTS}),
     ]
-    model: Annotated[str | None, Field(description="Echoed; there is one model, whatever this says.")] = None
-    top_n: Annotated[int, Field(ge=1, description="More than there are gives all, as null does."), WHOLE] | None = None
+    model: Annotated[str | None, Field(description="Returned unchanged. The service has only one model.")] = None
+    top_n: Annotated[int, Field(ge=1, description="Maximum number of results; null: all."), WHOLE] | None = None
     return_documents: Annotated[
-        bool | None, Field(description="False: results of /v1/rerank hold no documents. Those of /v2/rerank never do.")
+        bool | None,
+        Field(
+            description="False: results of /v1/rerank contain no documents. Results of /v2/rerank never contain any."
+        ),
     ] = None
     rank_fields: Annotated[
         Annotated[list[str], Field(max_length=MOST_FIELDS)] | None,
-        Field(description="Fields of documents to read in place of the text, in this order, each once."),
+        Field(
+            description="Fields of a document to read instead of its text, in this order. Repeated names are read once."
+        ),
     ] = None
     max_tokens_per_doc: Annotated[int | None, Field(description=_LONG), WHOLE] = None
     max_chunks_per_doc: Annotated[int | None, Field(description=_LONG), WHOLE] = None
@@ -139,7 +144,7 @@ class ResultWithDocument(Result):
 class BilledUnits(BaseModel):
     """What Cohere would count; nothing is billed."""
 
-    search_units: Annotated[int, Field(ge=1, description="One for each hundred documents begun.")]
+    search_units: Annotated[int, Field(ge=1, description="Number of documents divided by 100, rounded up.")]
 
 
 class ApiVersion(BaseModel):
@@ -188,7 +193,7 @@ class TeiRerankRequest(Sent):
 
     query: Written
     texts: Annotated[list[Text], FailFast(), Field(json_schema_extra={"minItems": 1, **TEXTS})]
-    raw_scores: Annotated[bool, Field(description="Log-odds in place of probabilities.")] = False
+    raw_scores: Annotated[bool, Field(description="Return log-odds instead of probabilities.")] = False
     return_text: bool = False
     truncate: Annotated[bool | None, Field(description=_LONG)] = None
     truncation_direction: Annotated[str | None, Field(description=_LONG)] = None
@@ -199,7 +204,7 @@ class Rank(BaseModel):
 
     index: Place
     score: float
-    text: Annotated[str, Field(description="Where return_text asks for it.")] = ""
+    text: Annotated[str, Field(description="Only if return_text is true.")] = ""
 
 
 class TeiRerankAnswer(RootModel[list[Rank]]):
@@ -214,10 +219,10 @@ class PredictRequest(Sent):
         | Alone
         | Pair
         | Annotated[list[Alone | Pair], Field(min_length=1, fail_fast=True, json_schema_extra=TEXTS)],
-        _expecting(f"{_INPUTS}; three questions are written [[a], [b], [c]], and no text is empty"),
+        _expecting(f"{_INPUTS}; write three questions as [[a], [b], [c]], without empty texts"),
         Field(description=f"{_INPUTS[0].upper()}{_INPUTS[1:]}. Questions get classes, pairs are judged by entailment."),
     ]
-    raw_scores: Annotated[bool, Field(description="ln p in place of p: a softmax brings it back.")] = False
+    raw_scores: Annotated[bool, Field(description="Return ln p instead of p; a softmax restores p.")] = False
     truncate: Annotated[bool | None, Field(description=_LONG)] = None
     truncation_direction: Annotated[str | None, Field(description=_LONG)] = None
 
@@ -254,7 +259,7 @@ class TeiInfo(BaseModel):
     model_dtype: str
     model_type: ModelType
     max_concurrent_requests: Total
-    max_input_length: Annotated[int, Field(ge=0, description="Word pieces that are read of a text.")]
+    max_input_length: Annotated[int, Field(ge=0, description="Maximum number of word pieces per text.")]
     max_batch_tokens: Total
     max_batch_requests: int | None
     max_client_batch_size: Total

@@ -41,7 +41,7 @@ def check_filter(where: Mapping[str, Any]) -> None:
     if conditions > MOST_CONDITIONS or values > MOST_VALUES:
         raise invalid(
             f"where has {conditions} conditions and {values} values; at most {MOST_CONDITIONS} and {MOST_VALUES} are "
-            "read in one request"
+            "allowed in one request"
         )
 
 
@@ -79,8 +79,8 @@ def _of_id() -> dict[str, Any]:
 
 FILTERS: dict[str, dict[str, Any]] = {
     "Filter": {
-        "description": "Which passages may be found, by their metadata: all conditions hold. At most 50 are "
-        f"nested; at most {MOST_CONDITIONS} fields and operators and {MOST_VALUES} values are read.",
+        "description": "Conditions on the metadata of passages; all must hold. At most 50 levels may be "
+        f"nested, with at most {MOST_CONDITIONS} fields and operators and {MOST_VALUES} values.",
         "type": "object",
         "properties": {
             **{name: {"type": "array", "minItems": 1, "items": _ref("Filter")} for name in ("$and", "$or")},
@@ -91,8 +91,8 @@ FILTERS: dict[str, dict[str, Any]] = {
         "additionalProperties": False,
     },
     "FieldFilter": {
-        "description": "Condition on a field: a value, null for a field that is missing, or operators. Two bounds "
-        "are of one type: numbers, dates or other texts.",
+        "description": "Condition on a field: a value, null for a missing field, or operators. Two bounds "
+        "must have the same type: numbers, dates or other texts.",
         "anyOf": [_VALUE, {"type": "null"}, _of_field({"type": "number"}), _of_field(_TEXT)],
     },
     "IdFilter": {"description": "Condition on a passage's id.", "anyOf": [_TEXT, _of_id()]},

@@ -87,7 +87,7 @@ def show_warning(message: Warning | str, category: type[Warning], *_: Any, **__:
     """Log a warning; those about texts of requests may quote them, and are left out."""
     if not issubclass(category, TruncationWarning):
         # a worker's warning is about a request, such as a field of its filter that no passage has
-        event = "a request gives reason for a warning" if is_watched() else str(message)
+        event = "a request caused a warning" if is_watched() else str(message)
         log(event, logging.WARNING, kind=category.__name__)
 
 

@@ -146,9 +146,8 @@ def _check_method(engine: Engine, body: schemas.SearchRequest | schemas.RerankRe
         require(engine.models, method)
     except InputError:
         raise invalid(
-            f"method {json.dumps(body.method)}: the models that this service was started with have no heads for it; use "
-            "one of the methods that GET /api/info lists, or start the service with models that have them: semclass serve "
-            "--models MODELS"
+            f"the served models have no heads for the method {json.dumps(body.method)}; use a method that GET /api/info "
+            "lists, or start the service with other models: semclass serve --models MODELS"
         ) from None
     return method
 

@@ -14,15 +14,15 @@ from semclass.service.filter_schema import FILTERS
 from semclass.service.settings import Settings
 
 _ERRORS = {
-    400: "The request is malformed, its end is in doubt, or it names another host.",
+    400: "The request is malformed, its length is unclear, or its host name is not allowed.",
     401: "The key is missing or unknown.",
-    408: "The body came too slowly.",
+    408: "The body arrived too slowly.",
     413: "The body or a text is too long, there are too many texts, or all of them would take too long.",
-    415: "The body is not JSON, or packed otherwise than by gzip.",
+    415: "The body is not JSON, or is compressed, but not by gzip.",
     422: "The body holds something that is not allowed.",
-    429: "There is too much to do; come back later.",
+    429: "The service is too busy; try again later.",
     500: "Something went wrong in the service.",
-    503: "The service is not ready, or stops, or has too many connections; or the index cannot be read.",
+    503: "The service is not ready, is stopping or has too many connections, or the index cannot be read.",
     504: "The answer took too long.",
 }
 
@@ -33,12 +33,12 @@ _SECONDS = {"type": "integer", "minimum": 1}
 _HEADERS = {
     401: {"WWW-Authenticate": {"schema": {"type": "string"}}},
     429: {"Retry-After": {"description": "Seconds.", "schema": _SECONDS}},
-    503: {"Retry-After": {"description": "Seconds, where there are too many connections.", "schema": _SECONDS}},
+    503: {"Retry-After": {"description": "Seconds, if there are too many connections.", "schema": _SECONDS}},
 }
 
 _REQUEST_ID = {
     "X-Request-ID": {
-        "description": "Under which the log has the request: that of the request's own header, or a new one.",
+        "description": "Id of the request in the log: from the header of the request, or a new id.",
         "schema": {"type": "string"},
     }
 }

@@ -158,7 +158,7 @@ class Queue:
     async def do(self, kind: Kind, items: Iterable[Item]) -> list[Any]:
         """Queue the items of a request, and give their results."""
         if not self._running:
-            raise stopping("the service is not ready, or stops")
+            raise stopping("the service is not ready, or is stopping")
         parts: deque[Part] = deque()
         for item, texts, characters, cost in items:
             if not parts or not _fits(parts[-1].texts + texts, parts[-1].cost + cost):
@@ -193,7 +193,7 @@ class Queue:
         alone = self._seconds([request]) / self._hands(request)
         if alone > sure:
             fits = _share(sure / alone, characters)
-            raise too_large(f"this would take about {alone:.0f} s, and at most {sure:g} s are allowed{fits}")
+            raise too_large(f"this request would take about {alone:.0f} s, and at most {sure:g} s are allowed{fits}")
         now = alone * self.pace.slowness
         if ahead + now > sure:
             raise OverloadedError(max(ahead, 1.0), _share((sure - ahead) / now if now else 0.0, characters))

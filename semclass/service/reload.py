@@ -45,7 +45,7 @@ async def look(engine: Engine, known: str = "") -> str:
     try:
         newer = await asyncio.to_thread(_newer, before)
     except Exception as error:  # noqa: BLE001 - whatever it is, the old index can be searched
-        fault = f"the index cannot be read as it is now; the one before is kept: {error}".partition("\n")[0]
+        fault = f"the new index cannot be read, so the old index stays in use: {error}".partition("\n")[0]
         if fault != known:
             log(fault, logging.WARNING, **fault_of(error))
         return fault

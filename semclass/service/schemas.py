@@ -27,7 +27,7 @@ class Request(BaseModel):
     def _has_few_fields(cls, value: Any) -> Any:
         """Refuse many unknown fields with one error, which would otherwise name each field."""
         if isinstance(value, dict) and len(value) > 2 * len(cls.model_fields):
-            raise PydanticCustomError("fields", "Input should have no fields but its own")
+            raise PydanticCustomError("fields", "Input should have only known fields")
         return value
 
 

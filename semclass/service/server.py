@@ -140,7 +140,7 @@ class Server(uvicorn.Server):
 
     def _give_up(self) -> None:
         if parts := self._app.state.engine.give_up():
-            log("cut off what was not done in the time of a stop", logging.WARNING, parts=parts)
+            log("stopped before all requests were finished", logging.WARNING, parts=parts)
 
     async def on_tick(self, counter: int) -> bool:
         """Look ten times a second whether to stop."""

@@ -171,7 +171,7 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
         weights = np.ones(len(texts)) if sample_weight is None else np.asarray(sample_weight, np.float64).ravel()
         for name, given in (("labels", len(targets.rows)), ("weights", len(weights))):
             if given != len(texts):
-                raise InputError(f"there are {len(texts)} texts and {given} {name}; give one for each text")
+                raise InputError(f"there are {len(texts)} texts and {given} {name}; give as many {name} as texts")
         sure = check_probability(0.0 if self.target_precision is None else self.target_precision, "target_precision")
         least = (
             check_probability(self.min_probability, "min_probability"),
@@ -333,7 +333,7 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
         """
         said, true = self.predict(X), Targets.of(y, multi_label=bool(self.multi_label)).rows
         if len(said) != len(true):
-            raise InputError(f"there are {len(said)} texts and {len(true)} labels; give one for each text")
+            raise InputError(f"there are {len(said)} texts and {len(true)} labels; give one label per text")
         if not self.multi_label:
             said = [(label,) for label in said]
         elif self.indicator_:

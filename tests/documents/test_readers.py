@@ -256,7 +256,7 @@ def test_wrong_sources_and_cuts_are_refused_before_the_first_passage(tmp_path):
         iter_passages(tmp_path / "nowhere")
     with pytest.raises(InputError, match="by is 'page'"):
         iter_passages(tmp_path, "page")
-    with pytest.raises(InputError, match="JSON lines are cut only with by"):
+    with pytest.raises(InputError, match="JSON lines are split only with by"):
         iter_passages(write_lines(tmp_path / "p.jsonl", {"text": "one"}), size=5)
 
 

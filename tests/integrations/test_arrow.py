@@ -249,7 +249,7 @@ def test_columns_that_do_not_fit_are_named():
     assert classify_job(keep=["size"]).table(rows).column_names == ["size", "label", "probability", "error"]
     with pytest.raises(InputError, match="column 'size' holds int64; give a column of strings"):
         classify_job("encode", column="size").table(rows)
-    with pytest.raises(InputError, match="column 'body' does not exist; columns are 'text', 'size', 'Label'"):
+    with pytest.raises(InputError, match="there is no column 'body'; the columns are 'text', 'size', 'Label'"):
         classify_job("encode", column="body").table(rows)
     twice = pa.table([pa.array(["Who?"])] * 2, ["text", "text"])
     with pytest.raises(InputError, match="column 'text' comes twice"):

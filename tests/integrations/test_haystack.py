@@ -182,7 +182,7 @@ class TestFilters(FilterDocumentsTest):
         ({"field": "meta.page", "operator": ">", "value": "ten"}, "a date in ISO 8601"),
         ({"operator": "XOR", "conditions": []}, "has the operator 'XOR'"),
         ({"operator": "AND", "conditions": ["page"]}, r"filters\['conditions'\]\[0\] must be a mapping"),
-        ({"page": 3}, "needs the key 'operator'"),
+        ({"page": 3}, "has no key 'operator'"),
     ],
 )
 def test_what_a_filter_cannot_say_is_named(condition, message):

@@ -236,7 +236,7 @@ def test_other_questions_go_to_the_default_or_are_refused(router):
     default = {"default": RunnableLambda(lambda _: "unsure")}
     assert router.model_copy(update=default).invoke("Where is the museum?") == "unsure"
     assert unsure.model_copy(update=default).invoke(HEIGHT) == "unsure"
-    with pytest.raises(InputError, match=r"asks for LOC .* no route; routes are 'NUM', 'HUM'; give a default"):
+    with pytest.raises(InputError, match=r"asks for LOC .* no route; the routes are 'NUM', 'HUM'; give a default"):
         router.invoke("Where is the museum?")
     with pytest.raises(InputError, match=r"asks for NUM \(0\..*\), which is below min_probability; give a default"):
         unsure.invoke(HEIGHT)

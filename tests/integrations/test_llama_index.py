@@ -181,7 +181,7 @@ def test_what_is_of_another_kind_is_refused(plain, reranker):
         SemclassRetriever("my-index")
     with pytest.raises(InputTypeError, match=r"must be a semclass\.Reranker"):
         SemclassRerank(5)
-    with pytest.raises(InputError, match="models is given beside reranker"):
+    with pytest.raises(InputError, match="models and reranker cannot be combined"):
         SemclassRerank(reranker, models="models")
     with pytest.raises(ValueError, match="re-ranking needs a question"):
         SemclassRerank(reranker).postprocess_nodes(found())

@@ -112,7 +112,7 @@ def test_doubtful_labels_come_first(run, tmp_path, encoder):
     assert (found[0].place, found[0].labels) == (1, ("y",))
     multi_label = doubts([("x",), ("x", "y"), ("x",)], ["x", "y"], probabilities, multi_label=True)
     assert multi_label[0].place == 2
-    with pytest.raises(InputError, match="knows no 'z'"):
+    with pytest.raises(InputError, match="has no label 'z'"):
         doubts([("z",)], ["x", "y"], probabilities[:1])
 
 

@@ -94,9 +94,9 @@ def test_several_questions_at_once_give_what_each_gives_alone():
         reranker = PromptedReranker(Endpoint(stub.url, "m"))
         many = reranker.rerank_many([QUESTION, "Who?"], [PASSAGES, []])
         assert many == [reranker.rerank(QUESTION, PASSAGES), SearchResult((), "Who?")]
-        with pytest.raises(InputError, match="a sequence for each"):
+        with pytest.raises(InputError, match="one sequence per question"):
             reranker.rerank_many([QUESTION], [])
     with pytest.raises(InputError, match="'listwise'"):
         PromptedReranker(Endpoint(stub.url, "m"), "pairwise")
-    with pytest.raises(InputError, match="place"):
+    with pytest.raises(InputError, match="position"):
         Shot("Who?", ("Ada.",), 1)

@@ -78,7 +78,7 @@ def test_a_stop_takes_no_longer_than_it_may(index):
         code = stop(process, told)
         assert (answer.result().status_code, answer.result().json()["error_type"]) == (503, "stopping")
     assert code in (0, 1)  # by whether the run came to its next step before the process ended
-    assert any(line["level"] == "warning" and "cut off" in line["event"] for line in told)
+    assert any(line["level"] == "warning" and "before all requests" in line["event"] for line in told)
 
 
 def _texts_begun(client):

@@ -80,7 +80,7 @@ def test_a_damaged_index_is_told_of_once_and_the_one_before_is_kept(engine, fold
         return told, await look(engine, told)
 
     first, second = asyncio.run(looks())
-    assert "the one before is kept" in first
+    assert "the old index stays in use" in first
     assert first == second
     assert [json.loads(line)["level"] for line in log.written] == ["warning"]
     assert engine.retriever is before
