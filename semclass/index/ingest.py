@@ -229,6 +229,7 @@ def warn_of_long(cut: Sequence[str], count: int) -> None:
         message = (
             f"{len(cut)} of {counted(count, 'passage')} {'has' if len(cut) == 1 else 'have'} a sentence that is longer "
             f"than the encoder reads (the first is {cut[0]!r}). BM25 uses the whole sentence, but vectors and classes "
-            "only its start. Such long sentences are rarely text; leave out encoded data"
+            "only its start. A sentence ends at a full stop, at a line end or after 100 words, so such a long sentence is "
+            "rarely text; leave out encoded data"
         )
         warn(TruncationWarning(message))

@@ -33,7 +33,9 @@ Written: TypeAlias = Annotated[str, Field(pattern=WRITTEN, json_schema_extra=TEX
 Text: TypeAlias = Annotated[str, Field(json_schema_extra=TEXT)]
 """A text among those to rank; one without a character is not refused, but has the score 0."""
 
-Score: TypeAlias = Annotated[float, Field(ge=0, le=1, description="Probability that the text answers the query.")]
+Score: TypeAlias = Annotated[
+    float, Field(ge=0, le=1, description="Probability that the text answers the query, from these two texts alone.")
+]
 
 Place: TypeAlias = Annotated[int, Field(ge=0, description="Position in the request, starting at 0.")]
 
