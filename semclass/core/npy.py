@@ -35,9 +35,9 @@ class Layout:
         try:
             shape, fortran, dtype = np.lib.format.read_array_header_1_0(file)
         except (SyntaxError, TokenError, TypeError, RecursionError, MemoryError) as error:  # it is parsed as Python
-            raise ValueError("no header of a .npy file") from error
+            raise ValueError("no valid header of a .npy file") from error
         if dtype.kind not in "buif" or not dtype.isnative or (fortran and len(shape) > 1) or min(shape, default=0) < 0:
-            raise ValueError(f"an array of {dtype} and shape {shape}, not one of plain numbers, row by row")
+            raise ValueError(f"an array of {dtype} and shape {shape}, but only numbers in row order are allowed")
         if file.tell() + math.prod(shape) * dtype.itemsize != size:
             raise ValueError(f"{size} bytes for an array of {dtype} and shape {shape}")
         return cls(dtype, shape, file.tell())

@@ -59,7 +59,7 @@ def check_heads(index: object, known: Mapping[str, str], given: Mapping[str, str
     if known == given:
         return
     if others := [name for name in known if given.get(name, known[name]) != known[name]]:
-        found = f"by another head {others[0]!r} ({known[others[0]]}), not by this one ({given[others[0]]})"
+        found = f"by the head {others[0]!r} with the fingerprint {known[others[0]]}, not {given[others[0]]}"
     else:
         found, now = (" and ".join(map(repr, names)) or "none" for names in (known, given))
         found = f"by the heads {found}, but the models have {now}"

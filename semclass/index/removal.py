@@ -45,7 +45,7 @@ def read_deleted(folder: Path, record: Mapping[str, Any]) -> Deleted:
         with zipfile.ZipFile(io.BytesIO(data)) as found:
             # as they are written: compressed arrays may be of any size
             if any(item.compress_type != zipfile.ZIP_STORED or item.file_size > len(data) for item in found.infolist()):
-                raise ValueError("its arrays are packed")
+                raise ValueError("its arrays are compressed")
             rows, frequencies, terms = (array_of(found.read(f"{name}.npy")) for name in _ARRAYS)
             return Deleted(rows, frequencies, int(terms))
     except (

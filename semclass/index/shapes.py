@@ -70,7 +70,7 @@ def check(segment: Segment, header: Mapping[str, Any], passages: int, where: Pat
     within = header["storage"] == "lean" or (segment.titles <= segment.pieces.lengths()).all()
     require(within, where / "titles.npy", "a title has more word pieces than its passage")
     rows = np.bincount(segment.id_rows, minlength=n) if n else segment.id_rows
-    require(len(rows) == n and (rows == 1).all(), where / "id_rows.npy", "it does not name each row once")
+    require(len(rows) == n and (rows == 1).all(), where / "id_rows.npy", "it must name each row once")
     require((segment.id_hashes[1:] >= segment.id_hashes[:-1]).all(), where / "id_hashes.npy", "its values do not rise")
     _check_postings(segment, where / "bm25")
     _check_reduced(segment, where / REDUCED)
@@ -104,8 +104,8 @@ def _check_rows(segment: Segment, *, lean: bool, exact: bool, where: Path) -> No
         path, values, offsets = where / f"{name}.npy", rows.values, rows.offsets
         require(offsets.dtype == np.int64 and offsets.ndim == 1, path, f"its offsets are {offsets.dtype}")
         require(len(offsets) == count + 1, path, f"it has {len(offsets) - 1} rows, not {count}")
-        require(offsets[0] == 0 and (rows.lengths() >= 0).all(), path, "its offsets do not rise from 0")
-        require(values.ndim == dimensions and offsets[-1] == len(values), path, "its offsets do not end at its end")
+        require(offsets[0] == 0 and (rows.lengths() >= 0).all(), path, "its offsets must rise from 0")
+        require(values.ndim == dimensions and offsets[-1] == len(values), path, "its last offset is not its length")
         kind = values.dtype.str[1:]
         require(kind in kinds or values.dtype.kind in kinds, path, f"the type is {values.dtype}")
         if kind == "f4" and values.size:
@@ -116,12 +116,18 @@ def _check_rows(segment: Segment, *, lean: bool, exact: bool, where: Path) -> No
 
 def _check_postings(segment: Segment, where: Path) -> None:
     found, ends = segment.postings, segment.postings.starts.astype(np.int64)
-    require(ends[0] == 0 and (np.diff(ends) >= 0).all(), where / "starts.npy", "its values fall")
-    require(int(ends[-1]) == len(found.counts), where / "starts.npy", "it does not end at the last count")
+    require(ends[0] == 0 and (np.diff(ends) >= 0).all(), where / "starts.npy", "its values must not fall")
+    require(int(ends[-1]) == len(found.counts), where / "starts.npy", "its last value must be the number of counts")
     highest = int(found.passages.max(initial=0))
-    require(highest < max(len(segment), 1), where / "passages.npy", f"it names passage {highest} of {len(segment)}")
+    require(
+        highest < max(len(segment), 1),
+        where / "passages.npy",
+        f"it names row {highest}, but the segment has {len(segment)} rows",
+    )
     total = int(found.lengths.sum(dtype=np.uint64))
-    require(total == int(found.counts.sum(dtype=np.uint64)), where / "counts.npy", "it does not add up to the lengths")
+    require(
+        total == int(found.counts.sum(dtype=np.uint64)), where / "counts.npy", "its sum must be the sum of the lengths"
+    )
     most = TERMS_OF_A_BYTE * segment.records.lengths()
     require((found.lengths <= most).all(), where / "lengths.npy", "a passage has more terms than its text can have")
 
@@ -138,10 +144,10 @@ def _check_reduced(segment: Segment, where: Path) -> None:
     starts = near.starts
     rising = starts.dtype == np.int64 and starts.ndim == 1 and len(starts) > 1
     rising = rising and starts[0] == 0 and starts[-1] == n and bool((np.diff(starts) > 0).all())
-    require(rising, where / "starts.npy", f"its values do not rise from 0 to {n}")
+    require(rising, where / "starts.npy", f"its values must rise from 0 to {n}")
     _check_array(near.places, (n,), ("i4",), where / "places.npy")
     places = np.sort(near.places)
-    require(np.array_equal(places, np.arange(n)), where / "places.npy", "it does not name each sentence once")
+    require(np.array_equal(places, np.arange(n)), where / "places.npy", "it must name each sentence once")
     for name, array in vars(near.clusters).items():
         _check_array(array, (len(near.starts) - 1, DIMENSIONS), ("f4",), where / f"{name}.npy")
     require((near.clusters.variances >= 0).all(), where / "variances.npy", "it holds numbers below 0")
@@ -150,12 +156,16 @@ def _check_reduced(segment: Segment, where: Path) -> None:
 def check_deleted(segment: Segment, deleted: Deleted, passages: int, where: Path) -> None:
     """Refuse deleted rows that the segment cannot have; by the manifest they are `passages` many."""
     rows, frequencies = deleted.rows, deleted.document_frequencies
-    require(rows.dtype == np.int64 and rows.shape == (passages,), where, f"it does not name {passages} passages")
+    require(rows.dtype == np.int64 and rows.shape == (passages,), where, f"it must name {passages} passages")
     rising = not len(rows) or (rows[0] >= 0 and rows[-1] < len(segment) and (np.diff(rows) > 0).all())
     require(rising, where, f"it removes rows that the segment does not have: {short(rows)}")
     known = segment.postings.document_frequencies
     right = frequencies.dtype == np.int64 and frequencies.shape == known.shape
-    require(right and (frequencies >= 0).all() and (frequencies <= known).all(), where, "its terms are unknown")
+    require(
+        right and (frequencies >= 0).all() and (frequencies <= known).all(),
+        where,
+        "it counts terms that the segment does not have",
+    )
     terms = int(segment.postings.lengths[rows].sum(dtype=np.uint64))
     require(
         deleted.terms == terms,
@@ -173,7 +183,11 @@ def check_alike(segments: Sequence[Segment], folder: Path) -> None:
     first = segments[0]
     for other in segments[1:]:
         where = folder / other.name
-        require(np.array_equal(other.postings.is_term, first.postings.is_term), where, "it has other terms")
+        require(
+            np.array_equal(other.postings.is_term, first.postings.is_term),
+            where,
+            "its terms differ from those of other segments",
+        )
         for name in ("tokens", "sentences", "provides"):
             kinds = {made(getattr(segment, name)) for segment in (first, other)} - {()}
             require(len(kinds) < 2, where / f"{name}.npy", "its values differ from those of other segments")

@@ -39,7 +39,11 @@ def _check_pieces(segment: Segment, where: Path) -> None:
     vocabulary = len(segment.postings.is_term)
     for begin in range(0, len(segment.pieces.values), BLOCK * BLOCK):
         highest = int(segment.pieces.values[begin : begin + BLOCK * BLOCK].max(initial=0))
-        require(highest < vocabulary, where / "pieces.npy", f"it names word piece {highest} of {vocabulary}")
+        require(
+            highest < vocabulary,
+            where / "pieces.npy",
+            f"it names word piece {highest}, but the encoder has {vocabulary} word pieces",
+        )
 
 
 def _check_ids(segment: Segment, where: Path, report: Callable[[int], object]) -> None:
@@ -61,7 +65,9 @@ def _check_statistics(segment: Segment, where: Path) -> None:
     for begin in range(0, len(found.counts), BLOCK * BLOCK):
         here = slice(begin, begin + BLOCK * BLOCK)
         lengths += np.bincount(found.passages[here], found.counts[here], len(segment)).astype(np.int64)
-    require(np.array_equal(lengths, found.lengths), where / "bm25" / "lengths.npy", "it differs from the counts")
+    require(
+        np.array_equal(lengths, found.lengths), where / "bm25" / "lengths.npy", "it differs from the sum of the counts"
+    )
     frequencies = np.zeros(len(found.is_term), np.int64)
     for begin in range(0, len(segment.pieces), BLOCK):
         rows = Ragged(segment.pieces.values, segment.pieces.offsets).take(
@@ -75,7 +81,7 @@ def _check_statistics(segment: Segment, where: Path) -> None:
 def _check_deleted(segment: Segment, deleted: Deleted, where: Path) -> None:
     again = count_deleted(segment.postings, deleted.rows)
     same = again.terms == deleted.terms and np.array_equal(again.document_frequencies, deleted.document_frequencies)
-    require(same, where, "its removed passages are counted wrongly")
+    require(same, where, "its counts of removed terms are wrong")
 
 
 def _check_unique(index: PassageIndex, folder: Path) -> None:

@@ -134,7 +134,9 @@ def sort_keys(method: Method, score: DoubleArray, signal: DoubleArray, weight: f
 def require(models: Models, method: Method) -> None:
     """Refuse a method whose heads are not there, with how they are trained."""
     if method.uses_classes and not models.has_classes:
-        raise InputError(f"there are no class heads for this encoder, and this method needs both; {TRAIN_CLASSES}")
+        raise InputError(
+            f"there are no class heads for this encoder, but this method needs two class heads; {TRAIN_CLASSES}"
+        )
     if method.uses_pairs:
         models.pairs  # noqa: B018 - says what is missing
     if method.joint_top_k:

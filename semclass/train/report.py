@@ -118,18 +118,18 @@ def card_sections(
         f"Cross-validated on {report['examples']} training texts, {report['folds']} folds, equal texts in one fold: "
         f"accuracy {report['accuracy']:.3f}{whole}, macro F1 {report['macro_f1']:.3f}, expected calibration error "
         f"{report['calibration_error']:.3f}. {chosen} were chosen on the same folds, so new texts "
-        "from the same source may do slightly worse, and texts from other sources clearly worse: measure on texts as they "
-        "will come.\n\n" + _table(columns, rows)
+        "from the same source may do slightly worse, and texts from other sources clearly worse. Measure the "
+        "accuracy on your own texts.\n\n" + _table(columns, rows)
     )
-    trust = "How often is it right when it says so?\n\n" + _table(
+    trust = "Share of right labels by predicted probability:\n\n" + _table(
         ["probability from", "to", "texts", "mean probability", "share right"],
         [row.values() for row in report["reliability"]],
     )
     if not multi_label:
         names = [_cell(row["label"]) for row in report["classes"]]
         counts = [[name, *row] for name, row in zip(names, report["confusion"], strict=True)]
-        good += "\n\nTrue class (row) and what was said (column):\n\n" + _table(["", *names], counts)
-        trust += "\n\nWhat declining below a probability costs and brings:\n\n" + _table(
+        good += "\n\nTrue class (row) and predicted class (column):\n\n" + _table(["", *names], counts)
+        trust += "\n\nShare of answered texts and their accuracy, by `min_probability`:\n\n" + _table(
             ["min_probability", "share answered", "accuracy of these"], [row.values() for row in report["coverage"]]
         )
     tried = [

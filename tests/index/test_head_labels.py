@@ -124,7 +124,7 @@ def test_new_texts_are_labelled_by_the_same_heads(folder, heads):
     ("given", "message"),
     [
         ({}, "'topic'.*the models have none.*--head parity=DIR --head topic=DIR"),
-        ({"topic": "parity", "parity": "parity"}, "another head 'topic'"),
+        ({"topic": "parity", "parity": "parity"}, "by the head 'topic' with the fingerprint"),
         ({"topic": "topic"}, "the models have 'topic'"),
     ],
 )
