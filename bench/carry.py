@@ -29,7 +29,7 @@ SETS = {
     "government": "guides of administrations",
     "hobby": "technical hobbies",
 }
-PLAIN = ("bm25", "dense", "rrf", "convex")
+METHODS = ("bm25", "dense", "rrf", "convex", DEFAULT, "deep")
 MEASURE = "nDCG@10"
 DEPTH = 10
 
@@ -55,7 +55,7 @@ def measure(folder: str, cache: str) -> dict[str, Any]:
 def figures(retriever: HybridRetriever, dataset: Dataset) -> dict[str, Any]:
     """NDCG@10 of each method, and what the default is above plain fusion, with the standard error of the mean."""
     values = {}
-    for name in (*PLAIN, DEFAULT, "deep"):
+    for name in METHODS:
         results = retriever.search_many(list(dataset.questions.values()), DEPTH, method=name)
         ranking = [[hit.id for hit in result] for result in results]
         values[name] = per_question(dataset, ranking, (MEASURE,))[MEASURE]
@@ -71,12 +71,12 @@ def figures(retriever: HybridRetriever, dataset: Dataset) -> dict[str, Any]:
 
 def table(found: Mapping[str, Any]) -> str:
     rows = found["carry"]["collections"]
-    head = (f"{MEASURE}, all questions", "questions", *PLAIN, DEFAULT, "deep", "default above convex, 95 %")
+    head = (f"{MEASURE}, all questions", "questions", *METHODS, "default above convex, 95 %")
     return readme.markdown(head, [(f"{name} ({row['what']})", *_cells(row)) for name, row in rows.items()])
 
 
 def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
-    shown = (f"{value:.3f}" for value in row["methods"].values())
+    shown = (readme.cell(row["methods"], name, ".3f") for name in METHODS)
     return str(row["questions"]), *shown, f"{row['gain']:+.3f} ± {1.96 * row['error']:.3f}"
 
 

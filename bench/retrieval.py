@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from bench import pareto, prices, readme
+from bench import carry, pareto, prices, readme
 from bench.peers import prompted
 from bench.peers.rows import NO_CROSS_ENCODER, seconds_of, trained_seconds
 from bench.retrieval_systems import MORE, SYSTEMS
@@ -125,6 +125,7 @@ def trained(network: Path | None) -> str:
 def folders(bench: Bench) -> dict[str, Path]:
     """The data's BEIR folders, and the written questions; in a quick run a part of the first."""
     found = {path.name: path for path in sorted((bench.data / "beir").iterdir()) if (path / "qrels/test.tsv").is_file()}
+    found = {name: path for name, path in found.items() if name not in carry.SETS}  # section carry measures these
     found = {name: found[name] for name in _known_first(found)}
     if bench.quick:
         first = next(iter(found))
@@ -354,35 +355,36 @@ NAMED = {
 """Systems of the README's first screen, with the names that people know."""
 
 
-def _named(found: Mapping[str, Any]) -> list[tuple[str, float, float]]:
-    """Of the systems that people know: name, nDCG@10 and milliseconds a question, as means over all sets."""
-    rows = {name: [] for name in NAMED}
-    for each in found["retrieval"]["sets"].values():
-        for row in each["systems"]:
-            if row["name"] in rows:
-                rows[row["name"]].append((row["sample"]["ndcg@10"], row["p50_ms"]))
-    return [(NAMED[name], *map(float, np.mean(values, axis=0))) for name, values in rows.items()]
+def _named(found: Mapping[str, Any]) -> tuple[int, list[tuple[str, float, float]]]:
+    """How many sets all systems were measured on that people know; their names, nDCG@10 and milliseconds, as means."""
+    sets = [{row["name"]: row for row in each["systems"]} for each in found["retrieval"]["sets"].values()]
+    complete = [rows for rows in sets if all("sample" in rows[name] for name in NAMED)]
+    means = {
+        name: np.mean([(rows[name]["sample"]["ndcg@10"], rows[name]["p50_ms"]) for rows in complete], axis=0)
+        for name in NAMED
+    }
+    return len(complete), [(NAMED[name], *map(float, values)) for name, values in means.items()]
 
 
 def first_picture(found: Mapping[str, Any]) -> bytes:
     """Quality against time of the systems that people know, as means over all sets."""
+    count, systems = _named(found)
     points = [
         pareto.Point(name, "semclass" if name == NAMED[DEFAULT] else "peer", milliseconds, quality, (quality, quality))
-        for name, quality, milliseconds in _named(found)
+        for name, quality, milliseconds in systems
     ]
-    count = len(found["retrieval"]["sets"])
     return pareto.draw_named(points, "milliseconds a question, one thread", f"nDCG@10, mean of {count} collections")
 
 
 def first_screen(found: Mapping[str, Any]) -> str:
     """The same as a table."""
-    count, processor = len(found["retrieval"]["sets"]), found["retrieval"]["machine"]["processor"]
+    (count, systems), processor = _named(found), found["retrieval"]["machine"]["processor"]
     head = (
         f"mean of {count} collections",
         "nDCG@10 (1 is perfect)",
         f"milliseconds a question, one thread, {processor}",
     )
-    rows = [(name, f"{quality:.3f}", readme.number(time)) for name, quality, time in _named(found)]
+    rows = [(name, f"{quality:.3f}", readme.number(time)) for name, quality, time in systems]
     return readme.markdown(head, rows)
 
 

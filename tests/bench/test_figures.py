@@ -161,10 +161,7 @@ def test_what_is_said_of_peers_holds():
         ours, sparse = found["default"], max(found[peer] for peer in ("BM25", "BM25, bm25s", "BM25, rank-bm25"))
         assert ours > found["cross-encoder"], name
         assert ours > sparse, name
-        if name == "cranfield":
-            assert found["dense"] - 0.003 < ours < found["convex"]
-        else:
-            assert ours > max(found["dense"], found["convex"], found["RRF"]), name
+        assert ours > max(found["dense"], found["convex"], found["RRF"]), name
     times = [{row["name"]: row["p50_ms"] for row in found["systems"]} for found in FOUND["retrieval"]["sets"].values()]
     assert all(20 * each["BM25, bm25s"] < each["default"] < each["cross-encoder"] / 4 for each in times)
     peers = {row["name"]: row for row in FOUND["questions"]["systems"]}
