@@ -61,8 +61,8 @@ def tune(
     """Tune the search weights on questions with known answers, and store them in INDEX.
 
     Each weight is searched from 0 to 10 (alpha of convex fusion: from 0 to 1). Cross-validation compares the best value
-    with the default. A tuned weight is stored only if its gain exceeds one standard error (1.645 with fewer than 100
-    questions). `search` and `evaluate --index` then use the stored weights unless you give --weight.
+    with the default. A tuned weight is stored only if its gain exceeds one standard error, or 1.645 standard errors with
+    fewer than 100 questions. `search` and `evaluate --index` then use the stored weights unless you give --weight.
     """
     from semclass.core import artifacts
     from semclass.core.cpu import available_threads

@@ -75,7 +75,7 @@ def build(
 
     SOURCE is a folder of documents, a .jsonl file with `text` (- for standard input), or a BEIR folder. To resume an
     interrupted build, run the same command again. An existing index is replaced only with --replace, and only when the new
-    one is complete.
+    index is complete.
     """
     from semclass.core.cpu import available_threads
     from semclass.documents import duplicates

@@ -37,7 +37,7 @@ def labels() -> None:
 @click.option(
     "--head",
     type=any_path,
-    help="Folder of a head trained on the labels so far. Its least certain texts come first.",
+    help="Folder of a head trained on the labels so far. Texts of which this head is uncertain come first.",
 )
 @click.option(
     "--checked",
@@ -102,7 +102,7 @@ def next_texts(
 def label_errors(file: Path, head: Path | None, number: int, encoder: str | None, seed: int, *, as_json: bool) -> None:
     """Show the texts in FILE whose labels are most probably wrong.
 
-    A head that was not trained on a text judges its label.
+    The label of each text is judged by a head that was not trained on this text.
     """
     from semclass.documents.labelled import read_labelled
     from semclass.heads.texts import TextModel

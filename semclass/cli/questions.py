@@ -59,8 +59,8 @@ def questions(
 ) -> None:
     """Generate questions with known answers from the passages of INDEX, to tune or measure a search.
 
-    The questions are passage headings, or with --endpoint and --model a language model writes them. A question is kept if
-    its passage is among the top ten search results and the shipped models judge that the passage answers the question.
+    The questions are headings of passages. With --endpoint and --model, a language model writes the questions. A question
+    is kept if its passage is among the top ten search results and the shipped models judge that the passage answers it.
     """
     from semclass.core.cpu import available_threads
     from semclass.evaluation import made_questions

@@ -168,7 +168,7 @@ def rerank(
 ) -> None:
     """Re-rank the passages of a file for QUESTION.
 
-    Uses the shipped models, or with --endpoint and --model a language model.
+    The shipped models rank the passages. With --endpoint and --model, a language model ranks them.
     """
     from semclass.documents.readers import read_passages
     from semclass.ranking.prompted import PromptedReranker

@@ -41,7 +41,7 @@ NEAREST = 3
 )
 @options.text_column
 @click.option("--label", metavar="COLUMN", help="Name or number of the label column. Default: `label` or `labels`.")
-@click.option("--multi-label", is_flag=True, help="A text may have several labels or none, separated by commas.")
+@click.option("--multi-label", is_flag=True, help="A text may have several labels, separated by commas, or no label.")
 @click.option(
     "--target-precision",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
