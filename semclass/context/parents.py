@@ -48,7 +48,7 @@ def expand_parents(hits: Sequence[Hit], parents: Parents, *, threshold: float = 
     ranked = best_first(hits)
     if check_probability(threshold, "threshold") == 1:
         raise InputError(
-            "threshold is 1; it must be below 1, because a parent replaces its children if more than that share are hits"
+            "threshold is 1; it must be below 1, because a parent replaces its children if a larger share of them are hits"
         )
     children: defaultdict[str, list[Hit]] = defaultdict(list)
     for hit in ranked:

@@ -121,8 +121,8 @@ def check_template(template: str) -> None:
         written = template.format(number=1, source="", text="\0")
     except (AttributeError, IndexError, KeyError, ValueError) as error:
         raise InputError(
-            f"template {short(template)} is not a format string of {{number}}, {{source}} and {{text}} ({error}); double "
-            "the braces that are to be written"
+            f"template {short(template)} is not a format string of {{number}}, {{source}} and {{text}} ({error}); write "
+            "{{ and }} for literal braces"
         ) from error
     if "\0" not in written:
         raise InputError(f"template {short(template)} has no {{text}}")

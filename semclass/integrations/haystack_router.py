@@ -79,7 +79,7 @@ class SemclassQueryRouter(_Classifying):
         check_unique(self.classes, "class")
         if reserved := {UNMATCHED, ABSTAIN}.intersection(self.classes):
             raise InputError(
-                f"classes has the reserved name {min(reserved)!r}; queries of no class go to {UNMATCHED!r}"
+                f"classes has the reserved name {min(reserved)!r}; queries without a class go to {UNMATCHED!r}"
             )
         component.set_output_types(self, **dict.fromkeys([*self.classes, UNMATCHED], str))
 

@@ -223,7 +223,7 @@ def test_models_that_changed_or_are_gone_are_refused_where_the_rows_are(tmp_path
     ("given", "error", "message"),
     [
         ({"what": "answers"}, InputError, "what is 'answers'; it must be one of 'questions'"),
-        ({"what": "texts"}, InputError, "name the folder that TextClassifier.save wrote"),
+        ({"what": "texts"}, InputError, "the folder that TextClassifier.save wrote"),
         ({"what": "texts", "heads": {}}, InputError, "at least one"),
         ({"what": "texts", "heads": {"a": "head"}, "models": "head"}, InputError, "no models"),
         ({"heads": {"a": "head"}}, InputError, "heads need what=.texts."),
