@@ -235,8 +235,8 @@ def classify_job(
         raise InputError("heads need what='texts', no models, and at least one head, such as {'topic': 'my-head'}")
     if what == "texts" and models is None and heads is None:
         raise InputError(
-            "what='texts' needs a trained head: set `models` to the folder that TextClassifier.save wrote, or set `heads` to "
-            "several such folders"
+            "what='texts' needs a trained head: set `models` to the folder that TextClassifier.save wrote, or give "
+            "several such folders as `heads`"
         )
     if min_probability is not None:
         if what not in ("questions", "texts"):
