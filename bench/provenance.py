@@ -153,7 +153,11 @@ def _told(run: Mapping[str, Any], models: Mapping[str, str | None], section: str
     names = ", ".join(name if known else f"{name} (which is not known)" for name, known in models.items())
     if "encoder" in models and len(models) > 1:  # whatever reads an encoder changes with it
         names = "encoder and heads"
-    more = [part for part in (section and f"section {section}", ", ".join(run.get("rows", ()))) if part]
+    more = [
+        part
+        for part in (section and f"section {section}", ", ".join(f"`{row}`" for row in run.get("rows", ())))
+        if part
+    ]
     return f"{names} of {run['date']}" + (f" ({': '.join(more)})" if more else "")
 
 

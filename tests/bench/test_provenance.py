@@ -85,7 +85,7 @@ def test_a_line_is_about_the_keys_that_a_table_reads(ships):
     times = {"models": {"questions": "old"}, "date": "2026-11-20", "keys": ["p50_ms"], "rows": ["times of semclass"]}
     found = {"questions": results({"questions": "new"}, also=[times])}
     assert provenance.with_line(accuracy, found) == "| 0.9 |"
-    assert "questions of 2026-11-20 (times of semclass)" in provenance.with_line(milliseconds, found)
+    assert "questions of 2026-11-20 (`times of semclass`)" in provenance.with_line(milliseconds, found)
     found = {"questions": results({"questions": "old"}, also=[{**times, "models": {}, "keys": ["errors"], "rows": []}])}
     assert "2026-11-22" in provenance.with_line(errors, found)
     del found["questions"]["also"][0]["rows"]  # then all that stands under the key is of the other run
