@@ -174,7 +174,11 @@ def test_what_unpacks_to_too_much_is_refused_before_it_is_unpacked(models):
         assert kind(zipped(client, nothing)) == (413, "too_large")
 
 
-@pytest.mark.parametrize("content", [b"", b"{}", gzip.compress(b"{}")[:-1], gzip.compress(b"{}") + b"{}"])
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"{}", gzip.compress(b"{}")[:-1], gzip.compress(b"{}") + b"{}"],
+    ids=["empty", "plain", "cut short", "followed by more"],
+)
 def test_what_is_no_gzip_is_malformed(models, content):
     with held(models) as (client, _):
         assert kind(zipped(client, content)) == (400, "malformed")
