@@ -61,7 +61,7 @@ def test_other_heads_are_refused_before_anything_is_read(run, heads, docs, tmp_p
     labelled, plain = tmp_path / "labelled", tmp_path / "plain"
     run("index", "build", docs, "--out", labelled, "--head", heads["topic"])
     run("index", "build", docs, "--out", plain)
-    for index, message in ((labelled, "another head 'topic'"), (plain, "by the heads none")):
+    for index, message in ((labelled, "by the head 'topic'"), (plain, "by the heads none")):
         for command in (("sync", index, docs), ("add", index, docs / "pay.txt", "--update")):
             code, _, err = run("index", *command, "--head", heads["odd"])
             assert code == 2

@@ -45,7 +45,7 @@ def test_files_that_lack_the_same_extra_are_listed_once(capsys):
 def test_files_that_are_read_up_to_a_page_are_listed_apart(run, docs, tmp_path, monkeypatch):
     pytest.importorskip("pdfplumber")
     hostile_files.long_pdf(docs / "manual.pdf", size=1000, pages=4)
-    code = "import semclass.documents.limits as limits; limits.WORK = 0; from semclass.documents.worker import serve"
+    code = "import semclass.documents.limits as limits; limits.WORK = -1; from semclass.documents.worker import serve"
     monkeypatch.setattr("semclass.documents.worker._CODE", f"import sys; sys.path[:] = sys.argv[1:]; {code}; serve()")
     code, out, err = run("index", "build", docs, "--out", tmp_path / "index", "--json")
     record = json.loads(out)

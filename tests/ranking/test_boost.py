@@ -77,7 +77,7 @@ def test_what_cannot_boost_is_refused(retriever, options, error, message):
 
 def test_the_head_must_be_the_one_that_labelled_the_index(retriever, heads, encoder, models):
     other = Models.load(encoder=encoder, heads={"kind": heads["odd"]})
-    with pytest.raises(InputError, match="another head 'kind'"):
+    with pytest.raises(InputError, match="by the head 'kind'"):
         HybridRetriever(retriever.index, other).search("gout", boost=["kind"])
     bare = PassageIndex.build(PASSAGES, passage_encoder=models.passage_encoder)
     with pytest.raises(InputError, match="no labels by head 'kind'"):

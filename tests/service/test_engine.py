@@ -413,7 +413,7 @@ async def test_what_was_taken_is_finished_and_nothing_more_is_taken():
         stopping = asyncio.create_task(engine.stop())
         await asyncio.sleep(0)
         assert not engine.running
-        with pytest.raises(ServiceError, match="stops"):
+        with pytest.raises(ServiceError, match="stopping"):
             await engine.classify_questions(["c"])
         work.let_go(2)
         assert await asyncio.gather(*tasks) == [["a@0.0"], ["b@0.0"]]
