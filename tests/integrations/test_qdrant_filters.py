@@ -112,7 +112,7 @@ def test_what_is_selected(where, rows):
         ({"name": {"$gte": "b"}}, "orders only numbers and dates"),
         ({"page": 2**53}, "numbers below"),
         ({"a.b.c.d.e": 1}, "at most 4 parts"),
-        ({'"': 1}, "quotation marks"),
+        ({'"': 1}, "or contain quotation marks"),
         ({"date": {"$gt": "0001-01-01T00:00:00+01:00"}}, "outside the years 1"),
     ],
 )
