@@ -8,7 +8,7 @@ Queries are headings that are questions, or other headings; what answers stands 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +16,11 @@ import click
 import numpy as np
 
 from bench import looks, readme
+from bench.measures import Array, gain
 from bench.retrieval_systems import open_retriever
 from bench.steps import Bench
 from section_sets import CONFIRM, CONFIRM_QA, read_domain, read_groups
-from semclass import HybridRetriever, Models, Reranker
+from semclass import HybridRetriever, Models, Reranker, SearchResult
 from semclass.evaluation.dataset import Dataset, load_dataset
 from semclass.evaluation.measure import per_question
 from semclass.ranking.methods import DEFAULT
@@ -56,17 +57,19 @@ def figures(retriever: HybridRetriever, dataset: Dataset) -> dict[str, Any]:
     """NDCG@10 of each method, and what the default is above plain fusion, with the standard error of the mean."""
     values = {}
     for name in METHODS:
-        results = retriever.search_many(list(dataset.questions.values()), DEPTH, method=name)
-        ranking = [[hit.id for hit in result] for result in results]
-        values[name] = per_question(dataset, ranking, (MEASURE,))[MEASURE]
-    gains = values[DEFAULT] - values["convex"]
-    return {
-        "questions": len(gains),
-        "passages": len(retriever.index),
-        "methods": {name: float(found.mean()) for name, found in values.items()},
-        "gain": float(gains.mean()),
-        "error": float(gains.std(ddof=1) / np.sqrt(len(gains))),
-    }
+        values[name] = _values(dataset, retriever.search_many([*dataset.questions.values()], DEPTH, method=name))
+    return {"passages": len(retriever.index), **_row(values)}
+
+
+def _values(dataset: Dataset, results: Sequence[SearchResult]) -> Array:
+    """NDCG@10 of each question."""
+    return per_question(dataset, [[hit.id for hit in result] for result in results], (MEASURE,))[MEASURE]
+
+
+def _row(values: Mapping[str, Array]) -> dict[str, Any]:
+    """Figures of all questions from those of each, by method."""
+    means = {name: float(found.mean()) for name, found in values.items()}
+    return {"questions": len(values[DEFAULT]), "methods": means, **gain(values[DEFAULT], values["convex"])}
 
 
 def table(found: Mapping[str, Any]) -> str:
@@ -77,7 +80,7 @@ def table(found: Mapping[str, Any]) -> str:
 
 def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
     shown = (readme.cell(row["methods"], name, ".3f") for name in METHODS)
-    return str(row["questions"]), *shown, f"{row['gain']:+.3f} ± {1.96 * row['error']:.3f}"
+    return str(row["questions"]), *shown, readme.with_error(row)
 
 
 TABLES = {"": table}
@@ -110,11 +113,8 @@ def _groups(data: Path, name: str, reranker: Reranker) -> dict[str, Any]:
     dataset, values = Dataset(data, questions, relevance), {}
     for method, weights in (("convex", {"evidence": 0.0}), (DEFAULT, None)):
         results = reranker.rerank_many([*questions.values()], [texts for _, texts, _ in rows], k=DEPTH, weights=weights)
-        values[method] = per_question(dataset, [[hit.id for hit in result] for result in results], (MEASURE,))[MEASURE]
-    gains = values[DEFAULT] - values["convex"]
-    means = {method: float(one.mean()) for method, one in values.items()}
-    error = float(gains.std(ddof=1) / np.sqrt(len(gains)))
-    return {"questions": len(rows), "methods": means, "gain": float(gains.mean()), "error": error}
+        values[method] = _values(dataset, results)
+    return _row(values)
 
 
 @click.command(help=__doc__)

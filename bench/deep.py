@@ -13,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 
 from bench import measures, readme, timing
-from bench.measures import dcg
 from bench.retrieval import DEFAULTS
 from bench.retrieval_systems import open_retriever
 from bench.steps import Bench
@@ -81,11 +80,13 @@ def measure(folder: str, cache: str, limit: int) -> dict[str, Any]:
         odds.append(models.deep.log_odds(query, ranked.evidence.sentences.take(first), passages))
         gains.append([relevance.get(passage.id, 0) for passage in passages])
         best = sorted(relevance.values(), reverse=True)[:LONGEST]
-        ideal.append(float(dcg(np.array([best]))[0]))
+        ideal.append(float(measures.dcg(np.array([best]))[0]))
         hybrid = retriever.index.passages(retriever.retrieve(query, LONGEST, METHODS["hybrid"]))
         plain.append(reciprocal([relevance.get(passage.id, 0) for passage in hybrid]))
         convex = retriever.index.passages(retriever.retrieve(query, LONGEST, METHODS["convex"]))
-        fused.append(float(dcg(np.array([[relevance.get(passage.id, 0) for passage in convex]]))[0]) / ideal[-1])
+        fused.append(
+            float(measures.dcg(np.array([[relevance.get(passage.id, 0) for passage in convex]]))[0]) / ideal[-1]
+        )
     arrays = [np.array(part, np.float64) for part in (score, odds, gains, ideal, plain)]
     found = by_setting(("ndcg@10", "error_removed"), lambda *how: figure(*how, *arrays))
     return {"questions": len(score), "convex": round(float(np.mean(fused)), 4), **found}
@@ -134,7 +135,7 @@ def figure(
     moved[:, :read] = np.take_along_axis(gains[:, :read], order, axis=1)
     own, answered = np.array([reciprocal(row) for row in moved]), plain > 0
     removed = float((own - plain)[answered].sum() / (1 - plain)[answered].sum())
-    return round(float((dcg(moved) / ideal).mean()), 4), round(removed, 4)
+    return round(float((measures.dcg(moved) / ideal).mean()), 4), round(removed, 4)
 
 
 def reciprocal(gains: Sequence[float] | Array) -> float:

@@ -15,7 +15,8 @@ from typing import Any
 import click
 import numpy as np
 
-from bench.measures import dcg
+from bench import readme
+from bench.measures import dcg, gain
 from datasets_io import read_jsonl
 from semclass import HybridRetriever, Models, Passage, PassageIndex
 from semclass.ranking.methods import METHODS
@@ -53,8 +54,7 @@ def measure(models: Models, passages: list[Passage], questions: list[tuple[str, 
         foreign.append(ranked.language == "other")
     row = {name: float(np.mean(values)) for name, values in found.items()} | {"other": float(np.mean(foreign))}
     better = max(("bm25", "convex"), key=row.__getitem__)
-    gains = np.array(found["default"]) - found[better]
-    return row | {"gain": float(gains.mean()), "error": float(gains.std(ddof=1) / np.sqrt(len(gains)))}
+    return row | gain(np.array(found["default"]), np.array(found[better]))
 
 
 @click.command()
@@ -73,8 +73,8 @@ def main(data: Path, limit: int, names: tuple[str, ...]) -> None:
         passages, questions = sample(path, limit)
         row = measure(models, passages, questions)
         shown = " | ".join(f"{row[method]:.3f}" for method in SHOWN)
-        gain = f"{row['gain']:+.3f} ± {1.96 * row['error']:.3f}"
-        print(f"| {name} ({len(questions)}) | {len(passages)} | {shown} | {gain} | {row['other']:.0%} |", flush=True)
+        ahead, other = readme.with_error(row), f"{row['other']:.0%}"
+        print(f"| {name} ({len(questions)}) | {len(passages)} | {shown} | {ahead} | {other} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -114,3 +114,9 @@ def _of_several(truth: Array, said: Array, counts: Array) -> tuple[Array, Array]
 def dcg(gains: Array, depth: int = 10) -> Array:
     """DCG of the first places, of gains in the order of a ranking, (q, places) to (q,)."""
     return np.asarray(gains[..., :depth] @ (1 / np.log2(2 + np.arange(min(depth, gains.shape[-1])))))
+
+
+def gain(values: Array, base: Array) -> dict[str, float]:
+    """Mean of what each question gains, and the standard error of that mean."""
+    gains = values - base
+    return {"gain": float(gains.mean()), "error": float(gains.std(ddof=1) / np.sqrt(len(gains)))}

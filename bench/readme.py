@@ -34,6 +34,11 @@ def with_interval(row: Mapping[str, Any], name: str, form: str = ".1%") -> str:
     return f"{value:{form}} ({low} to {high})"
 
 
+def with_error(row: Mapping[str, Any]) -> str:
+    """What :func:`bench.measures.gain` gives, with a 95 % interval."""
+    return f"{row['gain']:+.3f} ± {1.96 * row['error']:.3f}"
+
+
 def number(value: Any) -> str:
     """A figure with about three significant digits; texts as they are."""
     if value is None or value != value:

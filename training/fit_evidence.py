@@ -26,6 +26,7 @@ import numpy.typing as npt
 from scipy.optimize import minimize
 
 from command import ENCODER_HELP, make_parser, npy_bytes, run, save_artifact, seconds_so_far
+from pair_fits import listwise
 from section_sets import CONFIRM, Collection, domains, read_domain
 from semclass.core.errors import TruncationWarning
 from semclass.index.passage_index import PassageIndex
@@ -114,11 +115,9 @@ def fit(sets: Mapping[tuple[str, str], Judged]) -> Array:
         value, slope = 0.0, np.zeros_like(point)
         for part, judged in zip(share, parts, strict=True):
             score = np.where(np.isfinite(judged.score), temperature * total(judged, weights), -np.inf)
-            softmax = np.exp(score - score.max(axis=1, keepdims=True))
-            softmax /= softmax.sum(axis=1, keepdims=True)
-            right = (softmax * judged.gains).sum(axis=1)
-            value -= part * np.log(np.maximum(right, 1e-30)).mean()
-            step = part / len(right) * (softmax - softmax * judged.gains / np.maximum(right, 1e-30)[:, None])
+            losses, steps = listwise(score, judged.gains)
+            value += part * float(losses.mean())
+            step = part / len(losses) * steps
             slope[:-1] += temperature * np.einsum("qn,fqn->f", step, judged.features) / scale
             slope[-1] += (step * np.where(np.isfinite(score), score, 0.0)).sum()
         away = point[:-1] - START * scale

@@ -7,8 +7,9 @@ headings that are questions, or other headings. A document whose title is a quer
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -40,13 +41,13 @@ class Collection:
 
 def domains(data: Path) -> list[str]:
     """Names of the domains that train, `CONFIRM` among them."""
-    return sorted({row["domain"] for row in _documents(data)})
+    return sorted({row["domain"] for row in documents(data)})
 
 
 def read_domain(data: Path, domain: str) -> Collection:
     """Read a collection; the same data give the same one."""
-    found = {row["id"]: row for row in _documents(data) if row["domain"] == domain}
-    asked = {kind: _by_document(data, kind, found) for kind in KINDS}
+    found = {row["id"]: row for row in documents(data) if row["domain"] == domain}
+    asked = {kind: by_document(data, kind, found) for kind in KINDS}
     passages: list[Passage] = []
     names: dict[tuple[str, int], str] = {}
     kept = []
@@ -79,15 +80,18 @@ def read_groups(data: Path, name: str) -> Iterator[tuple[str, list[str], list[bo
             yield rows[place]["question"], [text for text, _ in kept], [answers for _, answers in kept]
 
 
-def _documents(data: Path) -> Iterator[dict[str, Any]]:
-    for path in sorted((data / "sections").glob("documents-*.gz")):
-        yield from (row for row in read_jsonl(path) if row["split"] == "train")
+@cache
+def documents(data: Path) -> list[dict[str, Any]]:
+    """Documents of ``sections`` that train; every domain is read from the same files, so they are kept."""
+    paths = sorted((data / "sections").glob("documents-*.gz"))
+    return [row for path in paths for row in read_jsonl(path) if row["split"] == "train"]
 
 
-def _by_document(data: Path, kind: str, documents: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
+def by_document(data: Path, kind: str, kept: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
+    """Queries of a kind by the id of their document, for some documents by id."""
     found: dict[str, list[dict[str, Any]]] = {}
     for row in read_jsonl(data / "sections" / f"{kind}s.jsonl.gz"):
-        if row["document"] in documents:
+        if row["document"] in kept:
             found.setdefault(row["document"], []).append(row)
     return found
 

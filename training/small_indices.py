@@ -16,7 +16,7 @@ import numpy as np
 from datasets_io import read_jsonl
 from labels import FOLDER
 from pair_domains import read_domains
-from section_sets import CONFIRM
+from section_sets import CONFIRM, by_document, documents
 from semclass.core.types import Passage
 from semclass.index.passage_index import PassageIndex
 from semclass.ranking.models import Models
@@ -76,20 +76,11 @@ def _qa(path: Path, count: int, questions: int, rng: np.random.Generator) -> lis
 
 def _sections(data: Path, rng: np.random.Generator, each: int = 5) -> list[Document]:
     """Documents with headings that are questions, some of each domain; the heading is taken away from the answer."""
-    folder = data / "sections"
-    read = {
-        row["id"]: row
-        for path in sorted(folder.glob("documents-*"))
-        for row in read_jsonl(path)
-        if row["split"] == "train" and row["domain"] not in CONFIRM
-    }
-    asked: dict[str, list[dict[str, Any]]] = {}
-    for row in read_jsonl(folder / "questions.jsonl.gz"):
-        asked.setdefault(row["document"], []).append(row)
+    read = {row["id"]: row for row in documents(data) if row["domain"] not in CONFIRM}
+    asked = by_document(data, "question", read)
     domains: dict[str, list[str]] = {}
     for name in sorted(asked):
-        if name in read:
-            domains.setdefault(read[name]["domain"], []).append(name)
+        domains.setdefault(read[name]["domain"], []).append(name)
     found = []
     for name in (one for names in domains.values() for one in _drawn(names, each, rng)):
         rows = _drawn(asked[name], 3, rng)
