@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from bert_graph import PARTS, BertConfig
+from command import seconds_so_far
 from semclass.core.errors import import_extra
-from semclass.core.types import IntArray
+from semclass.core.types import IntArray, Ragged
 
 EXTRA = "tune"  # the extra that installs torch
 AVERAGE_EVERY = 10  # steps between two sets of weights that are averaged
@@ -22,13 +23,15 @@ def copied_layers(weights: Mapping[str, npt.NDArray[Any]], layers: range) -> dic
     """Tensors of some layers, counted from 0, by their names in the encoder's weights file."""
     torch = import_extra("torch", EXTRA)
     prefixes = tuple(f"encoder.layer.{index}." for index in layers)
-    return {name: torch.tensor(value) for name, value in weights.items() if name.startswith(prefixes)}
+    return {
+        name: torch.tensor(value, dtype=torch.float32) for name, value in weights.items() if name.startswith(prefixes)
+    }
 
 
-def half_precision() -> Any:
+def half_precision(device: str = "cpu") -> Any:
     """Products in bfloat16 where the processor has instructions for them; elsewhere they take many times as long."""
     torch = import_extra("torch", EXTRA)
-    return torch.autocast("cpu", torch.bfloat16, enabled=torch.cpu._is_avx512_bf16_supported())
+    return torch.autocast(device, torch.bfloat16, enabled=device != "cpu" or torch.cpu._is_avx512_bf16_supported())
 
 
 def linear(parameters: Mapping[str, Any], source: Any, name: str) -> Any:
@@ -56,24 +59,26 @@ def feed_forward(
 
 
 def dropped(values: Any, chance: float, rng: np.random.Generator) -> Any:
-    """Dropout; 16 random bits a value are enough, and many times faster to draw than torch's."""
+    """Dropout; on a processor 16 random bits a value are enough, and many times faster to draw than torch's."""
     torch = import_extra("torch", EXTRA)
+    if values.is_cuda:
+        return torch.nn.functional.dropout(values, chance)
     drawn = rng.integers(0, 2**64, -(-values.numel() // 4), dtype=np.uint64).view(np.uint16)
     kept = torch.from_numpy(drawn[: values.numel()].reshape(values.shape) >= int(chance * 65536))
     return values * (kept / (1 - chance)).to(values.dtype)
 
 
-def parts_of(offsets: IntArray) -> list[tuple[Any, Any, Any]]:
+def parts_of(offsets: IntArray, device: str = "cpu") -> list[tuple[Any, Any, Any]]:
     """Packed texts, which are sorted by length, in up to four parts of like length, for :func:`packed_layer`.
 
-    Of each part the places of its items, (texts, longest), which of them are no padding, and where these are.
+    Of each part the places of its items, (texts, longest), which of them are no padding, and where these are; on `device`.
     """
     torch, lengths = import_extra("torch", EXTRA), np.diff(offsets)
     parts = []
-    for chosen in np.array_split(np.arange(len(lengths)), max(1, min(4, len(lengths) // 4))):
+    for chosen in np.array_split(np.arange(len(lengths)), max(1, min(4, len(lengths) // 32))):
         inside = np.arange(lengths[chosen].max()) < lengths[chosen][:, None]
         place = np.where(inside, offsets[chosen][:, None] + np.arange(inside.shape[1]), offsets[-1])
-        parts.append(tuple(torch.from_numpy(item) for item in (place, inside, np.flatnonzero(inside))))
+        parts.append(tuple(torch.from_numpy(item).to(device) for item in (place, inside, np.flatnonzero(inside))))
     return parts
 
 
@@ -95,7 +100,7 @@ def packed_layer(
     for place, mask, back in parts:
         count, length = place.shape
         taken = torch.nn.functional.embedding(place, stacked).view(count, length, 3, heads, -1)
-        with torch.autocast("cpu", enabled=False):  # small products are faster in float32
+        with torch.autocast(states.device.type, enabled=False):  # small products are faster in float32
             query, key, value = taken.permute(2, 0, 3, 1, 4).float()
             scores = (query @ key.transpose(-1, -2)) * key.shape[-1] ** -0.5
             context = scores.masked_fill(~mask[:, None, None, :], FAR).softmax(-1) @ value
@@ -103,8 +108,37 @@ def packed_layer(
     return feed_forward(parameters, prefix, states, torch.cat(contexts), config.layer_norm_eps, drop)
 
 
+def read_texts(
+    weights: Mapping[str, Any], config: BertConfig, ids: Ragged, at_once: int
+) -> Iterator[tuple[IntArray, IntArray, list[Any]]]:
+    """Read whole texts by word-piece ids, some of like length at a time, with tensors of a model.
+
+    Gives the rows of the texts, their offsets, and the packed states behind the embeddings and behind each layer.
+    """
+    torch = import_extra("torch", EXTRA)
+    device = weights["embeddings.LayerNorm.weight"].device.type
+    order = np.argsort(ids.lengths(), kind="stable")
+    ends = np.cumsum(ids.lengths()[order])
+    for rows in np.split(order, np.searchsorted(ends, np.arange(at_once, ends[-1], at_once))):
+        if not len(rows):
+            continue
+        some = ids.take(rows)
+        places = np.arange(len(some.values)) - np.repeat(some.offsets[:-1], some.lengths())
+        parts = parts_of(some.offsets, device)
+        with torch.no_grad():
+            states = (
+                weights["embeddings.word_embeddings.weight"][torch.from_numpy(some.values).to(device)]
+                + weights["embeddings.position_embeddings.weight"][torch.from_numpy(places).to(device)]
+                + weights["embeddings.token_type_embeddings.weight"][0]
+            )
+            found = [norm(weights, states, "embeddings.LayerNorm", config.layer_norm_eps)]
+            for index in range(config.num_hidden_layers):
+                found.append(packed_layer(weights, config, index, found[-1], parts, lambda values: values))
+        yield rows, some.offsets, found
+
+
 def arrays(parameters: Mapping[str, Any]) -> dict[str, npt.NDArray[np.float32]]:
-    return {name: value.detach().numpy().copy() for name, value in parameters.items()}
+    return {name: value.detach().cpu().numpy().copy() for name, value in parameters.items()}
 
 
 def two_rates(parameters: Mapping[str, Any], inner: float, outer: float) -> list[dict[str, Any]]:
@@ -139,12 +173,13 @@ def fit(
             loss.backward()
             torch.nn.utils.clip_grad_norm_(list(network.parameters.values()), 1.0)
             optimiser.step()
-            losses.append(float(loss.detach()))
+            losses.append(loss.detach())
             step += 1
             if step % SAY_EVERY == 0:
-                print(f"  step {step} of {steps}: loss {np.mean(losses[-SAY_EVERY:]):.4f}", flush=True)
+                loss = torch.stack(losses[-SAY_EVERY:]).mean()
+                print(f"  step {step} of {steps}: loss {loss:.4f}, {seconds_so_far()} s", flush=True)
             if step > steps * (1 - recipe.averaged) and step % AVERAGE_EVERY == 0:
                 count += 1
-                total = {name: value + total.get(name, 0.0) for name, value in arrays(network.parameters).items()}
-        print(f"  epoch {epoch + 1} of {recipe.epochs}: loss {np.mean(losses):.4f}", flush=True)
-    return {name: (value / count).astype(np.float32) for name, value in total.items()} or arrays(network.parameters)
+                total = {name: value.detach() + total.get(name, 0.0) for name, value in network.parameters.items()}
+        print(f"  epoch {epoch + 1} of {recipe.epochs}: loss {torch.stack(losses).mean():.4f}", flush=True)
+    return arrays({name: value / count for name, value in total.items()} or network.parameters)

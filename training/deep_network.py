@@ -21,8 +21,8 @@ from bert_torch import EXTRA, FAR, copied_layers, dropped, half_precision, linea
 from export_encoder import SMOOTHING
 from semclass.core.errors import import_extra
 from semclass.core.types import IntArray, Ragged, offsets_of
-from semclass.ranking.deep import PIECES, marks_of
-from tuning_texts import Rows
+from semclass.ranking.deep import PIECES
+from tuning_texts import Rows, Texts
 
 Array = npt.NDArray[Any]
 
@@ -51,27 +51,41 @@ class Recipe:
 
 
 @dataclass(frozen=True)
-class Lower:
-    """Distinct texts as the lower part of the encoder reads them."""
+class Pairs:
+    """Pairs of a question and a passage, each as one packed text."""
 
-    states: Ragged  # float16, special tokens included
-    ids: Ragged  # word-piece ids, special tokens included
-    idf: Array  # of word pieces, 0 for what is no term, float32 (vocabulary,)
+    places: Ragged  # of the pieces among those of all texts: a question, then sentences without their first tokens
+    marks: IntArray  # of each piece
+    overlap: Array  # share of the question's idf whose word pieces are in the passage, (n,)
 
-    def pair(self, question: int, sentences: Sequence[int]) -> tuple[Array, Array]:
-        """Places of the states of a question and of sentences without their first tokens, and the mark of each."""
-        offsets = self.states.offsets
-        asked = np.arange(offsets[question], offsets[question + 1])[:PIECES]
-        given = np.concatenate([np.arange(offsets[row] + 1, offsets[row + 1]) for row in sentences])[:PIECES]
-        ids = self.ids.values
-        return np.concatenate([asked, given]), marks_of(ids[asked], ids[given], self.idf > 0)
 
-    def overlap(self, question: int, sentences: Sequence[int]) -> float:
-        """Share of a question's idf whose word pieces are in a passage."""
-        asked = self.ids.row(question)
-        given = np.concatenate([self.ids.row(row) for row in sentences])
-        rarity = self.idf[asked]
-        return float(rarity @ np.isin(asked, given) / max(rarity.sum(), 1e-6))
+def read_pairs(ids: Ragged, idf: Array, pairs: Sequence[tuple[int, Sequence[int]]]) -> Pairs:
+    """Read pairs of a question and some sentences, by the rows of their texts; `PIECES` of either."""
+    numbers = np.arange(len(pairs))
+    asked = _cut(ids, np.array([question for question, _ in pairs]), numbers, first=0)
+    owners = np.repeat(numbers, [len(rows) for _, rows in pairs])
+    given = _cut(ids, np.array([row for _, rows in pairs for row in rows]), owners, first=1)
+    keys = [owner * len(idf) + ids.values[places] for places, owner in (asked, given)]
+    rarity = [idf[ids.values[places]] for places, _ in (asked, given)]
+    same = np.isin(keys[0], keys[1]), np.isin(keys[1], keys[0])
+    marks = [same[0] & (rarity[0] > 0), (same[1] & (rarity[1] > 0)) + np.int64(2)]
+    total, held = (np.bincount(asked[1], some, len(pairs)) for some in (rarity[0], rarity[0] * same[0]))
+    owner = np.concatenate([asked[1], given[1]])
+    order = np.argsort(owner, kind="stable")  # a question comes before its passage
+    offsets = offsets_of(np.bincount(owner, minlength=len(pairs)))
+    places = np.concatenate([asked[0], given[0]])[order]
+    return Pairs(Ragged(places, offsets), np.concatenate(marks)[order].astype(np.int64), held / np.maximum(total, 1e-6))
+
+
+def _cut(ids: Ragged, rows: IntArray, owners: IntArray, first: int) -> tuple[IntArray, IntArray]:
+    """Places of the pieces of some texts from `first` on, `PIECES` of each owner at most, and the owner of each."""
+    starts, ends = ids.offsets[rows] + first, ids.offsets[rows + 1]
+    lengths = ends - starts
+    places = np.arange(lengths.sum()) + np.repeat(starts - offsets_of(lengths)[:-1], lengths)
+    owner = np.repeat(owners, lengths)
+    begins = np.searchsorted(owner, owner)  # owners are in order
+    kept = np.arange(len(owner)) - begins < PIECES
+    return places[kept], owner[kept]
 
 
 class Network:
@@ -85,9 +99,11 @@ class Network:
         recipe: Recipe,
         seed: int,
         start: Mapping[str, Array] | None = None,
+        device: str = "cpu",
     ) -> None:
         self.torch = torch = import_extra("torch", EXTRA)
         torch.manual_seed(seed)
+        self.device = device
         self.rng = np.random.default_rng(seed)
         self.config, self.layers, self.recipe, self.training = config, layers, recipe, False
         found = copied_layers(weights, layers)
@@ -95,8 +111,12 @@ class Network:
         for name, rows, columns in (("hidden", WIDTH, 2 * config.hidden_size), ("last", 1, WIDTH)):
             layer = torch.nn.Linear(columns, rows)
             found[f"{name}.weight"], found[f"{name}.bias"] = layer.weight.detach(), layer.bias.detach()
-        found.update({name: torch.tensor(value) for name, value in (start or {}).items()})
-        self.parameters = {name: value.clone().requires_grad_() for name, value in found.items()}
+        found.update({name: torch.tensor(value, dtype=torch.float32) for name, value in (start or {}).items()})
+        self.parameters = {name: value.to(device, copy=True).requires_grad_() for name, value in found.items()}
+
+    def put(self, values: Any) -> Any:
+        """An array as a tensor on the device."""
+        return self.torch.from_numpy(np.ascontiguousarray(values)).to(self.device)
 
     def groups(self) -> list[dict[str, Any]]:
         """Parameter groups for the optimiser, each with its peak rate."""
@@ -106,43 +126,42 @@ class Network:
         """Dropout, while training."""
         return dropped(values, self.recipe.dropout, self.rng) if self.training else values
 
-    def logits(self, texts: Lower, pairs: Sequence[tuple[int, Sequence[int]]]) -> Any:
-        """Logits (n,) of n pairs of a question and the sentences of a passage, by their rows."""
-        torch = self.torch
-        read = [texts.pair(*pair) for pair in pairs]
-        order = np.argsort([len(places) for places, _ in read], kind="stable")
-        offsets = offsets_of([len(read[row][0]) for row in order])
-        places, marks = (np.concatenate([read[row][part] for row in order]) for part in (0, 1))
-        states = torch.from_numpy(texts.states.values[places].astype(np.float32))
-        states = states + torch.nn.functional.embedding(torch.from_numpy(marks), self.parameters["marks"])
-        parts = parts_of(offsets)
-        with half_precision():
+    def logits(self, texts: Texts, read: Pairs) -> Any:
+        """Logits (n,) of n pairs."""
+        torch, p = self.torch, self.parameters
+        order = np.argsort(read.places.lengths(), kind="stable")
+        taken = read.places.take(order)
+        marks = read.marks[read.places.places(order)]
+        states = texts.states[self.put(taken.values)].float()
+        states = states + torch.nn.functional.embedding(self.put(marks), p["marks"])
+        parts = parts_of(taken.offsets, self.device)
+        with half_precision(self.device):
             for index in self.layers:
-                states = packed_layer(self.parameters, self.config, index, states, parts, self.drop)
+                states = packed_layer(p, self.config, index, states, parts, self.drop)
         states = states.float()
-        given = torch.from_numpy((marks >= 2).astype(np.float32))
-        owner = torch.from_numpy(np.repeat(np.arange(len(read)), np.diff(offsets)))
-        zeros = states.new_zeros(len(read), states.shape[1])
+        given = self.put((marks >= 2).astype(np.float32))
+        owner = self.put(np.repeat(np.arange(len(order)), taken.lengths()))
+        zeros = states.new_zeros(len(order), states.shape[1])
         mean = (
             zeros.index_add(0, owner, states * given[:, None])
-            / zeros.new_zeros(len(read)).index_add(0, owner, given)[:, None]
+            / zeros.new_zeros(len(order)).index_add(0, owner, given)[:, None]
         )
-        pooled = self.drop(torch.cat([states[torch.from_numpy(offsets[:-1])], mean], 1))
-        hidden = self.drop(torch.nn.functional.gelu(linear(self.parameters, pooled, "hidden")))
-        logits = linear(self.parameters, hidden, "last")[:, 0]
-        return logits[torch.from_numpy(np.argsort(order))]
+        pooled = self.drop(torch.cat([states[self.put(taken.offsets[:-1])], mean], 1))
+        hidden = self.drop(torch.nn.functional.gelu(linear(p, pooled, "hidden")))
+        logits = linear(p, hidden, "last")[:, 0]
+        return logits[self.put(np.argsort(order))]
 
-    def loss(self, texts: Lower, groups: Sequence[Rows]) -> Any:
+    def loss(self, texts: Texts, groups: Sequence[Rows]) -> Any:
         """Cross entropy of answers among the passages of their questions, and log loss with half the weight for answers."""
         torch, functional = self.torch, self.torch.nn.functional
         pairs, owner, answers = pairs_of(groups, self.recipe, self.rng)
-        logits = self.logits(texts, pairs)
-        right = torch.from_numpy(answers)
-        others = torch.from_numpy((owner[:, None] == owner) & ~answers)
+        read = read_pairs(texts.ids, texts.idf, pairs)
+        logits = self.logits(texts, read)
+        right = self.put(answers)
+        others = self.put((owner[:, None] == owner) & ~answers)
         against = logits[None, :].masked_fill(~others, FAR).logsumexp(1)
         listwise = functional.softplus(against - logits)[right].mean()
-        overlap = torch.tensor([texts.overlap(*pair) for pair in pairs])
-        hard = torch.exp(self.recipe.hardness * overlap) * ~right
+        hard = torch.exp(self.recipe.hardness * self.put(read.overlap.astype(np.float32))) * ~right
         share = (right / right.sum() + hard / hard.sum()) / 2
         pointwise = functional.binary_cross_entropy_with_logits(logits, right.float(), reduction="none")
         return listwise + (pointwise * share).sum()

@@ -29,7 +29,7 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class Recipe:
-    """Settings of the tuning: first guesses; there was no search."""
+    """Settings of the tuning: first guesses, and what one comparison on domains that were left out chose (`alike`)."""
 
     epochs: int = 1  # passes over the steps
     steps: int = 2000
@@ -51,6 +51,8 @@ class Recipe:
     distance: float = 10.0  # weight of the distance from the original vectors
     relations: float = 20.0  # and of the squared difference of their inner products
     likeness: float = 1.0  # and of that of the means of layers, in their standard deviations, of texts read whole
+    alike: float = 0.0  # weight of the cross entropy of answers by the cosine of vectors
+    sharpness: float = 20.0  # what that cosine is multiplied with
     apart: float = 0.1  # weight in the log loss of passages of other questions; those of the same have 1
     pairs: float = 1.0  # weight of the losses of the pair head
     hardness: float = 4.0  # a wrong sentence weighs exp(hardness * its share of the question's idf) in its log loss
@@ -61,10 +63,17 @@ class Network:
     """Tuned layers, and what is read off them, as torch parameters by name; layers as in the encoder's weights file."""
 
     def __init__(
-        self, weights: Mapping[str, Array], config: bert_graph.BertConfig, layers: range, recipe: Recipe, seed: int
+        self,
+        weights: Mapping[str, Array],
+        config: bert_graph.BertConfig,
+        layers: range,
+        recipe: Recipe,
+        seed: int,
+        device: str = "cpu",
     ) -> None:
         self.torch = torch = import_extra("torch", EXTRA)
         torch.manual_seed(seed)
+        self.device = device
         self.rng = np.random.default_rng(seed)
         self.config, self.layers, self.recipe, self.seed, self.training = config, layers, recipe, seed, False
         self.views = bert_graph.Views.of_depth(config.num_hidden_layers)
@@ -85,7 +94,11 @@ class Network:
         found["share.cosine"], found["share.sentence"] = torch.tensor(12.0), torch.tensor(6.0)
         found |= pair_head.start(recipe.dim)
         found["share.expected"], found["bias"] = torch.full((recipe.expected,), 0.5), torch.tensor(-10.0)
-        self.parameters = {name: value.clone().requires_grad_() for name, value in found.items()}
+        self.parameters = {name: value.to(device, copy=True).requires_grad_() for name, value in found.items()}
+
+    def put(self, values: Any) -> Any:
+        """An array as a tensor on the device."""
+        return self.torch.from_numpy(np.ascontiguousarray(values)).to(self.device)
 
     def groups(self) -> list[dict[str, Any]]:
         """Parameter groups for the optimiser, each with its peak rate."""
@@ -100,21 +113,21 @@ class Network:
     def read(self, texts: Texts, rows: IntArray, kind: int) -> dict[str, Any]:
         """Read n texts: ``pooled`` and ``both`` (n, dim), ``tokens`` (n, longest, dim), 0 where not ``inside``."""
         torch = self.torch
-        order = np.argsort(texts.states.lengths()[rows], kind="stable")
+        order = np.argsort(texts.ids.lengths()[rows], kind="stable")
         taken, ids = texts.take(rows[order], kind)
         lengths, offsets, total = taken.lengths(), taken.offsets, int(taken.offsets[-1])
-        parts = parts_of(offsets)
+        parts = parts_of(offsets, self.device)
         drop = partial(self.drop, chance=self.recipe.dropout)
-        states = torch.from_numpy(taken.values.astype(np.float32)) + self.parameters["marks"][kind]
+        states = texts.states[self.put(taken.values)].float() + self.parameters["marks"][kind]
         firsts, totals = [], []
-        owner = torch.from_numpy(np.repeat(np.arange(len(rows)), lengths))
-        with half_precision():
+        owner = self.put(np.repeat(np.arange(len(rows)), lengths))
+        begins = self.put(np.minimum(offsets[:-1] + 1, offsets[1:] - 1))  # of first word pieces
+        with half_precision(self.device):
             for index in self.layers:
                 states = packed_layer(self.parameters, self.config, index, states, parts, drop)
                 if index + 1 in self.views.mean_layers:
                     totals.append(states.new_zeros(len(rows), states.shape[1]).index_add(0, owner, states).float())
                 if index + 1 in self.views.first_token_layers:
-                    begins = np.minimum(offsets[:-1] + 1, offsets[1:] - 1)  # of first word pieces
                     firsts.append(states[begins].float())
         states = states.float()
         places = np.arange(lengths.max())
@@ -122,20 +135,19 @@ class Network:
         table[order] = np.where(places < lengths[:, None], offsets[:-1, None] + places, total)
         back = np.empty(len(rows), np.int64)
         back[order] = lengths
-        count = torch.from_numpy(back)[:, None]
-        at = torch.arange(len(places))
+        count, at = self.put(back)[:, None], self.put(places)
         gathered = torch.nn.functional.embedding(
-            torch.from_numpy(table), torch.cat([states, states.new_zeros(1, states.shape[1])])
+            self.put(table), torch.cat([states, states.new_zeros(1, states.shape[1])])
         )
         pooled = torch.nn.functional.normalize(gathered.sum(1) / count, dim=-1)
         inside = (at > 0) & (at < count - 1)
         mean = (gathered * inside[..., None]).sum(1) / inside.sum(1, keepdim=True).clamp(min=1)
         tokens = torch.nn.functional.normalize(linear(self.parameters, gathered, "tokens"), dim=-1, eps=1e-6)
-        found = {"pooled": pooled, "tokens": tokens * inside[..., None], "inside": inside}
+        found = {"pooled": pooled, "tokens": tokens * inside[..., None], "inside": inside, "lengths": back}
         found["both"] = torch.cat([gathered[:, 0], mean], -1)
-        means = [total_ / torch.from_numpy(lengths)[:, None] for total_ in totals]
-        found["layers"] = torch.cat([*means, *firsts], 1)[torch.from_numpy(np.argsort(order))]
-        found["ids"] = torch.from_numpy(np.append(ids.values, -1)[table]).masked_fill(~inside, -1)
+        means = [total_ / self.put(lengths)[:, None] for total_ in totals]
+        found["layers"] = torch.cat([*means, *firsts], 1)[self.put(np.argsort(order))]
+        found["ids"] = self.put(np.append(ids, -1)[table]).masked_fill(~inside, -1)
         if kind == QUESTION:
             weights = linear(self.parameters, gathered, "weights")[..., 0]
             found["weights"] = weights.masked_fill(~inside, FAR).softmax(1)
@@ -148,7 +160,7 @@ class Network:
         torch = self.torch
         rows = self.rng.permutation(len(texts.original))[:300]
         with torch.no_grad():
-            lengths = texts.states.lengths()[rows]
+            lengths = texts.ids.lengths()[rows]
             found = [self._states(texts, part) for part in np.array_split(rows[np.argsort(lengths)], 6)]
             states = torch.cat(found).double()
             mean = states.mean(0)
@@ -160,6 +172,7 @@ class Network:
         """States of the pieces of some texts, read as sentences, packed."""
         torch = self.torch
         identity = {"tokens.weight": torch.eye(self.config.hidden_size), "tokens.bias": torch.zeros(1)}
+        identity = {name: value.to(self.device) for name, value in identity.items()}
         kept, self.parameters = self.parameters, {**self.parameters, **identity}
         found = self.read(texts, rows, PASSAGE)
         self.parameters = kept
@@ -174,12 +187,13 @@ class Network:
         place = {row: number for number, row in enumerate(given.tolist())}
         question, sentence = self.read(texts, asked, QUESTION), self.read(texts, given, PASSAGE)
         wanted = torch.cat([question["tokens"], question["expects"]], 1)
-        with half_precision():
+        with half_precision(self.device):
             cosines = torch.einsum("qld,std->qlst", wanted, sentence["tokens"]).float()
         best = cosines.masked_fill(~sentence["inside"], -1.0).amax(-1)
         longest = max(map(len, passages))
         table = torch.tensor(
-            [[place[passage[min(at, len(passage) - 1)]] for at in range(longest)] for passage in passages]
+            [[place[passage[min(at, len(passage) - 1)]] for at in range(longest)] for passage in passages],
+            device=self.device,
         )
 
         def of_passages(values: Any) -> Any:
@@ -191,15 +205,16 @@ class Network:
         late = (question["weights"][:, :, None] * most[:, :words]).sum(1)
         expected = (p["share.expected"][None, :, None] * most[:, words:]).sum(1)
         provided = of_passages(linear(p, question["both"], "asks") @ linear(p, sentence["both"], "provides").T)
-        similar = of_passages(question["pooled"].detach() @ sentence["pooled"].detach().T)
-        score = p["share.cosine"] * late + expected + provided + p["share.sentence"] * similar + p["bias"]
+        similar = of_passages(question["pooled"] @ sentence["pooled"].T)
+        score = p["share.cosine"] * late + expected + provided + p["share.sentence"] * similar.detach() + p["bias"]
         kept = {
+            "similar": similar,
             "question": question["pooled"],
             "sentence": sentence["pooled"],
-            "question.original": torch.from_numpy(texts.original[asked]),
-            "sentence.original": torch.from_numpy(texts.original[given]),
-            "unlike": question["layers"] - texts.layers_of(asked),
-            "pairs": self.pair_loss(texts, groups, question, sentence, place),
+            "question.original": texts.original[asked],
+            "sentence.original": texts.original[given],
+            "unlike": question["layers"] - texts.layers[asked].float(),
+            "read": (question, sentence, place),
         }
         return score, kept
 
@@ -211,8 +226,8 @@ class Network:
         pairs, answers = pairs_of(groups, place, self.recipe.unrelated, self.rng)
         asked, given = self.taken(question, pairs[:, 0]), self.taken(sentence, pairs[:, 1])
         logits, overlap = self.pair_logits(texts, asked, given)
-        right = torch.from_numpy(answers)
-        others = torch.from_numpy((pairs[:, :1] == pairs[:, 0]) & ~answers)
+        right = self.put(answers)
+        others = self.put((pairs[:, :1] == pairs[:, 0]) & ~answers)
         against = logits[None, :].masked_fill(~others, FAR).logsumexp(1)
         listwise = functional.softplus(against - logits)[right].mean()
         hard = torch.exp(self.recipe.hardness * overlap) * ~right
@@ -223,10 +238,10 @@ class Network:
     def taken(self, texts: Mapping[str, Any], rows: IntArray) -> dict[str, Any]:
         """What the pair head sees of some texts, without columns that are padding in all of them."""
         torch = self.torch
-        length = int(np.flatnonzero(texts["inside"][rows].any(0).numpy()).max(initial=1)) + 2
+        length = int(texts["lengths"][rows].max(initial=3))
         found = {name: texts[name][rows][:, :length] for name in ("tokens", "inside", "ids")}
         if self.training:
-            seen = torch.from_numpy(self.rng.random(found["inside"].shape) >= self.recipe.piece_dropout)
+            seen = torch.rand(found["inside"].shape, device=self.device) >= self.recipe.piece_dropout
             seen |= ~(found["inside"] & seen).any(1, keepdim=True)  # of a text, some piece stays
             found["inside"] = found["inside"] & seen
             found["tokens"] = found["tokens"] * seen[..., None]
@@ -237,10 +252,16 @@ class Network:
             found["expects"] = texts["expects"][rows]
         return found
 
+    def pairs(self, texts: Texts, groups: Sequence[Rows], read: tuple[Any, Any, Any]) -> tuple[Array, Array]:
+        """Logits of the pair head for passages of one sentence of some groups, and which answer."""
+        question, sentence, place = read
+        pairs, answers = pairs_of(groups, place, 0, self.rng)
+        asked, given = self.taken(question, pairs[:, 0]), self.taken(sentence, pairs[:, 1])
+        return self.pair_logits(texts, asked, given)[0].float().cpu().numpy(), answers
+
     def pair_logits(self, texts: Texts, asked: Mapping[str, Any], given: Mapping[str, Any]) -> tuple[Any, Any]:
         """Logits of pairs, and the share of the question's idf whose pieces the sentence has."""
-        torch = self.torch
-        idf = torch.from_numpy(texts.idf)[asked["ids"].clamp(min=0)] * (asked["ids"] >= 0)
+        idf = self.put(texts.idf)[asked["ids"].clamp(min=0)] * (asked["ids"] >= 0)
         exact = ((asked["ids"][:, :, None] == given["ids"][:, None, :]) & (idf > 0)[:, :, None]).float()
         overlap = (idf * exact.amax(2)).sum(1) / idf.sum(1).clamp(min=1e-6)
         drop = partial(self.drop, chance=self.recipe.head_dropout)
@@ -251,9 +272,12 @@ class Network:
         torch, recipe = self.torch, self.recipe
         functional = torch.nn.functional
         score, kept = self.scores(texts, groups)
-        own, right, other = (torch.from_numpy(item) for item in tables(groups))
+        own, right, other = map(self.put, tables(groups))
         against = score.masked_fill(~other, FAR).logsumexp(1, keepdim=True)
         listwise = ((functional.softplus(against - score) * right).sum(1) / right.sum(1)).mean()
+        similar = recipe.sharpness * kept["similar"]
+        against = similar.masked_fill(~other, FAR).logsumexp(1, keepdim=True)
+        alike = ((functional.softplus(against - similar) * right).sum(1) / right.sum(1)).mean()
         weight = torch.where(own, 1.0, recipe.apart) * other
         pointwise = (functional.softplus(-score) * right).sum() / right.sum()
         pointwise = pointwise + (functional.softplus(score) * weight).sum() / weight.sum()
@@ -263,15 +287,16 @@ class Network:
         half = len(further) // 2
         parts = (further[:half], QUESTION), (further[half:], PASSAGE)
         (whole, kept_only) = (self.read(texts, rows, kind) for rows, kind in parts)
-        alone = torch.cat([whole["pooled"], kept_only["pooled"]]) * torch.from_numpy(texts.original[further])
+        alone = torch.cat([whole["pooled"], kept_only["pooled"]]) * texts.original[further]
         distance = 0.7 * (1 - near).mean() + 0.3 * (1 - alone.sum(1)).mean()
-        unlike = torch.cat([whole["layers"] - texts.layers_of(further[:half]), kept["unlike"]])
-        likeness = ((unlike / torch.from_numpy(texts.deviation)) ** 2).mean()
+        unlike = torch.cat([whole["layers"] - texts.layers[further[:half]].float(), kept["unlike"]])
+        likeness = ((unlike / texts.deviation) ** 2).mean()
         relations = ((question @ sentence.T - originals[0] @ originals[1].T) ** 2).mean()
         return (
             listwise
             + pointwise
-            + recipe.pairs * kept["pairs"]
+            + recipe.alike * alike
+            + recipe.pairs * self.pair_loss(texts, groups, *kept["read"])
             + recipe.distance * distance
             + recipe.relations * relations
             + recipe.likeness * likeness

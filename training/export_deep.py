@@ -1,10 +1,10 @@
 """Make ``models/deep``: layers that read a question and a passage together, in int8.
 
-    python training/export_deep.py --data DATA --encoder models/encoder --tuned first.npz second.npz --out models/deep
+    python training/export_deep.py --data DATA --encoder models/encoder --tuned deep.npz --out models/deep
 
-``tune_deep.py`` made the weights, in a run and in one that went on from it; their means are taken. Platt's sigmoid is
-fitted on the questions that it held out, as in ``export_entailment.py``: each with the sentence that answers it and those
-around it.
+``tune_deep.py`` made the weights; of several runs, each of which went on from the one before, means are taken. Platt's
+sigmoid is fitted on the questions that it held out, as in ``export_entailment.py``: each with the sentence that answers it
+and those around it.
 """
 
 from __future__ import annotations
@@ -94,10 +94,8 @@ def card_of(found: dict[str, float], layers: list[int]) -> str:
         ),
         (
             "Training",
-            "`training/tune_deep.py`, from the encoder's tuned layers, on the questions of `training/answer_groups.py`: of "
-            "SQuAD's and WikiQA's training parts, MedQuAD, PolicyQA and CoSQA, of chunks of Wikipedia with questions "
-            "written for this project, and of passages and contrast items written for it. The weights are means of two "
-            "runs, see `docs/howto/train.md`.",
+            "`training/tune_deep.py`, from the encoder's tuned layers, on the questions that the encoder was tuned on. Its "
+            "card names them, and `docs/howto/train.md` tells how.",
         ),
         (
             "Figures",

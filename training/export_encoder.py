@@ -72,8 +72,10 @@ TUNED_READS = (
 TUNED_ON = (
     " The layers above {}, and what reads `tokens`, `weights`, `asks`, `provides` and `expects` off them, were tuned by "
     "`training/tune_encoder.py` on questions with passages that answer them and passages that do not: of SQuAD's and "
-    "WikiQA's training parts, MedQuAD, PolicyQA and CoSQA, of chunks of Wikipedia with questions written for this project, "
-    "and of passages and contrast items written for it (`training/labels/`). Vectors were kept near those of the original. "
+    "WikiQA's training parts, MedQuAD, PolicyQA, CoSQA, FairytaleQA, AfriQA, DSTC9, QAMR, QMSum, TimeQA and "
+    "WikiTableQuestions, of chunks of Wikipedia with questions written for this project, of passages and contrast items "
+    "written for it (`training/labels/`), and on headings of public documentation, handbooks and textbooks with the "
+    "sections below them. NOTICE names their licences. Vectors were kept near those of the original. "
     "The probes of `entities` were fitted on newswire (IE-ER), SQuAD and TREC."
 )
 _INSTEAD = "use it as it is, with --encoder hub:FOLDER"

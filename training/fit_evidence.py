@@ -2,14 +2,14 @@
 
     python training/fit_evidence.py --data DATA --models models --out models/pairs/evidence
 
-Every domain of ``sections`` that trains becomes an index, and its headings are asked of it; the candidates are the first 50
-of convex fusion. The softmax of temperature * (convex score + weights @ features) is fitted to the passages under a
-heading (ListNet, Cao et al. 2007), from the weights that serve any encoder, with a penalty on the distance from them.
-Domains weigh the same, and so do headings that are questions and others. The weights in `KEPT`, which tell an answer from a
-text that resembles one, stay: there are no such texts below a heading; nor is ``match`` weighed, as the default method
-classifies no question. The result is half way from the start to the fit.
+Domains of ``sections`` from which the encoder did not learn each become an index, and their headings are asked of it; the
+candidates are the first 50 of convex fusion. The softmax of temperature * (convex score + weights @ features) is fitted to
+the passages under a heading (ListNet, Cao et al. 2007), from the weights that serve any encoder, with a penalty on the
+distance from them. Domains weigh the same, and so do headings that are questions and others. The weights in `KEPT`, which
+tell an answer from a text that resembles one, stay: there are no such texts below a heading; nor is ``match`` weighed, as
+the default method classifies no question. The result is half way from the start to the fit.
 
-The figures in the manifest are of domains that the fit did not see: each fifth of them in turn.
+The figures in the manifest are of domains that the fit did not see, each in turn.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from scipy.optimize import minimize
 
 from command import ENCODER_HELP, make_parser, npy_bytes, run, save_artifact, seconds_so_far
 from pair_fits import listwise
-from section_sets import CONFIRM, Collection, domains, read_domain
+from section_sets import FITTED, Collection, read_domain
 from semclass.core.errors import TruncationWarning
 from semclass.index.passage_index import PassageIndex
 from semclass.ranking.features import PAIR_FEATURES, pair_features
@@ -159,9 +159,7 @@ def left_out(sets: Mapping[tuple[str, str], Judged]) -> dict[tuple[str, str], Ar
 def train(arguments: argparse.Namespace) -> None:
     models = Models.load(arguments.models, encoder=arguments.encoder, threads=arguments.threads)
     sets = {}
-    for name in domains(arguments.data):
-        if name in CONFIRM:
-            continue
+    for name in FITTED:
         for kind, judged in read(read_domain(arguments.data, name), models).items():
             sets[name, kind] = judged
             print(f"{name}, {kind}s: {len(judged.ideal)}  {seconds_so_far()} s", flush=True)
@@ -180,7 +178,7 @@ def train(arguments: argparse.Namespace) -> None:
         "encoder": models.encoder.fingerprint,
         "features": list(PAIR_FEATURES),
         "training": {
-            "data": "sections, domains that train, without those that confirm",
+            "data": f"sections: {', '.join(FITTED)}, from which the encoder did not learn",
             "ridge": RIDGE,
             "share": SHARE,
             "kept": list(KEPT),

@@ -4,8 +4,8 @@
 
 DATA is a folder with the public originals, laid out as the scripts' help says; the labels made for this project are in
 ``training/labels/``. The encoder stays as it is, and so does the entailment head, which was tuned beside it. With
-``--tuned``, the weights that ``tune_encoder.py`` wrote, both are exported again before all else; with ``--deep``, those of
-``tune_deep.py``, so is the deep head.
+``--tuned``, the weights that ``tune_encoder.py`` wrote, both are exported again before all else, and heads that would not
+fit are taken away; with ``--deep``, those of ``tune_deep.py``, so is the deep head.
 
 The question head learns from labels and from a teacher: a head of four tuned layers in place of two, which is made first,
 in a temporary folder, and used for nothing else. The same encoder and data give the same scores again, byte for byte on the
@@ -16,6 +16,7 @@ what reads their classes, come out a little different. Takes some hours on two c
 from __future__ import annotations
 
 import argparse
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -61,7 +62,14 @@ def steps(
     ]
 
 
+OPTIONAL = ("answerable", "deep", "generic", "language", "match")
+"""Heads that models load without, and refuse to load with if they were trained for another encoder."""
+
+
 def rebuild(arguments: argparse.Namespace) -> None:
+    if arguments.tuned is not None:
+        for name in OPTIONAL:
+            shutil.rmtree(arguments.models / name, ignore_errors=True)
     with tempfile.TemporaryDirectory() as teacher:
         given = arguments.tuned, arguments.deep, arguments.source, arguments.threads
         for script, *options in steps(arguments.data, arguments.models, Path(teacher), *given):

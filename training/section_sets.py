@@ -24,6 +24,21 @@ CONFIRM = ("education", "finance", "games", "health")
 CONFIRM_QA = ("fetaqa", "nq_paragraphs")
 """Files of ``qa`` that nothing is fitted to: one with tables, one drawn by seed 33 from the others."""
 
+FITTED = ("legal", "operations", "privacy", "science", "support")
+"""Domains that the encoder does not learn from: what reads its vectors is fitted to text that it does not know."""
+
+FITTED_QA = ("multihop", "onestopqa", "pira_en", "tatqa")
+"""The same of ``qa``."""
+
+TUNED = (
+    "biology", "business", "career", "community", "computing", "cooking", "design", "history", "philosophy", "security",
+    "society", "software", "statistics", "writing",
+)  # fmt: skip
+"""Domains that the encoder and the deep head learn from."""
+
+TUNED_QA = ("afriqa_en", "dstc9_faq", "fairytaleqa", "qamr_sentences", "qmsum", "timeqa", "wikitables")
+"""The same of ``qa``."""
+
 KINDS = ("question", "heading")
 PASSAGES = 1800  # of a collection; documents are added as long as it has fewer, those with questions first
 HEADINGS = 400  # of a collection, drawn by chance
@@ -37,11 +52,6 @@ class Collection:
 
     passages: list[Passage]
     queries: dict[str, list[tuple[str, frozenset[str]]]]
-
-
-def domains(data: Path) -> list[str]:
-    """Names of the domains that train, `CONFIRM` among them."""
-    return sorted({row["domain"] for row in documents(data)})
 
 
 def read_domain(data: Path, domain: str) -> Collection:

@@ -16,7 +16,7 @@ import numpy as np
 from datasets_io import read_jsonl
 from labels import FOLDER
 from pair_domains import read_domains
-from section_sets import CONFIRM, by_document, documents
+from section_sets import FITTED, by_document, documents
 from semclass.core.types import Passage
 from semclass.index.passage_index import PassageIndex
 from semclass.ranking.models import Models
@@ -74,9 +74,9 @@ def _qa(path: Path, count: int, questions: int, rng: np.random.Generator) -> lis
     ]
 
 
-def _sections(data: Path, rng: np.random.Generator, each: int = 5) -> list[Document]:
+def _sections(data: Path, rng: np.random.Generator, each: int = 19) -> list[Document]:
     """Documents with headings that are questions, some of each domain; the heading is taken away from the answer."""
-    read = {row["id"]: row for row in documents(data) if row["domain"] not in CONFIRM}
+    read = {row["id"]: row for row in documents(data) if row["domain"] in FITTED}
     asked = by_document(data, "question", read)
     domains: dict[str, list[str]] = {}
     for name in sorted(asked):

@@ -1,49 +1,48 @@
 """Tune the encoder's upper layers, so that one reading of a text gives all that ranking looks at.
 
-    python training/tune_encoder.py --data DATA --encoder models/encoder --out tuned.npz
+    python training/tune_encoder.py --groups groups.npz --device cuda --out tuned.npz
 
-The lower part stays as it is. The layers above are copied and tuned on the questions of ``answer_groups.py``. Of questions
-they read every word piece; of passages, sentence by sentence, only those of ``kept_pieces.py``. They give
+The lower part stays as it is. The layers above are copied and tuned on the questions that ``pack_groups.py`` wrote. Of
+questions they read every word piece; of passages, sentence by sentence, only those of ``kept_pieces.py``. They give
 
-- ``pooled``: a unit vector, the mean over all pieces read, taught by the original encoder in float32;
+- ``pooled``: a unit vector, the mean over all pieces read, kept near that of the original encoder in float32;
 - ``tokens``: a unit vector for each piece; a question also has a weight for each, and some vectors of what it expects;
 - ``asks`` of a question, ``provides`` of a sentence: their inner product tells whether the sentence gives what is asked.
 
 A pair head (``pair_head.py``) that compares the token vectors of a question and a sentence is tuned beside them.
-``encoder_network.py`` has the settings and the loss. Some groups of each domain are held out (``held_out``). Writes every
-weight, for ``export_encoder.py --tuned``. Needs torch.
+``encoder_network.py`` has the settings and the loss. Some groups of each domain are held out (``held_out``) and
+ranked at the end. Writes every weight, for ``export_encoder.py --tuned``. Needs torch.
 """
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import onnxruntime
+from sklearn.metrics import roc_auc_score
 
 import bert_graph
-import onnx_graphs
-from answer_groups import Group, other_texts, read_groups
 from bert_torch import EXTRA, fit
 from command import make_parser, run, seconds_so_far
 from encoder_network import Network, Recipe
-from export_encoder import SMOOTHING, find_source
-from semclass.core import artifacts
+from export_encoder import SHARED, find_source
 from semclass.core.errors import import_extra
-from semclass.encoders.onnx_encoder import OnnxEncoder
-from tuning_texts import Rows, Texts, held_out, rows_of
+from tuning_texts import PAIRED, Material, Rows, Texts, tables
 
 Array = npt.NDArray[Any]
 
+SETTINGS = ("steps", "block", "others", "alike", "distance", "relations")  # of the recipe, that the command line has
+TOGETHER = 64  # questions whose passages are one pool, where held-out ones are measured
 
-def batches(groups: Sequence[Group], recipe: Recipe, rng: np.random.Generator) -> Iterator[list[Group]]:
+
+def batches(groups: Sequence[Rows], recipe: Recipe, rng: np.random.Generator) -> Iterator[list[Rows]]:
     """Groups of each step; blocks of squad in random order, cut elsewhere in each pass."""
-    by_domain: dict[str, list[Group]] = {}
+    by_domain: dict[str, list[Rows]] = {}
     for group in groups:
         by_domain.setdefault(group.domain, []).append(group)
     squad = by_domain.pop("squad")
@@ -64,59 +63,85 @@ def batches(groups: Sequence[Group], recipe: Recipe, rng: np.random.Generator) -
         yield chosen
 
 
-def tune(network: Network, texts: Texts, steps: Sequence[Sequence[Rows]]) -> dict[str, Array]:
-    """Tune all weights on the groups of each step."""
+def tune(network: Network, texts: Texts, further: Array, steps: Sequence[Sequence[Rows]]) -> dict[str, Array]:
+    """Tune all weights on the groups of each step; half of the texts whose vectors stay are of `further`, rows."""
     recipe, rng = network.recipe, np.random.default_rng(network.seed)
     network.start_tokens(texts)
     network.training = True
     count = len(texts.original)
-    return fit(
-        network,
-        recipe,
-        len(steps),
-        lambda: steps,
-        lambda step: network.loss(texts, step, rng.integers(count, size=recipe.further)),
-    )
+
+    def loss_of(step: Sequence[Rows]) -> Any:
+        some = rng.integers(count, size=recipe.further)
+        return network.loss(texts, step, np.where(np.arange(len(some)) % 2, some, rng.choice(further, len(some))))
+
+    return fit(network, recipe, len(steps), lambda: steps, loss_of)
 
 
-def original_encoder(
-    weights: dict[str, Array], config: bert_graph.BertConfig, threads: int
-) -> onnxruntime.InferenceSession:
-    """The original encoder in float32."""
-    views = bert_graph.Views.of_depth(config.num_hidden_layers)
-    return onnx_graphs.open_model(bert_graph.BertWriter(weights, config, None, SMOOTHING).write(views)[0], threads)
+def measures(network: Network, texts: Texts, groups: Sequence[Rows]) -> dict[str, float]:
+    """Mean reciprocal rank of the first answer among all passages of some groups, by the score and by vectors alone.
+
+    Of a domain that the pair head learns from, also how well it tells answers from the sentences around them (ROC AUC).
+    """
+    network.training = False
+    found: dict[str, list[float]] = {"score": [], "vectors": []}
+    pairs = []
+    with network.torch.no_grad():
+        for start in range(0, len(groups), TOGETHER):
+            some = groups[start : start + TOGETHER]
+            score, kept = network.scores(texts, some)
+            _, right, wrong = tables(some)
+            for name, values in (("score", score), ("vectors", kept["similar"])):
+                table = values.float().cpu().numpy()
+                best = np.where(right, table, -np.inf).max(1, keepdims=True)
+                found[name] += (1 / (1 + (wrong & (table >= best)).sum(1))).tolist()
+            if some[0].domain in PAIRED:
+                pairs.append(network.pairs(texts, some, kept["read"]))
+    means = {name: float(np.mean(values)) for name, values in found.items()}
+    if pairs:
+        logits, answers = map(np.concatenate, zip(*pairs, strict=True))
+        means["pairs"] = float(roc_auc_score(answers, logits))
+    return means
 
 
 def train(arguments: argparse.Namespace) -> None:
-    import_extra("torch", EXTRA).set_num_threads(arguments.threads)
+    torch = import_extra("torch", EXTRA)
+    torch.set_num_threads(arguments.threads)
+    torch.set_float32_matmul_precision("high")
     weights, config = bert_graph.read_model(find_source(arguments.source))
-    encoder = OnnxEncoder.load(arguments.encoder, threads=arguments.threads)
-    layer = int(artifacts.load(arguments.encoder, "encoder").field("shared_layer"))
-    groups = read_groups(arguments.data, arguments.seed)
-    learnt = ~held_out(groups)
-    learnt &= np.array([group.domain not in arguments.left_out for group in groups])
-    recipe = Recipe(steps=arguments.steps)
+    layer = round(config.num_hidden_layers * SHARED)
+    material = Material.load(arguments.groups)
+    if arguments.everything:
+        material = replace(material, kept=np.ones_like(material.kept))
+    recipe = Recipe(**{name: getattr(arguments, name) for name in SETTINGS})
     rng = np.random.default_rng(arguments.seed)
-    drawn = list(batches([group for group, kept in zip(groups, learnt, strict=True) if kept], recipe, rng))
-    used = list({id(group): group for step in drawn for group in step}.values())
-    names, rows = rows_of(used, other_texts(arguments.data, groups, arguments.further, arguments.seed))
-    place = {id(group): row for group, row in zip(used, rows, strict=True)}
-    texts = Texts.read(names, encoder, original_encoder(weights, config, arguments.threads))
-    print(f"{len(rows)} questions, {len(names)} texts, {len(texts.ids)} pieces, {seconds_so_far()} s", flush=True)
-    network = Network(weights, config, range(layer, config.num_hidden_layers), recipe, arguments.seed)
-    found = tune(network, texts, [[place[id(group)] for group in step] for step in drawn])
+    drawn = list(batches(material.learnt(arguments.left_out), recipe, rng))
+    checks = material.checks(arguments.left_out, rng)
+    material, drawn, checks = material.only(drawn, checks)
+    texts = Texts.read(material, weights, config, layer, arguments.device)
+    print(f"{len(material.groups)} questions, {len(material.pieces)} texts, {seconds_so_far()} s", flush=True)
+    layers = range(layer, config.num_hidden_layers)
+    network = Network(weights, config, layers, recipe, arguments.seed, arguments.device)
+    found = tune(network, texts, material.further, drawn)
+    network.parameters = {name: network.put(value) for name, value in found.items()}
+    for name, some in sorted(checks.items()):
+        means = measures(network, texts, some)
+        print(f"{name}: {len(some)} questions, {' '.join(f'{key} {value:.3f}' for key, value in means.items())}")
     found["idf"] = texts.idf
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
-    np.savez(arguments.out, **found)
+    np.savez(arguments.out, **{name: value.astype(arguments.precision) for name, value in found.items()})
     print(f"{arguments.out}  {asdict(recipe)}  {seconds_so_far()} s")
 
 
 def main() -> None:
-    parser = make_parser(__doc__, "encoder", "source", "threads", "seed")
-    parser.add_argument("--data", type=Path, required=True, help="data folder; see answer_groups.py")
-    parser.add_argument("--steps", type=int, default=Recipe.steps)
-    parser.add_argument("--further", type=int, default=1000, help="further texts of each source")
-    parser.add_argument("--left-out", nargs="*", default=[], help="domains that are not learnt from")
+    parser = make_parser(__doc__, "source", "threads", "seed")
+    parser.add_argument("--groups", type=Path, required=True, help="file of pack_groups.py")
+    for name in SETTINGS:
+        default = getattr(Recipe, name)
+        parser.add_argument(f"--{name}", type=type(default), default=default, help="see Recipe in encoder_network.py")
+    parser.add_argument("--everything", action="store_true", help="read every word piece of passages")
+    parser.add_argument("--left-out", nargs="*", default=[], help="domains that are not learnt from, but measured on")
+    parser.add_argument("--device", default="cpu", help="of torch, such as cuda")
+    parser.add_argument("--precision", default="float32", help="of the weights in the file")
     parser.add_argument("--out", type=Path, default=Path("tuned.npz"))
     run(parser, train)
 

@@ -1,23 +1,25 @@
-"""The texts that ``tune_encoder.py`` learns from: encoded by the lower part of the encoder, and which answer which."""
+"""What the tunings learn from: distinct texts as word pieces, and which answer which; a file of them, and tensors."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import onnxruntime
 
 from answer_groups import Group
-from bert_torch import EXTRA
+from bert_graph import BertConfig, Views
+from bert_torch import EXTRA, read_texts
+from document_groups import measured_on
 from kept_pieces import kept_pieces
 from semclass.core.errors import import_extra
-from semclass.core.types import IntArray, Ragged, padded
-from semclass.encoders.batching import batches_by_length
-from semclass.encoders.onnx_encoder import PASSAGE, STATES, OnnxEncoder
+from semclass.core.types import IntArray, Ragged, offsets_of
+from semclass.encoders.onnx_encoder import PASSAGE, OnnxEncoder
 from semclass.scoring.bm25 import statistics
 from semclass.scoring.postings import count_terms
 
@@ -26,62 +28,66 @@ Array = npt.NDArray[Any]
 PAIRED = ("squad", "wikiqa")  # domains of questions that the pair head learns from
 LONGEST = 96  # word pieces of a text that are read: one in a hundred is longer, and takes the time of many
 STRETCH = 50  # groups of a domain that follow one another
+CHECKED = 256  # groups of a domain, not learnt from, that are measured on
 HELD_OUT = 10  # every tenth stretch is held out, from the first on
+AT_ONCE = {"cpu": 8192}  # word pieces that are read at a time
+MANY = 65536  # and on any other device
 
 
 @dataclass(frozen=True)
 class Texts:
-    """Distinct texts as the lower part reads them."""
+    """Distinct texts as the lower part reads them, with tensors on the device of the tuning."""
 
-    states: Ragged  # float16, special tokens included
-    ids: IntArray  # word-piece ids of all of them, special tokens included
+    ids: Ragged  # word-piece ids, special tokens included
     kept: npt.NDArray[np.bool_]  # which of these are read of a passage
-    original: Array  # unit vectors of the original encoder, float32 (n, dim)
-    layers: Array  # its means and first states of the layers above the lower part, float16 (n, layers * dim)
-    deviation: Array  # standard deviation of each of these, float32 (layers * dim,)
+    states: Any  # float16 (pieces, hidden)
+    original: Any  # unit vectors of the original encoder, float32 (n, dim)
+    layers: Any  # its means and first states of the layers above the lower part, float16 (n, layers * dim)
     idf: Array  # of pieces over texts, 0 for what is no term, float32 (vocabulary,)
 
     @classmethod
-    def read(cls, texts: Sequence[str], encoder: OnnxEncoder, original: onnxruntime.InferenceSession) -> Texts:
-        """Encode texts; `original` is the encoder that they are to stay near."""
-        first, last = encoder.special
-        encoding = encoder.encode(texts, views=(STATES,))
-        states = encoding.pieces(STATES)
-        most = encoder.max_length - 2
-        rows = [[first, *encoding.terms.row(row)[:most].tolist(), last] for row in range(len(texts))]
-        ids = np.concatenate([np.array(row, np.int64) for row in rows])
-        kept = kept_pieces(encoder.vocabulary)[ids]
-        dim = encoder.views["pooled"]
-        vectors = np.zeros((len(rows), dim), np.float32)
-        layers = np.zeros((len(rows), encoder.views["layers"] - dim), np.float16)
-        for batch in batches_by_length(states.lengths(), encoder.batch_size):
-            some = Ragged(ids, states.offsets).take(batch)
-            feeds = {
-                "input_ids": padded(some, dtype=np.int64),
-                "attention_mask": padded(some, dtype=np.int64).clip(0, 1),
-            }
-            vectors[batch], found = original.run(["pooled", "layers"], feeds)
-            layers[batch] = found[:, dim:]  # the first is the mean of the lower part
-        idf = statistics([count_terms(encoding.terms, encoder.is_term)]).idf.astype(np.float32)
-        deviation = layers[:: max(1, len(rows) // 2000)].astype(np.float32).std(axis=0)
-        deviation = np.maximum(deviation, np.median(deviation) / 10)  # some hardly differ between texts
-        packed = Ragged(states.values.astype(np.float16), states.offsets)
-        return cls(packed, ids, kept, vectors, layers, deviation, idf)
+    def read(
+        cls, material: Material, weights: Mapping[str, Array], config: BertConfig, layer: int, device: str
+    ) -> Texts:
+        """Read texts by all layers of the original encoder; the first `layer` are its lower part."""
+        torch = import_extra("torch", EXTRA)
+        model = {name: torch.tensor(value, dtype=torch.float32, device=device) for name, value in weights.items()}
+        ids, views = material.texts(), Views.of_depth(config.num_hidden_layers)
+        shape = len(ids), config.hidden_size
+        means, firsts = ([at for at in some if at > layer] for some in (views.mean_layers, views.first_token_layers))
+        states = torch.empty((len(ids.values), shape[1]), dtype=torch.float16, device=device)
+        original = torch.empty(shape, device=device)
+        layers = torch.empty((shape[0], (len(means) + len(firsts)) * shape[1]), dtype=torch.float16, device=device)
+        for rows, offsets, found in read_texts(model, config, ids, AT_ONCE.get(device, MANY)):
+            states[torch.from_numpy(ids.places(rows)).to(device)] = found[layer].half()
+            lengths = np.diff(offsets)
+            count = torch.from_numpy(lengths).to(device)
+            owner = torch.arange(len(rows), device=device).repeat_interleave(count)
+            begins = np.minimum(offsets[:-1] + 1, offsets[1:] - 1)  # of first word pieces
 
-    def layers_of(self, rows: IntArray) -> Any:
-        """The view ``layers`` of the original encoder, of some texts, as a tensor."""
-        return import_extra("torch", EXTRA).from_numpy(self.layers[rows].astype(np.float32))
+            def mean(values: Any, owner: Any = owner, count: Any = count) -> Any:
+                return values.new_zeros(len(count), values.shape[1]).index_add(0, owner, values) / count[:, None]
 
-    def take(self, rows: IntArray, kind: int) -> tuple[Ragged, Ragged]:
-        """States and ids of the pieces that are read of some texts."""
-        states = self.states.take(rows)
-        ids = Ragged(self.ids, self.states.offsets).take(rows).values
-        offsets = states.offsets
-        kept = np.arange(len(ids)) - np.repeat(offsets[:-1], states.lengths()) < LONGEST
+            original[rows] = torch.nn.functional.normalize(mean(found[-1]), dim=-1)
+            layers[rows] = torch.cat(
+                [*(mean(found[at]) for at in means), *(found[at][begins] for at in firsts)], 1
+            ).half()
+        return cls(ids, material.kept[ids.values], states, original, layers, material.idf)
+
+    @cached_property
+    def deviation(self) -> Any:
+        """Standard deviation of each of `layers`, float32 (layers * dim,)."""
+        found = self.layers[:: max(1, len(self.layers) // 2000)].float().std(0, correction=0)
+        return found.clamp(min=found.median() / 10)  # some hardly differ between texts
+
+    def take(self, rows: IntArray, kind: int) -> tuple[Ragged, Array]:
+        """Places of the pieces that are read of some texts, and their ids."""
+        places = self.ids.places(rows)
+        offsets = offsets_of(self.ids.lengths()[rows])
         if kind == PASSAGE:
-            kept &= Ragged(self.kept, self.states.offsets).take(rows).values
-        offsets = np.concatenate([[0], np.cumsum(kept)])[offsets]
-        return Ragged(states.values[kept], offsets), Ragged(ids[kept], offsets)
+            kept = self.kept[places]
+            offsets, places = np.concatenate([[0], np.cumsum(kept)])[offsets], places[kept]
+        return Ragged(places, offsets), self.ids.values[places]
 
 
 @dataclass(frozen=True)
@@ -94,25 +100,139 @@ class Rows:
     answers: frozenset[int]
 
 
-def rows_of(groups: Sequence[Group], further: Sequence[str]) -> tuple[list[str], list[Rows]]:
-    """Distinct texts of groups and further ones, and the groups by their rows."""
-    places: dict[str, int] = {}
+@dataclass(frozen=True)
+class Material:
+    """Groups by the rows of their texts, and all texts, which a file holds."""
 
-    def at(text: str) -> int:
-        return places.setdefault(text, len(places))
+    pieces: Ragged  # uint16 ids of word pieces, without special tokens
+    groups: tuple[Rows, ...]
+    held: npt.NDArray[np.bool_]  # groups that are not learnt from
+    further: IntArray  # rows of texts without a group
+    special: tuple[int, int]
+    kept: npt.NDArray[np.bool_]  # word pieces that are read of a passage, (vocabulary,)
+    idf: Array  # float32 (vocabulary,)
 
-    found = [
-        Rows(
-            group.domain,
-            at(group.question),
-            tuple(tuple(map(at, passage)) for passage in group.passages),
-            group.answers,
+    @classmethod
+    def of(cls, groups: Sequence[Group], further: Iterable[str], encoder: OnnxEncoder) -> Material:
+        """Number the distinct texts of groups, and further ones, and cut them into word pieces."""
+        row: dict[str, int] = {}
+
+        def at(text: str) -> int:
+            return row.setdefault(text, len(row))
+
+        found = tuple(
+            Rows(
+                group.domain,
+                at(group.question),
+                tuple(tuple(map(at, passage)) for passage in group.passages),
+                group.answers,
+            )
+            for group in groups
         )
-        for group in groups
-    ]
-    for text in further:
-        at(text)
-    return list(places), found
+        alone = np.array([at(text) for text in further], np.int64)
+        terms = encoder.tokenize(list(row))
+        idf = statistics([count_terms(terms, encoder.is_term)]).idf.astype(np.float32)
+        pieces = Ragged(terms.values.astype(np.uint16), terms.offsets)
+        held = held_out(groups) | np.array([measured_on(group.domain) for group in groups])
+        return cls(pieces, found, held, alone, encoder.special, kept_pieces(encoder.vocabulary), idf)
+
+    def save(self, path: Path) -> None:
+        """Write a file; see :meth:`load`."""
+        names = sorted({group.domain for group in self.groups})
+        passages = [passage for group in self.groups for passage in group.passages]
+        arrays = {
+            "pieces": self.pieces.values,
+            "lengths": self.pieces.lengths().astype(np.int32),
+            "names": np.array(names),
+            "domains": np.array([names.index(group.domain) for group in self.groups], np.int16),
+            "questions": np.array([group.question for group in self.groups], np.int32),
+            "counts": np.array([len(group.passages) for group in self.groups], np.int16),
+            "sizes": np.array([len(passage) for passage in passages], np.int16),
+            "sentences": np.array([row for passage in passages for row in passage], np.int32),
+            "answers": np.array([place in group.answers for group in self.groups for place in range(len(group.passages))]),
+            "held": self.held,
+            "further": self.further,
+            "special": np.array(self.special),
+            "kept": self.kept,
+            "idf": self.idf,
+        }  # fmt: skip
+        path.parent.mkdir(parents=True, exist_ok=True)
+        np.savez_compressed(path, **arrays)
+
+    @classmethod
+    def load(cls, path: Path) -> Material:
+        """Read what :meth:`save` wrote."""
+        with np.load(path, allow_pickle=False) as file:
+            a = {name: file[name] for name in file.files}
+        rows = np.split(a["sentences"], np.cumsum(a["sizes"], dtype=np.int64)[:-1])
+        passages = [tuple(row.tolist()) for row in rows]
+        starts = offsets_of(a["counts"].astype(np.int64)).tolist()
+        groups = tuple(
+            Rows(
+                str(a["names"][domain]),
+                question,
+                tuple(passages[start:end]),
+                frozenset(np.flatnonzero(a["answers"][start:end]).tolist()),
+            )
+            for domain, question, start, end in zip(
+                a["domains"].tolist(), a["questions"].tolist(), starts, starts[1:], strict=False
+            )
+        )
+        pieces = Ragged(a["pieces"], offsets_of(a["lengths"].astype(np.int64)))
+        first, last = a["special"].tolist()
+        return cls(pieces, groups, a["held"], a["further"], (first, last), a["kept"], a["idf"])
+
+    def texts(self) -> Ragged:
+        """Word pieces with the special tokens, cut to LONGEST, int64."""
+        lengths = np.minimum(self.pieces.lengths(), LONGEST - 2)
+        offsets = offsets_of(lengths + 2)
+        values = np.empty(offsets[-1], np.int64)
+        values[offsets[:-1]], values[offsets[1:] - 1] = self.special
+        within = np.arange(lengths.sum()) - np.repeat(offsets_of(lengths)[:-1], lengths)
+        values[np.repeat(offsets[:-1] + 1, lengths) + within] = self.pieces.values[
+            np.repeat(self.pieces.offsets[:-1], lengths) + within
+        ]
+        return Ragged(values, offsets)
+
+    def learnt(self, left_out: Sequence[str]) -> list[Rows]:
+        """The groups that are learnt from, without those of some domains."""
+        pairs = zip(self.groups, self.held, strict=True)
+        return [group for group, held in pairs if not held and group.domain not in left_out]
+
+    def checks(self, left_out: Sequence[str], rng: np.random.Generator) -> dict[str, list[Rows]]:
+        """By domain, some groups that are not learnt from: those held out, or any of a domain that is left out."""
+        found: dict[str, list[Rows]] = {}
+        for group, held in zip(self.groups, self.held, strict=True):
+            if held or group.domain in left_out:
+                found.setdefault(group.domain, []).append(group)
+        return {name: [some[row] for row in rng.permutation(len(some))[:CHECKED]] for name, some in found.items()}
+
+    def only(
+        self, drawn: Sequence[Sequence[Rows]], checks: Mapping[str, Sequence[Rows]]
+    ) -> tuple[Material, list[list[Rows]], dict[str, list[Rows]]]:
+        """The texts of some groups, and the further ones, and these groups by their new rows."""
+        used = list({id(group): group for step in [*drawn, *checks.values()] for group in step}.values())
+        texts = [row for group in used for row in (group.question, *(one for part in group.passages for one in part))]
+        rows = np.unique(np.concatenate([np.array(texts, np.int64), self.further]))
+        new = {row: place for place, row in enumerate(rows.tolist())}
+        moved = {
+            id(group): Rows(
+                group.domain,
+                new[group.question],
+                tuple(tuple(new[row] for row in part) for part in group.passages),
+                group.answers,
+            )
+            for group in used
+        }
+        material = replace(
+            self,
+            pieces=self.pieces.take(rows),
+            groups=tuple(moved.values()),
+            held=np.zeros(len(moved), np.bool_),
+            further=np.searchsorted(rows, self.further),
+        )
+        steps = [[moved[id(group)] for group in step] for step in drawn]
+        return material, steps, {name: [moved[id(group)] for group in some] for name, some in checks.items()}
 
 
 def pairs_of(

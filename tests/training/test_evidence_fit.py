@@ -75,7 +75,6 @@ def test_a_collection_has_the_documents_of_a_domain_and_no_title_that_is_a_query
     write(tmp_path / "sections" / "documents-00.jsonl.gz", documents)
     write(tmp_path / "sections" / "questions.jsonl.gz", [query, {**query, "document": "other"}])
     write(tmp_path / "sections" / "headings.jsonl.gz", [{"query": "Cups", "document": "two", "section": 0}])
-    assert section_sets.domains(tmp_path) == ["law", "tea"]
     found = section_sets.read_domain(tmp_path, "tea")
     assert [passage.text for passage in found.passages] == ["First part.", "Second part.", "First part."]
     assert [dict(passage.metadata) for passage in found.passages] == [{}, {}, {"title": "Cups"}]
@@ -89,3 +88,10 @@ def test_blank_texts_of_a_group_are_left_out(tmp_path):
     row = {"question": "Who?", "passages": ["She.", " ", "It."], "answers": [2]}
     write(tmp_path / "qa" / "some.jsonl.gz", [row, {**row, "passages": ["She.", ""], "answers": [0]}])
     assert list(section_sets.read_groups(tmp_path, "some")) == [("Who?", ["She.", "It."], [False, True])]
+
+
+def test_no_domain_or_file_stands_in_two_parts():
+    parts = [section_sets.TUNED, section_sets.FITTED, section_sets.CONFIRM]
+    assert len({name for part in parts for name in part}) == sum(map(len, parts))
+    files = [section_sets.TUNED_QA, section_sets.FITTED_QA, section_sets.CONFIRM_QA]
+    assert len({name for part in files for name in part}) == sum(map(len, files))

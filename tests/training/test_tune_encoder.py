@@ -17,7 +17,7 @@ import pair_head
 import tune_encoder
 import tuning_texts
 from kept_pieces import kept_pieces
-from semclass.core.types import Ragged
+from semclass.core.types import Ragged, offsets_of
 from semclass.encoders.onnx_encoder import PASSAGE, QUESTION
 
 CONFIG = bert_graph.BertConfig(
@@ -54,13 +54,13 @@ def test_an_echo_repeats_a_question_beside_its_answer_and_another_passage():
 
 def test_a_step_has_what_its_recipe_says_of_each_domain():
     groups = [
-        answer_groups.Group(domain, str(place), (("a",),), frozenset({0}))
+        tuning_texts.Rows(domain, place, ((0,),), frozenset({0}))
         for domain in ("squad", "contrast", "echoes", "code", "keywords")
         for place in range(100)
     ]
     recipe = encoder_network.Recipe(steps=9)
     for step in tune_encoder.batches(groups, recipe, np.random.default_rng(0)):
-        first = int(step[0].question)
+        first = step[0].question
         assert step[: recipe.block] == groups[first : first + recipe.block]
         counts = Counter(group.domain for group in step)
         assert (counts["squad"], counts["contrast"]) == (recipe.block, recipe.contrast)
@@ -100,12 +100,12 @@ def test_what_was_tuned_and_its_graph_agree():
     with torch.no_grad():
         for value in network.parameters.values():
             value.add_(torch.from_numpy(np.asarray(rng.normal(size=tuple(value.shape)) / 20, np.float32)))
-    offsets = np.array([0, 9, 14, 26])
-    states = Ragged(rng.normal(size=(26, 32)).astype(np.float16), offsets)
+    states = rng.normal(size=(26, 32)).astype(np.float16)
     kept = rng.random(26) < 0.6
     kept[[0, 8, 9, 13, 14, 25]] = True  # special pieces
-    nothing = np.zeros((3, 32), np.float32)  # of the original encoder, which only the loss looks at
-    texts = tuning_texts.Texts(states, np.arange(26), kept, nothing, nothing, nothing[0], np.ones(26, np.float32))
+    nothing = torch.zeros(3, 32)  # of the original encoder, which only the loss looks at
+    ids = Ragged(np.arange(26), np.array([0, 9, 14, 26]))
+    texts = tuning_texts.Texts(ids, kept, torch.from_numpy(states), nothing, nothing, np.ones(26, np.float32))
     tuned = {name: value.detach().numpy() for name, value in network.parameters.items()}
     views = bert_graph.Views((1, 2, 3), (2,), tuned=tuned, shared=1)
     writer = bert_graph.BertWriter({**weights, **tuned}, CONFIG, None, 0.8)
@@ -119,7 +119,7 @@ def test_what_was_tuned_and_its_graph_agree():
             found = network.read(texts, np.arange(3), kind)
         for row in range(3):
             taken, _ = texts.take(np.array([row]), kind)
-            feeds = {"states": taken.values[None].astype(np.float32), "kind": np.array(kind)}
+            feeds = {"states": states[taken.values][None].astype(np.float32), "kind": np.array(kind)}
             feeds["attention_mask"] = np.ones((1, len(taken.values)), np.int64)
             pooled, tokens, provides, layers = upper.run(["pooled", "tokens", "provides", "layers"], feeds)
             # the tuning multiplies in bfloat16
@@ -131,6 +131,65 @@ def test_what_was_tuned_and_its_graph_agree():
             both = found["both"][row].numpy()
             expected = tuned["provides.weight"] @ both + tuned["provides.bias"]
             np.testing.assert_allclose(provides[0], expected, atol=0.15)
+
+
+def made_material():
+    encoder = FakeEncoder()
+    groups = [
+        answer_groups.Group(
+            "squad", "Who built it?", (("Ada built it.",), ("It is red.", "It is old.")), frozenset({0})
+        ),
+        answer_groups.Group("qa tatqa", "Who?", (("Ada built it.",),), frozenset({0})),
+    ]
+    return tuning_texts.Material.of(groups, ["Alone."], encoder), encoder
+
+
+class FakeEncoder:
+    """Tokenises words by their place in a list."""
+
+    vocabulary = ("[CLS]", "[SEP]", "Who", "built", "it?", "Ada", "it.", "It", "is", "red.", "old.", "Who?", "Alone.")
+    special = (0, 1)
+    is_term = np.arange(len(vocabulary)) > 1
+
+    def tokenize(self, texts):
+        rows = [np.array([self.vocabulary.index(word) for word in text.split()], np.int32) for text in texts]
+        return Ragged(np.concatenate(rows), offsets_of(np.array(list(map(len, rows)))))
+
+
+def test_what_is_learnt_from_comes_back_from_its_file(tmp_path):
+    material, encoder = made_material()
+    material.save(tmp_path / "groups.npz")
+    found = tuning_texts.Material.load(tmp_path / "groups.npz")
+    assert found.groups == material.groups
+    assert found.groups[0] == tuning_texts.Rows("squad", 0, ((1,), (2, 3)), frozenset({0}))
+    assert found.held.tolist() == [True, True]  # the first stretch; and a file of which nothing is learnt
+    assert found.special == encoder.special
+    texts = found.texts()
+    assert [encoder.vocabulary[piece] for piece in texts.row(1)] == ["[CLS]", "Ada", "built", "it.", "[SEP]"]
+    np.testing.assert_array_equal(found.idf, material.idf)
+
+
+def test_texts_that_no_step_needs_are_left_out():
+    material, encoder = made_material()
+    found, ((group,),), checks = material.only([[material.groups[1]]], {})
+    assert checks == {}
+    words = [[encoder.vocabulary[piece] for piece in found.pieces.row(row)] for row in range(len(found.pieces))]
+    assert words[group.question] == ["Who?"]
+    assert words[found.further[0]] == ["Alone."]
+    assert len(words) == 3
+
+
+def test_the_original_encoder_is_read_in_parts_of_like_length():
+    pytest.importorskip("torch")
+    weights = random_weights(CONFIG, pieces=len(FakeEncoder.vocabulary))
+    material, _ = made_material()
+    texts = tuning_texts.Texts.read(material, weights, CONFIG, 1, "cpu")
+    model, _ = bert_graph.BertWriter(weights, CONFIG, None, 0.8).write(bert_graph.Views.of_depth(3))
+    session = onnx_graphs.open_model(model)
+    for row in range(len(texts.ids)):
+        pooled, layers = session.run(["pooled", "layers"], onnx_graphs.text_feed(texts.ids.row(row)))
+        np.testing.assert_allclose(texts.original[row], pooled[0], atol=1e-5)
+        np.testing.assert_allclose(texts.layers[row], layers[0, 32:], atol=5e-3)
 
 
 def test_every_tenth_stretch_of_a_domain_is_held_out():

@@ -1,0 +1,43 @@
+"""Write what the tunings learn from to a file: distinct texts as word pieces, and which answer which.
+
+    python training/pack_groups.py --data DATA --encoder models/encoder --out groups.npz
+
+Of the encoder only its tokeniser is used. The file, some 20 MB, is all that ``tune_encoder.py`` and ``tune_deep.py`` need
+beside the original weights, so that they can run where the data are not.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import answer_groups
+import document_groups
+from command import make_parser, run, seconds_so_far
+from semclass.encoders.onnx_encoder import OnnxEncoder
+from tuning_texts import Material
+
+
+def pack(arguments: argparse.Namespace) -> None:
+    groups = [
+        *answer_groups.read_groups(arguments.data, arguments.seed),
+        *document_groups.read_groups(arguments.data, arguments.seed),
+    ]
+    further = answer_groups.other_texts(arguments.data, groups, arguments.further, arguments.seed)
+    material = Material.of(groups, further, OnnxEncoder.load(arguments.encoder, threads=arguments.threads))
+    material.save(arguments.out)
+    print(f"{arguments.out}: {len(groups)} questions, {len(material.pieces)} texts, {seconds_so_far()} s")
+
+
+def main() -> None:
+    parser = make_parser(__doc__, "encoder", "threads", "seed")
+    parser.add_argument(
+        "--data", type=Path, required=True, help="data folder; see answer_groups.py, document_groups.py"
+    )
+    parser.add_argument("--further", type=int, default=1000, help="further texts of each source")
+    parser.add_argument("--out", type=Path, default=Path("groups.npz"))
+    run(parser, pack)
+
+
+if __name__ == "__main__":
+    main()
