@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -48,6 +48,12 @@ def read_model(folder: Path) -> tuple[dict[str, Array], BertConfig]:
     # models that were saved with a layer on top have the encoder's weights under its name
     weights = {name.removeprefix("bert."): value for name, value in load_file(folder / "model.safetensors").items()}
     return weights, config
+
+
+def mean_of(runs: Sequence[Path]) -> dict[str, Array]:
+    """Means of the weights that several runs of a tuning wrote, by name, float32 (Wortsman et al. 2022, model soups)."""
+    weights = [dict(np.load(path)) for path in runs]
+    return {name: np.mean([run[name] for run in weights], axis=0, dtype=np.float32) for name in weights[0]}
 
 
 @dataclass(frozen=True)

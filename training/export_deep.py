@@ -10,7 +10,6 @@ and those around it.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -24,7 +23,6 @@ from deep_network import Recipe, write_network
 from export_encoder import find_source
 from export_entailment import balance, check, figures, held_out_pairs, overlaps, platt
 from semclass.core import artifacts, cards
-from semclass.core.types import FloatArray
 from semclass.encoders.onnx_encoder import OnnxEncoder
 from semclass.ranking.deep import DeepHead, pairs_of
 from tuning_texts import held_out
@@ -47,7 +45,7 @@ def export(arguments: argparse.Namespace) -> None:
     encoder = OnnxEncoder.load(arguments.encoder, threads=arguments.threads)
     layer = int(artifacts.load(arguments.encoder, "encoder").field("shared_layer"))
     idf = artifacts.load(arguments.encoder.parent / "entailment", "entailment").array("idf.npy")
-    weights, layers = mean_of([dict(np.load(path)) for path in arguments.tuned]), range(layer, layer + Recipe.layers)
+    weights, layers = bert_graph.mean_of(arguments.tuned), range(layer, layer + Recipe.layers)
     pairs = pairs_of(encoder, *calibration_pairs(arguments.data))
     feeds = [{"states": states[None], "marks": marks[None]} for states, marks in pairs]
     write = partial(write_network, weights, config, layers)
@@ -76,11 +74,6 @@ def export(arguments: argparse.Namespace) -> None:
         sentences,
         TOLERANCE,
     )
-
-
-def mean_of(runs: Sequence[Mapping[str, FloatArray]]) -> dict[str, FloatArray]:
-    """Means of the weights of several runs, of which each went on from the one before (Wortsman et al. 2022)."""
-    return {name: np.mean([run[name] for run in runs], axis=0) for name in runs[0]}
 
 
 def card_of(found: dict[str, float], layers: list[int]) -> str:

@@ -75,7 +75,8 @@ TUNED_ON = (
     "WikiQA's training parts, MedQuAD, PolicyQA, CoSQA, FairytaleQA, AfriQA, DSTC9, QAMR, QMSum, TimeQA and "
     "WikiTableQuestions, of chunks of Wikipedia with questions written for this project, of passages and contrast items "
     "written for it (`training/labels/`), and on headings of public documentation, handbooks and textbooks with the "
-    "sections below them. NOTICE names their licences. Vectors were kept near those of the original. "
+    "sections below them. NOTICE names their licences. The weights are means of two runs, one of which "
+    "kept vectors near those of the original. "
     "The probes of `entities` were fitted on newswire (IE-ER), SQuAD and TREC."
 )
 _INSTEAD = "use it as it is, with --encoder hub:FOLDER"
@@ -235,7 +236,7 @@ def export(arguments: argparse.Namespace) -> None:
     kept = kept_pieces(pieces_of(tokenizer.get_vocab()))
     original, _ = bert_graph.BertWriter(weights, config, None, SMOOTHING).write(views)
     if arguments.tuned is not None:
-        tuned = dict(np.load(arguments.tuned))
+        tuned = bert_graph.mean_of(arguments.tuned)
         weights = {**weights, **{name: value for name, value in tuned.items() if name.startswith("encoder.")}}
         views = replace(views, tuned=tuned, shared=shared)
     float_model, inputs = bert_graph.BertWriter(weights, config, None, SMOOTHING).write(views)
@@ -331,7 +332,9 @@ def main() -> None:
     parser.add_argument("--name", help="name of the model; by default the last part of --source")
     parser.add_argument("--data", type=Path, required=True, help="data folder with trec/ and squad_sentences/")
     parser.add_argument("--out", type=Path, default=Path("models/encoder"))
-    parser.add_argument("--tuned", type=Path, help="weights of tune_encoder.py, in place of those of the upper layers")
+    parser.add_argument(
+        "--tuned", type=Path, nargs="+", help="weights of tune_encoder.py for the upper layers; means of several"
+    )
     parser.add_argument("--max-length", type=int, default=256)
     run(parser, export)
 

@@ -21,6 +21,7 @@ import onnx
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
+import bert_graph
 import onnx_graphs
 from answer_groups import squad
 from command import make_parser, npy_bytes, run
@@ -92,7 +93,7 @@ def in_memory(encoder: OnnxEncoder, head: onnx.ModelProto, idf: Array) -> Entail
 
 def export(arguments: argparse.Namespace) -> None:
     encoder = OnnxEncoder.load(arguments.encoder, threads=arguments.threads)
-    weights = dict(np.load(arguments.tuned))
+    weights = bert_graph.mean_of(arguments.tuned)
     idf = weights["idf"]
     questions, sentences, answers = held_out_pairs(arguments.data)
     share = balance(answers, overlaps(encoder, idf, questions, sentences), Recipe.hardness)
@@ -170,7 +171,9 @@ def check(
 def main() -> None:
     parser = make_parser(__doc__, "encoder", "threads")
     parser.add_argument("--data", type=Path, required=True, help="data folder; squad_sentences/train is read")
-    parser.add_argument("--tuned", type=Path, required=True, help="weights of tune_encoder.py")
+    parser.add_argument(
+        "--tuned", type=Path, nargs="+", required=True, help="weights of tune_encoder.py; means of several"
+    )
     parser.add_argument("--out", type=Path, default=Path("models/entailment"), help="its name must be entailment")
     run(parser, export)
 

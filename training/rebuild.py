@@ -31,12 +31,12 @@ HERE = Path(__file__).parent
 
 
 def steps(
-    data: Path, models: Path, teacher: Path, tuned: Path | None, deep: Sequence[Path], source: str, threads: int
+    data: Path, models: Path, teacher: Path, tuned: Sequence[Path], deep: Sequence[Path], source: str, threads: int
 ) -> list[list[str]]:
     """The scripts with their options; `teacher` is a folder for the head that the question head learns from."""
     encoder = ["--encoder", str(models / "encoder")]
     weights = ["--source", source, "--threads", str(threads)]
-    both = ["--data", str(data), "--tuned", str(tuned), "--out"]
+    both = ["--data", str(data), "--tuned", *map(str, tuned), "--out"]
     exported = [
         ["export_encoder.py", *both, str(models / "encoder"), "--source", source],
         ["export_entailment.py", *both, str(models / "entailment"), *encoder],
@@ -45,7 +45,7 @@ def steps(
     questions = ["--data", str(data / "trec"), "--originals", str(data), *encoder, "--out"]
     learnt = ["--teacher", str(teacher)]
     return [
-        *([] if tuned is None else exported),
+        *(exported if tuned else []),
         *([] if not deep else [["export_deep.py", *together, "--out", str(models / "deep")]]),
         ["tune_questions.py", *questions, str(teacher / "questions"), *weights, "--top", "6"],
         ["tune_questions.py", *questions, str(models / "questions"), *weights, *learnt],
@@ -67,7 +67,7 @@ OPTIONAL = ("answerable", "deep", "generic", "language", "match")
 
 
 def rebuild(arguments: argparse.Namespace) -> None:
-    if arguments.tuned is not None:
+    if arguments.tuned:
         for name in OPTIONAL:
             shutil.rmtree(arguments.models / name, ignore_errors=True)
     with tempfile.TemporaryDirectory() as teacher:
@@ -85,7 +85,13 @@ def main() -> None:
     parser = make_parser(__doc__, "source", "threads")
     parser.add_argument("--data", type=Path, required=True, help="folder with the public originals")
     parser.add_argument("--models", type=Path, default=Path("models"))
-    parser.add_argument("--tuned", type=Path, help="weights of tune_encoder.py, to export encoder and entailment head")
+    parser.add_argument(
+        "--tuned",
+        type=Path,
+        nargs="+",
+        default=(),
+        help="weights of tune_encoder.py, to export encoder, entailment head",
+    )
     parser.add_argument(
         "--deep", type=Path, nargs="+", default=(), help="weights of tune_deep.py, to export the deep head"
     )

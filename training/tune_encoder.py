@@ -126,9 +126,9 @@ def train(arguments: argparse.Namespace) -> None:
     for name, some in sorted(checks.items()):
         means = measures(network, texts, some)
         print(f"{name}: {len(some)} questions, {' '.join(f'{key} {value:.3f}' for key, value in means.items())}")
-    found["idf"] = texts.idf
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
-    np.savez(arguments.out, **{name: value.astype(arguments.precision) for name, value in found.items()})
+    weights = {name: value.astype(arguments.precision) for name, value in found.items()}
+    np.savez(arguments.out, **weights, idf=texts.idf)
     print(f"{arguments.out}  {asdict(recipe)}  {seconds_so_far()} s")
 
 

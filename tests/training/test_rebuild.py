@@ -15,7 +15,7 @@ from export_encoder import encoder_card
 from rebuild import steps
 
 
-def made(tuned=None, deep=()):
+def made(tuned=(), deep=()):
     """The folder that each step writes, in order."""
     found = steps(Path("data"), Path("models"), Path("teacher"), tuned, deep, "source", 1)
     return [options[options.index("--out") + 1] for _, *options in found]
@@ -24,17 +24,17 @@ def made(tuned=None, deep=()):
 def test_a_teacher_is_made_before_the_question_head_that_learns_from_it():
     folders = made()
     assert folders[:3] == ["teacher/questions", "models/questions", "models/questions-svm"]
-    _, *learnt = steps(Path("data"), Path("models"), Path("teacher"), None, (), "source", 1)[1]
+    _, *learnt = steps(Path("data"), Path("models"), Path("teacher"), (), (), "source", 1)[1]
     assert learnt[learnt.index("--teacher") + 1] == "teacher"
 
 
 def test_with_tuned_weights_encoder_and_entailment_head_come_first():
-    assert made(Path("tuned.npz")) == ["models/encoder", "models/entailment", *made()]
+    assert made([Path("tuned.npz"), Path("again.npz")]) == ["models/encoder", "models/entailment", *made()]
     assert made(deep=[Path("first.npz"), Path("second.npz")]) == ["models/deep", *made()]
 
 
 def test_every_script_is_there():
-    weights = Path("tuned.npz"), [Path("deep.npz")]
+    weights = [Path("tuned.npz")], [Path("deep.npz")]
     for script, *_ in steps(Path("data"), Path("models"), Path("teacher"), *weights, "source", 1):
         assert (ROOT / "training" / script).is_file()
 

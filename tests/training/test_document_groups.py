@@ -1,0 +1,81 @@
+"""What the tunings learn from headings over documents, and from questions over the passages of one document."""
+
+import gzip
+import json
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnx")
+pytest.importorskip("safetensors")
+
+import bert_graph
+import document_groups
+
+
+def write(path, rows):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(gzip.compress("".join(json.dumps(row) + "\n" for row in rows).encode()))
+
+
+@pytest.fixture
+def data(tmp_path, monkeypatch):
+    """Two documents of a domain that is learnt from, one of a domain that confirms, and a file of ``qa``."""
+    monkeypatch.setattr(document_groups, "TUNED", ("history",))
+    monkeypatch.setattr(document_groups, "FITTED", ("legal",))
+    monkeypatch.setattr(document_groups, "TUNED_QA", ("timeqa",))
+    monkeypatch.setattr(document_groups, "FITTED_QA", ())
+    sections = [{"path": [], "text": f"Part {place} begins. It goes on."} for place in range(12)]
+    domains = {"kings": "history", "wars": "history", "laws": "legal", "coins": "finance"}
+    documents = [
+        {"id": name, "domain": domain, "split": "train", "title": name, "sections": sections}
+        for name, domain in domains.items()
+    ]
+    write(tmp_path / "sections" / "documents-00.jsonl.gz", documents)
+    questions = [{"query": "Who was king?", "document": "kings", "section": 5, "also": [6]}]
+    headings = [{"query": name.title(), "document": name, "section": 2} for name in domains]
+    write(tmp_path / "sections" / "questions.jsonl.gz", questions)
+    write(tmp_path / "sections" / "headings.jsonl.gz", headings)
+    passages = [f"Year {place}." for place in range(9)]
+    write(tmp_path / "qa" / "timeqa.jsonl.gz", [{"question": "When?", "passages": passages, "answers": [3, 4, 7]}])
+    return tmp_path
+
+
+def test_a_heading_stands_before_its_section_among_others_of_the_document(data):
+    groups = [group for group in document_groups.read_groups(data, 0) if group.question == "Kings"]
+    (group,) = groups
+    assert group.domain == "sections history"
+    assert group.answers == {0}
+    assert group.passages[0] == ("Part 2 begins.", "It goes on.")
+    assert len(set(group.passages)) == len(group.passages) == 1 + document_groups.SIBLINGS
+
+
+def test_a_question_comes_more_often_than_a_heading_and_what_continues_its_answer_is_not_wrong(data):
+    groups = [group for group in document_groups.read_groups(data, 0) if group.question == "Who was king?"]
+    assert len(groups) == document_groups.OFTEN
+    for group in groups:
+        assert group.passages[0][0] == "Part 5 begins."
+        assert ("Part 6 begins.", "It goes on.") not in group.passages
+
+
+def test_domains_that_confirm_are_not_read_and_some_are_measured_on_alone(data):
+    domains = {group.domain for group in document_groups.read_groups(data, 0)}
+    assert domains == {"sections history", "sections legal", "qa timeqa"}
+    assert [name for name in sorted(domains) if document_groups.measured_on(name)] == ["sections legal"]
+
+
+def test_some_answers_of_a_question_come_before_passages_that_do_not_answer(data):
+    (group,) = (group for group in document_groups.read_groups(data, 0) if group.domain == "qa timeqa")
+    assert group.answers == {0, 1}
+    texts = [passage[0] for passage in group.passages]
+    assert set(texts[:2]) <= {"Year 3.", "Year 4.", "Year 7."}
+    assert not set(texts[2:]) & {"Year 3.", "Year 4.", "Year 7."}
+    assert len(texts) == document_groups.RIGHT + document_groups.SIBLINGS
+
+
+def test_weights_of_several_runs_are_averaged(tmp_path):
+    for place, value in enumerate((1.0, 2.0)):
+        np.savez(tmp_path / f"{place}.npz", bias=np.full(3, value, np.float16))
+    found = bert_graph.mean_of([tmp_path / "0.npz", tmp_path / "1.npz"])
+    assert found["bias"].dtype == np.float32
+    np.testing.assert_allclose(found["bias"], 1.5)
