@@ -27,6 +27,7 @@ from onnx_graphs import CONTRIB, IR_VERSION, OPSETS, ActivationRange, Ranges
 Array = npt.NDArray[Any]
 
 WEIGHT_LEVELS = 64  # largest absolute value of a quantised weight
+LEARNT = "learnt"  # names of domains, beside the weights that a tuning writes
 PARTS = ("query", "key", "value")  # of attention, in the order of their weights
 
 
@@ -53,7 +54,13 @@ def read_model(folder: Path) -> tuple[dict[str, Array], BertConfig]:
 def mean_of(runs: Sequence[Path]) -> dict[str, Array]:
     """Means of the weights that several runs of a tuning wrote, by name, float32 (Wortsman et al. 2022, model soups)."""
     weights = [dict(np.load(path)) for path in runs]
-    return {name: np.mean([run[name] for run in weights], axis=0, dtype=np.float32) for name in weights[0]}
+    names = [name for name in weights[0] if name != LEARNT]
+    return {name: np.mean([run[name] for run in weights], axis=0, dtype=np.float32) for name in names}
+
+
+def learnt_from(runs: Sequence[Path]) -> list[str]:
+    """Names of the domains that any of several runs of a tuning learnt from, sorted."""
+    return sorted({str(name) for path in runs for name in np.load(path)[LEARNT]})
 
 
 @dataclass(frozen=True)

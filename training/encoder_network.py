@@ -155,6 +155,11 @@ class Network:
             found["expects"] = torch.nn.functional.normalize(expects, dim=-1)
         return found
 
+    def continue_from(self, weights: Mapping[str, Array]) -> None:
+        """Take the weights of an earlier run."""
+        for name in self.parameters:
+            self.parameters[name] = self.put(weights[name]).requires_grad_()
+
     def start_tokens(self, texts: Texts) -> None:
         """Let the token vectors begin as the principal components of states."""
         torch = self.torch

@@ -72,12 +72,13 @@ TUNED_READS = (
 TUNED_ON = (
     " The layers above {}, and what reads `tokens`, `weights`, `asks`, `provides` and `expects` off them, were tuned by "
     "`training/tune_encoder.py` on questions with passages that answer them and passages that do not: of SQuAD's and "
-    "WikiQA's training parts, MedQuAD, PolicyQA, CoSQA, FairytaleQA, AfriQA, DSTC9, QAMR, QMSum, TimeQA and "
-    "WikiTableQuestions, of chunks of Wikipedia with questions written for this project, of passages and contrast items "
-    "written for it (`training/labels/`), and on headings of public documentation, handbooks and textbooks with the "
-    "sections below them. NOTICE names their licences. The weights are means of two runs, one of which "
-    "kept vectors near those of the original. "
+    "WikiQA's training parts, MedQuAD, PolicyQA and CoSQA, of chunks of Wikipedia with questions written for this project, "
+    "and of passages and contrast items written for it (`training/labels/`). Vectors were kept near those of the original. "
     "The probes of `entities` were fitted on newswire (IE-ER), SQuAD and TREC."
+)
+FROM_DOCUMENTS = (
+    " They also learnt from headings of public documentation, handbooks and textbooks with the sections below them, and "
+    "from questions of FairytaleQA, AfriQA, DSTC9, QAMR, QMSum, TimeQA and WikiTableQuestions; the manifest lists them all."
 )
 _INSTEAD = "use it as it is, with --encoder hub:FOLDER"
 
@@ -282,6 +283,7 @@ def export(arguments: argparse.Namespace) -> None:
         },
     }
     if arguments.tuned is not None:
+        manifest["learnt"] = bert_graph.learnt_from(arguments.tuned)
         files["lower.onnx"] = kept_lower(arguments.out, manifest) or files["lower.onnx"]
     artifacts.save(arguments.out, "encoder", files, manifest)
     near = compare(original, arguments.out, check, arguments.tuned is not None)
@@ -309,7 +311,9 @@ def encoder_card(name: str, manifest: dict[str, Any]) -> str:
         (
             "How it was made",
             "`training/export_encoder.py`: int8 weights per output channel, uint8 activations with fixed scales, so that a "
-            "text's vectors do not depend on the texts beside it." + (TUNED_ON.format(shared) if tuned else ""),
+            "text's vectors do not depend on the texts beside it."
+            + (TUNED_ON.format(shared) if tuned else "")
+            + (FROM_DOCUMENTS if "learnt" in manifest else ""),
         ),
         (
             "How near it is to the original",

@@ -9,7 +9,7 @@ distance from them. Domains weigh the same, and so do headings that are question
 tell an answer from a text that resembles one, stay: there are no such texts below a heading; nor is ``match`` weighed, as
 the default method classifies no question. The result is half way from the start to the fit.
 
-The figures in the manifest are of domains that the fit did not see, each in turn.
+The figures in the manifest are of domains that the fit did not see: each fifth of them in turn.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from scipy.optimize import minimize
 
 from command import ENCODER_HELP, make_parser, npy_bytes, run, save_artifact, seconds_so_far
 from pair_fits import listwise
-from section_sets import FITTED, Collection, read_domain
+from section_sets import Collection, read_domain, unseen
 from semclass.core.errors import TruncationWarning
 from semclass.index.passage_index import PassageIndex
 from semclass.ranking.features import PAIR_FEATURES, pair_features
@@ -159,12 +159,13 @@ def left_out(sets: Mapping[tuple[str, str], Judged]) -> dict[tuple[str, str], Ar
 def train(arguments: argparse.Namespace) -> None:
     models = Models.load(arguments.models, encoder=arguments.encoder, threads=arguments.threads)
     sets = {}
-    for name in FITTED:
+    names = unseen(arguments.data, Path(arguments.encoder or arguments.models / "encoder"))
+    for name in names:
         for kind, judged in read(read_domain(arguments.data, name), models).items():
             sets[name, kind] = judged
             print(f"{name}, {kind}s: {len(judged.ideal)}  {seconds_so_far()} s", flush=True)
-    unseen = left_out(sets)
-    rows = {key: (ndcg(one, 0 * START), ndcg(one, START), ndcg(one, unseen[key])) for key, one in sets.items()}
+    folds = left_out(sets)
+    rows = {key: (ndcg(one, 0 * START), ndcg(one, START), ndcg(one, folds[key])) for key, one in sets.items()}
     metrics = {"domains": len({name for name, _ in sets}), "questions": sum(len(one.ideal) for one in sets.values())}
     for kind in sorted({kind for _, kind in sets}):
         means = np.mean([row for key, row in rows.items() if key[1] == kind], axis=0).round(4).tolist()
@@ -178,7 +179,7 @@ def train(arguments: argparse.Namespace) -> None:
         "encoder": models.encoder.fingerprint,
         "features": list(PAIR_FEATURES),
         "training": {
-            "data": f"sections: {', '.join(FITTED)}, from which the encoder did not learn",
+            "data": f"sections: {', '.join(names)}",
             "ridge": RIDGE,
             "share": SHARE,
             "kept": list(KEPT),

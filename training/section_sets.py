@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from datasets_io import read_jsonl
+from semclass.core import artifacts
 from semclass.core.types import Passage
 
 CONFIRM = ("education", "finance", "games", "health")
@@ -52,6 +53,14 @@ class Collection:
 
     passages: list[Passage]
     queries: dict[str, list[tuple[str, frozenset[str]]]]
+
+
+def unseen(data: Path, encoder: Path) -> list[str]:
+    """Domains that neither confirm nor taught an encoder in a folder: for what is fitted above its vectors."""
+    ours = (encoder / artifacts.MANIFEST).is_file()  # another's encoder learnt from none
+    learnt = artifacts.load(encoder, "encoder").manifest.get("learnt", ()) if ours else ()
+    names = {row["domain"] for row in documents(data)}
+    return sorted(name for name in names if name not in CONFIRM and f"sections {name}" not in learnt)
 
 
 def read_domain(data: Path, domain: str) -> Collection:

@@ -6,7 +6,7 @@ one document and as many others of its kind as make it 10 to 1,000 passages larg
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ import numpy as np
 from datasets_io import read_jsonl
 from labels import FOLDER
 from pair_domains import read_domains
-from section_sets import FITTED, by_document, documents
+from section_sets import by_document, documents
 from semclass.core.types import Passage
 from semclass.index.passage_index import PassageIndex
 from semclass.ranking.models import Models
@@ -25,6 +25,7 @@ from semclass.scoring.postings import count_deleted
 
 LEAST, MOST = 10, 1000  # passages of an index
 LONGEST = 40  # passages of a document
+SECTIONS = 95  # documents of sections
 ASKED = 10  # questions of some written passages
 QA = {
     "onestopqa": (30, 4), "fairytaleqa": (40, 6), "dstc9_faq": (40, 5), "timeqa": (30, 3),
@@ -41,10 +42,10 @@ class Document:
     questions: list[tuple[str, list[int], list[int]]] = field(default_factory=list)
 
 
-def read_kinds(data: Path, rng: np.random.Generator) -> dict[str, list[Document]]:
-    """Documents by kind."""
+def read_kinds(data: Path, domains: Sequence[str], rng: np.random.Generator) -> dict[str, list[Document]]:
+    """Documents by kind, those of ``sections`` of some domains."""
     found = {name: _qa(data / "qa" / f"{name}.jsonl.gz", *counts, rng) for name, counts in QA.items()}
-    found |= {"sections": _sections(data, rng), "medquad": _medquad(data, rng), "contrast": _contrast(rng)}
+    found |= {"sections": _sections(data, domains, rng), "medquad": _medquad(data, rng), "contrast": _contrast(rng)}
     written = next(domain for domain in read_domains(data, 0) if domain.name == "written")
     documents = [Document() for _ in range(0, len(written.passages), 14)]
     for number, text in enumerate(written.passages):
@@ -74,15 +75,16 @@ def _qa(path: Path, count: int, questions: int, rng: np.random.Generator) -> lis
     ]
 
 
-def _sections(data: Path, rng: np.random.Generator, each: int = 19) -> list[Document]:
+def _sections(data: Path, domains: Sequence[str], rng: np.random.Generator) -> list[Document]:
     """Documents with headings that are questions, some of each domain; the heading is taken away from the answer."""
-    read = {row["id"]: row for row in documents(data) if row["domain"] in FITTED}
+    read = {row["id"]: row for row in documents(data) if row["domain"] in domains}
     asked = by_document(data, "question", read)
-    domains: dict[str, list[str]] = {}
+    by_domain: dict[str, list[str]] = {}
     for name in sorted(asked):
-        domains.setdefault(read[name]["domain"], []).append(name)
+        by_domain.setdefault(read[name]["domain"], []).append(name)
     found = []
-    for name in (one for names in domains.values() for one in _drawn(names, each, rng)):
+    each = SECTIONS // len(domains)
+    for name in (one for names in by_domain.values() for one in _drawn(names, each, rng)):
         rows = _drawn(asked[name], 3, rng)
         needed = {place for row in rows for place in (row["section"], *row.get("also", ()))}
         start = max(0, min(needed) - 6)

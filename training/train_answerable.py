@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import shutil
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from sklearn.metrics import roc_auc_score
 
 from command import make_parser, run, seconds_so_far
 from pair_fits import logistic
+from section_sets import unseen
 from semclass.core import cards
 from semclass.ranking.answerable import FEATURES, answerable_features
 from semclass.ranking.features import pair_features
@@ -84,10 +86,10 @@ def described(retriever: HybridRetriever, question: str, without: list[str]) -> 
     return answerable_features(query, reorder(models, query, found, how), features, learned)[0].astype(np.float64)
 
 
-def read(data: Path, models: Models, seed: int) -> dict[str, Kind]:
+def read(data: Path, domains: Sequence[str], models: Models, seed: int) -> dict[str, Kind]:
     """Describe the questions of all kinds."""
     rng = np.random.default_rng(seed)
-    kinds = read_kinds(data, rng)
+    kinds = read_kinds(data, domains, rng)
     asked = {name: [text for document in some for text, *_ in document.questions] for name, some in kinds.items()}
     found = {}
     for name, documents in kinds.items():
@@ -129,7 +131,8 @@ def train(arguments: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory() as folder:  # without the head that is made here, which may read other features
         others = shutil.copytree(arguments.models, Path(folder) / "models", ignore=shutil.ignore_patterns("answerable"))
         models = replace(Models.load(others), language=None)
-    kinds = read(arguments.data, models, arguments.seed)
+    domains = unseen(arguments.data, arguments.models / "encoder")
+    kinds = read(arguments.data, domains, models, arguments.seed)
     scores = []
     for left in kinds:
         weights, bias = fit([kind for name, kind in kinds.items() if name != left])

@@ -17,7 +17,7 @@ ranked at the end. Writes every weight, for ``export_encoder.py --tuned``. Needs
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,10 @@ from tuning_texts import PAIRED, Material, Rows, Texts, tables
 
 Array = npt.NDArray[Any]
 
-SETTINGS = ("steps", "block", "others", "alike", "distance", "relations")  # of the recipe, that the command line has
+# of the recipe, what the command line has
+SETTINGS = (
+    "steps", "block", "contrast", "echoes", "others", "alike", "distance", "relations", "rate", "head_rate", "averaged",
+)  # fmt: skip
 TOGETHER = 64  # questions whose passages are one pool, where held-out ones are measured
 
 
@@ -63,10 +66,18 @@ def batches(groups: Sequence[Rows], recipe: Recipe, rng: np.random.Generator) ->
         yield chosen
 
 
-def tune(network: Network, texts: Texts, further: Array, steps: Sequence[Sequence[Rows]]) -> dict[str, Array]:
-    """Tune all weights on the groups of each step; half of the texts whose vectors stay are of `further`, rows."""
+def tune(
+    network: Network, texts: Texts, further: Array, steps: Sequence[Sequence[Rows]], start: Mapping[str, Array]
+) -> dict[str, Array]:
+    """Tune all weights on the groups of each step; half of the texts whose vectors stay are of `further`, rows.
+
+    `start` has the weights of earlier runs, to go on from, or none.
+    """
     recipe, rng = network.recipe, np.random.default_rng(network.seed)
-    network.start_tokens(texts)
+    if start:
+        network.continue_from(start)
+    else:
+        network.start_tokens(texts)
     network.training = True
     count = len(texts.original)
 
@@ -121,14 +132,16 @@ def train(arguments: argparse.Namespace) -> None:
     print(f"{len(material.groups)} questions, {len(material.pieces)} texts, {seconds_so_far()} s", flush=True)
     layers = range(layer, config.num_hidden_layers)
     network = Network(weights, config, layers, recipe, arguments.seed, arguments.device)
-    found = tune(network, texts, material.further, drawn)
+    start = bert_graph.mean_of(arguments.start) if arguments.start else {}
+    found = tune(network, texts, material.further, drawn, start)
     network.parameters = {name: network.put(value) for name, value in found.items()}
     for name, some in sorted(checks.items()):
         means = measures(network, texts, some)
         print(f"{name}: {len(some)} questions, {' '.join(f'{key} {value:.3f}' for key, value in means.items())}")
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
     weights = {name: value.astype(arguments.precision) for name, value in found.items()}
-    np.savez(arguments.out, **weights, idf=texts.idf)
+    learnt = np.array(sorted({group.domain for step in drawn for group in step}))
+    np.savez(arguments.out, **weights, idf=texts.idf, **{bert_graph.LEARNT: learnt})
     print(f"{arguments.out}  {asdict(recipe)}  {seconds_so_far()} s")
 
 
@@ -137,7 +150,12 @@ def main() -> None:
     parser.add_argument("--groups", type=Path, required=True, help="file of pack_groups.py")
     for name in SETTINGS:
         default = getattr(Recipe, name)
-        parser.add_argument(f"--{name}", type=type(default), default=default, help="see Recipe in encoder_network.py")
+        parser.add_argument(
+            f"--{name.replace('_', '-')}", type=type(default), default=default, help="see Recipe in encoder_network.py"
+        )
+    parser.add_argument(
+        "--start", type=Path, nargs="+", help="weights of earlier runs, to go on from; means of several"
+    )
     parser.add_argument("--everything", action="store_true", help="read every word piece of passages")
     parser.add_argument("--left-out", nargs="*", default=[], help="domains that are not learnt from, but measured on")
     parser.add_argument("--device", default="cpu", help="of torch, such as cuda")

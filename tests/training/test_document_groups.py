@@ -76,7 +76,10 @@ def test_some_answers_of_a_question_come_before_passages_that_do_not_answer(data
 
 def test_weights_of_several_runs_are_averaged(tmp_path):
     for place, value in enumerate((1.0, 2.0)):
-        np.savez(tmp_path / f"{place}.npz", bias=np.full(3, value, np.float16))
-    found = bert_graph.mean_of([tmp_path / "0.npz", tmp_path / "1.npz"])
+        np.savez(tmp_path / f"{place}.npz", bias=np.full(3, value, np.float16), learnt=np.array(["squad", str(place)]))
+    runs = [tmp_path / "0.npz", tmp_path / "1.npz"]
+    found = bert_graph.mean_of(runs)
+    assert found.keys() == {"bias"}
+    assert bert_graph.learnt_from(runs) == ["0", "1", "squad"]
     assert found["bias"].dtype == np.float32
     np.testing.assert_allclose(found["bias"], 1.5)

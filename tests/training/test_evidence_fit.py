@@ -12,6 +12,7 @@ pytest.importorskip("scipy")
 
 import section_sets
 from fit_evidence import KEPT, START, Judged, fit, left_out, ndcg
+from semclass.core import artifacts
 from semclass.ranking.features import PAIR_FEATURES
 
 
@@ -88,6 +89,17 @@ def test_blank_texts_of_a_group_are_left_out(tmp_path):
     row = {"question": "Who?", "passages": ["She.", " ", "It."], "answers": [2]}
     write(tmp_path / "qa" / "some.jsonl.gz", [row, {**row, "passages": ["She.", ""], "answers": [0]}])
     assert list(section_sets.read_groups(tmp_path, "some")) == [("Who?", ["She.", "It."], [False, True])]
+
+
+def test_what_is_fitted_above_an_encoder_sees_no_domain_that_the_encoder_knows(tmp_path):
+    domains = ("history", "legal", "health")  # learnt from, new, and one that confirms
+    documents = [{"id": name, "domain": name, "split": "train", "title": "", "sections": []} for name in domains]
+    write(tmp_path / "sections" / "documents-00.jsonl.gz", documents)
+    artifacts.save(tmp_path / "plain", "encoder", {"kept.npy": b""}, {})
+    artifacts.save(tmp_path / "tuned", "encoder", {"kept.npy": b""}, {"learnt": ["sections history", "squad"]})
+    assert section_sets.unseen(tmp_path, tmp_path / "plain") == ["history", "legal"]
+    assert section_sets.unseen(tmp_path, tmp_path / "tuned") == ["legal"]
+    assert section_sets.unseen(tmp_path, tmp_path / "absent") == ["history", "legal"]
 
 
 def test_no_domain_or_file_stands_in_two_parts():

@@ -192,6 +192,17 @@ def test_the_original_encoder_is_read_in_parts_of_like_length():
         np.testing.assert_allclose(texts.layers[row], layers[0, 32:], atol=5e-3)
 
 
+def test_a_run_goes_on_from_the_weights_of_earlier_ones():
+    pytest.importorskip("torch")
+    weights = random_weights(CONFIG, pieces=50)
+    first, second = (encoder_network.Network(weights, CONFIG, range(1, 3), RECIPE, seed) for seed in (0, 1))
+    earlier = {name: value.detach().numpy() + 1 for name, value in first.parameters.items()}
+    second.continue_from(earlier)
+    for name, value in second.parameters.items():
+        np.testing.assert_array_equal(value.detach().numpy(), earlier[name])
+        assert value.requires_grad
+
+
 def test_every_tenth_stretch_of_a_domain_is_held_out():
     groups = [
         answer_groups.Group(domain, "?", (("a",),), frozenset({0})) for domain in ("squad", "code") for _ in range(550)
