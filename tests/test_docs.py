@@ -31,7 +31,7 @@ NOT_RUN = {
     "needs a language model": 1,
     "needs an account of the hub": 1,
     "needs an index of your documents": 1,
-    "needs data sets and a model": 8,
+    "needs data sets and a model": 7,
 }
 """Why blocks do not run, and how many; a block more or less must be listed here."""
 

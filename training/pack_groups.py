@@ -2,7 +2,7 @@
 
     python training/pack_groups.py --data DATA --encoder models/encoder --out groups.npz
 
-Of the encoder only its tokeniser is used. The file, some 20 MB, is all that ``tune_encoder.py`` and ``tune_deep.py`` need
+Of the encoder only its tokeniser is used. The file is all that ``tune_encoder.py`` and ``tune_deep.py`` need
 beside the original weights, so that they can run where the data are not.
 """
 
