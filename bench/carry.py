@@ -94,7 +94,7 @@ TABLES = {"": table}
 
 
 def switched_off(data: Path, models: Models) -> dict[str, dict[str, dict[str, float]]]:
-    """NDCG@10 of each of SETS as shipped, with token vectors stored in full, and with every word piece of passages read."""
+    """NDCG@10 of each of SETS as shipped, with vectors stored in full, and with every word piece of passages read."""
     shipped = models.passage_encoder
     encoder = OnnxEncoder.load(threads=2)
     everything = replace(encoder, kept=np.ones(len(encoder.vocabulary), np.bool_))
@@ -109,10 +109,10 @@ def switched_off(data: Path, models: Models) -> dict[str, dict[str, dict[str, fl
     found: dict[str, dict[str, dict[str, float]]] = {}
     for name in SETS:
         dataset = load_dataset(data / "beir" / name)
+        passages, questions = list(read_passages(data / "beir" / name / "corpus.jsonl")), [*dataset.questions.values()]
         for way, (used, storage) in ways.items():
-            passages = list(read_passages(data / "beir" / name / "corpus.jsonl"))
             index = PassageIndex.build(passages, passage_encoder=used, storage=storage)
-            retriever, questions = HybridRetriever(index, models), [*dataset.questions.values()]
+            retriever = HybridRetriever(index, models)
             found.setdefault(name, {})[way] = {
                 method: float(_values(dataset, retriever.search_many(questions, DEPTH, method=method)).mean())
                 for method in ("convex", DEFAULT)

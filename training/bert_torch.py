@@ -28,6 +28,11 @@ def copied_layers(weights: Mapping[str, npt.NDArray[Any]], layers: range) -> dic
     }
 
 
+def tensor_of(values: npt.NDArray[Any], device: str) -> Any:
+    """An array as a tensor on a device."""
+    return import_extra("torch", EXTRA).from_numpy(np.ascontiguousarray(values)).to(device)
+
+
 def half_precision(device: str = "cpu") -> Any:
     """Products in bfloat16 where the processor has instructions for them; elsewhere they take many times as long."""
     torch = import_extra("torch", EXTRA)

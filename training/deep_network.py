@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,18 @@ import onnx
 
 import bert_graph
 import onnx_graphs
-from bert_torch import EXTRA, FAR, copied_layers, dropped, half_precision, linear, packed_layer, parts_of, two_rates
+from bert_torch import (
+    EXTRA,
+    FAR,
+    copied_layers,
+    dropped,
+    half_precision,
+    linear,
+    packed_layer,
+    parts_of,
+    tensor_of,
+    two_rates,
+)
 from export_encoder import SMOOTHING
 from semclass.core.errors import import_extra
 from semclass.core.types import IntArray, Ragged, offsets_of
@@ -103,7 +115,7 @@ class Network:
     ) -> None:
         self.torch = torch = import_extra("torch", EXTRA)
         torch.manual_seed(seed)
-        self.device = device
+        self.device, self.put = device, partial(tensor_of, device=device)
         self.rng = np.random.default_rng(seed)
         self.config, self.layers, self.recipe, self.training = config, layers, recipe, False
         found = copied_layers(weights, layers)
@@ -113,10 +125,6 @@ class Network:
             found[f"{name}.weight"], found[f"{name}.bias"] = layer.weight.detach(), layer.bias.detach()
         found.update({name: torch.tensor(value, dtype=torch.float32) for name, value in (start or {}).items()})
         self.parameters = {name: value.to(device, copy=True).requires_grad_() for name, value in found.items()}
-
-    def put(self, values: Any) -> Any:
-        """An array as a tensor on the device."""
-        return self.torch.from_numpy(np.ascontiguousarray(values)).to(self.device)
 
     def groups(self) -> list[dict[str, Any]]:
         """Parameter groups for the optimiser, each with its peak rate."""

@@ -18,7 +18,18 @@ import numpy.typing as npt
 
 import bert_graph
 import pair_head
-from bert_torch import EXTRA, FAR, copied_layers, dropped, half_precision, linear, packed_layer, parts_of, two_rates
+from bert_torch import (
+    EXTRA,
+    FAR,
+    copied_layers,
+    dropped,
+    half_precision,
+    linear,
+    packed_layer,
+    parts_of,
+    tensor_of,
+    two_rates,
+)
 from semclass.core.errors import import_extra
 from semclass.core.types import IntArray
 from semclass.encoders.onnx_encoder import PASSAGE, QUESTION
@@ -73,7 +84,7 @@ class Network:
     ) -> None:
         self.torch = torch = import_extra("torch", EXTRA)
         torch.manual_seed(seed)
-        self.device = device
+        self.device, self.put = device, partial(tensor_of, device=device)
         self.rng = np.random.default_rng(seed)
         self.config, self.layers, self.recipe, self.seed, self.training = config, layers, recipe, seed, False
         self.views = bert_graph.Views.of_depth(config.num_hidden_layers)
@@ -95,10 +106,6 @@ class Network:
         found |= pair_head.start(recipe.dim)
         found["share.expected"], found["bias"] = torch.full((recipe.expected,), 0.5), torch.tensor(-10.0)
         self.parameters = {name: value.to(device, copy=True).requires_grad_() for name, value in found.items()}
-
-    def put(self, values: Any) -> Any:
-        """An array as a tensor on the device."""
-        return self.torch.from_numpy(np.ascontiguousarray(values)).to(self.device)
 
     def groups(self) -> list[dict[str, Any]]:
         """Parameter groups for the optimiser, each with its peak rate."""
