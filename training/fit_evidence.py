@@ -9,7 +9,8 @@ distance from them. Domains weigh the same, and so do headings that are question
 tell an answer from a text that resembles one, stay: there are no such texts below a heading; nor is ``match`` weighed, as
 the default method classifies no question. The result is half way from the start to the fit.
 
-The figures in the manifest are of domains that the fit did not see: each fifth of them in turn.
+The figures in the manifest are of domains that the fit did not see: each fifth of them in turn, also where the fit saw only
+one, four or twelve of the other domains, means over all of them (``left_out_fitted_to``).
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ KEPT = ("echo", "numbers", "provided", "provided_z", "expected", "expected_z", "
 RIDGE = 1.0  # penalty on the squared distance from the start, in units of a feature's deviation within a question
 SHARE = 0.5  # of the way to the fit that is gone
 FOLDS = 5
+FEWER = (1, 4, 12)  # domains that a fit sees, to learn whether more of them would help
 DEPTH = 10  # places that nDCG counts
 START = np.array([EVIDENCE.get(name, 0.0) for name in PAIR_FEATURES])
 
@@ -145,15 +147,21 @@ def _spread(judged: Judged) -> Array:
     return np.asarray(np.nanvar(values, axis=2).mean(axis=1))
 
 
-def left_out(sets: Mapping[tuple[str, str], Judged]) -> dict[tuple[str, str], Array]:
-    """For each collection weights that were fitted without its fifth of the domains."""
+def left_out(sets: Mapping[tuple[str, str], Judged], most: int | None = None) -> dict[tuple[str, str], Array]:
+    """For each collection weights that were fitted without its fifth of the domains, on at most `most` of the others."""
     names = sorted({name for name, _ in sets})
-    fold = {name: place % FOLDS for place, name in enumerate(names)}
     found = {}
     for number in range(FOLDS):
-        weights = fit({key: judged for key, judged in sets.items() if fold[key[0]] != number})
-        found |= {key: weights for key in sets if fold[key[0]] == number}
+        out = names[number::FOLDS]
+        others = np.random.default_rng(number).permutation([name for name in names if name not in out])[:most].tolist()
+        weights = fit({key: judged for key, judged in sets.items() if key[0] in others})
+        found |= {key: weights for key in sets if key[0] in out}
     return found
+
+
+def mean_ndcg(sets: Mapping[tuple[str, str], Judged], weights: Mapping[tuple[str, str], Array]) -> float:
+    """NDCG@10 of each collection with its weights, mean over collections."""
+    return float(np.mean([ndcg(judged, weights[key]) for key, judged in sets.items()]))
 
 
 def train(arguments: argparse.Namespace) -> None:
@@ -170,6 +178,9 @@ def train(arguments: argparse.Namespace) -> None:
     for kind in sorted({kind for _, kind in sets}):
         means = np.mean([row for key, row in rows.items() if key[1] == kind], axis=0).round(4).tolist()
         metrics |= dict(zip((f"{kind}s_convex", f"{kind}s_start", f"{kind}s_left_out"), means, strict=True))
+    for count in FEWER:
+        metrics[f"left_out_fitted_to_{count}"] = round(mean_ndcg(sets, left_out(sets, count)), 4)
+    metrics["left_out_fitted_to_all"] = round(mean_ndcg(sets, folds), 4)
     for key, row in rows.items():
         print(f"{', '.join(key)}: convex, start, left out {' '.join(f'{value:.3f}' for value in row)}")
     weights = np.round(fit(sets), 5)

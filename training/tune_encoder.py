@@ -140,8 +140,8 @@ def train(arguments: argparse.Namespace) -> None:
         print(f"{name}: {len(some)} questions, {' '.join(f'{key} {value:.3f}' for key, value in means.items())}")
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
     weights = {name: value.astype(arguments.precision) for name, value in found.items()}
-    learnt = np.array(sorted({group.domain for step in drawn for group in step}))
-    np.savez(arguments.out, **weights, idf=texts.idf, **{bert_graph.LEARNT: learnt})
+    learnt = {group.domain for step in drawn for group in step}.union(bert_graph.learnt_from(arguments.start or ()))
+    np.savez(arguments.out, **weights, idf=texts.idf, **{bert_graph.LEARNT: np.array(sorted(learnt))})
     print(f"{arguments.out}  {asdict(recipe)}  {seconds_so_far()} s")
 
 
