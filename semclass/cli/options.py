@@ -77,7 +77,8 @@ where = click.option(
     "--where",
     multiple=True,
     metavar="FILTER",
-    help="Only passages whose metadata match, e.g. 'page>=3', 'lang=de' or a JSON filter. Repeat to add conditions.",
+    help="Only passages whose metadata match, e.g. 'page>=3', 'lang in (de, en)', 'name=Ac*' or a JSON filter. Repeat "
+    "to add conditions.",
 )
 
 
@@ -87,7 +88,7 @@ def columns(command: Command) -> Command:
         command = click.option(
             f"--{kind}-column",
             metavar="NAME",
-            help=f"Column of tables and JSON with the {kind} of a row. Default: found.",
+            help=f"Name of the column with the {kind} of each row, in tables and JSON. Default: it is found.",
         )(command)
     return command
 

@@ -46,7 +46,7 @@ def cutting_options(command: Command) -> Command:
             "--cut",
             "by",
             type=click.Choice(["paragraph", "sentence", "window", "section", "meaning"]),
-            help="How to split documents into passages. Default: by paragraph; JSON lines are not split.",
+            help="How to split documents into passages. Default: by paragraph; JSON lines and rows are not split.",
         ),
     ):
         command = option(command)

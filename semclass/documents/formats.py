@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import re
 from collections.abc import Callable, Iterable
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,9 +12,6 @@ from semclass.core.errors import InputError, SemclassError, import_extra
 from semclass.documents.decoding import read_text
 from semclass.documents.limits import check_text
 from semclass.documents.records import Columns, Content
-
-_SURROGATE = re.compile("[\ud800-\udfff]")
-"""Half a character, which JSON can hold and UTF-8 cannot."""
 
 
 class Format(NamedTuple):
@@ -120,7 +116,7 @@ def read_content(
         found = read(*_given(kind, path, encoding, cut), *([columns] if kind.tabular else []))
         content = found if isinstance(found, Content) else Content(found)
         check_text(path, len(content.markdown) + sum(len(record.text) for record in content.records))
-        return content._replace(markdown=_SURROGATE.sub("\ufffd", content.markdown.replace("\r", "\n")))
+        return content._replace(markdown=content.markdown.replace("\r", "\n"))
     except InputError as error:
         raise error if str(path) in str(error) else InputError(f"{path}: {error}") from error
     except (SemclassError, MemoryError):

@@ -77,14 +77,14 @@ def iter_records(path: Path, columns: Columns = Columns()) -> Iterator[Passage |
         return
     try:
         rows = records_of(chain([first], lines), columns)
+        if rows is None:
+            raise InputError(
+                f"{path}, line {number}: {columns.text or TEXT} is missing; name the field that holds the text with "
+                f"--text-column; fields of this line are {', '.join(map(repr, record)) or 'none'}"
+            )
+        yield from rows
     except InputError as error:
         raise error if str(path) in str(error) else InputError(f"{path}: {error}") from error
-    if rows is None:
-        raise InputError(
-            f"{path}, line {number}: {columns.text or TEXT} is missing; name the field that holds the text with "
-            f"--text-column; fields of this line are {', '.join(map(repr, record)) or 'none'}"
-        )
-    yield from rows
 
 
 def _passages(path: Path, lines: Iterable[tuple[int, dict[str, Any]]]) -> Iterator[Passage]:

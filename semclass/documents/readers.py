@@ -83,9 +83,11 @@ def iter_passages(
         Python name of the encoding of text files that are neither UTF-8 nor UTF-16 with a byte order mark, such as
         ``"cp1252"``.
     text_column, id_column, title_column
-        Names of columns of CSV, xlsx, JSON and JSON lines whose rows are records. By default, they are found, see
-        :func:`semclass.documents.records.records_of`. JSON lines with ``text`` are read as passages, unless a column is
-        named.
+        Names of columns of records: of CSV and xlsx, arrays of objects in JSON, and JSON lines without ``text`` or with a
+        named column. By default, the text is the column with the most words, followed by the other columns of at least 8
+        words on average. A table with no such column or without names of columns stays a table. The id is a column
+        with a usual name, such as ``id`` or ``ticket_id``, if its values differ. The title is the column ``title``,
+        ``subject``, ``headline`` or ``summary``.
     skipped
         Function that is called with each document of a folder that cannot be read, or that is read only up to a page
         because it takes too long. If None, the first of these documents is an error.
@@ -97,9 +99,9 @@ def iter_passages(
     iterator of Passage
         The passages, in the order of the file or of the sorted paths. A passage of a document has the id
         ``document#number``, where the document is the path below the folder. Each line end counts as one character.
-        Each row of a list of records is a passage, and its other columns are metadata. Its id is ``document:id``, or
-        ``document#number`` if no column holds ids. It is cut only if `by` or `size` is given. The messages of a mailbox
-        are cut like documents.
+        Each row of a list of records is a passage, and its other columns are metadata. Its id is ``file:id``, or
+        ``file#number`` if no column holds ids. It is cut only if `by` or `size` is given. The messages of a mailbox are
+        cut like documents. Rows and messages are documents of their own, whose metadata hold ``file``.
         JSON lines are read line by line. Some 70 bytes of each line stay in memory to find repeated ids. Documents are
         read file by file.
 
@@ -203,13 +205,15 @@ def _passages_of(document: Document, name: str, cutting: Cutting, of_rows: Cutti
         yield from _cut_record(record, name, of_rows if record.is_row else cutting)
 
 
-def _cut_record(record: Record, document: str, cutting: Cutting | None) -> Iterator[Passage]:
-    name, metadata = document + record.id, {"document": document, **record.metadata}
+def _cut_record(record: Record, file: str, cutting: Cutting | None) -> Iterator[Passage]:
+    """Give a record as a passage, or cut it. It is a document of its own, as the rows around it are about other things."""
+    name = file + record.id
+    metadata = {"document": name, "file": file, **record.metadata}
     if cutting is None:
         yield Passage(name, record.text, metadata)
         return
     for passage in cut_document(record.text, name, cutting, markdown=record.markdown):
-        yield replace(passage, metadata={**metadata, **passage.metadata, "document": metadata["document"]})
+        yield replace(passage, metadata={**metadata, **passage.metadata})
 
 
 def _read_records(path: Path, columns: Columns, cutting: Cutting | None) -> Iterator[Passage]:

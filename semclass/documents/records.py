@@ -86,8 +86,7 @@ def records_of(
     rows
         The rows with their numbers.
     columns
-        Names of columns. Without them, the text is the column with the most words, followed by other columns of prose;
-        the id is a column with such a name and a different value in each row; the title is a column with such a name.
+        Names of columns, which are otherwise found, see :func:`semclass.documents.readers.iter_passages`.
     place
         Where the table stands in its file, as part of the ids.
     more

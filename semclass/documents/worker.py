@@ -5,6 +5,7 @@ from __future__ import annotations
 import faulthandler
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -22,6 +23,9 @@ from semclass.documents.records import Columns, Content, Record
 
 _OUT_OF_MEMORY = 3
 _OUT_OF_TIME = {-getattr(signal, "SIGXCPU", 0), 1}  # 1 is the code of `faulthandler`
+_SURROGATE = re.compile("[\ud800-\udfff]")
+"""Half a character, which JSON can hold and UTF-8 cannot."""
+
 _CODE = "import sys; sys.path[:] = sys.argv[1:]; from semclass.documents.worker import serve; serve()"
 
 
@@ -135,7 +139,7 @@ def serve() -> None:
             os._exit(_OUT_OF_MEMORY)
         except SemclassError as error:
             kind, text = type(error).__name__, str(error)
-        content = text.encode(errors="replace")
+        content = _SURROGATE.sub("\ufffd", text).encode()
         replies.write(json.dumps([kind, len(content), "".join(cuts)]).encode() + b"\n" + content)
         replies.flush()
 

@@ -74,7 +74,7 @@ def test_headers_are_metadata_and_the_subject_is_the_title(tmp_path):
     (found,) = read_passages(path)
     assert (found.id, found.text) == ("a.eml#1", OWN)
     assert found.metadata == {
-        "document": "a.eml", "title": "The pump", "sender": "ann@example.org", "sender_name": "Ann Lee",
+        "document": "a.eml", "file": "a.eml", "title": "The pump", "sender": "ann@example.org", "sender_name": "Ann Lee",
         "to": ["bo@example.org", "cy@example.org"], "date": "2025-11-03T10:12:00+01:00", "thread": "2@x",
         "paragraph": 1, "start": 0, "end": len(OWN),
     }  # fmt: skip
@@ -91,7 +91,8 @@ def test_messages_of_a_thread_name_the_first_one(tmp_path):
     found = read_passages(path)
     assert [one.id for one in found] == ["a.mbox:1@x#1", "a.mbox:2@x#1", "a.mbox:3@x#1", "a.mbox#4#1"]
     assert [one.metadata.get("thread") for one in found] == ["1@x", "1@x", "1@x", None]
-    assert {one.metadata["document"] for one in found} == {"a.mbox"}
+    assert {one.metadata["file"] for one in found} == {"a.mbox"}
+    assert [one.metadata["document"] for one in found] == ["a.mbox:1@x", "a.mbox:2@x", "a.mbox:3@x", "a.mbox#4"]
 
 
 def test_html_alone_is_read_without_quotes(tmp_path):

@@ -43,8 +43,9 @@ def test_columns_are_typed_metadata_in_every_form(tmp_path, ending):
     (found,) = read_passages(tmp_path / f"a{ending}")
     assert found.text == ticket.pop("description")
     sheet = {"sheet": "Sheet"} if ending == ".xlsx" else {}
-    assert found.metadata == {"document": f"a{ending}", "row": 1, **sheet, **ticket, "title": ticket["subject"]}
     assert found.id == f"a{ending}:{'Sheet:' if sheet else ''}T-100"
+    place = {"document": found.id, "file": f"a{ending}", "row": 1, **sheet}
+    assert found.metadata == {**place, **ticket, "title": ticket["subject"]}
 
 
 def test_a_column_of_a_csv_has_one_type_and_codes_stay_texts(tmp_path):
@@ -150,7 +151,7 @@ def test_rows_are_cut_if_it_is_said_how(tmp_path):
     path = csv(tmp_path, "id,note", f'a,"{LONG} {OTHER}"')
     found = read_passages(path, "sentence")
     assert [(one.id, one.text) for one in found] == [("a.csv:a#1", LONG), ("a.csv:a#2", OTHER)]
-    assert [one.metadata["document"] for one in found] == ["a.csv"] * 2
+    assert [(one.metadata["document"], one.metadata["file"]) for one in found] == [("a.csv:a", "a.csv")] * 2
 
 
 def test_a_column_that_is_not_there_is_named(tmp_path):
