@@ -31,7 +31,7 @@ def read_csv(text: str, columns: Columns) -> Content:
     """Read separated values as records, or else as a table, whose first row names the columns."""
     csv.field_size_limit(2**31 - 1)
     rows = [row for row in csv.reader(StringIO(text), delimiter=separator_of(text)) if any(row)]
-    found = records_of(enumerate(_typed(named_rows(rows)), 1), columns)
+    found = records_of(enumerate(_typed(named_rows(rows, columns)), 1), columns)
     return Content(table(rows)) if found is None else Content(records=list(found))
 
 

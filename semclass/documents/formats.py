@@ -115,7 +115,7 @@ def read_content(
     try:
         found = read(*_given(kind, path, encoding, cut), *([columns] if kind.tabular else []))
         content = found if isinstance(found, Content) else Content(found)
-        check_text(path, len(content.markdown) + sum(len(record.text) for record in content.records))
+        check_text(path, content.length)
         return content._replace(markdown=content.markdown.replace("\r", "\n"))
     except InputError as error:
         raise error if str(path) in str(error) else InputError(f"{path}: {error}") from error

@@ -146,7 +146,7 @@ def _sheet(sheet: Any, columns: Columns) -> Content:
     # the table begins at the first row of more than one cell, unless all have but one
     first = next((place for place, row in enumerate(rows) if sum(value != "" for value in row) > 1), 0)
     name = " ".join(sheet.title.split())
-    found = records_of(enumerate(named_rows(rows[first:]), 1), columns, f"{name}:", {"sheet": name})
+    found = records_of(enumerate(named_rows(rows[first:], columns), 1), columns, f"{name}:", {"sheet": name})
     parts = [paragraph(" ".join(" ".join(map(str, row)).split())) for row in rows[:first]]
     parts += [table([*map(str, row)] for row in rows[first:])] if rows and found is None else []
     return Content("\n\n".join([f"# {name}", *parts] if parts else []), [] if found is None else list(found))

@@ -86,8 +86,8 @@ def iter_passages(
         Names of columns of records: of CSV and xlsx, arrays of objects in JSON, and JSON lines without ``text`` or with a
         named column. By default, the text is the column with the most words, followed by the other columns of at least 8
         words on average. A table with no such column or without names of columns stays a table. The id is a column
-        with a usual name, such as ``id`` or ``ticket_id``, if its values differ. The title is the column ``title``,
-        ``subject``, ``headline`` or ``summary``.
+        with a usual name, such as ``id`` or ``ticket_id``, if nearly all its values differ. The title is the column
+        ``title``, ``subject``, ``headline`` or ``summary``.
     skipped
         Function that is called with each document of a folder that cannot be read, or that is read only up to a page
         because it takes too long. If None, the first of these documents is an error.

@@ -27,6 +27,9 @@ TITLES = ("title", "subject", "headline", "summary")
 NAME = 60
 """Characters of the name of a column, at most; a longer first line is the first row of a table without names."""
 
+MOST = 0.9
+"""Share of the rows that have an id of their own in a column of ids, at least; the others are named by their numbers."""
+
 _IDS = ("_id", "id", "uuid", "key")
 _ENDS_IN_ID = re.compile(r"(?:.*[\W_](?i:id|key|no|number)|.*[a-z]I[Dd])")
 _NO_NAME = re.compile(r"\s*(?:[-+]?[0-9][0-9.,%]*|[0-9]{1,4}[-./][0-9]{1,2}[-./][0-9]{1,4}|(?i:true|false))\s*")
@@ -59,9 +62,18 @@ class Content(NamedTuple):
     markdown: str = ""
     records: Sequence[Record] = ()
 
+    @property
+    def length(self) -> int:
+        """Count the characters of all texts."""
+        texts = (text for record in self.records for text in (record.text, *record.metadata.values()))
+        return len(self.markdown) + sum(len(text) for text in texts if isinstance(text, str))
 
-def named_rows(rows: Sequence[Sequence[Any]]) -> list[dict[str, Any]]:
-    """Give the rows below the names of their columns, without empty cells. A table without such names gives none."""
+
+def named_rows(rows: Sequence[Sequence[Any]], columns: Columns) -> list[dict[str, Any]]:
+    """Give the rows below the names of their columns, without empty cells. A table without such names gives none.
+
+    Names may be long, such as questions of a survey, if one of them is given.
+    """
     if len(rows) < 2:
         return []
     names = [" ".join(cell.split()) if isinstance(cell, str) else cell for cell in rows[0]]
@@ -69,7 +81,8 @@ def named_rows(rows: Sequence[Sequence[Any]]) -> list[dict[str, Any]]:
         names.pop()
     usual = Counter(len(row) for row in rows[1 : SAMPLE + 1]).most_common(1)[0][0]
     known = [name for name in names if name not in ("", None)]
-    if len(set(known)) < max(len(known), 1) or not all(map(_is_name, known)) or len(rows[0]) < usual:
+    are_names = bool(set(known) & set(filter(None, columns))) or all(map(_is_name, known))
+    if not are_names or len(set(known)) < max(len(known), 1) or len(rows[0]) < usual:
         return []
     width = max(map(len, rows))
     names = [name or f"column_{place}" for place, name in enumerate([*names, *[""] * (width - len(names))], 1)]
@@ -166,8 +179,8 @@ def _title(names: Iterable[str], texts: Sequence[str]) -> str | None:
 def _id(rows: Sequence[Row], names: Sequence[str], texts: Sequence[str]) -> str | None:
     usual = sorted((name for name in names if name.casefold() in _IDS), key=lambda name: _IDS.index(name.casefold()))
     for name in [*usual, *filter(_ENDS_IN_ID.fullmatch, names)]:
-        values = [_id_text(row.get(name)) for row in rows]
-        if name not in texts and all(values) and len(set(values)) == len(values):
+        ids = {_id_text(row.get(name)) for row in rows} - {""}
+        if name not in texts and len(ids) >= MOST * len(rows):
             return name
     return None
 

@@ -77,6 +77,8 @@ def test_ids_are_those_of_a_column_or_else_numbers_of_rows(tmp_path):
     assert [one.id for one in read_passages(csv(tmp_path, "ticket_id;by;text", *lines))] == ["a.csv:7", "a.csv:8"]
     assert [one.id for one in read_passages(csv(tmp_path, "age;by;text", *lines))] == ["a.csv#1", "a.csv#2"]
     assert [one.id for one in read_passages(tmp_path / "a.csv", id_column="by")] == ["a.csv:Ann", "a.csv:Bo"]
+    some = csv(tmp_path, "id;by;text", *(f"{number};;{LONG}" for number in (*range(20), 3, "")))
+    assert [one.id for one in read_passages(some)][-3:] == ["a.csv:19", "a.csv#21", "a.csv#22"]
     again = csv(tmp_path, "id;by;text", *lines, lines[0])
     assert [one.id for one in read_passages(again)] == ["a.csv#1", "a.csv#2", "a.csv#3"], "no column of ids"
     with pytest.raises(InputError, match=r"a\.csv: row 3: .* '7' comes twice"):
@@ -97,6 +99,12 @@ def test_ids_are_those_of_a_column_or_else_numbers_of_rows(tmp_path):
 )
 def test_a_table_that_is_no_list_of_records_stays_a_table(tmp_path, lines):
     assert all(one.metadata["table"] for one in read_passages(csv(tmp_path, *lines)))
+
+
+def test_long_names_are_names_if_one_is_given(tmp_path):
+    path = csv(tmp_path, "age;What do you like about the pumps and valves that we sell?", f"30;{LONG}")
+    assert read_passages(path)[0].metadata["table"]
+    assert read_passages(path, title_column="age")[0].text == LONG
 
 
 def test_columns_without_names_are_numbered(tmp_path):
