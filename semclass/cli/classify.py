@@ -94,13 +94,20 @@ def classify_questions(
 @click.option(
     "--file",
     type=options.InputPath(),
-    help="JSON lines with `text` and `_id`, or a text file. Use - for standard input.",
+    help="JSON lines with `text` and `_id`, a table, or a text file. Use - for standard input.",
 )
+@options.columns
 @options.json_output
 @options.models
 @options.threads
 def classify_passages(
-    texts: Sequence[str], file: Path | None, *, as_json: bool, models: Path | None, threads: int | None
+    texts: Sequence[str],
+    file: Path | None,
+    *,
+    as_json: bool,
+    models: Path | None,
+    threads: int | None,
+    **columns: Any,
 ) -> None:
     """Show the answer types that each passage provides."""
     from semclass.documents.readers import read_passages
@@ -109,7 +116,7 @@ def classify_passages(
     if file is None:
         passages = [semclass.Passage(str(number), text) for number, text in enumerate(texts, 1)]
     else:
-        passages = read_passages(file)
+        passages = read_passages(file, **columns)
     classifier = semclass.PassageClassifier.load(models, threads=threads or 1)
     for passage, found in zip(passages, classifier.classify([item.text for item in passages]), strict=True):
         probabilities, labels = dict(found.probabilities), list(found.labels)

@@ -73,9 +73,9 @@ def build(
 ) -> None:
     """Build an index from SOURCE.
 
-    SOURCE is a folder of documents, a .jsonl file with `text` (- for standard input), or a BEIR folder. To resume an
-    interrupted build, run the same command again. An existing index is replaced only with --replace, and only when the new
-    index is complete.
+    SOURCE is a document, a folder of documents, JSON lines (- for standard input), or a BEIR folder. A row of a list of
+    records, such as a CSV file of tickets, is one passage, and its columns are metadata. To resume an interrupted build,
+    run the same command again. An existing index is replaced only with --replace, and only when the new index is complete.
     """
     from semclass.core.cpu import available_threads
     from semclass.documents import duplicates

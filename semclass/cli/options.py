@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -31,6 +31,8 @@ class InputPath(click.Path):
         """Give a path that can be opened."""
         return super().convert("/dev/stdin" if value == "-" else value, param, ctx)
 
+
+Command = TypeVar("Command", bound=Callable[..., Any])
 
 any_path = click.Path(path_type=Path)
 positive = click.IntRange(1)
@@ -75,8 +77,20 @@ where = click.option(
     "--where",
     multiple=True,
     metavar="FILTER",
-    help="Only passages whose metadata match, e.g. 'page>=3', 'lang=de' or a JSON filter. Repeat to add conditions.",
+    help="Only passages whose metadata match, e.g. 'page>=3', 'lang in (de, en)', 'name=Ac*' or a JSON filter. Repeat "
+    "to add conditions.",
 )
+
+
+def columns(command: Command) -> Command:
+    """Options that name the columns of records, see :func:`semclass.documents.readers.iter_passages`."""
+    for kind in ("title", "id", "text"):
+        command = click.option(
+            f"--{kind}-column",
+            metavar="NAME",
+            help=f"Name of the column with the {kind} of each row, in tables and JSON. Default: it is found.",
+        )(command)
+    return command
 
 
 def show(record: Mapping[str, Any], text: str, *, as_json: bool) -> None:

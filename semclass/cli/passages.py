@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
 import semclass
 from semclass.cli import options
+from semclass.cli.options import Command
 from semclass.cli.output import echo
 from semclass.cli.progress import Progress
 from semclass.core.checks import counted
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
     from semclass.documents.sources import Skipped
     from semclass.index.passage_encoder import PassageEncoder
 
-Command = TypeVar("Command", bound=Callable[..., Any])
+COLUMNS = ("text_column", "id_column", "title_column")
+"""Options that name the columns of records."""
 
 
 def cutting_options(command: Command) -> Command:
@@ -31,6 +33,7 @@ def cutting_options(command: Command) -> Command:
         click.option("--partial", is_flag=True, help="Continue even if most files in the folder cannot be read."),
         click.option("--strict", is_flag=True, help="Stop at the first file that cannot be read. Default: skip it."),
         options.encoding,
+        options.columns,
         click.option(
             "--overlap", type=click.IntRange(0), default=0, help="Number of words that consecutive passages share."
         ),
@@ -43,7 +46,7 @@ def cutting_options(command: Command) -> Command:
             "--cut",
             "by",
             type=click.Choice(["paragraph", "sentence", "window", "section", "meaning"]),
-            help="How to split documents into passages. Default: by paragraph; JSON lines are not split.",
+            help="How to split documents into passages. Default: by paragraph; JSON lines and rows are not split.",
         ),
     ):
         command = option(command)
@@ -119,8 +122,9 @@ def _list(head: str, documents: Sequence[Skipped]) -> None:
 
 
 def kept(cutting: Mapping[str, Any]) -> dict[str, Any]:
-    """How documents are cut, as an index keeps it."""
-    return {name: cutting[name] for name in ("by", "size", "overlap", "encoding")}
+    """How documents are cut, as an index keeps it; columns only if they are named."""
+    columns = {name: cutting[name] for name in COLUMNS if cutting.get(name) is not None}
+    return {name: cutting[name] for name in ("by", "size", "overlap", "encoding")} | columns
 
 
 def as_records(skipped: Sequence[Skipped]) -> dict[str, Any]:

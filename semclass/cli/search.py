@@ -134,8 +134,9 @@ def search(
     "file",
     type=options.InputPath(),
     required=True,
-    help="JSON lines with `text`. Use - for standard input.",
+    help="JSON lines with `text`, or a document, such as a table. Use - for standard input.",
 )
+@options.columns
 @click.option("-k", type=int, help="Number of passages to return. Default: all.")
 @click.option("--method", type=click.Choice(RERANKING), help=f"Ranking method.  [default: {DEFAULT}]")
 @options.weight
@@ -154,6 +155,9 @@ def search(
 def rerank(
     question: str,
     file: Path,
+    text_column: str | None,
+    id_column: str | None,
+    title_column: str | None,
     k: int | None,
     method: str | None,
     weights: Sequence[str],
@@ -178,7 +182,7 @@ def rerank(
         raise InputError(
             "--method, --weight and --explain do not apply to a language model; remove them, or remove --endpoint"
         )
-    passages = read_passages(file)
+    passages = read_passages(file, text_column=text_column, id_column=id_column, title_column=title_column)
     if prompted:
         judge = PromptedReranker(options.open_endpoint(**service), way or PROMPTED[0])
         result = judge.rerank(question, passages, k=k)

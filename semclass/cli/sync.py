@@ -11,12 +11,12 @@ import click
 import semclass
 from semclass.cli import options
 from semclass.cli.options import read_heads, show
-from semclass.cli.passages import as_records, cutting_options, kept, listing_skipped, loading, passages_from
+from semclass.cli.passages import COLUMNS, as_records, cutting_options, kept, listing_skipped, loading, passages_from
 from semclass.cli.progress import progress
 from semclass.core.checks import counted
 from semclass.core.errors import InputError
 
-_NOTHING = {"by": None, "size": None, "overlap": 0, "encoding": None}
+_NOTHING = {"by": None, "size": None, "overlap": 0, "encoding": None, **dict.fromkeys(COLUMNS)}
 """The options of cutting where none is given."""
 
 
@@ -48,7 +48,7 @@ def sync(
 
     Passages are added, changed and removed, but only new texts are encoded. A passage keeps its id while its text and
     headings stay the same, even if it moves within the document. Documents are split as in the previous run unless you give
-    --cut, --size, --overlap or --encoding.
+    --cut, --size, --overlap, --encoding or names of columns.
     """
     from semclass.core.cpu import available_threads
     from semclass.index import manifest

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from collections.abc import Iterator
 from io import StringIO
 from itertools import chain
@@ -11,31 +12,73 @@ from typing import Any
 
 from semclass.core.errors import InputError
 from semclass.documents.markup import fenced, paragraph, table
+from semclass.documents.records import Columns, Content, named_rows, records_of
 
+_SEPARATORS = ",;\t|"
 _SNIFFED = 65_536
 """Characters of a table that show its separator."""
+
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]{0,14})(?:\.[0-9]{1,15})?")
+"""A number as JSON writes it; a longer one, or one that begins with 0, is a code."""
+
+_BOOLEANS = {"true": True, "false": False}
 
 DEEPEST = 6
 """Levels of headings that Markdown has."""
 
 
-def csv_to_markdown(text: str) -> str:
-    """Write separated values as a table, whose first row names the columns."""
+def read_csv(text: str, columns: Columns) -> Content:
+    """Read separated values as records, or else as a table, whose first row names the columns."""
     csv.field_size_limit(2**31 - 1)
-    try:
-        dialect: Any = csv.Sniffer().sniff(text[:_SNIFFED], delimiters=",;\t|")
-    except csv.Error:
-        dialect = csv.excel  # one column
-    return table(row for row in csv.reader(StringIO(text), dialect) if any(row))
+    rows = [row for row in csv.reader(StringIO(text), delimiter=separator_of(text)) if any(row)]
+    found = records_of(enumerate(_typed(named_rows(rows, columns)), 1), columns)
+    return Content(table(rows)) if found is None else Content(records=list(found))
 
 
-def json_to_markdown(text: str) -> str:
-    """Write JSON: names as headings of what is inside, flat objects as rows of a table, other values as "name: value"."""
+def separator_of(text: str) -> str:
+    """Give the separator that gives most lines as many cells as the first, and more than one."""
+    best, most = _SEPARATORS[0], 0
+    for separator in _SEPARATORS:
+        rows = csv.reader(StringIO(text[:_SNIFFED]), delimiter=separator)
+        lengths = [len(cells) for cells in rows if cells]
+        alike = lengths.count(lengths[0]) if lengths and lengths[0] > 1 else 0
+        best, most = (separator, alike) if alike > most else (best, most)
+    return best
+
+
+def _typed(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Read the texts of a column as numbers or booleans if all of them are; dates stay texts, see `instant`."""
+    numbers, booleans = ({name for row in rows for name in row} for _ in range(2))
+    for row in rows:
+        numbers -= {name for name in row if name in numbers and not _NUMBER.fullmatch(row[name].strip())}
+        booleans -= {name for name in row if name in booleans and row[name].strip().lower() not in _BOOLEANS}
+    for row in rows:
+        for name in row.keys() & numbers:
+            row[name] = json.loads(row[name])
+        for name in row.keys() & booleans:
+            row[name] = _BOOLEANS[row[name].strip().lower()]
+    return rows
+
+
+def read_json(text: str, columns: Columns) -> Content:
+    """Read an array of objects, or JSON lines, as records.
+
+    Of other JSON, names are headings of what is inside, flat objects are rows of a table, and other values are written
+    as "name: value".
+    """
     try:
-        value = json.loads(text)
+        value = json.loads(text, parse_constant=_none)
     except ValueError:  # JSON lines
-        value = [json.loads(line) for line in text.splitlines() if line.strip()]
-    return "\n\n".join(_value(value, 1))
+        value = [json.loads(line, parse_constant=_none) for line in text.splitlines() if line.strip()]
+    if isinstance(value, list) and all(isinstance(one, dict) for one in value):
+        found = records_of(enumerate(value, 1), columns)
+        if found is not None:
+            return Content(records=list(found))
+    return Content("\n\n".join(_value(value, 1)))
+
+
+def _none(_: str) -> None:
+    """Read NaN and infinity, which JSON does not know, as null."""
 
 
 def _value(value: Any, level: int) -> Iterator[str]:

@@ -1,9 +1,8 @@
-"""Documents of many formats as Markdown, by the endings of their files."""
+"""Documents of many formats as Markdown and records, by the endings of their files."""
 
 from __future__ import annotations
 
 import importlib
-import re
 from collections.abc import Callable, Iterable
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,9 +11,7 @@ from typing import NamedTuple
 from semclass.core.errors import InputError, SemclassError, import_extra
 from semclass.documents.decoding import read_text
 from semclass.documents.limits import check_text
-
-_SURROGATE = re.compile("[\ud800-\udfff]")
-"""Half a character, which JSON can hold and UTF-8 cannot."""
+from semclass.documents.records import Columns, Content
 
 
 class Format(NamedTuple):
@@ -26,25 +23,28 @@ class Format(NamedTuple):
     text: bool = False  #: the function takes text, and not a path
     encoded: bool = False  #: it takes a path, and the encoding
     paged: bool = False  #: it takes a path, and a function that is called where it stops before the last page
+    tabular: bool = False  #: it takes also the names of columns
 
 
-_CSV = Format("data", "csv_to_markdown", text=True)
+_CSV = Format("data", "read_csv", text=True, tabular=True)
 _HTML = Format("markup", "read_html", "lxml.html", encoded=True)
 
 FORMATS = {
     ".csv": _CSV,
     ".docx": Format("office", "read_docx", "docx"),
+    ".eml": Format("mail", "read_eml"),
     ".epub": Format("markup", "read_epub", "lxml.html"),
     ".htm": _HTML,
     ".html": _HTML,
     ".ipynb": Format("data", "notebook_to_markdown", text=True),
-    ".json": Format("data", "json_to_markdown", text=True),
+    ".json": Format("data", "read_json", text=True, tabular=True),
+    ".mbox": Format("mail", "read_mbox"),
     ".pdf": Format("pdf", "read_pdf", "pdfplumber", paged=True),
     ".pptx": Format("office", "read_pptx", "pptx"),
     ".rst": Format("rst", "rst_to_markdown", "docutils", text=True),
     ".tsv": _CSV,
     ".xhtml": _HTML,
-    ".xlsx": Format("office", "read_xlsx", "openpyxl"),
+    ".xlsx": Format("office", "read_xlsx", "openpyxl", tabular=True),
 }
 """How formats with a parser are read, by the endings of their files."""
 
@@ -80,8 +80,13 @@ def is_lacking(ending: str) -> bool:
         return True
 
 
-def to_markdown(path: Path, encoding: str | None = None, cut: Callable[[str], object] | None = None) -> str:
-    """Read a document as Markdown, with a form feed between pages.
+def read_content(
+    path: Path,
+    encoding: str | None = None,
+    cut: Callable[[str], object] | None = None,
+    columns: Columns = Columns(),  # noqa: B008 - it cannot change
+) -> Content:
+    """Read a document as Markdown, with a form feed between pages, and the records that it holds.
 
     Parameters
     ----------
@@ -91,6 +96,8 @@ def to_markdown(path: Path, encoding: str | None = None, cut: Callable[[str], ob
         Of a format that is text, where that is not UTF-8; one that a page of HTML says itself goes before it.
     cut
         Called with what is said of a PDF that takes too long and is therefore read up to a page. None: it is read whole.
+    columns
+        Names of columns of a table whose rows are records.
 
     Raises
     ------
@@ -106,9 +113,10 @@ def to_markdown(path: Path, encoding: str | None = None, cut: Callable[[str], ob
         import_extra(kind.needed, "documents")
     read = getattr(importlib.import_module(f"semclass.documents.{kind.module}"), kind.function)
     try:
-        markdown: str = read(*_given(kind, path, encoding, cut))
-        check_text(path, markdown)
-        return _SURROGATE.sub("\ufffd", markdown.replace("\r", "\n"))
+        found = read(*_given(kind, path, encoding, cut), *([columns] if kind.tabular else []))
+        content = found if isinstance(found, Content) else Content(found)
+        check_text(path, content.length)
+        return content._replace(markdown=content.markdown.replace("\r", "\n"))
     except InputError as error:
         raise error if str(path) in str(error) else InputError(f"{path}: {error}") from error
     except (SemclassError, MemoryError):

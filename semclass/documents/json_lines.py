@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from semclass.core.errors import InputError
 from semclass.core.types import Passage
 from semclass.documents.decoding import read_lines
 from semclass.documents.formats import ENDINGS, conversions
+from semclass.documents.records import Columns, Record, records_of
 
 TEXT = "text"
 """Name of the field, or the column of a table, that holds a text."""
@@ -63,11 +65,33 @@ def text_of(record: dict[str, Any], where: str, field: str = TEXT) -> str:
     return text
 
 
-def iter_records(path: Path) -> Iterator[Passage]:
-    """Give the passages of a file of JSON lines; line numbers are ids where no line has an ``_id``."""
+def iter_records(path: Path, columns: Columns = Columns()) -> Iterator[Passage | Record]:  # noqa: B008
+    """Give the passages of a file of JSON lines, or records if the first line has no ``text`` or columns are named."""
+    lines = read_json_lines(path)
+    first = next(lines, None)
+    if first is None:
+        return
+    number, record = first
+    if TEXT in record and not any(columns):
+        yield from _passages(path, chain([first], lines))
+        return
+    try:
+        rows = records_of(chain([first], lines), columns)
+        if rows is None:
+            raise InputError(
+                f"{path}, line {number}: {columns.text or TEXT} is missing; name the field that holds the text with "
+                f"--text-column; fields of this line are {', '.join(map(repr, record)) or 'none'}"
+            )
+        yield from rows
+    except InputError as error:
+        raise error if str(path) in str(error) else InputError(f"{path}: {error}") from error
+
+
+def _passages(path: Path, lines: Iterable[tuple[int, dict[str, Any]]]) -> Iterator[Passage]:
+    """Give each line as a passage; line numbers are ids where no line has an ``_id``."""
     seen: set[int] = set()  # hashes of 64 bits take less memory than ids
     with_id: bool | None = None
-    for number, record in read_json_lines(path):
+    for number, record in lines:
         where = f"{path}, line {number}"
         text = text_of(record, where)
         if with_id is None:

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 from semclass.core.checks import counted, short
 from semclass.core.errors import InputError
+from semclass.documents.data import separator_of
 from semclass.documents.decoding import check_encoding, read_text
 from semclass.documents.json_lines import TEXT, parse_json_lines, text_of
 
@@ -29,8 +30,6 @@ SHOWN = 5
 """Most bad lines that an error lists."""
 
 _SEPARATOR = ","  # between several labels of a text, in a table
-_SEPARATORS = ",;\t|"  # of columns
-_SNIFFED = 65_536  # characters that show the separator of columns
 
 
 @dataclass(frozen=True)
@@ -232,7 +231,7 @@ def _rows(path: Path, content: str) -> Iterator[Row]:
             yield number, [_unquoted(cell) for cell in line.split("\t")]
         return
     csv.field_size_limit(2**31 - 1)
-    reader = csv.reader(StringIO(content), delimiter=_separator(content), strict=True)
+    reader = csv.reader(StringIO(content), delimiter=separator_of(content), strict=True)
     end = 0
     try:
         for cells in reader:
@@ -243,17 +242,6 @@ def _rows(path: Path, content: str) -> Iterator[Row]:
             f"{path}, line {end + 1}: {error}; quote cells that hold quotation marks or line ends, and double the "
             "quotation marks inside"
         ) from error
-
-
-def _separator(content: str) -> str:
-    """The separator that gives most lines as many cells as the first, and more than one."""
-    best, most = _SEPARATORS[0], 0
-    for separator in _SEPARATORS:
-        rows = csv.reader(StringIO(content[:_SNIFFED]), delimiter=separator)
-        lengths = [len(cells) for cells in rows if cells]
-        alike = lengths.count(lengths[0]) if lengths and lengths[0] > 1 else 0
-        best, most = (separator, alike) if alike > most else (best, most)
-    return best
 
 
 def _unquoted(cell: str) -> str:

@@ -102,12 +102,12 @@ def check_cells(number: int) -> None:
         )
 
 
-def check_text(path: Path, text: str) -> None:
+def check_text(path: Path, length: int) -> None:
     """Refuse more text than a document of some size can honestly hold."""
     size = path.stat().st_size
-    if len(text) > max(SMALL, GROWTH * size):
+    if length > max(SMALL, GROWTH * size):
         raise InputError(
-            f"{path} has {size / 1e6:.1f} MB, but contains {len(text) / 1e6:.0f} MB of text; at most {GROWTH} times "
+            f"{path} has {size / 1e6:.1f} MB, but contains {length / 1e6:.0f} MB of text; at most {GROWTH} times "
             f"the size of the file is allowed: {_SPLIT}"
         )
 

@@ -10,6 +10,7 @@ from typing import Any
 from semclass.core.errors import import_extra
 from semclass.documents.limits import INDENT, SPAN, check_cells, check_package
 from semclass.documents.markup import paragraph, table
+from semclass.documents.records import Columns, Content, named_rows, records_of
 
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _FURNITURE = ("DATE", "FOOTER", "SLIDE_NUMBER", "HEADER")
@@ -118,39 +119,45 @@ def _shapes(shapes: Iterable[Any]) -> Iterator[tuple[str, str]]:
             yield "table", table([[cell.text for cell in row.cells] for row in shape.table.rows])
 
 
-def read_xlsx(path: Path) -> str:
-    """Read sheets as Markdown: the name of each as heading, what stands above its table, and the table."""
+def read_xlsx(path: Path, columns: Columns) -> Content:
+    """Read sheets: the rows of lists as records.
+
+    Of other sheets, the name is a heading, and what stands above the table is text. Then follows the table.
+    """
     check_package(path, tags=False)  # its sheets are never held as trees
     book = import_extra("openpyxl", "documents").load_workbook(path, read_only=True, data_only=True)
     try:
-        parts = [part for sheet in book.worksheets if sheet.sheet_state == "visible" for part in _sheet(sheet)]
+        sheets = [_sheet(sheet, columns) for sheet in book.worksheets if sheet.sheet_state == "visible"]
     finally:
         book.close()
-    return "\n\n".join(parts)
+    records = [record for sheet in sheets for record in sheet.records]
+    return Content("\n\n".join(sheet.markdown for sheet in sheets if sheet.markdown), records)
 
 
-def _sheet(sheet: Any) -> Iterator[str]:
+def _sheet(sheet: Any, columns: Columns) -> Content:
     rows, cells = [], 0
     sheet.reset_dimensions()  # a sheet may claim any number of columns and rows
     for row in sheet.iter_rows(values_only=True):
-        if any(shown := [_shown(cell) for cell in row]):
+        values = [_value(cell) for cell in row]
+        if any(value != "" for value in values):
             cells += len(row)
             check_cells(cells)
-            rows.append(shown)
+            rows.append(values)
     # the table begins at the first row of more than one cell, unless all have but one
-    first = next((place for place, row in enumerate(rows) if sum(map(bool, row)) > 1), 0)
-    if rows:
-        yield f"# {' '.join(sheet.title.split())}"
-        yield from (paragraph(" ".join(" ".join(row).split())) for row in rows[:first])
-        yield table(rows[first:])
+    first = next((place for place, row in enumerate(rows) if sum(value != "" for value in row) > 1), 0)
+    name = " ".join(sheet.title.split())
+    found = records_of(enumerate(named_rows(rows[first:], columns), 1), columns, f"{name}:", {"sheet": name})
+    parts = [paragraph(" ".join(" ".join(map(str, row)).split())) for row in rows[:first]]
+    parts += [table([*map(str, row)] for row in rows[first:])] if rows and found is None else []
+    return Content("\n\n".join([f"# {name}", *parts] if parts else []), [] if found is None else list(found))
 
 
-def _shown(value: object) -> str:
-    """Write the value of a cell as its reader knows it."""
-    if value is None:
-        return ""
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value))
-    if isinstance(value, datetime):
-        return value.isoformat(" ") if value.time() != time() else value.date().isoformat()
-    return value.isoformat() if isinstance(value, (date, time)) else str(value)
+def _value(cell: object) -> str | int | float | bool:
+    """Give the value of a cell as its reader knows it."""
+    if isinstance(cell, float) and cell.is_integer():
+        return int(cell)
+    if isinstance(cell, datetime):
+        return cell.isoformat(" ") if cell.time() != time() else cell.date().isoformat()
+    if isinstance(cell, (date, time)):
+        return cell.isoformat()
+    return cell if isinstance(cell, (str, int, float)) else "" if cell is None else str(cell)

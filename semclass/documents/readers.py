@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -14,6 +14,7 @@ from semclass.documents.decoding import check_encoding, read_text
 from semclass.documents.formats import ENDINGS, FORMATS, MARKDOWN
 from semclass.documents.json_lines import iter_records
 from semclass.documents.parting import Vectors
+from semclass.documents.records import Columns, Record
 from semclass.documents.sources import Skipped, SourceFiles, find_files, listed, shown
 from semclass.documents.worker import Converter
 
@@ -26,9 +27,24 @@ def read_passages(
     overlap: int = 0,
     count: Callable[[str], int] = count_words,
     vectors: Vectors | None = None,
+    text_column: str | None = None,
+    id_column: str | None = None,
+    title_column: str | None = None,
 ) -> list[Passage]:
     """Read all passages into a list. See :func:`iter_passages`."""
-    return list(iter_passages(source, by, size=size, overlap=overlap, count=count, vectors=vectors))
+    return list(
+        iter_passages(
+            source,
+            by,
+            size=size,
+            overlap=overlap,
+            count=count,
+            vectors=vectors,
+            text_column=text_column,
+            id_column=id_column,
+            title_column=title_column,
+        )
+    )
 
 
 def iter_passages(
@@ -40,6 +56,9 @@ def iter_passages(
     count: Callable[[str], int] = count_words,
     vectors: Vectors | None = None,
     encoding: str | None = None,
+    text_column: str | None = None,
+    id_column: str | None = None,
+    title_column: str | None = None,
     skipped: Callable[[Skipped], object] | None = None,
     progress: Callable[[int, int], object] | None = None,
 ) -> Iterator[Passage]:
@@ -51,8 +70,8 @@ def iter_passages(
         A BEIR folder (with ``corpus.jsonl``), a ``.jsonl`` file, a document, or a folder of documents. Each line of a
         ``.jsonl`` file holds an object with ``text``, and optionally ``_id`` (a string or a whole number). Its other
         fields become metadata. If no line has ``_id``, line numbers are ids. Documents are text, source files,
-        Markdown, CSV, JSON and notebooks. With the extra ``documents`` you can also read HTML, EPUB, reStructuredText,
-        PDF, docx, pptx and xlsx. In a folder, hidden files and the `unsupported` files of
+        Markdown, CSV, JSON, notebooks, messages and mailboxes. With the extra ``documents`` you can also read HTML,
+        EPUB, reStructuredText, PDF, docx, pptx and xlsx. In a folder, hidden files and the `unsupported` files of
         :func:`semclass.documents.sources.find_files` are skipped.
     by
         How to cut documents, see :func:`semclass.documents.chunking.cut`. If None, documents are cut by paragraph, and
@@ -63,6 +82,12 @@ def iter_passages(
     encoding
         Python name of the encoding of text files that are neither UTF-8 nor UTF-16 with a byte order mark, such as
         ``"cp1252"``.
+    text_column, id_column, title_column
+        Names of columns of records: of CSV and xlsx, arrays of objects in JSON, and JSON lines without ``text`` or with a
+        named column. By default, the text is the column with the most words, followed by the other columns of at least 8
+        words on average. A table with no such column or without names of columns stays a table. The id is a column
+        with a usual name, such as ``id`` or ``ticket_id``, if nearly all its values differ. The title is the column
+        ``title``, ``subject``, ``headline`` or ``summary``.
     skipped
         Function that is called with each document of a folder that cannot be read, or that is read only up to a page
         because it takes too long. If None, the first of these documents is an error.
@@ -74,6 +99,9 @@ def iter_passages(
     iterator of Passage
         The passages, in the order of the file or of the sorted paths. A passage of a document has the id
         ``document#number``, where the document is the path below the folder. Each line end counts as one character.
+        Each row of a list of records is a passage, and its other columns are metadata. Its id is ``file:id``, or
+        ``file#number`` if no column holds ids. It is cut only if `by` or `size` is given. The messages of a mailbox are
+        cut like documents. Rows and messages are documents of their own, whose metadata hold ``file``.
         JSON lines are read line by line. Some 70 bytes of each line stay in memory to find repeated ids. Documents are
         read file by file.
 
@@ -85,25 +113,28 @@ def iter_passages(
     """
     files = source if isinstance(source, SourceFiles) else find_files(source)
     cutting = Cutting(by or "paragraph", size, overlap, count, vectors)
+    columns = Columns(text_column, id_column, title_column)
     check_encoding(encoding)
     if files.json_lines is None:
-        passages = _read_documents(files, cutting, encoding, skipped, progress)
+        of_rows = None if by is None and size is None else cutting
+        passages = _read_documents(files, cutting, of_rows, columns, encoding, skipped, progress)
         return _some(passages, f"{files.path} holds no text that can be read; give files with text")
     if by is None and size is not None:
         raise InputError(f"size is {size}, but JSON lines are split only with by; give by: {', '.join(CUTS)}")
-    passages = _read_records(files.json_lines, None if by is None else cutting)
+    passages = _read_records(files.json_lines, columns, None if by is None else cutting)
     return _some(passages, f"{files.json_lines} holds no passages; give at least one line")
 
 
 class Document(NamedTuple):
-    """A document for :func:`semclass.documents.chunking.cut`."""
+    """A document for :func:`semclass.documents.chunking.cut`, and its records."""
 
     text: str
     markdown: bool
+    records: Sequence[Record] = ()
     missing: str = ""  #: what is said if the rest was not read
 
 
-def read_document(path: Path, encoding: str | None, convert: Converter) -> Document:
+def read_document(path: Path, encoding: str | None, columns: Columns, convert: Converter) -> Document:
     """Read a file within the limits of :mod:`semclass.documents.limits`.
 
     Formats with a parser are read in another process.
@@ -111,13 +142,15 @@ def read_document(path: Path, encoding: str | None, convert: Converter) -> Docum
     ending = path.suffix.lower()
     if ending not in FORMATS:
         return Document(read_text(path, encoding), markdown=ending in MARKDOWN)
-    text, missing = convert(path, encoding)
-    return Document(text, markdown=True, missing=missing)
+    content, missing = convert(path, encoding, columns)
+    return Document(content.markdown, markdown=True, records=content.records, missing=missing)
 
 
 def _read_documents(
     files: SourceFiles,
     cutting: Cutting,
+    of_rows: Cutting | None,
+    columns: Columns,
     encoding: str | None,
     skipped: Callable[[Skipped], object] | None,
     progress: Callable[[int, int], object] | None,
@@ -132,7 +165,9 @@ def _read_documents(
             name = Path(path.name) if alone else path.relative_to(files.path)
             try:
                 _check_name(path, name)
-                document = read_document(path, encoding, convert)
+                document = read_document(path, encoding, columns, convert)
+                if alone:
+                    _check_columns(path, columns, document)
                 if document.missing and skipped is None:
                     raise InputError(document.missing)
             except SemclassError as error:
@@ -142,9 +177,16 @@ def _read_documents(
             else:
                 if document.missing and skipped is not None:
                     skipped(Skipped(shown(name), document.missing, cut=True))
-                yield from cut_document(document.text, name.as_posix(), cutting, markdown=document.markdown)
+                yield from _passages_of(document, name.as_posix(), cutting, of_rows)
             if progress is not None:
                 progress(number, len(files.documents))
+
+
+def _check_columns(path: Path, columns: Columns, document: Document) -> None:
+    """Refuse names of columns for a file that is not a list of records."""
+    if any(columns) and not document.records:
+        named = ", ".join(f"the {kind} column {name!r}" for kind, name in columns._asdict().items() if name is not None)
+        raise InputError(f"{path} is not read as rows with {named}; give the names of its first line, or none")
 
 
 def _check_name(path: Path, name: Path) -> None:
@@ -156,14 +198,34 @@ def _check_name(path: Path, name: Path) -> None:
         ) from error
 
 
-def _read_records(path: Path, cutting: Cutting | None) -> Iterator[Passage]:
+def _passages_of(document: Document, name: str, cutting: Cutting, of_rows: Cutting | None) -> Iterator[Passage]:
+    """Cut a document and its messages, and its rows if it is said how."""
+    yield from cut_document(document.text, name, cutting, markdown=document.markdown)
+    for record in document.records:
+        yield from _cut_record(record, name, of_rows if record.is_row else cutting)
+
+
+def _cut_record(record: Record, file: str, cutting: Cutting | None) -> Iterator[Passage]:
+    """Give a record as a passage, or cut it. It is a document of its own, as the rows around it are about other things."""
+    name = file + record.id
+    metadata = {"document": name, "file": file, **record.metadata}
+    if cutting is None:
+        yield Passage(name, record.text, metadata)
+        return
+    for passage in cut_document(record.text, name, cutting, markdown=record.markdown):
+        yield replace(passage, metadata={**metadata, **passage.metadata})
+
+
+def _read_records(path: Path, columns: Columns, cutting: Cutting | None) -> Iterator[Passage]:
     """Read JSON lines, each of which is a passage, or a document where it is said how to cut."""
-    for record in iter_records(path):
-        if cutting is None:
-            yield record
+    for line in iter_records(path, columns):
+        if isinstance(line, Record):
+            yield from _cut_record(line, path.name, cutting)
+        elif cutting is None:
+            yield line
         else:
-            for passage in cut_document(record.text, record.id, cutting):
-                yield replace(passage, metadata={**record.metadata, **passage.metadata})
+            for passage in cut_document(line.text, line.id, cutting):
+                yield replace(passage, metadata={**line.metadata, **passage.metadata})
 
 
 def _some(passages: Iterator[Passage], missing: str) -> Iterator[Passage]:

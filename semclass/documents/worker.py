@@ -1,10 +1,11 @@
-"""A process that reads documents as Markdown: libraries in C can loop and grow, and only the system can stop them."""
+"""A process that reads documents: libraries in C can loop and grow, and only the system can stop them."""
 
 from __future__ import annotations
 
 import faulthandler
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -16,16 +17,20 @@ from types import TracebackType
 from typing import IO, cast
 
 from semclass.core.errors import InputError, MissingExtraError, SemclassError
-from semclass.documents.formats import to_markdown
+from semclass.documents.formats import read_content
 from semclass.documents.limits import CLOCK, MEMORY, out_of_clock, out_of_memory, out_of_time, seconds_for, size_of
+from semclass.documents.records import Columns, Content, Record
 
 _OUT_OF_MEMORY = 3
 _OUT_OF_TIME = {-getattr(signal, "SIGXCPU", 0), 1}  # 1 is the code of `faulthandler`
+_SURROGATE = re.compile("[\ud800-\udfff]")
+"""Half a character, which JSON can hold and UTF-8 cannot."""
+
 _CODE = "import sys; sys.path[:] = sys.argv[1:]; from semclass.documents.worker import serve; serve()"
 
 
 class Converter:
-    """Reads documents as :func:`semclass.documents.formats.to_markdown` does, within limits of time and memory.
+    """Reads documents as :func:`semclass.documents.formats.read_content` does, within limits of time and memory.
 
     Its process starts with the first document, and again after one that ended it.
     """
@@ -43,13 +48,18 @@ class Converter:
             self._process.kill()
             self._end()
 
-    def __call__(self, path: Path, encoding: str | None = None) -> tuple[str, str]:
-        """Read a document as Markdown, with what is said if it was cut; an InputError or MissingExtraError says why not."""
+    def __call__(
+        self,
+        path: Path,
+        encoding: str | None = None,
+        columns: Columns = Columns(),  # noqa: B008 - it cannot change
+    ) -> tuple[Content, str]:
+        """Read a document, with what is said if it was cut. An InputError or MissingExtraError says why not."""
         process = self._started()
         requests, replies = cast("IO[bytes]", process.stdin), cast("IO[bytes]", process.stdout)
         with self._clocked(path, process):
             with suppress(BrokenPipeError):
-                requests.write(json.dumps([str(path), encoding]).encode() + b"\n")
+                requests.write(json.dumps([str(path), encoding, columns]).encode() + b"\n")
                 requests.flush()
             head = replies.readline()
             kind, size, cut = json.loads(head) if head.endswith(b"\n") else ("", 0, "")
@@ -59,7 +69,8 @@ class Converter:
         text = content.decode()
         if kind:
             raise (MissingExtraError if kind == MissingExtraError.__name__ else InputError)(text)
-        return text, cut
+        markdown, records = json.loads(text)
+        return Content(markdown, [Record(*record) for record in records]), cut
 
     @contextmanager
     def _clocked(self, path: Path, process: subprocess.Popen[bytes]) -> Iterator[None]:
@@ -118,16 +129,17 @@ def serve() -> None:
     os.dup2(2, 1)  # what a library prints is no reply
     _limit_memory()
     for line in sys.stdin.buffer:
-        path, encoding = json.loads(line)
+        path, encoding, columns = json.loads(line)
         _limit_time(Path(path))
         cuts: list[str] = []
         try:
-            kind, text = "", to_markdown(Path(path), encoding, cuts.append)
+            found = read_content(Path(path), encoding, cuts.append, Columns(*columns))
+            kind, text = "", json.dumps(found, ensure_ascii=False)
         except MemoryError:
             os._exit(_OUT_OF_MEMORY)
         except SemclassError as error:
             kind, text = type(error).__name__, str(error)
-        content = text.encode(errors="replace")
+        content = _SURROGATE.sub("\ufffd", text).encode()
         replies.write(json.dumps([kind, len(content), "".join(cuts)]).encode() + b"\n" + content)
         replies.flush()
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import re
 
+import made_tickets
 import pytest
 from running import running
 
@@ -133,3 +134,31 @@ def test_help_says_of_each_storage_what_an_index_has(models):
         (segment,) = index.segments
         stored = {"words": len(segment.tokens.values), "sentences": len(segment.sentences.values)}
         assert {name: name in what for name in stored} == {name: n > 0 for name, n in stored.items()}
+
+
+def test_rows_are_found_by_their_columns_and_named_columns_are_kept_by_sync(run, tmp_path):
+    folder, index = tmp_path / "docs", tmp_path / "index"
+    folder.mkdir()
+    made_tickets.as_csv(folder / "tickets.csv", made_tickets.made())
+    named = ["--text-column", "subject", "--id-column", "date"]
+    assert run("index", "build", folder, "--out", index, *named)[0] == 0
+    assert "tickets.csv:2025-11-01" in held(index).values()
+    code, out, _ = run("index", "sync", index, folder, "--json")
+    assert (code, json.loads(out)["documents"]) == (0, {"added": 0, "changed": 0, "removed": 0}), "the same columns"
+    where = ["--where", "date>=2026-01-01", "--where", "customer in (Acme, Lindt Ltd)", "--where", "customer=L*"]
+    code, out, _ = run("search", index, "Whose font is missing?", *where, "--json")
+    found = [hit["metadata"] for hit in json.loads(out)["hits"]]
+    assert {one["customer"] for one in found} == {"Lindt Ltd"}
+    assert min(one["date"] for one in found) >= "2026-01-01"
+    assert "tickets.csv:2026-02-19" in run("search", index, "Which font is missing?", "-k", "1")[1]
+    code, _, err = run("index", "build", folder / "tickets.csv", "--out", tmp_path / "other", "--text-column", "body")
+    assert (code, "'body'" in err) == (2, True)
+
+
+def test_a_table_is_re_ranked_and_classified(run, tmp_path):
+    made_tickets.as_csv(tmp_path / "a.csv", made_tickets.made()[:3])
+    code, out, _ = run("rerank", "Why are there stripes?", "--passages", tmp_path / "a.csv", "-k", "1", "--json")
+    assert (code, json.loads(out)["hits"][0]["id"]) == (0, "a.csv:T-101")
+    named = ["--text-column", "subject", "--json"]
+    code, out, _ = run("classify", "passages", "--file", tmp_path / "a.csv", *named)
+    assert (code, json.loads(out.splitlines()[0])["text"]) == (0, "Printer on the third floor")

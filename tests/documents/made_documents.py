@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import mailbox
 import zipfile
+from email.message import EmailMessage
 
 BOILER = "The boiler is serviced every second year by the plumber."
 PUMP = "The pump runs at night, when power is cheap and nobody is awake."
@@ -184,7 +186,26 @@ def written(contents, font=HELVETICA):
     return f"{body}xref\n0 {size}\n0000000000 65535 f \n{table}{trailer}".encode("latin-1")
 
 
+def message():
+    """Write the manual as a message of HTML alone."""
+    found = EmailMessage()
+    found["Subject"], found["From"] = "The manual", "Ann <ann@example.org>"
+    found.set_content(HTML, subtype="html")
+    return found
+
+
+def eml(path):
+    path.write_bytes(message().as_bytes())
+
+
+def mbox(path):
+    box = mailbox.mbox(path)
+    box.add(message())
+    box.close()
+
+
 WRITERS = {
-    ".csv": separated, ".docx": docx, ".epub": epub, ".htm": html, ".html": html, ".ipynb": notebook, ".json": json_file,
-    ".pdf": pdf, ".pptx": pptx, ".rst": rst, ".tsv": separated, ".xhtml": html, ".xlsx": xlsx,
+    ".csv": separated, ".docx": docx, ".eml": eml, ".epub": epub, ".htm": html, ".html": html, ".ipynb": notebook,
+    ".json": json_file, ".mbox": mbox, ".pdf": pdf, ".pptx": pptx, ".rst": rst, ".tsv": separated, ".xhtml": html,
+    ".xlsx": xlsx,
 }  # fmt: skip

@@ -13,7 +13,7 @@ from made_documents import BOILER, PUMP, WRITERS, shown, written
 
 from semclass import InputError
 from semclass.core.errors import MissingExtraError
-from semclass.documents.formats import FORMATS, to_markdown
+from semclass.documents.formats import FORMATS, read_content
 from semclass.documents.readers import read_passages
 
 PAGE = (ROOT / "docs" / "howto" / "documents.md").read_text(encoding="utf-8")
@@ -57,7 +57,9 @@ def test_rst_of_sphinx_and_what_html_hides(tmp_path):
         ".. py:function:: run(speed)\n\n   Starts the pump.\n\n.. code-block:: python\n   :caption: x.py\n\n   run(5)\n\n"
         ".. include:: /etc/hostname\n\n.. raw:: html\n\n   <b>x</b>\n"
     )
-    assert to_markdown(path) == ("# Use\n\nSee join and the guide.\n\nrun(speed): Starts the pump.\n\n```\nrun(5)\n```")
+    assert read_content(path).markdown == (
+        "# Use\n\nSee join and the guide.\n\nrun(speed): Starts the pump.\n\n```\nrun(5)\n```"
+    )
 
 
 @pytest.mark.parametrize(
@@ -74,7 +76,7 @@ def test_rst_of_sphinx_and_what_html_hides(tmp_path):
 )  # fmt: skip
 def test_html_as_markdown(tmp_path, html, markdown):
     (tmp_path / "a.html").write_text(html)
-    assert to_markdown(tmp_path / "a.html") == markdown
+    assert read_content(tmp_path / "a.html").markdown == markdown
 
 
 @pytest.mark.parametrize(
@@ -89,7 +91,7 @@ def test_html_as_markdown(tmp_path, html, markdown):
 )
 def test_what_stands_beside_the_text_of_a_page_is_left_out(tmp_path, beside):
     (tmp_path / "a.html").write_text(f"<h1>Tea<a href='#tea'>\uf0c1</a></h1>{beside}<p>Leaves.")
-    assert to_markdown(tmp_path / "a.html") == "# Tea\n\nLeaves."
+    assert read_content(tmp_path / "a.html").markdown == "# Tea\n\nLeaves."
 
 
 @pytest.mark.parametrize(
@@ -100,7 +102,7 @@ def test_what_stands_beside_the_text_of_a_page_is_left_out(tmp_path, beside):
 )  # fmt: skip
 def test_links_in_text_and_to_other_sites_are_kept(tmp_path, text):
     (tmp_path / "a.html").write_text(f"<h1>Tea</h1>{text}")
-    assert to_markdown(tmp_path / "a.html") != "# Tea"
+    assert read_content(tmp_path / "a.html").markdown != "# Tea"
 
 
 def test_what_rst_says_for_links_alone_is_no_text(tmp_path):
@@ -108,7 +110,9 @@ def test_what_rst_says_for_links_alone_is_no_text(tmp_path):
         "Use\n===\n\n:Release: |version|\n:Author: Ann\n\n.. automodule:: a\n\n   .. autofunction:: b\n\n"
         ".. setting:: speed\n\n``speed``\n---------\n\nRounds in a second.\n\n.. py:function:: run()\n"
     )
-    assert to_markdown(tmp_path / "a.rst") == "# Use\n\nAuthor: Ann\n\n## speed\n\nRounds in a second.\n\nrun()"
+    assert (
+        read_content(tmp_path / "a.rst").markdown == "# Use\n\nAuthor: Ann\n\n## speed\n\nRounds in a second.\n\nrun()"
+    )
 
 
 @pytest.mark.parametrize("ending", [ending for ending, found in FORMATS.items() if found.text])
@@ -116,9 +120,9 @@ def test_formats_that_are_text_are_read_in_the_encoding_that_is_named(tmp_path, 
     cell = '{"cells": [{"cell_type": "markdown", "source": "Tür"}]}'
     held = {".json": '["Tür", 1]', ".ipynb": cell}.get(ending, "Tür\n===\n\nTür")
     (tmp_path / f"a{ending}").write_text(held, encoding="cp1252")
-    assert "Tür" in to_markdown(tmp_path / f"a{ending}", "cp1252")
+    assert "Tür" in read_content(tmp_path / f"a{ending}", "cp1252").markdown
     with pytest.raises(InputError, match="is not UTF-8; name its encoding"):
-        to_markdown(tmp_path / f"a{ending}")
+        read_content(tmp_path / f"a{ending}")
 
 
 @pytest.mark.parametrize(
@@ -126,9 +130,9 @@ def test_formats_that_are_text_are_read_in_the_encoding_that_is_named(tmp_path, 
 )
 def test_html_is_read_in_the_encoding_that_is_named_unless_it_says_one(tmp_path, says, read):
     (tmp_path / "a.html").write_text(f"{says}<p>Tür", encoding="cp1252")
-    assert to_markdown(tmp_path / "a.html", "cp1252") == read
+    assert read_content(tmp_path / "a.html", "cp1252").markdown == read
     (tmp_path / "a.html").write_text("<p>Tür", encoding="utf-8")
-    assert to_markdown(tmp_path / "a.html", "cp1252") == "Tür"
+    assert read_content(tmp_path / "a.html", "cp1252").markdown == "Tür"
 
 
 def test_names_of_json_are_headings(tmp_path):
@@ -136,7 +140,7 @@ def test_names_of_json_are_headings(tmp_path):
         '{"tea": {"kinds": ["green", "black"], "old": null, "cups": 2, "by": {"Ann": [[1]]}}}'
     )
     assert (
-        to_markdown(tmp_path / "a.json")
+        read_content(tmp_path / "a.json").markdown
         == "# tea\n\ncups: 2\n\n## kinds\n\n- green\n- black\n\n## by\n\n### Ann\n\n- 1"
     )
     (tmp_path / "b.json").write_text('{"a": 1}\n{"a": 2}\n')
@@ -166,7 +170,7 @@ def test_a_missing_extra_is_named_when_a_file_needs_it(tmp_path, monkeypatch, en
     monkeypatch.setattr(importlib, "import_module", missing)
     assert len(read_passages(tmp_path)) == 1
     with pytest.raises(MissingExtraError, match=r'pip install "semclass\[documents\]"'):
-        to_markdown(tmp_path / f"a{ending}")
+        read_content(tmp_path / f"a{ending}")
 
 
 class Touch:
@@ -186,5 +190,5 @@ def test_a_pdf_that_names_a_pickled_file_does_not_run_it(tmp_path):
     font = f"<< /Type /Font /Subtype /Type0 /BaseFont /A /Encoding /{encoding} /DescendantFonts [{inner}] >>"
     (tmp_path / "a.pdf").write_bytes(written([shown(10, "Tea", 700)], font))
     with suppress(InputError):
-        to_markdown(tmp_path / "a.pdf")
+        read_content(tmp_path / "a.pdf")
     assert not (tmp_path / "ran").exists()

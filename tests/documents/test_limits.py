@@ -14,7 +14,7 @@ from made_documents import pdf, shown, written
 from bench import hostile_files
 from semclass import InputError
 from semclass.documents import limits
-from semclass.documents.formats import to_markdown
+from semclass.documents.formats import read_content
 from semclass.documents.readers import iter_passages
 from semclass.documents.worker import Converter
 
@@ -49,7 +49,7 @@ def test_what_takes_too_much_memory_ends_its_process_alone(tmp_path):
     with Converter() as convert:
         with pytest.raises(InputError, match=r"many\.json took more than 750 MB of memory"):
             convert(tmp_path / "many.json")
-        assert convert(tmp_path / "good.csv")[0] == "| part | years |\n| --- | --- |\n| pump | 8 |"
+        assert convert(tmp_path / "good.csv")[0].markdown == "| part | years |\n| --- | --- |\n| pump | 8 |"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems do not limit memory")
@@ -89,8 +89,8 @@ def test_a_long_manual_is_read_whole_or_up_to_a_page(tmp_path, monkeypatch):
     (tmp_path / "long.pdf").write_bytes(written([lines] * 100))
     child_with(monkeypatch, "SECONDS = 1")
     with Converter() as convert:
-        text, cut = convert(tmp_path / "long.pdf")
-    page = text.count("\f") + 1
+        content, cut = convert(tmp_path / "long.pdf")
+    page = content.markdown.count("\f") + 1
     assert 1 <= page <= 100
     assert (f"read up to page {page} of 100" in cut) == (page < 100)
 
@@ -104,7 +104,7 @@ def test_what_waits_for_ever_ends_by_the_clock(tmp_path, monkeypatch):
             soon.setattr("semclass.documents.worker.CLOCK", 0.01)
             with pytest.raises(InputError, match=r"a\.csv took more than \d+ seconds to read"):
                 convert(tmp_path / "a.csv")
-        assert convert(tmp_path / "good.csv")[0].startswith("| part |")
+        assert convert(tmp_path / "good.csv")[0].markdown.startswith("| part |")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a limit of a processor's time")
@@ -115,14 +115,14 @@ def test_what_takes_too_long_ends_its_process_alone(tmp_path, monkeypatch):
     with Converter() as convert:
         with pytest.raises(InputError, match=r"long\.pdf took more than \d+ seconds"):
             convert(tmp_path / "long.pdf")
-        assert convert(tmp_path / "good.csv")[0].startswith("| part |")
+        assert convert(tmp_path / "good.csv")[0].markdown.startswith("| part |")
 
 
 def test_a_sheet_that_claims_more_than_it_holds_is_read(tmp_path):
     hostile_files.wide_xlsx(tmp_path / "a.xlsx", rows=3)
     (tmp_path / "b.html").write_text("<table>" + "<tr><td colspan=1000000000000>tea<td>oil" * 3)
-    assert to_markdown(tmp_path / "a.xlsx").count("| 1 |") == 3
-    assert to_markdown(tmp_path / "b.html").count("| tea | oil |") == 3
+    assert read_content(tmp_path / "a.xlsx").markdown.count("| 1 |") == 3
+    assert read_content(tmp_path / "b.html").markdown.count("| tea | oil |") == 3
 
 
 def test_the_limits_are_those_of_the_page():

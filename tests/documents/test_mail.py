@@ -1,0 +1,120 @@
+"""Messages and mailboxes: their own text, their metadata, and what damaged ones give."""
+
+from __future__ import annotations
+
+import mailbox
+from email.message import EmailMessage
+
+import pytest
+
+from semclass.documents.mail import own_text
+from semclass.documents.readers import read_passages
+
+OWN = "The pump runs at night, and nobody knows why."
+
+
+def message(text, subtype="plain", **headers):
+    found = EmailMessage()
+    for name, value in {"From": "Ann Lee <Ann@Example.org>", "Subject": "The pump", **headers}.items():
+        found[name.replace("_", "-")] = value
+    found.set_content(text, subtype=subtype)
+    return found
+
+
+def written(folder, *messages):
+    if len(messages) == 1:
+        (folder / "a.eml").write_bytes(messages[0].as_bytes())
+        return folder / "a.eml"
+    box = mailbox.mbox(folder / "a.mbox")
+    for one in messages:
+        box.add(one)
+    box.close()
+    return folder / "a.mbox"
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        "> Since when?\n> Ann\n",
+        "On Mon, 3 Nov 2025 at 10:12, Bo <bo@example.org> wrote:\n\n> Since when?\n",
+        "On Mon, 3 Nov 2025 at 10:12, Bo Long-Name\n<bo@example.org> wrote:\n> Since when?\n",
+        "On 3 November Bo wrote:\n\nSince when?\n",
+        "Am 03.11.2025 um 10:12 schrieb Bo:\n> Seit wann?\n",
+        "-----Original Message-----\nFrom: Bo\nSent: Monday\n\nSince when?\n",
+        "________________\nFrom: Bo <bo@example.org>\nSent: Monday\nTo: Ann\nSubject: Pump\n\nSince when?\n",
+        "-- \nAnn Lee\nHarbour Street 5\n",
+        "This e-mail and any attachments are confidential and intended solely\nfor the addressee.\n\n"
+        "If you are not the intended recipient, please delete it.\n",
+        "Please consider the environment before printing this e-mail.\n",
+        "Sent from my phone\n",
+    ],
+)
+def test_what_is_quoted_and_what_every_message_carries_is_cut_off(rest):
+    assert own_text(f"{OWN}\n\n{rest}") == OWN
+
+
+def test_answers_between_and_below_quotes_are_kept():
+    text = f"On 3 November Bo wrote:\n> Since when?\nSince March.\n> Which pump?\n{OWN}"
+    assert own_text(text).split("\n") == ["Since March.", OWN]
+    for text in (f"On the roof {OWN}\n\nBo wrote: no.", f"On Monday a customer wrote:\n\n{OWN}"):
+        assert own_text(text) == text
+
+
+def test_a_message_that_only_passes_another_one_on_is_kept():
+    assert OWN in own_text(f"-----Original Message-----\nFrom: Bo\n\n{OWN}")
+
+
+def test_headers_are_metadata_and_the_subject_is_the_title(tmp_path):
+    path = written(
+        tmp_path,
+        message(
+            OWN, To="bo@example.org, Cy <cy@example.org>", Date="Mon, 03 Nov 2025 10:12:00 +0100", Message_ID="<2@x>"
+        ),
+    )
+    (found,) = read_passages(path)
+    assert (found.id, found.text) == ("a.eml#1", OWN)
+    assert found.metadata == {
+        "document": "a.eml", "file": "a.eml", "title": "The pump", "sender": "ann@example.org", "sender_name": "Ann Lee",
+        "to": ["bo@example.org", "cy@example.org"], "date": "2025-11-03T10:12:00+01:00", "thread": "2@x",
+        "paragraph": 1, "start": 0, "end": len(OWN),
+    }  # fmt: skip
+
+
+def test_messages_of_a_thread_name_the_first_one(tmp_path):
+    path = written(
+        tmp_path,
+        message(OWN, Message_ID="<1@x>"),
+        message(OWN, Message_ID="<2@x>", In_Reply_To="<1@x>"),
+        message(OWN, Message_ID="<3@x>", References="<1@x> <2@x>", In_Reply_To="<2@x>"),
+        message(OWN),
+    )
+    found = read_passages(path)
+    assert [one.id for one in found] == ["a.mbox:1@x#1", "a.mbox:2@x#1", "a.mbox:3@x#1", "a.mbox#4#1"]
+    assert [one.metadata.get("thread") for one in found] == ["1@x", "1@x", "1@x", None]
+    assert {one.metadata["file"] for one in found} == {"a.mbox"}
+    assert [one.metadata["document"] for one in found] == ["a.mbox:1@x", "a.mbox:2@x", "a.mbox:3@x", "a.mbox#4"]
+
+
+def test_html_alone_is_read_without_quotes(tmp_path):
+    page = (
+        f"<p>{OWN}</p><div class='gmail_signature'>Ann</div><div class='gmail_quote'>Bo wrote: Since when?</div>"
+        "<blockquote type='cite'>Since when?</blockquote>"
+    )
+    (found,) = read_passages(written(tmp_path, message(page, "html")))
+    assert found.text == OWN
+    both = message(OWN)
+    both.add_alternative("<p>Other</p>", subtype="html")
+    both.add_attachment(b"\x00", maintype="image", subtype="png", filename="a.png")
+    assert read_passages(written(tmp_path, both))[0].text == OWN
+
+
+def test_odd_messages_of_a_mailbox_stop_nothing(tmp_path):
+    (tmp_path / "a.mbox").write_bytes(
+        b"From a Mon Nov  3 10:12:00 2025\nSubject: =?no-such?Q?T=fc?=\nFrom: \"<@\nDate: soon\n"
+        b"Content-Type: text/plain; charset=no-such\n\nT\xfcr\n>From the start\n\n"
+        b"From b Mon Nov  3 10:12:00 2025\n\n\n\n"
+        b"From c Mon Nov  3 10:12:00 2025\nSubject: Only a subject\n\n\n"
+    )  # fmt: skip
+    first, second = read_passages(tmp_path / "a.mbox")
+    assert first.text == "Tür\nFrom the start"
+    assert second.text == "Only a subject"
