@@ -17,7 +17,7 @@ import onnx_graphs
 from export_encoder import ranges_of
 from kept_pieces import kept_pieces
 from semclass.core import artifacts, cards
-from semclass.encoders.onnx_encoder import pieces_of
+from semclass.encoders.onnx_encoder import KEPT, pieces_of
 from semclass.ranking.features import PAIR_FEATURES
 from semclass.train.export import head_to_onnx
 from semclass.train.fitted import FittedHead
@@ -138,7 +138,7 @@ def export(folder: Path, *, tuned: bool = False, **sizes: int) -> Path:
     files = {name: part.SerializeToString() for name, part in networks.items()}
     files["tokenizer.json"] = (source / "tokenizer.json").read_bytes()
     if tuned:
-        files["kept.npy"] = npy_bytes(kept)
+        files[KEPT] = npy_bytes(kept)
     artifacts.save(folder / "encoder", "encoder", files, manifest)
     return folder / "encoder"
 

@@ -22,7 +22,6 @@ from pathlib import Path
 import numpy as np
 
 from datasets_io import read_jsonl, read_tsv, squad_train
-from kept_pieces import FUNCTION_WORDS, QUESTION_WORDS
 from pair_domains import LABELS, Domain, read_domains
 from semclass.documents.sentences import split_sentences
 from semclass.heads.asked import asks
@@ -38,6 +37,12 @@ KEYWORDS = {
     "exams and tests": "tests",
     "considerations": "what to consider",
 }  # words that stand for a type of section; others stand for themselves
+FUNCTION_WORDS = frozenset(
+    "the of and in to a an is was were are be been being for as by on with that it its at from or this these those which "  # noqa: SIM905
+    "has have had but his her their he she they we you i our your my also into such than then there so if can may will "
+    "would could should more most other some any all between both each about after over through during under within up "
+    "out them him me us do does did what who whom whose where when why how much many not no".split()
+)
 
 
 @dataclass(frozen=True)
@@ -186,7 +191,7 @@ def _keywords(prose: Sequence[Group], contrasts: Iterable[Group], rng: np.random
 def keywords(text: str, rng: np.random.Generator) -> str:
     """Some of the words of a text that say what it is about, half of the time in their order; "" if there are too few."""
     words = [word.strip(".,;:!?()\"'") for word in text.split()]
-    kept = [word for word in words if len(word) > 1 and word.lower() not in FUNCTION_WORDS | QUESTION_WORDS]
+    kept = [word for word in words if len(word) > 1 and word.lower() not in FUNCTION_WORDS]
     count = min(len(kept), int(rng.integers(*WORDS)))
     places = rng.permutation(len(kept))[:count]
     if rng.random() < 0.5:

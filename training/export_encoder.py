@@ -35,7 +35,7 @@ from kept_pieces import kept_pieces
 from semclass.core import artifacts, cards
 from semclass.core.errors import ArtifactError
 from semclass.core.onnx_sessions import session_options
-from semclass.encoders.onnx_encoder import NETWORKS, PASSAGE, QUESTION, STATES, pieces_of
+from semclass.encoders.onnx_encoder import KEPT, NETWORKS, PASSAGE, QUESTION, STATES, pieces_of
 
 # name of the model that a source carries, and SHA-256 of its `model.safetensors`
 KNOWN = {
@@ -66,8 +66,8 @@ VIEWS = {
     "expects": "unit vectors that token vectors of an answer are near to, one after another",
 }
 TUNED_READS = (
-    " with every word piece of a question, and of a passage with those that `kept.npy` marks, which are no function words "
-    "and no punctuation: about three in five"
+    " with every word piece of a question, and of a passage with those that `kept.npy` marks, which are no articles, no "
+    "`and`, `of` or `to`, and no punctuation: about three in four"
 )
 TUNED_ON = (
     " The layers above {}, and what reads `tokens`, `weights`, `asks`, `provides` and `expects` off them, were tuned by "
@@ -262,7 +262,7 @@ def export(arguments: argparse.Namespace) -> None:
         "tokenizer.json": tokenizer.to_str().encode(),
     }
     if arguments.tuned is not None:
-        files["kept.npy"] = npy_bytes(kept)
+        files[KEPT] = npy_bytes(kept)
     outputs = [*lower.graph.output, *upper.graph.output]
     manifest = {
         "name": name,

@@ -1,7 +1,9 @@
 """Make ``models/entailment``: does a sentence answer a question? The pair head that was tuned beside the encoder.
 
     python training/export_entailment.py --data DATA --encoder models/encoder --tuned tuned.npz --out models/entailment
+    python training/export_entailment.py --data DATA --encoder models/encoder --out models/entailment
 
+The second command only calibrates the head in ``--out`` again, for an encoder that reads passages otherwise.
 ``export_encoder.py`` made the encoder of the same weights; it gives the token vectors that the head compares
 (``semclass/heads/entailment.py``). Platt's sigmoid is fitted on the questions of ``squad_sentences/train`` that the tuning
 held out, each with the sentence that answers it and those around it: either class has half the weight, and a sentence that
@@ -18,6 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import onnx
+from onnx import numpy_helper
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
@@ -87,17 +90,31 @@ def figures(given: Array, answers: Array, weight: Array) -> dict[str, float]:
     return {name: round(value, 4) for name, value in found.items()}
 
 
+def calibrated(head: onnx.ModelProto, slope: float, bias: float) -> onnx.ModelProto:
+    """A copy of a head with another sigmoid."""
+    found = onnx.ModelProto.FromString(head.SerializeToString())
+    for constant in found.graph.initializer:
+        if constant.name in ("slope", "bias"):
+            value = slope if constant.name == "slope" else bias
+            constant.CopyFrom(numpy_helper.from_array(np.array(value, np.float32), constant.name))
+    return found
+
+
 def in_memory(encoder: OnnxEncoder, head: onnx.ModelProto, idf: Array) -> EntailmentClassifier:
     return EntailmentClassifier(encoder, onnx_graphs.open_model(head, encoder.threads), idf, 0.5)
 
 
 def export(arguments: argparse.Namespace) -> None:
     encoder = OnnxEncoder.load(arguments.encoder, threads=arguments.threads)
-    weights = bert_graph.mean_of(arguments.tuned)
-    idf = weights["idf"]
+    if arguments.tuned:
+        weights = bert_graph.mean_of(arguments.tuned)
+        head, idf = write_head(weights, 1.0, 0.0), weights["idf"]
+    else:
+        earlier = artifacts.load(arguments.out, "entailment")
+        head, idf = onnx.ModelProto.FromString(earlier.read("head.onnx")), earlier.array("idf.npy")
     questions, sentences, answers = held_out_pairs(arguments.data)
     share = balance(answers, overlaps(encoder, idf, questions, sentences), Recipe.hardness)
-    classifier = in_memory(encoder, write_head(weights, 1.0, 0.0), idf)
+    classifier = in_memory(encoder, calibrated(head, 1.0, 0.0), idf)
     given = classifier.predict_proba(zip(questions, sentences, strict=True))[:, 1]
     given = np.clip(given, 1e-7, 1 - 1e-7)  # within what float32 tells apart
     logits = np.log(given) - np.log1p(-given)
@@ -113,7 +130,7 @@ def export(arguments: argparse.Namespace) -> None:
         "metrics": {"held_out": found},
     }
     files = {
-        "head.onnx": write_head(weights, slope, bias).SerializeToString(deterministic=True),
+        "head.onnx": calibrated(head, slope, bias).SerializeToString(deterministic=True),
         "idf.npy": npy_bytes(idf),
     }
     artifacts.save(arguments.out, "entailment", files, fields, card_of(found))
@@ -172,7 +189,7 @@ def main() -> None:
     parser = make_parser(__doc__, "encoder", "threads")
     parser.add_argument("--data", type=Path, required=True, help="data folder; squad_sentences/train is read")
     parser.add_argument(
-        "--tuned", type=Path, nargs="+", required=True, help="weights of tune_encoder.py; means of several"
+        "--tuned", type=Path, nargs="+", default=(), help="weights of tune_encoder.py; means of several"
     )
     parser.add_argument("--out", type=Path, default=Path("models/entailment"), help="its name must be entailment")
     run(parser, export)

@@ -45,7 +45,7 @@ from command import make_parser, run
 from semclass.core import artifacts, cards
 from semclass.core.errors import ArtifactError, InputError
 from semclass.core.taxonomy import coarse_of
-from semclass.encoders.onnx_encoder import PASSAGE, QUESTION, STATES, OnnxEncoder, for_passages
+from semclass.encoders.onnx_encoder import KEPT, PASSAGE, QUESTION, STATES, OnnxEncoder, for_passages
 from semclass.heads.head import Head
 from semclass.heads.inputs import PIECES, SURFACE, encoder_views, gather
 from semclass.heads.surface import SURFACE_FEATURES
@@ -55,7 +55,6 @@ Glue = Callable[..., onnx.ModelProto]  # from the text of a graph and its consta
 
 KIND = "fused"
 TOLERANCE = 1e-4  # largest difference of a probability between the graph and the parts that it is made of
-KEPT = "kept.npy"  # of the encoder: which word pieces its upper part reads of passages
 TOKENS = ("input_ids", "attention_mask")  # inputs that every fused graph has
 # states with zeros in place of padding: a head that reads states knows the end of a text by them
 GATED = f"{STATES}.gated"

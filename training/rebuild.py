@@ -3,9 +3,9 @@
     python training/rebuild.py --data DATA --models models
 
 DATA is a folder with the public originals, laid out as the scripts' help says; the labels made for this project are in
-``training/labels/``. The encoder stays as it is, and so does the entailment head, which was tuned beside it. With
-``--tuned``, the weights that ``tune_encoder.py`` wrote, both are exported again before all else, and heads that would not
-fit are taken away; with ``--deep``, those of ``tune_deep.py``, so is the deep head.
+``training/labels/``. The encoder stays as it is, and the entailment head, which was tuned beside it, is calibrated again.
+With ``--tuned``, the weights that ``tune_encoder.py`` wrote, both are exported again before all else, and heads that would
+not fit are taken away; with ``--deep``, those of ``tune_deep.py``, so is the deep head.
 
 The question head learns from labels and from a teacher: a head of four tuned layers in place of two, which is made first,
 in a temporary folder, and used for nothing else. The same encoder and data give the same scores again, byte for byte on the
@@ -36,16 +36,13 @@ def steps(
     """The scripts with their options; `teacher` is a folder for the head that the question head learns from."""
     encoder = ["--encoder", str(models / "encoder")]
     weights = ["--source", source, "--threads", str(threads)]
-    both = ["--data", str(data), "--tuned", *map(str, tuned), "--out"]
-    exported = [
-        ["export_encoder.py", *both, str(models / "encoder"), "--source", source],
-        ["export_entailment.py", *both, str(models / "entailment"), *encoder],
-    ]
+    both = ["--data", str(data), *(["--tuned", *map(str, tuned)] if tuned else []), "--out"]
     together = [*encoder, "--data", str(data), "--source", source, "--tuned", *map(str, deep)]
     questions = ["--data", str(data / "trec"), "--originals", str(data), *encoder, "--out"]
     learnt = ["--teacher", str(teacher)]
     return [
-        *(exported if tuned else []),
+        *([["export_encoder.py", *both, str(models / "encoder"), "--source", source]] if tuned else []),
+        ["export_entailment.py", *both, str(models / "entailment"), *encoder],
         *([] if not deep else [["export_deep.py", *together, "--out", str(models / "deep")]]),
         ["tune_questions.py", *questions, str(teacher / "questions"), *weights, "--top", "6"],
         ["tune_questions.py", *questions, str(models / "questions"), *weights, *learnt],

@@ -27,6 +27,9 @@ STATES = "states"
 NETWORKS = ("lower.onnx", "upper.onnx")
 """Files of the two parts."""
 
+KEPT = "kept.npy"
+"""File of the word pieces that the upper part reads of passages, if it does not read all."""
+
 MAX_WINDOWS = 16
 """Most windows of a long text that are read, about 3,000 words of English. This bounds the memory of a text."""
 
@@ -99,10 +102,10 @@ class OnnxEncoder:
         outputs = {item.name: item.shape[-1] for item in [*lower.get_outputs(), *upper.get_outputs()]}
         if outputs != views:
             raise ArtifactError(f"the networks in {artifact.folder} have the outputs {outputs}, the manifest {views}")
-        kept = artifact.array("kept.npy") if "kept.npy" in artifact.manifest["files"] else None
+        kept = artifact.array(KEPT) if KEPT in artifact.manifest["files"] else None
         if (kept is not None) != any(item.name == "kind" for item in upper.get_inputs()):
             raise ArtifactError(
-                f"{artifact.folder}: kept.npy must exist if the network has the input 'kind', and only then"
+                f"{artifact.folder}: {KEPT} must exist if the network has the input 'kind', and only then"
             )
         return cls(
             fingerprint=fingerprint_of(artifact.manifest["files"]),
@@ -279,9 +282,11 @@ def pieces_of(vocabulary: Mapping[str, int]) -> tuple[str, ...]:
 def fingerprint_of(records: Mapping[str, Mapping[str, object]]) -> str:
     """Return the identity of an encoder.
 
-    It consists of the hashes of the manifest's ``files``, cut to 12 digits each and joined by hyphens.
+    It consists of the hashes of the manifest's ``files``, cut to 12 digits each and joined by hyphens. The file of the
+    lower part comes first, the tokenizer last.
     """
-    return "-".join(str(records[name]["sha256"])[:12] for name in (*NETWORKS, "tokenizer.json"))
+    files = (*NETWORKS, *([KEPT] if KEPT in records else []), "tokenizer.json")
+    return "-".join(str(records[name]["sha256"])[:12] for name in files)
 
 
 def fits(made_for: str, used: str, views: Iterable[str]) -> bool:
