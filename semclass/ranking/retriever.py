@@ -27,7 +27,7 @@ from semclass.ranking.language import BY_WORDS_ALPHA, OTHER, warn_of_language
 from semclass.ranking.methods import DEFAULT, METHODS, Method
 from semclass.ranking.models import Models
 from semclass.ranking.options import SearchKeywords, SearchOptions, check_weights
-from semclass.ranking.order import needs, reorder, require
+from semclass.ranking.order import available, needs, reorder, require
 from semclass.ranking.reranker import as_passages
 from semclass.ranking.result import SearchResult, make_hits
 from semclass.scoring.fusion import DEPTH
@@ -289,7 +289,7 @@ class HybridRetriever:
         """Search for questions that are checked, perhaps with another vector in place of theirs."""
         check_positive(k, "k")
         options = replace(options, **keywords) if keywords else options
-        models, method = self.models, options.how
+        models, method = self.models, available(self.models, options.how)
         weights = {**self.weights, **(options.weights or {})}
         gains = read_boost(options.boost, models.heads, self.index, method)
         reordered = method.kind is not None or gains
