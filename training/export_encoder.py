@@ -347,7 +347,8 @@ def encoder_card(name: str, manifest: dict[str, Any]) -> str:
     limits = f"English. Reads {manifest['max_length']} word pieces. Lower-cases and strips accents."
     facts = {"license": "apache-2.0", "language": "en", "base_model": f"sentence-transformers/{name}"}
     if prefixes := manifest.get("prefixes"):
-        limits = f"Lower-cases. Reads {manifest['max_length']} word pieces, with {' or '.join(map(repr, prefixes))} before each text."
+        before = " or ".join(map(repr, prefixes))
+        limits = f"Lower-cases. Reads {manifest['max_length']} word pieces, with {before} before each text."
         facts = {"license": manifest["license"], "language": "multilingual", "base_model": f"intfloat/{name}"}
     sections = [
         (

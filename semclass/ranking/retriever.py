@@ -72,7 +72,8 @@ class HybridRetriever:
         if self.index.encoder != self.models.encoder.fingerprint:
             raise EncoderMismatchError(
                 f"the index was built with encoder {self.index.encoder}, but these models have encoder "
-                f"{self.models.encoder.fingerprint}; name the encoder of the index (--encoder), or {REMEDY}"
+                f"{self.models.encoder.fingerprint}; name the encoder or the models of the index (--encoder, --models), or "
+                f"{REMEDY}"
             )
         books = self.models.passage_encoder.codebooks
         if self.index.codebooks not in ("", "" if books is None else books.fingerprint):
