@@ -133,7 +133,7 @@ class HybridRetriever:
         passages
             At least one passage. Plain strings get their places, from 0, as ids. Ids must be unique.
         models
-            The models, or their folder. Defaults to the shipped models.
+            The models, their folder, or the name of an installed package of models. Defaults to the shipped models.
 
         Raises
         ------
