@@ -1,14 +1,18 @@
-"""Questions and passages in other languages, which the shipped models do not read.
+"""Questions and passages in other languages, by the shipped models, which do not read them, and by others.
 
-    python -m bench.languages --data DATA [--limit 300]
+    python -m bench.languages --data DATA [--limit 300] [--models multilingual]
 
 For each file of ``multilingual``, an index of the passages of some questions, drawn with a fixed seed; nDCG@10 of BM25,
-plain fusion and the default, which notices the language and should not be below either; the last but one column is the
-difference to the better one, with 1.96 standard errors of the mean over questions.
+vectors, plain fusion and the default. The default of the shipped models notices the language, and should not be below BM25
+and plain fusion; the last but one column is the difference to the better one, with 1.96 standard errors of the mean over
+questions. Models without pair heads have no default of their own. With ``--times``, the milliseconds of a question by each
+of the models, by turns.
 """
 
 from __future__ import annotations
 
+import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +21,13 @@ import numpy as np
 
 from bench import readme
 from bench.measures import dcg, gain
+from bench.timing import by_turns, milliseconds
 from datasets_io import read_jsonl
 from semclass import HybridRetriever, Models, Passage, PassageIndex
 from semclass.ranking.methods import METHODS
-from semclass.ranking.order import reorder
+from semclass.ranking.order import available, reorder
 
-SHOWN = ("bm25", "convex", "default")
+SHOWN = ("bm25", "dense", "convex", "default")
 DEPTH = 10
 
 
@@ -45,7 +50,7 @@ def measure(models: Models, passages: list[Passage], questions: list[tuple[str, 
     foreign = []
     for query, (_, relevant) in zip(models.encode([text for text, _ in questions]), questions, strict=True):
         for name in SHOWN:
-            method = METHODS[name]
+            method = available(models, METHODS[name])
             candidates = retriever.candidates(query, method.candidates, method)
             ranked = reorder(models, query, candidates, method)
             ids = [passage.id for passage in retriever.index.passages(candidates.rows[ranked.places[:DEPTH]])]
@@ -57,24 +62,45 @@ def measure(models: Models, passages: list[Passage], questions: list[tuple[str, 
     return row | gain(np.array(found["default"]), np.array(found[better]))
 
 
+def times_of(compared: dict[str, Models], data: Path, limit: int) -> dict[str, dict[str, float]]:
+    """Milliseconds to encode a question for plain fusion, by each of the models, one after another."""
+    paths = sorted((data / "multilingual").glob("*.jsonl.gz"))
+    questions = [text for path in paths for text, _ in sample(path, max(limit // len(paths), 1))[1]]
+
+    def encode(models: Models, text: str) -> object:
+        return models.encode([text], classes=False, tokens=False)
+
+    jobs = {name: partial(encode, models) for name, models in compared.items()}
+    return {name: milliseconds(seconds) for name, seconds in by_turns(questions, jobs).items()}
+
+
 @click.command()
 @click.option("--data", type=click.Path(path_type=Path), required=True)
 @click.option("--limit", type=int, default=300, help="Questions of each file.")
+@click.option("--models", "others", multiple=True, help="Other models to measure beside the shipped ones. Repeatable.")
+@click.option("--times", is_flag=True, help="Measure the time of a question instead.")
 @click.argument("names", nargs=-1)
-def main(data: Path, limit: int, names: tuple[str, ...]) -> None:
+def main(data: Path, limit: int, others: tuple[str, ...], names: tuple[str, ...], *, times: bool) -> None:
     """Print a table."""
-    models = Models.load()
-    print("| questions | passages | bm25 | convex | default | against the better, 95 % | other language |")
-    print("|---|---|---|---|---|---|---|")
+    compared = {"shipped": Models.load()} | {name: Models.load(name) for name in others}
+    if times:
+        print(json.dumps(times_of(compared, data, limit), indent=1))
+        return
+    print(
+        "| questions | passages | models | bm25 | dense | convex | default | against the better, 95 % | other language |"
+    )
+    print("|---|---|---|---|---|---|---|---|---|")
     for path in sorted((data / "multilingual").glob("*.jsonl.gz")):
         name = path.name.split(".")[0]
         if names and name not in names:
             continue
         passages, questions = sample(path, limit)
-        row = measure(models, passages, questions)
-        shown = " | ".join(f"{row[method]:.3f}" for method in SHOWN)
-        ahead, other = readme.with_error(row), f"{row['other']:.0%}"
-        print(f"| {name} ({len(questions)}) | {len(passages)} | {shown} | {ahead} | {other} |", flush=True)
+        for title, models in compared.items():
+            row = measure(models, passages, questions)
+            shown = " | ".join(f"{row[method]:.3f}" for method in SHOWN)
+            ahead, other = ("", "") if models.pair_heads is None else (readme.with_error(row), f"{row['other']:.0%}")
+            first = f"{name} ({len(questions)}) | {len(passages)} | {title}"
+            print(f"| {first} | {shown} | {ahead} | {other} |", flush=True)
 
 
 if __name__ == "__main__":

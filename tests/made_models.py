@@ -110,10 +110,11 @@ def write_model(
     return folder
 
 
-def export(folder: Path, *, tuned: bool = False, **sizes: int) -> Path:
+def export(folder: Path, *, tuned: bool = False, prefixes: tuple[str, ...] = (), **sizes: int) -> Path:
     """Export a tiny model in ``folder/source`` to ``folder/encoder``, without the parts that are fitted on data.
 
-    A `tuned` one reads passages in its own way, and gives what tuning adds.
+    A `tuned` one reads passages in its own way, and gives what tuning adds. One with `prefixes` reads one of them before a
+    question, and the other before a passage.
     """
     source = write_model(folder / "source", **sizes)
     weights, config = bert_graph.read_model(source)
@@ -135,6 +136,8 @@ def export(folder: Path, *, tuned: bool = False, **sizes: int) -> Path:
         "special_ids": [101, 102],
         "views": {item.name: item.type.tensor_type.shape.dim[-1].dim_value for item in outputs},
     }
+    if prefixes:
+        manifest["prefixes"] = list(prefixes)
     files = {name: part.SerializeToString() for name, part in networks.items()}
     files["tokenizer.json"] = (source / "tokenizer.json").read_bytes()
     if tuned:

@@ -68,11 +68,21 @@ def test_an_encoder_alone_searches(fake_encoder):
     assert hits[0].score == pytest.approx(sum(hits[0].explanation.parts.values()))
 
 
+def test_without_pair_heads_the_default_is_plain_fusion(fake_encoder):
+    retriever = retriever_of(Models.load(encoder=fake_encoder))
+    for fusion in (None, "rrf"):
+        default, plain = (
+            retriever.search("red boat", method=method, fusion=fusion) for method in ("default", "convex")
+        )
+        assert [(hit.id, hit.score) for hit in default] == [(hit.id, hit.score) for hit in plain]
+        assert (default.certainty, default.language) == (None, None)
+
+
 @pytest.mark.parametrize(
     ("method", "says"),
     [
-        ({}, "no pair heads.*method='convex'.*train_pairs.py"),
-        ({"method": "default", "weights": {"evidence": 1.0}}, "no pair heads"),
+        ({"method": "learned"}, "no pair heads.*method='convex'.*train_pairs.py"),
+        ({"method": "deep"}, "no pair heads"),
         ({"method": "class-integrated"}, "no class heads.*train_questions.py.*train_passages.py"),
         ({"method": "match-soft", "fusion": "convex"}, "no class heads"),
     ],
@@ -193,8 +203,10 @@ def test_an_exported_encoder_is_named_on_the_command_line(tmp_path, beir, capsys
     out = capsys.readouterr().out
     assert "lighthouse-3" in out.splitlines()[0]
     assert "classes" not in out
+    main(question)
+    assert "lighthouse-3" in capsys.readouterr().out.splitlines()[0]
     with pytest.raises(SystemExit):
-        main(question)
+        main([*question, "--method", "learned"])
     assert "train_pairs.py" in capsys.readouterr().err
     main(["evaluate", str(beir), "--cache", str(tmp_path / "cache"), "--slices", *encoder])
     methods = {line.split()[0] for line in capsys.readouterr().out.splitlines() if line.strip()}

@@ -23,7 +23,7 @@ NOT_RUN = {
     "a file of the assistant": 1,
     "a sketch": 2,
     "downloads a model and torch": 1,
-    "installs from a checkout": 17,
+    "installs from a checkout": 18,
     "needs Ray or Dask": 2,
     "needs a Qdrant server": 1,
     "needs a container engine": 4,
@@ -32,6 +32,7 @@ NOT_RUN = {
     "needs an account of the hub": 1,
     "needs an index of your documents": 1,
     "needs data sets and a model": 7,
+    "needs the multilingual models": 1,
 }
 """Why blocks do not run, and how many; a block more or less must be listed here."""
 

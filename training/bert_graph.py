@@ -4,6 +4,7 @@
   below 2**15, so processors that add pairs in 16 bits (AVX2 without VNNI) cannot saturate and all compute the same.
 * Activations are uint8 with fixed scales, found once on calibration texts: scales taken from the batch would make a text's
   vector depend on the texts that are encoded with it.
+* Word vectors are int8, one scale for each. Those that come in blocks of 4 bits are kept as they are, two numbers a byte.
 * Channels are divided by smoothing factors that the weights are multiplied with (Xiao et al. 2023, SmoothQuant, eq. 4),
   as BERT models have a few channels with very large values. For attention output the value projection carries the factor.
 """
@@ -121,6 +122,32 @@ def _quantise(matrix: Array, axis: int, levels: int) -> tuple[Array, Array]:
     return np.clip(np.rint(matrix / scale), -levels, levels).astype(np.int8), scale
 
 
+BLOCK = 32
+"""Numbers of a word vector that share a scale, where they have 4 bits."""
+
+
+def four_bits(matrix: Array) -> tuple[Array, Array]:
+    """Blocks of 4 bits, and their scales, that are nearest to a matrix.
+
+    The number with the largest absolute value of a block becomes -8, and the others stand in proportion, from -8 to 7.
+    Gives uint8 (rows, blocks, BLOCK // 2), where byte j holds number j in its low half and number j + BLOCK // 2 in its
+    high half, each plus 8; and float16 (rows, blocks, 1).
+    """
+    blocks = matrix.reshape(len(matrix), -1, BLOCK)
+    largest = np.take_along_axis(blocks, np.abs(blocks).argmax(axis=2, keepdims=True), axis=2)
+    scale = (largest / -8).astype(np.float16)
+    steps = np.divide(blocks, scale, out=np.zeros_like(blocks), where=scale != 0)
+    values = np.clip(np.rint(steps) + 8, 0, 15).astype(np.uint8)
+    half = BLOCK // 2
+    return values[..., :half] | values[..., half:] << 4, scale
+
+
+def from_four_bits(values: Array, scale: Array) -> Array:
+    """The matrix of blocks of 4 bits, float32."""
+    both = np.concatenate([values & 15, values >> 4], axis=2).astype(np.float32) - 8
+    return (both * scale.astype(np.float32)).reshape(len(values), -1)
+
+
 def smoothing(activation: ActivationRange, weight: Array, alpha: float) -> Array:
     """Smoothing factors max|x|**alpha / max|w|**(1 - alpha) of each channel (Xiao et al. 2023, eq. 4), float32."""
     spread = np.maximum(np.maximum(np.abs(activation.low), np.abs(activation.high)), 1e-5)
@@ -200,6 +227,8 @@ class BertWriter:
         positions = w["embeddings.position_embeddings.weight"] + types[0]
         if self.ranges is None:
             vectors = g.op("Gather", [g.const("words", words), "input_ids"], "words.float")
+        elif words.shape[1] % BLOCK == 0 and np.array_equal(from_four_bits(*(found := four_bits(words))), words):
+            vectors = self.unpacked(*found)
         else:
             values, scale = _quantise(words, 1, 127)
             gathered = g.op("Gather", [g.const("words", values), "input_ids"], "words.int8")
@@ -216,6 +245,21 @@ class BertWriter:
         gamma = g.const("embeddings.gamma", w["embeddings.LayerNorm.weight"])
         beta = g.const("embeddings.beta", w["embeddings.LayerNorm.bias"])
         return g.op("LayerNormalization", [summed, gamma, beta], "layer0", axis=-1, epsilon=self.config.layer_norm_eps)
+
+    def unpacked(self, values: Array, scale: Array) -> str:
+        """Write the word vectors of blocks of 4 bits; only those of the text are unpacked."""
+        g = self.graph
+        pairs = g.op("Gather", [g.const("words", values), "input_ids"], "words.pairs")
+        low = g.op("BitwiseAnd", [pairs, g.const("words.low", np.array(15, np.uint8))], "words.first")
+        shift = g.const("words.half", np.array(4, np.uint8))
+        high = g.op("BitShift", [pairs, shift], "words.second", direction="RIGHT")
+        both = g.op("Concat", [low, high], "words.both", axis=-1)
+        cast = g.op("Cast", [both], "words.cast", to=TensorProto.FLOAT)
+        steps = g.op("Sub", [cast, g.const("words.middle", np.array(8, np.float32))], "words.steps")
+        scales = g.op("Gather", [g.const("words.scale", scale), "input_ids"], "words.scales")
+        wide = g.op("Cast", [scales], "words.scales.float", to=TensorProto.FLOAT)
+        blocks = g.op("Mul", [steps, wide], "words.blocks")
+        return g.op("Reshape", [blocks, g.const("words.joined", [0, 0, -1])], "words.float")
 
     def attention(self, index: int, source: str, *, first: bool = False) -> str:
         """Write the attention half of layer `index`, from 1; with `first`, what goes on is the first token alone.

@@ -60,3 +60,27 @@ def calibration_texts(data: Path, seed: int) -> tuple[list[str], list[str]]:
     chosen_questions = [questions[place] for place in rng.permutation(len(questions))[:600]]
     chosen_passages = [passages[place] for place in rng.permutation(len(passages))[:300]]
     return chosen_questions[:400] + chosen_passages[:200], chosen_questions[400:] + chosen_passages[200:]
+
+
+def multilingual_texts(data: Path, seed: int) -> tuple[list[str], list[str]]:
+    """Training texts in many languages to calibrate an encoder on, and others to check it on, drawn by `seed`.
+
+    Twenty questions and passages of each file of ``multilingual`` that is for training, ten sentences of each language of
+    its topics; two thirds calibrate.
+    """
+    rng = np.random.default_rng(seed)
+    texts: list[str] = []
+    for path in sorted((data / "multilingual").glob("*.jsonl.gz")):
+        if "-dev" not in path.name:
+            rows = read_jsonl(path)
+            chosen = [rows[place] for place in rng.permutation(len(rows))[:20]]
+            texts += [text for row in chosen for text in (row["question"], row["passages"][0])]
+    sentences: dict[str, list[str]] = {}
+    with _open(data / "multilingual" / "topics" / "sib200.tsv.gz") as file:
+        for language, _, split, _, sentence in csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE):
+            if split == "train":
+                sentences.setdefault(language, []).append(sentence)
+    for found in sentences.values():
+        texts += [found[place] for place in rng.permutation(len(found))[:10]]
+    order = [texts[place] for place in rng.permutation(len(texts))]
+    return order[: len(order) * 2 // 3], order[len(order) * 2 // 3 :]

@@ -5,6 +5,9 @@
 The source is an installed package that carries the model, a folder, or a hub name. It must be a BERT, see
 :func:`check_source`; any other model is used as it is, with ``--encoder hub:FOLDER``. Exported vectors have length 1.
 
+A model with prefixes before questions and passages (``prompts`` in ``config_sentence_transformers.json``) gets them. With
+``--multilingual``, all texts come from ``multilingual/``, and the probes, which know English, are left out.
+
 Calibration texts come from ``trec/train.tsv`` and ``squad_sentences/train``; the projection of token vectors and the probes
 (``entity_probe.py``) also from ``entities/`` and ``questions/natural.tsv``, split train. The same source, data and seed
 give the same bytes.
@@ -16,8 +19,9 @@ import argparse
 import hashlib
 import importlib.util
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +33,7 @@ import tokenizers
 import bert_graph
 import onnx_graphs
 from command import make_parser, npy_bytes, run
-from datasets_io import calibration_texts, training_passages
+from datasets_io import calibration_texts, multilingual_texts, training_passages
 from entity_probe import LAYER, entity_probe
 from kept_pieces import kept_pieces
 from semclass.core import artifacts, cards
@@ -121,13 +125,27 @@ def check_source(folder: Path) -> None:
         f"it has fewer than {POSITIONS} positions": sizes.get("max_position_embeddings", 0) < POSITIONS,
         f"it pools by {' and '.join(pooling)}, not by mean": pooling != ["mean"],
         f"it has other modules: {', '.join(kinds)}": not kinds.keys() <= {"Transformer", "Pooling", "Normalize"},
-        "its tokeniser has no [CLS] and [SEP]": not {"[CLS]", "[SEP]"} <= vocabulary.keys(),
+        "its tokeniser has neither [CLS] and [SEP] nor <s> and </s>": special_pieces(vocabulary) is None,
     }
     for problem, there in problems.items():
         if there:
             raise ArtifactError(f"{folder} cannot be exported: {problem}; {_INSTEAD}")
     if kinds and "Normalize" not in kinds:
         print(f"{folder} gives vectors of any length, exported they have length 1; if lengths matter, {_INSTEAD}")
+
+
+def special_pieces(vocabulary: Mapping[str, int]) -> list[int] | None:
+    """Ids of the word pieces that stand before and after a text; None if the vocabulary has neither kind."""
+    kinds = (("[CLS]", "[SEP]"), ("<s>", "</s>"))
+    return next(([vocabulary[name] for name in kind] for kind in kinds if vocabulary.keys() >= set(kind)), None)
+
+
+def prefixes_of(folder: Path) -> list[str]:
+    """What the model reads before a question, and before a passage; nothing if its folder names neither."""
+    path = folder / "config_sentence_transformers.json"
+    prompts = json.loads(path.read_text()).get("prompts", {}) if path.is_file() else {}
+    passage = next((prompts[name] for name in ("passage", "document") if prompts.get(name)), "")
+    return [prompts.get("query") or "", passage] if passage or prompts.get("query") else []
 
 
 def _pooling(path: Path) -> list[str]:
@@ -157,6 +175,21 @@ def token_projection(model: onnx.ModelProto, encodings: list[list[int]]) -> tupl
     variances = np.maximum(variances, variances[0] * 1e-9)  # a model narrower than that may have directions without any
     matrix = directions * (variances / variances[0]) ** POWER
     return np.round(matrix, 5).astype(np.float32), np.round(mean @ matrix, 5).astype(np.float32)
+
+
+def all_readings(
+    tokenizer: tokenizers.Tokenizer,
+    special: Sequence[int],
+    prefixes: Sequence[str],
+    max_length: int,
+    texts: Sequence[str],
+) -> list[list[int]]:
+    """Word pieces of texts with special ones around them, cut; of a model with prefixes each text with each of them."""
+    # a space at the end of a prefix is part of the first word piece behind it
+    before = [tokenizer.encode(prefix.rstrip(), add_special_tokens=False).ids for prefix in prefixes] or [[]]
+    found = [tokenizer.encode(text, add_special_tokens=False).ids for text in texts]
+    first, last = special
+    return [[first, *[*prefix, *ids][: max_length - 2], last] for ids in found for prefix in before]
 
 
 def ranges_of(
@@ -229,10 +262,15 @@ def export(arguments: argparse.Namespace) -> None:
     weights, config = bert_graph.read_model(source)
     tokenizer = tokenizers.Tokenizer.from_file(str(source / "tokenizer.json"))
     tokenizer.no_padding()
-    tokenizer.enable_truncation(arguments.max_length)
-    texts, held_out = calibration_texts(arguments.data, arguments.seed)
-    encodings, check = ([tokenizer.encode(text).ids for text in part] for part in (texts, held_out))
+    tokenizer.no_truncation()
+    special, prefixes = special_pieces(tokenizer.get_vocab()), prefixes_of(source)
+    readings = partial(all_readings, tokenizer, special, prefixes, arguments.max_length)
+    drawn = multilingual_texts if arguments.multilingual else calibration_texts
+    texts, held_out = drawn(arguments.data, arguments.seed)
+    encodings, check = (readings(part) for part in (texts, held_out))
     views = bert_graph.Views.of_depth(config.num_hidden_layers)
+    if prefixes:  # the first word piece is the same in all texts
+        views = replace(views, first_token_layers=())
     shared, probed = (round(config.num_hidden_layers * part) for part in (SHARED, PROBED))
     kept = kept_pieces(pieces_of(tokenizer.get_vocab()))
     original, _ = bert_graph.BertWriter(weights, config, None, SMOOTHING).write(views)
@@ -244,15 +282,17 @@ def export(arguments: argparse.Namespace) -> None:
     ranges = ranges_of(float_model, inputs, encodings, shared, kept)
     plain, _ = bert_graph.BertWriter(weights, config, ranges, SMOOTHING).write(views)
     if arguments.tuned is None:
-        passages = [tokenizer.encode(text).ids for text in training_passages(arguments.data, 4)]
+        passages = encodings if arguments.multilingual else readings(training_passages(arguments.data, 4))
         views = replace(views, projection=token_projection(plain, passages))
-    tokenizer.no_truncation()
-    if arguments.tuned is None:
-        read, seen = onnx_graphs.reader_of(plain, f"layer{probed}"), np.ones_like(kept)
-    else:
-        read, seen = onnx_graphs.passage_reader(plain, f"layer{probed}", shared, PASSAGE, kept), kept
-    weight, bias, precision = entity_probe(plain, tokenizer, arguments.data, read, seen)
-    views = replace(views, entities=bert_graph.EntityProbe(probed, weight, bias))
+    precision: dict[str, Any] = {}
+    if not arguments.multilingual:
+        if arguments.tuned is None:
+            read, seen = onnx_graphs.reader_of(plain, f"layer{probed}"), np.ones_like(kept)
+        else:
+            read, seen = onnx_graphs.passage_reader(plain, f"layer{probed}", shared, PASSAGE, kept), kept
+        weight, bias, found = entity_probe(plain, tokenizer, arguments.data, read, seen)
+        views = replace(views, entities=bert_graph.EntityProbe(probed, weight, bias))
+        precision = {"entity_average_precision": found}
     model, _ = bert_graph.BertWriter(weights, config, ranges, SMOOTHING).write(views)
     onnx.checker.check_model(onnx.shape_inference.infer_shapes(model))
     lower, upper = onnx_graphs.split(model, shared)
@@ -267,10 +307,10 @@ def export(arguments: argparse.Namespace) -> None:
     manifest = {
         "name": name,
         "source": {"weights": "model.safetensors", "sha256": digest},
-        "license": "apache-2.0",
+        "license": "mit" if arguments.multilingual else "apache-2.0",
         "max_length": arguments.max_length,
         "max_positions": config.max_position_embeddings,
-        "special_ids": [tokenizer.token_to_id("[CLS]"), tokenizer.token_to_id("[SEP]")],
+        "special_ids": special,
         "shared_layer": shared,
         "views": {item.name: item.type.tensor_type.shape.dim[-1].dim_value for item in outputs},
         "quantisation": {
@@ -282,12 +322,14 @@ def export(arguments: argparse.Namespace) -> None:
             "seed": arguments.seed,
         },
     }
+    if prefixes:
+        manifest["prefixes"] = prefixes
     if arguments.tuned is not None:
         manifest["learnt"] = bert_graph.learnt_from(arguments.tuned)
         files["lower.onnx"] = kept_lower(arguments.out, manifest) or files["lower.onnx"]
     artifacts.save(arguments.out, "encoder", files, manifest)
     near = compare(original, arguments.out, check, arguments.tuned is not None)
-    manifest["metrics"] = near | {"entity_average_precision": precision}
+    manifest["metrics"] = near | precision
     card = encoder_card(name, manifest)
     print(artifacts.save(arguments.out, "encoder", files, manifest, card), manifest["metrics"])
 
@@ -302,6 +344,12 @@ def encoder_card(name: str, manifest: dict[str, Any]) -> str:
         **manifest["metrics"]
     )
     shared = manifest["shared_layer"]
+    limits = f"English. Reads {manifest['max_length']} word pieces. Lower-cases and strips accents."
+    facts = {"license": "apache-2.0", "language": "en", "base_model": f"sentence-transformers/{name}"}
+    if prefixes := manifest.get("prefixes"):
+        before = " or ".join(map(repr, prefixes))
+        limits = f"Lower-cases. Reads {manifest['max_length']} word pieces, with {before} before each text."
+        facts = {"license": manifest["license"], "language": "multilingual", "base_model": f"intfloat/{name}"}
     sections = [
         (
             "What it is",
@@ -322,12 +370,11 @@ def encoder_card(name: str, manifest: dict[str, Any]) -> str:
             if tuned
             else f"On held-out training texts the cosine between int8 and float32 vectors is {near}",
         ),
-        ("Limits", f"English. Reads {manifest['max_length']} word pieces. Lower-cases and strips accents."),
+        ("Limits", limits),
     ]
     title = f"{name}, int8, " + (
         "its upper layers tuned to find answers" if tuned else "with every view the heads need"
     )
-    facts = {"license": "apache-2.0", "language": "en", "base_model": f"sentence-transformers/{name}"}
     return cards.model_card(title, facts, sections, ["semclass", "sentence-embeddings", "onnx", "int8"])
 
 
@@ -338,6 +385,9 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("models/encoder"))
     parser.add_argument(
         "--tuned", type=Path, nargs="+", help="weights of tune_encoder.py for the upper layers; means of several"
+    )
+    parser.add_argument(
+        "--multilingual", action="store_true", help="calibrate on DATA/multilingual, without probes that know English"
     )
     parser.add_argument("--max-length", type=int, default=256)
     run(parser, export)

@@ -79,7 +79,7 @@ def list_models(*, as_json: bool, models: Path | None) -> None:
     """List the installed models, and verify the SHA-256 of their files."""
     from semclass.core import artifacts
 
-    root = artifacts.default_models() if models is None else models
+    root = artifacts.models_folder(models)
     found = sorted(path.parent for path in root.rglob(artifacts.MANIFEST))
     if not found:
         raise ArtifactError(f"{root} contains no models; name a folder with models (--models), or reinstall semclass")

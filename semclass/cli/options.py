@@ -38,7 +38,11 @@ any_path = click.Path(path_type=Path)
 positive = click.IntRange(1)
 
 json_output = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON lines.")
-models = click.option("--models", type=any_path, help="Folder of models. Default: the shipped models.")
+models = click.option(
+    "--models",
+    type=any_path,
+    help="Folder of models, or the name of an installed package of models, e.g. multilingual. Default: the shipped models.",
+)
 encoder = click.option(
     "--encoder",
     help="Encoder to use: a folder, or hub:NAME for a sentence-transformers model. Default: the shipped encoder.",

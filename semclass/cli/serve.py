@@ -160,9 +160,9 @@ def _hosts(host: str, allowed: Sequence[str]) -> tuple[str, ...]:
 
 def _beside(kind: _Loads[_Kind], folder: str, models: Path | None, loaded: Models) -> _Kind | None:
     """A classifier beside the models that rank; None where there is none for this encoder."""
-    from semclass.core.artifacts import default_models
+    from semclass.core.artifacts import models_folder
 
-    root = default_models() if models is None else models
+    root = models_folder(models)
     if not (root / folder).exists():
         return None
     try:

@@ -75,6 +75,39 @@ def default_models() -> Path:
     return installed if installed.is_dir() else package.parent / "models"
 
 
+PACKAGES = {"multilingual": "semclass-multilingual"}
+"""Models that are installed as packages of their own: names, and what to install."""
+
+ENTRY_POINTS = "semclass.models"
+"""Group of entry points. A package of models gives the path of its folder under the models' name."""
+
+
+def models_folder(models: str | Path | None) -> Path:
+    """Return a folder of models: by its path, by the name of an installed package of models, or the shipped one if None."""
+    from importlib.metadata import entry_points  # takes a while, and few need it
+
+    if models is None:
+        return default_models()
+    folder, name = Path(models), str(models)
+    if folder.exists():
+        return folder
+    installed = {point.name: point for point in entry_points(group=ENTRY_POINTS)}
+    if name in installed:
+        try:
+            return Path(installed[name].load())
+        except Exception as error:  # whatever a package raises when it is imported
+            raise ArtifactError(
+                f"the package of the models {name!r} cannot be opened: {error}; install it again"
+            ) from error
+    if name in PACKAGES:
+        package = PACKAGES[name]
+        raise ArtifactError(
+            f"the models {name!r} are a package of their own, which is not installed; run: pip install {package} (in a "
+            f"checkout: pip install ./packages/{package})"
+        )
+    return folder
+
+
 # -- reading ----------------------------------------------------------------------------------------------------------
 
 

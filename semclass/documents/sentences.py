@@ -14,11 +14,16 @@ SHORTEST = 25
 LONGEST = 100
 """Words of a sentence at most, as an encoder reads only so much: a table, for one, has no full stops."""
 
+_MARKS = "。！？｡।॥؟۔።፧፨։។៕။།"
+"""What ends a sentence in other scripts: of Chinese and Japanese, Hindi, Arabic and Urdu, Amharic, Armenian, Khmer, Burmese
+and Tibetan. No word or number holds one, so that no white space need follow.
+"""
+
 # matched from the first white space only: a long run of it would take quadratic time otherwise
-_END = re.compile(r"(?<=[.?!])[\"')\]”’]*\s+|(?<=[。！？])[”’」』）]*\s*|(?<!\s)\s*\n\s*")
+_END = re.compile(rf"(?<=[.?!])[\"')\]”’]*\s+|(?<=[{_MARKS}])[\"')\]”’」』）»]*\s*|(?<!\s)\s*\n\s*")
 
 _WORD = re.compile(r"\S+")
-_STOP = re.compile(r"[.?!:;]['\")\]”’]*$")
+_STOP = re.compile(rf"(?:[.?!:;]['\")\]”’]*|[{_MARKS}][\"')\]”’」』）»]*)$")
 _NEW_ITEM = re.compile(r"\s*\n\s*(?:\n|[-*+•|]|\d+[.)]\s)")
 
 _ABBREVIATION = re.compile(
@@ -30,7 +35,7 @@ _ABBREVIATION = re.compile(
 
 
 def split_sentences(text: str) -> list[str]:
-    """Cut a non-empty text after full stops, question marks, exclamation marks (also those of Chinese) and lines."""
+    """Cut a non-empty text after full stops, question marks, exclamation marks, those of other scripts, and lines."""
     return [" ".join(text[start:end].split()) for start, end in sentence_spans(text)]
 
 

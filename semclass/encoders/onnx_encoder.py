@@ -14,6 +14,7 @@ import onnxruntime
 import tokenizers
 
 from semclass.core import artifacts
+from semclass.core.artifacts import Artifact
 from semclass.core.checks import check_positive, check_texts
 from semclass.core.errors import ArtifactError, EncoderMismatchError, InputError
 from semclass.core.onnx_sessions import open_session
@@ -37,16 +38,20 @@ PIECE_VIEWS = (STATES, "tokens", "weights")
 """Views with a row for each word piece. The other views have a row for each text."""
 
 QUESTION, PASSAGE = 0, 1
-"""Kinds of text that the upper part reads differently. It reads only some of the word pieces of a passage."""
+"""Kinds of text that are read differently. Each may have its own prefix, and the upper part may read only some of the word
+pieces of a passage.
+"""
 
 
 @dataclass(frozen=True)
 class OnnxEncoder:
     """An encoder exported by ``training/export_encoder.py``. Threads may share one instance.
 
-    A text of more than `max_length` word pieces, with two special ones, is read in at most 16 windows of similar
-    length. The vectors of the windows are averaged. ``entities`` is the maximum of the windows, and ``tokens`` holds
-    the vectors of all windows in a row. With the view ``states``, only the first window is read. `Encoding.truncated`
+    A model may have been trained with a prefix before each text, such as ``query: ``. The encoder adds it.
+
+    A text of more than `max_length` word pieces, with two special ones and the prefix, is read in at most 16 windows of
+    similar length. The vectors of the windows are averaged. ``entities`` is the maximum of the windows, and ``tokens``
+    holds the vectors of all windows in a row. With the view ``states``, only the first window is read. `Encoding.truncated`
     lists texts that are longer than all windows.
 
     Texts are read as questions, with every word piece. :attr:`for_passages` reads texts as sentences of passages.
@@ -64,6 +69,7 @@ class OnnxEncoder:
     kept: npt.NDArray[np.bool_] | None = (
         None  # which word pieces the upper part reads of passages; None: all, as of any text
     )
+    prefixes: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())  # word pieces before a question, and before a passage
     kind: int = QUESTION
 
     @classmethod
@@ -118,12 +124,23 @@ class OnnxEncoder:
             tokenizer=tokenizer,
             special=(int(first), int(last)),
             kept=kept,
+            prefixes=_prefixes(artifact, tokenizer),
         )
 
     @cached_property
     def for_passages(self) -> OnnxEncoder:
         """The same encoder for sentences of passages."""
-        return self if self.kept is None else replace(self, kind=PASSAGE)
+        return self if self.kept is None and not any(self.prefixes) else replace(self, kind=PASSAGE)
+
+    @property
+    def prefix(self) -> tuple[int, ...]:
+        """Ids of the word pieces before each text."""
+        return self.prefixes[self.kind]
+
+    @property
+    def window(self) -> int:
+        """Most word pieces of a text that are read at a time."""
+        return self.max_length - len(self.special) - len(self.prefix)
 
     @cached_property
     def is_term(self) -> npt.NDArray[np.bool_]:
@@ -160,7 +177,7 @@ class OnnxEncoder:
         if not wanted:
             return Encoding(terms, kept=self._kept(terms, terms.offsets[:-1], lengths))
         most = 1 if STATES in wanted else MAX_WINDOWS
-        windows = cut_windows(lengths, self.max_length - 2, most)
+        windows = cut_windows(lengths, self.window, most)
         read = windows.lengths
         starts = terms.offsets[windows.owners] + windows.starts
         kept = self._kept(terms, starts, read)
@@ -172,13 +189,13 @@ class OnnxEncoder:
                 if name in rows:
                     rows[name][batch] = output
                 else:
-                    scatter(pieces[name], batch, output if name == STATES else output[:, 1:])
+                    scatter(pieces[name], batch, output if name == STATES else output[:, 1 + len(self.prefix) :])
         if len(read) > len(terms):
             rows = {name: windows.pooled(name, values) for name, values in rows.items()}
             pieces = {name: windows.joined(values) for name, values in pieces.items()}
             kept = None if kept is None else windows.joined(kept)
         given: dict[str, Any] = {**rows, **pieces}
-        return Encoding(terms, **given, limit=most * (self.max_length - 2), kept=kept)
+        return Encoding(terms, **given, limit=most * self.window, kept=kept)
 
     def _kept(self, terms: Ragged, starts: IntArray, read: IntArray) -> Ragged | None:
         """Ids of the word pieces of each window that the upper part reads; None: of all of them."""
@@ -191,7 +208,8 @@ class OnnxEncoder:
 
     def _no_pieces(self, name: str, read: IntArray, kept: Ragged | None) -> Ragged:
         """Zeros for each word piece of each window, float32 of item shape (dim,)."""
-        offsets = offsets_of(read + 2) if name == STATES else offsets_of(read) if kept is None else kept.offsets
+        around = len(self.special) + len(self.prefix)
+        offsets = offsets_of(read + around) if name == STATES else offsets_of(read) if kept is None else kept.offsets
         return Ragged(np.zeros((offsets[-1], self.views[name]), np.float32), offsets)
 
     def _run(self, ids: IntArray, mask: IntArray, wanted: Sequence[str]) -> dict[str, FloatArray]:
@@ -200,10 +218,11 @@ class OnnxEncoder:
         found = {STATES: states} if STATES in wanted else {}
         above = [name for name in wanted if name != STATES]
         if above:
-            inside = mask > 0
-            feeds = _packed(
-                states, self.kept[ids] & inside if self.kind == PASSAGE and self.kept is not None else inside
-            )
+            seen = mask > 0
+            if self.kind == PASSAGE and self.kept is not None:
+                first = 1 + len(self.prefix)
+                seen[:, first:] &= self.kept[ids[:, first:]]
+            feeds = _packed(states, seen)
             if self.kept is not None:
                 feeds["kind"] = np.array(self.kind, np.int64)
             found |= dict(zip(above, self.upper.run(above, feeds), strict=True))
@@ -211,14 +230,25 @@ class OnnxEncoder:
 
     def _pad(self, terms: Ragged, starts: IntArray, read: IntArray) -> tuple[IntArray, IntArray]:
         """Put special tokens around each window and pad the batch: ids and mask, int64 of shape (batch, longest)."""
-        places = np.arange(int(read.max()) + 2)
-        inside = (places >= 1) & (places <= read[:, None])
+        before = (self.special[0], *self.prefix)
+        ends = read + len(before)
+        places = np.arange(int(ends.max()) + 1)
+        inside = (places >= len(before)) & (places < ends[:, None])
         ids = np.zeros((len(read), len(places)), np.int64)
-        ids[:, 0] = self.special[0]
-        ids[np.arange(len(read)), read + 1] = self.special[1]
-        source = starts[:, None] + places - 1
+        ids[:, : len(before)] = before
+        ids[np.arange(len(read)), ends] = self.special[1]
+        source = starts[:, None] + places - len(before)
         ids[inside] = terms.values[source[inside]]
-        return ids, (places <= read[:, None] + 1).astype(np.int64)
+        return ids, (places <= ends[:, None]).astype(np.int64)
+
+
+def _prefixes(artifact: Artifact, tokenizer: tokenizers.Tokenizer) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Word pieces that stand before a question, and before a passage; most models have none."""
+    question, passage = (
+        tuple(tokenizer.encode(text.rstrip(), add_special_tokens=False).ids)
+        for text in artifact.manifest.get("prefixes", ("", ""))
+    )
+    return question, passage
 
 
 def _packed(states: FloatArray, kept: npt.NDArray[np.bool_]) -> dict[str, npt.NDArray[Any]]:
@@ -244,7 +274,7 @@ def scatter(target: Ragged, batch: IntArray, output: FloatArray) -> None:
 
 def open_models(models: str | Path | None, encoder: Encoder | None, threads: int) -> tuple[Path, Encoder]:
     """Find a models folder, by default the shipped folder, and load its encoder unless you give one to share."""
-    root = artifacts.default_models() if models is None else Path(models)
+    root = artifacts.models_folder(models)
     if encoder is not None:
         return root, encoder
     if root.is_dir() and not (root / "encoder").exists():

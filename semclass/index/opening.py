@@ -43,7 +43,7 @@ def open_segments(
         if encoder_fingerprint not in (None, found.header["encoder"]):
             raise EncoderMismatchError(
                 f"the index {folder} was built with encoder {found.header['encoder']}, but is opened with "
-                f"{encoder_fingerprint}; name the encoder of the index (--encoder), or {REMEDY}"
+                f"{encoder_fingerprint}; name the encoder or the models of the index (--encoder, --models), or {REMEDY}"
             )
         try:
             shapes.check_header(found.header, folder / artifacts.MANIFEST)

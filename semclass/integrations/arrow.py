@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from semclass.core.artifacts import models_folder
 from semclass.core.checks import check_choice, check_positive, check_probability, short
 from semclass.core.errors import ArtifactError, InputError, InputTypeError, import_extra
 from semclass.encoders.batching import quietly
 from semclass.heads.texts import HUB
-from semclass.integrations.arrow_models import Heads, identity_of, models_root, open_model, values_of
+from semclass.integrations.arrow_models import Heads, identity_of, open_model, values_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -161,7 +162,7 @@ class Job:
     def _run(self, columns: list[list[str]]) -> dict[str, list[Any]]:
         """Outputs of valid texts."""
         if identity_of(self.task, self.models, self.encoder, self.heads) != self.identity:
-            where = ", ".join(folder for _, folder in self.heads) or models_root(self.models)
+            where = ", ".join(folder for _, folder in self.heads) or models_folder(self.models)
             raise ArtifactError(
                 f"the models in {where} differ from the models of the job: install the same version of semclass, and the "
                 "same models, on every machine"
@@ -254,7 +255,7 @@ def classify_job(
     if not isinstance(prefix, str):
         raise InputTypeError(f"prefix must be a string, not {type(prefix).__name__}")
     # workers have working directories of their own
-    where = None if models is None else str(Path(models).absolute())
+    where = None if models is None else str(models_folder(models).absolute())
     own = tuple((name, str(Path(folder).absolute())) for name, folder in (heads or {}).items())
     used = None if encoder is None else str(encoder)
     if used is not None and not used.startswith(HUB):

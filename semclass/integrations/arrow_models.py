@@ -40,19 +40,14 @@ def values_of(items: Iterable[Any], outputs: Sequence[str]) -> dict[str, list[An
     return {name: list(map(_VALUES[name], found)) for name in outputs if name in _VALUES}
 
 
-def models_root(models: str | None) -> Path:
-    """Folder of the models, the shipped one if None."""
-    return artifacts.default_models() if models is None else Path(models)
-
-
 def identity_of(task: str, models: str | None, encoder: str | None, heads: Heads = ()) -> str:
     """SHA-256 over the manifests of the models that a task uses; these hold the hash of every file."""
-    root = models_root(models)
+    root = artifacts.models_folder(models)
     folders = [Path(folder) for _, folder in heads]
     if task != "encode" and not heads:
         folders.append(root if task == "texts" else root / _FOLDERS[task])
     if encoder is None:
-        folders.append((models_root(None) if task == "texts" else root) / "encoder")
+        folders.append((artifacts.models_folder(None) if task == "texts" else root) / "encoder")
     elif not encoder.startswith(HUB):
         folders.append(Path(encoder))
     return hashlib.sha256(b"".join(map(_manifest, folders))).hexdigest()
@@ -86,7 +81,7 @@ def open_model(
             classify_all, open_heads(dict(heads), open_encoder(encoder, threads)), min_probability=min_probability
         )
     if task == "texts":
-        own = TextModel.load(models_root(models), encoder=encoder, threads=threads)
+        own = TextModel.load(artifacts.models_folder(models), encoder=encoder, threads=threads)
         return partial(own.classify, min_probability=min_probability)
     used = None if encoder is None else open_encoder(encoder, threads)
     if task == "questions":

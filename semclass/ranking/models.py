@@ -58,7 +58,7 @@ class Models:
     passage_encoder
         Encodes passages with the same encoder, and labels them with the passage heads.
     pair_heads
-        The pair heads. If None, a search finds passages, but does not re-rank them.
+        The pair heads. If None, a search finds passages, but does not re-rank them: its default method is ``convex``.
     proximity
         Model of the class match of the integrated method. If None, the class match is the inner product, see
         :func:`semclass.scoring.topk.class_match`.
@@ -95,7 +95,8 @@ class Models:
         Parameters
         ----------
         models
-            Folder with the layout of the shipped ``models/``. It holds ``questions`` and ``passages``, or neither.
+            Folder with the layout of the shipped ``models/``, or the name of an installed package of models, such as
+            ``"multilingual"``. The folder holds ``questions`` and ``passages``, or neither.
             ``pairs``, ``match`` and ``deep`` are optional. If None, the shipped encoder gets the shipped heads, and any
             other `encoder` gets no heads.
         encoder

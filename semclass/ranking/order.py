@@ -131,6 +131,13 @@ def sort_keys(method: Method, score: DoubleArray, signal: DoubleArray, weight: f
     return score if method.kind is None else signal
 
 
+def available(models: Models, method: Method) -> Method:
+    """The method; without pair heads, plain fusion in place of the default method."""
+    if models.pair_heads is None and method.uses_evidence and not method.joint_top_k:
+        return replace(METHODS["convex"], fusion=method.fusion)
+    return method
+
+
 def require(models: Models, method: Method) -> None:
     """Refuse a method whose heads are not there, with how they are trained."""
     if method.uses_classes and not models.has_classes:

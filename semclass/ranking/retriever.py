@@ -27,7 +27,7 @@ from semclass.ranking.language import BY_WORDS_ALPHA, OTHER, warn_of_language
 from semclass.ranking.methods import DEFAULT, METHODS, Method
 from semclass.ranking.models import Models
 from semclass.ranking.options import SearchKeywords, SearchOptions, check_weights
-from semclass.ranking.order import needs, reorder, require
+from semclass.ranking.order import available, needs, reorder, require
 from semclass.ranking.reranker import as_passages
 from semclass.ranking.result import SearchResult, make_hits
 from semclass.scoring.fusion import DEPTH
@@ -72,7 +72,8 @@ class HybridRetriever:
         if self.index.encoder != self.models.encoder.fingerprint:
             raise EncoderMismatchError(
                 f"the index was built with encoder {self.index.encoder}, but these models have encoder "
-                f"{self.models.encoder.fingerprint}; name the encoder of the index (--encoder), or {REMEDY}"
+                f"{self.models.encoder.fingerprint}; name the encoder or the models of the index (--encoder, --models), or "
+                f"{REMEDY}"
             )
         books = self.models.passage_encoder.codebooks
         if self.index.codebooks not in ("", "" if books is None else books.fingerprint):
@@ -132,7 +133,7 @@ class HybridRetriever:
         passages
             At least one passage. Plain strings get their places, from 0, as ids. Ids must be unique.
         models
-            The models, or their folder. Defaults to the shipped models.
+            The models, their folder, or the name of an installed package of models. Defaults to the shipped models.
 
         Raises
         ------
@@ -289,7 +290,7 @@ class HybridRetriever:
         """Search for questions that are checked, perhaps with another vector in place of theirs."""
         check_positive(k, "k")
         options = replace(options, **keywords) if keywords else options
-        models, method = self.models, options.how
+        models, method = self.models, available(self.models, options.how)
         weights = {**self.weights, **(options.weights or {})}
         gains = read_boost(options.boost, models.heads, self.index, method)
         reordered = method.kind is not None or gains

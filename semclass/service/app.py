@@ -18,7 +18,6 @@ import semclass
 from semclass.core.types import Passage
 from semclass.demo import CORPUS
 from semclass.documents.readers import read_passages
-from semclass.ranking.methods import DEFAULT
 from semclass.service import compat, native, schemas, static
 from semclass.service.access import Gate
 from semclass.service.answers import Json, ServiceError, stopping
@@ -126,7 +125,7 @@ async def _warm_up(engine: Engine) -> None:
         if models.pair_heads is not None:
             await engine.rerank(QUESTION, [Passage(str(place), text) for place, text in enumerate(some)])
         if engine.retriever is not None:
-            await engine.search(QUESTION, method="convex" if models.pair_heads is None else DEFAULT)
+            await engine.search(QUESTION)
 
 
 async def _unknown(request: Request, error: Exception) -> Json:

@@ -241,7 +241,7 @@ def _info(engine: Engine) -> dict[str, Any]:
     encoder, settings = engine.models.encoder, engine.settings
     pieces = settings.max_characters
     if isinstance(encoder, OnnxEncoder):
-        pieces = min(pieces, MAX_WINDOWS * (encoder.max_length - 2))
+        pieces = min(pieces, MAX_WINDOWS * (encoder.window))
     return {
         "model_id": MODEL,
         "model_sha": encoder.fingerprint,

@@ -17,7 +17,7 @@ from semclass.core.taxonomy import COARSE_NAMES
 from semclass.core.types import Passage, QuestionLabel
 from semclass.heads.texts import TextLabels
 from semclass.ranking.methods import METHODS, Method, find_method
-from semclass.ranking.order import has_heads_for, require
+from semclass.ranking.order import available, has_heads_for, require
 from semclass.ranking.result import SearchResult
 from semclass.service import schemas
 from semclass.service.answers import Json, invalid
@@ -142,6 +142,8 @@ def _text_label(found: TextLabels) -> dict[str, Any]:
 def _check_method(engine: Engine, body: schemas.SearchRequest | schemas.RerankRequest) -> Method:
     """Refuse a method whose heads are not served; the library's message is for those who load the models."""
     method = find_method(body.method, body.fusion)
+    if isinstance(body, schemas.SearchRequest):
+        method = available(engine.models, method)
     try:
         require(engine.models, method)
     except InputError:

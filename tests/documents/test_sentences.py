@@ -31,6 +31,25 @@ def test_sentences_end_at_marks_and_at_lines():
     assert split_sentences(short) == [short], "short pieces belong to their neighbour"
 
 
+@pytest.mark.parametrize(
+    "sentences",
+    [
+        [
+            "町の人々は、その橋を設計した技師のことを今でもよく覚えている。",
+            "橋は一八七四年の秋、三度の嵐の冬を越えて開通したのである！",
+        ],
+        ["नदी के ऊपर बना यह पुराना पुल शहर के दोनों भागों को जोड़ता है।", "इसे बनाने में तीन सर्दियाँ लगीं।"],
+        ["هل يعرف أحد في المدينة متى بُني الجسر القديم؟", "بُني الجسر بعد ثلاثة فصول شتاء عاصفة."],
+        ["ስለ አሮጌው ድልድይ የከተማው ሰዎች ብዙ ታሪክ ይናገራሉ።", "ድልድዩ ከሦስት ዓመታት ሥራ በኋላ ለሕዝብ ተከፈተ።"],
+    ],
+    ids=["Japanese", "Hindi", "Arabic", "Amharic"],
+)
+def test_sentences_end_at_the_marks_of_other_scripts(sentences):
+    assert split_sentences(" ".join(sentences)) == sentences
+    if sentences[0][-1] != "؟":
+        assert split_sentences("".join(sentences)) == sentences
+
+
 @given(st.text(st.sampled_from("ab .?!\n\"')"), min_size=1).filter(str.strip))
 def test_nothing_of_a_text_is_lost(text):
     assert " ".join(" ".join(split_sentences(text)).split()) == " ".join(text.split())

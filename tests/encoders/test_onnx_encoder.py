@@ -7,6 +7,7 @@ import pytest
 from conftest import MODELS
 from hypothesis import given
 from hypothesis import strategies as st
+from made_models import export
 
 from semclass import InputError, InputTypeError, OnnxEncoder
 from semclass.encoders.onnx_encoder import fits
@@ -140,6 +141,32 @@ def test_heads_over_states_depend_on_the_lower_part_alone():
 def test_what_is_no_text_is_refused(encoder, texts, error, says):
     with pytest.raises(error, match=says):
         encoder.encode(texts)
+
+
+def test_a_prefix_stands_before_each_text_and_is_no_part_of_it(tmp_path):
+    plain = OnnxEncoder.load(export(tmp_path / "plain"))
+    prefixed = OnnxEncoder.load(export(tmp_path / "prefixed", prefixes=("question: ", "a text: ")))
+    texts, views = ["Who built the bridge?", "x"], ("pooled", "tokens", "states")
+    for encoder, prefix, pieces in ((prefixed, "question: ", 2), (prefixed.for_passages, "a text: ", 3)):
+        found, spelt = encoder.encode(texts, views=views), plain.encode([prefix + text for text in texts], views=views)
+        np.testing.assert_allclose(found.pooled, spelt.pooled, atol=1e-6)
+        np.testing.assert_allclose(found.states.values, spelt.states.values, atol=1e-6)
+        assert found.terms.lengths().tolist() == found.tokens.lengths().tolist() == [5, 1]
+        np.testing.assert_allclose(found.tokens.row(0), spelt.tokens.row(0)[pieces:], atol=1e-6)
+        assert encoder.encode(texts).limit == plain.encode(texts).limit - 16 * pieces
+
+
+def test_a_prefix_is_read_whole_where_other_word_pieces_of_a_passage_are_not(tmp_path):
+    plain = OnnxEncoder.load(export(tmp_path / "plain", tuned=True)).for_passages
+    prefixed = OnnxEncoder.load(export(tmp_path / "prefixed", tuned=True, prefixes=("question", "bridge"))).for_passages
+    views = ("pooled", "tokens")
+    found, spelt = (
+        encoder.encode([text], views=views)
+        for encoder, text in ((prefixed, "the tower of Ada"), (plain, "bridge the tower of Ada"))
+    )
+    np.testing.assert_allclose(found.pooled, spelt.pooled, atol=1e-6)
+    np.testing.assert_allclose(found.tokens.row(0), spelt.tokens.row(0)[1:], atol=1e-6)
+    assert len(found.kept.row(0)) == 2
 
 
 def test_unknown_views_and_numbers_out_of_range_are_refused(encoder):

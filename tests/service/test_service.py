@@ -206,7 +206,9 @@ def test_an_encoder_without_heads_still_searches(fake_encoder, corpus):
         found = client.post("/api/search", {"question": QUESTION, "method": "convex"}).json()
         assert found["question"] is None
         assert len(found["hits"]) == 10
-        refused = client.post("/api/search", {"question": QUESTION})
+        default = client.post("/api/search", {"question": QUESTION}).json()
+        assert [hit["id"] for hit in default["hits"]] == [hit["id"] for hit in found["hits"]]
+        refused = client.post("/api/search", {"question": QUESTION, "method": "learned"})
         assert (refused.status_code, refused.json()["error_type"]) == (422, "validation")
         assert client.get("/api/info").json()["methods"] == ["bm25", "dense", "convex", "rrf", "hybrid"]
         refused = client.post("/api/rerank", {"question": QUESTION, "passages": ["Ada built it."]})
