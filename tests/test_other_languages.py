@@ -1,0 +1,54 @@
+"""Search with the models of other languages, which are a package of their own beside semclass."""
+
+from __future__ import annotations
+
+import pytest
+from conftest import ROOT
+
+from semclass import HybridRetriever, Models
+
+FOLDER = ROOT / "packages" / "semclass-multilingual" / "semclass_multilingual" / "models"
+
+PASSAGES = {
+    "de-bridge": "Die Eisenbahnbrücke über den Fluss entwarf der Ingenieur Karl Stein; sie wurde 1911 eröffnet.",
+    "de-bread": "Der Teig ruht eine Nacht im Kühlschrank, danach wird das Brot bei starker Hitze gebacken.",
+    "fr-bridge": "Le viaduc fut dessiné par l'ingénieure Marie Laval et inauguré en 1932.",
+    "fr-bread": "La pâte repose une nuit au froid, puis le pain cuit à four très chaud.",
+    "ja-bridge": "鉄道橋は技師の田中一郎が設計し、1925年に開通した。",
+    "ja-bread": "生地は一晩冷蔵庫で休ませ、そのあと高温の窯でパンを焼く。",
+    "ar-bridge": "صمّم المهندس سامي حداد جسر السكة الحديدية، وافتُتح عام 1950.",
+    "ar-bread": "ترتاح العجينة ليلة في الثلاجة، ثم يُخبز الخبز على نار قوية.",
+    "th-bridge": "สะพานรถไฟออกแบบโดยวิศวกรสมชาย และเปิดใช้ในปี พ.ศ. 2470",
+    "th-bread": "พักแป้งไว้ในตู้เย็นหนึ่งคืน แล้วจึงอบขนมปังด้วยไฟแรง",
+}
+
+
+@pytest.fixture(scope="module")
+def retriever():
+    if not (FOLDER / "encoder").is_dir():
+        pytest.skip("the models of other languages are not in this checkout")
+    from semclass import Passage
+
+    models = Models.load(FOLDER)
+    return HybridRetriever.from_passages([Passage(name, text) for name, text in PASSAGES.items()], models=models)
+
+
+@pytest.mark.parametrize(
+    ("question", "wanted"),
+    [
+        ("Wer hat die Brücke entworfen?", "de-bridge"),
+        ("Wie lange ruht der Teig?", "de-bread"),
+        ("Qui a dessiné le viaduc ?", "fr-bridge"),
+        ("Combien de temps la pâte repose-t-elle ?", "fr-bread"),
+        ("鉄道橋を設計したのは誰ですか。", "ja-bridge"),
+        ("من صمّم جسر السكة الحديدية؟", "ar-bridge"),
+        ("ใครออกแบบสะพานรถไฟ", "th-bridge"),
+    ],
+)
+def test_a_question_finds_its_passage_in_its_language(retriever, question, wanted):
+    assert retriever.search(question, 3)[0].id == wanted
+
+
+def test_a_question_finds_what_answers_it_in_other_languages(retriever):
+    found = retriever.search("How long does the dough rest before baking?", 5, method="dense")
+    assert {hit.id.split("-")[1] for hit in found} == {"bread"}
