@@ -10,7 +10,7 @@ from running import running
 from bench import hostile_files
 from semclass import Passage, PassageIndex
 from semclass.cli.main import cli
-from semclass.cli.passages import listing_skipped
+from semclass.cli.passages import telling
 from semclass.documents.sources import Skipped
 from semclass.index.ingest import STORAGES
 
@@ -35,8 +35,8 @@ def held(index):
 
 def test_files_that_lack_the_same_extra_are_listed_once(capsys):
     reason = "this needs lxml"
-    with listing_skipped() as skipped:
-        skipped += [Skipped(f"{n}.html", reason) for n in range(5)] + [Skipped("a.txt", "docs/a.txt is no text")]
+    with telling() as told:
+        told.skipped += [Skipped(f"{n}.html", reason) for n in range(5)] + [Skipped("a.txt", "docs/a.txt is no text")]
     assert capsys.readouterr().err.splitlines()[1:] == [
         f"  0.html, 1.html, 2.html and 2 more: {reason}",
         "  docs/a.txt is no text",
