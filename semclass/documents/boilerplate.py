@@ -29,8 +29,10 @@ of them; texts about an option or a method, which the pages of some manuals have
 STAYS = 0.5
 """What was left out before stays out down to this part of both, so that a single file more or less changes nothing."""
 
-VERSION = 0.5
-"""Share of the words of a file from which it is another version of other files, and no template with its own text."""
+VERSION, MANY = 0.5, 3
+"""Share of the words of a file, and number of its paragraphs, from which repeated text makes it a version of other files.
+Short pages may have a footer that is longer than what they say.
+"""
 
 WORDS = 8
 """Words of a paragraph, at least: shorter ones, such as "Examples:", belong to what is around them."""
@@ -38,6 +40,7 @@ WORDS = 8
 EDGE = 3
 """Paragraphs at the top and at the bottom of a file that may be shorter, as menus and footers are."""
 
+_KEY = re.compile("[0-9a-f]{16}")
 _WORD = re.compile(r"[^\W_]\S*")
 _PARAGRAPH = re.compile(r"\S[^\n\f]*(?:\n[^\S\n\f]*\S[^\n\f]*)*")
 _FENCE = re.compile(r"[ \t]*(?:[-*+][ \t]+|\d+[.)][ \t]+)?(`{3,}|~{3,}|:{3,})")
@@ -71,22 +74,23 @@ class Counts:
     before: Collection[str] = ()
     _folders: defaultdict[PurePosixPath, list[int]] = field(default_factory=lambda: defaultdict(list))
     _keys: list[array[int]] = field(default_factory=list)
-    _shares: list[array[float]] = field(default_factory=list)  # of the words of the file, for each of its paragraphs
+    _words: list[array[int]] = field(default_factory=list)  # of each of these paragraphs
+    _totals: list[int] = field(default_factory=list)  # words of each file
 
     def add(self, name: str, text: str, *, markdown: bool) -> None:
         """Count a file, of which the path below the folder is given."""
-        total = max(len(text.split()), 1)
         found = list(_paragraphs(text, markdown=markdown))
         for folder in PurePosixPath(name).parents if found else ():
             self._folders[folder].append(len(self._keys))
         self._keys.append(array("Q", (one.key for one in found)))
-        self._shares.append(array("f", (one.words / total for one in found)))
+        self._words.append(array("L", (one.words for one in found)))
+        self._totals.append(_count_words(text))
 
     def repeated(self) -> Mapping[int, int]:
         """Give the keys of boilerplate, each with the number of files in which it stands."""
         keys = [np.unique(np.frombuffer(held, np.uint64)) if held else np.zeros(0, np.uint64) for held in self._keys]
         often = self._often(keys, range(len(keys)))
-        own = [number for number in range(len(keys)) if not self._is_version(number, often)]
+        own = [number for number in range(len(keys)) if not self._repeats_others(number, often)]
         often = self._often(keys, own)
         found, counts = np.unique(_joined([keys[number] for number in own]), return_counts=True)
         places = np.isin(found, often)
@@ -94,7 +98,7 @@ class Counts:
 
     def _often(self, keys: Sequence[npt.NDArray[np.uint64]], files: Collection[int]) -> npt.NDArray[np.uint64]:
         """Give what stands in most of some files of a folder, those of the folders in it included."""
-        before = np.array([int(key, 16) for key in self.before], np.uint64)
+        before = np.array([int(key, 16) for key in self.before if _KEY.fullmatch(str(key))], np.uint64)
         counted, found = set(files), [np.zeros(0, np.uint64)]
         for numbers in self._folders.values():
             held = [keys[number] for number in numbers if number in counted]
@@ -104,9 +108,19 @@ class Counts:
                 found.append(some[counts >= least])
         return np.unique(_joined(found))
 
-    def _is_version(self, number: int, often: npt.NDArray[np.uint64]) -> bool:
-        held = np.array(self._keys[number], np.uint64)
-        return bool(np.array(self._shares[number])[np.isin(held, often)].sum() > VERSION)
+    def _repeats_others(self, number: int, often: npt.NDArray[np.uint64]) -> bool:
+        places = np.isin(np.array(self._keys[number], np.uint64), often)
+        return _is_version(np.array(self._words[number], np.int64)[places].tolist(), self._totals[number])
+
+
+def _is_version(repeated: Sequence[int], total: int) -> bool:
+    """Tell of the words of the repeated paragraphs of a file, and of all of it, whether it says too little else."""
+    most = sum(repeated) > VERSION * total and len(repeated) >= MANY
+    return bool(repeated) and (most or total - sum(repeated) < WORDS)
+
+
+def _count_words(text: str) -> int:
+    return sum(1 for _ in _WORD.finditer(text))
 
 
 def _joined(keys: Sequence[npt.NDArray[np.uint64]]) -> npt.NDArray[np.uint64]:
@@ -118,7 +132,7 @@ def without_boilerplate(
 ) -> str:
     """Write blanks for boilerplate, so that all other text keeps its place; a version of other files is kept whole."""
     found = [one for one in _paragraphs(text, markdown=markdown) if one.key in files] if files else []
-    if sum(one.words for one in found) > VERSION * len(text.split()):
+    if _is_version([one.words for one in found], _count_words(text)):
         return text
     parts, at = [], 0
     for one in found:
@@ -139,7 +153,7 @@ def _paragraphs(text: str, *, markdown: bool) -> Iterator[_Paragraph]:
         if spoken >= WORDS or (spoken and not edge <= place < len(spans) - edge):
             kind = b"" if spoken >= WORDS else b"edge"
             digest = blake2b(" ".join(words).encode(errors="replace"), digest_size=8, person=kind).digest()
-            yield _Paragraph(int.from_bytes(digest, "big"), start, end, len(words))
+            yield _Paragraph(int.from_bytes(digest, "big"), start, end, _count_words(text[start:end]))
 
 
 def _plain_spans(text: str) -> Iterator[Span]:
