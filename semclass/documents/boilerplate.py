@@ -83,8 +83,8 @@ class Counts:
         for folder in PurePosixPath(name).parents if found else ():
             self._folders[folder].append(len(self._keys))
         self._keys.append(array("Q", (one.key for one in found)))
-        self._words.append(array("L", (one.words for one in found)))
-        self._totals.append(_count_words(text))
+        self._words.append(array("I", (one.words for one in found)))
+        self._totals.append(len(text.split()))
 
     def repeated(self) -> Mapping[int, int]:
         """Give the keys of boilerplate, each with the number of files in which it stands."""
@@ -119,10 +119,6 @@ def _is_version(repeated: Sequence[int], total: int) -> bool:
     return bool(repeated) and (most or total - sum(repeated) < WORDS)
 
 
-def _count_words(text: str) -> int:
-    return sum(1 for _ in _WORD.finditer(text))
-
-
 def _joined(keys: Sequence[npt.NDArray[np.uint64]]) -> npt.NDArray[np.uint64]:
     return np.concatenate(keys) if keys else np.zeros(0, np.uint64)
 
@@ -132,7 +128,7 @@ def without_boilerplate(
 ) -> str:
     """Write blanks for boilerplate, so that all other text keeps its place; a version of other files is kept whole."""
     found = [one for one in _paragraphs(text, markdown=markdown) if one.key in files] if files else []
-    if _is_version([one.words for one in found], _count_words(text)):
+    if _is_version([one.words for one in found], len(text.split())):
         return text
     parts, at = [], 0
     for one in found:
@@ -153,7 +149,7 @@ def _paragraphs(text: str, *, markdown: bool) -> Iterator[_Paragraph]:
         if spoken >= WORDS or (spoken and not edge <= place < len(spans) - edge):
             kind = b"" if spoken >= WORDS else b"edge"
             digest = blake2b(" ".join(words).encode(errors="replace"), digest_size=8, person=kind).digest()
-            yield _Paragraph(int.from_bytes(digest, "big"), start, end, _count_words(text[start:end]))
+            yield _Paragraph(int.from_bytes(digest, "big"), start, end, len(words))
 
 
 def _plain_spans(text: str) -> Iterator[Span]:
