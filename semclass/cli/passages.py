@@ -162,7 +162,7 @@ def _most_frequent(boilerplate: Sequence[Boilerplate]) -> list[Boilerplate]:
 def _list_boilerplate(boilerplate: Sequence[Boilerplate]) -> None:
     if boilerplate:
         repeated = counted(len(boilerplate), "paragraph")
-        echo(f"left out {repeated} that most files of a folder repeat; --keep-boilerplate keeps them", err=True)
+        echo(f"left out {repeated} that most files of a folder repeat; --keep-boilerplate keeps all", err=True)
     for one in _most_frequent(boilerplate)[:LISTED]:
         echo(f"  in {counted(one.files, 'file')}: {one.text[:SHOWN]}{' ...' * (len(one.text) > SHOWN)}", err=True)
     if len(boilerplate) > LISTED:

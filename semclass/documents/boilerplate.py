@@ -113,6 +113,17 @@ class Counts:
         return _is_version(np.array(self._words[number], np.int64)[places].tolist(), self._totals[number])
 
 
+def _gaps(paragraphs: Sequence[_Paragraph], length: int) -> Iterator[Span]:
+    """Tell where the text before, between and after paragraphs is, such as headings and code."""
+    return zip([0, *(one.end for one in paragraphs)], [*(one.start for one in paragraphs), length], strict=True)
+
+
+def _run(repeated: Sequence[bool], gaps: Sequence[int]) -> int:
+    """Count the first paragraphs that are all repeated, with little text before each."""
+    others = (place for place, again in enumerate(repeated) if not again or gaps[place] >= WORDS)
+    return next(others, len(repeated))
+
+
 def _is_version(repeated: Sequence[int], total: int) -> bool:
     """Tell of the words of the repeated paragraphs of a file, and of all of it, whether it says too little else."""
     most = sum(repeated) > VERSION * total and len(repeated) >= MANY
@@ -123,20 +134,40 @@ def _joined(keys: Sequence[npt.NDArray[np.uint64]]) -> npt.NDArray[np.uint64]:
     return np.concatenate(keys) if keys else np.zeros(0, np.uint64)
 
 
-def without_boilerplate(
-    text: str, files: Mapping[int, int], told: Callable[[Boilerplate], object], *, markdown: bool
-) -> str:
-    """Write blanks for boilerplate, so that all other text keeps its place; a version of other files is kept whole."""
-    found = [one for one in _paragraphs(text, markdown=markdown) if one.key in files] if files else []
-    if _is_version([one.words for one in found], len(text.split())):
-        return text
-    parts, at = [], 0
-    for one in found:
-        held = text[one.start : one.end]
-        told(Boilerplate(" ".join(held.split()), files[one.key], f"{one.key:016x}"))
-        parts += [text[at : one.start], _INK.sub(" ", held)]
-        at = one.end
-    return "".join([*parts, text[at:]])
+@dataclass
+class Thinning:
+    """Leaves boilerplate out of one file after another.
+
+    At the top and the bottom of a file it is a menu or a footer, and goes. Amid other text it may be a description that
+    the pages of a manual have in common, so the first file that has it there keeps it.
+    """
+
+    files: Mapping[int, int]  # keys of boilerplate, as Counts.repeated gives them
+    told: Callable[[Boilerplate], object]
+    _homes: dict[int, str] = field(default_factory=dict)  # the file that keeps it, by key
+
+    def __call__(self, name: str, text: str, *, markdown: bool) -> str:
+        """Write blanks for boilerplate, so that all other text keeps its place; a version of other files stays whole."""
+        if not self.files:
+            return text
+        paragraphs = list(_paragraphs(text, markdown=markdown))
+        repeated = [one.key in self.files for one in paragraphs]
+        if _is_version(
+            [one.words for one, again in zip(paragraphs, repeated, strict=True) if again], len(text.split())
+        ):
+            return text
+        gaps = [len(text[one:other].split()) for one, other in _gaps(paragraphs, len(text))]
+        top = _run(repeated, gaps)
+        bottom = len(repeated) - _run(repeated[::-1], gaps[::-1])
+        parts, at = [], 0
+        for place, (one, again) in enumerate(zip(paragraphs, repeated, strict=True)):
+            if not again or (top <= place < bottom and self._homes.setdefault(one.key, name) == name):
+                continue
+            held = text[one.start : one.end]
+            self.told(Boilerplate(" ".join(held.split()), self.files[one.key], f"{one.key:016x}"))
+            parts += [text[at : one.start], _INK.sub(" ", held)]
+            at = one.end
+        return "".join([*parts, text[at:]])
 
 
 def _paragraphs(text: str, *, markdown: bool) -> Iterator[_Paragraph]:

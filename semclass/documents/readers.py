@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from semclass.core.errors import InputError, SemclassError
 from semclass.core.types import Passage
-from semclass.documents.boilerplate import FEWEST, Boilerplate, Counts, without_boilerplate
+from semclass.documents.boilerplate import FEWEST, Boilerplate, Counts, Thinning
 from semclass.documents.chunking import CUTS, Cutting, count_words, cut_document
 from semclass.documents.decoding import check_encoding, read_text
 from semclass.documents.formats import CODE, ENDINGS, FORMATS, MARKDOWN
@@ -107,12 +107,12 @@ def iter_passages(
         Function that is called after each document with its number, from 1, and the number of all documents. Where
         boilerplate is counted, this happens once while the documents are read, and again while they are cut.
     keep_boilerplate
-        Whether to keep paragraphs that stand in at least 10 files and in at least half of the files of a folder, those of
-        the folders in it included. By default these are left out of the passages of documents, but not of source files,
-        tables, code, records and messages. A file is kept whole if they are more than half of its words, because it is
-        then another version of other files.
+        Whether to keep paragraphs that stand in at least 10 files and in at least two thirds of the files of a folder,
+        those of the folders in it included. By default they are left out where they stand at the top or bottom of a
+        file. Amid other text, only the first file keeps them. Source files, tables, code, records, messages, and files
+        that are versions of one another stay whole.
     boilerplate
-        Function that is called with each paragraph that is left out, once.
+        Function that is called with each paragraph that is left out of any file, once.
     boilerplate_before
         Keys of paragraphs that an earlier call left out. They stay out down to half of the usual number of files.
 
@@ -233,12 +233,12 @@ def _thinned(
                     f"{tempfile.gettempdir()} has no room for the texts of files: {error.strerror or error}; make room, "
                     "or name another folder by the environment variable TMPDIR"
                 ) from error
-        repeated = counts.repeated()
+        thinned = Thinning(counts.repeated(), tell)
         waiting.seek(0)
         for number, (name, length) in enumerate(names, 1):
             text, markdown, records, missing = json.loads(zlib.decompress(waiting.read(length)))
             if _may_hold_boilerplate(name):
-                text = without_boilerplate(text, repeated, tell, markdown=markdown)
+                text = thinned(name, text, markdown=markdown)
             yield name, Document(text, markdown, [Record(*record) for record in records], missing)
             if progress is not None:
                 progress(number, len(names))

@@ -116,3 +116,12 @@ def test_what_was_left_out_stays_out_down_to_half_as_many_files(tmp_path):
     write(folder, BODIES[27:40], start=27)
     assert read(folder, boilerplate_before=keys)[1] == [], "12 of 40 files"
     assert read(folder, boilerplate_before=["no key"])[1] == []
+
+
+def test_amid_other_text_the_first_file_keeps_it(tmp_path):
+    pages = [f"{body}\n\n{FOOTER}\n\n{body.replace('fog', 'ice')}\n" for body in BODIES[:12]]
+    texts, left_out = read(write(tmp_path / "docs", pages))
+    assert (texts.index(FOOTER), texts.count(FOOTER), left_out) == (1, 1, [(FOOTER, 12)])
+    code = "```\nlight(lamp, oil, wick, match, hand, eye, lens, glass, mirror)\n```"
+    texts, _ = read(write(tmp_path / "code", [f"{body}\n\n{FOOTER}\n\n{code}\n" for body in BODIES[:12]]))
+    assert texts.count(FOOTER) == 1, "code is text, too"
