@@ -1,4 +1,4 @@
-"""Text that stands in most files of a folder, such as footers, menus and licences: it is found by counting."""
+"""Text that stands in most files of a folder, such as footers, menus and notes: it is found by counting."""
 
 from __future__ import annotations
 
@@ -53,11 +53,22 @@ _PAGES = str.maketrans("\f\x1d", "\n\n")
 
 @dataclass(frozen=True)
 class Boilerplate:
-    """A paragraph that is left out, because it stands in most files of a folder."""
+    """A paragraph that is left out, because it stands in most files of a folder.
+
+    Attributes
+    ----------
+    text
+        The paragraph, with single spaces between its words.
+    files
+        Number of files in which it stands.
+    key
+        Stands for the text in any case, for the argument `boilerplate_before` of
+        :func:`semclass.documents.readers.iter_passages`.
+    """
 
     text: str
-    files: int  # in which it stands
-    key: str  # stands for the text where only that matters
+    files: int
+    key: str
 
 
 class _Paragraph(NamedTuple):
