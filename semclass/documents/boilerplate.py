@@ -23,7 +23,8 @@ FEWEST = 10
 
 SHARE = 2 / 3
 """Share of the files of a folder in which it stands, at least. Menus, footers and notes of generators stood in 0.7 to all
-of them; texts about an option or a method, which the pages of some manuals have in common, in up to 0.6.
+of them. Descriptions that pages of a manual have in common stood in up to 0.6, those of general options in more. A share
+cannot tell these from menus, so the first file keeps what stands amid other text.
 """
 
 STAYS = 0.5

@@ -18,8 +18,7 @@ FEWEST = 3
 _NUMBER = re.compile(r"\d+|^[ivxlc]+$")
 _NUMBERED = re.compile(r"(?:^|\s)(\d{1,5})$|^(\d{1,5})(?:\s|$)")
 _TABLE = "|"
-_MARKED = ("#", "`", "~", _TABLE)
-_LETTER = re.compile(r"[^\W\d_]")
+_TITLE = re.compile(r"(?=.*[^\W\d_])[^\W_].*[^:.,;]")  # no label above a list, no row, no heading, no sentence
 _LINE = re.compile(r"[^\n]*\S[^\n]*")
 
 
@@ -103,7 +102,7 @@ def _in_a_row(pages: Sequence[Sequence[_Line]], place: int) -> set[int]:
     rows: defaultdict[str, list[list[int]]] = defaultdict(list)
     for number, lines in enumerate(pages):
         line = lines[place] if len(lines) > place else None
-        if line is not None and _LETTER.search(line.words) and not line.words.startswith(_MARKED):
+        if line is not None and _TITLE.fullmatch(line.words):
             of_line = rows[line.words]
             if of_line and number - of_line[-1][-1] <= 2:
                 of_line[-1].append(number)
