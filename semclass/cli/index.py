@@ -12,13 +12,12 @@ import click
 import semclass
 from semclass.cli import options
 from semclass.cli.options import qdrant_key, read_heads, show, show_weights, tell_duplicates
-from semclass.cli.passages import as_records, cutting_options, kept, listing_skipped, loading, passages_from
+from semclass.cli.passages import Told, cutting_options, kept, loading, passages_from, telling
 from semclass.cli.progress import progress
 from semclass.core.checks import counted
 from semclass.core.errors import InputError
 
 if TYPE_CHECKING:
-    from semclass.documents.sources import Skipped
     from semclass.index.passage_encoder import PassageEncoder
     from semclass.index.writer import IndexWriter
 
@@ -80,6 +79,7 @@ def build(
     from semclass.core.cpu import available_threads
     from semclass.documents import duplicates
     from semclass.index.build import build_index
+    from semclass.index.commit import store_cutting
     from semclass.index.ingest import IndexConfig
     from semclass.index.target import check_target
 
@@ -89,8 +89,8 @@ def build(
     header = IndexConfig.of(loaded.passage_encoder, similarity, storage).header()
     # what could not be searched is refused before it is built
     semclass.HybridRetriever(semclass.PassageIndex(**header, segments=(), deleted=()), loaded)
-    with listing_skipped() as skipped, progress("indexing", None) as step:
-        passages = passages_from(source, skipped, lambda: loaded.passage_encoder, step, **cutting)
+    with telling() as told, progress("indexing", None) as step:
+        passages = passages_from(source, told, lambda: loaded.passage_encoder, step, **cutting)
         built = build_index(
             out,
             tell_duplicates(duplicates.mark_duplicates(passages)) if mark_duplicates else passages,
@@ -103,9 +103,11 @@ def build(
             replace=replace,
             cutting=kept(cutting) if source.is_dir() else None,
         )
+        if told.boilerplate:
+            store_cutting(out, kept(cutting, told.keys))
     record = {"index": str(out), "passages": len(built), "encoder": built.encoder}
     record |= {"similarity": built.similarity, "classes": list(built.classes)}
-    record |= as_records(skipped)
+    record |= told.record()
     show(
         record,
         f"{counted(len(built), 'passage')} indexed in {out} (similarity {built.similarity}, encoder {built.encoder[:12]}, "
@@ -147,11 +149,11 @@ def add(
 
     passage_encoder = loading(folder, read_heads(heads), models=models, encoder=encoder)
     with (
-        listing_skipped() as skipped,
-        _changing(folder, passage_encoder, skipped, as_json=as_json) as (changed, counts),
+        telling() as told,
+        _changing(folder, passage_encoder, told, as_json=as_json) as (changed, counts),
         progress("indexing", None) as step,
     ):
-        passages = passages_from(source, skipped, passage_encoder, step, **cutting)
+        passages = passages_from(source, told, passage_encoder, step, **cutting)
         if mark_duplicates:
             # what an update replaces cannot be repeated any more, and which passages these are is known only at its end
             passages = tell_duplicates(duplicates.mark_duplicates(passages) if update else _marked(folder, passages))
@@ -281,11 +283,11 @@ def compact(folder: Path, *, as_json: bool) -> None:
 def _changing(
     folder: Path,
     passage_encoder: Callable[[], PassageEncoder] | None = None,
-    skipped: Sequence[Skipped] = (),
+    told: Told | None = None,
     *,
     as_json: bool,
 ) -> Iterator[tuple[IndexWriter, dict[str, int]]]:
-    """Change an index, and print what was done, and which files were skipped until then."""
+    """Change an index, and print what was done, and what was left out until then."""
     from semclass.index.commit import describe
     from semclass.index.writer import IndexWriter
 
@@ -296,7 +298,8 @@ def _changing(
     passages, segments = found["passages"], len(found["segments"])
     done = ", ".join(f"{count} {name}" for name, count in counts.items() if name != "compacted")
     text = f"{done + ': ' if done else ''}{counted(passages, 'passage')} in {counted(segments, 'segment')}"
-    record = {"index": str(folder), **counts, "passages": passages, "segments": segments, **as_records(skipped)}
+    record = {"index": str(folder), **counts, "passages": passages, "segments": segments}
+    record |= told.record() if told else {}
     show(record, text, as_json=as_json)
 
 

@@ -11,12 +11,19 @@ import click
 import semclass
 from semclass.cli import options
 from semclass.cli.options import read_heads, show
-from semclass.cli.passages import COLUMNS, as_records, cutting_options, kept, listing_skipped, loading, passages_from
+from semclass.cli.passages import COLUMNS, cutting_options, kept, loading, passages_from, telling
 from semclass.cli.progress import progress
 from semclass.core.checks import counted
 from semclass.core.errors import InputError
 
-_NOTHING = {"by": None, "size": None, "overlap": 0, "encoding": None, **dict.fromkeys(COLUMNS)}
+_NOTHING = {
+    "by": None,
+    "size": None,
+    "overlap": 0,
+    "encoding": None,
+    "keep_boilerplate": False,
+    **dict.fromkeys(COLUMNS),
+}
 """The options of cutting where none is given."""
 
 
@@ -48,11 +55,11 @@ def sync(
 
     Passages are added, changed and removed, but only new texts are encoded. A passage keeps its id while its text and
     headings stay the same, even if it moves within the document. Documents are split as in the previous run unless you give
-    --cut, --size, --overlap, --encoding or names of columns.
+    --cut, --size, --overlap, --encoding, --keep-boilerplate or names of columns.
     """
     from semclass.core.cpu import available_threads
     from semclass.index import manifest
-    from semclass.index.commit import describe
+    from semclass.index.commit import describe, store_cutting
     from semclass.index.sync import find_changes, sync_index
 
     if not source.is_dir():
@@ -65,12 +72,16 @@ def sync(
             f"the index {folder} was not built from a folder of documents, so a sync would remove all its passages; name "
             "another folder for the index"
         )
+    stored = {} if there is None else dict(there.cutting or {})
+    before = stored.pop("boilerplate", [])
     if there is not None and cutting == _NOTHING:
-        cutting = dict(there.cutting or {})
+        cutting = stored
 
     passage_encoder = loading(folder, read_heads(heads), models=models, encoder=encoder)
-    with listing_skipped() as skipped, progress("reading", None) as step:
-        passages = passages_from(source, skipped, passage_encoder, step, strict=strict, partial=partial, **cutting)
+    with telling() as told, progress("reading", None) as step:
+        passages = passages_from(
+            source, told, passage_encoder, step, strict=strict, partial=partial, before=before, **cutting
+        )
         if dry_run:
             index = None if there is None else semclass.PassageIndex.load(folder, verify=False)
             changes = find_changes(index, passages)
@@ -78,11 +89,13 @@ def sync(
             changes = sync_index(
                 folder,
                 passages,
-                cutting=kept(cutting),
+                cutting=kept(cutting, before),
                 passage_encoder=passage_encoder,
                 progress=step,
                 workers=threads or available_threads(),
             )
+            if kept(cutting, told.keys) != kept(cutting, before):
+                store_cutting(folder, kept(cutting, told.keys))
     for change in changes if dry_run else ():
         counts = ", ".join(
             f"{count} {name}" for name in ("added", "changed", "removed") if (count := getattr(change, name))
@@ -92,8 +105,8 @@ def sync(
     record: dict[str, Any] = {"index": str(folder), "documents": totals}
     done = ", ".join(f"{count} {name}" for name, count in totals.items())
     if dry_run:
-        show({**record, **as_records(skipped)}, f"documents: {done}; nothing was changed", as_json=as_json)
+        show({**record, **told.record()}, f"documents: {done}; nothing was changed", as_json=as_json)
         return
     found = describe(folder)
-    record |= {"passages": found["passages"], "segments": len(found["segments"]), **as_records(skipped)}
+    record |= {"passages": found["passages"], "segments": len(found["segments"]), **told.record()}
     show(record, f"documents: {done}: {counted(found['passages'], 'passage')} in {folder}", as_json=as_json)

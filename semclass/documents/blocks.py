@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from html import unescape
 from itertools import accumulate, pairwise, zip_longest
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from semclass.documents.furniture import is_contents
 from semclass.documents.pages import page_spans
+from semclass.documents.plain import PlainHeading, plain_headings
 from semclass.documents.sentences import sentence_spans
 from semclass.documents.stretches import stretches, trimmed
 
@@ -35,7 +37,11 @@ _INLINE_MARKS = re.compile(r"[*_`\[<&\\]")
 _LISTS = ("bullet_list", "ordered_list")
 COLON = re.compile(r":[*_`]*$")
 MARKER = re.compile(r"(?:[-*+]|\d{1,9}[.)])[ \t]+(?=\S)")
+_HEADING_MARKS = re.compile(r"(?:#+[ \t]+)?(\S+)[ \t#]*(?:\n[ \t]*[=-]+)?\s*")
 _SET_APART = re.compile(r"[|>#=~_*+-]|\d+[.)]\s")  # begins a line that is no prose: an item, a row, code
+
+NOTES = frozenset(["caution", "important", "note", "tip", "warning"])
+"""Names that begin no section of their own, as they are about what stands above."""
 
 WIDE = range(60, 81)
 """Characters of the longest line of a paragraph that an editor wrapped, in plain text."""
@@ -85,10 +91,13 @@ def read_blocks(text: str, *, markdown: bool) -> Iterator[Block]:
     headings: list[_Heading] = []
     section = 0
     pages = page_spans(text)
+    read = _markdown_parts if markdown else partial(_plain_parts, headings=plain_headings(text))
     for number, (start, end) in enumerate(pages, 1):
         page = number if len(pages) > 1 else None
         heading = None
-        for part in _parts(text, start, end, markdown=markdown):
+        for part in _parts(text, start, end, read, markdown=markdown):
+            if isinstance(part, _Heading) and headings and part.name.rstrip(" :!.").casefold() in NOTES:
+                part = Block("text", part.place.start, part.place.end, (_named(text, part.place),))
             if isinstance(part, _Heading):
                 section += 1
                 headings = [above for above in headings if above.level < part.level]
@@ -100,9 +109,16 @@ def read_blocks(text: str, *, markdown: bool) -> Iterator[Block]:
         section += 1
 
 
-def _parts(text: str, start: int, end: int, *, markdown: bool) -> Iterator[Block | _Heading]:
+def _named(text: str, heading: Unit) -> Unit:
+    """Give a heading without what marks it as one in Markdown."""
+    name = _HEADING_MARKS.fullmatch(text, heading.start, heading.end)
+    return replace(heading, start=name.start(1), end=name.end(1)) if name else heading
+
+
+def _parts(
+    text: str, start: int, end: int, read: Callable[[str, int, int], Iterator[Block | _Heading]], *, markdown: bool
+) -> Iterator[Block | _Heading]:
     """Read a page in stretches, and at group separators, so that what is parsed at a time fits into memory."""
-    read = _markdown_parts if markdown else _paragraphs
     while start <= end:
         stop = text.find(SEPARATOR, start, end) if markdown else -1
         stop = end if stop < 0 else stop
@@ -113,6 +129,20 @@ def _parts(text: str, start: int, end: int, *, markdown: bool) -> Iterator[Block
 
 def _trimmed(text: str, start: int, end: int) -> Unit:
     return Unit(*trimmed(text, start, end))
+
+
+def _plain_parts(text: str, start: int, end: int, headings: Sequence[PlainHeading]) -> Iterator[Block | _Heading]:
+    for place in range(bisect_left(headings, start, key=_begin), bisect_left(headings, end, key=_begin)):
+        heading = headings[place]
+        if heading.after <= end:
+            yield from _paragraphs(text, start, heading.begin)
+            yield _Heading(heading.level, heading.name, Unit(heading.start, heading.end))
+            start = heading.after
+    yield from _paragraphs(text, start, end)
+
+
+def _begin(heading: PlainHeading) -> int:
+    return heading.begin
 
 
 def _paragraphs(text: str, start: int, end: int) -> Iterator[Block]:

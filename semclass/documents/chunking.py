@@ -12,6 +12,7 @@ from semclass.core.checks import check_choice, check_positive, check_text
 from semclass.core.errors import InputError, InputTypeError
 from semclass.core.types import Passage
 from semclass.documents.blocks import MARKER, Block, Unit, introduces, read_blocks, wrapped_lines
+from semclass.documents.furniture import is_stub
 from semclass.documents.myst import without_marks
 from semclass.documents.parting import Vectors, parts
 from semclass.documents.sentences import sentence_spans
@@ -154,7 +155,9 @@ def cut_document(text: str, document: str, cutting: Cutting, *, markdown: bool =
 def _passages(text: str, document: str, cutting: Cutting, *, markdown: bool) -> Iterator[Passage]:
     pieces = _CUTTERS[cutting.by](text, read_blocks(text, markdown=markdown), cutting)
     bounded = ((block, part, more) for block, units, more in pieces for part in _bounded(text, units))
-    for number, (block, units, more) in enumerate(bounded, 1):
+    written = ((block, units, more, _written(text, units)) for block, units, more in bounded)
+    kept = (one for one in written if not is_stub(one[3], one[0].headings))
+    for number, (block, units, more, passage) in enumerate(kept, 1):
         start, end = units[0].start, units[-1].end
         metadata: dict[str, Any] = {"document": document, cutting.by: number, **more, "start": start, "end": end}
         if block.page is not None:
@@ -164,7 +167,7 @@ def _passages(text: str, document: str, cutting: Cutting, *, markdown: bool) -> 
             metadata["headings"] = list(block.headings)
         if any(unit.row for unit in units):
             metadata["table"] = True
-        yield Passage(f"{document}#{number}", _written(text, units), metadata)
+        yield Passage(f"{document}#{number}", passage, metadata)
 
 
 def _by_paragraph(text: str, blocks: Iterable[Block], cutting: Cutting) -> Iterator[_Piece]:

@@ -54,7 +54,7 @@ MARKDOWN = (".md", ".markdown")
 CODE = (".c", ".cpp", ".go", ".h", ".java", ".js", ".py", ".rs", ".sh", ".sql", ".ts")
 """Endings of source files, which are read as text."""
 
-ENDINGS = (".txt", ".text", *MARKDOWN, *FORMATS, *CODE)
+ENDINGS = (".txt", ".text", ".log", *MARKDOWN, *FORMATS, *CODE)
 """Endings of all files that are read."""
 
 CONVERSIONS = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -17,12 +17,15 @@ FEWEST = 3
 
 _NUMBER = re.compile(r"\d+|^[ivxlc]+$")
 _NUMBERED = re.compile(r"(?:^|\s)(\d{1,5})$|^(\d{1,5})(?:\s|$)")
+_TABLE = "|"
+_TITLE = re.compile(r"(?=.*[^\W\d_])[^\W_].*[^:.,;]")  # no label above a list, no row, no heading, no sentence
 _LINE = re.compile(r"[^\n]*\S[^\n]*")
 
 
 class _Line(NamedTuple):
     start: int
     end: int
+    words: str
     key: str  # numbers aside
     number: int | None  # that it begins or ends with
 
@@ -31,7 +34,8 @@ def page_spans(text: str) -> list[Span]:
     """Tell where the pages of a text are, which form feeds separate, without their running headers and footers.
 
     A running line is among the first or last three of its page. It stands at the same place of most pages, or of most
-    left or right pages, numbers aside; or it begins or ends with the page's number.
+    left or right pages, numbers aside; or word for word on three pages in a row, or three left or right ones, such as the
+    title of a chapter; or it begins or ends with the page's number. Headings and rows of tables are none.
     """
     spans, start = [], 0
     for page in text.split("\f"):
@@ -55,13 +59,14 @@ def _lines(text: str, matches: Iterable[re.Match[str]]) -> list[_Line]:
         words = " ".join(line[0].split())
         numbered = _NUMBERED.search(words)
         number = int(numbered[1] or numbered[2]) if numbered else None
-        lines.append(_Line(*line.span(), _NUMBER.sub("0", words), number))
+        lines.append(_Line(*line.span(), words, _NUMBER.sub("0", words), number))
     return lines
 
 
 def _running(pages: Sequence[Sequence[_Line]]) -> list[list[_Line]]:
     """Give the running lines of each page, of those from its top or its bottom."""
     usual = [(_usual(pages[side::2], place), _usual(pages, place)) for place in range(DEEP) for side in (0, 1)]
+    in_a_row = [_in_a_row(pages, place) for place in range(DEEP)]
     ahead = Counter(
         offset
         for number, lines in enumerate(pages)
@@ -72,7 +77,9 @@ def _running(pages: Sequence[Sequence[_Line]]) -> list[list[_Line]]:
 
     def runs(line: _Line, place: int, number: int) -> bool:
         of_page = numbered and line.number is not None and line.number - number == offset
-        return of_page or line.key in usual[2 * place + number % 2]
+        if line.words.startswith(_TABLE):
+            return False
+        return of_page or line.key in usual[2 * place + number % 2] or number in in_a_row[place]
 
     running = []
     for number, lines in enumerate(pages):
@@ -88,3 +95,17 @@ def _usual(pages: Sequence[Sequence[_Line]], place: int) -> str | None:
     keys = Counter(lines[place].key for lines in pages if len(lines) > place)
     key, often = keys.most_common(1)[0] if keys else (None, 0)
     return key if often >= FEWEST and 2 * often > sum(map(bool, pages)) else None
+
+
+def _in_a_row(pages: Sequence[Sequence[_Line]], place: int) -> set[int]:
+    """Give the pages that have the same line at a place as others, with at most one page between two of them."""
+    rows: defaultdict[str, list[list[int]]] = defaultdict(list)
+    for number, lines in enumerate(pages):
+        line = lines[place] if len(lines) > place else None
+        if line is not None and _TITLE.fullmatch(line.words):
+            of_line = rows[line.words]
+            if of_line and number - of_line[-1][-1] <= 2:
+                of_line[-1].append(number)
+            else:
+                of_line.append([number])
+    return {number for of_line in rows.values() for row in of_line if len(row) >= FEWEST for number in row}

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import median
 from time import process_time
@@ -22,13 +23,18 @@ SPACE = 0.15
 """Width of a space between words, at least, in sizes of the letters; narrow ones have a quarter."""
 
 HEADING_WORDS = 20
+PART = 4
+"""Letters of both parts of a compound at an end of a line, at least, if only the parts stand elsewhere as words."""
+
 LEVELS = 4
 """Sizes of letters that are levels of headings, at most: those of most lines."""
 
 
 _BULLET = re.compile(r"^[•‣▪●◦■–∙·\uf0b7*-]\s+(?=\S)")
 _LEADER = re.compile(r"(?:\s?\.){4,}")
-_BROKEN = re.compile(r"(?<=[a-zß-ÿ])-\n(?=[a-zß-ÿ])")
+_BROKEN = re.compile(r"([^\W\d_]+(?:-[^\W\d_]+)*)(?<=[a-zß-ÿ])-\n([a-zß-ÿ][^\W\d_]*)")
+_WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
+_CAPTION = re.compile(r"(?:fig(?:ure|\.)|table|listing|chart|plate|diagram)\s+[A-Z]?\d", re.IGNORECASE)
 _ENDED = re.compile(r"[.!?:;]['\")”’]?$")
 
 
@@ -45,11 +51,12 @@ class _Line:
 
 @dataclass
 class _Letters:
-    """Sizes and distances of a document's lines."""
+    """Sizes and distances of a document's lines, and its words."""
 
     text: float  # size of the letters of most text
     gap: float  # between lines of a paragraph
     headings: list[float]  # sizes of most headings
+    words: frozenset[str]  # those at ends of lines aside, which may be divided
 
 
 def read_pdf(path: Path, cut: Callable[[str], object] | None = None) -> str:
@@ -117,7 +124,25 @@ def _letters(pages: Sequence[Sequence[_Line]]) -> _Letters:
     text = max(sizes, key=lambda size: (sizes[size], size), default=0.0)
     larger = Counter(round(line.size, 1) for page in pages for line in page if line.size > LARGER * text)
     headings = [size for size, _ in larger.most_common(LEVELS)]
-    return _Letters(text, median(gaps) if gaps else 0.2 * text, headings)
+    words = frozenset(word for page in pages for word in _words(page))
+    return _Letters(text, median(gaps) if gaps else 0.2 * text, headings, words)
+
+
+def _words(page: Iterable[_Line]) -> Iterator[str]:
+    """Give the words of a page, without the parts of those that are divided at an end of a line."""
+    divided = False
+    for line in page:
+        words = _WORD.findall(line.text.casefold())
+        starts, divided = divided, line.text.endswith("-")
+        yield from words[starts : len(words) - divided]
+
+
+def _rejoined(broken: re.Match[str], words: frozenset[str]) -> str:
+    """Join the parts of a word that an end of a line divides; a compound, such as well-known, keeps its hyphen."""
+    first, last = broken[1].casefold(), broken[2].casefold()
+    apart = min(len(first), len(last)) >= PART and first in words and last in words
+    compound = "-" in first or f"{first}-{last}" in words or apart
+    return f"{broken[1]}{'-' * (compound and first + last not in words)}{broken[2]}"
 
 
 def _blocks(page: Iterable[_Line], letters: _Letters) -> Iterator[str]:
@@ -143,6 +168,11 @@ def _belongs(held: Sequence[_Line], line: _Line, letters: _Letters) -> bool:
     return gap < letters.gap + 0.35 * line.size and (not indented or bool(_BULLET.match(line.text)))
 
 
+def _may_be_heading(text: str) -> bool:
+    """Tell whether a text is short enough and no caption."""
+    return len(text.split()) <= HEADING_WORDS and any(map(str.isalpha, text)) and not _CAPTION.match(text)
+
+
 def _block(held: Sequence[_Line], letters: _Letters) -> Iterator[str]:
     """Give a table, a heading, or a paragraph, whose items begin with a bullet."""
     if held[0].table:
@@ -150,11 +180,11 @@ def _block(held: Sequence[_Line], letters: _Letters) -> Iterator[str]:
         return
     size = round(held[0].size, 1)
     text = "\n".join(" ".join(_LEADER.sub(" ", line.text).split()) for line in held)
-    if size > LARGER * letters.text and len(text.split()) <= HEADING_WORDS and any(map(str.isalpha, text)):
+    if size > LARGER * letters.text and _may_be_heading(text):
         level = 1 + sum(size < other for other in letters.headings)
         yield f"{'#' * level} {' '.join(text.split())}"
         return
-    lines = _BROKEN.sub("", text).split("\n")
+    lines = _BROKEN.sub(partial(_rejoined, words=letters.words), text).split("\n")
     if any(map(_BULLET.match, lines)):
         first = next(place for place, line in enumerate(lines) if _BULLET.match(line))
         yield from [paragraph("\n".join(lines[:first]))] if first else []

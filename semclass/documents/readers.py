@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import json
+import tempfile
+import zlib
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import NamedTuple
 
 from semclass.core.errors import InputError, SemclassError
 from semclass.core.types import Passage
+from semclass.documents.boilerplate import FEWEST, Boilerplate, Counts, Thinning
 from semclass.documents.chunking import CUTS, Cutting, count_words, cut_document
 from semclass.documents.decoding import check_encoding, read_text
-from semclass.documents.formats import ENDINGS, FORMATS, MARKDOWN
+from semclass.documents.formats import CODE, ENDINGS, FORMATS, MARKDOWN
 from semclass.documents.json_lines import iter_records
 from semclass.documents.parting import Vectors
 from semclass.documents.records import Columns, Record
 from semclass.documents.sources import Skipped, SourceFiles, find_files, listed, shown
 from semclass.documents.worker import Converter
+
+_IN_MEMORY = 1 << 26
+"""Bytes of packed texts that wait in memory while boilerplate is counted; more of them wait in a file."""
 
 
 def read_passages(
@@ -30,6 +37,7 @@ def read_passages(
     text_column: str | None = None,
     id_column: str | None = None,
     title_column: str | None = None,
+    keep_boilerplate: bool = False,
 ) -> list[Passage]:
     """Read all passages into a list. See :func:`iter_passages`."""
     return list(
@@ -43,6 +51,7 @@ def read_passages(
             text_column=text_column,
             id_column=id_column,
             title_column=title_column,
+            keep_boilerplate=keep_boilerplate,
         )
     )
 
@@ -61,6 +70,9 @@ def iter_passages(
     title_column: str | None = None,
     skipped: Callable[[Skipped], object] | None = None,
     progress: Callable[[int, int], object] | None = None,
+    keep_boilerplate: bool = False,
+    boilerplate: Callable[[Boilerplate], object] | None = None,
+    boilerplate_before: Collection[str] = (),
 ) -> Iterator[Passage]:
     """Read passages one after another, so that a corpus need not fit into memory.
 
@@ -92,7 +104,17 @@ def iter_passages(
         Function that is called with each document of a folder that cannot be read, or that is read only up to a page
         because it takes too long. If None, the first of these documents is an error.
     progress
-        Function that is called after each document with its number, from 1, and the number of all documents.
+        Function that is called after each document with its number, from 1, and the number of all documents. Where
+        boilerplate is counted, this happens once while the documents are read, and again while they are cut.
+    keep_boilerplate
+        Whether to keep paragraphs that stand in at least 10 files and in at least two thirds of the files of a folder,
+        those of the folders in it included. By default they are left out where they stand at the top or bottom of a
+        file. Amid other text, only the first file keeps them. Source files, tables, code, records, messages, and files
+        that are versions of one another stay whole.
+    boilerplate
+        Function that is called with each paragraph that is left out of any file, once.
+    boilerplate_before
+        Keys of paragraphs that an earlier call left out. They stay out down to half of the usual number of files.
 
     Returns
     -------
@@ -117,8 +139,11 @@ def iter_passages(
     check_encoding(encoding)
     if files.json_lines is None:
         of_rows = None if by is None and size is None else cutting
-        passages = _read_documents(files, cutting, of_rows, columns, encoding, skipped, progress)
-        return _some(passages, f"{files.path} holds no text that can be read; give files with text")
+        documents = _read_documents(files, columns, encoding, skipped, progress)
+        if not keep_boilerplate and len(files.documents) >= FEWEST:
+            documents = _thinned(documents, boilerplate, boilerplate_before, progress)
+        cut = (one for name, document in documents for one in _passages_of(document, name, cutting, of_rows))
+        return _some(cut, f"{files.path} holds no text that can be read; give files with text")
     if by is None and size is not None:
         raise InputError(f"size is {size}, but JSON lines are split only with by; give by: {', '.join(CUTS)}")
     passages = _read_records(files.json_lines, columns, None if by is None else cutting)
@@ -148,14 +173,12 @@ def read_document(path: Path, encoding: str | None, columns: Columns, convert: C
 
 def _read_documents(
     files: SourceFiles,
-    cutting: Cutting,
-    of_rows: Cutting | None,
     columns: Columns,
     encoding: str | None,
     skipped: Callable[[Skipped], object] | None,
     progress: Callable[[int, int], object] | None,
-) -> Iterator[Passage]:
-    """Read and cut one document after another."""
+) -> Iterator[tuple[str, Document]]:
+    """Read one document after another; each comes with its name."""
     if not files.documents:
         others = f" but {listed(files.unsupported)}" if files.unsupported else ""
         raise InputError(f"{files.path} holds no documents{others}; give {', '.join(ENDINGS)} files")
@@ -177,9 +200,53 @@ def _read_documents(
             else:
                 if document.missing and skipped is not None:
                     skipped(Skipped(shown(name), document.missing, cut=True))
-                yield from _passages_of(document, name.as_posix(), cutting, of_rows)
+                yield name.as_posix(), document
             if progress is not None:
                 progress(number, len(files.documents))
+
+
+def _thinned(
+    documents: Iterator[tuple[str, Document]],
+    boilerplate: Callable[[Boilerplate], object] | None,
+    before: Collection[str],
+    progress: Callable[[int, int], object] | None,
+) -> Iterator[tuple[str, Document]]:
+    """Give documents without boilerplate. All are read first, and wait in a file, as converting them again takes long."""
+    counts, told = Counts(before), set[str]()
+
+    def tell(one: Boilerplate) -> None:
+        if boilerplate is not None and one.key not in told:
+            boilerplate(one)
+        told.add(one.key)
+
+    with tempfile.SpooledTemporaryFile(_IN_MEMORY) as waiting:
+        names = []
+        for name, document in documents:
+            if _may_hold_boilerplate(name):
+                counts.add(name, document.text, markdown=document.markdown)
+            packed = zlib.compress(json.dumps(document).encode(), level=1)
+            names.append((name, len(packed)))
+            try:
+                waiting.write(packed)
+            except OSError as error:
+                raise InputError(
+                    f"{tempfile.gettempdir()} has no room for the texts of files: {error.strerror or error}; make room, "
+                    "or name another folder by the environment variable TMPDIR"
+                ) from error
+        thinned = Thinning(counts.repeated(), tell)
+        waiting.seek(0)
+        for number, (name, length) in enumerate(names, 1):
+            text, markdown, records, missing = json.loads(zlib.decompress(waiting.read(length)))
+            if _may_hold_boilerplate(name):
+                text = thinned(name, text, markdown=markdown)
+            yield name, Document(text, markdown, [Record(*record) for record in records], missing)
+            if progress is not None:
+                progress(number, len(names))
+
+
+def _may_hold_boilerplate(name: str) -> bool:
+    """Tell whether a file is no source file, in which nothing is left out."""
+    return PurePath(name).suffix.lower() not in CODE
 
 
 def _check_columns(path: Path, columns: Columns, document: Document) -> None:

@@ -151,7 +151,7 @@ class HybridRetriever:
         ----------
         folder
             A folder of documents that :func:`semclass.documents.readers.iter_passages` can read. A file that cannot be
-            read is skipped with a :class:`semclass.SkippedWarning`.
+            read is skipped with a :class:`semclass.SkippedWarning`. Text that most files repeat is left out.
         models
             See :meth:`from_passages`.
 

@@ -10,7 +10,7 @@ from running import running
 from bench import hostile_files
 from semclass import Passage, PassageIndex
 from semclass.cli.main import cli
-from semclass.cli.passages import listing_skipped
+from semclass.cli.passages import telling
 from semclass.documents.sources import Skipped
 from semclass.index.ingest import STORAGES
 
@@ -35,8 +35,8 @@ def held(index):
 
 def test_files_that_lack_the_same_extra_are_listed_once(capsys):
     reason = "this needs lxml"
-    with listing_skipped() as skipped:
-        skipped += [Skipped(f"{n}.html", reason) for n in range(5)] + [Skipped("a.txt", "docs/a.txt is no text")]
+    with telling() as told:
+        told.skipped += [Skipped(f"{n}.html", reason) for n in range(5)] + [Skipped("a.txt", "docs/a.txt is no text")]
     assert capsys.readouterr().err.splitlines()[1:] == [
         f"  0.html, 1.html, 2.html and 2 more: {reason}",
         "  docs/a.txt is no text",
@@ -162,3 +162,48 @@ def test_a_table_is_re_ranked_and_classified(run, tmp_path):
     named = ["--text-column", "subject", "--json"]
     code, out, _ = run("classify", "passages", "--file", tmp_path / "a.csv", *named)
     assert (code, json.loads(out.splitlines()[0])["text"]) == (0, "Printer on the third floor")
+
+
+FOOTER = "Report a bug in this page to the keepers of the lighthouse, by letter or in person."
+
+
+def write_pages(folder, numbers, footer):
+    folder.mkdir(exist_ok=True)
+    for number in numbers:
+        text = f"In the year {number} nobody saw the fog roll in, although the lamp of tower {number} burnt."
+        (folder / f"{number}.md").write_text(f"# Year\n\n{text}\n\n{footer}\n")
+
+
+def test_boilerplate_is_left_out_and_listed(run, tmp_path):
+    write_pages(tmp_path / "docs", range(12), FOOTER)
+    code, out, err = run("index", "build", tmp_path / "docs", "--out", tmp_path / "index")
+    assert (code, out.startswith("12 passages")) == (0, True)
+    assert err.splitlines()[1:] == [f"  in 12 files: {FOOTER}"]
+    out = run("index", "build", tmp_path / "docs", "--out", tmp_path / "json", "--json")[1]
+    assert json.loads(out)["boilerplate"] == [{"text": FOOTER, "files": 12}]
+    code, out, err = run("index", "build", tmp_path / "docs", "--out", tmp_path / "all", "--keep-boilerplate")
+    assert (code, out.startswith("24 passages"), err) == (0, True, "")
+    # what was built with it is kept with it
+    assert run("index", "sync", tmp_path / "all", tmp_path / "docs")[1].endswith(f"24 passages in {tmp_path / 'all'}\n")
+
+
+@pytest.mark.parametrize("first", ["build", "sync"])
+def test_boilerplate_does_not_come_and_go_with_single_files(run, tmp_path, first):
+    folder, index = tmp_path / "docs", tmp_path / "index"
+    write_pages(folder, range(10), FOOTER)
+    assert run("index", *(["build", folder, "--out", index] if first == "build" else ["sync", index, folder]))[0] == 0
+    assert FOOTER not in held(index)
+    for number, footer in [(10, "Nothing else."), *((number, "") for number in range(11, 17))]:
+        write_pages(folder, [number], footer)
+        out = run("index", "sync", index, folder, "--json")[1]
+        assert (json.loads(out)["documents"]["added"], FOOTER in held(index)) == (1, False)
+    (folder / "0.md").unlink()
+    documents = json.loads(run("index", "sync", index, folder, "--json")[1])["documents"]
+    assert documents["removed"] == 1, "nine files of sixteen are enough for what is left out already"
+    assert FOOTER not in held(index)
+    write_pages(folder, range(100, 130), "")
+    run("index", "sync", index, folder)
+    assert FOOTER in held(index), "nine files of 46 are too few"
+    write_pages(folder, [130], FOOTER)
+    run("index", "sync", index, folder)
+    assert FOOTER in held(index)

@@ -264,7 +264,8 @@ def test_a_passage_is_what_stands_at_its_place_within_its_size(text, by, is_mark
 
 @given(anything, st.sampled_from(CUTS), st.one_of(st.none(), st.integers(1, 9)))
 def test_no_word_of_a_plain_text_is_lost_or_repeated(text, by, size):
-    text = text.replace("\f", "")  # pages may have running headers
+    for mark in ("\f", "===", "---"):  # pages may have running headers, and underlined lines are headings
+        text = text.replace(mark, "")
     assert "".join("".join(texts(text, by=by, size=size, vectors=lengths)).split()) == "".join(text.split())
 
 
@@ -347,3 +348,91 @@ def test_a_section_is_cut_where_meanings_part():
 def test_a_cut_by_meaning_needs_vectors():
     with pytest.raises(InputError, match="give vectors="):
         cut("x", "d", by="meaning")
+
+
+# -- headings of plain text, notes and stubs --------------------------------------------------------------------------
+
+HELD = "The keeper lit the lamp at dusk, and it burnt until the morning."
+
+
+def sections(text, **options):
+    return [(passage.metadata.get("headings", []), passage.text) for passage in cut(text, "d", **options)]
+
+
+def test_underlined_lines_of_plain_text_are_headings():
+    text = f"======\nLights\n======\n\n{HELD}\n\nLamp oil\n--------\n{HELD}\n\nFog\n======\n\n{HELD}\n"
+    assert sections(text) == [(["Lights"], HELD), (["Lights", "Lamp oil"], HELD), (["Lights", "Lamp oil", "Fog"], HELD)]
+    pages = f"{HELD}\n\fLamp\n====\n\n{HELD}\n"
+    assert [heads for heads, _ in sections(pages)] == [[], ["Lamp"]]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{HELD}\nKeeper\n------\n",
+        f"{HELD}\n\nMany thanks,\n------------\n\n{HELD}",
+        f"{HELD}\n\nlamp     oil\n------------\nlarge    2\n",
+        f"{HELD}\n\n{'A line that is much longer than what is below. ' * 2}\n---\n\n{HELD}",
+        f"{HELD}\n\n--\nAnn Lee\n",
+    ],
+    ids=["wrapped", "comma", "columns", "rule", "signature"],
+)
+def test_other_lines_above_a_rule_are_text(text):
+    assert all(not heads for heads, _ in sections(text))
+
+
+def test_sections_of_a_manual_page_are_headings():
+    text = f"""LAMP(1)                User Commands               LAMP(1)
+
+NAME
+       lamp - light the lamp of a tower
+
+OPTIONS
+   Oil and wick
+       --oil  {HELD}
+
+       NOTE this is text
+
+SEE ALSO
+       wick(1), oil(5) and match(1)
+
+lamp 2.1               May 1874                    LAMP(1)
+"""
+    assert sections(text) == [
+        (["LAMP(1)", "NAME"], "NAME\n       lamp - light the lamp of a tower"),
+        (["LAMP(1)", "OPTIONS", "Oil and wick"], f"--oil  {HELD}\n\n       NOTE this is text"),
+    ]
+
+
+@pytest.mark.parametrize("name", ["Note", "Tip:", "WARNING"])
+def test_notes_belong_to_the_section_above(name):
+    text = f"# Lamp\n\n{HELD}\n\n### {name}\n\n{HELD}\n"
+    assert sections(text, markdown=True) == [(["Lamp"], HELD), (["Lamp"], f"{name}\n\n{HELD}")]
+    assert sections(f"# {name}\n\n{HELD}\n", markdown=True)[0][0] == [name], "nothing is above"
+
+
+@pytest.mark.parametrize(
+    ("text", "passages"),
+    [
+        ("# Lamp\n\nLamp\n", []),
+        ("# Lamp\n\n[Oil](oil.md), [Wick](wick.md)\n", []),
+        ("# Lamp\n\n[Oil](oil.md) is needed.\n", ["# Lamp\n\n[Oil](oil.md) is needed."]),
+        ("# Lamp\n\n[Oil](https://example.org/oil)\n", ["# Lamp\n\n[Oil](https://example.org/oil)"]),
+        ("# Lamp\n\n```\nlamp\n```\n", ["# Lamp\n\n```\nlamp\n```"]),
+        ("# Lamp\n\n2\n", ["# Lamp\n\n2"]),
+    ],
+)
+def test_a_heading_or_links_alone_are_no_passage(text, passages):
+    assert [passage.text for passage in cut(text, "d", markdown=True)] == passages
+
+
+def test_titles_of_chapters_are_no_passages_and_columns_of_tables_are_kept():
+    bodies = [
+        f"In the year {year} of {name}, nobody saw the fog roll in." for year, name in enumerate("abcdefgh", 1874)
+    ]
+    pages = [f"{'Lamps' if place < 4 else 'Fog'}\n{body}\n" for place, body in enumerate(bodies)]
+    assert texts("\f".join(pages)) == bodies
+    few = [f"{'Lamps' if place < 2 else body[12:16]}\n{body}" for place, body in enumerate(bodies)]
+    assert texts("\f".join(few))[0].startswith("Lamps")
+    table = "\f".join(f"| year | fog |\n|---|---|\n| {1874 + place} | none |\n" for place in range(4))
+    assert texts(table, markdown=True) == [f"year: {1874 + place}; fog: none" for place in range(4)]

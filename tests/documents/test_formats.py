@@ -192,3 +192,17 @@ def test_a_pdf_that_names_a_pickled_file_does_not_run_it(tmp_path):
     with suppress(InputError):
         read_content(tmp_path / "a.pdf")
     assert not (tmp_path / "ran").exists()
+
+
+def test_captions_and_divided_words_of_a_pdf(tmp_path):
+    pytest.importorskip("pdfplumber")
+    lines = ["The implementation of the lamp is a well-known matter; its implemen-", "tation took years, as is well-"]
+    lines += ["known in the tower. No state-of-the-", "art lens was bought, and the light-", "house was built anyway."]
+    page = [(18, "Lamps", 700), *((10, line, 670 - 12 * place) for place, line in enumerate(lines))]
+    page += [(14, "Figure 3: The lens", 560), (14, "Table 2.1 Costs", 520), (14, "Tables of the keeper", 480)]
+    path = tmp_path / "manual.pdf"
+    path.write_bytes(written(["".join(shown(*line) for line in page)]))
+    text = read_content(path).markdown
+    assert "its implementation took years, as is well-known in" in text.replace("\n", " ")
+    assert "state-of-the-art lens was bought, and the lighthouse was" in text.replace("\n", " ")
+    assert re.findall("^#+ .*", text, re.MULTILINE) == ["# Lamps", "## Tables of the keeper"]

@@ -1,0 +1,226 @@
+"""Text that stands in most files of a folder, such as footers, menus and notes: it is found by counting."""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from itertools import islice
+from pathlib import PurePosixPath
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from semclass.documents.plain import plain_headings
+from semclass.documents.sentences import Span
+
+FEWEST = 10
+"""Files in which a paragraph of boilerplate stands, at least. Below it, chance and copies are as likely as a template."""
+
+SHARE = 2 / 3
+"""Share of the files of a folder in which it stands, at least. Menus, footers and notes of generators stood in 0.7 to all
+of them. Descriptions that pages of a manual have in common stood in up to 0.6, those of general options in more. A share
+cannot tell these from menus, so the first file keeps what stands amid other text.
+"""
+
+STAYS = 0.5
+"""What was left out before stays out down to this part of both, so that a single file more or less changes nothing."""
+
+VERSION, MANY = 0.5, 3
+"""Share of the words of a file, and number of its paragraphs, from which repeated text makes it a version of other files.
+Short pages may have a footer that is longer than what they say.
+"""
+
+WORDS = 8
+"""Words of a paragraph, at least: shorter ones, such as "Examples:", belong to what is around them."""
+
+EDGE = 3
+"""Paragraphs at the top and at the bottom of a file that may be shorter, as menus and footers are."""
+
+_KEY = re.compile("[0-9a-f]{16}")
+_WORD = re.compile(r"[^\W_]\S*")
+_PARAGRAPH = re.compile(r"\S[^\n\f]*(?:\n[^\S\n\f]*\S[^\n\f]*)*")
+_FENCE = re.compile(r"[ \t]*(?:[-*+][ \t]+|\d+[.)][ \t]+)?(`{3,}|~{3,}|:{3,})")
+_HEADING = re.compile(r"[ \t]{0,3}#{1,6}(?:[ \t]|$)")
+_NO_PROSE = re.compile(r"[ ]{4}|\t|[ \t]*[|<]|[ \t]*\[[^\]]+\]:|---|\+\+\+")
+_RULE = re.compile(r"[ \t]*(?:[=-]+|\|.*)[ \t]*")
+_INK = re.compile(r"[^\n\f]")
+_PAGES = str.maketrans("\f\x1d", "\n\n")
+
+
+@dataclass(frozen=True)
+class Boilerplate:
+    """A paragraph that is left out, because it stands in most files of a folder.
+
+    Attributes
+    ----------
+    text
+        The paragraph, with single spaces between its words.
+    files
+        Number of files in which it stands.
+    key
+        Stands for the text in any case, for the argument `boilerplate_before` of
+        :func:`semclass.documents.readers.iter_passages`.
+    """
+
+    text: str
+    files: int
+    key: str
+
+
+class _Paragraph(NamedTuple):
+    key: int  # of its words, in any case
+    start: int
+    end: int
+    words: int
+
+
+@dataclass
+class Counts:
+    """Counts the paragraphs of files, eight bytes each; `before` holds the keys of what was left out before."""
+
+    before: Collection[str] = ()
+    _folders: defaultdict[PurePosixPath, list[int]] = field(default_factory=lambda: defaultdict(list))
+    _keys: list[array[int]] = field(default_factory=list)
+    _words: list[array[int]] = field(default_factory=list)  # of each of these paragraphs
+    _totals: list[int] = field(default_factory=list)  # words of each file
+
+    def add(self, name: str, text: str, *, markdown: bool) -> None:
+        """Count a file, of which the path below the folder is given."""
+        found = list(_paragraphs(text, markdown=markdown))
+        for folder in PurePosixPath(name).parents if found else ():
+            self._folders[folder].append(len(self._keys))
+        self._keys.append(array("Q", (one.key for one in found)))
+        self._words.append(array("I", (one.words for one in found)))
+        self._totals.append(len(text.split()))
+
+    def repeated(self) -> Mapping[int, int]:
+        """Give the keys of boilerplate, each with the number of files in which it stands."""
+        keys = [np.unique(np.frombuffer(held, np.uint64)) if held else np.zeros(0, np.uint64) for held in self._keys]
+        often = self._often(keys, range(len(keys)))
+        own = [number for number in range(len(keys)) if not self._repeats_others(number, often)]
+        often = self._often(keys, own)
+        found, counts = np.unique(_joined([keys[number] for number in own]), return_counts=True)
+        places = np.isin(found, often)
+        return dict(zip(found[places].tolist(), counts[places].tolist(), strict=True))
+
+    def _often(self, keys: Sequence[npt.NDArray[np.uint64]], files: Collection[int]) -> npt.NDArray[np.uint64]:
+        """Give what stands in most of some files of a folder, those of the folders in it included."""
+        before = np.array([int(key, 16) for key in self.before if _KEY.fullmatch(str(key))], np.uint64)
+        counted, found = set(files), [np.zeros(0, np.uint64)]
+        for numbers in self._folders.values():
+            held = [keys[number] for number in numbers if number in counted]
+            if len(held) >= FEWEST * STAYS:
+                some, counts = np.unique(_joined(held), return_counts=True)
+                least = max(FEWEST, SHARE * len(held)) * np.where(np.isin(some, before), STAYS, 1)
+                found.append(some[counts >= least])
+        return np.unique(_joined(found))
+
+    def _repeats_others(self, number: int, often: npt.NDArray[np.uint64]) -> bool:
+        places = np.isin(np.array(self._keys[number], np.uint64), often)
+        return _is_version(np.array(self._words[number], np.int64)[places].tolist(), self._totals[number])
+
+
+def _gaps(paragraphs: Sequence[_Paragraph], length: int) -> Iterator[Span]:
+    """Tell where the text before, between and after paragraphs is, such as headings and code."""
+    return zip([0, *(one.end for one in paragraphs)], [*(one.start for one in paragraphs), length], strict=True)
+
+
+def _run(repeated: Sequence[bool], gaps: Sequence[int]) -> int:
+    """Count the first paragraphs that are all repeated, with little text before each."""
+    others = (place for place, again in enumerate(repeated) if not again or gaps[place] >= WORDS)
+    return next(others, len(repeated))
+
+
+def _is_version(repeated: Sequence[int], total: int) -> bool:
+    """Tell of the words of the repeated paragraphs of a file, and of all of it, whether it says too little else."""
+    most = sum(repeated) > VERSION * total and len(repeated) >= MANY
+    return bool(repeated) and (most or total - sum(repeated) < WORDS)
+
+
+def _joined(keys: Sequence[npt.NDArray[np.uint64]]) -> npt.NDArray[np.uint64]:
+    return np.concatenate(keys) if keys else np.zeros(0, np.uint64)
+
+
+@dataclass
+class Thinning:
+    """Leaves boilerplate out of one file after another.
+
+    At the top and the bottom of a file it is a menu or a footer, and goes. Amid other text it may be a description that
+    the pages of a manual have in common, so the first file that has it there keeps it.
+    """
+
+    files: Mapping[int, int]  # keys of boilerplate, as Counts.repeated gives them
+    told: Callable[[Boilerplate], object]
+    _homes: dict[int, str] = field(default_factory=dict)  # the file that keeps it, by key
+
+    def __call__(self, name: str, text: str, *, markdown: bool) -> str:
+        """Write blanks for boilerplate, so that all other text keeps its place; a version of other files stays whole."""
+        if not self.files:
+            return text
+        paragraphs = list(_paragraphs(text, markdown=markdown))
+        repeated = [one.key in self.files for one in paragraphs]
+        if _is_version(
+            [one.words for one, again in zip(paragraphs, repeated, strict=True) if again], len(text.split())
+        ):
+            return text
+        gaps = [len(text[one:other].split()) for one, other in _gaps(paragraphs, len(text))]
+        top = _run(repeated, gaps)
+        bottom = len(repeated) - _run(repeated[::-1], gaps[::-1])
+        parts, at = [], 0
+        for place, (one, again) in enumerate(zip(paragraphs, repeated, strict=True)):
+            if not again or (top <= place < bottom and self._homes.setdefault(one.key, name) == name):
+                continue
+            held = text[one.start : one.end]
+            self.told(Boilerplate(" ".join(held.split()), self.files[one.key], f"{one.key:016x}"))
+            parts += [text[at : one.start], _INK.sub(" ", held)]
+            at = one.end
+        return "".join([*parts, text[at:]])
+
+
+def _paragraphs(text: str, *, markdown: bool) -> Iterator[_Paragraph]:
+    """Give the paragraphs that may be boilerplate: those of enough words, and short ones at the edges of the text."""
+    spans = list(_markdown_spans(text) if markdown else _plain_spans(text))
+    edge = min(EDGE, len(spans) // 4)
+    for place, (start, end) in enumerate(spans):
+        words = text[start:end].casefold().split()
+        spoken = len(list(islice(_WORD.finditer(text, start, end), WORDS)))
+        if spoken >= WORDS or (spoken and not edge <= place < len(spans) - edge):
+            kind = b"" if spoken >= WORDS else b"edge"
+            digest = blake2b(" ".join(words).encode(errors="replace"), digest_size=8, person=kind).digest()
+            yield _Paragraph(int.from_bytes(digest, "big"), start, end, len(words))
+
+
+def _plain_spans(text: str) -> Iterator[Span]:
+    """Give the paragraphs of plain text, without headings."""
+    at = 0
+    for heading in [*plain_headings(text), None]:
+        end = len(text) if heading is None else heading.begin
+        for paragraph in _PARAGRAPH.finditer(text, at, end):
+            yield paragraph.span()
+        at = end if heading is None else heading.after
+
+
+def _markdown_spans(text: str) -> Iterator[Span]:
+    """Give the paragraphs and lists of Markdown, without headings, tables, code, raw HTML and definitions of links."""
+    start, at, fence, prose = -1, 0, "", True
+    for line in [*text.translate(_PAGES).split("\n"), ""]:
+        opened = _FENCE.match(line)
+        ends = bool(fence) or opened is not None or _HEADING.match(line) is not None or not line.strip()
+        if ends:
+            if start >= 0 and prose:
+                yield start, at - 1
+            start = -1
+        elif start < 0:
+            start, prose = at, not _NO_PROSE.match(line)
+        else:
+            prose = prose and not _RULE.fullmatch(line)
+        if fence:
+            fence = "" if line.strip().startswith(fence) and not line.strip().strip(fence[0]) else fence
+        elif opened:
+            fence = opened[1]
+        at += len(line) + 1
