@@ -26,7 +26,7 @@ def query(models):
 
 @pytest.fixture(scope="module")
 def found(retriever, query):
-    return retriever.candidates(query, N, METHODS["hybrid"])
+    return retriever.candidates(query, N, METHODS["bm25"])
 
 
 @pytest.fixture(scope="module")
