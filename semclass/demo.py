@@ -85,6 +85,7 @@ def run(
     loaded, passages = Models.load(models), read_passages(CORPUS)
     retriever = HybridRetriever(PassageIndex.build(passages, passage_encoder=loaded.passage_encoder), loaded)
     seconds = time.perf_counter() - started
+    labels = loaded.questions.classify(QUESTIONS)
 
     def tell(text: str, style: Callable[[str], str] = str, indent: str = "") -> None:
         if 2 * len(indent) > width:  # what begins the line has one of its own
@@ -99,7 +100,7 @@ def run(
 
     tell(f"{len(passages)} passages about a small town, read and indexed in {seconds:.1f} s, without a language model")
     head("What does a question ask for?")
-    for question, asked in zip(QUESTIONS, loaded.questions.classify(QUESTIONS), strict=True):
+    for question, asked in zip(QUESTIONS, labels, strict=True):
         tell(f"{ASKS_FOR.get(asked.label, asked.label)} ({asked.probability:.0%} sure)", indent=f"  {question:<36}")
     head("Which passage answers it? The first of a search, and after re-ranking:")
     for question in RANKED:

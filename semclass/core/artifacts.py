@@ -84,10 +84,10 @@ ENTRY_POINTS = "semclass.models"
 
 def models_folder(models: str | Path | None) -> Path:
     """Return a folder of models: by its path, by the name of an installed package of models, or the shipped one if None."""
-    from importlib.metadata import entry_points  # takes a while, and few need it
-
     if models is None:
         return default_models()
+    from importlib.metadata import entry_points  # takes a while, and few need it
+
     folder, name = Path(models), str(models)
     if folder.exists():
         return folder
@@ -104,6 +104,12 @@ def models_folder(models: str | Path | None) -> Path:
         raise ArtifactError(
             f"the models {name!r} are a package of their own, which is not installed; run: pip install {package} (in a "
             f"checkout: pip install ./packages/{package})"
+        )
+    if folder.name == name:  # no path
+        known = ", ".join(sorted(installed)) or "none"
+        raise ArtifactError(
+            f"there is no folder {name!r}, and no installed package of models with this name (installed: {known}); give "
+            "the path of a folder, or the name of a package"
         )
     return folder
 

@@ -47,7 +47,7 @@ pieces of a passage.
 class OnnxEncoder:
     """An encoder exported by ``training/export_encoder.py``. Threads may share one instance.
 
-    A model may have been trained with a prefix before each text, such as ``query: ``. The encoder adds it.
+    A model may have been trained with a prefix before each text, such as ``"query: "``. The encoder adds it.
 
     A text of more than `max_length` word pieces, with two special ones and the prefix, is read in at most 16 windows of
     similar length. The vectors of the windows are averaged. ``entities`` is the maximum of the windows, and ``tokens``

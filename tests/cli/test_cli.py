@@ -342,7 +342,7 @@ def test_tuning_says_what_it_needs(run, index, options, says):
         (["search", "http://localhost:6333/", "Who?"], "e.g. http://localhost:6333/passages"),
         (["index", "build", "nowhere", "--out", "x"], "nowhere does not exist"),
         (["evaluate", "nowhere"], "corpus.jsonl is missing"),
-        (["models", "--models", "nowhere"], "contains no models"),
+        (["models", "--models", "nowhere"], "no folder 'nowhere'"),
         (["rerank", "Who?", "--passages", "nowhere.jsonl"], "nowhere.jsonl does not exist"),
     ],
 )

@@ -62,7 +62,7 @@ def test_a_folder_goes_before_a_package_of_the_same_name(installed, tmp_path):
     [
         ("multilingual", r"not installed; run: pip install semclass-multilingual .*\./packages/semclass-multilingual"),
         ("broken", "'broken' cannot be opened: .*NOTHING.*install it again"),
-        ("nowhere", "nowhere.* does not exist"),
+        ("nowhere", "no folder 'nowhere', and no installed package .*broken"),
     ],
 )
 def test_what_is_not_installed_is_said_with_what_to_do(installed, monkeypatch, name, says):

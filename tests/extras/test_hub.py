@@ -125,8 +125,10 @@ def test_a_local_folder_is_searched_from_the_command_line(tmp_path, capsys):
         main(["index", "build", str(CORPUS), "--out", index, "--similarity", "ip", *encoder])
     main(["search", index, question, "--method", "hybrid", "--weight", "bm25=5", "-k", "2", *encoder])
     assert "lighthouse-3" in capsys.readouterr().out
+    main(["search", index, question, "-k", "2", *encoder])  # by plain fusion, as there are no heads
+    assert "lighthouse-3" in capsys.readouterr().out
     with pytest.raises(SystemExit):
-        main(["search", index, question, *encoder])
+        main(["search", index, question, "--method", "deep", *encoder])
     assert "train_pairs.py" in capsys.readouterr().err
 
     loaded = SentenceTransformerEncoder.load(folder)

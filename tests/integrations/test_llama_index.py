@@ -190,7 +190,7 @@ def test_what_is_of_another_kind_is_refused(plain, reranker):
 def test_objects_behind_index_nodes_are_retrieved_from(plain, models):
     inner = SemclassRetriever(plain, similarity_top_k=1)
     nodes = [
-        IndexNode(text="All about the lighthouse.", index_id="tower", obj=inner),
+        IndexNode(text="Documents about the lighthouse and its keepers.", index_id="tower", obj=inner),
         TextNode(text="The ferry is blue."),
     ]
     index = PassageIndex.build(to_passages(nodes), passage_encoder=models.passage_encoder)
