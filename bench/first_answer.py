@@ -66,7 +66,7 @@ def measure(folder: str) -> dict[str, Any]:
         passages = json.loads(build[-1][1].splitlines()[-1])["passages"]
         found = [_timed("search", index, text, "-k", "1", "--json") for text, _ in asked]
     right = [
-        json.loads(out.splitlines()[-1])["metadata"]["document"] in files
+        json.loads(out)["hits"][0]["metadata"]["document"] in files
         for (_, out), (_, files) in zip(found, asked, strict=True)
     ]
     seconds = [statistics.median(took for took, _ in runs) for runs in (build, found)]

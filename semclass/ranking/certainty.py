@@ -32,8 +32,8 @@ class Bounds:
         answers. Below both, no found passage is about the question.
     """
 
-    strong: float = 0.95
-    likely: float = 0.01
+    strong: float = 0.7
+    likely: float = 0.03
     near: float = 0.45
     answers: float = 0.04
 

@@ -189,13 +189,13 @@ def test_what_is_said_of_words_for_scores_holds():
         name: [one["words"][word]["right"] / max(one["words"][word]["said"], 1) for word in ("strong", "likely")]
         for name, one in found.items()
     }
-    assert [name for name, one in found.items() if one["missed"] > 0.15] == ["cacm"]
-    assert [name for name, (_, likely) in precise.items() if likely < 0.5] == ["contrast"]
+    assert not [name for name, one in found.items() if one["missed"] > 0.15]
+    assert [name for name, (_, likely) in precise.items() if likely < 0.5] == ["contrast", "wikiqa"]
     few = [name for name, one in found.items() if one["words"]["strong"]["said"] < 5]
     assert {"vaswani", "cacm"} <= set(few)
     assert all(strong >= 0.85 for name, (strong, _) in precise.items() if name not in few)
     assert {name: one["foreign"] for name, one in found.items() if (one["foreign"] or 0) > 0.15} == {
-        "docs": pytest.approx(0.19, abs=0.01)
+        "docs": pytest.approx(0.16, abs=0.01)
     }
     surest, others = (FOUND["words"]["shipped"]["cranfield"]["words"][word] for word in ("strong", "likely"))
     assert surest["right"] / surest["said"] < others["right"] / others["said"]
