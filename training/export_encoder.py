@@ -39,7 +39,7 @@ from kept_pieces import kept_pieces
 from semclass.core import artifacts, cards
 from semclass.core.errors import ArtifactError
 from semclass.core.onnx_sessions import session_options
-from semclass.encoders.onnx_encoder import KEPT, NETWORKS, PASSAGE, QUESTION, STATES, pieces_of
+from semclass.encoders.onnx_encoder import KEPT, NETWORKS, PASSAGE, QUESTION, STATES, pieces_of, prefix_pieces
 
 # name of the model that a source carries, and SHA-256 of its `model.safetensors`
 KNOWN = {
@@ -185,8 +185,7 @@ def all_readings(
     texts: Sequence[str],
 ) -> list[list[int]]:
     """Word pieces of texts with special ones around them, cut; of a model with prefixes each text with each of them."""
-    # a space at the end of a prefix is part of the first word piece behind it
-    before = [tokenizer.encode(prefix.rstrip(), add_special_tokens=False).ids for prefix in prefixes] or [[]]
+    before = [prefix_pieces(tokenizer, prefix) for prefix in prefixes] or [()]
     found = [tokenizer.encode(text, add_special_tokens=False).ids for text in texts]
     first, last = special
     return [[first, *[*prefix, *ids][: max_length - 2], last] for ids in found for prefix in before]

@@ -108,7 +108,7 @@ def export(arguments: argparse.Namespace) -> None:
     encoder = OnnxEncoder.load(arguments.encoder, threads=arguments.threads)
     if arguments.tuned:
         weights = bert_graph.mean_of(arguments.tuned)
-        head, idf = write_head(weights, 1.0, 0.0), weights["idf"]
+        head, idf = write_head(weights), weights["idf"]
     else:
         earlier = artifacts.load(arguments.out, "entailment")
         head, idf = onnx.ModelProto.FromString(earlier.read("head.onnx")), earlier.array("idf.npy")

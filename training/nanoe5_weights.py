@@ -96,10 +96,9 @@ class Cursor:
 
 def from_blocks(data: bytes, shape: tuple[int, int]) -> npt.NDArray[np.float32]:
     """The float32 matrix of some blocks."""
-    blocks = np.frombuffer(data, np.dtype([("scale", "<f2"), ("pairs", "u1", 16)]))
-    pairs = blocks["pairs"]
-    numbers = np.concatenate([pairs & 15, pairs >> 4], axis=1).astype(np.float32) - 8
-    return (numbers * blocks["scale"].astype(np.float32)[:, None]).reshape(shape)
+    form = np.dtype([("scale", "<f2", (1,)), ("pairs", "u1", bert_graph.BLOCK // 2)])
+    blocks = np.frombuffer(data, form).reshape(shape[0], -1)
+    return bert_graph.from_four_bits(blocks["pairs"], blocks["scale"])
 
 
 def read(data: bytes) -> tuple[dict[str, Any], list[tuple[str, float]], dict[str, npt.NDArray[np.float32]]]:

@@ -197,11 +197,12 @@ head (float[batch, q, $dim] question, float[batch, q] weights, float[batch, $twi
 }"""
 
 
-def write_head(weights: Mapping[str, Array], slope: float, bias: float) -> onnx.ModelProto:
+def write_head(weights: Mapping[str, Array]) -> onnx.ModelProto:
+    """The graph of the head, with a plain sigmoid; see ``calibrated`` of ``export_entailment.py``."""
     dim = len(weights["tokens.bias"])
     scalars = {
         "far": FAR, "none": 0.0, "least": -1.0, "one": 1.0, "mass_least": 1e-3, "idf_scale": 1 / IDF_SCALE,
-        "root": dim**0.5, "size": float(dim), "slope": slope, "bias": bias,
+        "root": dim**0.5, "size": float(dim), "slope": 1.0, "bias": 0.0,
         "sharpness": weights["sharpness"], "match": weights["match"], "direct": weights["direct"][:, None],
     }  # fmt: skip
     constants = {name: np.asarray(value, np.float32) for name, value in scalars.items()}

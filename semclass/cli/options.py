@@ -34,6 +34,9 @@ class InputPath(click.Path):
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+COLUMNS = ("text_column", "id_column", "title_column")
+"""Options that name the columns of records."""
+
 any_path = click.Path(path_type=Path)
 positive = click.IntRange(1)
 
@@ -88,7 +91,8 @@ where = click.option(
 
 def columns(command: Command) -> Command:
     """Options that name the columns of records, see :func:`semclass.documents.readers.iter_passages`."""
-    for kind in ("title", "id", "text"):
+    for name in reversed(COLUMNS):
+        kind = name.removesuffix("_column")
         command = click.option(
             f"--{kind}-column",
             metavar="NAME",

@@ -13,7 +13,7 @@ import click
 
 import semclass
 from semclass.cli import options
-from semclass.cli.options import Command
+from semclass.cli.options import COLUMNS, Command
 from semclass.cli.output import echo
 from semclass.cli.progress import Progress
 from semclass.core.checks import counted
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from semclass.documents.boilerplate import Boilerplate
     from semclass.documents.sources import Skipped
     from semclass.index.passage_encoder import PassageEncoder
-
-COLUMNS = ("text_column", "id_column", "title_column")
-"""Options that name the columns of records."""
 
 LISTED = 10
 """Paragraphs of boilerplate that are listed, at most; a JSON line holds all."""

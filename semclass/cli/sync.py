@@ -10,8 +10,8 @@ import click
 
 import semclass
 from semclass.cli import options
-from semclass.cli.options import read_heads, show
-from semclass.cli.passages import COLUMNS, cutting_options, kept, loading, passages_from, telling
+from semclass.cli.options import COLUMNS, read_heads, show
+from semclass.cli.passages import cutting_options, kept, loading, passages_from, telling
 from semclass.cli.progress import progress
 from semclass.core.checks import counted
 from semclass.core.errors import InputError

@@ -86,11 +86,11 @@ def models_folder(models: str | Path | None) -> Path:
     """Return a folder of models: by its path, by the name of an installed package of models, or the shipped one if None."""
     if models is None:
         return default_models()
-    from importlib.metadata import entry_points  # takes a while, and few need it
-
     folder, name = Path(models), str(models)
     if folder.exists():
         return folder
+    from importlib.metadata import entry_points  # takes a while, and few need it
+
     installed = {point.name: point for point in entry_points(group=ENTRY_POINTS)}
     if name in installed:
         try:

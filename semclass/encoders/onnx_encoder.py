@@ -244,11 +244,13 @@ class OnnxEncoder:
 
 def _prefixes(artifact: Artifact, tokenizer: tokenizers.Tokenizer) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Word pieces that stand before a question, and before a passage; most models have none."""
-    question, passage = (
-        tuple(tokenizer.encode(text.rstrip(), add_special_tokens=False).ids)
-        for text in artifact.manifest.get("prefixes", ("", ""))
-    )
+    question, passage = (prefix_pieces(tokenizer, text) for text in artifact.manifest.get("prefixes", ("", "")))
     return question, passage
+
+
+def prefix_pieces(tokenizer: tokenizers.Tokenizer, prefix: str) -> tuple[int, ...]:
+    """Ids of the word pieces of a prefix. A space at its end is part of the first word piece behind it."""
+    return tuple(tokenizer.encode(prefix.rstrip(), add_special_tokens=False).ids)
 
 
 def _packed(states: FloatArray, kept: npt.NDArray[np.bool_]) -> dict[str, npt.NDArray[Any]]:

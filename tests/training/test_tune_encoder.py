@@ -246,10 +246,11 @@ def test_the_pair_head_and_its_graph_agree():
         lambda values: values,
     )
     arrays = {name: value.numpy() for name, value in weights.items()} | {"tokens.bias": np.zeros(8)}
-    session = onnx_graphs.open_model(pair_head.write_head(arrays, slope=2.0, bias=-1.0))
+    head = export_entailment.calibrated(pair_head.write_head(arrays), 2.0, -1.0)
+    session = onnx_graphs.open_model(head)
     feeds = {"question": question, "weights": logs, "expects": expects.reshape(2, -1), "sentence": sentence}
     (found,) = session.run(None, {**feeds, "exact": exact, "idf": idf})
     np.testing.assert_allclose(found[:, 0], torch.sigmoid(2 * wanted - 1), atol=1e-5)
-    again = export_entailment.calibrated(pair_head.write_head(arrays, slope=2.0, bias=-1.0), 0.5, 1.0)
+    again = export_entailment.calibrated(head, 0.5, 1.0)
     (found,) = onnx_graphs.open_model(again).run(None, {**feeds, "exact": exact, "idf": idf})
     np.testing.assert_allclose(found[:, 0], torch.sigmoid(0.5 * wanted + 1), atol=1e-5)
