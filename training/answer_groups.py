@@ -67,7 +67,7 @@ def read_groups(data: Path, seed: int) -> list[Group]:
     found = [
         *squad(data),
         *_squad_passages(data, rng),
-        *_wikiqa(data),
+        *wikiqa(data),
         *prose,
         *_policyqa(data, rng),
         *_code(data, rng),
@@ -102,7 +102,8 @@ def _squad_passages(data: Path, rng: np.random.Generator) -> Iterator[Group]:
         yield Group("squad passages", question, tuple(windows), right)
 
 
-def _wikiqa(data: Path) -> Iterator[Group]:
+def wikiqa(data: Path) -> Iterator[Group]:
+    """Questions to a search engine, each with the sentences of one article."""
     articles: dict[str, list[tuple[str, bool]]] = {}
     for row in read_tsv(data / "wikiqa" / "train.tsv.gz"):
         articles.setdefault(row["question"], []).append((row["sentence"], row["label"] == "1"))

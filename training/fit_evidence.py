@@ -6,8 +6,12 @@ Domains of ``sections`` from which the encoder did not learn each become an inde
 candidates are the first 50 of convex fusion. The softmax of temperature * (convex score + weights @ features) is fitted to
 the passages under a heading (ListNet, Cao et al. 2007), from the weights that serve any encoder, with a penalty on the
 distance from them. Domains weigh the same, and so do headings that are questions and others. The weights in `KEPT`, which
-tell an answer from a text that resembles one, stay: there are no such texts below a heading; nor is ``match`` weighed, as
-the default method classifies no question. The result is half way from the start to the fit.
+tell what an answer consists of, stay: below a heading any text may stand; nor is ``match`` weighed, as the default method
+classifies no question. The result is half way from the start to the fit.
+
+What short candidates add to the weights is fitted next, in the same way: to files of ``qa`` from which the encoder did not
+learn, both re-ranked within a document and searched in an index, to sentences of ``wikiqa``, to the contrast items
+for training, and to the same headings. All weights but ``match`` are free, from 0.
 
 The figures in the manifest are of domains that the fit did not see: each fifth of them in turn, also where the fit saw only
 one, four or twelve of the other domains, means over all of them (``left_out_fitted_to``).
@@ -17,8 +21,8 @@ from __future__ import annotations
 
 import argparse
 import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,26 +30,38 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize
 
+from answer_groups import Group, contrast, wikiqa
 from command import ENCODER_HELP, make_parser, npy_bytes, run, save_artifact, seconds_so_far
 from pair_fits import listwise
-from section_sets import Collection, read_domain, unseen
+from section_sets import Collection, collection_of, read_domain, read_groups, unseen, unseen_qa
 from semclass.core.errors import TruncationWarning
+from semclass.core.types import Passage
 from semclass.index.passage_index import PassageIndex
+from semclass.index.records import Candidates, Query
 from semclass.ranking.features import PAIR_FEATURES, pair_features
 from semclass.ranking.methods import DEFAULT, METHODS
 from semclass.ranking.models import Models
-from semclass.ranking.pair_model import EVIDENCE
+from semclass.ranking.order import needs
+from semclass.ranking.pair_model import EVIDENCE, shortness, weights_of
+from semclass.ranking.reranker import Reranker
 from semclass.ranking.retriever import HybridRetriever
 
 Array = npt.NDArray[Any]
 
-KEPT = ("echo", "numbers", "provided", "provided_z", "expected", "expected_z", "match")
-RIDGE = 1.0  # penalty on the squared distance from the start, in units of a feature's deviation within a question
+RERANKED = ("afriqa_en", "dstc9_faq", "onestopqa", "pira_en", "qamr_sentences", "tatqa", "timeqa", "wikitables")
+"""Files of ``qa`` with passages of at most 100 word pieces on average."""
+
+SEARCHED = ("afriqa_en", "pira_en", "qamr_sentences", "tatqa", "timeqa")
+"""Those of them whose questions name what they are about, so that they can be asked of all documents at once."""
+
+KEPT = ("numbers", "provided", "provided_z", "expected", "expected_z", "match")
+RIDGE, SHORT_RIDGE = 1.0, 0.5  # penalty on the squared distance from the start, in deviations within a question
 SHARE = 0.5  # of the way to the fit that is gone
+ASKED = 500  # questions of each set of sentences
 FOLDS = 5
 FEWER = (1, 4, 12)  # domains that a fit sees, to learn whether more of them would help
 DEPTH = 10  # places that nDCG counts
-START = np.array([EVIDENCE.get(name, 0.0) for name in PAIR_FEATURES])
+START = weights_of(EVIDENCE)
 
 
 @dataclass(frozen=True)
@@ -56,6 +72,10 @@ class Judged:
     features: Array  #: (features, q, d)
     gains: Array  #: 1 for what answers, (q, d)
     ideal: Array  #: DCG@10 of the best ranking, also of what is no candidate, (q,)
+    short: Array  #: how short the candidates are, (q,)
+
+
+Row = tuple[Array, Array, Array, int, float]  # score, features and gains of candidates; answers, shortness
 
 
 def read(collection: Collection, models: Models) -> dict[str, Judged]:
@@ -71,12 +91,70 @@ def read(collection: Collection, models: Models) -> dict[str, Judged]:
         for query, (_, answers) in zip(retriever.encode([text for text, _ in queries]), queries, strict=True):
             candidates = retriever.candidates(query, how.candidates, METHODS["convex"])
             right = [passage.id in answers for passage in index.passages(candidates.rows)]
-            features = pair_features(query, candidates, models.pairs.words)
-            rows.append((candidates.score, features, np.array(right, float), min(len(answers), DEPTH)))
-        score, gains = (padded([row[place] for row in rows], fill) for place, fill in ((0, -np.inf), (2, 0.0)))
-        columns = [padded([row[1][:, column] for row in rows], 0.0) for column in range(len(PAIR_FEATURES))]
-        found[kind] = Judged(score, np.array(columns), gains, np.array([discounts(row[3]).sum() for row in rows]))
+            rows.append(row_of(query, candidates, right, len(answers), models))
+        found[kind] = judged_of(rows)
     return found
+
+
+def reranked(groups: Iterable[tuple[str, Sequence[str], Sequence[bool]]], models: Models) -> Judged:
+    """Candidates of questions that come with their passages."""
+    reranker, how, rows = Reranker(models), METHODS[DEFAULT], []
+    needed = needs(models, how)
+    for question, texts, right in groups:
+        queries = models.encode([question], **needed)
+        passages = [Passage(str(place), text) for place, text in enumerate(texts)]
+        (candidates,), _ = reranker.candidates(queries, [passages], how, models.weights, needed)
+        rows.append(row_of(queries[0], candidates, right, sum(right), models))
+    return judged_of(rows)
+
+
+def row_of(query: Query, candidates: Candidates, right: Sequence[bool], answers: int, models: Models) -> Row:
+    """Describe the candidates of a question."""
+    features = pair_features(query, candidates, models.pairs.words)
+    short = shortness(candidates.evidence.pieces.lengths())
+    return candidates.score, features, np.array(right, float), min(answers, DEPTH), short
+
+
+def judged_of(rows: Sequence[Row]) -> Judged:
+    score, gains = (padded([row[place] for row in rows], fill) for place, fill in ((0, -np.inf), (2, 0.0)))
+    columns = [padded([row[1][:, column] for row in rows], 0.0) for column in range(len(PAIR_FEATURES))]
+    ideal = np.array([discounts(row[3]).sum() for row in rows])
+    return Judged(score, np.array(columns), gains, ideal, np.array([row[4] for row in rows]))
+
+
+def sentence_groups(groups: Iterable[Group]) -> list[tuple[str, list[str], list[bool]]]:
+    """Some questions with their passages, and which of these answer."""
+    kept = [group for group in groups if 0 < len(group.answers) < len(group.passages)]
+    drawn = np.sort(np.random.default_rng(0).permutation(len(kept))[:ASKED]).tolist()
+    return [
+        (
+            kept[row].question,
+            [" ".join(sentences) for sentences in kept[row].passages],
+            [place in kept[row].answers for place in range(len(kept[row].passages))],
+        )
+        for row in drawn
+    ]
+
+
+def read_short(data: Path, encoder: Path, models: Models) -> dict[tuple[str, str], Judged]:
+    """Read what weights of short candidates are fitted to, by name and kind, but for the headings."""
+    known = unseen_qa(encoder)
+    sets = {}
+    for name in (name for name in RERANKED if name in known):
+        groups = list(read_groups(data, name))
+        sets[name, "reranked"] = reranked(groups, models)
+        if name in SEARCHED:
+            sets[name, "searched"] = read(collection_of(groups), models)["question"]
+        print(f"{name}: {len(groups)}  {seconds_so_far()} s", flush=True)
+    for name, groups in (("wikiqa", wikiqa(data)), ("contrast", contrast())):
+        sets[name, "sentences"] = reranked(sentence_groups(groups), models)
+        print(f"{name}  {seconds_so_far()} s", flush=True)
+    return sets
+
+
+def added(judged: Judged, weights: Array) -> Judged:
+    """The same with `weights` added to the score, and features that count as much as the candidates are short."""
+    return replace(judged, score=total(judged, weights), features=judged.features * judged.short[:, None])
 
 
 def padded(rows: Sequence[Array], fill: float) -> Array:
@@ -106,6 +184,16 @@ def total(judged: Judged, weights: Array) -> Array:
 
 def fit(sets: Mapping[tuple[str, str], Judged]) -> Array:
     """Weights of all features, from collections by name and kind."""
+    return np.asarray(START + SHARE * (fitted(sets, START, KEPT, RIDGE) - START))
+
+
+def fit_short(sets: Mapping[tuple[str, str], Judged]) -> Array:
+    """What short candidates add to the weights, from what `added` gives."""
+    return fitted(sets, 0 * START, ("match",), SHORT_RIDGE)
+
+
+def fitted(sets: Mapping[tuple[str, str], Judged], start: Array, kept: Sequence[str], ridge: float) -> Array:
+    """Weights near a start, of which some are kept."""
     parts = [_decided(judged) for judged in sets.values()]
     kinds = [kind for _, kind in sets]
     share = np.array([1 / kinds.count(kind) / len(set(kinds)) for kind in kinds])
@@ -122,22 +210,23 @@ def fit(sets: Mapping[tuple[str, str], Judged]) -> Array:
             step = part / len(losses) * steps
             slope[:-1] += temperature * np.einsum("qn,fqn->f", step, judged.features) / scale
             slope[-1] += (step * np.where(np.isfinite(score), score, 0.0)).sum()
-        away = point[:-1] - START * scale
-        slope[:-1] += RIDGE * away
-        return value + RIDGE / 2 * float(away @ away), slope
+        away = point[:-1] - start * scale
+        slope[:-1] += ridge * away
+        return value + ridge / 2 * float(away @ away), slope
 
-    kept = np.isin(PAIR_FEATURES, KEPT)
-    bounds = [(value, value) if fixed else (None, None) for value, fixed in zip(START * scale, kept, strict=True)]
-    start = np.append(START * scale, np.log(8.0))
-    found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=[*bounds, (None, None)], options={"maxiter": 300})
-    return np.asarray(START + SHARE * (found.x[:-1] / scale - START))
+    fixed = np.isin(PAIR_FEATURES, kept)
+    bounds = [(value, value) if stays else (None, None) for value, stays in zip(start * scale, fixed, strict=True)]
+    begin = np.append(start * scale, np.log(8.0))
+    found = minimize(loss, begin, jac=True, method="L-BFGS-B", bounds=[*bounds, (None, None)], options={"maxiter": 300})
+    return np.asarray(found.x[:-1] / scale)
 
 
 def _decided(judged: Judged) -> Judged:
     """The questions with candidates that answer, and others."""
     right = judged.gains > 0
     kept = right.any(axis=1) & ~right.all(axis=1)
-    return Judged(judged.score[kept], judged.features[:, kept], judged.gains[kept], judged.ideal[kept])
+    parts = (judged.score[kept], judged.features[:, kept], judged.gains[kept], judged.ideal[kept], judged.short[kept])
+    return Judged(*parts)
 
 
 def _spread(judged: Judged) -> Array:
@@ -147,7 +236,9 @@ def _spread(judged: Judged) -> Array:
     return np.asarray(np.nanvar(values, axis=2).mean(axis=1))
 
 
-def left_out(sets: Mapping[tuple[str, str], Judged], most: int | None = None) -> dict[tuple[str, str], Array]:
+def left_out(
+    sets: Mapping[tuple[str, str], Judged], most: int | None = None, fit: Callable[..., Array] = fit
+) -> dict[tuple[str, str], Array]:
     """For each collection weights that were fitted without its fifth of the domains, on at most `most` of the others."""
     names = sorted({name for name, _ in sets})
     found = {}
@@ -167,7 +258,8 @@ def mean_ndcg(sets: Mapping[tuple[str, str], Judged], weights: Mapping[tuple[str
 def train(arguments: argparse.Namespace) -> None:
     models = Models.load(arguments.models, encoder=arguments.encoder, threads=arguments.threads)
     sets = {}
-    names = unseen(arguments.data, Path(arguments.encoder or arguments.models / "encoder"))
+    encoder = Path(arguments.encoder or arguments.models / "encoder")
+    names = unseen(arguments.data, encoder)
     for name in names:
         for kind, judged in read(read_domain(arguments.data, name), models).items():
             sets[name, kind] = judged
@@ -184,14 +276,28 @@ def train(arguments: argparse.Namespace) -> None:
     for key, row in rows.items():
         print(f"{', '.join(key)}: convex, start, left out {' '.join(f'{value:.3f}' for value in row)}")
     weights = np.round(fit(sets), 5)
-    for name, value in zip(PAIR_FEATURES, weights.tolist(), strict=True):
-        print(f"{name}: {value}")
+    short = read_short(arguments.data, encoder, models)
+    both = {key: added(one, weights) for key, one in (sets | short).items()}
+    folds = left_out(both, fit=fit_short)
+    rows = {
+        key: (ndcg(one, 0 * START), ndcg(both[key], 0 * START), ndcg(both[key], folds[key]))
+        for key, one in short.items()
+    }
+    for kind in sorted({kind for _, kind in short}):
+        means = np.mean([row for key, row in rows.items() if key[1] == kind], axis=0).round(4).tolist()
+        metrics |= dict(zip((f"{kind}_convex", f"{kind}_long", f"{kind}_left_out"), means, strict=True))
+    for key, row in rows.items():
+        print(f"{', '.join(key)}: convex, as of long ones, left out {' '.join(f'{value:.3f}' for value in row)}")
+    more = np.round(fit_short(both), 5)
+    for name, *values in zip(PAIR_FEATURES, weights.tolist(), more.tolist(), strict=True):
+        print(f"{name}: {values}")
     fields = {
         "encoder": models.encoder.fingerprint,
         "features": list(PAIR_FEATURES),
         "training": {
             "data": f"sections: {', '.join(names)}",
-            "ridge": RIDGE,
+            "data_of_short_candidates": ", ".join(f"{name} ({kind})" for name, kind in short),
+            "ridge": [RIDGE, SHORT_RIDGE],
             "share": SHARE,
             "kept": list(KEPT),
             "seconds": seconds_so_far(),
@@ -200,13 +306,15 @@ def train(arguments: argparse.Namespace) -> None:
     }
     shown = "\n".join(f"- {name.replace('_', ' ')}: {value}" for name, value in metrics.items())
     sections = [
-        ("What it is", "Weights of pair features: the default method adds their sum to the convex score, from 0 to 1."),
+        ("What it is", "Weights of pair features: the default method adds their sum to the convex score, from 0 to 1. "
+         "A second row is added for short candidates."),
         ("Training", "`training/fit_evidence.py`: headings and the passages under them, of documentation, handbooks, "
-         "textbooks and help pages; NOTICE names the repositories."),
+         "textbooks and help pages; NOTICE names the repositories. The second row: questions with passages of one "
+         "document, sentences that answer, and texts that only resemble an answer."),
         ("Figures", f"nDCG@10, means over domains that the fit did not see:\n\n{shown}"),
         ("Limits", "English. The weights fit the features of one encoder; with another they are refused."),
     ]  # fmt: skip
-    files = {"weights.npy": npy_bytes(weights)}
+    files = {"weights.npy": npy_bytes(np.stack([weights, more]))}
     save_artifact(arguments.out, "evidence", files, fields, "Weights of the evidence", sections, "re-ranking")
     print(metrics)
 

@@ -7,7 +7,7 @@ headings that are questions, or other headings. A document whose title is a quer
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -57,10 +57,20 @@ class Collection:
 
 def unseen(data: Path, encoder: Path) -> list[str]:
     """Domains that neither confirm nor taught an encoder in a folder: for what is fitted above its vectors."""
-    ours = (encoder / artifacts.MANIFEST).is_file()  # another's encoder learnt from none
-    learnt = artifacts.load(encoder, "encoder").manifest.get("learnt", ()) if ours else ()
-    names = {row["domain"] for row in documents(data)}
+    names, learnt = {row["domain"] for row in documents(data)}, _learnt(encoder)
     return sorted(name for name in names if name not in CONFIRM and f"sections {name}" not in learnt)
+
+
+def unseen_qa(encoder: Path) -> list[str]:
+    """The same of files of ``qa``."""
+    learnt = _learnt(encoder)
+    return sorted(name for name in (*TUNED_QA, *FITTED_QA) if f"qa {name}" not in learnt)
+
+
+def _learnt(encoder: Path) -> Sequence[str]:
+    """Names of what an encoder learnt from; another's learnt from none."""
+    ours = (encoder / artifacts.MANIFEST).is_file()
+    return artifacts.load(encoder, "encoder").manifest.get("learnt", ()) if ours else ()
 
 
 def read_domain(data: Path, domain: str) -> Collection:
@@ -97,6 +107,17 @@ def read_groups(data: Path, name: str) -> Iterator[tuple[str, list[str], list[bo
         kept = [(text, answers) for text, answers in texts if text.strip()]
         if len(kept) > 1:
             yield rows[place]["question"], [text for text, _ in kept], [answers for _, answers in kept]
+
+
+def collection_of(groups: Sequence[tuple[str, list[str], list[bool]]]) -> Collection:
+    """All passages of questions as one collection."""
+    texts = dict.fromkeys(text for _, found, _ in groups for text in found)
+    names = {text: str(place) for place, text in enumerate(texts)}
+    queries = [
+        (question, frozenset(names[text] for text, right in zip(found, answers, strict=True) if right))
+        for question, found, answers in groups
+    ]
+    return Collection([Passage(name, text) for text, name in names.items()], {"question": queries})
 
 
 @cache

@@ -112,7 +112,6 @@ class IndexConfig:
             shares=Ragged(shares, found.sentences.offsets),
             provides=written_provides(found, self.storage),
             probabilities=found.probabilities,
-            titles=np.minimum(found.titles, MOST).astype(np.uint16),
             tokens=NOTHING if lean else _written(found, books),
             pieces=NOTHING if lean else Ragged(found.pieces.values.astype(kind), found.pieces.offsets),
             postings=count_terms(found.terms, is_term),
@@ -163,7 +162,6 @@ def decoded(stored: Evidence, books: Codebooks | None) -> Evidence:
         sentences=Ragged(unit(sentences), stored.sentences.offsets),
         provides=_decoded_provides(stored.provides),
         pieces=stored.pieces,
-        titles=stored.titles,
     )
 
 
@@ -183,7 +181,7 @@ def evidence_of(passage_encoder: PassageEncoder, passages: Sequence[Passage]) ->
     """Encode the evidence of passages of a lean index. See :meth:`semclass.PassageIndex.evidence`."""
     found, _ = passage_encoder.read(passages, classes=False)
     sentences = Ragged(unit(found.sentences.values), found.sentences.offsets)
-    return Evidence(sentences, found.provides, found.tokens, found.pieces, found.titles)
+    return Evidence(sentences, found.provides, found.tokens, found.pieces)
 
 
 Item = TypeVar("Item")

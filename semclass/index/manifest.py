@@ -177,7 +177,7 @@ def _is_entry(entry: Any) -> bool:
     files, deleted = entry.get("files"), entry.get("removed", {})
     if not isinstance(files, dict) or not isinstance(deleted, dict):
         return False
-    if set(files) not in ({*segment.FILES}, {*segment.FILES, *segment.MORE}):
+    if {*files} - {*segment.FORMER} not in ({*segment.FILES}, {*segment.FILES, *segment.MORE}):
         return False
     if not all(map(artifacts.is_record, files.values())):
         return False

@@ -32,7 +32,6 @@ class Evidence:
     provides: Ragged  #: vector `provides` of each sentence, see :class:`semclass.core.types.Encoding`; float32
     tokens: Ragged  #: unit token vectors, one for each of `pieces`; float32
     pieces: Ragged  #: ids of the word pieces that are compared with those of questions
-    titles: IntArray  #: how many of the `pieces` belong to the title, which comes first, (n,)
 
 
 @dataclass(frozen=True)
@@ -46,7 +45,7 @@ class PassageFeatures(Evidence):
     def take(self, rows: IntArray) -> PassageFeatures:
         """Return the features of some passages, in the order of `rows`. A passage may come twice."""
         parts = {name: getattr(self, name).take(rows) for name in _RAGGED}
-        return PassageFeatures(**parts, probabilities=self.probabilities[rows], titles=self.titles[rows])
+        return PassageFeatures(**parts, probabilities=self.probabilities[rows])
 
 
 HEADING_WORDS = 24
@@ -161,15 +160,13 @@ class PassageEncoder:
         def of_sentences(name: str, wanted: bool) -> Ragged:
             return Ragged(of_texts[name][items.which], items.offsets) if wanted else no_rows(len(items))
 
-        pieces = items.joined(chained(read), kept) if tokens else no_rows(len(items))
         evidence = PassageFeatures(
             sentences=of_sentences("pooled", vectors),
             words=Ragged(items.words, items.offsets),
             provides=of_sentences("provides", "provides" in views),
             probabilities=probabilities.astype(np.float32),
             tokens=items.joined(chained(found), kept) if tokens else no_rows(len(items)),
-            pieces=pieces,
-            titles=np.minimum(kept, pieces.lengths()),
+            pieces=items.joined(chained(read), kept) if tokens else no_rows(len(items)),
             terms=joined,
         )
         long = [row for row, text in enumerate(texts) if len(text) > READ]
@@ -195,7 +192,7 @@ def no_rows(n: int) -> Ragged:
 
 def no_evidence(n: int) -> Evidence:
     """Return evidence of n passages with empty rows."""
-    return Evidence(no_rows(n), no_rows(n), no_rows(n), no_rows(n), np.zeros(n, np.int64))
+    return Evidence(no_rows(n), no_rows(n), no_rows(n), no_rows(n))
 
 
 def title_of(passage: Passage) -> str:

@@ -86,8 +86,7 @@ class PassageIndex(PassageRows):
         if self.storage == "lean":
             return evidence_of(passage_encoder, self.passages(rows))
         ragged = {name: self._take(name, rows) for name in ("sentences", "provides", "tokens", "pieces")}
-        titles = self._of_rows("titles", rows).astype(np.int64)
-        stored = Evidence(**ragged, titles=titles)
+        stored = Evidence(**ragged)
         if int(stored.pieces.values.max(initial=0)) >= len(self.statistics.is_term):
             raise ArtifactError(f"the index has word pieces that its encoder does not know; {REMEDY}")
         return decoded(stored, passage_encoder.codebooks if self.codebooks else None)

@@ -28,9 +28,6 @@ class Query:
     tokens: FloatArray  #: unit token vectors, (q, token_dim); empty if not requested
     weights: FloatArray  #: weight of each token vector, (q,), >= 0, sums to 1
     terms: npt.NDArray[Any]  #: word-piece ids, (m,), m >= q
-    question_mask: npt.NDArray[
-        np.bool_
-    ]  #: whether each term is in a sentence that asks, (m,); all False if it asks nothing
     need_vector: FloatArray  #: vector `asks` of :class:`semclass.core.types.Encoding`, (d,); empty if unknown
     expects: FloatArray  #: unit vectors near the token vectors of an answer, (k, token_dim); empty if unknown
     query_used: str  #: the part of the text that was read, see :mod:`semclass.heads.asked`

@@ -37,7 +37,7 @@ PREFIX = "segment-"
 """Names of segments on the disk begin with it; a hash of their files follows."""
 
 # fields that are arrays, and that are ragged arrays, with their files
-FLAT = {"probabilities": "probabilities", "titles": "titles"}
+FLAT = {"probabilities": "probabilities"}
 RAGGED = {
     "sentences": ("sentences", "sentence_offsets"),
     "scales": ("scales", "sentence_offsets"),
@@ -59,6 +59,9 @@ FILES = (
 MORE = tuple(f"{REDUCED}/{name}.npy" for name in reduction.PARTS)
 """Files that a large segment has as well."""
 
+FORMER = ("titles.npy",)
+"""Files that segments had before, which nothing reads."""
+
 
 @dataclass(frozen=True)
 class Segment:
@@ -69,7 +72,6 @@ class Segment:
     shares: Ragged  # what each counts in the mean of its passage, float32
     provides: Ragged  # what each provides: quarter bytes with a scale, or float32; no columns where it is not known
     probabilities: FloatArray  # P(class | passage), (n, n_classes)
-    titles: npt.NDArray[np.uint16]  # how many word pieces of `pieces` are the title's, (n,)
     tokens: Ragged  # unit vectors, one for each of `pieces`: codes (uint8), or int8 with components times 127
     pieces: Ragged  # ids of the word pieces that were read; it and `tokens` have no rows in a lean index
     postings: Postings

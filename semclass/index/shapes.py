@@ -55,7 +55,6 @@ def check(segment: Segment, header: Mapping[str, Any], passages: int, where: Pat
         "scales.npy": (segment.scales.values, (len(segment.sentences.values),), ("f4",)),
         "shares.npy": (segment.shares.values, (len(segment.sentences.values),), ("f4",)),
         "probabilities.npy": (segment.probabilities, (n, len(header["classes"])), ("f4",)),
-        "titles.npy": (segment.titles, (n,), ("u2",)),
         "id_hashes.npy": (segment.id_hashes, (n,), ("u8",)),
         "id_rows.npy": (segment.id_rows, (n,), ("u",)),
         "bm25/lengths.npy": (found.lengths, (n,), ("u",)),
@@ -67,8 +66,6 @@ def check(segment: Segment, header: Mapping[str, Any], passages: int, where: Pat
     _check_rows(segment, lean=header["storage"] == "lean", exact=exact, where=where)
     for name, (array, shape, kinds) in shapes.items():
         _check_array(array, shape, kinds, where / name)
-    within = header["storage"] == "lean" or (segment.titles <= segment.pieces.lengths()).all()
-    require(within, where / "titles.npy", "a title has more word pieces than its passage")
     rows = np.bincount(segment.id_rows, minlength=n) if n else segment.id_rows
     require(len(rows) == n and (rows == 1).all(), where / "id_rows.npy", "it must name each row once")
     require((segment.id_hashes[1:] >= segment.id_hashes[:-1]).all(), where / "id_hashes.npy", "its values do not rise")

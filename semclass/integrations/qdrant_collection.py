@@ -29,7 +29,7 @@ _REMEDY = "upload the index again with replace=True (semclass index upload --rep
 NAMES = {"encoder": "encoder", "similarity": "similarity", "storage": "form", "codebooks": "codebooks"}
 
 SHOWN = ("_id", "text", "metadata")  # keys of a payload that hold a passage
-CODES = ("tokens", "sentences", "provides", "pieces", "titles")  # keys of a payload that hold what re-ranking reads
+CODES = ("tokens", "sentences", "provides", "pieces")  # keys of a payload that hold what re-ranking reads
 
 PAGE = 2048  # points of a request while statistics are counted
 BATCH = 32  # points of a request: a server takes 32 MB by default, and a long passage's vectors may be 0.7 MB
@@ -195,10 +195,8 @@ def _dense(segment: Segment, rows: IntArray, similarity: str) -> dict[str, Any]:
 
 
 def _put_codes(payloads: Sequence[dict[str, Any]], segment: Segment, rows: IntArray) -> None:
-    """Add what re-ranking needs: bytes of codes, ids of word pieces in four bytes each, and how many are a title's."""
-    for payload, titles in zip(payloads, segment.titles[rows].tolist(), strict=True):
-        payload["titles"] = titles
-    for name in CODES[:-1]:
+    """Add what re-ranking needs: bytes of codes, and ids of word pieces in four bytes each."""
+    for name in CODES:
         found: Ragged = getattr(segment, name).take(rows)
         values = found.values.astype("<u4") if name == "pieces" else found.values
         for place, payload in enumerate(payloads):

@@ -198,8 +198,7 @@ def read_evidence(
         return evidence_of(passage_encoder, passages)
     read = {name: _bytes(points, name, *kind) for name, kind in stored_types(passage_encoder, storage).items()}
     pieces = _bytes(points, "pieces", "<u4", 1)
-    titles = np.minimum([point.payload["titles"] for point in points], pieces.lengths())
-    stored = Evidence(**read, pieces=Ragged(pieces.values[:, 0], pieces.offsets), titles=titles)
+    stored = Evidence(**read, pieces=Ragged(pieces.values[:, 0], pieces.offsets))
     return decoded(stored, passage_encoder.codebooks if storage == "standard" else None)
 
 

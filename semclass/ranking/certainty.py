@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from semclass.core.types import FloatArray
 from semclass.index.records import Candidates
-from semclass.ranking.features import BETTER, PAIR_FEATURES
+from semclass.ranking.features import PAIR_FEATURES
 
 CERTAINTIES = ("strong", "likely", "weak")
 """The words. A ``"strong"`` first hit is right in at least 85 %, a ``"likely"`` one more often than not, and a
@@ -15,6 +15,9 @@ CERTAINTIES = ("strong", "likely", "weak")
 
 FIRST = 10
 """Number of first places among which another passage may give more of the requested answer."""
+
+BETTER = 2.0
+"""How much more of the requested answer another passage may give, in log-odds, if the first hit is to be strong."""
 
 _PROVIDED = PAIR_FEATURES.index("provided")
 

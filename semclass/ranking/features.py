@@ -55,7 +55,6 @@ FEATURE_GROUPS = {
     "advantage": "meaning",
     "overlap_z": "words",
     "overlap_rare": "words",
-    "echo": "answers",
     "provided_z": "answers",
     "expected_z": "answers",
 }
@@ -78,15 +77,6 @@ BM25_FLOOR = 0.1
 
 PROVIDED_FLOOR = 1.0
 """The same for ``provided``, which is a log-odds."""
-
-ENOUGH = 20.0
-"""Idf of all words of a question that says by itself what it is about; "What causes it?" has less."""
-
-BETTER = 2.0
-"""How much more another candidate provides, in log-odds, than a passage that is taken for an echo."""
-
-REPEATING = 1 / 3
-"""Share of a passage's idf from which it does little more than repeat a question, if these are the question's words."""
 
 _FLOORS = {
     "bm25": BM25_FLOOR,
@@ -131,7 +121,7 @@ def pair_features(query: Query, candidates: Candidates, words: WordTable) -> Flo
         a question need not be classified for it.
     ``provided``
         Largest product of what the question asks for with what a sentence provides: high where one gives what is asked, low
-        where they only resemble the question. 0 where the encoder does not tell, like the next and ``echo``.
+        where they only resemble the question. 0 where the encoder does not tell, like the next.
     ``expected``
         mean_e max_j <e, token vector j>: whether something like what an answer consists of is there.
 
@@ -139,14 +129,6 @@ def pair_features(query: Query, candidates: Candidates, words: WordTable) -> Flo
 
     ``dense_gap``
         ``dense`` minus that of the best candidate, <= 0.
-    ``echo``
-        o**2 r**2 ln(1 + exp(-max(p, p - b + `BETTER`))), where p is ``provided`` and b that of the best candidate: large
-        where a passage has the question's words, little else, and does not give what is asked, and another one does.
-        o is ``overlap`` of the words in the sentences that ask alone, which those of others would hide: their sum(w) is
-        counted as at least `ENOUGH` there, if the whole text's is. r is the share of these words in the idf of the
-        passage's word pieces, divided by `REPEATING`, 1 at most. Titles are not counted: a section whose heading is the
-        question is where its answer stands. 0 for a text that asks nothing, such as keywords, see
-        :func:`semclass.heads.asked.asks`.
     ``bm25_z``, ``sentence_z``, ``cosine_rarity_z``, ``overlap_z``, ``provided_z``, ``expected_z``
         z-scores.
     ``advantage``
@@ -157,7 +139,7 @@ def pair_features(query: Query, candidates: Candidates, words: WordTable) -> Flo
     n = len(candidates.evidence.pieces)
     if not n:
         return np.zeros((0, len(PAIR_FEATURES)), np.float32)
-    asked, present, told = _compared_words(query, candidates, words)
+    asked, present = _compared_words(query, candidates, words)
     each = np.full(n, 1 / n, np.float32)
     classed = len(query.probabilities) > 0
     columns = {
@@ -167,9 +149,9 @@ def pair_features(query: Query, candidates: Candidates, words: WordTable) -> Flo
         "bm25": candidates.bm25,
         "match": candidates.probabilities.astype(np.float64) @ query.probabilities if classed else np.zeros(n),
         "sentence": _best_product(unit(query.pooled), candidates.evidence.sentences),
-        **_lexical(asked, present, told, _masses(candidates), each),
+        "provided": _provided(query, candidates.evidence.provides),
+        **_lexical(asked, present, each),
     }
-    columns |= _provided(query, candidates.evidence.provides, columns["echoed"])
     columns |= _spread(columns, each)
     return np.ascontiguousarray(np.array([columns[name] for name in PAIR_FEATURES], np.float32).T)
 
@@ -180,78 +162,50 @@ class _Asked:
 
     weights: FloatArray  #: largest idf of the pieces of each, (words,)
     numbers: npt.NDArray[Any]  #: whether it is a term with a digit, (words,)
-    asking: npt.NDArray[Any]  #: whether it stands in a sentence that asks, (words,)
     word: IntArray  #: the word of each piece that has a token vector, (q,)
     rarity: npt.NDArray[Any]  #: share of that piece by rarity, (q,)
 
 
-def _compared_words(
-    query: Query, candidates: Candidates, table: WordTable
-) -> tuple[_Asked, npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-    """Words of the question, and whether each of n passages, and its text without the title, has them, (words, n)."""
+def _compared_words(query: Query, candidates: Candidates, table: WordTable) -> tuple[_Asked, npt.NDArray[np.bool_]]:
+    """Words of the question, and whether each of n passages has them, (words, n)."""
     terms, m, passages, idf = query.terms, len(query.terms), candidates.evidence.pieces, candidates.idf
     # one pass over all texts, the question first
     pieces = np.concatenate([terms, passages.values], dtype=np.int64, casting="unsafe")
     every = words_of(Ragged(pieces, np.append(0, passages.offsets + m)), table)
     count = int(every.keys.offsets[1])
     keys, starts = every.keys.values, every.starts[:count]
-    given = Ragged(keys[count:], every.keys.offsets[1:] - count)
-    untitled = every.starts[count:] - m >= np.repeat(
-        passages.offsets[:-1] + candidates.evidence.titles, given.lengths()
-    )
-    present, told = _present(keys[:count], given, untitled)
+    present = _present(keys[:count], Ragged(keys[count:], every.keys.offsets[1:] - count))
     if not count:
         nothing = np.zeros(0, np.float32)
-        return _Asked(nothing, nothing, nothing, starts, nothing), present, told
+        return _Asked(nothing, nothing, starts, nothing), present
     weights = np.maximum.reduceat(idf[terms], starts)
     numbers = np.maximum.reduceat(table.digits[terms], starts) & (weights > 0)
     word = np.searchsorted(starts, np.arange(m), side="right") - 1
     rarity = (np.log1p(weights) / np.bincount(word))[word[: len(query.tokens)]]
     rarity /= max(rarity.sum(), 1e-6)
-    return _Asked(weights, numbers, query.question_mask[starts], word[: len(rarity)], rarity), present, told
+    return _Asked(weights, numbers, word[: len(rarity)], rarity), present
 
 
-def _present(
-    asked: npt.NDArray[np.uint64], given: Ragged, untitled: npt.NDArray[np.bool_]
-) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-    """Whether a passage has a word, and whether it is among its `untitled` words, each bool of shape (words, n)."""
-    present, told = np.zeros((2, len(asked), len(given)), np.bool_)
+def _present(asked: npt.NDArray[np.uint64], given: Ragged) -> npt.NDArray[np.bool_]:
+    """Whether a passage has a word, bool of shape (words, n)."""
+    present = np.zeros((len(asked), len(given)), np.bool_)
     # matches are few, so that working on their places is cheaper than on the whole table
     row, column = np.divmod(np.flatnonzero(asked[:, None] == given.values[None, :]), max(len(given.values), 1))
-    passage = np.searchsorted(given.offsets, column, side="right") - 1
-    present[row, passage] = True
-    there = untitled[column]
-    told[row[there], passage[there]] = True
-    return present, told
+    present[row, np.searchsorted(given.offsets, column, side="right") - 1] = True
+    return present
 
 
-def _masses(candidates: Candidates) -> FloatArray:
-    """Idf of all word pieces of each passage without its title, (n,)."""
-    ends = candidates.evidence.pieces.offsets
-    sums = np.append(0.0, candidates.idf[candidates.evidence.pieces.values].cumsum(dtype=np.float64))
-    return np.asarray(sums[ends[1:]] - sums[ends[:-1] + candidates.evidence.titles], np.float32)
-
-
-def _lexical(
-    asked: _Asked,
-    present: npt.NDArray[np.bool_],
-    told: npt.NDArray[np.bool_],
-    masses: FloatArray,
-    each: FloatArray,
-) -> dict[str, npt.NDArray[Any]]:
-    """Features of equal words, `present` in a passage or `told` by its text; `masses` are the idf of the texts."""
+def _lexical(asked: _Asked, present: npt.NDArray[np.bool_], each: FloatArray) -> dict[str, npt.NDArray[Any]]:
+    """Features of equal words, `present` in a passage."""
     there, total = present.astype(np.float32), asked.weights.sum()
-    share, asking = asked.weights / max(total, 1e-6), asked.weights * asked.asking
+    share = asked.weights / max(total, 1e-6)
     rows = [share, share * (1 - there @ each), asked.numbers]
     overlap, overlap_rare, numbers = (_summed(row, there) for row in np.array(rows, np.float32))
-    repeated = _summed(np.asarray(asking, np.float32), told.astype(np.float32))
-    echoed = repeated / max(asking.sum(), min(total, ENOUGH), 1e-6)
     return {
         "overlap": overlap,
         "overlap_rare": overlap_rare,
         "unmatched": total * (1 - overlap),
         "numbers": asked.numbers.sum() - numbers,
-        "echoed": echoed * np.minimum(repeated / np.maximum(masses * np.float32(REPEATING), 1e-6), 1),
     }
 
 
@@ -289,13 +243,10 @@ def _semantic(
     return columns
 
 
-def _provided(query: Query, sentences: Ragged, echoed: npt.NDArray[Any]) -> dict[str, npt.NDArray[Any]]:
-    """Features of what sentences provide; 0 where the encoder does not tell. `echoed` tells how much a passage repeats."""
-    if not len(query.need_vector) or not len(sentences.values):
-        return dict.fromkeys(("provided", "echo"), np.zeros(len(sentences)))
-    provided = _best_product(query.need_vector, sentences)
-    missing = np.minimum(-provided, provided.max() - BETTER - provided)
-    return {"provided": provided, "echo": echoed**2 * np.logaddexp(0, missing)}
+def _provided(query: Query, sentences: Ragged) -> npt.NDArray[Any]:
+    """What sentences provide of what is asked; 0 where the encoder does not tell."""
+    known = len(query.need_vector) and len(sentences.values)
+    return _best_product(query.need_vector, sentences) if known else np.zeros(len(sentences))
 
 
 def _summed(weights: npt.NDArray[Any], rows: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -18,7 +18,7 @@ from semclass.ranking.features import pair_features
 from semclass.ranking.language import OTHER, WORDS
 from semclass.ranking.methods import DEFAULT, METHODS, Method, weight_of
 from semclass.ranking.models import TRAIN_CLASSES, Models
-from semclass.ranking.pair_model import evidence_parts
+from semclass.ranking.pair_model import evidence_parts, weights_for, weights_of
 
 
 def reorder(
@@ -77,9 +77,10 @@ def by_evidence(
     """Add the weighted sum of pair features; passages in other languages are ranked by the words that they share."""
     pairs = models.pairs
     if candidates.language == OTHER:
-        return summed(candidates, evidence_parts(features, WORDS), {})
+        return summed(candidates, evidence_parts(features, weights_of(WORDS)), {})
     relevance = pairs.entailment.probabilities({"pairs": features})[:, 0]
-    parts = evidence_parts(features, pairs.evidence, weight_of(weights, method.weight))
+    shares = weights_for(pairs.evidence, candidates.evidence.pieces.lengths())
+    parts = evidence_parts(features, shares, weight_of(weights, method.weight))
     ranked = summed(candidates, parts, {"relevance": relevance})
     if models.answerable is not None:
         ranked = replace(ranked, answerable=_answerable(models, query, ranked, features))
@@ -119,7 +120,8 @@ def signals(models: Models, query: Query, candidates: Candidates) -> dict[str, D
         thesis.match(models, query, candidates, kind) if models.has_classes else nothing for kind in ("soft", "hard")
     ]
     entails = thesis.entails(models, entailment)
-    evidence = sum_of(evidence_parts(features["pairs"], pairs.evidence))
+    shares = weights_for(pairs.evidence, candidates.evidence.pieces.lengths())
+    evidence = sum_of(evidence_parts(features["pairs"], shares))
     learned = pairs.learned.probabilities(features)[:, 0]
     return dict(zip(SIGNALS, (*matches, entailment, entails, evidence, learned), strict=True))
 

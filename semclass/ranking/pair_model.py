@@ -10,7 +10,7 @@ import numpy as np
 
 from semclass.core import artifacts
 from semclass.core.errors import ArtifactError
-from semclass.core.types import DoubleArray, FloatArray
+from semclass.core.types import DoubleArray, FloatArray, IntArray
 from semclass.encoders.onnx_encoder import check_encoder
 from semclass.encoders.words import WordTable
 from semclass.heads.head import Head
@@ -28,7 +28,6 @@ EVIDENCE: Mapping[str, float] = {
     "overlap": -0.28,
     "numbers": -0.2,
     "provided": -0.036,
-    "echo": -1.7,
     "expected": 0.049,
     "dense_gap": 0.27,
     "bm25_z": -0.00277,
@@ -42,20 +41,40 @@ EVIDENCE: Mapping[str, float] = {
 }
 """Weights of pair features for any encoder. ``match`` is not among them, because the default method classifies no question.
 
-0.03 of each weight is from a fit of ``learned``; the rest was found by a search over seven sets, sentences of two more, and
-texts that resemble an answer. ``training/fit_evidence.py`` starts from these weights.
+0.03 of each weight is from a fit of ``learned``; the rest was found by a search over seven sets and sentences of two more.
+``training/fit_evidence.py`` starts from these weights.
 """
 
 _WITHOUT_OWN_WEIGHT = {"class_hard": "match_hard", "entailment_hard": "entailment"}
 """Weights that models may lack, and those that stand in for them: of the same signal, found in another place."""
 
 
-def evidence_parts(features: FloatArray, shares: Mapping[str, float], weight: float = 1.0) -> dict[str, DoubleArray]:
-    """What each group of the features in `shares` adds to the scores of n candidates, each (n,)."""
+SHORT = 20.0
+"""Mean number of word pieces of candidates up to which they are short: sentences, answers to frequent questions. The
+longer they are, the less the weights of short candidates count, see :func:`weights_for`."""
+
+
+def weights_of(named: Mapping[str, float]) -> DoubleArray:
+    """Weights of the pair features in their order, float64 of shape (n_features,); 0 for features without one."""
+    return np.array([named.get(name, 0.0) for name in PAIR_FEATURES])
+
+
+def shortness(lengths: IntArray) -> float:
+    """How short candidates of some lengths in word pieces are: min(1, `SHORT` / mean length)."""
+    return min(1.0, SHORT / max(float(lengths.mean()), 1.0)) if len(lengths) else 1.0
+
+
+def weights_for(weights: DoubleArray, lengths: IntArray) -> DoubleArray:
+    """Weights for candidates of some lengths: weights[0] + `shortness` * weights[1], for weights of (2, n_features)."""
+    return np.asarray(weights[0] + shortness(lengths) * weights[1])
+
+
+def evidence_parts(features: FloatArray, weights: DoubleArray, weight: float = 1.0) -> dict[str, DoubleArray]:
+    """What each group of features adds to the scores of n candidates, each (n,); weights of shape (n_features,)."""
     parts: dict[str, DoubleArray] = {}
-    for name, share in shares.items():
-        group, added = FEATURE_GROUPS[name], weight * share * features[:, PAIR_FEATURES.index(name)].astype(np.float64)
-        parts[group] = parts[group] + added if group in parts else added
+    for column in np.flatnonzero(weights).tolist():
+        group, added = FEATURE_GROUPS[PAIR_FEATURES[column]], weight * weights[column] * features[:, column]
+        parts[group] = parts[group] + added if group in parts else added.astype(np.float64)
     return parts
 
 
@@ -131,7 +150,8 @@ class PairModel:
     words
         What makes words of word pieces.
     evidence
-        Weights of the pair features that the default method adds to a convex combination, which is from 0 to 1.
+        Weights of the pair features that the default method adds to a convex combination, which is from 0 to 1, and
+        what is added to them for short candidates: float64 of shape (2, n_features), see :func:`weights_for`.
     similarity
         How vectors were compared there, see :func:`semclass.scoring.topk.SIMILARITIES`: heads and weights fit scores of
         its scale.
@@ -144,7 +164,7 @@ class PairModel:
     learned_terms: LinearTerms
     weights: dict[str, float]
     words: WordTable
-    evidence: Mapping[str, float]
+    evidence: DoubleArray
     similarity: str = "cosine"
 
     @classmethod
@@ -175,16 +195,16 @@ class PairModel:
         return cls(entailment, learned, idf, terms, LinearTerms.of(learned), weights, words, evidence, similarity)
 
 
-def load_evidence(folder: Path, encoder_fingerprint: str) -> Mapping[str, float]:
-    """Load the weights that were fitted for an encoder; `EVIDENCE` where there are none."""
+def load_evidence(folder: Path, encoder_fingerprint: str) -> DoubleArray:
+    """Load the weights that were fitted for an encoder; `EVIDENCE` for candidates of any length where there are none."""
     if not folder.exists():
-        return EVIDENCE
+        return np.stack([weights_of(EVIDENCE), weights_of({})])
     artifact = artifacts.load(folder, "evidence")
     check_encoder(folder, str(artifact.field("encoder")), encoder_fingerprint, ())
     weights = artifact.array("weights.npy")
-    if tuple(artifact.field("features")) != PAIR_FEATURES or weights.shape != (len(PAIR_FEATURES),):
+    if tuple(artifact.field("features")) != PAIR_FEATURES or weights.shape != (2, len(PAIR_FEATURES)):
         raise ArtifactError(
             f"the pair features of the weights in {folder} differ from those of this version of semclass; install the "
             "version that fitted them, or fit them again with training/fit_evidence.py"
         )
-    return {name: weight for name, weight in zip(PAIR_FEATURES, weights.tolist(), strict=True) if weight}
+    return weights.astype(np.float64)

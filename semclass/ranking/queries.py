@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
-import numpy.typing as npt
 
 from semclass.core.errors import InputError
 from semclass.core.types import Encoder, FloatArray, Ragged
 from semclass.encoders.batching import warn_truncated
-from semclass.heads.asked import LAST, PIECES, Asked, asks, find_asked
+from semclass.heads.asked import LAST, PIECES, Asked, find_asked
 from semclass.heads.head import Head
 from semclass.heads.questions import QuestionClassifier
 from semclass.index.passage_encoder import no_rows
@@ -58,7 +55,6 @@ def read_questions(
     if "weights" in compared:
         logs = encoding.pieces("weights")
     asks_for, expects = (encoding.rows(name) if name in compared else nothing.values for name in ("asks", "expects"))
-    asking = _asking(encoder, asked, encoding.terms)
     return [
         Query(
             text=text,
@@ -68,25 +64,12 @@ def read_questions(
             tokens=vectors.row(row)[:PIECES],
             weights=_softmax(logs.row(row)[:PIECES, 0]) if tokens else np.zeros(0, np.float32),
             terms=encoding.terms.row(row)[:PIECES],
-            question_mask=asking[row][:PIECES],
             need_vector=asks_for[row] if len(asks_for) else np.zeros(0, np.float32),
             expects=expects[row].reshape(-1, vectors.values.shape[1]) if len(expects) else vectors.values[:0],
             query_used=read[row],
         )
         for row, text in enumerate(texts)
     ]
-
-
-def _asking(encoder: Encoder, asked: Sequence[Asked], terms: Ragged) -> list[npt.NDArray[np.bool_]]:
-    """Which word pieces of what is read of each text stand in the sentences that ask."""
-    flags = [np.full(count, asks(each.question)) for count, each in zip(terms.lengths(), asked, strict=True)]
-    # of a generic question, what it is about asks as much
-    longer = [row for row, each in enumerate(asked) if each.question != each.text and not each.generic]
-    if longer:
-        questions = encoder.encode([asked[row].question for row in longer], views=()).terms
-        for place, row in enumerate(longer):
-            flags[row] &= np.isin(terms.row(row), questions.row(place))
-    return flags
 
 
 def _softmax(logs: FloatArray) -> FloatArray:

@@ -56,7 +56,6 @@ def search_of(parts: list[SearchedSegment], seed: int, scoring: Scoring, allowed
         tokens=np.zeros((0, DIM), np.float32),
         weights=np.zeros(0, np.float32),
         terms=rng.integers(0, VOCABULARY, rng.integers(0, 6)),
-        question_mask=np.zeros(0, np.bool_),
         need_vector=np.zeros(0, np.float32),
         expects=np.zeros((0, DIM), np.float32),
         query_used="",

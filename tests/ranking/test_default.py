@@ -24,7 +24,7 @@ from semclass.evaluation.candidate_scores import collect
 from semclass.ranking.features import FEATURE_GROUPS, PAIR_FEATURES
 from semclass.ranking.methods import METHODS
 from semclass.ranking.order import needs
-from semclass.ranking.pair_model import EVIDENCE, evidence_parts
+from semclass.ranking.pair_model import EVIDENCE, SHORT, evidence_parts, weights_for, weights_of
 
 QUESTION = "how tall stands red tower"
 ECHO, ANSWER = "asked : how tall stands red tower", "red tower stands 74 metres"
@@ -64,15 +64,18 @@ def models_of(folder, encoder) -> Models:
     return Models.load(folder, encoder=encoder)
 
 
-def save_evidence(folder, weights, encoder, features=PAIR_FEATURES):
-    values = npy_bytes(np.array([weights.get(name, 0.0) for name in PAIR_FEATURES]))
+def save_evidence(folder, weights, encoder, features=PAIR_FEATURES, short=()):
+    values = npy_bytes(np.stack([weights_of(weights), weights_of(dict(short))]))
     fields = {"encoder": encoder, "features": list(features)}
     artifacts.save(folder / "pairs" / "evidence", "evidence", {"weights.npy": values}, fields)
 
 
 @pytest.fixture
 def reranker(tmp_path):
-    return Reranker(models_of(tmp_path, TellingEncoder()))
+    encoder = TellingEncoder()
+    models_of(tmp_path, encoder)
+    save_evidence(tmp_path, EVIDENCE, encoder.fingerprint, short={"provided": 0.2})
+    return Reranker(Models.load(tmp_path, encoder=encoder))
 
 
 def test_a_passage_that_gives_what_is_asked_is_before_an_echo(tmp_path, reranker):
@@ -80,6 +83,14 @@ def test_a_passage_that_gives_what_is_asked_is_before_an_echo(tmp_path, reranker
     assert [hit.text for hit in plain.rerank(QUESTION, [ANSWER, ECHO])] == [ECHO, ANSWER]
     found = reranker.rerank(QUESTION, [ECHO, ANSWER])
     assert [hit.text for hit in found] == [ANSWER, ECHO]
+
+
+def test_weights_of_short_candidates_count_less_the_longer_candidates_are():
+    weights = np.array([[1.0, 2.0], [10.0, 0.0]])
+    short, long = np.array([3, 7]), np.full(4, int(2 * SHORT))
+    np.testing.assert_allclose(weights_for(weights, short), [11, 2])
+    np.testing.assert_allclose(weights_for(weights, long), [6, 2])
+    np.testing.assert_allclose(weights_for(weights, short[:0]), [11, 2])
 
 
 def test_the_score_is_the_fused_one_and_a_part_for_each_group_of_features(reranker):
@@ -90,8 +101,10 @@ def test_the_score_is_the_fused_one_and_a_part_for_each_group_of_features(rerank
         assert hit.explanation.link == "identity"
         assert hit.score == pytest.approx(sum(parts.values()))
         assert 0 < hit.components["relevance"] < 1
-    (echo,) = (hit.explanation.parts["answers"] for hit in hits if hit.text == ECHO)
-    assert echo < EVIDENCE["echo"] * 20 * 0.5
+    echo, answer = (
+        next(hit.explanation.parts["answers"] for hit in hits if hit.text == text) for text in (ECHO, ANSWER)
+    )
+    assert echo < answer - 4
 
 
 def test_one_weight_scales_all_evidence(reranker):
@@ -113,19 +126,19 @@ def test_one_weight_scales_all_evidence(reranker):
 
 def test_parts_are_weighted_features():
     features = np.random.default_rng(0).normal(size=(4, len(PAIR_FEATURES))).astype(np.float32)
-    weights = np.array([EVIDENCE.get(name, 0.0) for name in PAIR_FEATURES])
+    weights = weights_of(EVIDENCE)
     np.testing.assert_allclose(
-        sum(evidence_parts(features, EVIDENCE, 0.5).values()), 0.5 * features @ weights, atol=1e-6
+        sum(evidence_parts(features, weights, 0.5).values()), 0.5 * features @ weights, atol=1e-6
     )
     assert "match" not in EVIDENCE, "no question is classified for it"
 
 
 def test_weights_that_were_fitted_for_the_encoder_take_the_place_of_the_usual_ones(tmp_path):
     plain, encoder = models_of(tmp_path, TellingEncoder()), TellingEncoder()
-    assert plain.pairs.evidence == EVIDENCE
-    save_evidence(tmp_path, {"echo": -3.0}, encoder.fingerprint)
+    np.testing.assert_array_equal(plain.pairs.evidence, [weights_of(EVIDENCE), weights_of({})])
+    save_evidence(tmp_path, {"provided": 3.0}, encoder.fingerprint, short={"expected": 2.0})
     fitted = Models.load(tmp_path, encoder=encoder)
-    assert fitted.pairs.evidence == {"echo": -3.0}
+    np.testing.assert_array_equal(fitted.pairs.evidence, [weights_of({"provided": 3.0}), weights_of({"expected": 2.0})])
     (hit, _) = Reranker(fitted).rerank(QUESTION, [ANSWER, ECHO], explain=True)
     assert set(hit.explanation.parts) == {"dense", "bm25", "answers"}
 
@@ -136,7 +149,7 @@ def test_weights_that_were_fitted_for_the_encoder_take_the_place_of_the_usual_on
 )
 def test_weights_of_another_encoder_or_of_other_features_are_refused(tmp_path, encoder, features, error):
     models = models_of(tmp_path, TellingEncoder())
-    save_evidence(tmp_path, {"echo": -3.0}, encoder or models.encoder.fingerprint, features)
+    save_evidence(tmp_path, {"provided": 3.0}, encoder or models.encoder.fingerprint, features)
     with pytest.raises(error, match="evidence"):
         Models.load(tmp_path, encoder=models.encoder)
 

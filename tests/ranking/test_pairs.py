@@ -15,12 +15,9 @@ from semclass.core.types import Ragged, ragged
 from semclass.encoders.words import CONTINUES, ENDING, WordTable
 from semclass.index.records import Query
 from semclass.ranking.features import (
-    BETTER,
     CANDIDATE_FEATURES,
-    ENOUGH,
     FEATURE_GROUPS,
     PAIR_FEATURES,
-    REPEATING,
     TEXT_FEATURES,
     pair_features,
 )
@@ -38,7 +35,6 @@ class Passages:
     sentences: Ragged
     provides: Ragged
     pieces: Ragged
-    titles: np.ndarray
     idf: np.ndarray
     dense: np.ndarray
     bm25: np.ndarray
@@ -54,9 +50,7 @@ class Passages:
     def take(self, rows) -> Passages:
         rows = np.asarray(rows, np.int64)
         texts = (each.take(rows) for each in (self.tokens, self.sentences, self.provides, self.pieces))
-        return Passages(
-            *texts, self.titles[rows], self.idf, *(each[rows] for each in (self.dense, self.bm25, self.probabilities))
-        )
+        return Passages(*texts, self.idf, *(each[rows] for each in (self.dense, self.bm25, self.probabilities)))
 
 
 def make(seed, token_counts, extra, length, cut, *, dim=4, classes=3, expected=2):
@@ -79,7 +73,6 @@ def make(seed, token_counts, extra, length, cut, *, dim=4, classes=3, expected=2
         tokens=vectors(length),
         weights=(rng.dirichlet(np.ones(length)) if length else np.zeros(0)).astype(np.float32),
         terms=rng.integers(0, VOCABULARY, length + cut),
-        question_mask=rng.random(length + cut) < rng.choice([0, 0.5, 1]),
         need_vector=(3 * vectors(1)[0] if expected else np.zeros(0)).astype(np.float32),
         expects=vectors(expected),
         query_used="",
@@ -89,7 +82,6 @@ def make(seed, token_counts, extra, length, cut, *, dim=4, classes=3, expected=2
         ragged([vectors(1 + count // 20) for count in token_counts], np.zeros((0, dim), np.float32)),
         ragged([vectors((1 + count // 20) * bool(expected)) for count in token_counts], np.zeros((0, dim), np.float32)),
         ragged(terms, np.zeros(0, np.int64)),
-        np.array([rng.choice([0, min(2, len(row)), len(row)]) for row in terms]),
         idf,
         rng.uniform(-1, 1, n),
         rng.uniform(0, 30, n),
@@ -129,12 +121,6 @@ def words_in(terms):
     return keys, words
 
 
-def words_after(terms, title):
-    """Words that begin behind the pieces of a title."""
-    keys, pieces = words_in(terms)
-    return [key for place, key in enumerate(keys) if sum(map(len, pieces[:place])) >= title]
-
-
 def slow(question, passages):
     """All features, by their definitions."""
     n, q = len(passages.pieces), len(question.tokens)
@@ -142,9 +128,6 @@ def slow(question, passages):
     weights = [max(float(passages.idf[piece]) for piece in word) for word in pieces]
     total = sum(weights)
     share = [weight / total if total else 0.0 for weight in weights]
-    firsts = [sum(map(len, pieces[:k])) for k in range(len(pieces))]
-    asking = [weight * bool(question.question_mask[first]) for weight, first in zip(weights, firsts, strict=True)]
-    most = max(sum(asking), min(total, ENOUGH)) or 1.0
     word_of = [k for k, word in enumerate(pieces) for _ in word][:q]
     rarity = [math.log1p(weights[k]) / len(pieces[k]) for k in word_of]
     rarity = [value / sum(rarity) if sum(rarity) else 0.0 for value in rarity]
@@ -156,7 +139,6 @@ def slow(question, passages):
         best = [max(row, default=0.0) for row in cosine]
         held = words_in(passages.pieces.row(p))[0]
         present = [key in held for key in keys]
-        told = words_after(passages.pieces.row(p), int(passages.titles[p]))
         row = {
             "dense": passages.dense[p],
             "sentence": max(passages.sentences.row(p) @ question.pooled / np.linalg.norm(question.pooled)),
@@ -171,15 +153,10 @@ def slow(question, passages):
             ),
             "match": float(question.probabilities @ passages.probabilities[p].astype(float)),
             "provided": 0.0,
-            "echo": 0.0,
             "expected": 0.0,
         }
         if len(question.need_vector):
             row["provided"] = max(float(sentence @ question.need_vector) for sentence in passages.provides.row(p))
-            repeated = sum(asking[k] * (keys[k] in told) for k in range(len(keys)))
-            mass = sum(float(passages.idf[piece]) for piece in passages.pieces.row(p)[passages.titles[p] :]) or 1.0
-            echoed = repeated / most * min(1, repeated / mass / REPEATING)
-            row["echo"] = echoed**2
             nearest = [max((float(vector @ token) for token in tokens), default=0.0) for vector in question.expects]
             row["expected"] = sum(nearest) / len(nearest)
         row["unmet"], row["unmet_rarity"] = q * (1 - row["cosine"]), q * (1 - row["cosine_rarity"])
@@ -209,8 +186,6 @@ def slow(question, passages):
             row[f"{name}_z"] = (value - mean) / (deviation + floors.get(name, 0.01))
     for row, best, present in zip(rows, bests, presents, strict=True):
         row["dense_gap"] = row["dense"] - max(passages.dense)
-        lacking = max(other["provided"] for other in rows) - BETTER
-        row["echo"] *= math.log1p(math.exp(min(0, lacking) - row["provided"]))
         row["advantage"] = sum(s[i] * max(best[i] - sum(other[i] for other in bests) / n, 0) for i in range(q))
         row["overlap_rare"] = sum(
             share[k] * present[k] * (1 - sum(other[k] for other in presents) / n) for k in range(len(keys))
@@ -255,51 +230,6 @@ def test_a_word_of_many_pieces_counts_once():
     np.testing.assert_allclose(unmatched, [word, other], rtol=1e-6)
     np.testing.assert_allclose(overlap, [other / (word + other), word / (word + other)], rtol=1e-6)
     assert numbers.tolist() == [1, 0]
-
-
-def test_words_beside_a_question_hide_no_echo_of_it():
-    question, passages = make(12, [20, 3], [0, 0], 4, 0)
-    passages = replace(passages, idf=np.full(VOCABULARY, ENOUGH, np.float32), titles=np.zeros(2, np.int64))
-    texts = [([2, 3, 4, 7], [True] * 4), ([5, 6, 2, 3, 4, 7], [False] * 2 + [True] * 4), ([2, 3, 4, 7], [False] * 4)]
-    alone, behind, nothing = (
-        column(
-            pair_features(replace(question, terms=np.array(terms), question_mask=np.array(asking)), passages, WORDS),
-            "echo",
-        )
-        for terms, asking in texts
-    )
-    np.testing.assert_allclose(behind, alone, rtol=1e-5)
-    assert alone.any()
-    assert not nothing.any()
-
-
-def test_a_long_passage_with_the_words_of_a_question_is_no_echo_of_it():
-    question, passages = make(12, [20, 3], [0, 0], 4, 0)
-    question = replace(question, terms=np.array([2, 3, 4, 7]), question_mask=np.array([True] * 4))
-    passages = replace(
-        passages,
-        idf=np.full(VOCABULARY, ENOUGH, np.float32),
-        titles=np.zeros(2, np.int64),
-        pieces=Ragged(np.array([2, 3, 4] + [5, 6, 8, 9] * 4 + [5] + [2, 3, 4]), passages.pieces.offsets),
-        provides=Ragged(
-            np.repeat(-question.need_vector[None], len(passages.provides.values), 0), passages.provides.offsets
-        ),
-    )
-    long, short = column(pair_features(question, passages, WORDS), "echo")
-    assert 0 < long < short
-
-
-def test_a_title_that_is_the_question_is_no_echo_of_it():
-    question, passages = make(12, [9, 9], [0, 0], 4, 0)
-    question = replace(question, terms=np.array([2, 3, 4, 7]), question_mask=np.array([True] * 4))
-    passages = replace(
-        passages,
-        titles=np.array([4, 0]),
-        pieces=Ragged(np.array([2, 3, 4, 7, 6, 6, 6, 6, 6] * 2), passages.pieces.offsets),
-        provides=Ragged(np.repeat(-question.need_vector[None], 2, 0), passages.provides.offsets),
-    )
-    headed, repeated = column(pair_features(question, passages, WORDS), "echo")
-    assert headed == 0 < repeated
 
 
 def test_no_candidates_have_no_rows():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ import pytest
 pytest.importorskip("scipy")
 
 import section_sets
-from fit_evidence import KEPT, START, Judged, fit, left_out, ndcg
+from fit_evidence import KEPT, START, Judged, added, fit, fit_short, left_out, ndcg
 from semclass.core import artifacts
 from semclass.ranking.features import PAIR_FEATURES
 
@@ -24,7 +25,7 @@ def judged(rng, helpful, questions=60, candidates=12):
     features[PAIR_FEATURES.index(helpful)] += 2 * gains
     score = -np.sort(-rng.random((questions, candidates)), axis=1)
     score[:5, 9:], features[:, :5, 9:] = -np.inf, 0.0
-    return Judged(score, features, gains, np.ones(questions))
+    return Judged(score, features, gains, np.ones(questions), rng.random(questions))
 
 
 def test_a_feature_that_tells_what_answers_gains_weight_and_ranks_better():
@@ -37,17 +38,30 @@ def test_a_feature_that_tells_what_answers_gains_weight_and_ranks_better():
 
 
 def test_weights_of_texts_that_resemble_an_answer_stay():
-    weights = fit({("a", "heading"): judged(np.random.default_rng(0), "echo")})
+    weights = fit({("a", "heading"): judged(np.random.default_rng(0), "provided")})
     kept = np.isin(PAIR_FEATURES, KEPT)
     np.testing.assert_allclose(weights[kept], START[kept])
 
 
 def test_questions_without_an_answer_among_their_candidates_count_in_figures_alone():
     found = judged(np.random.default_rng(0), "neighbours")
-    without = Judged(found.score, found.features, found.gains * (np.arange(60) % 2)[:, None], found.ideal)
-    half = Judged(*(found.score[1::2], found.features[:, 1::2], found.gains[1::2], found.ideal[1::2]))
+    without = replace(found, gains=found.gains * (np.arange(60) % 2)[:, None])
+    parts = (found.score[1::2], found.features[:, 1::2], found.gains[1::2], found.ideal[1::2], found.short[1::2])
+    half = Judged(*parts)
     np.testing.assert_allclose(fit({("a", "question"): without}), fit({("a", "question"): half}), atol=1e-4)
     assert ndcg(without, START) == pytest.approx(ndcg(half, START) / 2)
+
+
+def test_what_short_candidates_add_counts_as_much_as_they_are_short():
+    found = judged(np.random.default_rng(0), "provided")
+    both = added(found, START)
+    np.testing.assert_allclose(
+        both.score[:, :9], found.score[:, :9] + np.einsum("f,fqn->qn", START, found.features)[:, :9]
+    )
+    np.testing.assert_allclose(both.features[3, :, 0], found.short * found.features[3, :, 0])
+    more = fit_short({("a", "sentences"): both})
+    assert more.argmax() == PAIR_FEATURES.index("provided")
+    assert more[PAIR_FEATURES.index("match")] == 0
 
 
 def test_no_fold_sees_its_own_domain():
@@ -100,6 +114,13 @@ def test_what_is_fitted_above_an_encoder_sees_no_domain_that_the_encoder_knows(t
     assert section_sets.unseen(tmp_path, tmp_path / "plain") == ["history", "legal"]
     assert section_sets.unseen(tmp_path, tmp_path / "tuned") == ["legal"]
     assert section_sets.unseen(tmp_path, tmp_path / "absent") == ["history", "legal"]
+
+
+def test_questions_with_passages_make_a_collection_of_all_passages():
+    groups = [("Who?", ["She.", "It."], [True, False]), ("What?", ["It.", "That."], [True, True])]
+    found = section_sets.collection_of(groups)
+    assert [passage.text for passage in found.passages] == ["She.", "It.", "That."]
+    assert found.queries == {"question": [("Who?", frozenset("0")), ("What?", frozenset("12"))]}
 
 
 def test_no_domain_or_file_stands_in_two_parts():
