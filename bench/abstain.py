@@ -21,7 +21,6 @@ from bench.steps import Bench
 from semclass import HybridRetriever
 from semclass.evaluation.dataset import load_dataset
 from semclass.index.records import Query
-from semclass.ranking.features import PAIR_FEATURES, pair_features
 from semclass.ranking.methods import METHODS
 from semclass.ranking.order import reorder
 from semclass.train.calibration import expected_calibration_error
@@ -37,10 +36,9 @@ SIGNALS = (
     "highest cosine",
     "entailment, best hit",
     "entailment, highest of ten",
-    "echo of the best hit",
     "deep, best hit",
 )
-"""What tells: the shipped head, then plain numbers, the larger the more likely there is an answer; less echo is more."""
+"""What tells: the shipped head, then plain numbers, the larger the more likely there is an answer."""
 
 
 def run(bench: Bench) -> dict[str, Any]:
@@ -95,7 +93,6 @@ def signals(retriever: HybridRetriever, query: Query, without: Sequence[str], *,
     found = retriever.candidates(query, how.candidates, how, where=where)
     ranked = reorder(models, query, found, how)
     first = ranked.places[:10]
-    echo = pair_features(query, found, models.pairs.words)[first[0], PAIR_FEATURES.index("echo")]
     answers = ranked.components["relevance"][first]
     plain = [
         ranked.answerable or 0.0,
@@ -104,7 +101,6 @@ def signals(retriever: HybridRetriever, query: Query, without: Sequence[str], *,
         found.dense.max(),
         answers[0],
         answers.max(),
-        -echo,
     ]
     if not deep:
         return plain
