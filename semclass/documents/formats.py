@@ -28,8 +28,13 @@ class Format(NamedTuple):
 
 _CSV = Format("data", "read_csv", text=True, tabular=True)
 _HTML = Format("markup", "read_html", "lxml.html", encoded=True)
+_ASCIIDOC = Format("outlines", "asciidoc_to_markdown", text=True)
+_ROFF = Format("outlines", "roff_to_markdown", text=True)
 
 FORMATS = {
+    **{f".{section}": _ROFF for section in range(1, 9)},
+    ".adoc": _ASCIIDOC,
+    ".asciidoc": _ASCIIDOC,
     ".csv": _CSV,
     ".docx": Format("office", "read_docx", "docx"),
     ".eml": Format("mail", "read_eml"),
@@ -38,7 +43,9 @@ FORMATS = {
     ".html": _HTML,
     ".ipynb": Format("data", "notebook_to_markdown", text=True),
     ".json": Format("data", "read_json", text=True, tabular=True),
+    ".man": _ROFF,
     ".mbox": Format("mail", "read_mbox"),
+    ".org": Format("outlines", "org_to_markdown", text=True),
     ".pdf": Format("pdf", "read_pdf", "pdfplumber", paged=True),
     ".pptx": Format("office", "read_pptx", "pptx"),
     ".rst": Format("rst", "rst_to_markdown", "docutils", text=True),
@@ -58,7 +65,7 @@ ENDINGS = (".txt", ".text", ".log", *MARKDOWN, *FORMATS, *CODE)
 """Endings of all files that are read."""
 
 CONVERSIONS = {
-    "`pandoc FILE -t gfm-raw_html -o FILE.md` converts {} to Markdown": (".odt", ".rtf", ".org", ".tex"),
+    "`pandoc FILE -t gfm-raw_html -o FILE.md` converts {} to Markdown": (".odt", ".rtf", ".tex"),
     "name a .jsonl file itself as SOURCE": (".jsonl",),
     "the rows of {} can be written as JSON lines with `text`": (".parquet",),
 }

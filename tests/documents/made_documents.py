@@ -59,6 +59,67 @@ Pump
 """
 
 
+ASCIIDOC = f"""= Manual
+:toc:
+
+== Boiler
+
+// Works
+{BOILER}
+
+|===
+|part |years
+
+|valve |5
+|tank <old> |2
+|===
+
+Pump
+~~~~
+
+{PUMP}
+"""
+
+ORG = f"""#+TITLE: Manual
+* TODO Boiler :home:
+:PROPERTIES:
+:ID: Works
+:END:
+{BOILER}
+| part | years |
+|------+-------|
+| valve | 5 |
+| tank <old> | 2 |
+* Pump
+{PUMP}
+"""
+
+ROFF = f""".\\" Works
+.TH MANUAL 1
+.SH Boiler
+{BOILER}
+.SS Parts
+.TP
+.B valve
+It holds for 5 years if nobody turns it on and off for fun.
+.SH Pump
+.PP
+{PUMP}
+""".replace("night", "\\fBnight\\fR")
+
+
+def asciidoc(path):
+    path.write_text(ASCIIDOC, encoding="utf-8")
+
+
+def org(path):
+    path.write_text(ORG, encoding="utf-8")
+
+
+def roff(path):
+    path.write_text(ROFF, encoding="utf-8")
+
+
 def html(path):
     path.write_text(HTML, encoding="utf-8")
 
@@ -205,6 +266,7 @@ def mbox(path):
 
 
 WRITERS = {
+    **{f".{section}": roff for section in range(1, 9)}, ".adoc": asciidoc, ".asciidoc": asciidoc, ".man": roff, ".org": org,
     ".csv": separated, ".docx": docx, ".eml": eml, ".epub": epub, ".htm": html, ".html": html, ".ipynb": notebook,
     ".json": json_file, ".mbox": mbox, ".pdf": pdf, ".pptx": pptx, ".rst": rst, ".tsv": separated, ".xhtml": html,
     ".xlsx": xlsx,

@@ -25,6 +25,10 @@ KEPT = {
 """By ending, as the page says: whether headings, tables and pages are kept."""
 
 
+ANY_TEXT = {ending for ending, found in FORMATS.items() if found.module in ("markup", "outlines", "rst")} - {".epub"}
+"""Formats in which no text is wrong."""
+
+
 @pytest.mark.parametrize("ending", sorted(FORMATS))
 def test_headings_tables_and_pages_are_kept_as_the_page_says(ending, tmp_path):
     path = tmp_path / f"manual{ending}"
@@ -32,7 +36,8 @@ def test_headings_tables_and_pages_are_kept_as_the_page_says(ending, tmp_path):
     found = read_passages(path)
     headings, tables, pages = KEPT[ending]
     (rows,) = (passage for passage in found if "valve" in passage.text)
-    assert (rows.text == "part: valve; years: 5\npart: tank <old>; years: 2") == tables == rows.metadata["table"]
+    as_rows = rows.text == "part: valve; years: 5\npart: tank <old>; years: 2"
+    assert as_rows == tables == rows.metadata.get("table", False)
     assert ("Boiler" in rows.metadata.get("headings", [])) == headings
     texts = [passage for passage in found if passage is not rows]
     if texts:
@@ -154,7 +159,7 @@ def test_every_row_of_a_long_table_is_read_once_with_its_columns(tmp_path):
     assert found == ["name: " + row.replace(",", "; height: ") for row in rows]
 
 
-@pytest.mark.parametrize("ending", sorted(set(FORMATS) - {".csv", ".tsv", ".htm", ".html", ".xhtml", ".rst"}))
+@pytest.mark.parametrize("ending", sorted(set(FORMATS) - {".csv", ".tsv", *ANY_TEXT}))
 def test_a_damaged_file_is_named(tmp_path, ending):
     (tmp_path / f"a{ending}").write_bytes(b"PK\x03\x04 no such thing")
     with pytest.raises(InputError, match=rf"a\{ending} cannot be read as \{ending}"):
