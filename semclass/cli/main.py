@@ -25,6 +25,7 @@ from semclass.cli import options
 from semclass.cli.classes import classes
 from semclass.cli.classify import classify
 from semclass.cli.evaluate import evaluate, tune
+from semclass.cli.feedback import feedback
 from semclass.cli.index import index
 from semclass.cli.label import label
 from semclass.cli.labels import labels
@@ -68,7 +69,8 @@ def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
 
 index.add_command(sync)
 index.add_command(classes)
-for command in (classify, train, label, labels, index, search, rerank, tune, evaluate, questions, serve, mcp):
+COMMANDS = (classify, train, label, labels, index, search, rerank, feedback, tune, evaluate, questions, serve, mcp)
+for command in COMMANDS:
     cli.add_command(command)
 
 

@@ -105,6 +105,23 @@ class RerankRequest(Request):
     classify: bool = True
 
 
+class FeedbackRequest(Request):
+    """A judgement of a hit: whether the passage with the id `passage` answers the question. Null withdraws it."""
+
+    question: Text
+    passage: Annotated[str, Field(min_length=1, max_length=512, pattern=WRITTEN)]
+    right: bool | None
+
+
+class FeedbackAnswer(BaseModel):
+    """The judgement as it was stored, and when: date and time, UTC."""
+
+    question: str
+    passage: str
+    right: bool | None
+    when: str
+
+
 class Question(BaseModel):
     """A question and its classes. `asked` holds the sentences that ask, or null if the whole text was classified."""
 
