@@ -22,6 +22,7 @@ import click
 
 import semclass
 from semclass.cli import options
+from semclass.cli.ask import ask
 from semclass.cli.classes import classes
 from semclass.cli.classify import classify
 from semclass.cli.evaluate import evaluate, tune
@@ -69,7 +70,7 @@ def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
 
 index.add_command(sync)
 index.add_command(classes)
-COMMANDS = (classify, train, label, labels, index, search, rerank, feedback, tune, evaluate, questions, serve, mcp)
+COMMANDS = (classify, train, label, labels, index, search, ask, rerank, feedback, tune, evaluate, questions, serve, mcp)
 for command in COMMANDS:
     cli.add_command(command)
 

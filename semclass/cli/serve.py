@@ -139,8 +139,8 @@ def serve(
 def mcp(place: str, models: Path | None, encoder: str | None) -> None:
     """Serve INDEX to an AI assistant over the Model Context Protocol (standard input and output).
 
-    INDEX is a folder, or the address of a collection on a Qdrant server. The server offers the tools search, context and
-    classify.
+    INDEX is a folder, or the address of a collection on a Qdrant server. The server offers the tools search, ask,
+    context and classify.
     """
     from semclass.integrations.mcp_server import make_server
     from semclass.ranking.models import Models

@@ -127,6 +127,7 @@ async def _warm_up(engine: Engine) -> None:
             await engine.rerank(QUESTION, [Passage(str(place), text) for place, text in enumerate(some)])
         if engine.retriever is not None:
             await engine.search(QUESTION)
+            await engine.ask(QUESTION)
 
 
 async def _unknown(request: Request, error: Exception) -> Json:

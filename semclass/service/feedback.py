@@ -1,9 +1,10 @@
-"""The route that stores what people say of hits."""
+"""Routes that answer a question by sentences, and store what people say of hits."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -12,15 +13,27 @@ from semclass.core.errors import ArtifactError
 from semclass.index.feedback import add_judgement
 from semclass.service import schemas
 from semclass.service.answers import ServiceError
-from semclass.service.bodies import WITHOUT_INDEX, check_texts, post
+from semclass.service.bodies import WITHOUT_INDEX, check_count, check_texts, post
 from semclass.service.engine import Engine
+from semclass.service.filter_schema import check_filter
 from semclass.service.logs import log
-from semclass.service.native import TAG
+from semclass.service.native import TAG, since
 
 
 def router(engine: Engine) -> APIRouter:
-    """Make the route."""
+    """Make the routes."""
     routes = APIRouter()
+
+    @post(routes, "/api/ask", schemas.AskRequest, schemas.AskAnswer, tag=TAG, errors=WITHOUT_INDEX)
+    async def ask(request: Request, body: schemas.AskRequest) -> Any:
+        """Find the sentences of the index that answer a question."""
+        began = time.perf_counter()
+        check_texts(request, [body.question], engine.settings)
+        check_count(body.k, engine.settings, "k")
+        check_filter(body.where or {})
+        answer = vars(await engine.ask(body.question, k=body.k, where=body.where))
+        found = {name: answer[name] for name in schemas.AskAnswer.model_fields if name in answer}
+        return {**found, "milliseconds": since(began)}
 
     @post(routes, "/api/feedback", schemas.FeedbackRequest, schemas.FeedbackAnswer, tag=TAG, errors=WITHOUT_INDEX)
     async def feedback(request: Request, body: schemas.FeedbackRequest) -> Any:

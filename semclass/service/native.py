@@ -46,7 +46,7 @@ def router(engine: Engine) -> APIRouter:
         labels = await engine.classify_questions(body.texts, min_probability=body.min_probability)
         chances = await engine.in_scope(body.texts) if body.in_scope else [None] * len(labels)
         results = [{**vars(label), "in_scope": chance} for label, chance in zip(labels, chances, strict=True)]
-        return {"results": results, "milliseconds": _since(began)}
+        return {"results": results, "milliseconds": since(began)}
 
     @post(routes, "/api/classify/passages", schemas.PassagesRequest, schemas.PassagesAnswer, tag=TAG)
     async def classify_passages(request: Request, body: schemas.PassagesRequest) -> Any:
@@ -54,7 +54,7 @@ def router(engine: Engine) -> APIRouter:
         began = time.perf_counter()
         check_texts(request, body.texts, settings)
         check_classes(engine)
-        return {"results": await engine.classify_passages(body.texts), "milliseconds": _since(began)}
+        return {"results": await engine.classify_passages(body.texts), "milliseconds": since(began)}
 
     @post(routes, "/api/classify/texts", schemas.TextsRequest, schemas.TextsAnswer, tag=TAG, errors=WITHOUT_HEAD)
     async def classify_texts(request: Request, body: schemas.TextsRequest) -> Any:
@@ -67,7 +67,7 @@ def router(engine: Engine) -> APIRouter:
             {"text": text, "heads": {name: _text_label(item) for name, item in row.items()}}
             for text, row in zip(body.texts, found, strict=True)
         ]
-        return {"results": results, "milliseconds": _since(began)}
+        return {"results": results, "milliseconds": since(began)}
 
     @post(routes, "/api/search", schemas.SearchRequest, schemas.SearchAnswer, tag=TAG, errors=WITHOUT_INDEX)
     async def search(request: Request, body: schemas.SearchRequest) -> Any:
@@ -85,7 +85,7 @@ def router(engine: Engine) -> APIRouter:
         options["candidates"] = min(body.candidates or method.candidates, settings.max_hits)
         result, question = await _with_classes(engine, body, engine.search(body.question, **options))
         weights = _used(method, {**usual, **options["weights"]})
-        return {**vars(result), "question": question, "weights": weights, "milliseconds": _since(began)}
+        return {**vars(result), "question": question, "weights": weights, "milliseconds": since(began)}
 
     @post(routes, "/api/rerank", schemas.RerankRequest, schemas.RerankAnswer, tag=TAG)
     async def rerank(request: Request, body: schemas.RerankRequest) -> Any:
@@ -103,7 +103,7 @@ def router(engine: Engine) -> APIRouter:
         ids = {str(place): item.id for place, item in enumerate(given) if item.id is not None}
         hits = [{**vars(hit), "id": ids.get(hit.id, hit.id), "index": int(hit.id)} for hit in ranked]
         weights = _used(method, {**engine.models.weights, **options["weights"]})
-        parts = {"question": question, "hits": hits, "weights": weights, "milliseconds": _since(began)}
+        parts = {"question": question, "hits": hits, "weights": weights, "milliseconds": since(began)}
         return {**vars(ranked), **parts}
 
     @routes.get("/api/info", response_model=schemas.Info, tags=[TAG])
@@ -193,10 +193,11 @@ def _info(engine: Engine) -> dict[str, Any]:
         "index": index,
         "methods": [name for name, method in METHODS.items() if has_heads_for(models, method)],
         "weights": models.weights if retriever is None else retriever.weights,
-        "answerable_from": None if models.answerable is None else float(models.answerable.thresholds[0]),
+        "answerable_from": (retriever or models).answerable_from,
         "limits": {name: getattr(engine.settings, name) for name in schemas.Limits.model_fields},
     }
 
 
-def _since(began: float) -> float:
+def since(began: float) -> float:
+    """Milliseconds since a time of the clock that counts up."""
     return (time.perf_counter() - began) * 1000

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, FailFast, Field, WithJsonSchema, model_validator
 from pydantic_core import PydanticCustomError
 
+from semclass.ranking.ask import SENTENCES
 from semclass.ranking.methods import DEFAULT, METHODS, RERANKING
 from semclass.service.bodies import HITS, TEXT, TEXTS, WHOLE, WRITTEN
 from semclass.service.filter_schema import FILTER
@@ -103,6 +104,39 @@ class RerankRequest(Request):
     weights: Weights | None = None
     explain: bool = False
     classify: bool = True
+
+
+class AskRequest(Request):
+    """A question to answer by sentences of the index."""
+
+    question: Text
+    k: Count = SENTENCES
+    where: Annotated[dict[str, Any], WithJsonSchema(FILTER)] | None = None
+
+
+class SentenceOut(BaseModel):
+    """A sentence, the id and metadata of its passage, and its place there: first character, and the one after its last."""
+
+    text: str
+    id: str
+    metadata: dict[str, Any]
+    start: int
+    end: int
+    score: float
+
+
+class AskAnswer(BaseModel):
+    """The sentences that answer a question, best first.
+
+    `answered` is false if nothing in the index seems to answer. `answerable` and `certainty` are those of the search.
+    """
+
+    question: str
+    sentences: list[SentenceOut]
+    answered: bool
+    answerable: float | None
+    certainty: str | None
+    milliseconds: float
 
 
 class FeedbackRequest(Request):

@@ -1,4 +1,4 @@
-"""Judgements of hits over HTTP."""
+"""Sentences that answer, and judgements of hits, over HTTP."""
 
 from __future__ import annotations
 
@@ -29,6 +29,16 @@ def client(models, folder):
     retriever = HybridRetriever(HybridRetriever.load(folder).index, models)
     with asked(create_app(Engine(models, retriever, Settings()), Settings())) as found:
         yield found
+
+
+def test_sentences_answer_as_the_library_does(client, folder, models):
+    answer = client.post("/api/ask", {"question": QUESTION, "k": 2}).json()
+    expected = HybridRetriever(HybridRetriever.load(folder).index, models).ask(QUESTION, 2)
+    assert [one["text"] for one in answer["sentences"]] == [one.text for one in expected.sentences]
+    assert answer["sentences"][0]["score"] == pytest.approx(expected.sentences[0].score, abs=1e-4)
+    assert (answer["answered"], answer["certainty"]) == (expected.answered, expected.certainty)
+    for change in ({"k": 0}, {"k": 1001}, {"question": " "}, {"where": {"$what": 1}}, {"more": 1}):
+        assert client.post("/api/ask", {"question": QUESTION, **change}).status_code == 422
 
 
 def test_a_hit_is_judged_and_the_judgement_withdrawn(client, folder):
