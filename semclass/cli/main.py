@@ -26,7 +26,7 @@ from semclass.cli.ask import ask
 from semclass.cli.classes import classes
 from semclass.cli.classify import classify
 from semclass.cli.evaluate import evaluate, tune
-from semclass.cli.feedback import feedback
+from semclass.cli.feedback import calibrate, feedback
 from semclass.cli.index import index
 from semclass.cli.label import label
 from semclass.cli.labels import labels
@@ -70,8 +70,8 @@ def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
 
 index.add_command(sync)
 index.add_command(classes)
-COMMANDS = (classify, train, label, labels, index, search, ask, rerank, feedback, tune, evaluate, questions, serve, mcp)
-for command in COMMANDS:
+FINDING = (index, search, ask, rerank, feedback, tune, calibrate, evaluate, questions)
+for command in (classify, train, label, labels, *FINDING, serve, mcp):
     cli.add_command(command)
 
 

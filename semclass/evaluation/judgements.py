@@ -12,8 +12,8 @@ from semclass.index.feedback import Judgement, by_question, read_judgements
 from semclass.index.passage_index import PassageIndex
 
 
-def judged_dataset(folder: str | Path) -> Dataset:
-    """Return the questions with a passage that was judged right. The text of each question is its id.
+def judged_dataset(folder: str | Path, *, limit: int | None = None) -> Dataset:
+    """Return the questions with a passage that was judged right, the first `limit`. The text of a question is its id.
 
     Raises
     ------
@@ -28,7 +28,7 @@ def judged_dataset(folder: str | Path) -> Dataset:
             f"{folder} has no passage that was judged right; judge hits with `semclass feedback` or on the page, generate "
             "questions with `semclass questions`, or give --queries FILE and --qrels FILE"
         )
-    return Dataset(Path(folder), {text: text for text in relevance}, relevance)
+    return Dataset(Path(folder), {text: text for text in list(relevance)[:limit]}, relevance)
 
 
 def write_judgements(folder: Path, index: PassageIndex, judgements: Sequence[Judgement]) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from running import running
@@ -55,3 +56,42 @@ def test_a_judgement_is_a_line_in_a_terminal(run, index, corpus):
     judge(run, index, corpus[0].id, "right")
     code, sent = in_terminal("feedback", index)
     assert (code, len(sent.splitlines()), QUESTION in sent) == (0, 1, True)
+
+
+def test_judgements_of_first_hits_give_a_threshold(run, index):
+    """Of questions that the corpus answers, and of others that it cannot answer."""
+    strangers = ["tungsten", "photosynthesis", "the Krebs cycle", "inflation", "chess openings", "black holes"]
+    questions = {f"Who invented {what}?": "wrong" for what in strangers}
+    known = [
+        "Who built the bridge?",
+        "How tall is the tower?",
+        "When was the bridge opened?",
+        "Who designed the tower?",
+    ]
+    known += ["Where is the lighthouse?", "What is shown in the museum?"]
+    questions |= dict.fromkeys(known, "right")
+    for question, verdict in questions.items():
+        hit = json.loads(run("search", index, question, "-k", 1, "--json")[1])["hits"][0]["id"]
+        assert run("feedback", index, "--question", question, "--passage", hit, f"--{verdict}")[0] == 0
+    code, out, _ = run("calibrate", index, "--json")
+    record = json.loads(out)
+    assert (code, record["questions"], record["right"], record["stored"]) == (0, 12, 6, True)
+    assert record["found_on"]["questions"] == "judgements"
+    assert f"{record['from']:.2f}" in run("index", "info", index)[1].splitlines()[-1]
+    assert run("calibrate", index)[1].splitlines()[-1].endswith(str(index))
+    assert run("calibrate", index, "--reset")[0] == 0
+    code, out, _ = run("tune", index, "--folds", 2, "--dry-run", "--json")
+    assert (code, json.loads(out)["found_on"]["questions"]) == (0, 6)
+    assert "judgements" in json.loads(out)["found_on"]
+
+
+def test_without_judgements_made_questions_stand_in(run, tmp_path, models, corpus):
+    titled = [replace(each, metadata={"title": " ".join(each.text.split()[:6])}) for each in corpus]
+    build_index(tmp_path / "index", titled, passage_encoder=models.passage_encoder)
+    code, out, _ = run("calibrate", tmp_path / "index", "--json")
+    record = json.loads(out)
+    assert (code, record["stored"], "headings" in record["found_on"]["questions"]) == (0, False, True)
+    code, _, error = run("tune", tmp_path / "index")
+    assert (code, "semclass questions" in error) == (2, True)
+    code, _, error = run("calibrate", tmp_path / "index", "--qrels", tmp_path / "none")
+    assert (code, "--queries" in error) == (2, True)
