@@ -91,9 +91,9 @@ def calibrate(
 ) -> None:
     """Choose from which `answerable` INDEX seems to answer a question, and store this threshold in INDEX.
 
-    Below it, the first hit is more often wrong than right, and `search` and `ask` say that nothing seems to answer. The
-    questions are those whose first hit was judged (`semclass feedback`), or those of --queries and --qrels. Without any,
-    questions are made of headings, and the threshold is printed, but not stored.
+    Below it, a question is more often unanswered than answered, and `search` and `ask` say that nothing seems to answer. The
+    questions are those with judged hits (`semclass feedback`), or those of --queries and --qrels. Without any, questions
+    are made of headings, and the threshold is printed, but not stored.
     """
     from semclass.core.cpu import available_threads
     from semclass.evaluation.calibrate import calibrate as choose
@@ -110,8 +110,8 @@ def calibrate(
     retriever = semclass.HybridRetriever.load(
         folder, models=models, encoder=encoder, threads=threads or available_threads()
     )
-    found_on, pairs = _first_hits(retriever, folder, queries, qrels)
-    found = choose([value for value, _ in pairs], [right for _, right in pairs])
+    found_on, pairs = _questions(retriever, folder, queries, qrels)
+    found = choose([value for value, _ in pairs], [answered for _, answered in pairs])
     stored = found.threshold is not None and not dry_run and found_on["questions"] != MADE
     record = found.as_record(found_on)
     if stored:
@@ -128,10 +128,10 @@ SAMPLED = 400
 """Passages that are drawn to make questions of their headings."""
 
 
-def _first_hits(
+def _questions(
     retriever: semclass.HybridRetriever, folder: Path, queries: Path | None, qrels: Path | None
 ) -> tuple[dict[str, str], list[tuple[float, bool]]]:
-    """What questions were used, and of each one `answerable` and whether its first hit is right."""
+    """What questions were used, and of each one `answerable` and whether a hit is right."""
     from semclass.evaluation import calibrate
     from semclass.evaluation.dataset import read_dataset
     from semclass.evaluation.made_questions import sample_passages
@@ -146,24 +146,22 @@ def _first_hits(
     if not judged:
         passages = sample_passages(retriever, SAMPLED)
         with progress("searching", len(passages), "questions") as step:
-            return {"questions": MADE}, list(calibrate.made_first_hits(retriever, passages, progress=step))
+            return {"questions": MADE}, list(calibrate.made_questions(retriever, passages, progress=step))
     with progress("searching", len(judged), "questions") as step:
-        found = calibrate.judged_first_hits(retriever, judged, complete=qrels is not None, progress=step)
+        found = calibrate.judged_questions(retriever, judged, complete=qrels is not None, progress=step)
         return {"questions": used}, list(found)
 
 
 def _calibration(found: Calibration, used: str, before: float | None) -> Iterator[str]:
     """The figures of a calibration, for people."""
-    wrong = found.questions - found.right
-    yield f"{counted(found.questions, 'question')} ({used}): first hit right {found.right}, wrong {wrong}"
+    yield f"{counted(found.questions, 'question')} ({used}), {found.answered} of them answered"
     if found.threshold is None:
-        yield f"no clean separation with these {counted(found.questions, 'judgement')}: of a right and a wrong first hit,"
-        yield f"the right one has the larger value in {found.separation:.0%}; judge more first hits, right and wrong ones"
+        yield f"no clean separation with these {counted(found.questions, 'question')}: in {found.separation:.0%} of pairs,"
+        yield "the answered one has the larger value; judge the first hits of more questions, right and wrong ones"
         return
     yield f"nothing seems to answer below answerable {found.threshold:.2f} (models: {before or 0:.2f})"
-    yield f"of all first hits, right: {found.right / found.questions:.0%}"
-    yield f"of the shown first hits, right: {_share(found.precision)}"
-    yield f"of the right first hits, shown: {_share(found.recall)}"
+    yield f"of the shown questions, answered: {_share(found.precision)}"
+    yield f"of the answered questions, shown: {_share(found.recall)}"
     yield f"of all questions, withheld: {_share(found.withheld)}"
 
 

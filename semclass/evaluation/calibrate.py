@@ -1,8 +1,8 @@
-"""Chooses from which ``answerable`` an index seems to answer, by questions whose first hit is known to be right or wrong.
+"""Chooses from which ``answerable`` an index seems to answer, by questions of which it is known whether its hits answer.
 
-Below the threshold the first hit is more often wrong than right. The head's log-odds are shifted, and with many judgements
-also stretched, until they fit the judgements. Precision and recall follow from these probabilities. On 40 judgements they
-miss less than what is counted among the few shown hits, see ``bench/judgements.py``.
+Below the threshold a question is more often left unanswered than answered. The head's log-odds are shifted, and with many
+judgements also stretched, until they fit the judgements. Precision and recall follow from these probabilities. On 40
+judgements they miss less than what is counted among the few shown questions, see ``bench/judgements.py``.
 """
 
 from __future__ import annotations
@@ -22,10 +22,13 @@ from semclass.evaluation.question_headings import write_from_headings
 from semclass.ranking.retriever import HybridRetriever
 
 FEW = 5
-"""Least number of right, and of wrong, first hits from which a threshold is chosen."""
+"""Least number of answered, and of unanswered, questions from which a threshold is chosen."""
+
+HITS = 10
+"""Number of first hits of which one must be right."""
 
 CHANCE = 0.05
-"""Greatest probability, if right and wrong first hits did not differ, of values that are at least as well separated."""
+"""Greatest probability, if answered and unanswered questions did not differ, of values that are as well separated."""
 
 SPREAD = (0.5, 2.0)
 """Standard deviations that are expected, before any judgement, of the slope around 1 and of the shift around 0."""
@@ -48,25 +51,26 @@ class Share:
 
 @dataclass(frozen=True)
 class Calibration:
-    """A threshold for ``answerable``, and how well it separates right from wrong first hits.
+    """A threshold for ``answerable``, and how well it separates answered from unanswered questions.
 
     Attributes
     ----------
     threshold
-        Value from which hits are shown. None if right and wrong first hits are not clearly separated, or if all
-        or none of the first hits are more probably wrong than right.
-    questions, right
-        Number of questions whose first hit is known to be right or wrong, and of those where it is right.
+        Value from which hits are shown. None if answered and unanswered questions are not clearly separated, or if all
+        or none of the questions are more probably unanswered.
+    questions, answered
+        Number of questions of which it is known whether a hit is right, and of those with a right hit.
     separation
-        Share of pairs of a right and a wrong first hit in which the right one has the larger value. 0.5 is chance.
+        Share of pairs of an answered and an unanswered question in which the answered one has the larger value. 0.5 is
+        chance.
     precision, recall, withheld
-        With the threshold: share of the shown first hits that are right, of the right first hits that are shown, and of
-        all that are not shown. Without a threshold, all are shown.
+        With the threshold: share of the shown questions that are answered, of the answered questions that are shown, and
+        of all questions that are not shown. Without a threshold, all are shown.
     """
 
     threshold: float | None
     questions: int
-    right: int
+    answered: int
     separation: float
     precision: Share
     recall: Share
@@ -79,8 +83,8 @@ class Calibration:
         return {"from": figures.pop("threshold"), **figures, "found_on": {**found_on, "date": date}}
 
 
-def calibrate(values: Sequence[float], right: Sequence[bool]) -> Calibration:
-    """Choose a threshold by the values of questions, and by whether their first hits are right.
+def calibrate(values: Sequence[float], answered: Sequence[bool]) -> Calibration:
+    """Choose a threshold by the values of questions, and by whether one of their hits is right.
 
     Raises
     ------
@@ -89,9 +93,9 @@ def calibrate(values: Sequence[float], right: Sequence[bool]) -> Calibration:
     """
     if not len(values):
         raise InputError(
-            "there is no question whose first hit was judged; judge first hits, the right and the wrong ones"
+            "there is no question whose hits were judged; judge the first hit of some questions, right or wrong"
         )
-    odds, truth = _log_odds(np.asarray(values, np.float64)), np.asarray(right, bool)
+    odds, truth = _log_odds(np.asarray(values, np.float64)), np.asarray(answered, bool)
     separation, chance = _separation(odds, truth)
     slope, shift = _fitted(odds, truth)
     said, threshold = _sigmoid(slope * odds + shift), float(_sigmoid(-shift / slope)) if slope > 0 else 0.0
@@ -154,14 +158,14 @@ def _fitted(odds: DoubleArray, truth: Flags) -> tuple[float, float]:
     return float(found[0]), float(found[1])
 
 
-def judged_first_hits(
+def judged_questions(
     retriever: HybridRetriever,
     judged: Mapping[str, Mapping[str, bool]],
     *,
     complete: bool = False,
     progress: Callable[[int], object] = lambda _: None,
 ) -> Iterator[tuple[float, bool]]:
-    """Search questions, and yield ``answerable`` and whether the first hit is right.
+    """Search questions, and yield ``answerable`` and whether one of the first :data:`HITS` hits was judged right.
 
     Parameters
     ----------
@@ -170,30 +174,31 @@ def judged_first_hits(
     judged
         By question: whether passages are right, by their ids.
     complete
-        Whether all other passages are wrong. Otherwise, questions whose first hit was not judged are left out.
+        Whether all other passages are wrong. Otherwise, a question without a right hit is left out unless its first hit
+        was judged wrong.
     progress
         Function that is called with the number of questions done.
     """
     for question, passages in judged.items():
-        result = retriever.search(question, 1)
+        result = retriever.search(question, HITS)
         progress(1)
-        first = result[0].id if result else None
         if result.answerable is None:
             raise InputError("these models have no head that tells whether an index answers; use the shipped models")
-        if complete or first in passages:
-            yield result.answerable, first is not None and passages.get(first, False)
+        verdicts = [passages.get(hit.id) for hit in result]
+        if complete or any(verdicts) or verdicts[:1] == [False]:
+            yield result.answerable, any(verdicts)
 
 
-def made_first_hits(
+def made_questions(
     retriever: HybridRetriever, passages: Sequence[Passage], *, progress: Callable[[int], object] = lambda _: None
 ) -> Iterator[tuple[float, bool]]:
-    """As :func:`judged_first_hits`, of questions made of the headings of passages.
+    """As :func:`judged_questions`, of questions made of the headings of passages.
 
     For every second question its passage is left out of the search, so that nothing answers.
     """
     for number, draft in enumerate(write_from_headings(passages)):
         where = {"_id": {"$ne": draft.passage}} if number % 2 else None
-        result = retriever.search(draft.text, 1, where=where)
+        result = retriever.search(draft.text, HITS, where=where)
         progress(1)
         if result and result.answerable is not None:
-            yield result.answerable, result[0].id == draft.passage
+            yield result.answerable, any(hit.id == draft.passage for hit in result)

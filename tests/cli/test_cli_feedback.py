@@ -75,7 +75,7 @@ def test_judgements_of_first_hits_give_a_threshold(run, index):
         assert run("feedback", index, "--question", question, "--passage", hit, f"--{verdict}")[0] == 0
     code, out, _ = run("calibrate", index, "--json")
     record = json.loads(out)
-    assert (code, record["questions"], record["right"], record["stored"]) == (0, 12, 6, True)
+    assert (code, record["questions"], record["answered"], record["stored"]) == (0, 12, 6, True)
     assert record["found_on"]["questions"] == "judgements"
     assert f"{record['from']:.2f}" in run("index", "info", index)[1].splitlines()[-1]
     assert run("calibrate", index)[1].splitlines()[-1].endswith(str(index))
