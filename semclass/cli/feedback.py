@@ -91,9 +91,9 @@ def calibrate(
 ) -> None:
     """Choose from which `answerable` INDEX seems to answer a question, and store this threshold in INDEX.
 
-    Below it, a question is more often unanswered than answered, and `search` and `ask` say that nothing seems to answer. The
-    questions are those with judged hits (`semclass feedback`), or those of --queries and --qrels. Without any, questions
-    are made of headings, and the threshold is printed, but not stored.
+    Below it, a question is more often unanswered than answered, and `search` and `ask` say that nothing seems to answer.
+    The questions are those with judged hits (`semclass feedback`), or those of --queries and --qrels. Without any,
+    questions are made of headings, and the threshold is printed, but not stored.
     """
     from semclass.core.cpu import available_threads
     from semclass.evaluation.calibrate import calibrate as choose

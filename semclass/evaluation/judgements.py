@@ -25,8 +25,8 @@ def judged_dataset(folder: str | Path, *, limit: int | None = None) -> Dataset:
     relevance = {text: passages for text, passages in relevance.items() if passages}
     if not relevance:
         raise InputError(
-            f"{folder} has no passage that was judged right; judge hits with `semclass feedback` or on the page, generate "
-            "questions with `semclass questions`, or give --queries FILE and --qrels FILE"
+            f"{folder} has no passage that was judged right; judge hits with `semclass feedback`, generate questions with "
+            "`semclass questions`, or give both --queries FILE and --qrels FILE"
         )
     return Dataset(Path(folder), {text: text for text in list(relevance)[:limit]}, relevance)
 
@@ -39,7 +39,7 @@ def write_judgements(folder: Path, index: PassageIndex, judgements: Sequence[Jud
     known = index.find([judgement.passage for judgement in judgements]) >= 0
     kept = [judgement for judgement, there in zip(judgements, known, strict=True) if there]
     if not kept:
-        raise InputError("there is no judgement to export; judge hits with `semclass feedback` or on the page")
+        raise InputError("there is no judgement to export; judge hits with `semclass feedback`")
     names = {text: f"judged{number}" for number, text in enumerate(dict.fromkeys(one.question for one in kept), 1)}
     rows = [f"{names[one.question]}\t{one.passage}\t{int(bool(one.right))}\n" for one in kept]
     corpus = (
