@@ -50,9 +50,7 @@ def test_a_hit_is_judged_and_the_judgement_withdrawn(client, folder):
     assert read_judgements(folder) == []
 
 
-@pytest.mark.parametrize(
-    "change", [{"passage": "none"}, {"passage": ""}, {"right": 1}, {"right": "yes"}, {"question": " "}, {"more": 1}]
-)
+@pytest.mark.parametrize("change", [{"passage": ""}, {"right": 1}, {"right": "yes"}, {"question": " "}, {"more": 1}])
 def test_what_is_no_judgement_is_refused(client, folder, change):
     body = {"question": QUESTION, "passage": "none", "right": True, **change}
     assert client.post("/api/feedback", body).status_code == 422
@@ -70,6 +68,12 @@ def test_a_folder_that_cannot_be_written_is_no_fault_of_the_client(client, folde
 
 def test_without_an_index_in_a_folder_nothing_is_judged(models, retriever):
     body = {"question": QUESTION, "passage": "1", "right": True}
-    for index, status in ((None, 404), (retriever, 422)):
+    for index in (None, retriever):
         with asked(create_app(Engine(models, index, Settings()), Settings())) as found:
-            assert found.post("/api/feedback", body).status_code == status
+            assert found.post("/api/feedback", body).status_code == 404
+
+
+def test_a_passage_that_is_not_there_is_not_found(client, folder):
+    answer = client.post("/api/feedback", {"question": QUESTION, "passage": "none", "right": True})
+    assert (answer.status_code, answer.json()["error_type"]) == (404, "no_passage")
+    assert read_judgements(folder) == []
