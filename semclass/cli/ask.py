@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,7 +17,8 @@ from semclass.cli.hits import INDENT, clean, place_of
 from semclass.cli.options import open_retriever, show
 from semclass.cli.output import echo
 
-NOTHING = "nothing here seems to answer this question"
+if TYPE_CHECKING:
+    from semclass.ranking.ask import Answer
 
 
 @click.command()
@@ -42,8 +43,8 @@ def ask(
 ) -> None:
     """Print the sentences of INDEX that best answer QUESTION, with their places.
 
-    No language model is needed. With --endpoint and --model, a language model writes an answer from these sentences, in
-    one call of at most 300 tokens, and cites them by number.
+    No language model is needed. With --endpoint and --model, a language model writes a short answer from these sentences,
+    in one call, and cites them by number.
     """
     from semclass.index.filter_command_line import read_terms
     from semclass.ranking.ask import AnswerWriter
@@ -65,12 +66,19 @@ def ask(
     if not answer.sentences:
         echo("no matching passages", err=True)
     elif not answer.answered:
-        sure = "" if answer.answerable is None else f" (answerable: {answer.answerable:.2f})"
-        echo(f"{NOTHING}{sure}", err=True)
+        echo(_why(answer, by_model=writer is not None and not answer.why), err=True)
     width = max(shutil.get_terminal_size().columns, 40)
     lines = [*(textwrap.wrap(clean(answer.text), width)), *([""] if answer.text else [])]
     for number, one in enumerate(answer.sentences, 1):
         lines += textwrap.wrap(f"{number:>2}  {clean(one.text)}", width, subsequent_indent=INDENT)
-        lines.append(f"{INDENT}{click.style(place_of(one.id, one.metadata, width - len(INDENT)), dim=True)}")
+        lines.append(f"{INDENT}{place_of(one.id, one.metadata, width - len(INDENT))}")
     if lines:
-        echo("\n".join(lines), styled=True)
+        echo("\n".join(lines))
+
+
+def _why(answer: Answer, *, by_model: bool) -> str:
+    """Say that nothing answers."""
+    if by_model:
+        return "the language model finds no answer in these sentences"
+    known = "" if answer.answerable is None else f" (answerable: {answer.answerable:.2f})"
+    return f"nothing here seems to answer this question{known}; the nearest sentences:"
