@@ -76,6 +76,12 @@ def _limit(
 @_limit(
     "--refresh", "refresh_seconds", click.FloatRange(0), "Seconds between checks for a changed index. 0: no checks."
 )
+@click.option(
+    "--documents",
+    metavar="FOLDER|URL",
+    help="Folder that was indexed: hits link to its documents, which are served read-only. Or an address with metadata "
+    "fields in braces, e.g. https://wiki.example.org/{document}.",
+)
 @options.heads
 @options.models
 @options.encoder
@@ -87,6 +93,7 @@ def serve(
     port: int,
     api_key_file: Path | None,
     allow_host: tuple[str, ...],
+    documents: str | None,
     models: Path | None,
     encoder: str | None,
     threads: int | None,
@@ -110,7 +117,10 @@ def serve(
     logs.configure()
     warnings.showwarning = logs.show_warning
     settings = Settings(
-        keys=() if api_key_file is None else access.read_keys(api_key_file), hosts=_hosts(host, allow_host), **limits
+        keys=() if api_key_file is None else access.read_keys(api_key_file),
+        hosts=_hosts(host, allow_host),
+        documents=Path(documents) if documents and "://" not in documents else documents,
+        **limits,
     )
     if not (settings.keys or access.is_loopback(host)):
         logs.log(

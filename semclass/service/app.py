@@ -18,7 +18,7 @@ import semclass
 from semclass.core.types import Passage
 from semclass.demo import CORPUS
 from semclass.documents.readers import read_passages
-from semclass.service import compat, feedback, native, schemas, static
+from semclass.service import compat, documents, feedback, native, schemas, static
 from semclass.service.access import Gate
 from semclass.service.answers import Json, ServiceError, stopping
 from semclass.service.engine import Engine
@@ -66,8 +66,8 @@ def create_app(engine: Engine, settings: Settings) -> FastAPI:
     app.state.engine = engine
     app.add_exception_handler(HTTPException, _unknown)
     metrics = Metrics(engine)
-    routers = (native.router(engine), feedback.router(engine), compat.router(engine), static.router())
-    for router in (*routers, _operations(app, engine, metrics)):
+    routers = (native, feedback, compat, documents)
+    for router in (*(one.router(engine) for one in routers), static.router(), _operations(app, engine, metrics)):
         app.router.routes += router.routes
     document = describe(app, settings)
     app.openapi = lambda: document  # type: ignore[method-assign] # as FastAPI's documentation has it

@@ -8,7 +8,7 @@ from weakref import ref
 
 from semclass.core.errors import SemclassError
 from semclass.evaluation.made_questions import keep_good, sample_passages
-from semclass.evaluation.question_headings import write_from_headings
+from semclass.evaluation.question_headings import is_made, write_from_headings
 from semclass.heads.asked import asks
 from semclass.index.records import SearchIndex
 from semclass.ranking.retriever import HybridRetriever
@@ -42,15 +42,13 @@ class Examples:
 
 
 def make(retriever: HybridRetriever) -> list[str]:
-    """Headings whose passage is found first: those that are questions, then others; where re-ranking brings it up first."""
+    """Headings whose passage is found first: those that are questions, then titles. None of them is a made sentence."""
     questions: list[str] = []
     try:
-        drafts = list(write_from_headings(sample_passages(retriever, PASSAGES)))
+        drafts = [draft for draft in write_from_headings(sample_passages(retriever, PASSAGES)) if not is_made(draft.text)]
         for asking in (True, False):
             tried = [draft for draft in drafts if asks(draft.text) is asking][:DRAFTS]
-            found = [made.text for made in keep_good(retriever, tried).kept if made.rank == 1]
-            before = {text: retriever.search(text, 1)[0].rank_before for text in found}
-            questions += sorted(dict.fromkeys(found), key=lambda text: -before[text])
+            questions += [made.text for made in keep_good(retriever, tried).kept if made.rank == 1]
             if len(questions) >= MOST:
                 break
     except SemclassError:  # an index on a server gives no sample, and models may lack heads

@@ -16,6 +16,9 @@ from semclass.core.errors import InputError
 from semclass.core.taxonomy import COARSE_NAMES
 from semclass.core.types import Passage, QuestionLabel
 from semclass.heads.texts import TextLabels
+from semclass.index.facets import count_facets
+from semclass.index.filter_command_line import read_terms
+from semclass.index.passage_index import PassageIndex
 from semclass.ranking.methods import METHODS, Method, find_method
 from semclass.ranking.order import available, has_heads_for, require
 from semclass.ranking.result import SearchResult
@@ -23,6 +26,7 @@ from semclass.service import schemas
 from semclass.service.answers import Json, invalid
 from semclass.service.bodies import WITHOUT_HEAD, WITHOUT_INDEX, check_count, check_texts, post
 from semclass.service.compat import check_classes, check_heads, check_pairs, check_scope
+from semclass.service.documents import link
 from semclass.service.engine import Engine
 from semclass.service.examples import Examples
 from semclass.service.filter_schema import check_filter
@@ -85,7 +89,14 @@ def router(engine: Engine) -> APIRouter:
         options["candidates"] = min(body.candidates or method.candidates, settings.max_hits)
         result, question = await _with_classes(engine, body, engine.search(body.question, **options))
         weights = _used(method, {**usual, **options["weights"]})
-        return {**vars(result), "question": question, "weights": weights, "milliseconds": since(began)}
+        hits = [{**vars(hit), "url": link(hit, settings)} for hit in result]
+        parts = {"question": question, "hits": hits, "weights": weights, "milliseconds": since(began)}
+        return {**vars(result), **parts}
+
+    @post(routes, "/api/filter", schemas.FilterRequest, schemas.FilterAnswer, tag=TAG, errors=WITHOUT_INDEX)
+    async def read_filter(request: Request, body: schemas.FilterRequest) -> Any:
+        """Read conditions as the command line takes them, such as page>=3, as a filter for a search."""
+        return {"where": read_terms(body.terms, getattr(engine.searched.index, "fields", None))}
 
     @post(routes, "/api/rerank", schemas.RerankRequest, schemas.RerankAnswer, tag=TAG)
     async def rerank(request: Request, body: schemas.RerankRequest) -> Any:
@@ -101,10 +112,17 @@ def router(engine: Engine) -> APIRouter:
         passages = [Passage(str(place), item.text, item.metadata) for place, item in enumerate(given)]
         ranked, question = await _with_classes(engine, body, engine.rerank(body.question, passages, **options))
         ids = {str(place): item.id for place, item in enumerate(given) if item.id is not None}
-        hits = [{**vars(hit), "id": ids.get(hit.id, hit.id), "index": int(hit.id)} for hit in ranked]
+        hits = [{**vars(hit), "id": ids.get(hit.id, hit.id), "index": int(hit.id), "url": None} for hit in ranked]
         weights = _used(method, {**engine.models.weights, **options["weights"]})
         parts = {"question": question, "hits": hits, "weights": weights, "milliseconds": since(began)}
         return {**vars(ranked), **parts}
+
+    _add_descriptions(routes, engine)
+    return routes
+
+
+def _add_descriptions(routes: APIRouter, engine: Engine) -> None:
+    """Add the routes that tell what is served, which need no body."""
 
     @routes.get("/api/info", response_model=schemas.Info, tags=[TAG])
     async def info() -> Json:
@@ -115,10 +133,15 @@ def router(engine: Engine) -> APIRouter:
 
     @routes.get("/api/examples", response_model=schemas.Examples, tags=[TAG])
     async def examples() -> Json:
-        """Give up to three questions that the index answers, made of its headings; none without an index."""
+        """Give up to three questions that the index answers, from its headings; none without an index."""
         return Json({"questions": await made.get()})
 
-    return routes
+    @routes.get("/api/facets", response_model=schemas.Facets, tags=[TAG])
+    async def facets() -> Json:
+        """Give the metadata fields with few values, and the number of passages of each value."""
+        index = None if engine.retriever is None else engine.retriever.index
+        found = await asyncio.to_thread(count_facets, index) if isinstance(index, PassageIndex) else []
+        return Json({"facets": found})
 
 
 def _given(body: schemas.RerankRequest) -> list[schemas.PassageIn]:

@@ -85,6 +85,18 @@ class SearchRequest(Request):
     classify: bool = True
 
 
+class FilterRequest(Request):
+    """Conditions as `semclass search --where` takes them, which must all hold."""
+
+    terms: Annotated[list[Annotated[str, Field(min_length=1, max_length=2000)]], Field(min_length=1, max_length=50)]
+
+
+class FilterAnswer(BaseModel):
+    """The same conditions as a filter."""
+
+    where: Annotated[dict[str, Any], WithJsonSchema(FILTER)]
+
+
 class PassageIn(Request):
     """A passage to re-rank."""
 
@@ -239,7 +251,7 @@ class ExplanationOut(BaseModel):
 
 
 class HitOut(BaseModel):
-    """A passage in a ranking."""
+    """A passage in a ranking. `url` is where its document opens, relative to the service; null if it is not served."""
 
     id: str
     text: str
@@ -251,6 +263,7 @@ class HitOut(BaseModel):
     labels: list[str]
     probabilities: dict[str, float]
     explanation: ExplanationOut | None
+    url: str | None
 
 
 class QuestionsAnswer(BaseModel):
@@ -365,6 +378,20 @@ class Examples(BaseModel):
     """Questions that the index answers. They may change when the index changes."""
 
     questions: list[str]
+
+
+class Facet(BaseModel):
+    """A metadata field that divides the passages into a few groups. `head` tells whether a head filled it."""
+
+    field: str
+    head: bool
+    values: list[tuple[str | bool | int | float, int]]
+
+
+class Facets(BaseModel):
+    """Fields to filter by. Their values stand with the number of passages, the most frequent first."""
+
+    facets: list[Facet]
 
 
 class Status(BaseModel):
