@@ -305,12 +305,24 @@ function showFacets() {
   showFilters();
 }
 
-$("filter").addEventListener("submit", (event) => {
+$("filter").addEventListener("submit", async (event) => {
   event.preventDefault();
   const term = $("where").value.trim();
+  if (!term) return;
+  try {
+    await call("api/filter", { terms: [term] });
+  } catch (problem) {
+    return showFault(problem.message || explainProblem(problem).join(": "));
+  }
   $("where").value = "";
-  if (term && !state.where.includes(term)) change({ where: [...state.where, term], n: DEFAULTS.n });
+  showFault("");
+  if (!state.where.includes(term)) change({ where: [...state.where, term], n: DEFAULTS.n });
 });
+function showFault(fault) {
+  $("where-fault").textContent = fault;
+  $("where").setAttribute("aria-invalid", fault !== "");
+}
+$("where").addEventListener("input", () => showFault(""));
 
 // ---- passages of one's own
 
@@ -416,7 +428,7 @@ function result(hit, hits, question) {
   let whole = false;
   const fill = () => {
     const { parts: [before, best, after], cut } = excerpt(hit.text, sentence, whole);
-    text.replaceChildren(readable(before), best ? el("mark", {}, readable(best)) : "", readable(after));
+    text.replaceChildren(readable(before), best.trim() ? el("mark", {}, readable(best).trim()) : best, readable(after));
     more.textContent = whole ? "Show less" : "Show the whole passage";
     more.setAttribute("aria-expanded", whole);
     more.hidden = !cut && !whole;

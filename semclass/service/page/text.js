@@ -33,10 +33,10 @@ export function split(text) {
   return pieces.map((piece) => piece.replace(/\s+/g, " ").trim()).filter(Boolean);
 }
 
-// Markdown as text: headings, emphasis, code and links without their signs.
+// Markdown as text: headings, emphasis, code and links without their signs, fences left out.
 // A link holds no other one, and an address no brackets but in pairs, so that none is read again from each "[" before it.
 const LINK = /!?\[([^[\]\n]*)\]\((?:[^()\s]|\([^()\s]*\))*\)/g;
-export const readable = (text) => text.replace(/^#{1,6} +/gm, "").replace(LINK, "$1").split("\n").map(unmarked).join("\n");
+export const readable = (text) => text.replace(/^#{1,6} +/gm, "").replace(/^[ ]{0,3}(?:```|~~~|:::).*\n?/gm, "").replace(LINK, "$1").split("\n").map(unmarked).join("\n");
 
 // A line without marks of emphasis and code that come in pairs around something.
 function unmarked(line) {
