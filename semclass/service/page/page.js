@@ -49,7 +49,7 @@ const WHY = {
 };
 
 // how sure the first place is
-const SURE = { strong: "The first is far ahead.", likely: "The first is ahead.", weak: "The first is hardly ahead." };
+const SURE = { strong: "The first is far ahead.", likely: "The first is ahead.", weak: "The first is hardly ahead, or hardly about the question." };
 
 // ---- the service
 
@@ -131,6 +131,7 @@ function showProblem(area, problem, retry) {
   const again = problem.status === 401 ? "" : el("button", { type: "button", class: "strong", onclick: retry }, "Try again");
   box.replaceChildren(el("h2", {}, title), el("p", {}, text), id, again);
   box.hidden = false;
+  box.scrollIntoView({ block: "nearest" });
   say(area, "");
 }
 
@@ -692,6 +693,7 @@ async function begin() {
   }
   showProblem($("answer"), null);
   $("about").textContent = `semclass ${info.version}: trained heads over sentence embeddings, on a CPU. No language model is prompted.`;
+  judging = info.index?.kind === "folder"; // beside which judgements are kept
   showKinds();
   showFacets();
   fromAddress();
