@@ -158,11 +158,12 @@ def tickets(models, tmp_path_factory):
     folder = tmp_path_factory.mktemp("support")
     (folder / "tickets.csv").write_text(TICKETS)
     (folder / "manual.html").write_text(MANUAL)
-    head = TextClassifier(models.encoder).fit(
+    head = TextClassifier(models.encoder, cv=2).fit(
         ["The lamp is broken.", "The app fails.", "My invoice is wrong.", "It was charged twice."],
         ["defect", "defect", "billing", "billing"],
     )
-    labelled = Models.load(heads={"topic": head})
+    head.save(folder.parent / "head")
+    labelled = Models.load(heads={"topic": folder.parent / "head"})
     index = folder.parent / "index"
     build_index(index, read_passages(folder), passage_encoder=labelled.passage_encoder)
     with served(labelled, HybridRetriever(PassageIndex.load(index), labelled), documents=folder) as address:
@@ -504,6 +505,7 @@ def test_all_of_it_with_the_keyboard_alone(open_page, tickets):
         keys.press("o")
     keys.press("w")
     expect(page.get_by_role("table", name="Parts of the score").first).to_be_visible()
+    expect(results.first).to_be_focused()
     keys.press("f")
     expect(page.get_by_label("Only where")).to_be_focused()
     reach(page, "[name=customer]")

@@ -389,6 +389,7 @@ function clearAnswer() {
 }
 
 function showAnswer({ question, hits, certainty, answerable, milliseconds }) {
+  const focused = document.activeElement.closest("#results article")?.getAttribute("aria-labelledby");
   clearResults();
   const n = hits.length;
   const doubt = n > 0 && answerable != null && info.answerable_from != null && answerable < info.answerable_from;
@@ -403,6 +404,7 @@ function showAnswer({ question, hits, certainty, answerable, milliseconds }) {
   $("asks").textContent = question ? `The question asks for: ${className(question.label)} ${fineName(question.fine) ?? ""} (${percent(question.probability)}).` : "";
   $("results").classList.remove("stale");
   $("results").replaceChildren(...hits.map((hit) => result(hit, hits, question)));
+  if (focused) $(focused)?.closest("article").focus({ preventScroll: true });
   $("more").hidden = state.source === "own" || n < state.n || n >= 50;
 }
 
