@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable
 from typing import Any
 from weakref import ref
@@ -18,6 +19,9 @@ from semclass.service.engine import Engine
 
 MOST, DRAFTS, PASSAGES = 3, 8, 512
 """Questions that are given; headings of each sort that are tried; passages whose headings are read, at most."""
+
+_TITLE = re.compile(r"[^\W\d_a-z][^@/\\_=<>{}()|]*\w{3}")
+"""A heading in words that ends with one, and not the name of a function, an address or a formula."""
 
 _MARKS = ("?", "\u061f", "\uff1f")
 """Question marks: Latin, Arabic, Chinese."""
@@ -56,7 +60,8 @@ def make(retriever: HybridRetriever) -> list[str]:
     texts = [text for text in drafts if not is_made(text)]
     questions: list[str] = []
     for asking in (True, False):
-        tried = [text for text in texts if text.endswith(_MARKS) is asking and (asking or not asks(text))]
+        sort = [text for text in texts if text.endswith(_MARKS) is asking]
+        tried = [text for text in sort if asking or (_TITLE.fullmatch(text) and not asks(text))]
         for text in tried[:: len(tried) // DRAFTS + 1]:  # from all over the index
             found = retriever.search(text, 1)
             if found.certainty != "weak" and _headings(found[0]) == _headings(drafts[text]):

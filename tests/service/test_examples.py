@@ -15,6 +15,7 @@ MANUAL = {
     "7.20.1. Activating the pump": "Open the cover of the boiler and press the red key of the pump for two seconds.",
     "7.20.2. What is the warranty?": "The warranty of the burner ends two years after the day on which it was bought.",
     "7.20.3. Colours": "The boiler can be bought in white, in grey and, at a higher price, in green.",
+    "asn1 boiler_tree": "The function makes a tree of all parts of the boiler, and returns its root.",
     "7.20.4. Noise of the fan": "A fan that hums has dust on its blades, which a soft brush takes off.",
     "7.20.5. Where can I buy oil?": "Oil is sold by the shop in Harbour Street and, in winter, by the mill.",
 }
