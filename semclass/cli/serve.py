@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import click
 
 from semclass.cli import options
-from semclass.core.errors import EncoderMismatchError, import_extra
+from semclass.core.errors import EncoderMismatchError, InputError, import_extra
 from semclass.service.settings import Settings
 
 if TYPE_CHECKING:
@@ -122,6 +122,8 @@ def serve(
         documents=Path(documents) if documents and "://" not in documents else documents,
         **limits,
     )
+    if isinstance(settings.documents, Path) and (place is None or not Path(place).is_dir()):
+        raise InputError("--documents FOLDER needs an index in a folder as INDEX; for other indices give an address")
     if not (settings.keys or access.is_loopback(host)):
         logs.log(
             "the service accepts requests from anyone; give --api-key-file, or listen on 127.0.0.1", logging.WARNING

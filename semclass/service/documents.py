@@ -43,12 +43,12 @@ def link(hit: Hit, settings: Settings) -> str | None:
     place = settings.documents
     known = {"_id": hit.id, **hit.metadata}
     if isinstance(place, str):
-        return _PLACEHOLDER.sub(lambda found: quote(_text(known, found[1])), place)
+        return _PLACEHOLDER.sub(lambda found: quote(_text(known, found[1]), errors="replace"), place)
     name = _text(known, "file") or _text(known, "document")
     if place is None or not name:
         return None
     signed = "?" + urlencode({"pass": sign(settings.keys, DOCUMENTS + name)}) if settings.keys else ""
-    return f"{DOCUMENTS.lstrip('/')}{quote(name)}{signed}"
+    return f"{DOCUMENTS.lstrip('/')}{quote(name, errors='replace')}{signed}"
 
 
 def _text(known: Mapping[str, Any], name: str) -> str:

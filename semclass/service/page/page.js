@@ -32,7 +32,7 @@ const FINE = {
 };
 const CLASS = { ABBR: "abbreviation", DESC: "description", ENTY: "thing", HUM: "person or group", LOC: "place", NUM: "number or date" };
 const className = (name) => CLASS[name] ?? info.classes?.find((one) => one.name === name)?.description ?? name;
-const fineName = (name) => { const fine = name?.split(":")[1]; return fine && `↳ ${FINE[fine] ?? fine}`; };
+const fineName = (name) => { const fine = name?.split(":")[1]; return fine && (FINE[fine] ?? fine); };
 
 const PARTS = {
   dense: "meaning", bm25: "words (BM25)", rrf: "ranks", match: "class match", class: "class match",
@@ -401,7 +401,7 @@ function showAnswer({ question, hits, certainty, answerable, milliseconds }) {
   $("why-line").hidden = !n;
   $("why").checked = state.why;
   $("asks").hidden = !state.why || !question;
-  $("asks").textContent = question ? `The question asks for: ${className(question.label)} ${fineName(question.fine) ?? ""} (${percent(question.probability)}).` : "";
+  $("asks").textContent = question ? `The question asks for: ${[className(question.label), fineName(question.fine)].filter(Boolean).join(", ")} (${percent(question.probability)}).` : "";
   $("results").classList.remove("stale");
   $("results").replaceChildren(...hits.map((hit) => result(hit, hits, question)));
   if (focused) $(focused)?.closest("article").focus({ preventScroll: true });
@@ -450,7 +450,7 @@ function address({ url, metadata, explanation, text }, heading) {
   if (!url) return null;
   const there = new URL(url, document.baseURI);
   if (!["http:", "https:"].includes(there.protocol)) return null;
-  if (!there.hash) there.hash = fragment(decodeURI(there.pathname), metadata.page, excerpt(text, explanation?.sentence, true).parts[1], heading);
+  if (!there.hash) there.hash = fragment(there.pathname, metadata.page, excerpt(text, explanation?.sentence, true).parts[1], heading);
   return there.href;
 }
 
@@ -584,7 +584,7 @@ function classified(item, kind, name) {
   const has = new Set([first, ...(several ?? [])].map(String));
   const all = Object.entries(probabilities).sort((a, b) => b[1] - a[1]).slice(0, 12);
   const chips = all.map(([one, p]) => chip(kind === "texts" ? one : className(one), p, has.has(one)));
-  if (fineName(fine)) chips.splice(1, 0, chip(fineName(fine), chance));
+  if (fineName(fine)) chips.splice(1, 0, chip(`↳ ${fineName(fine)}`, chance));
   if (first === "ABSTAIN") chips.unshift(el("li", { class: "hint" }, "not certain of any"));
   return el("li", {}, el("p", { class: "text", dir: "auto" }, item.text), el("ul", { class: "chips" }, ...chips));
 }
