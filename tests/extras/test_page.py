@@ -52,6 +52,17 @@ def test_a_question_gives_a_list_with_the_answering_sentence_marked(open_page, s
     assert page.locator(".why").count() == 0
 
 
+def test_the_best_sentences_stand_above_with_their_results(open_page, service, retriever):
+    page = open_page(service)
+    ask(page)
+    best = retriever.ask(QUESTION, 3).sentences[0]
+    said = page.get_by_role("region", name="In short").get_by_role("listitem").first
+    expect(said).to_contain_text(best.text)
+    place = [hit.id for hit in retriever.search(QUESTION)].index(best.id)
+    said.get_by_role("button", name=f"result {place + 1}").click()
+    expect(page.locator("#results article").nth(place)).to_be_focused()
+
+
 def test_it_opens_empty_with_questions_to_try_and_those_of_before(open_page, service):
     page = open_page(service)
     offered = page.locator("#try button")

@@ -202,11 +202,14 @@ const send = latest(async (_, signal) => {
   answer.setAttribute("aria-busy", "true");
   try {
     const question = state.q;
-    const found = await call(...(await request(signal)), signal);
+    const [path, body] = await request(signal);
+    const ask = { question, k: 3, where: body.where };
+    const [found, brief] = await Promise.all([call(path, body, signal), body.passages ? null : call("api/ask", ask, signal).catch(() => null)]);
     await label(found.hits, signal);
     showProblem(answer, null);
     shown = question;
     showAnswer(found);
+    showBrief(brief, found.hits);
   } catch (problem) {
     if (signal.aborted) return;
     showProblem(answer, problem, search);
@@ -372,7 +375,7 @@ for (const kind of ["dragover", "drop"]) {
 
 function clearResults() {
   $("results").replaceChildren();
-  for (const id of ["asks", "more", "why-line"]) $(id).hidden = true;
+  for (const id of ["asks", "brief", "more", "why-line"]) $(id).hidden = true;
   $("answer").querySelector(".status").classList.remove("doubt");
 }
 
@@ -406,6 +409,16 @@ function showAnswer({ question, hits, certainty, answerable, milliseconds }) {
   $("results").replaceChildren(...hits.map((hit) => result(hit, hits, question)));
   if (focused) $(focused)?.closest("article").focus({ preventScroll: true });
   $("more").hidden = state.source === "own" || n < state.n || n >= 50;
+}
+
+// The best sentences, each with the result that it is of.
+function showBrief(brief, hits) {
+  $("brief").hidden = !brief?.answered || !brief.sentences.length;
+  const source = (place) => el("button", { type: "button", class: "chip", onclick: () => articles()[place].focus() }, spoken("result "), String(place + 1));
+  $("brief").lastElementChild.replaceChildren(...(brief?.sentences ?? []).map(({ text, id }) => {
+    const place = hits.findIndex((hit) => hit.id === id);
+    return el("li", { dir: "auto" }, readable(text), " ", place < 0 ? null : source(place));
+  }));
 }
 
 // Labels by heads that did not label the index, of which a service may have some.
