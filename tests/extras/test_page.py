@@ -332,6 +332,9 @@ def test_a_head_of_ones_own_classifies_too(open_page, tickets):
     page.get_by_label("Text to classify").fill("The invoice was charged twice.")
     page.get_by_role("button", name="Classify").click()
     expect(page.locator("#classified .match")).to_contain_text("billing")
+    page.get_by_role("tab", name="Your text").click()
+    example(page)
+    expect(page.locator("#results .chip.match").first).to_contain_text("topic: ")
 
 
 # ---------------------------------------------------------------- what goes wrong

@@ -96,6 +96,8 @@ def test_the_journey(firefox, service, size):
     firefox.wait(f"document.title.startsWith('{QUESTION}') && {text('#results')}.includes('Ada Merriweather')")
     assert firefox.run("document.querySelector('#results .text').getBoundingClientRect().bottom") < size[1]
     assert firefox.run("document.documentElement.scrollWidth") <= size[0]
+    field = "document.getElementById('question')"
+    assert firefox.run(f"{field}.scrollHeight <= {field}.clientHeight"), "the question is cut"
     assert firefox.run("document.querySelector('#results mark').textContent.length") > 0
     firefox.type("\ue00cjjw")
     firefox.wait(f"{text('#results')}.includes('Parts of the score')")

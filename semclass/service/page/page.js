@@ -4,7 +4,6 @@
 import { excerpt, fragment, readable, split } from "./text.js";
 
 const $ = (id) => document.getElementById(id);
-const named = (name) => document.getElementsByName(name);
 
 function el(tag, attributes = {}, ...children) {
   const node = document.createElement(tag);
@@ -38,14 +37,6 @@ const PARTS = {
   dense: "meaning", bm25: "words (BM25)", rrf: "ranks", match: "class match", class: "class match",
   entailment: "answers", retrieval: "search", sentences: "best sentence", meaning: "words by meaning",
   words: "the same words", classes: "classes", answers: "gives what is asked", average: "the average",
-};
-
-// why a passage has risen, by the part that brings it ahead of the one that was first
-const WHY = {
-  dense: "it is nearer to the question as a whole", retrieval: "it is nearer to the question as a whole", bm25: "it has the question's words",
-  sentences: "one of its sentences is nearer to the question", meaning: "its words mean what the question's words mean",
-  words: "it has the question's rare words", answers: "it gives what the question asks for", entailment: "it answers the question",
-  match: "it has the type that is asked for", class: "it has the type that is asked for",
 };
 
 // how sure the first place is
@@ -241,6 +232,7 @@ function change(values) {
 
 $("ask").addEventListener("submit", (event) => {
   event.preventDefault();
+  grow();
   state.q = $("question").value.replace(/\s+/g, " ").trim();
   if (!state.q) return $("question").focus();
   Object.assign(state, { n: DEFAULTS.n });
@@ -690,8 +682,18 @@ function fromAddress() {
   show();
 }
 
+// The field of the question is as high as the question; browsers without `field-sizing` need to be told.
+function grow() {
+  if (CSS.supports("field-sizing", "content")) return;
+  $("question").style.height = "auto";
+  $("question").style.height = `${$("question").scrollHeight + 2}px`;
+}
+$("question").addEventListener("input", grow);
+addEventListener("resize", grow);
+
 function show() {
   showTab();
+  grow();
   $("own").hidden = state.source !== "own";
   $("index-name").textContent = state.source === "own" ? "to text of your own" : info.index?.passages ? `to ${plural(info.index.passages, "passage")}` : "";
   if (state.q && (state.source === "index" || $("passages").value.trim())) search();
