@@ -241,9 +241,11 @@ def test_judgements_are_stored_and_taken_back(open_page, tickets):
     assert {body["question"] for body in bodies} == {"lamp"}
 
 
-def test_a_service_that_keeps_no_judgements_shows_no_buttons(open_page, service, tickets):
-    page = open_page(service)  # an index in memory takes them, and says why not
+def test_where_judgements_are_not_kept_the_page_says_so_or_has_no_buttons(open_page, service, tickets):
+    page = open_page(service, expected="404")
     ask(page)
+    page.get_by_role("button", name="Right").first.click()
+    expect(page.locator("#heard")).to_contain_text("Not stored: ")  # an index in memory has no place for it
     page = open_page(tickets, expected="404")
     page.route("**/api/feedback", lambda route: route.fulfill(status=404, body="{}"))
     ask(page, "lamp")

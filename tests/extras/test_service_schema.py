@@ -54,7 +54,7 @@ negative_data_rejection.expected-statuses = [400, 401, 404, 405, 413, 415, 422]
 # what a condition means, and which passages there are, no schema tells
 [[operations]]
 include-path = ["/api/filter", "/api/feedback"]
-checks.positive_data_acceptance.expected-statuses = [200, 422, 429, 503]
+checks.positive_data_acceptance.expected-statuses = [200, 404, 422, 429, 503]
 """
 
 

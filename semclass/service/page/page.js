@@ -494,7 +494,7 @@ function judge(hit) {
       judged.set(pair, given);
       show(given === null ? "Taken back." : `Noted as ${given ? "right" : "wrong"}.`);
     } catch (problem) {
-      if (problem.status !== 404) return show(`This was not kept. ${explainProblem(problem).join(": ")}`);
+      if (problem.status !== 404 || problem.kind === "no_passage") return show(`Not stored: ${problem.message || explainProblem(problem)[0]}`);
       judging = false;
       for (const one of document.querySelectorAll(".judge")) one.remove();
       $("heard").textContent = "This service keeps no judgements.";
