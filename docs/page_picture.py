@@ -17,7 +17,7 @@ def main() -> None:
     arguments.add_argument("address", help="of a service that runs")
     arguments.add_argument("question")
     arguments.add_argument("picture", help="file to write, .png or .jpeg")
-    arguments.add_argument("--options", default="", help="more of the address, such as method=class&l=0.5")
+    arguments.add_argument("--options", default="", help="more of the address, such as why=1")
     arguments.add_argument("--width", type=int, default=1280)
     arguments.add_argument("--height", type=int, default=940)
     arguments.add_argument("--dark", action="store_true")

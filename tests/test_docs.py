@@ -28,9 +28,9 @@ NOT_RUN = {
     "needs a Qdrant server": 1,
     "needs a container engine": 4,
     "needs a data set": 4,
-    "needs a language model": 1,
+    "needs a language model": 2,
     "needs an account of the hub": 1,
-    "needs an index of your documents": 1,
+    "needs an index of your documents": 2,
     "needs data sets and a model": 7,
     "needs the multilingual models": 1,
 }

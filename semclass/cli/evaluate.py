@@ -60,6 +60,8 @@ def tune(
 ) -> None:
     """Tune the search weights on questions with known answers, and store them in INDEX.
 
+    The questions are those of --queries and --qrels, or those with a hit that was judged right (`semclass feedback`).
+
     Each weight is searched from 0 to 10 (alpha of convex fusion: from 0 to 1). Cross-validation compares the best value
     with the default. A tuned weight is stored only if its gain exceeds one standard error, or 1.645 standard errors with
     fewer than 100 questions. `search` and `evaluate --index` then use the stored weights unless you give --weight.
@@ -68,7 +70,9 @@ def tune(
     from semclass.core.cpu import available_threads
     from semclass.evaluation import figures, tune
     from semclass.evaluation.dataset import read_dataset
+    from semclass.evaluation.judgements import judged_dataset
     from semclass.index.commit import store_tuned
+    from semclass.index.target import FEEDBACK
 
     if reset:
         if queries or qrels:
@@ -76,16 +80,20 @@ def tune(
         store_tuned(folder, None)
         show({"index": str(folder), "weights": {}}, f"{folder} uses the default weights", as_json=as_json)
         return
-    if queries is None or qrels is None:
-        raise InputError("give both --queries FILE and --qrels FILE, or --reset")
-    dataset = read_dataset(queries, qrels, limit=limit)
+    if queries is not None and qrels is not None:
+        dataset, files = read_dataset(queries, qrels, limit=limit), {"queries": queries, "qrels": qrels}
+    elif queries is None and qrels is None:
+        dataset, files = judged_dataset(folder, limit=limit), {"judgements": folder / FEEDBACK}
+    else:
+        raise InputError(
+            "give both --queries FILE and --qrels FILE, or none of them to use the judgements of the index"
+        )
     retriever = semclass.HybridRetriever.load(
         folder, models=models, encoder=encoder, threads=threads or available_threads()
     )
     retriever = retriever.untuned()
     with progress("searching", 4 * len(dataset.questions), "searches") as step:
         found = tune.tune(retriever, dataset, folds=folds, seed=seed, progress=step)
-    files = {"queries": queries, "qrels": qrels}
     hashes = {name: {"file": path.name, "sha256": artifacts.sha256_of(path)} for name, path in files.items()}
     record = found.as_record(hashes)
     if out_figure is not None:

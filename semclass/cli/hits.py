@@ -111,18 +111,17 @@ def lines_of(hit: semclass.Hit, width: int, certainty: str | None = None) -> Ite
     words = frozenset(folded(met.word if met.exact else met.match) for met in _matching(hit.explanation))
     score = " ".join(filter(None, (certainty, f"{hit.score:.3f}")))
     room = width - len(INDENT) - len(score)
-    place = _place(hit, room - 2)
+    place = place_of(hit.id, hit.metadata, room - 2)
     yield f"{hit.rank:>2}  {_marked(place, words)}{' ' * (room - len(place))}{score}"
     sentence = None if hit.explanation is None else hit.explanation.sentence
     for line in excerpt(hit.text, sentence, width - len(INDENT), rows=bool(hit.metadata.get("table"))):
         yield f"{INDENT}{_marked(line, words)}"
 
 
-def _place(hit: semclass.Hit, room: int) -> str:
+def place_of(passage: str, known: Mapping[str, Any], room: int) -> str:
     """Where a passage stands: document and page, then as many headings as fit; of others, the id and the title."""
-    known: Mapping[str, Any] = hit.metadata
     document, page = known.get("document"), known.get("page")
-    name = clean(document if isinstance(document, str) and document else hit.id)
+    name = clean(document if isinstance(document, str) and document else passage)
     start = f"{name} · page {page}" if isinstance(page, int) else name
     given = known.get("headings") or [known.get("heading") or known.get("title")]
     headings = [clean(each) for each in given if isinstance(each, str) and each.strip()]

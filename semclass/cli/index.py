@@ -245,6 +245,8 @@ def info(folder: Path, *, as_json: bool) -> None:
         lines.append(f"tuned on {found_on.get('questions', '?')} questions, {found_on.get('date', 'date unknown')}")
     else:
         lines.append("weights: the defaults")
+    if "answerable" in tuned:
+        lines.append(f"nothing seems to answer below answerable {tuned['answerable']['from']:.2f}")
     show({"index": str(folder), **found}, "\n".join(lines), as_json=as_json)
 
 

@@ -22,9 +22,11 @@ import click
 
 import semclass
 from semclass.cli import options
+from semclass.cli.ask import ask
 from semclass.cli.classes import classes
 from semclass.cli.classify import classify
 from semclass.cli.evaluate import evaluate, tune
+from semclass.cli.feedback import calibrate, feedback
 from semclass.cli.index import index
 from semclass.cli.label import label
 from semclass.cli.labels import labels
@@ -68,7 +70,8 @@ def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
 
 index.add_command(sync)
 index.add_command(classes)
-for command in (classify, train, label, labels, index, search, rerank, tune, evaluate, questions, serve, mcp):
+FINDING = (index, search, ask, rerank, feedback, tune, calibrate, evaluate, questions)
+for command in (classify, train, label, labels, *FINDING, serve, mcp):
     cli.add_command(command)
 
 

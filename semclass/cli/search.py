@@ -113,8 +113,8 @@ def search(
         result = retriever.search(question, k, chosen)
     else:
         result = semclass.RewritingRetriever(retriever, transform).search(question, k, chosen, history=history)
-    answerable, head = result.answerable, retriever.models.answerable
-    if result and answerable is not None and head is not None and answerable < head.thresholds[0]:
+    answerable, least = result.answerable, retriever.answerable_from
+    if result and answerable is not None and least is not None and answerable < least:
         echo(f"probably no passage answers this question (answerable: {answerable:.2f})", err=True)
     if as_context:
         documents = None if window is None else retriever.local_index.by_documents

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import click
 
 from semclass.cli import options
-from semclass.core.errors import EncoderMismatchError, import_extra
+from semclass.core.errors import EncoderMismatchError, InputError, import_extra
 from semclass.service.settings import Settings
 
 if TYPE_CHECKING:
@@ -76,6 +76,12 @@ def _limit(
 @_limit(
     "--refresh", "refresh_seconds", click.FloatRange(0), "Seconds between checks for a changed index. 0: no checks."
 )
+@click.option(
+    "--documents",
+    metavar="FOLDER|URL",
+    help="Folder that was indexed: hits link to its documents, which are served read-only. Or an address with metadata "
+    "fields in braces, e.g. https://wiki.example.org/{document}.",
+)
 @options.heads
 @options.models
 @options.encoder
@@ -87,6 +93,7 @@ def serve(
     port: int,
     api_key_file: Path | None,
     allow_host: tuple[str, ...],
+    documents: str | None,
     models: Path | None,
     encoder: str | None,
     threads: int | None,
@@ -110,8 +117,13 @@ def serve(
     logs.configure()
     warnings.showwarning = logs.show_warning
     settings = Settings(
-        keys=() if api_key_file is None else access.read_keys(api_key_file), hosts=_hosts(host, allow_host), **limits
+        keys=() if api_key_file is None else access.read_keys(api_key_file),
+        hosts=_hosts(host, allow_host),
+        documents=Path(documents) if documents and "://" not in documents else documents,
+        **limits,
     )
+    if isinstance(settings.documents, Path) and (place is None or not Path(place).is_dir()):
+        raise InputError("--documents FOLDER needs an index in a folder as INDEX; for other indices give an address")
     if not (settings.keys or access.is_loopback(host)):
         logs.log(
             "the service accepts requests from anyone; give --api-key-file, or listen on 127.0.0.1", logging.WARNING
@@ -139,8 +151,8 @@ def serve(
 def mcp(place: str, models: Path | None, encoder: str | None) -> None:
     """Serve INDEX to an AI assistant over the Model Context Protocol (standard input and output).
 
-    INDEX is a folder, or the address of a collection on a Qdrant server. The server offers the tools search, context and
-    classify.
+    INDEX is a folder, or the address of a collection on a Qdrant server. The server offers the tools search, ask,
+    context and classify.
     """
     from semclass.integrations.mcp_server import make_server
     from semclass.ranking.models import Models

@@ -13,6 +13,8 @@ from semclass.index.passage_encoder import title_of
 LONGEST = 24
 """Most words of a heading. A longer heading is a sentence of the text."""
 
+_GO_ABOUT = "How do I go about "
+
 _LETTERS = re.compile(r"[^\W\d_]{3,}")
 _NUMBERED = re.compile(
     r"^(?:(?:(?:appendix|chapter|part|section)\s|§+)\s*(?:\d[\d.]*|[ivxlc]+|[a-z])(?:\s*[.:)–—-]\s*|\s+)"
@@ -29,6 +31,11 @@ def write_from_headings(passages: Iterable[Passage]) -> Iterator[Draft]:
     for passage in passages:
         if heading := _heading(passage):
             yield Draft(_question(heading), passage.id)
+
+
+def is_made(question: str) -> bool:
+    """Tell whether a question was made of a heading that nobody would ask, such as "Activating the pump"."""
+    return question.startswith(_GO_ABOUT)
 
 
 def _heading(passage: Passage) -> str:
@@ -54,5 +61,5 @@ def _question(heading: str) -> str:
     if first.lower() != "how" and asks(heading):
         return heading
     if first.lower().endswith("ing") and len(first) > 5 and rest:
-        return f"How do I go about {first[0].lower()}{plain[1:]}?"
+        return f"{_GO_ABOUT}{first[0].lower()}{plain[1:]}?"
     return plain

@@ -22,7 +22,7 @@ from semclass.core.errors import ArtifactError
 from semclass.core.files import REMEDY
 from semclass.index import joining, manifest
 from semclass.index.lock import locked
-from semclass.index.manifest import REMOVED_NAME, SEGMENT_NAME, Entry, Manifest
+from semclass.index.manifest import ANSWERABLE, REMOVED_NAME, SEGMENT_NAME, Entry, Manifest
 from semclass.index.segment import Part
 
 BUILDING = ".building-"
@@ -131,12 +131,24 @@ def _remove(folder: Path, named: Collection[str], *, what: re.Pattern[str]) -> N
 
 def store_tuned(folder: str | Path, tuned: Mapping[str, Any] | None) -> None:
     """Replace what the manifest of an index says about tuned weights, in one step; nothing else is written."""
-    folder = Path(folder)
+    _store(Path(folder), tuned or {}, threshold=False)
+
+
+def store_answerable(folder: str | Path, found: Mapping[str, Any] | None) -> None:
+    """Replace from which ``answerable`` an index seems to answer, as :func:`store_tuned` does."""
+    _store(Path(folder), {ANSWERABLE: dict(found)} if found else {}, threshold=True)
+
+
+def _store(folder: Path, fields: Mapping[str, Any], *, threshold: bool) -> None:
+    """Replace the threshold in a manifest, or all about weights, also where that is damaged."""
     path = folder / artifacts.MANIFEST
-    values = artifacts.read_json(path)
+    artifacts.read_json(path)
     with locked(folder):
-        values = {**artifacts.read_json(path), "tuned": {}}  # also what a damaged one held
-        changed = replace(manifest.parse(values, path), tuned=dict(tuned or {}))
+        values = artifacts.read_json(path)
+        before = values.get("tuned")
+        kept = before.items() if isinstance(before, dict) else ()
+        others = {name: value for name, value in kept if (name == ANSWERABLE) is not threshold}
+        changed = manifest.parse({**values, "tuned": {**others, **fields}}, path)
         artifacts.write_atomic(path, changed.as_json())
 
 

@@ -17,6 +17,9 @@ from semclass.index import segment
 PROTOCOL = 6
 """Version of the folder's format."""
 
+ANSWERABLE = "answerable"
+"""Key of ``tuned`` under which ``semclass calibrate`` stores from which ``answerable`` the index seems to answer."""
+
 REMOVED = "removed-"
 """Names of files begin with it that say which passages of a segment were deleted; their hash follows."""
 
@@ -197,5 +200,11 @@ def _tuned(values: Mapping[str, Any], path: Path) -> Mapping[str, Any]:
     if not numbers:
         raise ArtifactError(
             f"{path} has a tuned weight that is not a number of at least 0; run `semclass tune --reset`"
+        )
+    found = tuned.get(ANSWERABLE, {"from": 0})
+    least = found.get("from", -1) if isinstance(found, dict) else -1
+    if not (_is_number(least) and 0 <= least <= 1):
+        raise ArtifactError(
+            f"{path} has a threshold that is not a number from 0 to 1; run `semclass calibrate --reset`"
         )
     return dict(tuned)

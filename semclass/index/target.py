@@ -13,6 +13,9 @@ from semclass.index.commit import AREA, OURS
 from semclass.index.lock import LOCK
 from semclass.index.manifest import PROTOCOL, read
 
+FEEDBACK = "feedback.jsonl"
+"""File of judgements beside an index, which no change of the index touches."""
+
 _IN_AREA = re.compile(rf"{OURS.pattern}|{re.escape(artifacts.MANIFEST)}|{re.escape(LOCK)}")
 """Names in :data:`AREA`, which holds an index; a folder that holds others was not made by a build."""
 
@@ -45,7 +48,7 @@ def _others(folder: Path, names: Collection[str]) -> list[str]:
     if AREA in names and not _is_area(folder / AREA):
         return [AREA]
     named = sorted(name for name in names if not name.startswith("."))
-    others = [name for name in named if name != artifacts.MANIFEST and name not in ours]
+    others = [name for name in named if name not in (artifacts.MANIFEST, FEEDBACK) and name not in ours]
     if artifacts.MANIFEST in names:
         return others or ([] if _replaceable(folder, damaged=bool(ours)) else [artifacts.MANIFEST])
     return others if LOCK in names else named  # without the two, no index was ever here

@@ -11,6 +11,7 @@ from semclass import __version__
 from semclass.context.build import build_context
 from semclass.core.checks import check_positive, short
 from semclass.core.errors import InputError, SemclassError, import_extra
+from semclass.ranking.ask import SENTENCES, AnswerSentence
 from semclass.ranking.result import SearchResult
 from semclass.ranking.retriever import HybridRetriever
 
@@ -26,19 +27,20 @@ waits.
 """
 
 SAID = ("answerable", "certainty")
-"""Fields of a result that the tools ``search`` and ``context`` return."""
+"""Fields of a result that the tools ``search``, ``ask`` and ``context`` return."""
 
 INSTRUCTIONS = (
-    "Passages of one collection of documents. Give `search` a whole question; `context` returns one text with numbered "
-    "sources to answer from and to cite. If no passage answers a question, the collection does not hold the answer."
+    "Passages of one collection of documents. Give `search` a whole question; `ask` returns the sentences that answer it, "
+    "and `context` one text with numbered sources to answer from and to cite. If no passage answers a question, the "
+    "collection does not hold the answer."
 )
 
 
 def make_server(retriever: HybridRetriever, name: str = "semclass") -> Any:
     """Make a server over an index.
 
-    Its tools are ``search`` and ``context``, and ``classify`` if the models classify questions. The caller gets errors
-    of semclass as errors of the tool, and the server continues.
+    Its tools are ``search``, ``ask`` and ``context``, and ``classify`` if the models classify questions. The caller gets
+    errors of semclass as errors of the tool, and the server continues.
 
     Parameters
     ----------
@@ -64,11 +66,7 @@ def make_server(retriever: HybridRetriever, name: str = "semclass") -> Any:
 
     def searched(question: str, k: int, where: dict[str, Any] | None) -> SearchResult:
         """The result of a search within the limits."""
-        _check_length(question)
-        if check_positive(k, "k") > MOST:
-            raise InputError(f"k is {k}; it must be at most {MOST}")
-        if len(short(where, LONGEST_FILTER)) > LONGEST_FILTER:
-            raise InputError(f"where is too long; write a filter of at most {LONGEST_FILTER} characters of JSON")
+        _check(question, k, where)
         return retriever.search(question, k, where=where)
 
     @contextmanager
@@ -100,6 +98,17 @@ def make_server(retriever: HybridRetriever, name: str = "semclass") -> Any:
         sources = [asdict(source) for source in made.sources]
         return {"text": made.text, "sources": sources, **{name: getattr(found, name) for name in SAID}}
 
+    def ask(question: str, k: int = SENTENCES, where: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Return the sentences that best answer a question, with the id and metadata of their passages.
+
+        `answered` is false if nothing in the collection seems to answer.
+        """
+        with told():
+            _check(question, k, where)
+            found = retriever.ask(question, k, where=where)
+        sentences = [_plain(one, number) for number, one in enumerate(found.sentences, 1)]
+        return {"sentences": sentences, "answered": found.answered, **{name: getattr(found, name) for name in SAID}}
+
     def classify(question: str) -> dict[str, Any]:
         """Return the type of answer that a question asks for, such as HUM:ind for a person, with its probability."""
         with told():
@@ -107,9 +116,22 @@ def make_server(retriever: HybridRetriever, name: str = "semclass") -> Any:
             found = retriever.models.questions.classify([question])[0]
         return {"label": found.fine, "probability": found.fine_probability}
 
-    for tool in (search, context, *((classify,) if retriever.models.has_classes else ())):
+    for tool in (search, ask, context, *((classify,) if retriever.models.has_classes else ())):
         server.tool(annotations=reads)(tool)
     return server
+
+
+def _check(question: str, k: int, where: dict[str, Any] | None) -> None:
+    """Refuse what exceeds the limits."""
+    _check_length(question)
+    if check_positive(k, "k") > MOST:
+        raise InputError(f"k is {k}; it must be at most {MOST}")
+    if len(short(where, LONGEST_FILTER)) > LONGEST_FILTER:
+        raise InputError(f"where is too long; write a filter of at most {LONGEST_FILTER} characters of JSON")
+
+
+def _plain(sentence: AnswerSentence, number: int) -> dict[str, Any]:
+    return {"number": number, "text": sentence.text, "id": sentence.id, "metadata": dict(sentence.metadata)}
 
 
 def _check_length(question: str) -> None:

@@ -176,6 +176,11 @@ class Models:
         return DeepHead.load(self.deep_folder, self.encoder, threads=int(getattr(self.encoder, "threads", 1)))
 
     @property
+    def answerable_from(self) -> float | None:
+        """Least ``answerable`` from which an index seems to answer a question. None without a head for it."""
+        return None if self.answerable is None else float(self.answerable.thresholds[0])
+
+    @property
     def weights(self) -> dict[str, float]:
         """Default weights of fusion and, with pair heads, of re-ranking, by name. See ``PairModel``.
 

@@ -21,6 +21,7 @@ from semclass.encoders.batching import concurrency_limit
 from semclass.heads.texts import TextModel, classify_all
 from semclass.index.passage_index import PassageIndex
 from semclass.index.records import FOLDER, Candidates, Query, Scoring, SearchIndex
+from semclass.ranking.ask import READ, SENTENCES, Answer, answer_from
 from semclass.ranking.boost import boosted, read_boost
 from semclass.ranking.explain import explain
 from semclass.ranking.language import BY_WORDS_ALPHA, OTHER, warn_of_language
@@ -182,6 +183,16 @@ class HybridRetriever:
         return {**self.models.weights, **self.index.tuned.get("weights", {})}
 
     @property
+    def answerable_from(self) -> float | None:
+        """Least ``answerable`` from which the index seems to answer a question.
+
+        It is the value that ``semclass calibrate`` stored in the index, or the threshold of the models. None if there is
+        neither.
+        """
+        found: float | None = self.index.tuned.get("answerable", {}).get("from", self.models.answerable_from)
+        return found
+
+    @property
     def local_index(self) -> PassageIndex:
         """The index, for work on every passage. Raises an InputError if the index is on a server."""
         if not isinstance(self.index, PassageIndex):
@@ -257,6 +268,32 @@ class HybridRetriever:
         Takes the same options and raises the same errors as :meth:`search`.
         """
         return self._search(check_texts(questions, "questions"), k, options, keywords)
+
+    def ask(
+        self, question: str, k: int = SENTENCES, options: SearchOptions = USUAL, **keywords: Unpack[SearchKeywords]
+    ) -> Answer:
+        """Find the sentences that answer a question, without a language model.
+
+        They come from the first passages of a search, at most three from one passage. To let a language model write
+        an answer from them, see :class:`semclass.ranking.ask.AnswerWriter`.
+
+        Parameters
+        ----------
+        question
+            A non-empty text.
+        k
+            Most sentences to return.
+        options, **keywords
+            See :meth:`search`, which also tells the errors.
+
+        Returns
+        -------
+        Answer
+            The sentences, best first. ``answered`` is false if nothing in the index seems to answer.
+        """
+        limit = check_positive(k, "k")
+        result = self.search(question, READ, options, **keywords)
+        return answer_from(self.models, question, result, limit, self.answerable_from)
 
     def search_by_texts(
         self,
@@ -401,10 +438,12 @@ class HybridRetriever:
             return found
         if method.uses_evidence and evidence and self.models.language is not None:
             language = self.models.language.language(found)
-            if language == OTHER and not self.index.tuned:  # weights that were tuned on this very index know better
+            if language == OTHER and not self.index.tuned.get(
+                "weights"
+            ):  # weights that were tuned on this very index know better
                 by_words = Scoring(used["bm25"], fusion="convex", alpha=BY_WORDS_ALPHA)
                 found = self.index.candidates(query, n, by_words, passage_encoder=passage_encoder, where=where)
-            if language != OTHER or not self.index.tuned:
+            if language != OTHER or not self.index.tuned.get("weights"):
                 found = replace(found, language=language)
         share = np.float32(len(self.index) / (len(self.index) + FEW))
         general = self.models.pair_heads.idf

@@ -8,7 +8,9 @@ import ipaddress
 import re
 import stat
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
+from urllib.parse import parse_qs
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -26,6 +28,9 @@ ALWAYS = PROBES | {"/metrics"}
 
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 """Names of a service on the loopback device."""
+
+DOCUMENTS = "/documents/"
+"""Path below which documents are served."""
 
 RETRY = {"Retry-After": "1"}
 
@@ -70,6 +75,11 @@ def is_open(method: str, path: str) -> bool:
     return path in PROBES or (path in PATHS and method in ("GET", "HEAD"))
 
 
+def sign(keys: Sequence[bytes], path: str) -> str:
+    """Return what opens one path without a key, as links of a browser bear none. It ends with the first key."""
+    return hmac.new(keys[0], path.encode(errors="surrogatepass"), hashlib.sha256).hexdigest()
+
+
 class Gate:
     """Middleware that lets in requests with a clear end, while connections are not too many, with a known name and key.
 
@@ -103,7 +113,7 @@ class Gate:
         if self.hosts and path not in PROBES and (host is None or host[1] not in self.hosts):
             message = "this host name is not allowed; start the service with --allow-host NAME"
             raise ServiceError(400, "host", message)
-        if self.keys and not is_open(scope["method"], path) and not self._has_key(scope):
+        if self.keys and not (is_open(scope["method"], path) or self._has_key(scope) or self._is_signed(scope)):
             message = "a valid API key is needed; send it as Authorization: Bearer KEY"
             raise ServiceError(401, "unauthorized", message, {"WWW-Authenticate": "Bearer"})
 
@@ -113,6 +123,13 @@ class Gate:
         digest = hashlib.sha256(key.strip()).digest()
         matches = [hmac.compare_digest(digest, known) for known in self.keys]
         return scheme.lower() == b"bearer" and any(matches)
+
+    def _is_signed(self, scope: Scope) -> bool:
+        """Whether a request for a document bears the signature of its link, see :mod:`semclass.service.documents`."""
+        if scope["method"] not in ("GET", "HEAD") or not scope["path"].startswith(DOCUMENTS):
+            return False
+        given = parse_qs(scope["query_string"].decode("latin-1")).get("pass", [""])[0]
+        return hmac.compare_digest(given.encode(), sign(self.keys, scope["path"]).encode())
 
 
 def _header(scope: Scope, name: bytes) -> bytes:

@@ -18,7 +18,7 @@ import semclass
 from semclass.core.types import Passage
 from semclass.demo import CORPUS
 from semclass.documents.readers import read_passages
-from semclass.service import compat, native, schemas, static
+from semclass.service import compat, documents, feedback, native, schemas, static
 from semclass.service.access import Gate
 from semclass.service.answers import Json, ServiceError, stopping
 from semclass.service.engine import Engine
@@ -66,7 +66,8 @@ def create_app(engine: Engine, settings: Settings) -> FastAPI:
     app.state.engine = engine
     app.add_exception_handler(HTTPException, _unknown)
     metrics = Metrics(engine)
-    for router in (native.router(engine), compat.router(engine), static.router(), _operations(app, engine, metrics)):
+    routers = (native, feedback, compat, documents)
+    for router in (*(one.router(engine) for one in routers), static.router(), _operations(app, engine, metrics)):
         app.router.routes += router.routes
     document = describe(app, settings)
     app.openapi = lambda: document  # type: ignore[method-assign] # as FastAPI's documentation has it
@@ -126,6 +127,7 @@ async def _warm_up(engine: Engine) -> None:
             await engine.rerank(QUESTION, [Passage(str(place), text) for place, text in enumerate(some)])
         if engine.retriever is not None:
             await engine.search(QUESTION)
+            await engine.ask(QUESTION)
 
 
 async def _unknown(request: Request, error: Exception) -> Json:

@@ -16,6 +16,7 @@ from semclass.heads.in_scope import ScopeClassifier
 from semclass.heads.texts import TextLabels, classify_all
 from semclass.index.passage_encoder import searchable
 from semclass.index.records import FOLDER
+from semclass.ranking.ask import Answer
 from semclass.ranking.methods import DEFAULT, METHODS
 from semclass.ranking.models import Models
 from semclass.ranking.reranker import Reranker, check_passages
@@ -35,6 +36,9 @@ ms.
 
 COMPARED = 640
 """Characters of a question that double the cost of a candidate. Each word piece is compared with all of the passage."""
+
+COMPARED_SENTENCES = 25
+"""Number of texts that the sentences of the first hits cost, about: five hits of five sentences."""
 
 SEARCHED_TEXT = 64
 """Characters of each text in which the cost of a search is counted."""
@@ -180,13 +184,24 @@ class Engine(Queue):
             return self.searched.search_many(some, **options)
 
         kind = Kind("search", _key(options), call, away=self.searched.index.kind != FOLDER)
-        limit = options.get("k", HITS)
-        candidates = options.get("candidates") or METHODS[options.get("method", DEFAULT)].candidates
-        compared = 1 + min(len(question), WINDOW) / COMPARED
-        texts = SEARCH + ceil(max(limit, candidates) * compared / CANDIDATES_OF_TEXT) + _explained(limit, options)
+        texts = _searched(question, options)
         cost = texts * SEARCHED_TEXT + _asked(question)
         result: SearchResult = (await self.do(kind, [(question, texts, len(question), cost)]))[0]
         return result
+
+    async def ask(self, question: str, **options: Any) -> Answer:
+        """See :meth:`semclass.ranking.retriever.HybridRetriever.ask`."""
+        check_text(question, "question")
+
+        def call(some: list[str]) -> list[Answer]:
+            retriever = self.searched
+            return [retriever.ask(each, **options) for each in some]
+
+        kind = Kind("ask", _key(options), call, away=self.searched.index.kind != FOLDER)
+        texts = _searched(question, {}) + COMPARED_SENTENCES
+        cost = texts * SEARCHED_TEXT + 2 * _asked(question)
+        answer: Answer = (await self.do(kind, [(question, texts, len(question), cost)]))[0]
+        return answer
 
 
 def _read(text: str, most: int) -> int:
@@ -208,6 +223,14 @@ def _asked(question: str) -> int:
 def _explained(hits: int, options: dict[str, Any]) -> int:
     """Texts that explanations of some hits cost, if there are any."""
     return ceil(hits / EXPLAINED_OF_TEXT) if options.get("explain") else 0
+
+
+def _searched(question: str, options: dict[str, Any]) -> int:
+    """Texts that a search costs."""
+    limit: int = options.get("k", HITS)
+    candidates = options.get("candidates") or METHODS[options.get("method", DEFAULT)].candidates
+    compared = 1 + min(len(question), WINDOW) / COMPARED
+    return SEARCH + ceil(max(limit, candidates) * compared / CANDIDATES_OF_TEXT) + _explained(limit, options)
 
 
 def _key(options: dict[str, Any]) -> str:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable
+from typing import Any
 from weakref import ref
 
 from semclass.core.errors import SemclassError
-from semclass.evaluation.made_questions import keep_good, sample_passages
-from semclass.evaluation.question_headings import write_from_headings
+from semclass.core.types import Hit, Passage
+from semclass.evaluation.made_questions import sample_passages
+from semclass.evaluation.question_headings import is_made, write_from_headings
 from semclass.heads.asked import asks
 from semclass.index.records import SearchIndex
 from semclass.ranking.retriever import HybridRetriever
@@ -16,6 +19,12 @@ from semclass.service.engine import Engine
 
 MOST, DRAFTS, PASSAGES = 3, 8, 512
 """Questions that are given; headings of each sort that are tried; passages whose headings are read, at most."""
+
+_TITLE = re.compile(r"[^\W\d_a-z][^@/\\_=<>{}()|]*\w{3}")
+"""A heading in words that ends with one, and not the name of a function, an address or a formula."""
+
+_MARKS = ("?", "\u061f", "\uff1f")
+"""Question marks: Latin, Arabic, Chinese."""
 
 
 class Examples:
@@ -42,17 +51,25 @@ class Examples:
 
 
 def make(retriever: HybridRetriever) -> list[str]:
-    """Headings whose passage is found first: those that are questions, then others; where re-ranking brings it up first."""
-    questions: list[str] = []
+    """Headings that a search finds: those that are questions, then titles, but none such as "Activating the pump"."""
     try:
-        drafts = list(write_from_headings(sample_passages(retriever, PASSAGES)))
-        for asking in (True, False):
-            tried = [draft for draft in drafts if asks(draft.text) is asking][:DRAFTS]
-            found = [made.text for made in keep_good(retriever, tried).kept if made.rank == 1]
-            before = {text: retriever.search(text, 1)[0].rank_before for text in found}
-            questions += sorted(dict.fromkeys(found), key=lambda text: -before[text])
-            if len(questions) >= MOST:
-                break
-    except SemclassError:  # an index on a server gives no sample, and models may lack heads
-        pass
-    return list(dict.fromkeys(questions))[:MOST]
+        passages = {passage.id: passage for passage in sample_passages(retriever, PASSAGES)}
+    except SemclassError:  # an index on a server gives no sample
+        return []
+    drafts = {draft.text: passages[draft.passage] for draft in write_from_headings(passages.values())}
+    texts = [text for text in drafts if not is_made(text)]
+    questions: list[str] = []
+    for asking in (True, False):
+        sort = [text for text in texts if text.endswith(_MARKS) is asking]
+        tried = [text for text in sort if asking or (_TITLE.fullmatch(text) and not asks(text))]
+        for text in tried[:: len(tried) // DRAFTS + 1]:  # from all over the index
+            found = retriever.search(text, 1)
+            if found.certainty != "weak" and _headings(found[0]) == _headings(drafts[text]):
+                questions.append(text)
+            if len(questions) == MOST:
+                return questions
+    return questions
+
+
+def _headings(passage: Passage | Hit) -> Any:
+    return passage.metadata.get("headings") or passage.metadata.get("title")

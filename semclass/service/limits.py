@@ -108,7 +108,7 @@ class Bounded:
 
     async def _work(self, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
         """Let the application answer, unless the client goes away or it takes too long."""
-        complete = False
+        complete = replayed = False
 
         async def sending(message: Message) -> None:
             nonlocal complete
@@ -116,6 +116,11 @@ class Bounded:
             complete = message["type"] == "http.response.body" and not message.get("more_body", False)
 
         async def replay() -> Message:
+            nonlocal replayed
+            if replayed:  # answers that are sent in parts ask whether the client is still there
+                await asyncio.wait({gone})
+                return {"type": "http.disconnect"}
+            replayed = True
             return {"type": "http.request", "body": body, "more_body": False}
 
         async def answer() -> None:

@@ -37,7 +37,7 @@ HEADERS = [
     (b"referrer-policy", b"no-referrer"),
     (b"x-content-type-options", b"nosniff"),
 ]
-"""Headers of all answers."""
+"""Headers of all answers, except those that a route sets itself."""
 
 _ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 """Request ids that are accepted from clients."""
@@ -119,7 +119,9 @@ class Watched:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                headers = [*message.get("headers", []), *HEADERS, (b"x-request-id", request_id.encode())]
+                given = list(message.get("headers", []))
+                usual = [header for header in HEADERS if header[0] not in dict(given)]
+                headers = [*given, *usual, (b"x-request-id", request_id.encode())]
                 message = {**message, "headers": headers}
             await send(message)
 

@@ -16,6 +16,9 @@ from semclass.core.errors import InputError
 from semclass.core.taxonomy import COARSE_NAMES
 from semclass.core.types import Passage, QuestionLabel
 from semclass.heads.texts import TextLabels
+from semclass.index.facets import count_facets
+from semclass.index.filter_command_line import read_terms
+from semclass.index.passage_index import PassageIndex
 from semclass.ranking.methods import METHODS, Method, find_method
 from semclass.ranking.order import available, has_heads_for, require
 from semclass.ranking.result import SearchResult
@@ -23,6 +26,7 @@ from semclass.service import schemas
 from semclass.service.answers import Json, invalid
 from semclass.service.bodies import WITHOUT_HEAD, WITHOUT_INDEX, check_count, check_texts, post
 from semclass.service.compat import check_classes, check_heads, check_pairs, check_scope
+from semclass.service.documents import link
 from semclass.service.engine import Engine
 from semclass.service.examples import Examples
 from semclass.service.filter_schema import check_filter
@@ -46,7 +50,7 @@ def router(engine: Engine) -> APIRouter:
         labels = await engine.classify_questions(body.texts, min_probability=body.min_probability)
         chances = await engine.in_scope(body.texts) if body.in_scope else [None] * len(labels)
         results = [{**vars(label), "in_scope": chance} for label, chance in zip(labels, chances, strict=True)]
-        return {"results": results, "milliseconds": _since(began)}
+        return {"results": results, "milliseconds": since(began)}
 
     @post(routes, "/api/classify/passages", schemas.PassagesRequest, schemas.PassagesAnswer, tag=TAG)
     async def classify_passages(request: Request, body: schemas.PassagesRequest) -> Any:
@@ -54,7 +58,7 @@ def router(engine: Engine) -> APIRouter:
         began = time.perf_counter()
         check_texts(request, body.texts, settings)
         check_classes(engine)
-        return {"results": await engine.classify_passages(body.texts), "milliseconds": _since(began)}
+        return {"results": await engine.classify_passages(body.texts), "milliseconds": since(began)}
 
     @post(routes, "/api/classify/texts", schemas.TextsRequest, schemas.TextsAnswer, tag=TAG, errors=WITHOUT_HEAD)
     async def classify_texts(request: Request, body: schemas.TextsRequest) -> Any:
@@ -67,7 +71,7 @@ def router(engine: Engine) -> APIRouter:
             {"text": text, "heads": {name: _text_label(item) for name, item in row.items()}}
             for text, row in zip(body.texts, found, strict=True)
         ]
-        return {"results": results, "milliseconds": _since(began)}
+        return {"results": results, "milliseconds": since(began)}
 
     @post(routes, "/api/search", schemas.SearchRequest, schemas.SearchAnswer, tag=TAG, errors=WITHOUT_INDEX)
     async def search(request: Request, body: schemas.SearchRequest) -> Any:
@@ -85,7 +89,14 @@ def router(engine: Engine) -> APIRouter:
         options["candidates"] = min(body.candidates or method.candidates, settings.max_hits)
         result, question = await _with_classes(engine, body, engine.search(body.question, **options))
         weights = _used(method, {**usual, **options["weights"]})
-        return {**vars(result), "question": question, "weights": weights, "milliseconds": _since(began)}
+        hits = [{**vars(hit), "url": link(hit, settings)} for hit in result]
+        parts = {"question": question, "hits": hits, "weights": weights, "milliseconds": since(began)}
+        return {**vars(result), **parts}
+
+    @post(routes, "/api/filter", schemas.FilterRequest, schemas.FilterAnswer, tag=TAG, errors=WITHOUT_INDEX)
+    async def read_filter(request: Request, body: schemas.FilterRequest) -> Any:
+        """Read conditions as the command line takes them, such as page>=3, as a filter for a search."""
+        return {"where": read_terms(body.terms, getattr(engine.searched.index, "fields", None))}
 
     @post(routes, "/api/rerank", schemas.RerankRequest, schemas.RerankAnswer, tag=TAG)
     async def rerank(request: Request, body: schemas.RerankRequest) -> Any:
@@ -101,10 +112,17 @@ def router(engine: Engine) -> APIRouter:
         passages = [Passage(str(place), item.text, item.metadata) for place, item in enumerate(given)]
         ranked, question = await _with_classes(engine, body, engine.rerank(body.question, passages, **options))
         ids = {str(place): item.id for place, item in enumerate(given) if item.id is not None}
-        hits = [{**vars(hit), "id": ids.get(hit.id, hit.id), "index": int(hit.id)} for hit in ranked]
+        hits = [{**vars(hit), "id": ids.get(hit.id, hit.id), "index": int(hit.id), "url": None} for hit in ranked]
         weights = _used(method, {**engine.models.weights, **options["weights"]})
-        parts = {"question": question, "hits": hits, "weights": weights, "milliseconds": _since(began)}
+        parts = {"question": question, "hits": hits, "weights": weights, "milliseconds": since(began)}
         return {**vars(ranked), **parts}
+
+    _add_descriptions(routes, engine)
+    return routes
+
+
+def _add_descriptions(routes: APIRouter, engine: Engine) -> None:
+    """Add the routes that tell what is served, which need no body."""
 
     @routes.get("/api/info", response_model=schemas.Info, tags=[TAG])
     async def info() -> Json:
@@ -115,10 +133,15 @@ def router(engine: Engine) -> APIRouter:
 
     @routes.get("/api/examples", response_model=schemas.Examples, tags=[TAG])
     async def examples() -> Json:
-        """Give up to three questions that the index answers, made of its headings; none without an index."""
+        """Give up to three questions that the index answers, from its headings; none without an index."""
         return Json({"questions": await made.get()})
 
-    return routes
+    @routes.get("/api/facets", response_model=schemas.Facets, tags=[TAG])
+    async def facets() -> Json:
+        """Give the metadata fields with few values, and the number of passages of each value."""
+        index = None if engine.retriever is None else engine.retriever.index
+        found = await asyncio.to_thread(count_facets, index) if isinstance(index, PassageIndex) else []
+        return Json({"facets": found})
 
 
 def _given(body: schemas.RerankRequest) -> list[schemas.PassageIn]:
@@ -193,10 +216,11 @@ def _info(engine: Engine) -> dict[str, Any]:
         "index": index,
         "methods": [name for name, method in METHODS.items() if has_heads_for(models, method)],
         "weights": models.weights if retriever is None else retriever.weights,
-        "answerable_from": None if models.answerable is None else float(models.answerable.thresholds[0]),
+        "answerable_from": (retriever or models).answerable_from,
         "limits": {name: getattr(engine.settings, name) for name in schemas.Limits.model_fields},
     }
 
 
-def _since(began: float) -> float:
+def since(began: float) -> float:
+    """Milliseconds since a time of the clock that counts up."""
     return (time.perf_counter() - began) * 1000

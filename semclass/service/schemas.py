@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, FailFast, Field, WithJsonSchema, model_validator
 from pydantic_core import PydanticCustomError
 
+from semclass.ranking.ask import SENTENCES
 from semclass.ranking.methods import DEFAULT, METHODS, RERANKING
 from semclass.service.bodies import HITS, TEXT, TEXTS, WHOLE, WRITTEN
 from semclass.service.filter_schema import FILTER
@@ -84,6 +85,18 @@ class SearchRequest(Request):
     classify: bool = True
 
 
+class FilterRequest(Request):
+    """Conditions as `semclass search --where` takes them, which must all hold."""
+
+    terms: Annotated[list[Annotated[str, Field(min_length=1, max_length=2000)]], Field(min_length=1, max_length=50)]
+
+
+class FilterAnswer(BaseModel):
+    """The same conditions as a filter."""
+
+    where: Annotated[dict[str, Any], WithJsonSchema(FILTER)]
+
+
 class PassageIn(Request):
     """A passage to re-rank."""
 
@@ -103,6 +116,56 @@ class RerankRequest(Request):
     weights: Weights | None = None
     explain: bool = False
     classify: bool = True
+
+
+class AskRequest(Request):
+    """A question to answer by sentences of the index."""
+
+    question: Text
+    k: Count = SENTENCES
+    where: Annotated[dict[str, Any], WithJsonSchema(FILTER)] | None = None
+
+
+class SentenceOut(BaseModel):
+    """A sentence, the id and metadata of its passage, and its place there: first character, and the one after its last."""
+
+    text: str
+    id: str
+    metadata: dict[str, Any]
+    start: int
+    end: int
+    score: float
+
+
+class AskAnswer(BaseModel):
+    """The sentences that answer a question, best first.
+
+    `answered` is false if nothing in the index seems to answer. `answerable` and `certainty` are those of the search.
+    """
+
+    question: str
+    sentences: list[SentenceOut]
+    answered: bool
+    answerable: float | None
+    certainty: str | None
+    milliseconds: float
+
+
+class FeedbackRequest(Request):
+    """A judgement of a hit: whether the passage with the id `passage` answers the question. Null withdraws it."""
+
+    question: Text
+    passage: Annotated[str, Field(min_length=1, max_length=512, pattern=WRITTEN)]
+    right: bool | None
+
+
+class FeedbackAnswer(BaseModel):
+    """The judgement as it was stored, and when: date and time, UTC."""
+
+    question: str
+    passage: str
+    right: bool | None
+    when: str
 
 
 class Question(BaseModel):
@@ -188,7 +251,7 @@ class ExplanationOut(BaseModel):
 
 
 class HitOut(BaseModel):
-    """A passage in a ranking."""
+    """A passage in a ranking. `url` is where its document opens, relative to the service; null if it is not served."""
 
     id: str
     text: str
@@ -200,6 +263,7 @@ class HitOut(BaseModel):
     labels: list[str]
     probabilities: dict[str, float]
     explanation: ExplanationOut | None
+    url: str | None
 
 
 class QuestionsAnswer(BaseModel):
@@ -314,6 +378,20 @@ class Examples(BaseModel):
     """Questions that the index answers. They may change when the index changes."""
 
     questions: list[str]
+
+
+class Facet(BaseModel):
+    """A metadata field that divides the passages into a few groups. `head` tells whether a head filled it."""
+
+    field: str
+    head: bool
+    values: list[tuple[str | bool | int | float, int]]
+
+
+class Facets(BaseModel):
+    """Fields to filter by. Their values stand with the number of passages, the most frequent first."""
+
+    facets: list[Facet]
 
 
 class Status(BaseModel):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from math import inf
+from pathlib import Path
 
 from semclass.core.errors import InputError
 
@@ -42,6 +44,9 @@ class Settings:
     refresh_seconds: float = 5.0
     #: Example questions of the page; empty: they are made of the headings of the index.
     examples: tuple[str, ...] = ()
+    #: Where hits link to: the folder whose documents are in the index, which are then served read-only; or an address
+    #: with metadata fields in braces, such as ``https://wiki.example.org/{document}#page={page}``. None: no links.
+    documents: Path | str | None = None
 
     def __post_init__(self) -> None:
         """Refuse limits that would refuse every request."""
@@ -49,3 +54,10 @@ class Settings:
             if isinstance(value, (int, float)) and not (0 < value < inf or (value == 0 and name in _MAY_BE_ZERO)):
                 least = "at least 0" if name in _MAY_BE_ZERO else "more than 0"
                 raise InputError(f"{name} is {value}; it must be {least} and finite")
+        if isinstance(self.documents, Path) and not self.documents.is_dir():
+            raise InputError(f"documents is {self.documents}, which is no folder; name the folder that was indexed")
+        if isinstance(self.documents, str) and not re.match(r"https?://[^/{}]+/.*\{.+\}", self.documents):
+            raise InputError(
+                f"documents is {self.documents!r}; give an address with a metadata field in braces after its host, e.g. "
+                "https://wiki.example.org/{document}"
+            )

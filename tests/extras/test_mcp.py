@@ -38,14 +38,15 @@ def server(models):
 
 def test_a_client_searches_gets_a_context_and_classifies(server):
     question = "Who built the bridge?"
-    names, (found, narrow, context, label) = asked(
+    names, (found, narrow, context, sentences, label) = asked(
         server,
         ("search", {"question": question, "k": 1}),
         ("search", {"question": question, "where": {"page": 2}}),
         ("context", {"question": question}),
+        ("ask", {"question": question, "k": 1}),
         ("classify", {"question": question}),
     )
-    assert names == {"search", "context", "classify"}
+    assert names == {"search", "ask", "context", "classify"}
     (hit,) = found.structured_content["hits"]
     assert (hit["id"], hit["metadata"]) == ("a", {"page": 1})
     assert 0 <= found.structured_content["answerable"] <= 1
@@ -55,6 +56,9 @@ def test_a_client_searches_gets_a_context_and_classifies(server):
     assert [other["id"] for other in narrow.structured_content["hits"]] == ["b"]
     assert "Merriweather" in context.structured_content["text"]
     assert {source["id"] for source in context.structured_content["sources"]} == {"a", "b"}
+    (sentence,) = sentences.structured_content["sentences"]
+    assert (sentence["number"], sentence["id"], sentence["text"]) == (1, "a", PASSAGES[0].text)
+    assert sentences.structured_content["answered"] is True
     assert label.structured_content["label"] == "HUM:ind"
 
 
@@ -66,6 +70,7 @@ def test_a_client_searches_gets_a_context_and_classifies(server):
         (("search", {"question": "Who?", "k": 1001}), "1000"),
         (("search", {"question": "w " * 60_000}), "120000"),
         (("context", {"question": "w " * 60_000}), "120000"),
+        (("ask", {"question": "Who?", "k": 1001}), "1000"),
         (("classify", {"question": "w " * 60_000}), "120000"),
         (("search", {"question": "Who?", "where": {"n" * 1_000_000: 1}}), "10000"),
         (("search", {"question": "Who?", "where": {"$what": 1}}), "$what"),

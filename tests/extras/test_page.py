@@ -12,8 +12,11 @@ pytest.importorskip("playwright")
 pytest.importorskip("axe_playwright_python")
 
 from axe_playwright_python.sync_playwright import Axe
-from browsing import QUESTION, ask, example, marks, served, settled, unfold
+from browsing import EXAMPLES, QUESTION, ask, example, marks, served, settled, unfold
 from playwright.sync_api import expect
+
+from semclass import HybridRetriever, Models, PassageIndex, TextClassifier, build_index
+from semclass.documents.readers import read_passages
 
 pytest_plugins = ("browsing",)
 pytestmark = marks
@@ -23,70 +26,56 @@ TAGS = '<img src=x onerror=window.hit=1><script>window.hit=1</script> & "quoted"
 
 def first(page, text):
     """Wait until a passage of the example is the first."""
-    expect(page.locator("#after .text").first).to_contain_text(text)
+    expect(page.locator("#results .text").first).to_contain_text(text)
 
 
-GRANITE, OPENED = "The bridge was built of granite", "Work on it began in 1871"
+OPENED = "Work on it began in 1871"
 
 
-def order(page, place="after"):
-    return page.locator(f"#{place} > li").evaluate_all("items => items.map((item) => item.dataset.id)")
+def shown(page):
+    """Titles or texts of the results, in their order."""
+    return page.locator("#results .text").all_text_contents()
 
 
-def ids(hits):
-    return [hit.id for hit in hits]
+# ---------------------------------------------------------------- searching
 
 
-# ---------------------------------------------------------------- asking
-
-
-def test_a_question_shows_both_orders_and_why(open_page, service, retriever):
+def test_a_question_gives_a_list_with_the_answering_sentence_marked(open_page, service, retriever):
     page = open_page(service)
     ask(page)
-    hits = retriever.search(QUESTION, candidates=10)
-    assert order(page) == ids(hits)
-    assert order(page, "before") == ids(sorted(hits, key=lambda hit: hit.rank_before))
-    assert page.locator("#strands path").count() == len(hits)
+    hits = retriever.search(QUESTION, explain=True)
+    assert page.locator("#results article").count() == len(hits)
+    start, end = hits[0].explanation.sentence
+    expect(page.locator("#results mark").first).to_have_text(hits[0].text[start:end])
     assert page.evaluate("location.hash") == "#q=Who+designed+the+tower%3F"
     assert page.title().startswith(QUESTION)
-    expect(page.locator("#asked .match")).to_contain_text(re.compile("9. %"))
-    card = page.locator("#after > li").first
-    expect(card.locator("mark.exact", has_text="designed")).to_be_visible()
-    expect(card.locator(".chip.match")).to_contain_text("(asked for)")
-    expect(page.locator("#cost")).to_contain_text("11 calls")
-    expect(page.locator("#cost")).to_contain_text("$0.011")
-    card.get_by_text("Why here").click()
-    parts = card.get_by_role("table", name="Parts of the score")
-    expect(parts.get_by_role("row", name="the same words")).to_be_visible()
-    expect(card.get_by_role("table", name="Words of the question").get_by_role("row", name="designed")).to_contain_text(
-        "itself"
-    )
-    moved = next(hit for hit in hits if hit.rank < hit.rank_before)
-    spoken = page.locator(f'#after > li[data-id="{moved.id}"] .moved').text_content()
-    assert f"up {moved.rank_before - moved.rank}" in spoken
+    assert page.locator(".why").count() == 0
 
 
-def test_an_example_runs_on_opening_and_others_wait_to_be_clicked(open_page, service):
+def test_the_best_sentences_stand_above_with_their_results(open_page, service, retriever):
+    page = open_page(service)
+    ask(page)
+    best = retriever.ask(QUESTION, 3).sentences[0]
+    said = page.get_by_role("region", name="In short").get_by_role("listitem").first
+    expect(said).to_contain_text(best.text)
+    place = [hit.id for hit in retriever.search(QUESTION)].index(best.id)
+    said.get_by_role("button", name=f"result {place + 1}").click()
+    expect(page.locator("#results article").nth(place)).to_be_focused()
+
+
+def test_it_opens_empty_with_questions_to_try_and_those_of_before(open_page, service):
     page = open_page(service)
     offered = page.locator("#try button")
-    offered.first.wait_for()
-    settled(page)
-    expect(page.get_by_label("Your question")).to_have_value(offered.first.text_content())
-    assert page.evaluate("location.hash") == "", "the address is the reader's"
     expect(offered).to_have_count(3)
+    expect(page.get_by_label("Your question")).to_have_value("")
     offered.last.click()
+    settled(page)
     expect(page).to_have_title(re.compile(re.escape(offered.last.text_content())))
-    settled(page)
-
-
-def test_the_first_place_says_how_sure_it_is_and_why_it_rose(open_page, service, retriever):
-    question = "How long can kelp grow?"
-    page = open_page(f"{service}#q={question}")
-    settled(page)
-    found = retriever.search(question, candidates=10)
-    expect(page.locator("#after .score").first).to_contain_text(found.certainty)
-    expect(page.locator("#answer .status")).to_contain_text(re.compile("first rose from 2nd: .*question.* number"))
-    expect(page.locator("#verdict")).to_contain_text(re.compile(rf"^{found.certainty}: .*first passage", re.IGNORECASE))
+    page.goto("about:blank")
+    page.goto(service)
+    expect(page.locator("#recent button")).to_have_text([EXAMPLES[-1]])
+    page.get_by_role("button", name="Forget these questions").click()
+    expect(page.locator("#recent-part")).to_be_hidden()
 
 
 @pytest.mark.parametrize("width", [360, 1280])
@@ -95,11 +84,12 @@ def test_where_nothing_seems_to_answer_the_page_says_so_before_the_passages(open
     assert retriever.search(strange).answerable < retriever.models.answerable.thresholds[0]
     page = open_page(f"{service}#q={strange}", width)
     settled(page)
-    expect(page.locator("#verdict")).to_contain_text("Nothing here seems to answer this")
+    status = page.locator("#answer .status")
+    expect(status).to_contain_text("Nothing here seems to answer this")
     assert_accessible(page)
     page.get_by_label("Your question").fill("How long can kelp grow?")
-    page.get_by_role("button", name="Ask", exact=True).click()
-    expect(page.locator("#verdict")).not_to_contain_text("Nothing here")
+    page.get_by_role("button", name="Search", exact=True).click()
+    expect(status).not_to_contain_text("Nothing here")
     settled(page)
 
 
@@ -108,82 +98,25 @@ def test_the_first_passage_is_above_the_fold(open_page, service):
         page = open_page(f"{service}#q={QUESTION}", width)
         page.set_viewport_size({"width": width, "height": height})
         settled(page)
-        assert page.locator("#after .text").first.evaluate("text => text.getBoundingClientRect().bottom") < height
+        assert page.locator("#results .text").first.evaluate("text => text.getBoundingClientRect().bottom") < height
 
 
-def test_the_example_is_told_step_by_step_and_phones_fold_what_is_beside(open_page, service):
-    page = open_page(service, 390, reduced_motion="no-preference")
-    page.locator("#after > li").first.wait_for(state="attached")
-    steps = "selector => document.querySelector(selector).getAnimations().map((one) => one.effect.getTiming().delay)"
-    delays = [page.evaluate(steps, selector)[0] for selector in (".asked", "#before", "#after", "#answer .status")]
-    assert delays == sorted(delays)
-    expect(page.get_by_label("Class match")).to_be_hidden()
-    page.get_by_text("Settings").click()
-    page.get_by_label("Class match").check()
-    settled(page)
-    page.get_by_text("Time and cost").first.click()
-    expect(page.locator("#cost")).to_contain_text("A prompted model")
-
-
-def test_weights_change_the_order_at_once(open_page, service):
-    page = open_page(f"{service}#source=own")
-    example(page)
-    first(page, OPENED)
-    ask(page, "When was the bridge built?")
-    page.get_by_label("Class match").check()
-    weight = page.get_by_role("slider", name="weight of re-ranking")
-    weight.focus()
-    weight.press("Home")
-    expect(weight).to_have_attribute("aria-valuetext", "0")
-    first(page, GRANITE)
-    assert "l=0" in page.evaluate("location.hash")
-    weight.press("End")
-    first(page, OPENED)
-    page.get_by_role("button", name="Back to what was trained").click()
-    expect(weight).to_have_attribute("aria-valuetext", re.compile("as trained"))
-    assert page.evaluate("location.hash") == "#q=When+was+the+bridge+built%3F&source=own"
-
-
-def test_w_without_words_is_search_by_meaning(open_page, service, retriever):
-    page = open_page(f"{service}#q={QUESTION}&method=none")
-    settled(page)
-    assert order(page) == order(page, "before") == ids(retriever.search(QUESTION, method="convex"))
-    meaning = ids(retriever.search(QUESTION, method="convex", weights={"alpha": 1.0}))
-    assert meaning != order(page)
-    page.get_by_role("slider", name="weight of words").press("Home")
-    page.wait_for_function(
-        "wanted => [...document.querySelectorAll('#after > li')].map((item) => item.dataset.id).join() === wanted",
-        arg=",".join(meaning),
-    )
-    assert page.get_by_role("slider", name="weight of words").get_attribute("aria-valuetext") == "0"
-
-
-def test_one_request_at_a_time_and_the_last_value_wins(open_page, service):
-    page = open_page(f"{service}#q={QUESTION}&method=class")
-    settled(page)
-    page.evaluate("""() => {
-        const real = window.fetch;
-        window.flying = 0; window.most = 0; window.sent = [];
-        window.fetch = async (path, options) => {
-            window.most = Math.max(window.most, ++window.flying);
-            window.sent.push(Object.values(JSON.parse(options.body).weights)[0]);
-            try {
-                const answer = await real(path, options);
-                await new Promise((done) => setTimeout(done, 50));
-                return answer;
-            } finally { window.flying--; }
-        };
-        const slider = document.getElementById("l");
-        for (let place = 0; place <= 100; place++) {
-            slider.value = place;
-            slider.dispatchEvent(new Event("input"));
-        }
-    }""")
-    page.wait_for_function("() => window.sent.length === 2 && window.flying === 0")
-    assert page.evaluate("window.most") == 1
-    first, last = page.evaluate("window.sent")
-    assert (first, page.evaluate("Number(new URLSearchParams(location.hash.slice(1)).get('l'))")) == (0, last)
-    assert last > 1
+def test_a_switch_tells_what_moved_and_why(open_page, service, retriever):
+    page = open_page(service)
+    ask(page)
+    page.get_by_role("switch", name="Why this order").check()
+    card = page.locator("#results article").first
+    expect(
+        card.get_by_role("table", name="Parts of the score").get_by_role("row", name="the same words")
+    ).to_be_visible()
+    words = card.get_by_role("table", name="Words of the question")
+    expect(words.get_by_role("row", name="designed")).to_contain_text("itself")
+    hits = retriever.search(QUESTION)
+    moved = next(hit for hit in hits if hit.rank < hit.rank_before)
+    told = page.locator("#results .why > p").nth(moved.rank - 1)
+    expect(told).to_contain_text(f"From place {moved.rank_before} to {moved.rank}")
+    expect(page.locator("#asks")).to_contain_text("person or group")
+    assert "why=1" in page.evaluate("location.hash")
 
 
 def test_a_new_question_does_not_wait_for_an_old_one(open_page, service):
@@ -198,57 +131,150 @@ def test_a_new_question_does_not_wait_for_an_old_one(open_page, service):
     }""")
     page.get_by_label("Your question").fill("never")
     page.get_by_label("Your question").press("Enter")
-    expect(page.locator("#answer .status")).to_have_text("Asking …")
+    expect(page.locator("#answer .status")).to_have_text("Searching …")
     ask(page)
-    assert len(order(page)) == 10
-    expect(page.get_by_role("alert")).to_be_hidden()
+    expect(page.locator("#results article")).to_have_count(10)
+    expect(page.get_by_role("alert").first).to_be_hidden()
 
 
-def test_addresses_hold_everything_and_history_goes_back(open_page, service, retriever):
-    page = open_page(f"{service}#q={QUESTION}&method=answers&w=0.05&l=2&n=5&hard=1")
+def test_addresses_hold_everything_and_history_goes_back(open_page, tickets):
+    page = open_page(f'{tickets}#q=broken&where=customer+in+("Acme")')
     settled(page)
-    found = retriever.search(
-        QUESTION,
-        5,
-        candidates=5,
-        method="entail-integrated-hard",
-        fusion="convex",
-        weights={"alpha": 0.95, "entailment_hard": 2.0},
-    )
-    assert order(page) == ids(found)
-    before = page.evaluate("location.hash")
-    ask(page, "When was the lighthouse finished?")
+    expect(page.get_by_label("Acme")).to_be_checked()
+    before, texts = page.evaluate("location.hash"), shown(page)
+    ask(page, "invoice")
     assert page.evaluate("location.hash") != before
     page.go_back()
-    expect(page.get_by_label("Your question")).to_have_value(QUESTION)
-    page.wait_for_function(
-        "wanted => [...document.querySelectorAll('#after > li')].map((item) => item.dataset.id).join() === wanted",
-        arg=",".join(ids(found)),
+    expect(page.get_by_label("Your question")).to_have_value("broken")
+    settled(page)
+    expect(page.locator("#results .text")).to_have_text(texts)
+
+
+# ---------------------------------------------------------------- documents, filters, judgements
+
+TICKETS = """id,date,customer,message
+1,2026-01-03,Acme,The lamp of the boiler is broken since Monday.
+2,2026-02-05,Birch,My invoice for the boiler was charged twice.
+3,2026-03-11,Acme,The parcel with the new lamp has not arrived.
+4,2026-03-12,Birch,The app says that my password is wrong.
+"""
+
+MANUAL = """<title>Boiler</title><h1>Boiler</h1><script>document.title = "hit"</script>
+<p>The warranty of the burner ends two years after the day on which it was bought.</p>"""
+
+
+@pytest.fixture(scope="module")
+def tickets(models, tmp_path_factory):
+    """A service with a folder of documents, whose index is labelled by a head."""
+    folder = tmp_path_factory.mktemp("support")
+    (folder / "tickets.csv").write_text(TICKETS)
+    (folder / "manual.html").write_text(MANUAL)
+    head = TextClassifier(models.encoder, cv=2).fit(
+        ["The lamp is broken.", "The app fails.", "My invoice is wrong.", "It was charged twice."],
+        ["defect", "defect", "billing", "billing"],
     )
+    head.save(folder.parent / "head")
+    labelled = Models.load(heads={"topic": folder.parent / "head"})
+    index = folder.parent / "index"
+    build_index(index, read_passages(folder), passage_encoder=labelled.passage_encoder)
+    with served(labelled, HybridRetriever(PassageIndex.load(index), labelled), documents=folder) as address:
+        yield address
 
 
-def test_a_filter_may_leave_nothing(open_page, service):
-    page = open_page(f'{service}#q={QUESTION}&where={{"page":7}}')
-    expect(page.locator("#answer .status")).to_contain_text("No passage was found. The filter may leave none.")
-    page.get_by_text("More", exact=True).click()
-    page.get_by_label("Only where").fill("{page")
+def test_facets_and_conditions_narrow_the_list(open_page, tickets):
+    page = open_page(tickets)
+    ask(page, "lamp")
+    expect(page.get_by_role("group", name="topic")).to_contain_text("by your head")
+    expect(page.locator("#results .chip").first).to_contain_text("topic: defect")
+    page.get_by_label("Acme").check()
+    expect(page.locator("#results article")).to_have_count(2)
+    page.get_by_label("Only where").fill("date>=2026-03-01")
     page.get_by_label("Only where").press("Enter")
-    expect(page.get_by_role("alert")).to_contain_text("The filter is no JSON: {page")
+    expect(page.locator("#results article")).to_have_count(1)
+    page.get_by_role("button", name="date>=2026-03-01").click()
+    expect(page.locator("#results article")).to_have_count(2)
+    page.get_by_label("Birch").check()
+    page.get_by_label("Acme").uncheck()
+    expect(page.locator("#conditions")).to_contain_text('customer in ("Birch")')
+
+
+def test_a_condition_that_cannot_be_read_is_told_beside_it(open_page, tickets):
+    page = open_page(tickets, expected="422")
+    ask(page, "lamp")
+    box = page.get_by_label("Only where")
+    box.fill("custom=Acme")
+    box.press("Enter")
+    expect(page.locator("#where-fault")).to_contain_text("did you mean 'customer'")
+    expect(box).to_have_value("custom=Acme")
+    box.fill('{"customer": "Nobody"}')
+    box.press("Enter")
+    expect(page.locator("#answer .status")).to_contain_text("No passage was found. The filters leave none")
+
+
+def test_a_document_opens_at_the_sentence_and_its_scripts_do_not_run(open_page, tickets):
+    page = open_page(tickets, expected="sandboxed")
+    ask(page, "When does the warranty of the burner end?")
+    with page.context.expect_page() as opened:
+        page.get_by_role("link", name="Boiler").first.click()
+    document = opened.value
+    document.wait_for_load_state()
+    assert "#:~:text=The%20warranty" in page.get_by_role("link", name="Boiler").first.get_attribute("href")
+    expect(document).to_have_title("Boiler")
+    assert document.evaluate("window.opener") is None
+
+
+def test_judgements_are_stored_and_taken_back(open_page, tickets):
+    page = open_page(tickets)
+    ask(page, "lamp")
+    right, wrong = (page.get_by_role("button", name=name).first for name in ("Right", "Wrong"))
+    bodies = []
+    page.on("request", lambda request: bodies.append(request.post_data_json) if "feedback" in request.url else None)
+    right.click()
+    expect(right).to_have_attribute("aria-pressed", "true")
+    wrong.click()
+    expect(wrong).to_have_attribute("aria-pressed", "true")
+    expect(right).to_have_attribute("aria-pressed", "false")
+    wrong.click()
+    expect(wrong).to_have_attribute("aria-pressed", "false")
+    expect(page.locator("#heard")).to_have_text("Taken back.")
+    assert [body["right"] for body in bodies] == [True, False, None]
+    assert {body["question"] for body in bodies} == {"lamp"}
+
+
+def test_where_judgements_are_not_kept_the_page_says_so_or_has_no_buttons(open_page, service, tickets):
+    page = open_page(service, expected="404")
+    ask(page)
+    page.get_by_role("button", name="Right").first.click()
+    expect(page.locator("#heard")).to_contain_text("Not stored: ")  # an index in memory has no place for it
+    page = open_page(tickets, expected="404")
+    page.route("**/api/feedback", lambda route: route.fulfill(status=404, body="{}"))
+    ask(page, "lamp")
+    page.get_by_role("button", name="Right").first.click()
+    expect(page.get_by_role("button", name="Right")).to_have_count(0)
+
+
+def test_right_to_left_text_runs_that_way(open_page, service):
+    page = open_page(f"{service}#source=own")
+    page.get_by_label(re.compile("^Passages, one a line")).fill("بُني الجسر في عام 1874.")
+    ask(page, "متى بُني الجسر؟")
+    assert page.locator("#results .text").first.evaluate("text => getComputedStyle(text).direction") == "rtl"
+
+
+# ---------------------------------------------------------------- text of one's own
 
 
 def test_without_an_index_passages_are_pasted(open_page, without_index):
     page = open_page(without_index)
-    expect(page.get_by_role("tab", name="Ask")).to_be_hidden()
+    expect(page.get_by_role("tab", name="Search")).to_be_hidden()
     expect(page.get_by_label(re.compile("^Passages, one a line"))).to_be_visible()
     example(page)
     first(page, OPENED)
-    expect(page.locator("#cost")).to_contain_text("36 calls")
-    expect(page.get_by_label("Nothing")).to_be_disabled()
+    expect(page.get_by_role("button", name="Right")).to_have_count(0)
 
 
 def test_empty_questions_and_no_passages_are_told(open_page, service):
     page = open_page(f"{service}#source=own")
-    page.get_by_role("button", name="Ask").click()
+    page.get_by_role("button", name="Search", exact=True).click()
     expect(page.get_by_label("Your question")).to_be_focused()
     page.keyboard.type(QUESTION)
     page.keyboard.press("Enter")
@@ -292,15 +318,25 @@ def test_pasted_text_is_classified(open_page, service):
     box.press("Control+Enter")
     expect(page.locator("#classes .status")).to_have_text("2 questions classified.")
     first, second = page.locator("#classified > li").all()
-    expect(first.locator(".match")).to_contain_text("(asked for)")
+    expect(first.locator(".match")).to_contain_text("number or date")
     expect(first).to_contain_text("distance")
     expect(second).to_contain_text("person")
-    page.get_by_role("radio", name="passages", exact=True).check()
+    page.get_by_role("radio", name="what a passage tells").check()
     page.get_by_label("as a whole").check()
     page.get_by_role("button", name="Classify").click()
     expect(page.locator("#classes .status")).to_have_text("1 passage classified.")
-    expect(page.locator("#classify-cost")).to_contain_text("6 calls")
     assert page.evaluate("location.hash") == "#tab=classify"
+
+
+def test_a_head_of_ones_own_classifies_too(open_page, tickets):
+    page = open_page(f"{tickets}#tab=classify")
+    page.get_by_role("radio", name="topic (your head)").check()
+    page.get_by_label("Text to classify").fill("The invoice was charged twice.")
+    page.get_by_role("button", name="Classify").click()
+    expect(page.locator("#classified .match")).to_contain_text("billing")
+    page.get_by_role("tab", name="Your text").click()
+    example(page)
+    expect(page.locator("#results .chip.match").first).to_contain_text("topic: ")
 
 
 # ---------------------------------------------------------------- what goes wrong
@@ -336,26 +372,23 @@ def test_errors_are_told_in_words_and_tried_again(open_page, service, status, bo
     page.get_by_role("button", name="Try again").click()
     settled(page)
     expect(alert).to_be_hidden()
-    assert len(order(page)) == 10
+    expect(page.locator("#results article")).to_have_count(10)
 
 
-def test_a_filter_that_cannot_be_read_leaves_no_answer_under_another_question(open_page, service):
-    page = open_page(service)
+def test_an_error_leaves_no_results_under_another_question(open_page, service):
+    page = open_page(service, expected="503")
     ask(page)
-    page.get_by_text("More", exact=True).click()
-    page.get_by_label("Only where").fill("{page")
-    page.get_by_label("Only where").press("Enter")
-    expect(page.get_by_role("alert")).to_contain_text("The filter is no JSON")
-    expect(page.locator("#found.stale")).to_be_visible()  # it answers this question still, and is marked
+    page.route("**/api/search", lambda route: route.fulfill(status=503, body="{}"))
+    page.get_by_label("Your question").press("Enter")
+    expect(page.locator("#results.stale")).to_be_visible()  # they answer this question still, and are marked
     expect(page.locator("#answer .status")).to_contain_text("from before")
     page.get_by_label("Your question").fill("When was the lighthouse finished?")
     page.get_by_label("Your question").press("Enter")
-    expect(page.locator("#found")).to_be_hidden()
-    expect(page).to_have_title(re.compile("^When was the lighthouse"))
-    page.get_by_label("Only where").fill("")
-    page.get_by_label("Only where").press("Enter")
+    expect(page.locator("#results article")).to_have_count(0)
+    page.unroute("**/api/search")
+    page.get_by_role("button", name="Try again").click()
     settled(page)
-    expect(page.locator("#found:not(.stale)")).to_be_visible()
+    expect(page.locator("#results:not(.stale)")).to_be_visible()
 
 
 def test_a_key_is_asked_for_kept_for_the_tab_and_sent_as_bearer(open_page, models, retriever):
@@ -374,7 +407,7 @@ def test_a_key_is_asked_for_kept_for_the_tab_and_sent_as_bearer(open_page, model
         settled(page)
         expect(box).to_be_hidden()
         kept = page.evaluate("[sessionStorage.length, localStorage.length, location.href.includes('sesame')]")
-        assert kept == [1, 0, False]
+        assert kept == [1, 0, False]  # a question of an address was not asked here
         page.reload()
         settled(page)
         expect(box).to_be_hidden()
@@ -387,10 +420,10 @@ def test_tags_are_text(open_page, service):
     page = open_page(f"{service}#source=own")
     page.get_by_label(re.compile("^Passages, one a line")).fill(f"The bridge {TAGS} was built in 1871.\n{TAGS}")
     ask(page, f"When was the bridge {TAGS} built?")
-    text = page.locator("#after .text", has_text="was built in 1871")
+    text = page.locator("#results .text", has_text="was built in 1871")
     expect(text).to_have_text(f"The bridge {TAGS} was built in 1871.")
     assert text.locator("img, script").count() == 0
-    expect(text.locator("mark.exact", has_text="bridge")).to_be_visible()
+    expect(text.locator("mark")).to_be_visible()
     page.get_by_role("tab", name="Classify").click()
     page.get_by_label("Text to classify").fill(TAGS)
     page.get_by_label("Text to classify").press("Control+Enter")
@@ -405,11 +438,9 @@ def test_no_width_and_no_word_needs_scrolling_sideways(open_page, service, width
         f"{'unbroken' * 60} bridge\nThe bridge was built in 1871."
     )
     ask(page, f"When was {'that' * 60} bridge built?")
-    for summary in page.get_by_text("Why here").all():
-        summary.click()
+    page.get_by_label("Why this order").check()
+    settled(page)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
-    names = page.locator(".parts th").evaluate_all("cells => cells.map((cell) => cell.getBoundingClientRect().height)")
-    assert max(names) < 80, "names of parts break within words"
     page.get_by_role("tab", name="Classify").click()
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
@@ -419,22 +450,33 @@ def test_no_width_and_no_word_needs_scrolling_sideways(open_page, service, width
 
 @pytest.mark.parametrize("width", [360, 1280])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing(open_page, service, scheme, width):
-    page = open_page(service, width, color_scheme=scheme, reduced_motion="reduce", expected="500")
+def test_axe_finds_nothing(open_page, tickets, scheme, width):
+    page = open_page(tickets, width, color_scheme=scheme, reduced_motion="reduce", expected="500|422")
+    page.wait_for_load_state("networkidle")
     assert_accessible(page)
-    ask(page)
-    page.get_by_text("Why here").first.click()
+    ask(page, "lamp")
+    page.get_by_label("Why this order").check()
+    settled(page)
     unfold(page)
-    page.get_by_text("How this is reckoned").first.click()
-    page.get_by_text("More", exact=True).click()
+    page.get_by_label("Acme").check()
+    page.get_by_role("button", name="Right").first.click()
+    page.get_by_role("button", name="Wrong").last.click()
+    expect(page.locator("#heard")).to_contain_text("Noted")
+    page.get_by_label("Only where").fill("colour=red")
+    page.get_by_label("Only where").press("Enter")
+    expect(page.locator("#where-fault")).to_contain_text("colour")
     assert_accessible(page)
+    page.get_by_label("Your question").focus()
+    page.keyboard.press("Escape")
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog", name="Keys")).to_be_visible()
+    assert_accessible(page)
+    page.keyboard.press("Escape")
     page.get_by_role("tab", name="Your text").click()
     example(page)
-    page.get_by_label("Class match").check()
-    settled(page)
     assert_accessible(page)
     page.route("**/api/rerank", lambda route: route.fulfill(status=500, body="{}"))
-    page.get_by_role("button", name="Ask").click()
+    page.get_by_role("button", name="Search", exact=True).click()
     expect(page.get_by_role("alert")).to_be_visible()
     assert_accessible(page)
     page.get_by_role("tab", name="Classify").click()
@@ -449,37 +491,63 @@ def assert_accessible(page):
     assert found.violations_count == 0, found.generate_report()
 
 
-def test_all_of_it_with_the_keyboard_alone(open_page, service):
-    page = open_page(service)
+def test_all_of_it_with_the_keyboard_alone(open_page, tickets):
+    page = open_page(tickets)
     page.wait_for_load_state("networkidle")
     keys = page.keyboard
     keys.press("Tab")
-    expect(page.get_by_role("tab", name="Ask")).to_be_focused()
+    expect(page.get_by_role("tab", name="Search")).to_be_focused()
     keys.press("ArrowRight")
-    expect(page.get_by_role("tab", name="Your text")).to_be_focused()
     expect(page.get_by_role("tabpanel", name="Your text")).to_be_visible()
     keys.press("ArrowRight")
     expect(page.get_by_role("tab", name="Classify")).to_be_focused()
     expect(page.get_by_role("tabpanel", name="Classify")).to_be_visible()
-    keys.press("Home")
-    expect(page.get_by_role("tabpanel", name="Ask")).to_be_visible()
-    keys.press("Tab")
-    keys.press("Tab")
+    keys.press("/")
+    expect(page.get_by_role("tabpanel", name="Search")).to_be_visible()
     expect(page.get_by_label("Your question")).to_be_focused()
-    keys.type(QUESTION)
+    keys.type("lamp? j y")
     keys.press("Enter")
     settled(page)
-    reach(page, "#after summary")
-    keys.press("Enter")
+    keys.press("Escape")
+    results = page.locator("#results article")
+    keys.press("j")
+    expect(results.first).to_be_focused()
+    keys.press("j")
+    expect(results.nth(1)).to_be_focused()
+    keys.press("k")
+    keys.press("n")
+    expect(results.first.get_by_role("button", name="Wrong")).to_have_attribute("aria-pressed", "true")
+    with page.context.expect_page():
+        keys.press("o")
+    keys.press("w")
     expect(page.get_by_role("table", name="Parts of the score").first).to_be_visible()
-    reach(page, "[name=method]")
-    keys.press("ArrowDown")
-    expect(page.get_by_label("Class match")).to_be_checked()
-    reach(page, "#l")
-    keys.press("End")
-    expect(page.get_by_role("slider", name="weight of re-ranking")).to_have_attribute(
-        "aria-valuetext", re.compile(r"^\d")
-    )
+    expect(results.first).to_be_focused()
+    keys.press("f")
+    expect(page.get_by_label("Only where")).to_be_focused()
+    reach(page, "[name=customer]")
+    keys.press("Space")
+    expect(page.locator("#conditions")).to_contain_text("customer in")
+    settled(page)
+    reach(page, "#results a")
+    keys.press("?")
+    expect(page.get_by_role("dialog", name="Keys")).to_be_visible()
+    keys.press("Escape")
+    expect(page.locator("#results a").first).to_be_focused()
+
+
+def test_a_long_passage_is_cut_around_its_sentence(open_page, service):
+    page = open_page(f"{service}#source=own")
+    filler = "The town has many old houses of stone and wood, and a market on Monday. " * 8
+    page.get_by_label(re.compile("^Passages, one a line")).fill(f"{filler}The 𝔅ridge was opened in 1874. {filler}")
+    ask(page, "When was the 𝔅ridge opened?")
+    text = page.locator("#results .text")
+    expect(page.locator("#results mark")).to_have_text("The 𝔅ridge was opened in 1874.")
+    assert len(text.text_content()) < 600
+    page.keyboard.press("Escape")
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("button", name="Show less")).to_have_attribute("aria-expanded", "true")
+    assert len(text.text_content()) > 1000
 
 
 def reach(page, selector):
@@ -487,40 +555,9 @@ def reach(page, selector):
     for _ in range(30):
         page.keyboard.press("Tab")
         if page.evaluate("selector => document.activeElement.matches(selector)", selector):
-            ring = page.evaluate("""() => [document.activeElement, document.activeElement.closest("label")]
-                .some((one) => one && getComputedStyle(one).outlineStyle === "solid")""")
-            assert ring, selector
+            assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid", selector
             return
     pytest.fail(f"{selector} is not reached")
-
-
-def test_a_card_keeps_focus_and_what_is_open_when_it_moves(open_page, service):
-    page = open_page(f"{service}#source=own&method=class")
-    example(page)
-    ask(page, "When was the bridge built?")
-    summary = page.locator("#after > li", has_text=OPENED).locator("summary")
-    summary.click()
-    expect(summary).to_be_focused()
-    page.evaluate(
-        """() => {
-            const slider = document.getElementById("l");
-            slider.value = 0;
-            slider.dispatchEvent(new Event("input"));
-        }"""
-    )
-    first(page, GRANITE)
-    expect(summary).to_be_focused()
-    expect(page.locator("#after > li", has_text=OPENED).locator(".why")).to_be_visible()
-
-
-def test_nothing_moves_where_motion_is_not_wanted(open_page, service):
-    page = open_page(f"{service}#source=own&method=class", reduced_motion="reduce")
-    example(page)
-    ask(page, "When was the bridge built?")
-    page.evaluate("() => { Element.prototype.animate = () => { window.moved = true; }; }")
-    page.get_by_role("slider", name="weight of re-ranking").press("Home")
-    first(page, GRANITE)
-    assert page.evaluate("window.moved") is None
 
 
 def test_the_scheme_is_the_readers_and_can_be_changed(open_page, service):
@@ -539,15 +576,7 @@ def test_printed_pages_have_the_answer_and_no_controls(open_page, service):
     page = open_page(service, color_scheme="dark")
     ask(page)
     page.emulate_media(media="print", color_scheme="dark")
-    expect(page.locator("#controls")).to_be_hidden()
-    expect(page.get_by_role("tab", name="Ask")).to_be_hidden()
-    expect(page.locator("#after .why").first).to_be_visible()
-    expect(page.locator("#strands")).to_be_hidden()  # which breaks between pages would cut off
-
-
-def test_marks_are_whole_words_and_numbers(open_page, service):
-    page = open_page(f"{service}#q=How+many+people+live+there%3F")
-    settled(page)
-    card = page.locator('#after > li[data-id="town-1"]')
-    assert {"8,200", "inhabitants"} <= set(card.locator("mark.near").all_text_contents())
-    assert "near people" in card.locator("mark", has_text="inhabitants").get_attribute("title")
+    expect(page.locator("#narrow")).to_be_hidden()
+    expect(page.get_by_role("tab", name="Search")).to_be_hidden()
+    expect(page.locator("#results .text").first).to_be_visible()
+    expect(page.locator("#results .judge").first).to_be_hidden()

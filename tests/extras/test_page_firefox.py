@@ -90,21 +90,26 @@ def text(selector):
 @pytest.mark.parametrize("size", [WIDE, PHONE], ids=["wide", "phone"])
 def test_the_journey(firefox, service, size):
     firefox.open(service, size)
-    firefox.wait(f"{text('#answer .status')}.includes('passage')")
-    assert firefox.run("document.querySelector('#after .text').getBoundingClientRect().bottom") < size[1]
-    assert firefox.run("document.documentElement.scrollWidth") <= size[0]
-    firefox.run("document.getElementById('question').select()")
+    firefox.wait("document.querySelectorAll('#try button').length === 3")
+    firefox.run("document.getElementById('question').focus()")
     firefox.type(f"{QUESTION}\ue007")
-    firefox.wait(f"document.title.startsWith('{QUESTION}') && {text('#after .text')}.includes('Ada Merriweather')")
+    firefox.wait(f"document.title.startsWith('{QUESTION}') && {text('#results')}.includes('Ada Merriweather')")
+    assert firefox.run("document.querySelector('#results .text').getBoundingClientRect().bottom") < size[1]
+    assert firefox.run("document.documentElement.scrollWidth") <= size[0]
+    field = "document.getElementById('question')"
+    assert firefox.run(f"{field}.scrollHeight <= {field}.clientHeight"), "the question is cut"
+    assert firefox.run("document.querySelector('#results mark').textContent.length") > 0
+    firefox.type("\ue00cjjw")
+    firefox.wait(f"{text('#results')}.includes('Parts of the score')")
     firefox.run("document.getElementById('tab-own').click()")
     firefox.run("document.getElementById('example').click()")
-    firefox.wait(f"{text('#answer .status')}.includes('rose from 4th')")
+    firefox.wait(f"{text('#results')}.includes('October 1874')")
     firefox.run("document.getElementById('tab-classify').click()")
     firefox.run("document.getElementById('texts').focus()")
     firefox.type("Who built it?")
     firefox.run("document.getElementById('classify').requestSubmit()")
     firefox.wait(f"{text('#classes .status')} === '1 question classified.'")
-    firefox.run("document.getElementById('tab-ask').click()")
+    firefox.run("document.getElementById('tab-search').click()")
     firefox.run("window.fetch = () => Promise.reject(new TypeError('no connection'))")
     firefox.run("document.getElementById('ask').requestSubmit()")
     firefox.wait(f"{text('#answer .problem')}.includes('does not answer')")

@@ -50,6 +50,11 @@ CONFIG = """
 [checks]
 # that there is too much of something is told by 413
 negative_data_rejection.expected-statuses = [400, 401, 404, 405, 413, 415, 422]
+
+# what a condition means, and which passages there are, no schema tells
+[[operations]]
+include-path = ["/api/filter", "/api/feedback"]
+checks.positive_data_acceptance.expected-statuses = [200, 404, 422, 429, 503]
 """
 
 

@@ -1,6 +1,5 @@
 """The page as files: served as they should be, small, and of nothing that comes from elsewhere."""
 
-import json
 import re
 from pathlib import Path
 
@@ -10,14 +9,12 @@ pytest.importorskip("fastapi")
 
 from fastapi.testclient import TestClient
 
-from bench import prices
 from semclass.service import static
 from semclass.service.app import create_app
 from semclass.service.engine import Engine
 from semclass.service.settings import Settings
 
 FOLDER = Path(static.__file__).parent / "page"
-RESULTS = Path(__file__).parent.parent.parent / "bench" / "results"
 
 
 @pytest.fixture(scope="module")
@@ -63,38 +60,9 @@ def test_the_page_is_no_part_of_the_api(client):
 
 def test_files_are_small_and_name_nothing_from_elsewhere():
     texts = {path.name: path.read_text(encoding="utf-8") for path in FOLDER.iterdir()}
-    assert sum(len(text.encode()) for text in texts.values()) < 75_000
+    assert sum(len(text.encode()) for text in texts.values()) < 60_000
     for name, text in texts.items():
         assert set(re.findall(r"https?://[^\s\"'`)]+", text)) <= {"http://www.w3.org/2000/svg"}, name
     html, script = texts["index.html"], texts["page.js"] + texts["text.js"]
     assert not re.search(r"\sstyle=|\son\w+=|<script(?! type=\"module\" src=)|<style", html)
     assert not re.search(r"innerHTML|outerHTML|insertAdjacent|document\.write|\beval\b|new Function", script)
-
-
-def test_what_prompting_costs_is_reckoned_with_the_figures_of_the_benchmark():
-    script = (FOLDER / "page.js").read_text(encoding="utf-8")
-    block = re.search(r"const PROMPTED = \{.*?\n\};", script, re.DOTALL)[0]
-    found = {name: float(value) for name, value in re.findall(r"(\w+): ([\d.]+(?:e-\d+)?)", block)}
-    known = prices.load()
-    cheapest = min(known["tokens"].values(), key=lambda price: price["usd_per_million_prompt_tokens"])
-    calls = {
-        "question": tokens_of_a_call("questions"),
-        "passage": tokens_of_a_call("passages"),
-        "pair": tokens_of_a_call("entailment"),
-    }
-    assert found == {
-        "seconds": prices.ASSUMED_SECONDS,
-        "gpuHour": known["machines"]["gpu"]["usd_per_hour"],
-        "cpuHour": known["machines"]["cpu"]["usd_per_hour"],
-        "cpus": known["machines"]["cpu"]["vcpus"],
-        "tokenIn": cheapest["usd_per_million_prompt_tokens"] / 1e6,
-        "tokenOut": cheapest["usd_per_million_answer_tokens"] / 1e6,
-        "passageCalls": prices.THESIS_CALLS["passage classes"][1],
-        **calls,
-    }
-
-
-def tokens_of_a_call(name):
-    result = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
-    (found,) = {one["tokens_per_call"]["prompt"] for one in result["systems"] if "tokens_per_call" in one}
-    return found

@@ -135,6 +135,8 @@ def test_a_service_warns_that_others_reach_it_without_a_key_and_of_the_files_tha
         (["--api-key-file", "no-such-file"], "no-such-file"),
         (["--host", "256.1.1.1"], "cannot listen"),
         (["--max-texts", "0"], "max-texts"),
+        (["--documents", "no-such-folder"], "no-such-folder"),
+        (["--documents", "."], "--documents FOLDER needs an index"),
     ],
 )
 def test_a_start_that_cannot_be_is_told_in_a_line(capsys, monkeypatch, arguments, message):

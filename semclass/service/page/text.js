@@ -1,10 +1,31 @@
 // What the page does with texts before it shows them. Each character is looked at a few times at most, whatever comes.
 
-export const UNIT = /[\p{L}\p{N}\p{M}]+(?:[.,]\p{N}+)*/gu; // a word; 8,200 is one
+const LONG = 420, AROUND = 140; // characters of a text that is cut, and of what is shown before and after its sentence
 
-// A word without case and accents. Marks go first: to sort a long run of them takes the square of its length.
-const unaccented = (text) => text.replace(/\p{M}/gu, "");
-export const folded = (text) => unaccented(unaccented(text).normalize("NFD")).toLowerCase();
+// A text in three parts, the sentence that answers in the middle; a long one is cut around it. Python counts code points.
+export function excerpt(text, sentence, whole) {
+  const signs = [...text];
+  const [start, end] = sentence ?? [0, 0];
+  const part = (from, to) => signs.slice(from, to).join("");
+  let before = part(0, start), after = part(end);
+  const cut = !whole && signs.length > LONG;
+  if (cut) {
+    if (before.length > AROUND) before = `… ${before.slice(-AROUND).replace(/^\S*\s/, "")}`;
+    const room = Math.max(AROUND, LONG - before.length - (end - start));
+    if (after.length > room) after = `${after.slice(0, room).replace(/\s\S*$/, "")} …`;
+  }
+  return { parts: [before, part(start, end), after], cut: cut && (before.startsWith("… ") || after.endsWith(" …")) };
+}
+
+// What the address of a document ends with, so that it opens at a page, at a sentence, or else at a heading.
+export function fragment(path, page, sentence, heading) {
+  if (/\.pdf$/i.test(path)) return page ? `page=${page}` : "";
+  const code = (words) => encodeURIComponent(words.join(" ")).replace(/-/g, "%2D");
+  const words = (text) => (/\.x?html?$/i.test(path) ? readable(text) : text).split(/\s+/).filter(Boolean);
+  const some = words(sentence);
+  const texts = [some.length > 12 ? `${code(some.slice(0, 5))},${code(some.slice(-4))}` : code(some), code(words(heading))];
+  return `:~:${texts.filter(Boolean).map((text) => `text=${text}`).join("&")}`;
+}
 
 // Passages of a text: parts between empty lines, or else lines.
 export function split(text) {
@@ -12,10 +33,10 @@ export function split(text) {
   return pieces.map((piece) => piece.replace(/\s+/g, " ").trim()).filter(Boolean);
 }
 
-// Markdown as text: headings, emphasis, code and links without their signs.
+// Markdown as text: headings, emphasis, code and links without their signs, fences left out.
 // A link holds no other one, and an address no brackets but in pairs, so that none is read again from each "[" before it.
 const LINK = /!?\[([^[\]\n]*)\]\((?:[^()\s]|\([^()\s]*\))*\)/g;
-export const readable = (text) => text.replace(/^#{1,6} +/gm, "").replace(LINK, "$1").split("\n").map(unmarked).join("\n");
+export const readable = (text) => text.replace(/^#{1,6} +/gm, "").replace(/^[ ]{0,3}(?:```|~~~|:::).*\n?/gm, "").replace(LINK, "$1").split("\n").map(unmarked).join("\n");
 
 // A line without marks of emphasis and code that come in pairs around something.
 function unmarked(line) {

@@ -1,0 +1,204 @@
+"""Chooses from which ``answerable`` an index seems to answer, by questions of which it is known whether its hits answer.
+
+Below the threshold a question is more often left unanswered than answered. The head's log-odds are shifted, and with many
+judgements also stretched, until they fit the judgements. Precision and recall follow from these probabilities. On 40
+judgements they miss less than what is counted among the few shown questions, see ``bench/judgements.py``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime, timezone
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from semclass.core.errors import InputError
+from semclass.core.types import DoubleArray, Passage
+from semclass.evaluation.question_headings import write_from_headings
+from semclass.ranking.retriever import HybridRetriever
+
+FEW = 5
+"""Least number of answered, and of unanswered, questions from which a threshold is chosen."""
+
+HITS = 10
+"""Number of first hits of which one must be right."""
+
+CHANCE = 0.05
+"""Greatest probability, if answered and unanswered questions did not differ, of values that are as well separated."""
+
+SPREAD = (0.5, 2.0)
+"""Standard deviations that are expected, before any judgement, of the slope around 1 and of the shift around 0."""
+
+_Z = 1.96
+_LEAST = 1e-4
+
+Flags = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Share:
+    """A share of some questions, with its 95 % interval (Wilson 1927)."""
+
+    value: float
+    low: float
+    high: float
+    of: int
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """A threshold for ``answerable``, and how well it separates answered from unanswered questions.
+
+    Attributes
+    ----------
+    threshold
+        Value from which hits are shown. None if answered and unanswered questions are not clearly separated, or if all
+        or none of the questions are more probably unanswered.
+    questions, answered
+        Number of questions of which it is known whether a hit is right, and of those with a right hit.
+    separation
+        Share of pairs of an answered and an unanswered question in which the answered one has the larger value. 0.5 is
+        chance.
+    precision, recall, withheld
+        With the threshold: share of the shown questions that are answered, of the answered questions that are shown, and
+        of all questions that are not shown. Without a threshold, all are shown.
+    """
+
+    threshold: float | None
+    questions: int
+    answered: int
+    separation: float
+    precision: Share
+    recall: Share
+    withheld: Share
+
+    def as_record(self, found_on: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the record that an index stores; `found_on` says on which questions."""
+        figures = asdict(self)
+        date = datetime.now(timezone.utc).date().isoformat()
+        return {"from": figures.pop("threshold"), **figures, "found_on": {**found_on, "date": date}}
+
+
+def calibrate(values: Sequence[float], answered: Sequence[bool]) -> Calibration:
+    """Choose a threshold by the values of questions, and by whether one of their hits is right.
+
+    Raises
+    ------
+    InputError
+        If there are no questions.
+    """
+    if not len(values):
+        raise InputError(
+            "there is no question whose hits were judged; judge the first hit of some questions, right or wrong"
+        )
+    odds, truth = _log_odds(np.asarray(values, np.float64)), np.asarray(answered, bool)
+    separation, chance = _separation(odds, truth)
+    slope, shift = _fitted(odds, truth)
+    said, threshold = _sigmoid(slope * odds + shift), float(_sigmoid(-shift / slope)) if slope > 0 else 0.0
+    shown = odds >= _log_odds(threshold)
+    clean = min(truth.sum(), (~truth).sum()) >= FEW and chance < CHANCE and shown.any() and not shown.all()
+    if not clean:
+        said, shown = truth.astype(np.float64), np.ones(len(truth), bool)
+    return Calibration(
+        round(threshold, 4) if clean else None,
+        len(truth),
+        int(truth.sum()),
+        separation,
+        share(float(said[shown].mean()), int(shown.sum())),
+        share(float(said[shown].sum() / max(said.sum(), _LEAST)), int(truth.sum())),
+        share(float((~shown).mean()), len(shown)),
+    )
+
+
+def share(value: float, of: int) -> Share:
+    """Return a share with its interval; of nothing, any share is possible."""
+    if not of:
+        return Share(1.0, 0.0, 1.0, 0)
+    wide = _Z**2 / of
+    middle, half = value + wide / 2, _Z * math.sqrt(value * (1 - value) / of + wide / (4 * of))
+    return Share(value, max((middle - half) / (1 + wide), 0.0), min((middle + half) / (1 + wide), 1.0), of)
+
+
+def _log_odds(values: Any) -> Any:
+    given = np.clip(values, _LEAST, 1 - _LEAST)
+    return np.log(given / (1 - given))
+
+
+def _separation(odds: DoubleArray, truth: Flags) -> tuple[float, float]:
+    """Share of pairs that are in order, and the probability of so large a share by chance (Mann and Whitney 1947)."""
+    right, wrong = odds[truth], np.sort(odds[~truth])
+    if not len(right) or not len(wrong):
+        return 0.5, 1.0
+    below, ties = np.searchsorted(wrong, right), np.searchsorted(wrong, right, side="right")
+    pairs = len(right) * len(wrong)
+    found = float((below + ties).sum() / 2 / pairs)
+    spread = math.sqrt((len(right) + len(wrong) + 1) / (12 * pairs))
+    return found, 0.5 * math.erfc((found - 0.5) / spread / math.sqrt(2))
+
+
+def _sigmoid(values: Any) -> Any:
+    return 1 / (1 + np.exp(-np.clip(values, -30, 30)))
+
+
+def _fitted(odds: DoubleArray, truth: Flags) -> tuple[float, float]:
+    """Slope and shift of the log-odds that are most probable after the judgements, by Newton's method."""
+    inputs, expected = np.column_stack([odds, np.ones(len(odds))]), np.array([1.0, 0.0])
+    trust, found = np.diag(1 / np.square(SPREAD)), np.array([1.0, 0.0])
+    for _ in range(50):
+        said = _sigmoid(inputs @ found)
+        gradient = inputs.T @ (truth - said) - trust @ (found - expected)
+        step = np.linalg.solve((inputs * (said * (1 - said))[:, None]).T @ inputs + trust, gradient)
+        found += np.clip(step, -2, 2)
+        if np.abs(step).max() < 1e-9:
+            break
+    return float(found[0]), float(found[1])
+
+
+def judged_questions(
+    retriever: HybridRetriever,
+    judged: Mapping[str, Mapping[str, bool]],
+    *,
+    complete: bool = False,
+    progress: Callable[[int], object] = lambda _: None,
+) -> Iterator[tuple[float, bool]]:
+    """Search questions, and yield ``answerable`` and whether one of the first :data:`HITS` hits was judged right.
+
+    Parameters
+    ----------
+    retriever
+        The retriever. Its models need the head for ``answerable``.
+    judged
+        By question: whether passages are right, by their ids.
+    complete
+        Whether all other passages are wrong. Otherwise, a question without a right hit is left out unless its first hit
+        was judged wrong.
+    progress
+        Function that is called with the number of questions done.
+    """
+    for question, passages in judged.items():
+        result = retriever.search(question, HITS)
+        progress(1)
+        if result.answerable is None:
+            raise InputError("these models have no head that tells whether an index answers; use the shipped models")
+        verdicts = [passages.get(hit.id) for hit in result]
+        if complete or any(verdicts) or verdicts[:1] == [False]:
+            yield result.answerable, any(verdicts)
+
+
+def made_questions(
+    retriever: HybridRetriever, passages: Sequence[Passage], *, progress: Callable[[int], object] = lambda _: None
+) -> Iterator[tuple[float, bool]]:
+    """As :func:`judged_questions`, of questions made of the headings of passages.
+
+    For every second question its passage is left out of the search, so that nothing answers.
+    """
+    for number, draft in enumerate(write_from_headings(passages)):
+        where = {"_id": {"$ne": draft.passage}} if number % 2 else None
+        result = retriever.search(draft.text, HITS, where=where)
+        progress(1)
+        if result and result.answerable is not None:
+            yield result.answerable, any(hit.id == draft.passage for hit in result)
