@@ -22,8 +22,8 @@ from bench.strings import STRINGS
 from semclass import HybridRetriever, Models, Reranker
 from semclass.evaluation.dataset import load_dataset
 from semclass.index.records import Candidates
-from semclass.ranking.certainty import CERTAINTIES, Bounds, standing
-from semclass.ranking.features import BETTER, pair_features
+from semclass.ranking.certainty import BETTER, CERTAINTIES, Bounds, standing
+from semclass.ranking.features import pair_features
 from semclass.ranking.methods import DEFAULT, METHODS
 from semclass.ranking.order import needs, reorder
 from semclass.ranking.reranker import check_passages
