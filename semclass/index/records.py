@@ -58,6 +58,7 @@ class Scoring:
     document: float = (
         0.0  #: weight, at least 0, of the scores of a document's first passage, added to those of all its passages
     )
+    bm25_top: float = 0.0  #: BM25 score that "convex" fusion scales to 1, see :func:`semclass.scoring.fusion.fused`
 
     @property
     def alone(self) -> str | None:
@@ -127,6 +128,10 @@ class SearchIndex(Protocol):
     @property
     def heads(self) -> Mapping[str, str]:
         """Fingerprints of the heads that labelled the passages, by the metadata field that each head fills."""
+
+    @property
+    def idf(self) -> FloatArray:
+        """Inverse document frequency of each word piece, float32 of shape (vocabulary,)."""
 
     @property
     def tuned(self) -> Mapping[str, Any]:

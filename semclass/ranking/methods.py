@@ -10,11 +10,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
+
+import numpy.typing as npt
 
 from semclass.core.checks import check_choice
 from semclass.core.errors import InputError
+from semclass.core.types import FloatArray
 from semclass.index.records import Scoring
 from semclass.scoring import FUSIONS
+from semclass.scoring.bm25 import attainable
 
 
 @dataclass(frozen=True)
@@ -135,6 +140,14 @@ files, does not rise on privacy policies, and falls a little on documentation wi
 ``bench/results/context.md``.
 """
 
+COVERAGE = "coverage"
+"""Share of a question, 0 to 1, from which BM25 has its full weight in convex fusion.
+
+The share is the best BM25 score, divided by the score of a passage that consists of the question. With a smaller share,
+the weight is smaller in proportion. The weight is 0 by default, so that BM25 always has its full weight. Models of
+several languages set it, because a question in another language shares few words with any passage.
+"""
+
 DEFAULT = "default"
 """Default method of a search. Its fusion and number of candidates were chosen over sets of all kinds, with each set left
 out in turn, by ``python -m bench retrieval``. ``training/fit_evidence.py`` fitted the weights of the evidence.
@@ -148,7 +161,7 @@ PROMPTED = ("pointwise", "listwise")
 the passages that answer, in one call.
 """
 
-WEIGHTS = (*dict.fromkeys(name for method in METHODS.values() for name in method.weights), DOCUMENT)
+WEIGHTS = (*dict.fromkeys(name for method in METHODS.values() for name in method.weights), DOCUMENT, COVERAGE)
 """Names of all weights."""
 
 
@@ -158,6 +171,11 @@ def find_method(name: str, fusion: str | None = None, *, reranking: bool = False
     check_choice(fusion, (None, *FUSIONS), "fusion")
     method = METHODS[name]
     return method if fusion is None or method.alpha is not None else replace(method, fusion=fusion)
+
+
+def bm25_top(weights: Mapping[str, float], idf: FloatArray, terms: npt.NDArray[Any]) -> float:
+    """Return the BM25 score from which BM25 has its full weight for a question, see :data:`COVERAGE`."""
+    return weights.get(COVERAGE, 0.0) * attainable(idf, terms)
 
 
 def weight_of(weights: Mapping[str, float], name: str) -> float:

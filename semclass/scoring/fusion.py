@@ -47,14 +47,15 @@ def fused(
     weight: float = 0.1,
     alpha: float = ALPHA,
     depth: int | None = None,
+    bm25_top: float = 0.0,
 ) -> Fused:
     """Fuse the scores of vectors and of BM25, and return the summands.
 
     - ``"linear"`` is dense + weight * bm25, the sum of the reference system. It needs no list and no other passage, so
       shards of a corpus agree on the score.
     - ``"convex"`` is alpha * N(dense) + (1 - alpha) * N(bm25). N scales the scores of a system to [0, 1] by (s - least)
-      / (most - least). With fewer than 100 candidates, least is at most 0. See Bruch, Gai and Ingber, "An analysis of
-      fusion functions for hybrid retrieval" (2023).
+      / (most - least). With fewer than 100 candidates, least is at most 0, and for BM25 most is at least `bm25_top`. See
+      Bruch, Gai and Ingber, "An analysis of fusion functions for hybrid retrieval" (2023).
     - ``"rrf"`` is the sum of 1 / (60 + rank) over both lists, with ranks from 1. See Cormack, Clarke and Buettcher,
       "Reciprocal rank fusion outperforms Condorcet and individual rank learning methods" (2009).
 
@@ -75,6 +76,9 @@ def fused(
         Weight of the vectors for ``"convex"``: from 0 (only BM25) to 1 (only vectors).
     depth
         Length of each of the two lists. If None, the lists hold all n passages.
+    bm25_top
+        BM25 score that ``"convex"`` scales to 1, unless a passage has a better score. Where question and passages are in
+        different languages, the best passage by words shares little with the question, and so gets little.
 
     Returns
     -------
@@ -98,7 +102,7 @@ def fused(
         pair = _filled(dense), check_weight(weight, "weight") * _filled(bm25)
     elif method == "convex":
         share = check_probability(alpha, "alpha")
-        pair = share * normalise(dense), (1 - share) * normalise(bm25)
+        pair = share * normalise(dense), (1 - share) * normalise(bm25, bm25_top)
     else:
         pair = _reciprocal(_first(dense, depth, -np.inf), len(dense)), _reciprocal(_first(bm25, depth, 0.0), len(dense))
     if rows is not None:
@@ -125,17 +129,19 @@ def pool(dense: DoubleArray, bm25: DoubleArray, depth: int = DEPTH, *, only: str
     return np.union1d(*found.values())
 
 
-def line(dense: DoubleArray, bm25: DoubleArray, method: str) -> tuple[DoubleArray, DoubleArray]:
+def line(dense: DoubleArray, bm25: DoubleArray, method: str, bm25_top: float = 0.0) -> tuple[DoubleArray, DoubleArray]:
     """Write ``"linear"`` or ``"convex"`` as base + weight * signal, so that every weight can be tried at once."""
     check_choice(method, ("linear", "convex"), "method")
     if method == "linear":
         return _filled(dense), _filled(bm25)
-    base = normalise(bm25)
+    base = normalise(bm25, bm25_top)
     return base, normalise(dense) - base
 
 
-def normalise(scores: DoubleArray) -> DoubleArray:
+def normalise(scores: DoubleArray, top: float = -np.inf) -> DoubleArray:
     """Scale the scores of one system for one question to 0 to 1. An unknown score becomes 0.
+
+    If no score reaches `top`, the scores are scaled as if one did.
 
     The scaling is min-max, see Lee, "Analyses of multiple evidence combination" (1997). If all scores are equal, hits
     become 1. A few candidates may all be relevant, and min-max would exaggerate their small differences. For a few
@@ -147,7 +153,7 @@ def normalise(scores: DoubleArray) -> DoubleArray:
     known = scores[~unknown]
     if not len(known):
         return np.zeros_like(scores)
-    least, most = float(known.min()), float(known.max())
+    least, most = float(known.min()), max(float(known.max()), top)
     if len(scores) < DEPTH:
         least = min(least, 0.0)
     scaled = (scores - least) / (most - least) if most > least else (scores > 0).astype(np.float64)

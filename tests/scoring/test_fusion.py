@@ -46,10 +46,17 @@ def test_reciprocal_ranks_count_from_one_and_k_is_60():
     np.testing.assert_allclose(parts["dense"], [-np.inf, 1 / 61, 1 / 62, -np.inf, 1 / 63])
 
 
+def test_bm25_has_its_full_weight_from_a_score_on():
+    found = {top: fused(DENSE, BM25, "convex", alpha=0.5, bm25_top=top).parts for top in (0, 9, 18)}
+    assert found[0]["bm25"].tolist() == found[9]["bm25"].tolist() == pytest.approx([0, 1 / 2, 1 / 4, 1 / 6])
+    assert found[18]["bm25"].tolist() == pytest.approx([0, 1 / 4, 1 / 8, 1 / 12])
+    assert found[18]["dense"].tolist() == found[0]["dense"].tolist()
+
+
 @pytest.mark.parametrize("weight", [0.0, 0.3, 1.0])
 def test_a_method_is_a_line_along_its_weight(weight):
-    base, signal = line(DENSE, BM25, "convex")
-    np.testing.assert_allclose(base + weight * signal, fused(DENSE, BM25, "convex", alpha=weight).score)
+    base, signal = line(DENSE, BM25, "convex", 18.0)
+    np.testing.assert_allclose(base + weight * signal, fused(DENSE, BM25, "convex", alpha=weight, bm25_top=18).score)
     base, signal = line(DENSE, BM25, "linear")
     np.testing.assert_allclose(base + weight * signal, fused(DENSE, BM25, "linear", weight=weight).score)
 
