@@ -14,7 +14,7 @@ from semclass.core.checks import short
 from semclass.core.errors import InputError
 from semclass.core.types import DoubleArray, FloatArray, IntArray, Passage
 from semclass.index.passage_encoder import Evidence, PassageEncoder
-from semclass.scoring.fusion import ALPHA, only_of
+from semclass.scoring.fusion import ALPHA, PLAIN, Scale, only_of
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Scoring:
     document: float = (
         0.0  #: weight, at least 0, of the scores of a document's first passage, added to those of all its passages
     )
-    bm25_top: float = 0.0  #: BM25 score that "convex" fusion scales to 1, see :func:`semclass.scoring.fusion.fused`
+    scale: Scale = PLAIN  #: what "convex" fusion compares scores with
 
     @property
     def alone(self) -> str | None:

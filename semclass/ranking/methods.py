@@ -20,6 +20,7 @@ from semclass.core.types import FloatArray
 from semclass.index.records import Scoring
 from semclass.scoring import FUSIONS
 from semclass.scoring.bm25 import attainable
+from semclass.scoring.fusion import Scale
 
 
 @dataclass(frozen=True)
@@ -148,6 +149,13 @@ the weight is smaller in proportion. The weight is 0 by default, so that BM25 al
 several languages set it, because a question in another language shares few words with any passage.
 """
 
+UNRELATED = "unrelated"
+"""Similarity of unrelated texts, 0 to 1, which convex fusion compares fewer than 100 candidates with.
+
+It is 0 by default. Some encoders of several languages give any two texts a similarity of 0.7. Compared with 0, all
+passages of a small index would look alike.
+"""
+
 DEFAULT = "default"
 """Default method of a search. Its fusion and number of candidates were chosen over sets of all kinds, with each set left
 out in turn, by ``python -m bench retrieval``. ``training/fit_evidence.py`` fitted the weights of the evidence.
@@ -161,7 +169,12 @@ PROMPTED = ("pointwise", "listwise")
 the passages that answer, in one call.
 """
 
-WEIGHTS = (*dict.fromkeys(name for method in METHODS.values() for name in method.weights), DOCUMENT, COVERAGE)
+WEIGHTS = (
+    *dict.fromkeys(name for method in METHODS.values() for name in method.weights),
+    DOCUMENT,
+    COVERAGE,
+    UNRELATED,
+)
 """Names of all weights."""
 
 
@@ -173,9 +186,9 @@ def find_method(name: str, fusion: str | None = None, *, reranking: bool = False
     return method if fusion is None or method.alpha is not None else replace(method, fusion=fusion)
 
 
-def bm25_top(weights: Mapping[str, float], idf: FloatArray, terms: npt.NDArray[Any]) -> float:
-    """Return the BM25 score from which BM25 has its full weight for a question, see :data:`COVERAGE`."""
-    return weights.get(COVERAGE, 0.0) * attainable(idf, terms)
+def scale_of(weights: Mapping[str, float], idf: FloatArray, terms: npt.NDArray[Any]) -> Scale:
+    """Return the scale of convex fusion for a question with these terms."""
+    return Scale(weights.get(COVERAGE, 0.0) * attainable(idf, terms), weights.get(UNRELATED, 0.0))
 
 
 def weight_of(weights: Mapping[str, float], name: str) -> float:
