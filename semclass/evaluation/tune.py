@@ -120,7 +120,7 @@ def tune(
     fold = fold_of(len(texts), folds, seed)
     queries = retriever.encode(texts)
     before = retriever.weights
-    scales = [scale_of(before, retriever.index.idf, query.terms) for query in queries]
+    scales = [scale_of(before, retriever.index.idf, query.bm25_terms) for query in queries]
     live = [np.searchsorted(retriever.local_index.rows, place) for place in places]
 
     def in_index(name: str, kind: str | None = None, w: float = 0.0) -> WeightSearch:

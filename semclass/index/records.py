@@ -34,6 +34,13 @@ class Query:
     need_vector: FloatArray  #: vector `asks` of :class:`semclass.core.types.Encoding`, (d,); empty if unknown
     expects: FloatArray  #: unit vectors near the token vectors of an answer, (k, token_dim); empty if unknown
     query_used: str  #: the part of the text that was read, see :mod:`semclass.heads.asked`
+    #: more terms for BM25, see :mod:`semclass.encoders.bigrams`
+    bigrams: npt.NDArray[Any] = field(default_factory=lambda: np.zeros(0, np.int32))
+
+    @property
+    def bm25_terms(self) -> npt.NDArray[Any]:
+        """All terms for BM25."""
+        return np.concatenate([self.terms, self.bigrams]) if len(self.bigrams) else self.terms
 
     def check(self, *, classes: bool = False, tokens: bool = False) -> None:
         """Raise an InputError if the question was encoded without needed classes or tokens."""

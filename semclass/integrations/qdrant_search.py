@@ -57,7 +57,7 @@ def routes_of(query: Query, scoring: Scoring, idf: FloatArray, similarity: str) 
     # 1 - |q - p|**2 / 2 = q.p - |p|**2 / 2 + (1 - |q|**2 / 2): vectors bring |p|**2 / 2 as one component more
     vector = (np.append(pooled, np.float32(-1)) if similarity == "l2" else pooled).tolist()
     routes = [Route("mean", vector, MEAN), Route("sentences", [vector], 1 - MEAN)]
-    terms, counts = np.unique(query.terms, return_counts=True)
+    terms, counts = np.unique(query.bm25_terms, return_counts=True)
     known = idf[terms] > 0
     if known.any():
         weights = (counts * idf[terms])[known]

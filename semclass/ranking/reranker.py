@@ -217,8 +217,8 @@ class Reranker:
             rows = which[first:end]
             own = evidence.take(rows)
             dense = found_vectors.scores_at(query.pooled, rows)
-            lexical = bm25.score_few(own.terms, query.terms, self.models.pairs.idf)
-            scale = scale_of(weights, self.models.pairs.idf, query.terms)
+            lexical = bm25.score_few(own.terms, query.bm25_terms, self.models.pairs.idf)
+            scale = scale_of(weights, self.models.pairs.idf, query.bm25_terms)
             weight, alpha = weights["bm25"], weights["alpha"]
             parts = fused(dense, lexical, method.fusion, weight=weight, alpha=alpha, scale=scale).parts
             made = Candidates(

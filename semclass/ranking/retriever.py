@@ -420,7 +420,7 @@ class HybridRetriever:
         """How a method finds candidates, for which it needs heads only to match classes."""
         if method.match is not None:
             require(self.models, method)
-        return replace(method.scoring(weights), scale=scale_of(weights, self.index.idf, query.terms))
+        return replace(method.scoring(weights), scale=scale_of(weights, self.index.idf, query.bm25_terms))
 
     def used(self, weights: Mapping[str, float] | None) -> dict[str, float]:
         """Return :attr:`weights`, with the given `weights` in place of the weights of the same name."""
