@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from conftest import ROOT
 
-from semclass import HybridRetriever, Models
+from semclass import HybridRetriever, Models, Passage
 
 FOLDER = ROOT / "packages" / "semclass-multilingual" / "semclass_multilingual" / "models"
 
@@ -24,12 +24,14 @@ PASSAGES = {
 
 
 @pytest.fixture(scope="module")
-def retriever():
+def models():
     if not (FOLDER / "encoder").is_dir():
         pytest.skip("the models of other languages are not in this checkout")
-    from semclass import Passage
+    return Models.load(FOLDER)
 
-    models = Models.load(FOLDER)
+
+@pytest.fixture(scope="module")
+def retriever(models):
     return HybridRetriever.from_passages([Passage(name, text) for name, text in PASSAGES.items()], models=models)
 
 
@@ -49,6 +51,17 @@ def test_a_question_finds_its_passage_in_its_language(retriever, question, wante
     assert retriever.search(question, 3)[0].id == wanted
 
 
-def test_a_question_finds_what_answers_it_in_other_languages(retriever):
-    found = retriever.search("How long does the dough rest before baking?", 5, method="dense")
-    assert {hit.id.split("-")[1] for hit in found} == {"bread"}
+@pytest.mark.parametrize(
+    "question", ["How long does the dough rest before baking?", "¿Cuánto tiempo reposa la masa antes de hornear?"]
+)
+def test_a_question_finds_what_answers_it_in_other_languages(retriever, question):
+    assert {hit.id.split("-")[1] for hit in retriever.search(question, 5)} == {"bread"}
+
+
+def test_words_that_are_cut_in_different_ways_are_found(models):
+    passages = ["北京大學的圖書館", "上海的港口", "廣州的市場"]
+    retriever = HybridRetriever.from_passages(passages, models=models)
+    [query] = retriever.encode(["京大"])
+    assert len(query.bigrams) == 1
+    assert retriever.search("京大", method="bm25")[0].text == passages[0]
+    assert retriever.scores(query)[1].tolist()[1:] == [0, 0]

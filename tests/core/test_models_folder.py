@@ -9,8 +9,9 @@ from made_models import export
 
 from semclass import HybridRetriever, Models
 from semclass.cli.main import main
+from semclass.core import artifacts
 from semclass.core.artifacts import default_models, models_folder
-from semclass.core.errors import ArtifactError
+from semclass.core.errors import ArtifactError, InputError
 
 
 @pytest.fixture
@@ -38,6 +39,26 @@ def test_an_installed_package_is_found_by_its_name(installed):
     retriever = HybridRetriever.from_passages(["A red boat.", "A green hill."], models="tiny")
     assert retriever.search("red boat")[0].id == "0"
     assert Models.load("tiny").encoder.prefix
+
+
+def test_models_may_have_weights_of_fusion_of_their_own(installed):
+    assert "coverage" not in Models.load("tiny").weights
+    artifacts.save(installed / "fusion", "fusion", {"weights.json": b'{"alpha": 0.6, "coverage": 0.2}'}, {})
+    weights = Models.load("tiny").weights
+    assert (weights["alpha"], weights["coverage"]) == (0.6, 0.2)
+    retriever = HybridRetriever.from_passages(["A red boat.", "A green hill."], models="tiny")
+    shown = retriever.search("Wo liegt das boat?", explain=True)[0].explanation
+    plain = retriever.search("Wo liegt das boat?", weights={"coverage": 0}, explain=True)[0].explanation
+    assert 0 < shown.parts["bm25"] <= plain.parts["bm25"] == pytest.approx(0.4)
+
+
+def test_damaged_weights_of_fusion_are_refused(installed):
+    artifacts.save(installed / "fusion", "fusion", {"weights.json": b'{"alpha": 2}'}, {})
+    with pytest.raises(InputError, match="alpha is 2"):
+        Models.load("tiny")
+    (installed / "fusion" / "weights.json").write_text("{}")
+    with pytest.raises(ArtifactError, match=r"weights\.json"):
+        Models.load("tiny")
 
 
 def test_the_command_line_takes_the_name(installed, tmp_path, capsys):
