@@ -12,6 +12,7 @@ from semclass.cli.main import main
 from semclass.core import artifacts
 from semclass.core.artifacts import default_models, models_folder
 from semclass.core.errors import ArtifactError, InputError
+from semclass.heads.texts import open_encoder
 
 
 @pytest.fixture
@@ -70,6 +71,12 @@ def test_the_command_line_takes_the_name(installed, tmp_path, capsys):
     assert "boat.md" in capsys.readouterr().out
     main(["models", "--models", "tiny"])
     assert "encoder" in capsys.readouterr().out
+
+
+def test_an_encoder_is_found_by_the_name_of_its_package(installed):
+    assert open_encoder("tiny").fingerprint == Models.load("tiny").encoder.fingerprint
+    with pytest.raises(ArtifactError, match="no folder 'nowhere', and no installed package"):
+        open_encoder("nowhere")
 
 
 def test_a_folder_goes_before_a_package_of_the_same_name(installed, tmp_path):
