@@ -35,8 +35,8 @@ class Bounds:
         answers. Below both, no found passage is about the question.
     """
 
-    strong: float = 0.7
-    likely: float = 0.03
+    strong: float = 0.85
+    likely: float = 0.01
     near: float = 0.45
     answers: float = 0.04
 
