@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from conftest import ROOT
 
-from semclass import HybridRetriever, Models
+from semclass import HybridRetriever, Models, Passage, ScopeClassifier
+from semclass.core.errors import ArtifactError
 
 FOLDER = ROOT / "packages" / "semclass-multilingual" / "semclass_multilingual" / "models"
 
@@ -24,12 +25,14 @@ PASSAGES = {
 
 
 @pytest.fixture(scope="module")
-def retriever():
+def models():
     if not (FOLDER / "encoder").is_dir():
         pytest.skip("the models of other languages are not in this checkout")
-    from semclass import Passage
+    return Models.load(FOLDER)
 
-    models = Models.load(FOLDER)
+
+@pytest.fixture(scope="module")
+def retriever(models):
     return HybridRetriever.from_passages([Passage(name, text) for name, text in PASSAGES.items()], models=models)
 
 
@@ -49,6 +52,45 @@ def test_a_question_finds_its_passage_in_its_language(retriever, question, wante
     assert retriever.search(question, 3)[0].id == wanted
 
 
-def test_a_question_finds_what_answers_it_in_other_languages(retriever):
-    found = retriever.search("How long does the dough rest before baking?", 5, method="dense")
-    assert {hit.id.split("-")[1] for hit in found} == {"bread"}
+@pytest.mark.parametrize(
+    "question", ["How long does the dough rest before baking?", "¿Cuánto tiempo reposa la masa antes de hornear?"]
+)
+def test_a_question_finds_what_answers_it_in_other_languages(retriever, question):
+    assert {hit.id.split("-")[1] for hit in retriever.search(question, 5)} == {"bread"}
+
+
+def test_words_that_are_cut_in_different_ways_are_found(models):
+    passages = ["北京大學的圖書館", "上海的港口", "廣州的市場"]
+    retriever = HybridRetriever.from_passages(passages, models=models)
+    [query] = retriever.encode(["京大"])
+    assert len(query.bigrams) == 1
+    assert retriever.search("京大", method="bm25")[0].text == passages[0]
+    assert retriever.scores(query)[1].tolist()[1:] == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("question", "label"),
+    [
+        ("Wer hat die Brücke entworfen?", "HUM"),
+        ("Pourquoi le ciel est-il bleu ?", "DESC"),
+        ("¿En qué ciudad nació Cervantes?", "LOC"),
+        ("鉄道橋はいつ開通しましたか。", "NUM"),
+        ("من صمّم الجسر", "HUM"),
+        ("पुल कब बनाया गया था?", "NUM"),
+        ("Milloin silta avattiin?", "NUM"),
+    ],
+)
+def test_what_a_question_asks_for_is_told_in_its_language(models, question, label):
+    assert models.questions.predict([question]) == [label]
+
+
+def test_a_head_that_these_models_lack_is_named(models):
+    with pytest.raises(ArtifactError, match=r"have no in_scope; .*semclass models --models"):
+        ScopeClassifier.load(FOLDER, encoder=models.encoder)
+
+
+def test_a_passage_is_told_what_it_provides(models):
+    names = models.passages.classes
+    for text in (PASSAGES["de-bridge"], PASSAGES["ja-bridge"]):
+        found = models.passages.predict_proba([text, PASSAGES["de-bread"]])
+        assert found[0, names.index("HUM")] > found[1, names.index("HUM")]

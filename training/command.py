@@ -23,6 +23,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "threads": {"type": int, "default": 1},
     "seed": {"type": int, "default": 0},
 }
+MULTILINGUAL = {"license": "apache-2.0", "language": "multilingual", "pipeline_tag": "text-classification"}
+"""Facts of the card of a head for many languages."""
 
 
 def make_parser(description: str | None, *options: str) -> argparse.ArgumentParser:

@@ -84,3 +84,12 @@ def multilingual_texts(data: Path, seed: int) -> tuple[list[str], list[str]]:
         texts += [found[place] for place in rng.permutation(len(found))[:10]]
     order = [texts[place] for place in rng.permutation(len(texts))]
     return order[: len(order) * 2 // 3], order[len(order) * 2 // 3 :]
+
+
+def parallel_sentences(data: Path) -> dict[str, dict[str, str]]:
+    """The same sentences in many languages: by language, of three letters, and by id. Of two scripts, the first counts."""
+    sentences: dict[str, dict[str, str]] = {}
+    with _open(data / "multilingual" / "topics" / "sib200.tsv.gz") as file:
+        for language, name, _, _, sentence in csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE):
+            sentences.setdefault(language.partition("_")[0], {}).setdefault(name, sentence)
+    return sentences

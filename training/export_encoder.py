@@ -322,7 +322,7 @@ def export(arguments: argparse.Namespace) -> None:
         },
     }
     if prefixes:
-        manifest["prefixes"] = prefixes
+        manifest |= {"prefixes": prefixes, "bigrams": arguments.multilingual}
     if arguments.tuned is not None:
         manifest["learnt"] = bert_graph.learnt_from(arguments.tuned)
         files["lower.onnx"] = kept_lower(arguments.out, manifest) or files["lower.onnx"]

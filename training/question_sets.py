@@ -5,14 +5,20 @@ from __future__ import annotations
 import argparse
 import random
 import re
+import zlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 import labels
 from datasets_io import read_tsv, squad_train
 from question_data import Questions, find_file, read_questions, same_but_for_marks
+from semclass.core.errors import InputError
+from semclass.core.taxonomy import COARSE
+from semclass.core.types import IntArray
 from semclass.heads.spelling import LETTERS, NEIGHBOURS, WORDS, Speller, with_mark
 
 TREC = "TREC question classification (Li and Roth 2002), training questions"
@@ -20,6 +26,11 @@ SPELT_WITH_LETTERS = re.compile(r"[a-z]{2,}")
 TEXT_SHARE = 0.5  # weight of a word's share of the training questions in `frequent_words`; 0.8 is as good
 # times that a word must occur in the training questions to be known, if the encoder's vocabulary lacks it
 NEW_WORD = 3
+
+BLOCKS = 5  # into which TREC's training questions are cut, and their translations at the same places
+# lines of a translation's file that translate them, in their order; those behind are other questions
+TRANSLATED = {"es": 5316, "pt": 5392}
+OTHERS_WEIGHT = 0.5  # of a question in another language whose label was derived, not read
 
 
 @dataclass(frozen=True)
@@ -56,6 +67,52 @@ def read_training(arguments: argparse.Namespace) -> Training:
 
 def read_dev(arguments: argparse.Namespace) -> Questions | None:
     return None if arguments.originals is None else labels.natural_questions(arguments.originals, "dev")
+
+
+@dataclass(frozen=True)
+class Translations:
+    """Questions in other languages, with their coarse classes."""
+
+    texts: tuple[str, ...]
+    coarse: tuple[str, ...]
+    languages: tuple[str, ...]
+    folds: IntArray  # (n,): block of the TREC question that each translates, or BLOCKS of another question
+
+    @property
+    def weights(self) -> list[float]:
+        """As how many questions each counts."""
+        return [1.0 if fold < BLOCKS else OTHERS_WEIGHT for fold in self.folds.tolist()]
+
+
+def read_translations(folder: Path) -> Translations:
+    """Read ``LANG.tsv``, class and question, of every language but English."""
+    texts, coarse, languages, folds = [], [], [], []
+    for path in sorted(folder.glob("*.tsv")):
+        if path.stem.startswith("en"):
+            continue
+        lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+        pairs = [line.partition("\t") for line in lines]
+        if strange := [label for label, _, question in pairs if label not in COARSE or not question.strip()]:
+            raise InputError(f"{path} holds a line that is not 'CLASS<TAB>question': it begins with {strange[0]!r}")
+        count = TRANSLATED.get(path.stem, 0)
+        folds += [*blocks_of(count), *[BLOCKS] * (len(pairs) - count)]
+        coarse += [label for label, _, _ in pairs]
+        texts += [question.strip() for _, _, question in pairs]
+        languages += [path.stem] * len(pairs)
+    if not texts:
+        raise InputError(f"{folder} holds no table of questions in another language, such as es.tsv")
+    return Translations(tuple(texts), tuple(coarse), tuple(languages), np.array(folds))
+
+
+def blocks_of(count: int) -> list[int]:
+    """The block of each of TREC's training questions, or of a translation of most of them."""
+    return [BLOCKS * place // count for place in range(count)]
+
+
+def english_folds(texts: Sequence[str], trec: int) -> list[int]:
+    """The same of English questions, of which those of TREC come first; what differs in punctuation shares a fold."""
+    others = [zlib.crc32(same_but_for_marks(text).encode()) % BLOCKS for text in texts[trec:]]
+    return [*blocks_of(trec), *others]
 
 
 def unlabelled(originals: Path, known: Sequence[str]) -> list[str]:

@@ -1,11 +1,12 @@
-"""Your own taxonomy, 2: the six types of answer for questions in German, with a multilingual encoder from a local folder.
+"""Your own taxonomy, 2: the six types of answer for questions in German, with a multilingual encoder.
 
+    python docs/examples/german.py --encoder multilingual --out my-german
     python docs/examples/german.py --encoder hub:FOLDER --out my-german
 
-FOLDER holds any sentence-transformers model that reads German, such as paraphrase-multilingual-MiniLM-L12-v2; nothing is
-fetched. Trains on ``docs/examples/german.tsv``, 120 questions written for this example, in columns label and text, and
-keeps embeddings with --cache, so that a second run takes seconds. 120 questions show how it is done; for good answers
-give some hundreds.
+The first needs the package semclass-multilingual. FOLDER holds any sentence-transformers model that reads German, such as
+paraphrase-multilingual-MiniLM-L12-v2; nothing is fetched. Trains on ``docs/examples/german.tsv``, 120 questions written for
+this example, in columns label and text, and keeps embeddings with --cache, so that a second run takes seconds. 120
+questions show how it is done; for good answers give some hundreds.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def train(arguments: argparse.Namespace) -> None:
 def main() -> None:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--encoder", required=True, help="hub:FOLDER or hub:NAME of a sentence-transformers model")
+    parser.add_argument("--encoder", required=True, help="multilingual, or hub:FOLDER of another model")
     parser.add_argument("--data", type=Path, default=Path(__file__).parent / "german.tsv")
     parser.add_argument("--cache", type=Path, help="folder that keeps embeddings")
     parser.add_argument("--out", type=Path, default=Path("my-german"))

@@ -158,7 +158,9 @@ def classify_pairs(
 )
 @_file
 @click.option(
-    "--encoder", help="Encoder that the head was trained with: a folder or hub:NAME. Default: the shipped encoder."
+    "--encoder",
+    help="Encoder that the head was trained with: a folder, the name of an installed package of models, or hub:NAME. "
+    "Default: the shipped encoder.",
 )
 @click.option(
     "--min-probability",

@@ -48,7 +48,8 @@ models = click.option(
 )
 encoder = click.option(
     "--encoder",
-    help="Encoder to use: a folder, or hub:NAME for a sentence-transformers model. Default: the shipped encoder.",
+    help="Encoder to use: a folder, the name of an installed package of models, e.g. multilingual, or hub:NAME for a "
+    "sentence-transformers model. Default: the shipped encoder.",
 )
 storage = click.option(
     "--storage",

@@ -120,6 +120,11 @@ def models_folder(models: str | Path | None) -> Path:
 def load(folder: str | Path, kind: str) -> Artifact:
     """Read and verify a model folder of a kind; the bytes of its files are kept until they are used."""
     folder = Path(folder)
+    if not folder.exists() and (folder.parent / "encoder").is_dir():
+        raise ArtifactError(
+            f"the models in {folder.parent} have no {folder.name}; list what they have with `semclass models --models "
+            f"{folder.parent}`"
+        )
     manifest = read_json(folder / MANIFEST)
     check_protocol(manifest, folder / MANIFEST, kind)
     records = manifest.get("files")

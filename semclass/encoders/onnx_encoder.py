@@ -71,6 +71,7 @@ class OnnxEncoder:
     )
     prefixes: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())  # word pieces before a question, and before a passage
     kind: int = QUESTION
+    bigrams: bool = False  # whether pairs of letters are terms, see :mod:`semclass.encoders.bigrams`
 
     @classmethod
     def load(cls, folder: str | Path | None = None, *, threads: int = 1, batch_size: int = 32) -> OnnxEncoder:
@@ -125,6 +126,7 @@ class OnnxEncoder:
             special=(int(first), int(last)),
             kept=kept,
             prefixes=_prefixes(artifact, tokenizer),
+            bigrams=bool(artifact.manifest.get("bigrams", False)),
         )
 
     @cached_property

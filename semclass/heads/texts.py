@@ -14,6 +14,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from semclass.core.artifacts import models_folder
 from semclass.core.checks import check_positive, check_probability, check_texts, short
 from semclass.core.errors import ArtifactError, InputError, InputTypeError
 from semclass.core.taxonomy import ABSTAIN
@@ -97,8 +98,9 @@ class TextModel:
         folder
             Folder of the head.
         encoder
-            The encoder that the head was trained with: a loaded encoder, the folder of an exported encoder, or
-            ``"hub:NAME"`` or ``"hub:FOLDER"`` for a sentence-transformers model. Defaults to the shipped encoder.
+            The encoder that the head was trained with: a loaded encoder, the folder of an exported encoder, the name of
+            an installed package of models, such as ``"multilingual"``, or ``"hub:NAME"`` or ``"hub:FOLDER"`` for a
+            sentence-transformers model. Defaults to the shipped encoder.
         threads
             Threads of an encoder that is loaded here.
 
@@ -289,6 +291,8 @@ def open_encoder(encoder: Encoder | str | Path | None, threads: int = 1) -> Enco
     """Load an encoder by a name that :meth:`semclass.TextModel.load` takes. A loaded encoder is returned unchanged."""
     if isinstance(encoder, str) and encoder.startswith(HUB):
         return SentenceTransformerEncoder.load(encoder.removeprefix(HUB))
+    if isinstance(encoder, (str, Path)) and not Path(encoder).exists() and Path(encoder).name == str(encoder):
+        encoder = models_folder(encoder) / "encoder"  # no path: the name of an installed package
     if encoder is None or isinstance(encoder, (str, Path)):
         return OnnxEncoder.load(encoder, threads=threads)
     return encoder

@@ -122,7 +122,7 @@ def find(search: Search, n: int) -> Candidates:
 
 def _first_depth(search: Search) -> int:
     """How many are looked at first."""
-    found = int(search.statistics.document_frequencies[np.unique(search.query.terms)].sum())
+    found = int(search.statistics.document_frequencies[np.unique(search.query.bm25_terms)].sum())
     by_both = search.scoring.bm25_weight >= MIN_BM25_WEIGHT and found >= INITIAL_DEPTH
     return INITIAL_DEPTH if by_both else INITIAL_DEPTH * DENSE_DEPTH_FACTOR
 
@@ -224,13 +224,13 @@ def _dense(search: Search, rows: IntArray) -> DoubleArray:
 def _lexical(search: Search, rows: IntArray) -> DoubleArray:
     """BM25 scores of some passages, whose rows ascend."""
     postings = [part.postings for part in search.segments]
-    return bm25.scores_at(postings, search.statistics, search.query.terms, rows).astype(np.float64)
+    return bm25.scores_at(postings, search.statistics, search.query.bm25_terms, rows).astype(np.float64)
 
 
 def _best_lexical(search: Search, depth: int) -> tuple[IntArray, FloatArray]:
     """The best passages by BM25 alone, best first, and their scores."""
     postings = [part.postings for part in search.segments]
-    return bm25.best(postings, search.statistics, search.query.terms, depth, search.allowed)
+    return bm25.best(postings, search.statistics, search.query.bm25_terms, depth, search.allowed)
 
 
 def best_of(search: Search, rows: IntArray, n: int) -> Candidates:
@@ -245,7 +245,7 @@ def ranked(search: Search, scored: Scored, n: int) -> Candidates:
     depth = None if scoring.fusion == "linear" else max(DEPTH, n)
     w, alpha = scoring.bm25_weight, scoring.alpha
     added = (dense, lexical) if search.firsts is None else _with_documents(search, search.firsts, scored)
-    sums = fused(*added, scoring.fusion, weight=w, alpha=alpha, depth=depth).parts
+    sums = fused(*added, scoring.fusion, weight=w, alpha=alpha, depth=depth, scale=scoring.scale).parts
     if scoring.match is not None:
         matched = np.empty(len(rows))
         for part, here, places in _split(search, rows):

@@ -14,6 +14,7 @@ from semclass.core.checks import check_text
 from semclass.core.types import Encoder, Encoding, FloatArray, IntArray, Passage, Ragged, chained, ragged
 from semclass.documents.stretches import stretches
 from semclass.encoders.batching import CHUNK
+from semclass.encoders.bigrams import terms_of
 from semclass.encoders.onnx_encoder import for_passages, open_models
 from semclass.encoders.sentences import READ, Sentences
 from semclass.heads.passages import PassageClassifier
@@ -40,7 +41,7 @@ class PassageFeatures(Evidence):
 
     words: Ragged  #: number of words of each sentence without the title, float32
     probabilities: FloatArray  #: P(class | passage), (n, n_classes)
-    terms: Ragged  #: word-piece ids of title and text
+    terms: Ragged  #: terms of title and text for BM25: word-piece ids, see :mod:`semclass.encoders.bigrams`
 
     def take(self, rows: IntArray) -> PassageFeatures:
         """Return the features of some passages, in the order of `rows`. A passage may come twice."""
@@ -131,7 +132,7 @@ class PassageEncoder:
         (token vectors) or `classes` (probabilities) is false, these outputs are not computed, and their rows are empty.
         """
         read_of = [parts_of(passage) for passage in passages]
-        texts = [body for _, body, _ in read_of]
+        texts, wholes = [body for _, body, _ in read_of], [whole for _, _, whole in read_of]
         items = Sentences.of(texts, [title for title, _, _ in read_of])
         reader = for_passages(self.encoder)
         head = self.classifier.encoder_views if classes else ()
@@ -155,7 +156,7 @@ class PassageEncoder:
         if classes:
             given: dict[str, Any] = {name: items.view(name, of_texts[name]) for name in head}
             encoded = Encoding(joined, **given)
-            probabilities = self.classifier.probabilities([whole for _, _, whole in read_of], encoded)
+            probabilities = self.classifier.probabilities(wholes, encoded)
 
         def of_sentences(name: str, wanted: bool) -> Ragged:
             return Ragged(of_texts[name][items.which], items.offsets) if wanted else no_rows(len(items))
@@ -167,12 +168,13 @@ class PassageEncoder:
             probabilities=probabilities.astype(np.float32),
             tokens=items.joined(chained(found), kept) if tokens else no_rows(len(items)),
             pieces=items.joined(chained(read), kept) if tokens else no_rows(len(items)),
-            terms=joined,
+            terms=terms_of(self.encoder, joined, wholes),
         )
         long = [row for row, text in enumerate(texts) if len(text) > READ]
         if not long:
             return evidence, items.passages(cut)
-        evidence = replace(evidence, terms=self._with_rest(joined, {row: texts[row] for row in long}))
+        joined = self._with_rest(joined, {row: texts[row] for row in long})
+        evidence = replace(evidence, terms=terms_of(self.encoder, joined, wholes))
         return evidence, tuple(sorted({*long, *items.passages(cut)}))
 
     def _with_rest(self, terms: Ragged, texts: Mapping[int, str]) -> Ragged:

@@ -120,7 +120,7 @@ class PassageIndex(PassageRows):
 
         Ignore the scores of deleted passages.
         """
-        return self.dense_scores(query.pooled), self.lexical_scores(query.terms).astype(np.float64)
+        return self.dense_scores(query.pooled), self.lexical_scores(query.bm25_terms).astype(np.float64)
 
     def candidates(
         self,

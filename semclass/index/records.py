@@ -14,7 +14,7 @@ from semclass.core.checks import short
 from semclass.core.errors import InputError
 from semclass.core.types import DoubleArray, FloatArray, IntArray, Passage
 from semclass.index.passage_encoder import Evidence, PassageEncoder
-from semclass.scoring.fusion import ALPHA, only_of
+from semclass.scoring.fusion import ALPHA, PLAIN, Scale, only_of
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,13 @@ class Query:
     need_vector: FloatArray  #: vector `asks` of :class:`semclass.core.types.Encoding`, (d,); empty if unknown
     expects: FloatArray  #: unit vectors near the token vectors of an answer, (k, token_dim); empty if unknown
     query_used: str  #: the part of the text that was read, see :mod:`semclass.heads.asked`
+    #: more terms for BM25, see :mod:`semclass.encoders.bigrams`
+    bigrams: npt.NDArray[Any] = field(default_factory=lambda: np.zeros(0, np.int32))
+
+    @property
+    def bm25_terms(self) -> npt.NDArray[Any]:
+        """All terms for BM25."""
+        return np.concatenate([self.terms, self.bigrams]) if len(self.bigrams) else self.terms
 
     def check(self, *, classes: bool = False, tokens: bool = False) -> None:
         """Raise an InputError if the question was encoded without needed classes or tokens."""
@@ -55,6 +62,7 @@ class Scoring:
     document: float = (
         0.0  #: weight, at least 0, of the scores of a document's first passage, added to those of all its passages
     )
+    scale: Scale = PLAIN  #: what "convex" fusion compares scores with
 
     @property
     def alone(self) -> str | None:
@@ -124,6 +132,10 @@ class SearchIndex(Protocol):
     @property
     def heads(self) -> Mapping[str, str]:
         """Fingerprints of the heads that labelled the passages, by the metadata field that each head fills."""
+
+    @property
+    def idf(self) -> FloatArray:
+        """Inverse document frequency of each word piece, float32 of shape (vocabulary,)."""
 
     @property
     def tuned(self) -> Mapping[str, Any]:

@@ -57,7 +57,7 @@ def routes_of(query: Query, scoring: Scoring, idf: FloatArray, similarity: str) 
     # 1 - |q - p|**2 / 2 = q.p - |p|**2 / 2 + (1 - |q|**2 / 2): vectors bring |p|**2 / 2 as one component more
     vector = (np.append(pooled, np.float32(-1)) if similarity == "l2" else pooled).tolist()
     routes = [Route("mean", vector, MEAN), Route("sentences", [vector], 1 - MEAN)]
-    terms, counts = np.unique(query.terms, return_counts=True)
+    terms, counts = np.unique(query.bm25_terms, return_counts=True)
     known = idf[terms] > 0
     if known.any():
         weights = (counts * idf[terms])[known]
@@ -175,7 +175,7 @@ def score(
     classes = [point.vector["classes"][: len(thresholds)] if len(thresholds) else [] for point in points]
     probabilities = np.array(classes, np.float32).reshape(len(points), len(thresholds))
     w, alpha = scoring.bm25_weight, scoring.alpha
-    parts = fusion.fused(dense, lexical, scoring.fusion, weight=w, alpha=alpha, depth=depth).parts
+    parts = fusion.fused(dense, lexical, scoring.fusion, weight=w, alpha=alpha, depth=depth, scale=scoring.scale).parts
     fields: dict[str, Any] = {"dense": dense, "bm25": lexical, "match": None, "parts": parts}
     if scoring.match is not None:
         fields["match"] = class_match(query.probabilities, probabilities, thresholds, scoring.match)

@@ -10,11 +10,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
+
+import numpy.typing as npt
 
 from semclass.core.checks import check_choice
 from semclass.core.errors import InputError
+from semclass.core.types import FloatArray
 from semclass.index.records import Scoring
 from semclass.scoring import FUSIONS
+from semclass.scoring.bm25 import attainable
+from semclass.scoring.fusion import Scale
 
 
 @dataclass(frozen=True)
@@ -135,6 +141,21 @@ files, does not rise on privacy policies, and falls a little on documentation wi
 ``bench/results/context.md``.
 """
 
+COVERAGE = "coverage"
+"""Share of a question, 0 to 1, from which BM25 has its full weight in convex fusion.
+
+The share is the best BM25 score, divided by the score of a passage that consists of the question. With a smaller share,
+the weight is smaller in proportion. The weight is 0 by default, so that BM25 always has its full weight. Models of
+several languages set it, because a question in another language shares few words with any passage.
+"""
+
+UNRELATED = "unrelated"
+"""Similarity of unrelated texts, 0 to 1, which convex fusion compares fewer than 100 candidates with.
+
+It is 0 by default. Some encoders of several languages give any two texts a similarity of 0.7. Compared with 0, all
+passages of a small index would look alike.
+"""
+
 DEFAULT = "default"
 """Default method of a search. Its fusion and number of candidates were chosen over sets of all kinds, with each set left
 out in turn, by ``python -m bench retrieval``. ``training/fit_evidence.py`` fitted the weights of the evidence.
@@ -148,7 +169,12 @@ PROMPTED = ("pointwise", "listwise")
 the passages that answer, in one call.
 """
 
-WEIGHTS = (*dict.fromkeys(name for method in METHODS.values() for name in method.weights), DOCUMENT)
+WEIGHTS = (
+    *dict.fromkeys(name for method in METHODS.values() for name in method.weights),
+    DOCUMENT,
+    COVERAGE,
+    UNRELATED,
+)
 """Names of all weights."""
 
 
@@ -158,6 +184,11 @@ def find_method(name: str, fusion: str | None = None, *, reranking: bool = False
     check_choice(fusion, (None, *FUSIONS), "fusion")
     method = METHODS[name]
     return method if fusion is None or method.alpha is not None else replace(method, fusion=fusion)
+
+
+def scale_of(weights: Mapping[str, float], idf: FloatArray, terms: npt.NDArray[Any]) -> Scale:
+    """Return the scale of convex fusion for a question with these terms."""
+    return Scale(weights.get(COVERAGE, 0.0) * attainable(idf, terms), weights.get(UNRELATED, 0.0))
 
 
 def weight_of(weights: Mapping[str, float], name: str) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from semclass.index.records import Query
 from semclass.ranking.answerable import load_answerable
 from semclass.ranking.deep import WEIGHT, DeepHead
 from semclass.ranking.language import LanguageTest, load_language
+from semclass.ranking.options import check_weights
 from semclass.ranking.pair_model import PairModel
 from semclass.ranking.proximity import ProximityModel
 from semclass.ranking.queries import read_questions
@@ -30,6 +31,8 @@ from semclass.scoring.fusion import ALPHA
 BM25_WEIGHT = 0.1
 """The weight w in score = dense + w * BM25, as in the reference system."""
 
+FUSION = "weights.json"
+"""File of the folder ``fusion``."""
 
 TRAIN_CLASSES = (
     "train both for this encoder with `python training/train_questions.py --data DATA/trec --encoder ENCODER --out "
@@ -70,6 +73,8 @@ class Models:
         Head that detects questions that name no topic of their own, see :mod:`semclass.heads.asked`. May be None.
     language
         Tests whether passages are in the language of the models. None for an encoder of many languages.
+    fusion
+        Weights of fusion for this encoder, by name, in place of `BM25_WEIGHT` and ``ALPHA``.
     """
 
     questions: QuestionClassifier
@@ -80,6 +85,7 @@ class Models:
     answerable: Head | None = None
     generic: Head | None = None
     language: LanguageTest | None = None
+    fusion: Mapping[str, float] = field(default_factory=dict)
 
     @classmethod
     def load(
@@ -97,8 +103,8 @@ class Models:
         models
             Folder with the layout of the shipped ``models/``, or the name of an installed package of models, such as
             ``"multilingual"``. The folder holds ``questions`` and ``passages``, or neither.
-            ``pairs``, ``match`` and ``deep`` are optional. If None, the shipped encoder gets the shipped heads, and any
-            other `encoder` gets no heads.
+            ``pairs``, ``match``, ``deep`` and ``fusion`` are optional. If None, the shipped encoder gets the shipped heads,
+            and any other `encoder` gets no heads.
         encoder
             A loaded encoder, the folder of an exported encoder, ``"hub:NAME"`` or ``"hub:FOLDER"``, see
             :func:`semclass.heads.texts.open_encoder`. Defaults to the encoder in `models`.
@@ -125,6 +131,7 @@ class Models:
         beside: dict[str, Any] = {
             "generic": load_generic(root, used.fingerprint),
             "language": load_language(root, used),
+            "fusion": _fusion_weights(root),
         }
         if not (root / "pairs").exists():
             return cls(questions, passage_encoder, None, **beside)
@@ -189,7 +196,7 @@ class Models:
         pairs = {} if self.pair_heads is None else self.pair_heads.weights
         match = {} if self.proximity is None else {"class": self.proximity.weight}
         deep = {} if self.deep_folder is None else {"deep": WEIGHT}
-        return {"bm25": BM25_WEIGHT, "alpha": ALPHA, **pairs, **match, **deep}
+        return {"bm25": BM25_WEIGHT, "alpha": ALPHA, **self.fusion, **pairs, **match, **deep}
 
     def encode(self, questions: Sequence[str], *, classes: bool = True, tokens: bool = True) -> list[Query]:
         """Encode and classify n questions.
@@ -204,6 +211,16 @@ class Models:
         """
         classifier = self.questions if classes else None
         return read_questions(self.encoder, classifier, list(questions), generic=self.generic, tokens=tokens)
+
+
+def _fusion_weights(models: Path) -> dict[str, float]:
+    """Weights of fusion that were chosen for an encoder. Empty if there are none."""
+    folder = models / "fusion"
+    if not folder.exists():
+        return {}
+    artifact = artifacts.load(folder, "fusion")
+    path = artifact.path(FUSION)
+    return check_weights(artifacts.parse_json(artifact.read(FUSION), path, "restore the folder from its source"))
 
 
 def check_class_heads(models: Path) -> None:

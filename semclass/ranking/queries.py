@@ -7,6 +7,7 @@ import numpy as np
 from semclass.core.errors import InputError
 from semclass.core.types import Encoder, FloatArray, Ragged
 from semclass.encoders.batching import warn_truncated
+from semclass.encoders.bigrams import bigrams
 from semclass.heads.asked import LAST, PIECES, Asked, find_asked
 from semclass.heads.head import Head
 from semclass.heads.questions import QuestionClassifier
@@ -55,6 +56,7 @@ def read_questions(
     if "weights" in compared:
         logs = encoding.pieces("weights")
     asks_for, expects = (encoding.rows(name) if name in compared else nothing.values for name in ("asks", "expects"))
+    pairs = bigrams(encoder, read)
     return [
         Query(
             text=text,
@@ -67,6 +69,7 @@ def read_questions(
             need_vector=asks_for[row] if len(asks_for) else np.zeros(0, np.float32),
             expects=expects[row].reshape(-1, vectors.values.shape[1]) if len(expects) else vectors.values[:0],
             query_used=read[row],
+            bigrams=pairs.row(row)[:PIECES],
         )
         for row, text in enumerate(texts)
     ]

@@ -25,7 +25,7 @@ from semclass.ranking.ask import READ, SENTENCES, Answer, answer_from
 from semclass.ranking.boost import boosted, read_boost
 from semclass.ranking.explain import explain
 from semclass.ranking.language import BY_WORDS_ALPHA, OTHER, warn_of_language
-from semclass.ranking.methods import DEFAULT, METHODS, Method
+from semclass.ranking.methods import DEFAULT, METHODS, Method, scale_of
 from semclass.ranking.models import Models
 from semclass.ranking.options import SearchKeywords, SearchOptions, check_weights
 from semclass.ranking.order import available, needs, reorder, require
@@ -431,7 +431,8 @@ class HybridRetriever:
             See :meth:`search`.
         """
         query.check(classes=method.match is not None and self.models.has_classes)
-        scoring, used = self._scoring(method, weights), self.weights if weights is None else weights
+        used = self.weights if weights is None else weights
+        scoring = self._scoring(query, method, used)
         passage_encoder = self.models.passage_encoder if evidence else None
         found = self.index.candidates(query, n, scoring, passage_encoder=passage_encoder, where=where)
         if self.models.pair_heads is None:
@@ -451,13 +452,14 @@ class HybridRetriever:
 
     def retrieve(self, query: Query, n: int, method: Method, *, weights: Mapping[str, float] | None = None) -> IntArray:
         """Return the rows of the passages that :meth:`candidates` returns, int64 of shape (n,)."""
-        return self.index.candidates(query, n, self._scoring(method, weights)).rows
+        used = self.weights if weights is None else weights
+        return self.index.candidates(query, n, self._scoring(query, method, used)).rows
 
-    def _scoring(self, method: Method, weights: Mapping[str, float] | None) -> Scoring:
+    def _scoring(self, query: Query, method: Method, weights: Mapping[str, float]) -> Scoring:
         """How a method finds candidates, for which it needs heads only to match classes."""
         if method.match is not None:
             require(self.models, method)
-        return method.scoring(self.weights if weights is None else weights)
+        return replace(method.scoring(weights), scale=scale_of(weights, self.index.idf, query.bm25_terms))
 
     def used(self, weights: Mapping[str, float] | None) -> dict[str, float]:
         """Return :attr:`weights`, with the given `weights` in place of the weights of the same name."""

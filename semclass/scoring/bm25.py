@@ -51,6 +51,11 @@ class Statistics:
         return _norms(np.arange(longest + 1), self.average)
 
 
+def attainable(idf: FloatArray, terms: npt.NDArray[Any]) -> float:
+    """Return the score that no passage exceeds for a question. Terms of the question that no passage has count too."""
+    return (K1 + 1) * float(idf[terms].sum(dtype=np.float64))
+
+
 def _norms(lengths: npt.NDArray[Any], average: float) -> FloatArray:
     return (K1 * (1 - B + B * lengths / average)).astype(np.float32)
 

@@ -55,9 +55,10 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
     Parameters
     ----------
     encoder
-        None for the shipped encoder, the folder of an exported encoder, ``"hub:NAME"`` or ``"hub:FOLDER"`` for a
-        sentence-transformers model (extra ``hub``), or any object with the members of :class:`semclass.Encoder`. If the
-        classifier is pickled, as with ``n_jobs=2``, give a name or a folder rather than an object.
+        None for the shipped encoder, the folder of an exported encoder, the name of an installed package of models, such
+        as ``"multilingual"``, ``"hub:NAME"`` or ``"hub:FOLDER"`` for a sentence-transformers model (extra ``hub``), or any
+        object with the members of :class:`semclass.Encoder`. If the classifier is pickled, as with ``n_jobs=2``, give a
+        name or a folder rather than an object.
     views
         The inputs of the head: views of the encoder with one row per text, ``"surface"`` (counts of numbers, capitals
         and the like), or ``"pieces"`` (n-grams of word pieces). If None, cross-validation chooses the views.

@@ -9,8 +9,10 @@ from made_models import export
 
 from semclass import HybridRetriever, Models
 from semclass.cli.main import main
+from semclass.core import artifacts
 from semclass.core.artifacts import default_models, models_folder
-from semclass.core.errors import ArtifactError
+from semclass.core.errors import ArtifactError, InputError
+from semclass.heads.texts import open_encoder
 
 
 @pytest.fixture
@@ -40,6 +42,26 @@ def test_an_installed_package_is_found_by_its_name(installed):
     assert Models.load("tiny").encoder.prefix
 
 
+def test_models_may_have_weights_of_fusion_of_their_own(installed):
+    assert "coverage" not in Models.load("tiny").weights
+    artifacts.save(installed / "fusion", "fusion", {"weights.json": b'{"alpha": 0.6, "coverage": 0.2}'}, {})
+    weights = Models.load("tiny").weights
+    assert (weights["alpha"], weights["coverage"]) == (0.6, 0.2)
+    retriever = HybridRetriever.from_passages(["A red boat.", "A green hill."], models="tiny")
+    shown = retriever.search("Wo liegt das boat?", explain=True)[0].explanation
+    plain = retriever.search("Wo liegt das boat?", weights={"coverage": 0}, explain=True)[0].explanation
+    assert 0 < shown.parts["bm25"] <= plain.parts["bm25"] == pytest.approx(0.4)
+
+
+def test_damaged_weights_of_fusion_are_refused(installed):
+    artifacts.save(installed / "fusion", "fusion", {"weights.json": b'{"alpha": 2}'}, {})
+    with pytest.raises(InputError, match="alpha is 2"):
+        Models.load("tiny")
+    (installed / "fusion" / "weights.json").write_text("{}")
+    with pytest.raises(ArtifactError, match=r"weights\.json"):
+        Models.load("tiny")
+
+
 def test_the_command_line_takes_the_name(installed, tmp_path, capsys):
     notes = tmp_path / "notes"
     notes.mkdir()
@@ -49,6 +71,12 @@ def test_the_command_line_takes_the_name(installed, tmp_path, capsys):
     assert "boat.md" in capsys.readouterr().out
     main(["models", "--models", "tiny"])
     assert "encoder" in capsys.readouterr().out
+
+
+def test_an_encoder_is_found_by_the_name_of_its_package(installed):
+    assert open_encoder("tiny").fingerprint == Models.load("tiny").encoder.fingerprint
+    with pytest.raises(ArtifactError, match="no folder 'nowhere', and no installed package"):
+        open_encoder("nowhere")
 
 
 def test_a_folder_goes_before_a_package_of_the_same_name(installed, tmp_path):

@@ -178,7 +178,7 @@ def test_files_that_the_system_does_not_show_are_errors_that_name_them(tmp_path,
 @pytest.mark.parametrize(
     ("names", "says"),
     [
-        ([], "holds no documents; .*.txt, .text, .log, .md, .markdown, .csv"),
+        ([], "holds no documents; .*.txt, .text, .log, .md, .markdown, .*.csv"),
         (["a.odt", "b.rtf"], r"holds no documents but 1 .odt file, 1 .rtf file; `pandoc FILE .*-o FILE.md`"),
         (["a.txt"], "holds no text that can be read"),
     ],

@@ -72,6 +72,21 @@ def test_alpha_is_read_from_the_index(retriever):
     assert tuned.search(QUESTION, **linear) == retriever.search(QUESTION, **linear)
 
 
+def test_with_coverage_bm25_counts_for_less_where_no_passage_has_many_words_of_the_question(retriever):
+    def found(question, coverage):
+        return retriever.search(question, 100, method="convex", weights={"coverage": coverage}, explain=True)
+
+    def parts(hits):
+        return [hit.explanation.parts["bm25"] for hit in hits]
+
+    assert (
+        found(QUESTION, 0.1) == found(QUESTION, 0.0) == retriever.search(QUESTION, 100, method="convex", explain=True)
+    )
+    foreign = "Wer entwarf den Leuchtturm der Lighthouse Gesellschaft?"
+    assert max(parts(found(foreign, 0.0))) == pytest.approx(1 - ALPHA)
+    assert max(parts(found(foreign, 0.8))) < 0.5 * (1 - ALPHA)
+
+
 @pytest.mark.parametrize("method", ["bm25", "dense"])
 def test_a_method_of_one_list_ignores_the_fusion(retriever, method):
     assert retriever.search(QUESTION, method=method, fusion="rrf") == retriever.search(QUESTION, method=method)

@@ -58,6 +58,15 @@ def test_scores_worked_out_by_hand():
     np.testing.assert_allclose(scores(alone, [4]), np.log1p(0.5 / 1.5) * 2 * 2.5 / (2 + 1.5), rtol=1e-6)
 
 
+def test_no_passage_exceeds_the_attainable_score(terms):
+    found = build(terms)
+    idf = bm25.statistics([found]).idf
+    for row in range(len(terms)):
+        assert scores(found, terms.row(row)).max() < bm25.attainable(idf, terms.row(row))
+    absent = np.array([VOCABULARY - 1, VOCABULARY - 1])  # counts twice, as a term that no passage has
+    assert bm25.attainable(idf, absent) == pytest.approx(2 * 2.5 * idf[VOCABULARY - 1])
+
+
 @given(corpora)
 def test_scores_equal_those_that_bm25s_computes(rows):
     terms = ragged([np.array(row, np.int64) for row in rows], np.zeros(0, np.int64))
