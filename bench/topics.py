@@ -57,8 +57,8 @@ def main(data: Path, models: str) -> None:
         }
         english = right.pop(ENGLISH)
         worst = sorted(right, key=lambda language: (right[language], language))[:3]
-        named = ", ".join(f"{language} {right[language]:.1%}" for language in worst)
-        rows.append((name, f"{english:.1%}", f"{np.mean(list(right.values())):.1%}", named))
+        named = ", ".join(f"{language} {right[language]:.3f}" for language in worst)
+        rows.append((name, f"{english:.3f}", f"{np.mean(list(right.values())):.3f}", named))
     click.echo(readme.markdown(("learnt from", "English", f"mean of {len(measured) - 1} others", "worst"), rows))
 
 
