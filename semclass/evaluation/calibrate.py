@@ -165,7 +165,7 @@ def judged_questions(
     complete: bool = False,
     progress: Callable[[int], object] = lambda _: None,
 ) -> Iterator[tuple[float, bool]]:
-    """Search questions, and yield ``answerable`` and whether one of the first :data:`HITS` hits was judged right.
+    """Search questions, and yield ``answerable`` and whether one of the first `HITS` hits was judged right.
 
     Parameters
     ----------
