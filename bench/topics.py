@@ -8,7 +8,6 @@ other sentences are measured.
 
 from __future__ import annotations
 
-import gzip
 from collections import defaultdict
 from pathlib import Path
 
@@ -16,6 +15,7 @@ import click
 import numpy as np
 
 from bench import readme
+from datasets_io import topic_rows
 from semclass import TextClassifier, ZeroShotClassifier
 from semclass.heads.texts import open_encoder
 
@@ -26,13 +26,11 @@ def read(data: Path) -> tuple[tuple[list[str], list[str]], dict[str, tuple[list[
     """English sentences to learn from with their topics, and those to measure by language."""
     learnt: tuple[list[str], list[str]] = ([], [])
     measured: dict[str, tuple[list[str], list[str]]] = defaultdict(lambda: ([], []))
-    with gzip.open(data / "multilingual" / "topics" / "sib200.tsv.gz", "rt", encoding="utf-8", newline="\n") as file:
-        for line in file:
-            language, _, split, topic, sentence = line.rstrip("\n").split("\t")
-            texts, topics = measured[language] if split != TRAIN else learnt
-            if split != TRAIN or language == ENGLISH:
-                texts.append(sentence)
-                topics.append(topic)
+    for language, _, split, topic, sentence in topic_rows(data):
+        texts, topics = measured[language] if split != TRAIN else learnt
+        if split != TRAIN or language == ENGLISH:
+            texts.append(sentence)
+            topics.append(topic)
     return learnt, dict(measured)
 
 

@@ -9,7 +9,6 @@ nothing is tuned on them. A passage is right if it stands below the heading, in 
 
 from __future__ import annotations
 
-import csv
 import re
 import tarfile
 import tempfile
@@ -19,6 +18,7 @@ from pathlib import Path
 import click
 
 from bench import readme
+from datasets_io import read_tsv
 from semclass import HybridRetriever, Models, Passage, PassageIndex
 from semclass.core import artifacts
 from semclass.core.errors import InputError
@@ -28,11 +28,6 @@ HELD = Path(__file__).parent / "documents"
 METHODS = ("bm25", "dense", "convex", "default", "deep")
 FIRST = (1, 3)  # a right passage is looked for among so many
 KIND = "question"  # the other rows are headings
-
-
-def read(name: str) -> list[dict[str, str]]:
-    with (HELD / name).open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
 
 
 def unpack(archive: Path, source: dict[str, str], folder: Path) -> None:
@@ -80,9 +75,12 @@ def measure(models: Models, folder: Path, questions: list[dict[str, str]]) -> tu
 @click.option("--models", help="Folder or name of models. Default: the shipped ones.")
 def main(sources: Path, models: str | None) -> None:
     """Print by tree and over all how often the section that answers is first, and in the first three."""
-    loaded, asked = Models.load(models, threads=1), [row for row in read("questions.tsv") if row["kind"] == KIND]
+    loaded, asked = (
+        Models.load(models, threads=1),
+        [row for row in read_tsv(HELD / "questions.tsv") if row["kind"] == KIND],
+    )
     found: dict[str, dict[str, list[list[bool]]]] = {}
-    for source in read("sources.tsv"):
+    for source in read_tsv(HELD / "sources.tsv"):
         name = source["source"]
         with tempfile.TemporaryDirectory() as folder:
             unpack(sources / f"{name}.tar.gz", source, Path(folder))

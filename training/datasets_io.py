@@ -76,20 +76,24 @@ def multilingual_texts(data: Path, seed: int) -> tuple[list[str], list[str]]:
             chosen = [rows[place] for place in rng.permutation(len(rows))[:20]]
             texts += [text for row in chosen for text in (row["question"], row["passages"][0])]
     sentences: dict[str, list[str]] = {}
-    with _open(data / "multilingual" / "topics" / "sib200.tsv.gz") as file:
-        for language, _, split, _, sentence in csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE):
-            if split == "train":
-                sentences.setdefault(language, []).append(sentence)
+    for language, _, split, _, sentence in topic_rows(data):
+        if split == "train":
+            sentences.setdefault(language, []).append(sentence)
     for found in sentences.values():
         texts += [found[place] for place in rng.permutation(len(found))[:10]]
     order = [texts[place] for place in rng.permutation(len(texts))]
     return order[: len(order) * 2 // 3], order[len(order) * 2 // 3 :]
 
 
+def topic_rows(data: Path) -> list[list[str]]:
+    """Language, id, split, topic and text of each sentence of ``multilingual/topics``."""
+    with _open(data / "multilingual" / "topics" / "sib200.tsv.gz") as file:
+        return list(csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+
+
 def parallel_sentences(data: Path) -> dict[str, dict[str, str]]:
     """The same sentences in many languages: by language, of three letters, and by id. Of two scripts, the first counts."""
     sentences: dict[str, dict[str, str]] = {}
-    with _open(data / "multilingual" / "topics" / "sib200.tsv.gz") as file:
-        for language, name, _, _, sentence in csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE):
-            sentences.setdefault(language.partition("_")[0], {}).setdefault(name, sentence)
+    for language, name, _, _, sentence in topic_rows(data):
+        sentences.setdefault(language.partition("_")[0], {}).setdefault(name, sentence)
     return sentences

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from command import make_parser, npy_bytes, run, save_artifact, seconds_so_far
-from datasets_io import read_jsonl, squad_train
+from datasets_io import read_jsonl, squad_train, topic_rows
 from semclass.core.types import Encoder, Ragged
 from semclass.heads.texts import open_encoder
 from semclass.ranking.language import FIRST, FOLDER, LEAST, UNITS
@@ -51,7 +51,7 @@ def english(data: Path, seed: int) -> dict[str, list[str]]:
     sections = read_jsonl(data / "sections" / "documents-00.jsonl.gz")
     found = {
         "sentences": [row[2] for row in lines(data / "multilingual" / "parallel" / "tatoeba.tsv.gz")],
-        "topics": [row[4] for row in lines(data / "multilingual" / "topics" / "sib200.tsv.gz") if row[0] == "eng_Latn"],
+        "topics": [row[4] for row in topic_rows(data) if row[0] == "eng_Latn"],
         "encyclopedia": squad_train(data)[0],
         "questions": squad_train(data)[1],
         "documentation": [part["text"] for row in sections for part in row["sections"] if row["split"] == "train"],
@@ -74,7 +74,7 @@ def others(data: Path) -> dict[str, list[str]]:
     found: dict[str, list[str]] = defaultdict(list)
     for code, text, _ in lines(data / "multilingual" / "parallel" / "tatoeba.tsv.gz"):
         found[SEEN_AS.get(code, code)].append(text)
-    for code, *_, text in lines(data / "multilingual" / "topics" / "sib200.tsv.gz"):
+    for code, *_, text in topic_rows(data):
         if code != "eng_Latn":
             found[SEEN_AS.get(code[:3], code[:3])].append(text)
     return dict(found)

@@ -28,10 +28,8 @@ CACHE_VARIABLE = "SEMCLASS_CACHE"
 
 @click.command()
 @click.argument("folder", type=any_path, metavar="INDEX")
-@click.option("--queries", type=any_path, help="File of questions: JSON lines with `_id` and `text`.")
-@click.option(
-    "--qrels", type=any_path, help="File of relevant passages, tab-separated: question id, passage id, relevance."
-)
+@options.queries
+@options.qrels
 @click.option("--limit", type=positive, help="Maximum number of questions; the first ones are used.")
 @click.option("--folds", type=click.IntRange(2), default=5, show_default=True, help="Number of cross-validation folds.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Random seed of the cross-validation.")

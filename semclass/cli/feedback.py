@@ -67,10 +67,8 @@ def feedback(
 
 @click.command()
 @click.argument("folder", type=any_path, metavar="INDEX")
-@click.option("--queries", type=any_path, help="File of questions: JSON lines with `_id` and `text`.")
-@click.option(
-    "--qrels", type=any_path, help="File of relevant passages, tab-separated: question id, passage id, relevance."
-)
+@options.queries
+@options.qrels
 @click.option("--dry-run", is_flag=True, help="Print the report, but do not store the threshold.")
 @click.option("--reset", is_flag=True, help="Remove the threshold from the index and exit.")
 @options.json_output

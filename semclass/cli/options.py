@@ -40,6 +40,10 @@ COLUMNS = ("text_column", "id_column", "title_column")
 any_path = click.Path(path_type=Path)
 positive = click.IntRange(1)
 
+queries = click.option("--queries", type=any_path, help="File of questions: JSON lines with `_id` and `text`.")
+qrels = click.option(
+    "--qrels", type=any_path, help="File of relevant passages, tab-separated: question id, passage id, relevance."
+)
 json_output = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON lines.")
 models = click.option(
     "--models",

@@ -19,6 +19,7 @@ import numpy.typing as npt
 from semclass.core.errors import InputError
 from semclass.core.types import DoubleArray, Passage
 from semclass.evaluation.question_headings import write_from_headings
+from semclass.ranking.answerable import log_odds
 from semclass.ranking.retriever import HybridRetriever
 
 FEW = 5
@@ -95,11 +96,11 @@ def calibrate(values: Sequence[float], answered: Sequence[bool]) -> Calibration:
         raise InputError(
             "there is no question whose hits were judged; judge the first hit of some questions, right or wrong"
         )
-    odds, truth = _log_odds(np.asarray(values, np.float64)), np.asarray(answered, bool)
+    odds, truth = log_odds(np.asarray(values, np.float64), _LEAST), np.asarray(answered, bool)
     separation, chance = _separation(odds, truth)
     slope, shift = _fitted(odds, truth)
     said, threshold = _sigmoid(slope * odds + shift), float(_sigmoid(-shift / slope)) if slope > 0 else 0.0
-    shown = odds >= _log_odds(threshold)
+    shown = odds >= log_odds(np.asarray(threshold), _LEAST)
     clean = min(truth.sum(), (~truth).sum()) >= FEW and chance < CHANCE and shown.any() and not shown.all()
     if not clean:
         said, shown = truth.astype(np.float64), np.ones(len(truth), bool)
@@ -121,11 +122,6 @@ def share(value: float, of: int) -> Share:
     wide = _Z**2 / of
     middle, half = value + wide / 2, _Z * math.sqrt(value * (1 - value) / of + wide / (4 * of))
     return Share(value, max((middle - half) / (1 + wide), 0.0), min((middle + half) / (1 + wide), 1.0), of)
-
-
-def _log_odds(values: Any) -> Any:
-    given = np.clip(values, _LEAST, 1 - _LEAST)
-    return np.log(given / (1 - given))
 
 
 def _separation(odds: DoubleArray, truth: Flags) -> tuple[float, float]:

@@ -44,10 +44,6 @@ stores vectors of sentences, with their view ``provides``, in float32, and token
 """
 
 
-MOST = (1 << 16) - 1
-"""Word pieces of a title that are counted, at most."""
-
-
 @dataclass(frozen=True)
 class IndexConfig:
     """Turns passages into rows of an index."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -161,6 +161,9 @@ class PassageEncoder:
         def of_sentences(name: str, wanted: bool) -> Ragged:
             return Ragged(of_texts[name][items.which], items.offsets) if wanted else no_rows(len(items))
 
+        long = [row for row, text in enumerate(texts) if len(text) > READ]
+        if long:
+            joined = self._with_rest(joined, {row: texts[row] for row in long})
         evidence = PassageFeatures(
             sentences=of_sentences("pooled", vectors),
             words=Ragged(items.words, items.offsets),
@@ -170,11 +173,6 @@ class PassageEncoder:
             pieces=items.joined(chained(read), kept) if tokens else no_rows(len(items)),
             terms=terms_of(self.encoder, joined, wholes),
         )
-        long = [row for row, text in enumerate(texts) if len(text) > READ]
-        if not long:
-            return evidence, items.passages(cut)
-        joined = self._with_rest(joined, {row: texts[row] for row in long})
-        evidence = replace(evidence, terms=terms_of(self.encoder, joined, wholes))
         return evidence, tuple(sorted({*long, *items.passages(cut)}))
 
     def _with_rest(self, terms: Ragged, texts: Mapping[int, str]) -> Ragged:

@@ -78,7 +78,7 @@ def answerable_features(query: Query, ranked: Candidates, features: FloatArray, 
         of the first candidate, and the largest of the first :data:`LOOKED_AT`.
     """
     first = ranked.places[0]
-    answers, others = (_log_odds(values) for values in (ranked.components["relevance"], learned))
+    answers, others = (log_odds(values, _LEAST) for values in (ranked.components["relevance"], learned))
     looked_at = features[ranked.places[:LOOKED_AT]][:, _COLUMNS]
     standing = [answers[first], others[first], answers.max(), others.max(), np.log(len(ranked)), len(query.terms)]
     return np.array([[*standing, *looked_at[0], *looked_at.max(axis=0)]], np.float32)
@@ -89,6 +89,7 @@ def answerable(head: Head, inputs: FloatArray) -> float:
     return float(head.probabilities({"ranking": inputs})[0, 0])
 
 
-def _log_odds(probabilities: DoubleArray) -> DoubleArray:
-    given = np.clip(probabilities, _LEAST, 1 - _LEAST)
+def log_odds(probabilities: DoubleArray, least: float) -> DoubleArray:
+    """Log-odds of probabilities, which are kept `least` from 0 and 1."""
+    given = np.clip(probabilities, least, 1 - least)
     return np.asarray(np.log(given / (1 - given)))

@@ -20,6 +20,7 @@ from semclass.encoders.onnx_encoder import for_passages
 from semclass.endpoint.bill import FAILED, NONSENSE, REFUSED
 from semclass.endpoint.client import Chat, Endpoint
 from semclass.endpoint.reading import NONE_OF_THEM, declines, spoken
+from semclass.ranking.answerable import log_odds
 from semclass.ranking.models import Models
 from semclass.ranking.reranker import Reranker
 from semclass.ranking.result import SearchResult
@@ -142,8 +143,7 @@ def _scores(models: Models, question: str, texts: list[str]) -> DoubleArray:
         vectors = unit(for_passages(models.encoder).encode(texts).rows("pooled"))
         return np.asarray(float_products(unit(query.pooled[None]), vectors)[0], np.float64)
     for hit in Reranker(models).rerank(question, [Passage(str(place), text) for place, text in enumerate(texts)]):
-        answers = float(np.clip(hit.components.get("relevance", 0.5), _LEAST, 1 - _LEAST))
-        scores[hit.index] = hit.score + SURE * np.log(answers / (1 - answers))
+        scores[hit.index] = hit.score + SURE * log_odds(np.asarray(hit.components.get("relevance", 0.5)), _LEAST)
     return scores
 
 

@@ -188,7 +188,8 @@ def find_method(name: str, fusion: str | None = None, *, reranking: bool = False
 
 def scale_of(weights: Mapping[str, float], idf: FloatArray, terms: npt.NDArray[Any]) -> Scale:
     """Return the scale of convex fusion for a question with these terms."""
-    return Scale(weights.get(COVERAGE, 0.0) * attainable(idf, terms), weights.get(UNRELATED, 0.0))
+    coverage = weights.get(COVERAGE, 0.0)
+    return Scale(coverage * attainable(idf, terms) if coverage else 0.0, weights.get(UNRELATED, 0.0))
 
 
 def weight_of(weights: Mapping[str, float], name: str) -> float:

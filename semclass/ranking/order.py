@@ -79,8 +79,7 @@ def by_evidence(
     if candidates.language == OTHER:
         return summed(candidates, evidence_parts(features, weights_of(WORDS)), {})
     relevance = pairs.entailment.probabilities({"pairs": features})[:, 0]
-    shares = weights_for(pairs.evidence, candidates.evidence.pieces.lengths())
-    parts = evidence_parts(features, shares, weight_of(weights, method.weight))
+    parts = _evidence(models, candidates, features, weight_of(weights, method.weight))
     ranked = summed(candidates, parts, {"relevance": relevance})
     if models.answerable is not None:
         ranked = replace(ranked, answerable=_answerable(models, query, ranked, features))
@@ -120,8 +119,7 @@ def signals(models: Models, query: Query, candidates: Candidates) -> dict[str, D
         thesis.match(models, query, candidates, kind) if models.has_classes else nothing for kind in ("soft", "hard")
     ]
     entails = thesis.entails(models, entailment)
-    shares = weights_for(pairs.evidence, candidates.evidence.pieces.lengths())
-    evidence = sum_of(evidence_parts(features["pairs"], shares))
+    evidence = sum_of(_evidence(models, candidates, features["pairs"], 1.0))
     learned = pairs.learned.probabilities(features)[:, 0]
     return dict(zip(SIGNALS, (*matches, entailment, entails, evidence, learned), strict=True))
 
@@ -171,6 +169,12 @@ def needs(models: Models, method: Method, *, explain: bool = False) -> dict[str,
         "classes": explain or method.uses_classes or _weighs_classes(models, method),
         "tokens": explain or method.uses_pairs or near,
     }
+
+
+def _evidence(models: Models, candidates: Candidates, features: FloatArray, weight: float) -> dict[str, DoubleArray]:
+    """What the evidence of each group adds to the scores of candidates of their length."""
+    shares = weights_for(models.pairs.evidence, candidates.evidence.pieces.lengths())
+    return evidence_parts(features, shares, weight)
 
 
 def _features(models: Models, query: Query, candidates: Candidates, method: Method) -> FloatArray:
