@@ -21,7 +21,7 @@ from datasets_io import read_jsonl
 from semclass import HybridRetriever, Models, Reranker
 from semclass.core.types import Passage, Ragged
 from semclass.evaluation.dataset import load_dataset
-from semclass.ranking.deep import WEIGHT, gain_of
+from semclass.ranking.deep import WEIGHT, gain_of, joint_log_odds
 from semclass.ranking.methods import METHODS
 from semclass.ranking.order import reorder
 from semclass.scoring.topk import unit
@@ -77,7 +77,7 @@ def measure(folder: str, cache: str, limit: int) -> dict[str, Any]:
         first = ranked.places[:LONGEST]
         passages = retriever.index.passages(found.rows[first])
         score.append(ranked.score[first])
-        odds.append(models.deep.log_odds(query, ranked.evidence.sentences.take(first), passages))
+        odds.append(joint_log_odds(models.deep, query, ranked.evidence.sentences.take(first), passages))
         gains.append([relevance.get(passage.id, 0) for passage in passages])
         best = sorted(relevance.values(), reverse=True)[:LONGEST]
         ideal.append(float(measures.dcg(np.array([best]))[0]))
@@ -106,7 +106,7 @@ def contrast(data: str) -> dict[str, Any]:
     ranked = []
     for question, texts, right in items:
         hits = reranker.rerank(question, texts, method="deep", weights={"deep": 0.0})
-        odds = reranker.models.deep.log_odds(*read_again(reranker, question, [hit.text for hit in hits]))
+        odds = joint_log_odds(reranker.models.deep, *read_again(reranker, question, [hit.text for hit in hits]))
         ranked.append(([hit.score for hit in hits], odds, [right[hit.index] for hit in hits]))
     score, odds, gains = (np.array(part, np.float64) for part in zip(*ranked, strict=True))
 
@@ -187,7 +187,7 @@ def cost(folder: str, cache: str) -> dict[str, Any]:
         found = retriever.candidates(query, how.joint_top_k, how)
         prepared[text] = (query, found.evidence.sentences, retriever.index.passages(found.rows))
     jobs = {
-        "deep_head": lambda text: models.deep.log_odds(*prepared[text]),
+        "deep_head": lambda text: joint_log_odds(models.deep, *prepared[text]),
         "default": lambda text: retriever.search(text),
         "deep": lambda text: retriever.search(text, method="deep"),
     }

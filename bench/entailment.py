@@ -64,7 +64,7 @@ def run(bench: Bench) -> dict[str, Any]:
     shipped_threshold = float(read_json(default_models() / "entailment" / "manifest.json")["threshold"])
     ours = Entry(
         "semclass", "semclass",
-        "The shipped entailment classifier: each text encoded by itself, word vectors compared by a small network.",
+        "The shipped entailment classifier: a small network compares word vectors, some layers read both together.",
         "bench.peers.systems:semclass_entailment", train_s=trained_seconds("entailment"),
     )  # fmt: skip
     systems = [

@@ -365,7 +365,7 @@ def table(found: Mapping[str, Any]) -> str:
     rows += [
         ("calibration error there", f"{errors[0]:.3f} / {errors[1]:.3f}"),
         ("passage classes, 5-fold, mean of 5 assignments, macro F1 / AUC", f"{macro['f1']:.3f} / {macro['auc']:.3f}"),
-        (f"QNLI validation, each text encoded by itself ({flan}: {pairs.get(flan, '-')})", pairs.get("semclass", "-")),
+        (f"QNLI validation ({flan}: {pairs.get(flan, '-')})", pairs.get("semclass", "-")),
         ("microseconds, six passage classes of an encoded passage", f"{times['six_heads_on_encoded_passage_p50']:.0f}"),
     ]
     return readme.markdown(("classifiers", "semclass"), rows)

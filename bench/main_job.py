@@ -84,7 +84,7 @@ def table(found: Mapping[str, Any]) -> str:
             of("passages", FLAN, "macro_f1", ".3f"),
         ),
         (
-            "does a sentence answer a question: QNLI; semclass encodes each text by itself",
+            "does a sentence answer a question: QNLI",
             *(of("entailment", name, *right) for name in (OURS, TEN_LINES, READER, FLAN)),
         ),
     ]

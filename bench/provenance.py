@@ -32,7 +32,7 @@ DEPENDS: Mapping[str, tuple[str, ...]] = {
     "labels": ("encoder", "passages", "questions"),
     "questions": ("encoder", "questions", "questions-svm"),
     "passages": ("encoder", "passages"),
-    "entailment": ("encoder", "entailment"),
+    "entailment": ("encoder", "entailment", "deep"),
     "retrieval": RANKING,
     "carry": (*RANKING, "deep", "language"),
     "contrast": (*RANKING, "deep", "generic"),

@@ -34,7 +34,7 @@ nitpick_ignore_regex = [
         r"py:.*",
         r"semclass\.encoders\.(words\.WordTable|batching\.watched|onnx_encoder\.MAX_WINDOWS)",
     ),
-    (r"py:.*", r"semclass\.ranking\.(pair_model\.PairModel|deep\.DeepHead)(\.\w+)?"),
+    (r"py:.*", r"semclass\.(ranking\.pair_model\.PairModel|heads\.joint\.JointHead)(\.\w+)?"),
     (r"py:.*", r"semclass\.index\.(opening\.Source|ingest\.STORAGES|segment\.Segment(\.\w+)?)"),
     (
         r"py:.*",

@@ -33,7 +33,7 @@ from bert_torch import (
 from export_encoder import SMOOTHING
 from semclass.core.errors import import_extra
 from semclass.core.types import IntArray, Ragged, offsets_of
-from semclass.ranking.deep import PIECES
+from semclass.heads.joint import PIECES
 from tuning_texts import Rows, Texts
 
 Array = npt.NDArray[Any]

@@ -37,13 +37,15 @@ def steps(
     encoder = ["--encoder", str(models / "encoder")]
     weights = ["--source", source, "--threads", str(threads)]
     both = ["--data", str(data), *(["--tuned", *map(str, tuned)] if tuned else []), "--out"]
-    together = [*encoder, "--data", str(data), "--source", source, "--tuned", *map(str, deep)]
+    joint = ["export_deep.py", *encoder, "--data", str(data), "--out", str(models / "deep")]
+    if deep:
+        joint += ["--source", source, "--tuned", *map(str, deep)]
     questions = ["--data", str(data / "trec"), "--originals", str(data), *encoder, "--out"]
     learnt = ["--teacher", str(teacher)]
     return [
         *([["export_encoder.py", *both, str(models / "encoder"), "--source", source]] if tuned else []),
         ["export_entailment.py", *both, str(models / "entailment"), *encoder],
-        *([] if not deep else [["export_deep.py", *together, "--out", str(models / "deep")]]),
+        *([joint] if deep or not tuned else []),
         ["tune_questions.py", *questions, str(teacher / "questions"), *weights, "--top", "6"],
         ["tune_questions.py", *questions, str(models / "questions"), *weights, *learnt],
         ["train_questions.py", *questions, str(models / "questions-svm"), "--kind", "svm", "--teacher", str(models)],

@@ -132,7 +132,7 @@ def semclass_entailment() -> System:
     def answer(pairs: Sequence[Any]) -> list[float]:
         return classifier.predict_proba([tuple(pair) for pair in pairs])[:, 1].tolist()
 
-    return System(answer, _models("encoder", "entailment"))
+    return System(answer, _models("encoder", "entailment", "deep"))
 
 
 def cross_encoder(folder: str) -> System:

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from semclass.core.errors import InputError
 from semclass.core.types import DoubleArray, Passage
 from semclass.evaluation.question_headings import write_from_headings
-from semclass.ranking.answerable import log_odds
+from semclass.heads.head import log_odds
 from semclass.ranking.retriever import HybridRetriever
 
 FEW = 5

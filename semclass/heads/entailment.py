@@ -1,9 +1,12 @@
-"""Predicts whether a sentence answers a question, from the token vectors of both. Each text is encoded by itself.
+"""Predicts whether a sentence answers a question.
+
+One head reads the token vectors of both texts, each encoded by itself. The probability also counts what a second head
+says, which reads both texts together, if the models have it (see :mod:`semclass.heads.joint`).
 
 The encoder returns a unit vector for each word piece. For a question it also returns a weight for each piece, and
-vectors near the token vectors of an answer. The head compares one question with one sentence. It reads the best cosines
-of their pieces, a soft alignment of each text with the other (Parikh et al. 2016, a decomposable attention model), and
-how well each piece of the sentence fits the question.
+vectors near the token vectors of an answer. The first head compares one question with one sentence. It reads the best
+cosines of their pieces, a soft alignment of each text with the other (Parikh et al. 2016, a decomposable attention
+model), and how well each piece of the sentence fits the question.
 """
 
 from __future__ import annotations
@@ -25,11 +28,14 @@ from semclass.core.types import DoubleArray, Encoder, Encoding, FloatArray, IntA
 from semclass.encoders.batching import CHUNK, batches_by_length, steps, warn_truncated
 from semclass.encoders.onnx_encoder import check_encoder, for_passages, open_models
 from semclass.heads.asked import find_asked, load_generic
-from semclass.heads.head import Head
+from semclass.heads.head import Head, log_odds
+from semclass.heads.joint import JointHead
 
 BATCH = 32  # pairs per run of the head
 
 QUESTION_VIEWS, SENTENCE_VIEWS = ("tokens", "weights", "expects"), ("tokens",)  # what the head reads of the encoder's
+
+LEAST = 1e-6  # how near to 0 and 1 probabilities may come for log-odds
 
 EXPECTED = 2  # of the vectors in ``expects``, so many, the first ones
 
@@ -71,6 +77,7 @@ class EntailmentClassifier:
     idf: FloatArray  # inverse document frequency of each word piece in general text; 0 for no terms
     threshold: float
     generic: Head | None = None  # tells questions that name nothing of their own
+    joint: JointHead | None = None  # reads both texts together
     classes: ClassVar[tuple[str, str]] = CLASSES
 
     @classmethod
@@ -87,7 +94,9 @@ class EntailmentClassifier:
             raise ArtifactError(
                 f"{artifact.path('idf.npy')} has shape {idf.shape}; the encoder's vocabulary has {used.is_term.shape}"
             )
-        return cls(used, head, idf, float(artifact.field("threshold")), load_generic(root, used.fingerprint))
+        generic = load_generic(root, used.fingerprint)
+        joint = JointHead.load(root / "deep", used, threads=threads) if (root / "deep").exists() else None
+        return cls(used, head, idf, float(artifact.field("threshold")), generic, joint)
 
     def classify(self, pairs: Iterable[tuple[str, str]]) -> list[EntailmentLabel]:
         """Classify pairs of a question and a sentence.
@@ -129,6 +138,9 @@ class EntailmentClassifier:
             question = _encode(self.encoder, first, QUESTION_VIEWS)
             sentence = _encode(for_passages(self.encoder), second, SENTENCE_VIEWS)
             found[part] = self.compare(question, sentence, rows, places)
+            if self.joint is not None and self.joint.beside_entailment is not None:
+                together = self.joint.read([first[row] for row in rows], [[second[place]] for place in places])
+                found[part] = combined(found[part], together, self.joint.beside_entailment)
         return np.column_stack([1 - found, found])
 
     def compare(self, question: Encoding, sentence: Encoding, rows: IntArray, places: IntArray) -> DoubleArray:
@@ -152,6 +164,12 @@ class EntailmentClassifier:
             found[batch] = self.head.run(["probabilities"], feeds)[0][:, 0]
         read = (words.lengths() > 0)[rows] & (pieces.lengths() > 0)[places]
         return np.where(read, found, 0.0)
+
+
+def combined(apart: DoubleArray, together: DoubleArray, weights: tuple[float, float, float]) -> DoubleArray:
+    """Probabilities of n pairs from those of texts read apart and log-odds of texts read together; 0 stays 0."""
+    odds = weights[0] * log_odds(apart, LEAST) + weights[1] * together + weights[2]
+    return np.where(apart > 0, 1 / (1 + np.exp(-odds)), 0.0)
 
 
 def _encode(encoder: Encoder, texts: Sequence[str], views: Sequence[str]) -> Encoding:

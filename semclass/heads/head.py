@@ -101,3 +101,9 @@ def _audit(head: Head, artifact: artifacts.Artifact) -> None:
     probe = head.probabilities({name: np.ones(shape, np.float32) for name, shape in shapes.items()})
     if probe.shape != (1, len(head.classes)) or not np.isfinite(probe).all():
         raise ArtifactError(f"{path} must return finite numbers of shape (1, {len(head.classes)}), not {probe.shape}")
+
+
+def log_odds(probabilities: DoubleArray, least: float) -> DoubleArray:
+    """Log-odds of probabilities, which are kept `least` from 0 and 1."""
+    given = np.clip(probabilities, least, 1 - least)
+    return np.asarray(np.log(given / (1 - given)))

@@ -8,7 +8,7 @@ import numpy as np
 
 from semclass.core.errors import ArtifactError
 from semclass.core.types import DoubleArray, FloatArray
-from semclass.heads.head import Head
+from semclass.heads.head import Head, log_odds
 from semclass.index.records import Candidates, Query
 from semclass.ranking.features import PAIR_FEATURES
 
@@ -87,9 +87,3 @@ def answerable_features(query: Query, ranked: Candidates, features: FloatArray, 
 def answerable(head: Head, inputs: FloatArray) -> float:
     """Return P(one of the candidates answers the question), from the result of :func:`answerable_features`."""
     return float(head.probabilities({"ranking": inputs})[0, 0])
-
-
-def log_odds(probabilities: DoubleArray, least: float) -> DoubleArray:
-    """Log-odds of probabilities, which are kept `least` from 0 and 1."""
-    given = np.clip(probabilities, least, 1 - least)
-    return np.asarray(np.log(given / (1 - given)))

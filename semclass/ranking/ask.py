@@ -20,7 +20,7 @@ from semclass.encoders.onnx_encoder import for_passages
 from semclass.endpoint.bill import FAILED, NONSENSE, REFUSED
 from semclass.endpoint.client import Chat, Endpoint
 from semclass.endpoint.reading import NONE_OF_THEM, declines, spoken
-from semclass.ranking.answerable import log_odds
+from semclass.heads.head import log_odds
 from semclass.ranking.models import Models
 from semclass.ranking.reranker import Reranker
 from semclass.ranking.result import SearchResult

@@ -14,13 +14,14 @@ from semclass.core.types import Encoder
 from semclass.encoders.onnx_encoder import fingerprint_of, open_models
 from semclass.heads.asked import load_generic
 from semclass.heads.head import Head
+from semclass.heads.joint import JointHead
 from semclass.heads.passages import PassageClassifier
 from semclass.heads.questions import QuestionClassifier
 from semclass.heads.texts import TextModel, open_encoder, open_heads
 from semclass.index.passage_encoder import PassageEncoder
 from semclass.index.records import Query
 from semclass.ranking.answerable import load_answerable
-from semclass.ranking.deep import WEIGHT, DeepHead
+from semclass.ranking.deep import WEIGHT
 from semclass.ranking.language import LanguageTest, load_language
 from semclass.ranking.options import check_weights
 from semclass.ranking.pair_model import PairModel
@@ -176,11 +177,11 @@ class Models:
         return self.pair_heads
 
     @Once
-    def deep(self) -> DeepHead:
+    def deep(self) -> JointHead:
         """The head that reads question and passage together. Raises an InputError if the models have none."""
         if self.deep_folder is None:
             raise InputError(f"these models have no deep head for this encoder: use method='default', or {_TRAIN_DEEP}")
-        return DeepHead.load(self.deep_folder, self.encoder, threads=int(getattr(self.encoder, "threads", 1)))
+        return JointHead.load(self.deep_folder, self.encoder, threads=int(getattr(self.encoder, "threads", 1)))
 
     @property
     def answerable_from(self) -> float | None:

@@ -13,7 +13,7 @@ from semclass.index.records import Candidates, Query, sum_of, summed
 from semclass.ranking import thesis
 from semclass.ranking.answerable import answerable, answerable_features
 from semclass.ranking.certainty import certainty
-from semclass.ranking.deep import gain_of
+from semclass.ranking.deep import gain_of, joint_log_odds
 from semclass.ranking.features import pair_features
 from semclass.ranking.language import OTHER, WORDS
 from semclass.ranking.methods import DEFAULT, METHODS, Method, weight_of
@@ -209,7 +209,9 @@ def _read_jointly(
 ) -> Candidates:
     """Rank the first few again, of which none falls behind the others, by what the deep head adds to their scores."""
     first = ranked.places[: method.joint_top_k]
-    odds = models.deep.log_odds(query, ranked.evidence.sentences.take(first), [passages[place] for place in first])
+    odds = joint_log_odds(
+        models.deep, query, ranked.evidence.sentences.take(first), [passages[place] for place in first]
+    )
     added, relevance = np.zeros(len(ranked)), ranked.components["relevance"].copy()
     gain = gain_of(odds)
     added[first] = weight * (gain - gain.min(initial=np.inf))

@@ -35,6 +35,14 @@ def test_each_question_finds_its_answer(classifier):
     assert table.argmax(axis=1).tolist() == [0, 1, 2]
 
 
+def test_a_head_that_reads_both_texts_together_has_a_say(classifier):
+    alone = replace(classifier, joint=None).predict_proba(PAIRS)[:, 1]
+    first, second, bias = classifier.joint.beside_entailment
+    together = classifier.joint.read(QUESTIONS, [[sentence] for sentence in SENTENCES])
+    odds = first * np.log(alone / (1 - alone)) + second * together + bias
+    np.testing.assert_allclose(classifier.predict_proba(PAIRS)[:, 1], 1 / (1 + np.exp(-odds)), atol=5e-3)
+
+
 def test_labels_follow_the_threshold(classifier):
     pair = (QUESTIONS[0], SENTENCES[0])
     (given,) = classifier.classify([pair])

@@ -10,7 +10,8 @@ import pytest
 
 from semclass import HybridRetriever, Models, Passage, PassageIndex, Reranker
 from semclass.core.errors import InputError
-from semclass.ranking.deep import PIECES, WORDS, chosen_sentences, marks_of, pairs_of
+from semclass.heads.joint import PIECES, marks_of, pairs_of
+from semclass.ranking.deep import WORDS, chosen_sentences
 from semclass.ranking.methods import METHODS
 from semclass.ranking.order import has_heads_for
 

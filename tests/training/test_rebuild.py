@@ -23,15 +23,19 @@ def made(tuned=(), deep=()):
 
 def test_a_teacher_is_made_before_the_question_head_that_learns_from_it():
     folders = made()
-    assert folders[:4] == ["models/entailment", "teacher/questions", "models/questions", "models/questions-svm"]
-    _, *learnt = steps(Path("data"), Path("models"), Path("teacher"), (), (), "source", 1)[2]
+    assert folders[:3] == ["models/entailment", "models/deep", "teacher/questions"]
+    assert folders[3:5] == ["models/questions", "models/questions-svm"]
+    _, *learnt = steps(Path("data"), Path("models"), Path("teacher"), (), (), "source", 1)[3]
     assert learnt[learnt.index("--teacher") + 1] == "teacher"
 
 
 def test_with_tuned_weights_encoder_and_entailment_head_come_first():
-    assert made([Path("tuned.npz"), Path("again.npz")]) == ["models/encoder", *made()]
-    first, *others = made()
-    assert made(deep=[Path("first.npz"), Path("second.npz")]) == [first, "models/deep", *others]
+    tuned = [Path("tuned.npz"), Path("again.npz")]
+    assert made(tuned, deep=[Path("first.npz"), Path("second.npz")]) == ["models/encoder", *made()]
+
+
+def test_a_deep_head_of_another_encoder_is_not_fitted_again():
+    assert "models/deep" not in made([Path("tuned.npz")])
 
 
 def test_every_script_is_there():

@@ -13,7 +13,7 @@ import bert_graph
 import deep_network
 import onnx_graphs
 from semclass.core.types import Ragged
-from semclass.ranking.deep import marks_of
+from semclass.heads.joint import marks_of
 from tuning_texts import Rows, Texts
 
 CONFIG = bert_graph.BertConfig(
