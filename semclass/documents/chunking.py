@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, groupby, islice, pairwise
+from itertools import groupby, islice, pairwise
 from typing import Any, TypeAlias
 
 from semclass.core.checks import check_choice, check_positive, check_text
@@ -30,6 +30,12 @@ ROWS = 100
 SMALL = 8
 """Words below which a paragraph is joined to its neighbour, such as "Note", a term before its definition, or a line
 before code.
+"""
+
+FULL = 80
+"""Words up to which a passage takes up the next paragraph of its section, unless that makes it twice as long.
+
+Chosen from 8 (no more than small ones), 40, 80 and 120 on four domains of documentation, see ``bench/cuts.py``.
 """
 
 TOGETHER = 1024
@@ -73,7 +79,8 @@ def cut(
         Name of the document. The ids of the passages begin with it.
     by
         ``"paragraph"`` cuts at blank lines. In Markdown, lists and fenced code stay whole. Paragraphs of fewer than 8
-        words are joined to a neighbour, or to their heading if nothing else follows it. ``"sentence"`` cuts at the ends
+        words are joined to a neighbour, or to their heading if nothing else follows it. Below a heading, paragraphs are
+        joined until they have about 80 words, unless `size` is given. ``"sentence"`` cuts at the ends
         of sentences, list items and table rows. ``"section"`` keeps all text under one heading together. ``"window"``
         makes runs of whole sentences within a section, as many as `size` allows. ``"meaning"`` makes runs of whole
         sentences within a section, and cuts where `vectors` of neighbouring sentences differ most. With every way, text
@@ -171,10 +178,11 @@ def _passages(text: str, document: str, cutting: Cutting, *, markdown: bool) -> 
 
 
 def _by_paragraph(text: str, blocks: Iterable[Block], cutting: Cutting) -> Iterator[_Piece]:
-    for _, section in groupby(blocks, key=lambda block: block.section):
-        for group in _joined(
-            text, section if cutting.size else chain.from_iterable(_parts(text, one) for one in section)
-        ):
+    for _, grouped in groupby(blocks, key=lambda block: block.section):
+        section = list(grouped)
+        full = FULL if section[0].headings and not cutting.size else SMALL
+        parts = section if cutting.size else [part for block in section for part in _parts(text, block)]
+        for group in _joined(text, parts, full):
             if cutting.size is None:
                 pieces = iter([[unit for block in group for unit in _rows(block)]])
             else:
@@ -249,18 +257,23 @@ def _parts(text: str, block: Block) -> Iterator[Block]:
         yield block
 
 
-def _joined(text: str, section: Iterable[Block]) -> Iterator[list[Block]]:
-    """Join blocks of fewer than SMALL words to the next of their section; at its end to those before, or its heading."""
+def _joined(text: str, section: Sequence[Block], full: int) -> Iterator[list[Block]]:
+    """Join blocks to the one before while that is not full, and small ones in any case; at the end also to the heading.
+
+    Tables are joined only if they, or what stands before them, are small.
+    """
     groups: list[list[Block]] = []
-    words = SMALL
+    words, table = full, False
     for block in section:
-        held = _up_to_small(text, block)
-        if words < SMALL:
+        held = _up_to(2 * full, text, block)
+        fits = words < full and words + held <= 2 * full and not table and block.kind not in _WRITTEN
+        if groups and (words < SMALL or fits):
             groups[-1].append(block)
             words += held
         else:
             groups.append([block])
             words = held
+        table = block.kind in _WRITTEN
     if words < SMALL and len(groups) > 1:
         small = groups.pop()
         groups[-1] += small
@@ -269,10 +282,10 @@ def _joined(text: str, section: Iterable[Block]) -> Iterator[list[Block]]:
     yield from groups
 
 
-def _up_to_small(text: str, block: Block) -> int:
-    """Count the words of a block, signs alone aside, up to SMALL."""
+def _up_to(most: int, text: str, block: Block) -> int:
+    """Count the words of a block, signs alone aside, up to a number."""
     texts = (text[unit.start : unit.end] if unit.text is None else unit.text for unit in _rows(block))
-    return len(list(islice((word for part in texts for word in _SPOKEN.finditer(part)), SMALL)))
+    return len(list(islice((word for part in texts for word in _SPOKEN.finditer(part)), most)))
 
 
 def _sentences(text: str, block: Block, cutting: Cutting) -> Iterator[Unit]:

@@ -174,6 +174,10 @@ def write_pages(folder, numbers, footer):
         (folder / f"{number}.md").write_text(f"# Year\n\n{text}\n\n{footer}\n")
 
 
+def has_footer(index):
+    return any(FOOTER in text for text in held(index))
+
+
 def test_boilerplate_is_left_out_and_listed(run, tmp_path):
     write_pages(tmp_path / "docs", range(12), FOOTER)
     code, out, err = run("index", "build", tmp_path / "docs", "--out", tmp_path / "index")
@@ -182,9 +186,11 @@ def test_boilerplate_is_left_out_and_listed(run, tmp_path):
     out = run("index", "build", tmp_path / "docs", "--out", tmp_path / "json", "--json")[1]
     assert json.loads(out)["boilerplate"] == [{"text": FOOTER, "files": 12}]
     code, out, err = run("index", "build", tmp_path / "docs", "--out", tmp_path / "all", "--keep-boilerplate")
-    assert (code, out.startswith("24 passages"), err) == (0, True, "")
+    assert (code, has_footer(tmp_path / "all"), err) == (0, True, "")
     # what was built with it is kept with it
-    assert run("index", "sync", tmp_path / "all", tmp_path / "docs")[1].endswith(f"24 passages in {tmp_path / 'all'}\n")
+    (tmp_path / "docs" / "0.md").write_text(f"# Lamp\n\nNobody lit it.\n\n{FOOTER}\n")
+    run("index", "sync", tmp_path / "all", tmp_path / "docs")
+    assert any("Nobody lit it" in text and FOOTER in text for text in held(tmp_path / "all"))
 
 
 @pytest.mark.parametrize("first", ["build", "sync"])
@@ -192,18 +198,18 @@ def test_boilerplate_does_not_come_and_go_with_single_files(run, tmp_path, first
     folder, index = tmp_path / "docs", tmp_path / "index"
     write_pages(folder, range(10), FOOTER)
     assert run("index", *(["build", folder, "--out", index] if first == "build" else ["sync", index, folder]))[0] == 0
-    assert FOOTER not in held(index)
+    assert not has_footer(index)
     for number, footer in [(10, "Nothing else."), *((number, "") for number in range(11, 17))]:
         write_pages(folder, [number], footer)
         out = run("index", "sync", index, folder, "--json")[1]
-        assert (json.loads(out)["documents"]["added"], FOOTER in held(index)) == (1, False)
+        assert (json.loads(out)["documents"]["added"], has_footer(index)) == (1, False)
     (folder / "0.md").unlink()
     documents = json.loads(run("index", "sync", index, folder, "--json")[1])["documents"]
     assert documents["removed"] == 1, "nine files of sixteen are enough for what is left out already"
-    assert FOOTER not in held(index)
+    assert not has_footer(index)
     write_pages(folder, range(100, 130), "")
     run("index", "sync", index, folder)
-    assert FOOTER in held(index), "nine files of 46 are too few"
+    assert has_footer(index), "nine files of 46 are too few"
     write_pages(folder, [130], FOOTER)
     run("index", "sync", index, folder)
-    assert FOOTER in held(index)
+    assert has_footer(index)

@@ -407,7 +407,7 @@ lamp 2.1               May 1874                    LAMP(1)
 @pytest.mark.parametrize("name", ["Note", "Tip:", "WARNING"])
 def test_notes_belong_to_the_section_above(name):
     text = f"# Lamp\n\n{HELD}\n\n### {name}\n\n{HELD}\n"
-    assert sections(text, markdown=True) == [(["Lamp"], HELD), (["Lamp"], f"{name}\n\n{HELD}")]
+    assert sections(text, markdown=True) == [(["Lamp"], f"{HELD}\n\n{name}\n\n{HELD}")]
     assert sections(f"# {name}\n\n{HELD}\n", markdown=True)[0][0] == [name], "nothing is above"
 
 
@@ -436,3 +436,19 @@ def test_titles_of_chapters_are_no_passages_and_columns_of_tables_are_kept():
     assert texts("\f".join(few))[0].startswith("Lamps")
     table = "\f".join(f"| year | fog |\n|---|---|\n| {1874 + place} | none |\n" for place in range(4))
     assert texts(table, markdown=True) == [f"year: {1874 + place}; fog: none" for place in range(4)]
+
+
+def test_paragraphs_below_a_heading_are_joined_until_a_passage_is_full():
+    """A paragraph of some words tells little without those beside it; a text without headings may be a list of notes."""
+    paragraph = " ".join(["The keeper lit the lamp at dusk."] * 4)  # 28 words
+    texts = [text for _, text in sections("# Lamp\n\n" + "\n\n".join([paragraph] * 7), markdown=True)]
+    assert [text.count("\n\n") + 1 for text in texts] == [3, 3, 1]
+    long = " ".join([paragraph] * 6)
+    assert [text for _, text in sections(f"# Lamp\n\n{paragraph}\n\n{long}", markdown=True)] == [paragraph, long]
+    assert len(sections("\n\n".join([paragraph] * 7), markdown=True)) == 7
+    assert len(list(cut("# Lamp\n\n" + "\n\n".join([paragraph] * 7), "lamp", size=200, markdown=True))) == 7
+
+
+def test_a_table_is_not_joined_to_the_text_before_it():
+    text = f"# Lamp\n\n{HELD}\n\n| oil | price |\n|---|---|\n| whale | 3 |\n| rape | 2 |\n\n{HELD}\n"
+    assert [held.startswith("oil") for _, held in sections(text, markdown=True)][:2] == [False, True]
