@@ -214,11 +214,10 @@ def evaluate(
         total = find_files(folder).count_records() if sys.stderr.isatty() else None
         with progress("indexing", total) as step:
             passages = evaluate.cached_index(
-                folder, cache or _cache_folder(), loaded.passage_encoder, step, similarity=similarity, storage=storage
+                folder, cache or cache_folder(), loaded.passage_encoder, step, similarity=similarity, storage=storage
             )
     else:
-        passages = semclass.PassageIndex.load(place, encoder_fingerprint=loaded.encoder.fingerprint)
-        _warn_of_tuning(passages, folder / "qrels" / f"{split}.tsv")
+        passages = open_index(place, loaded, folder / "qrels" / f"{split}.tsv")
     retriever = semclass.HybridRetriever(passages, loaded)
     with progress("searching", len(dataset.questions), "questions") as step:
         rankings = evaluate.rank(dataset, retriever, candidates=candidates, progress=step)
@@ -254,16 +253,18 @@ def _settings(name: str, weights: Mapping[str, float]) -> dict[str, Any]:
     return {"weights": {one: weights[one] for one in how.weights}, **reranked}
 
 
-def _warn_of_tuning(index: semclass.PassageIndex, qrels: Path) -> None:
-    """Say so where an index's weights were found on the questions that they are to be measured on."""
+def open_index(place: Path, models: semclass.Models, qrels: Path) -> semclass.PassageIndex:
+    """Open an index; say so where its weights were found on the questions that they are to be measured on."""
     from semclass.core.artifacts import sha256_of
 
+    index = semclass.PassageIndex.load(place, encoder_fingerprint=models.encoder.fingerprint)
     found_on = index.tuned.get("found_on", {}).get("qrels", {})
     if found_on.get("sha256") == sha256_of(qrels):
         warnings.warn(
             f"the weights of this index were tuned on {qrels}, the same questions; the results are too optimistic",
             stacklevel=2,
         )
+    return index
 
 
 def _run_name(path: Path, all_paths: Sequence[Path]) -> str:
@@ -310,7 +311,7 @@ def _slices(results: Mapping[str, Any]) -> Iterator[str]:
         yield from list(_table("", labels, removed, ".1%"))[1:]
 
 
-def _cache_folder() -> Path:
+def cache_folder() -> Path:
     """Where indices for evaluation are kept: what the environment says, or the user's cache folder."""
     if CACHE_VARIABLE in os.environ:
         return Path(os.environ[CACHE_VARIABLE])

@@ -22,6 +22,7 @@ import click
 
 import semclass
 from semclass.cli import options
+from semclass.cli.answers import evaluate_answers
 from semclass.cli.ask import ask
 from semclass.cli.classes import classes
 from semclass.cli.classify import classify
@@ -34,6 +35,7 @@ from semclass.cli.output import EchoHandler, echo
 from semclass.cli.questions import questions
 from semclass.cli.search import rerank, search
 from semclass.cli.serve import mcp, serve
+from semclass.cli.sweep import sweep
 from semclass.cli.sync import sync
 from semclass.cli.train import train
 from semclass.core.errors import ArtifactError, SemclassError
@@ -70,7 +72,7 @@ def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
 
 index.add_command(sync)
 index.add_command(classes)
-FINDING = (index, search, ask, rerank, feedback, tune, calibrate, evaluate, questions)
+FINDING = (index, search, ask, rerank, feedback, tune, calibrate, evaluate, sweep, evaluate_answers, questions)
 for command in (classify, train, label, labels, *FINDING, serve, mcp):
     cli.add_command(command)
 

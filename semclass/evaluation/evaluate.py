@@ -43,14 +43,19 @@ def cached_index(
     *,
     similarity: str = "cosine",
     storage: str | None = None,
+    size: int = 0,
 ) -> PassageIndex:
     """Index the passages of a BEIR folder, or open the index of an earlier run on the same passages and models.
+
+    With a `size`, the passages are cut into windows of at most so many words.
 
     The name of each index in `cache` is a hash of everything on which the index depends.
     """
     corpus = Path(folder) / "corpus.jsonl"
     encoder, head = passage_encoder.encoder.fingerprint, passage_encoder.classifier.head
     identity = [artifacts.sha256_of(corpus), encoder, similarity, str(storage), str(PROTOCOL)]
+    if size:
+        identity.append(f"windows of {size}")
     if passage_encoder.codebooks:
         identity.append(passage_encoder.codebooks.fingerprint)
     if head:
@@ -60,7 +65,8 @@ def cached_index(
         return PassageIndex.load(place, encoder_fingerprint=encoder)
     except ArtifactError:
         options: dict[str, Any] = {"similarity": similarity, "storage": storage, "progress": progress, "replace": True}
-        return build_index(place, read_passages(corpus), passage_encoder=passage_encoder, **options)
+        passages = read_passages(corpus, "window", size=size) if size else read_passages(corpus)
+        return build_index(place, passages, passage_encoder=passage_encoder, **options)
 
 
 def evaluate(
@@ -139,7 +145,7 @@ def rank(
         for name, how, own in reranked:
             if (how.fusion, own) == (fusion, n):
                 if how.joint_top_k:
-                    moved = np.stack([_read_together(retriever, query, n, how, weights) for query in queries])
+                    moved = np.stack([reranked_rows(retriever, query, n, how, weights) for query in queries])
                 else:
                     moved = np.take_along_axis(parts.rows, parts.order(how, weights.get(how.weight, 0.0)), axis=1)
                 retrieved[name] = np.concatenate([moved, behind[fusion][:, moved.shape[1] :]], axis=1)
@@ -150,10 +156,10 @@ def rank(
     return dict(zip(names, rankings, strict=True))
 
 
-def _read_together(
+def reranked_rows(
     retriever: HybridRetriever, query: Query, n: int, method: Method, weights: Mapping[str, float]
 ) -> IntArray:
-    """Rows of a question's candidates by a method that reads the first of them together with the question."""
+    """Return the rows of the n candidates of a question in the order of a method that re-ranks them."""
     found = retriever.candidates(query, n, method, weights=weights)
     passages = retriever.index.passages(found.rows)
     return found.rows[reorder(retriever.models, query, found, method, weights=weights, passages=passages).places]

@@ -34,6 +34,15 @@ _F1 = re.compile(r"F1@([1-9][0-9]*)")
 
 
 @dataclass(frozen=True)
+class Estimate:
+    """A figure over questions, with its 95 % bootstrap interval."""
+
+    value: float
+    interval: tuple[float, float]
+    questions: int  #: number of questions
+
+
+@dataclass(frozen=True)
 class MethodResult:
     """The figures of one method. All figures are in [0, 1], except that `error_removed` may be negative.
 
@@ -108,8 +117,8 @@ def measure(
             recall=float(found["R@10"].mean()),
             ndcg=float(found["nDCG@10"].mean()),
             cond_top1=float((first == 1)[answered].mean()) if answered.any() else 1.0,
-            mrr_ci=_interval(_mean, (reciprocal,), seed),
-            error_removed_ci=_interval(_error_removed, (reciprocal[answered], base[answered]), seed),
+            mrr_ci=interval(mean, (reciprocal,), seed),
+            error_removed_ci=interval(_error_removed, (reciprocal[answered], base[answered]), seed),
             measures={item: float(found[item].mean()) for item in measures},
             slices={kind: _by_slice(reciprocal, base, labels, seed) for kind, labels in (slices or {}).items()},
             **_compared(reciprocal, base, seed),
@@ -123,7 +132,7 @@ def _compared(values: DoubleArray, base: DoubleArray, seed: int) -> dict[str, fl
     return {
         "cond_mrr": float(values[answered].mean()) if answered.any() else 1.0,
         "error_removed": float(_error_removed(values, base)),
-        "p_value": _randomisation_test(values, base, seed),
+        "p_value": randomisation_test(values, base, seed),
     }
 
 
@@ -182,7 +191,8 @@ def per_question(dataset: Dataset, ranking: Sequence[Sequence[str]], measures: S
     return {name: values[key] for name, key in parsed.items()}
 
 
-def _mean(values: DoubleArray, axis: int = -1) -> DoubleArray:
+def mean(values: DoubleArray, axis: int = -1) -> DoubleArray:
+    """Average values, as a statistic of :func:`estimate`."""
     return np.asarray(values.mean(axis=axis))
 
 
@@ -194,7 +204,13 @@ def _error_removed(values: DoubleArray, base: DoubleArray, axis: int = -1) -> An
     return np.divide(gained, error, out=np.zeros_like(gained, dtype=np.float64), where=error > 0)
 
 
-def _interval(statistic: Callable[..., Any], samples: Sequence[DoubleArray], seed: int) -> tuple[float, float]:
+def estimate(values: DoubleArray | Sequence[DoubleArray], seed: int, statistic: Callable[..., Any] = mean) -> Estimate:
+    """Return a statistic of one value, or of several values, of each question."""
+    samples = [values] if isinstance(values, np.ndarray) else list(values)
+    return Estimate(float(statistic(*samples)), interval(statistic, samples, seed), len(samples[0]))
+
+
+def interval(statistic: Callable[..., Any], samples: Sequence[DoubleArray], seed: int) -> tuple[float, float]:
     """Percentile bootstrap interval of a statistic over questions, which are drawn together from all samples."""
     stats = import_extra("scipy.stats", "eval")
     if len(samples[0]) < 2:
@@ -214,7 +230,7 @@ def _interval(statistic: Callable[..., Any], samples: Sequence[DoubleArray], see
     return float(found.low), float(found.high)
 
 
-def _randomisation_test(values: DoubleArray, base: DoubleArray, seed: int) -> float:
+def randomisation_test(values: DoubleArray, base: DoubleArray, seed: int) -> float:
     """Two-sided paired randomisation test of a difference in means, with 9,999 random sign flips."""
     stats = import_extra("scipy.stats", "eval")
     difference = values - base
@@ -223,7 +239,7 @@ def _randomisation_test(values: DoubleArray, base: DoubleArray, seed: int) -> fl
         return 1.0  # of one difference both signs are as large
     result = stats.permutation_test(
         (difference,),
-        _mean,
+        mean,
         permutation_type="samples",
         n_resamples=9999,
         batch=256,

@@ -1,0 +1,61 @@
+"""Faithfulness and answer relevance by a language model, which a stub plays."""
+
+from __future__ import annotations
+
+import pytest
+from stub_endpoint import FILTERED, stub_endpoint
+
+from semclass.endpoint.client import Endpoint, EndpointError
+from semclass.evaluation.answer_judge import judge_answers
+from semclass.evaluation.answers import WrittenAnswer
+
+pytest.importorskip("openai")
+
+ASKED = "Who designed the tower?"
+ANSWER = WrittenAnswer(ASKED, "Ada designed it. It is tall.", contexts=("Ada designed the tower.",))
+
+
+def judged(answers, encoder, statements="1. Ada designed the tower.\n2. The tower is tall.", support="1", asked=ASKED):
+    """What the judge finds, where the model gives these replies."""
+
+    def rule(prompt, before):
+        return statements if prompt.startswith("Split") else support if prompt.startswith("Which") else asked
+
+    with stub_endpoint(rule) as stub:
+        return judge_answers(answers, Endpoint(stub.url, "m", retries=0), encoder)
+
+
+def test_faithfulness_is_the_share_of_supported_statements_and_relevance_a_cosine(encoder):
+    found = judged([ANSWER], encoder)
+    assert found.figures["faithfulness"].value == 0.5
+    assert found.figures["answer_relevance"].value == pytest.approx(1, abs=1e-5)
+    assert (found.bill.calls, found.bill.nonsense) == (3, 0)
+    other = judged([ANSWER], encoder, support="1, 2.", asked="1. How tall is the tower?\n2. Who is Ada?")
+    assert other.figures["faithfulness"].value == 1
+    assert 0.1 < other.figures["answer_relevance"].value < 0.9
+
+
+def test_none_is_an_answer_of_the_judge(encoder):
+    found = judged([ANSWER], encoder, support="None.", asked="none")
+    assert found.figures["faithfulness"].value == found.figures["answer_relevance"].value == 0
+    assert "faithfulness" not in judged([ANSWER], encoder, statements="none").figures  # it states nothing
+
+
+def test_answers_without_text_or_contexts_are_left_out(encoder):
+    found = judged([ANSWER, WrittenAnswer(ASKED, " ", contexts=("x",)), WrittenAnswer(ASKED, "Ada.")], encoder)
+    assert found.figures["faithfulness"].questions == 1
+    assert found.figures["answer_relevance"].questions == 2
+
+
+def test_a_reply_that_cannot_be_read_is_counted_and_its_answer_left_out(encoder):
+    found = judged([ANSWER], encoder, support="Statement 1 is supported, statement 2 is not.")
+    assert list(found.figures) == ["answer_relevance"]
+    assert found.bill.nonsense == 1
+    found = judged([ANSWER], encoder, asked=FILTERED)
+    assert list(found.figures) == ["faithfulness"]
+    assert found.bill.refused == 1
+
+
+def test_a_service_that_is_not_there_is_an_error(encoder):
+    with stub_endpoint(lambda prompt, before: 500) as stub, pytest.raises(EndpointError, match="judged no answer"):
+        judge_answers([ANSWER], Endpoint(stub.url, "m", retries=0), encoder)
