@@ -39,10 +39,10 @@ def evaluate_answers(answers: Path, seed: int, encoder: str | None, *, as_json: 
 
         endpoint = options.open_endpoint(**service)
         with progress("judging", len(given), "answers") as step:
-            judged = judge_answers(given, endpoint, open_encoder(encoder), seed=seed, progress=step)
-        unread = f"; {judged.bill.nonsense} replies could not be read" if judged.bill.nonsense else ""
-        echo(f"judge: {judged.bill}{unread}", err=True)
-        found |= judged.figures
+            figures, bill = judge_answers(given, endpoint, open_encoder(encoder), seed=seed, progress=step)
+        missing = f"; {bill.failed} failed, {bill.refused} refused, {bill.nonsense} could not be read"
+        echo(f"judge: {bill}{missing}", err=True)
+        found |= figures
     elif not found:
         raise InputError(
             f"{answers} holds no references; add them, or let a judge read the answers (--endpoint, --model)"

@@ -23,14 +23,22 @@ if TYPE_CHECKING:
     from semclass.evaluation.tune import Tuning
 
 CACHE_VARIABLE = "SEMCLASS_CACHE"
-"""Environment variable that names the folder for indices that ``evaluate`` builds."""
+"""Environment variable that names the folder for indices that ``evaluate`` and ``sweep`` build."""
+
+split_option = click.option(
+    "--split", default="test", show_default=True, help="Relevance judgments to use: qrels/SPLIT.tsv."
+)
+limit_option = click.option("--limit", type=positive, help="Maximum number of questions; the first ones are used.")
+cache_option = click.option(
+    "--cache", type=any_path, help=f"Folder that caches the built indices. Default: ${CACHE_VARIABLE}."
+)
 
 
 @click.command()
 @click.argument("folder", type=any_path, metavar="INDEX")
 @options.queries
 @options.qrels
-@click.option("--limit", type=positive, help="Maximum number of questions; the first ones are used.")
+@limit_option
 @click.option("--folds", type=click.IntRange(2), default=5, show_default=True, help="Number of cross-validation folds.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Random seed of the cross-validation.")
 @click.option("--out-figure", type=any_path, help="Also write the curves as PNG. Needs the extra `plot`.")
@@ -131,8 +139,8 @@ def _tuning(found: Tuning) -> Iterator[str]:
 
 @click.command()
 @click.argument("folder", type=any_path, metavar="BEIR_DIR")
-@click.option("--split", default="test", show_default=True, help="Relevance judgments to use: qrels/SPLIT.tsv.")
-@click.option("--limit", type=positive, help="Maximum number of questions; the first ones are used.")
+@split_option
+@limit_option
 @click.option(
     "--seed",
     type=int,
@@ -140,7 +148,7 @@ def _tuning(found: Tuning) -> Iterator[str]:
     show_default=True,
     help="Random seed of the significance test and confidence intervals.",
 )
-@click.option("--cache", type=any_path, help=f"Folder that caches the built indices. Default: ${CACHE_VARIABLE}.")
+@cache_option
 @click.option(
     "--candidates",
     type=click.IntRange(2),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,14 +13,19 @@ import numpy as np
 
 import semclass
 from semclass.cli import options
-from semclass.cli.evaluate import CACHE_VARIABLE, cache_folder, open_index
-from semclass.cli.options import any_path, positive, show
+from semclass.cli.evaluate import cache_folder, cache_option, limit_option, open_index, split_option
+from semclass.cli.options import any_path, show
 from semclass.cli.progress import progress
-from semclass.core.checks import counted
 from semclass.core.errors import InputError
 
 if TYPE_CHECKING:
     from semclass.evaluation.sweep import Sweep
+
+SHIPPED = "shipped"
+"""Name of the encoder that the models have."""
+
+SIZES = (0, 100)
+"""Passage lengths to compare, in words; 0 stands for whole passages."""
 
 UNIT = 1e-3
 """Greatest difference from 1 at which the length of a vector counts as 1."""
@@ -27,23 +33,20 @@ UNIT = 1e-3
 
 @click.command()
 @click.argument("folder", type=any_path, metavar="BEIR_DIR")
-@click.option("--split", default="test", show_default=True, help="Relevance judgments to use: qrels/SPLIT.tsv.")
-@click.option("--limit", type=positive, help="Maximum number of questions; the first ones are used.")
+@split_option
+@limit_option
 @click.option(
     "--encoder",
     "encoders",
     multiple=True,
-    help="Encoder to compare: a folder, an installed package of models, or hub:NAME. Repeatable. Default: the encoder of "
-    "the models.",
+    help="Encoder to compare: shipped, a folder, a package of models, or hub:NAME. Repeatable. Default: shipped.",
 )
 @click.option(
     "--size",
     "sizes",
     type=click.IntRange(0),
     multiple=True,
-    default=(0, 100),
-    show_default=True,
-    help="Cut the passages into windows of at most this number of words; 0: leave them whole. Repeatable.",
+    help="Maximum number of words of a passage; longer ones are cut. 0: no limit. Repeatable. Default: 0 and 100.",
 )
 @click.option(
     "--similarity",
@@ -56,7 +59,7 @@ UNIT = 1e-3
 @click.option(
     "--seed", type=int, default=0, show_default=True, help="Random seed of the two halves, the intervals and the test."
 )
-@click.option("--cache", type=any_path, help=f"Folder that caches the built indices. Default: ${CACHE_VARIABLE}.")
+@cache_option
 @click.option(
     "--index", "place", type=any_path, help="Existing index of the passages; only methods are compared, by its encoder."
 )
@@ -90,35 +93,32 @@ def sweep(
     from semclass.evaluation.measure import check_measures
     from semclass.evaluation.sweep import sweep
 
-    if place is not None and (len(encoders) > 1 or similarities):
-        raise InputError("an index has one encoder and one similarity; remove --index, or the other options")
+    if place is not None and (len(encoders) > 1 or similarities or sizes):
+        raise InputError(
+            "an index has one encoder, similarity and passage length; remove --index, or the other options"
+        )
     check_measures([measure])
     dataset = load_dataset(folder, split=split, limit=limit, corpus=place is None)
-    searched: Callable[[int], object] = print
-
-    def indices() -> Iterator[tuple[str, semclass.PassageIndex, semclass.Models]]:
-        for encoder in encoders or (None,):
-            loaded = semclass.Models.load(models, encoder=encoder, threads=threads or available_threads())
-            if place is not None:
-                yield place.name, open_index(place, loaded, folder / "qrels" / f"{split}.tsv"), loaded
-                return
-            tried = itertools.product(dict.fromkeys(sizes), dict.fromkeys(similarities or _different(loaded)))
-            for size, similarity in tried:
-                name = f"{encoder or 'shipped' if models is None else models}, {f'{size} words' if size else 'whole'}"
-                with progress(f"indexing {name}", None) as step:
-                    passages = cached_index(
-                        folder, cache or cache_folder(), loaded.passage_encoder, step, similarity=similarity, size=size
-                    )
-                yield name, passages, loaded
 
     def retrievers() -> Iterator[tuple[str, semclass.HybridRetriever]]:
-        nonlocal searched
-        for name, passages, loaded in indices():
-            with progress(f"searching {name}", len(dataset.questions), "questions") as searched:
-                yield name, semclass.HybridRetriever(passages, loaded)
+        for encoder in encoders or (SHIPPED,):
+            own = None if encoder == SHIPPED else encoder
+            loaded = semclass.Models.load(models, encoder=own, threads=threads or available_threads())
+            if place is not None:
+                index = open_index(place, loaded, folder / "qrels" / f"{split}.tsv")
+                yield place.name, semclass.HybridRetriever(index, loaded)
+                return
+            for size, similarity in itertools.product(sizes or SIZES, similarities or _different(loaded)):
+                name = f"{own or models or SHIPPED}, {f'{size} words' if size else 'whole'}"
+                with progress(f"indexing {name}", None) as step:
+                    index = cached_index(
+                        folder, cache or cache_folder(), loaded.passage_encoder, step, similarity=similarity, size=size
+                    )
+                yield name, semclass.HybridRetriever(index, loaded)
 
-    found = sweep(dataset, retrievers(), measure=measure, seed=seed, progress=lambda done: searched(done))
-    show(found.as_json(), "\n".join(_lines(found)), as_json=as_json)
+    with progress("searching", None, "questions") as step:
+        found = sweep(dataset, retrievers(), measure=measure, seed=seed, progress=step)
+    show(asdict(found), "\n".join(_lines(found)), as_json=as_json)
 
 
 def _different(models: semclass.Models) -> Sequence[str]:
@@ -131,24 +131,22 @@ def _different(models: semclass.Models) -> Sequence[str]:
 
 def _lines(found: Sweep) -> Iterator[str]:
     """A line for each setting, and what the best one gains."""
-    half, width = found.gain.questions, max(len(one.name) for one in found.settings)
-    yield f"{found.measure} of {counted(half, 'question')} (95 % from, to), and of the others, by which * was chosen\n"
-    yield f"  {'passages':<{width}}  similarity  method   {found.measure:>8}                  to choose by"
-    for place, one in enumerate(found.settings):
+    settings, width = found.settings, max(len(one.name) for one in found.settings)
+    yield f"{found.measure}; * is best on the questions to choose by, and counts on the {found.gain.questions} others\n"
+    yield f"  {'passages':<{width}}  similarity  method   others (95 % from, to)     to choose by"
+    for place, one in enumerate(settings):
         mark, (low, high) = "*" if place == found.best else " ", one.reported.interval
         yield (
-            f"{mark} {one.name:<{width}}  {one.similarity:<10}  {one.method:<7}  {one.reported.value:8.4f} ({low:.4f} to "
-            f"{high:.4f})        {one.chosen_by:.4f}"
+            f"{mark} {one.name:<{width}}  {one.similarity:<10}  {one.method:<7}  {one.reported.value:.4f} ({low:.4f} to "
+            f"{high:.4f})  {one.chosen_by:.4f}"
         )
-    best, default, (low, high) = found.settings[found.best], found.settings[0], found.gain.interval
     if found.best == 0:
-        yield "\nno setting is better than the default (the first line) on the questions to choose by"
+        yield "\nno setting is better than the default (first line) on the questions to choose by"
         return
+    low, high = found.gain.interval
+    flattered = settings[found.best].chosen_by - settings[0].chosen_by
     yield (
-        f"\n* against the default (the first line): {found.gain.value:+.4f} ({low:+.4f} to {high:+.4f}), p = "
+        f"\n* against the default (first line): {found.gain.value:+.4f} ({low:+.4f} to {high:+.4f}), p = "
         f"{found.p_value:.4f} in a paired randomisation test"
     )
-    yield (
-        f"on the questions that it was chosen by, it gains {best.chosen_by - default.chosen_by:+.4f}: the best of "
-        f"{len(found.settings)} looks better there than it is"
-    )
+    yield f"{flattered:+.4f} on the questions to choose by, where the best of {len(settings)} looks too good"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -50,22 +49,6 @@ Text:
 {answer}"""
 
 
-@dataclass(frozen=True)
-class Judgement:
-    """What a language model found.
-
-    Attributes
-    ----------
-    figures
-        ``faithfulness`` and ``answer_relevance``. A figure over no answers is left out.
-    bill
-        Calls, tokens, and calls without a readable reply. Their answers are left out.
-    """
-
-    figures: dict[str, Estimate]
-    bill: Bill
-
-
 def judge_answers(
     answers: Sequence[WrittenAnswer],
     endpoint: Endpoint,
@@ -73,7 +56,7 @@ def judge_answers(
     *,
     seed: int = 0,
     progress: Callable[[int], object] = lambda _: None,
-) -> Judgement:
+) -> tuple[dict[str, Estimate], Bill]:
     """Let a language model judge answers, in three calls for each. Empty answers are left out.
 
     ``faithfulness`` is the share of an answer's statements that follow from its contexts. It needs contexts, and an answer
@@ -93,6 +76,12 @@ def judge_answers(
     progress
         Function that is called with the number of answers done.
 
+    Returns
+    -------
+    figures, bill
+        The figures by name, without those over no answers; and the calls, with those that gave no readable reply. Their
+        answers are left out.
+
     Raises
     ------
     EndpointError
@@ -110,7 +99,7 @@ def judge_answers(
     if bill.calls and bill.failed + bill.refused == bill.calls:
         raise EndpointError(f"{endpoint.model} at {endpoint.address} judged no answer: all {bill.calls} calls failed")
     found = {"faithfulness": faithful, "answer_relevance": relevant}
-    return Judgement({name: estimate(np.array(values), seed) for name, values in found.items() if values}, bill)
+    return {name: estimate(np.array(values), seed) for name, values in found.items() if values}, bill
 
 
 def _faithfulness(chat: Chat, answers: Sequence[WrittenAnswer]) -> list[float]:

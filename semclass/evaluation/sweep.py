@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -69,10 +68,6 @@ class Sweep:
     best: int
     gain: Estimate
     p_value: float
-
-    def as_json(self) -> dict[str, Any]:
-        """Return all figures in JSON types."""
-        return asdict(self)
 
 
 def sweep(

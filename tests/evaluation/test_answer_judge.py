@@ -26,34 +26,34 @@ def judged(answers, encoder, statements="1. Ada designed the tower.\n2. The towe
 
 
 def test_faithfulness_is_the_share_of_supported_statements_and_relevance_a_cosine(encoder):
-    found = judged([ANSWER], encoder)
-    assert found.figures["faithfulness"].value == 0.5
-    assert found.figures["answer_relevance"].value == pytest.approx(1, abs=1e-5)
-    assert (found.bill.calls, found.bill.nonsense) == (3, 0)
-    other = judged([ANSWER], encoder, support="1, 2.", asked="1. How tall is the tower?\n2. Who is Ada?")
-    assert other.figures["faithfulness"].value == 1
-    assert 0.1 < other.figures["answer_relevance"].value < 0.9
+    figures, bill = judged([ANSWER], encoder)
+    assert figures["faithfulness"].value == 0.5
+    assert figures["answer_relevance"].value == pytest.approx(1, abs=1e-5)
+    assert (bill.calls, bill.nonsense) == (3, 0)
+    others, _ = judged([ANSWER], encoder, support="1, 2.", asked="1. How tall is the tower?\n2. Who is Ada?")
+    assert others["faithfulness"].value == 1
+    assert 0.1 < others["answer_relevance"].value < 0.9
 
 
 def test_none_is_an_answer_of_the_judge(encoder):
-    found = judged([ANSWER], encoder, support="None.", asked="none")
-    assert found.figures["faithfulness"].value == found.figures["answer_relevance"].value == 0
-    assert "faithfulness" not in judged([ANSWER], encoder, statements="none").figures  # it states nothing
+    figures, _ = judged([ANSWER], encoder, support="None.", asked="none")
+    assert figures["faithfulness"].value == figures["answer_relevance"].value == 0
+    assert "faithfulness" not in judged([ANSWER], encoder, statements="none")[0]  # it states nothing
 
 
 def test_answers_without_text_or_contexts_are_left_out(encoder):
-    found = judged([ANSWER, WrittenAnswer(ASKED, " ", contexts=("x",)), WrittenAnswer(ASKED, "Ada.")], encoder)
-    assert found.figures["faithfulness"].questions == 1
-    assert found.figures["answer_relevance"].questions == 2
+    figures, _ = judged([ANSWER, WrittenAnswer(ASKED, " ", contexts=("x",)), WrittenAnswer(ASKED, "Ada.")], encoder)
+    assert figures["faithfulness"].questions == 1
+    assert figures["answer_relevance"].questions == 2
 
 
 def test_a_reply_that_cannot_be_read_is_counted_and_its_answer_left_out(encoder):
-    found = judged([ANSWER], encoder, support="Statement 1 is supported, statement 2 is not.")
-    assert list(found.figures) == ["answer_relevance"]
-    assert found.bill.nonsense == 1
-    found = judged([ANSWER], encoder, asked=FILTERED)
-    assert list(found.figures) == ["faithfulness"]
-    assert found.bill.refused == 1
+    figures, bill = judged([ANSWER], encoder, support="Statement 1 is supported, statement 2 is not.")
+    assert list(figures) == ["answer_relevance"]
+    assert bill.nonsense == 1
+    figures, bill = judged([ANSWER], encoder, asked=FILTERED)
+    assert list(figures) == ["faithfulness"]
+    assert bill.refused == 1
 
 
 def test_a_service_that_is_not_there_is_an_error(encoder):
