@@ -26,8 +26,8 @@ AT_A_TIME = 64
 """Answers of one round of calls."""
 
 STATEMENTS = """Split the answer into short statements that can be checked one by one. Each states one fact, and names \
-what it is about instead of using a pronoun. Write each statement in a line of its own, and nothing else. Reply with none \
-if the answer states nothing.
+what it is about instead of using a pronoun. Write each statement in a numbered line of its own, and nothing else. Reply \
+with none if the answer states nothing.
 
 Question: {question}
 Answer: {answer}"""
@@ -49,6 +49,9 @@ Text:
 {answer}"""
 
 
+_NUMBERED = re.compile(r"^\W*\d+\s*[.):]\s*(\S.*)$", re.MULTILINE)
+
+
 def judge_answers(
     answers: Sequence[WrittenAnswer],
     endpoint: Endpoint,
@@ -57,24 +60,15 @@ def judge_answers(
     seed: int = 0,
     progress: Callable[[int], object] = lambda _: None,
 ) -> tuple[dict[str, Estimate], Bill]:
-    """Let a language model judge answers, in three calls for each. Empty answers are left out.
+    """Let a language model judge answers, in three calls for each.
 
     ``faithfulness`` is the share of an answer's statements that follow from its contexts. It needs contexts, and an answer
     that states something. ``answer_relevance`` is the mean cosine of the question and of three questions that the model
-    writes from the answer; an answer that says that it has none counts as 0. Both are means over the answers.
+    writes from the answer; an answer that is empty, or says that there is none, counts as 0. Both are means over the
+    answers.
 
-    Parameters
-    ----------
-    answers
-        The answers.
-    endpoint
-        The language model.
-    encoder
-        The encoder whose vectors compare questions. Compare ``answer_relevance`` only between runs with the same encoder.
-    seed
-        Seed of the bootstrap intervals.
-    progress
-        Function that is called with the number of answers done.
+    The vectors are those of `encoder`: compare ``answer_relevance`` only between runs with the same one. `seed` is that of
+    the bootstrap intervals, and `progress` is called with the number of answers done.
 
     Returns
     -------
@@ -91,28 +85,29 @@ def judge_answers(
     """
     chat, faithful, relevant = Chat(endpoint), [], []
     for start in range(0, len(answers), AT_A_TIME):
-        some = [one for one in answers[start : start + AT_A_TIME] if one.answer.strip()]
-        faithful += _faithfulness(chat, [one for one in some if any(map(str.strip, one.contexts))])
-        relevant += _relevance(chat, encoder, some)
-        progress(len(answers[start : start + AT_A_TIME]))
-    bill = chat.bill
-    if bill.calls and bill.failed + bill.refused == bill.calls:
-        raise EndpointError(f"{endpoint.model} at {endpoint.address} judged no answer: all {bill.calls} calls failed")
+        some = answers[start : start + AT_A_TIME]
+        said = [one for one in some if one.answer.strip()]
+        faithful += _faithfulness(chat, [one for one in said if any(map(str.strip, one.contexts))])
+        relevant += [0.0] * (len(some) - len(said)) + _relevance(chat, encoder, said)
+        if said and chat.bill.failed == chat.bill.calls:
+            raise EndpointError(f"{endpoint.model} at {endpoint.address} judged no answer: all calls failed")
+        progress(len(some))
     found = {"faithfulness": faithful, "answer_relevance": relevant}
-    return {name: estimate(np.array(values), seed) for name, values in found.items() if values}, bill
+    return {name: estimate(np.array(values), seed) for name, values in found.items() if values}, chat.bill
 
 
 def _faithfulness(chat: Chat, answers: Sequence[WrittenAnswer]) -> list[float]:
     """Share of supported statements of each answer that could be judged."""
     prompts = [STATEMENTS.format(question=one.question, answer=one.answer) for one in answers]
     replies = chat.ask(prompts, max_tokens=TOKENS)
-    stated = [(one, lines) for one, reply in zip(answers, replies, strict=True) if (lines := _lines(chat, reply))]
+    found = (_read(chat, reply, _NUMBERED.findall) for reply in replies)
+    stated = [(one, lines) for one, lines in zip(answers, found, strict=True) if lines]
     prompts = [SUPPORT.format(contexts="\n\n".join(one.contexts), statements=_numbered(lines)) for one, lines in stated]
     replies = chat.ask(prompts, max_tokens=TOKENS)
     shares = []
     for (_, lines), said in zip(stated, map(_said, replies), strict=True):
         # other words may say the opposite of a number beside them
-        if said is not None and (said == NONE_OF_THEM or re.fullmatch(r"[\d\s,;]+", said)):
+        if said is not None and (said == NONE_OF_THEM or re.fullmatch(r"[\d\s,.;]+", said)):
             shares.append(len(numbers_of(said, len(lines))) / len(lines))
         else:
             chat.bill.nonsense += said is not None
@@ -125,7 +120,7 @@ def _relevance(chat: Chat, encoder: Encoder, answers: Sequence[WrittenAnswer]) -
     replies = chat.ask(prompts, max_tokens=TOKENS)
     found = []
     for one, reply in zip(answers, replies, strict=True):
-        questions = _lines(chat, reply)
+        questions = _read(chat, reply, questions_of)
         if questions:
             first, *others = unit(encoder.encode([one.question, *questions[:QUESTIONS]]).rows("pooled"))
             found.append(float(np.mean(np.stack(others) @ first)))
@@ -134,12 +129,12 @@ def _relevance(chat: Chat, encoder: Encoder, answers: Sequence[WrittenAnswer]) -
     return found
 
 
-def _lines(chat: Chat, reply: Reply) -> list[str] | None:
-    """The lines of a reply without their numbers, none if it says that there are none. None if there is no reply."""
+def _read(chat: Chat, reply: Reply, read: Callable[[str], list[str]]) -> list[str] | None:
+    """What is read of a reply, nothing if the model said that there is nothing. None if there is no readable reply."""
     said = _said(reply)
     if said is None or said == NONE_OF_THEM:
         return None if said is None else []
-    lines = questions_of(said, marked=False)
+    lines = read(said)
     chat.bill.nonsense += not lines
     return lines or None
 
@@ -150,7 +145,7 @@ def _said(reply: Reply) -> str | None:
         return None
     said = spoken(reply.text)
     plain = said.strip(" .*\"'")
-    return NONE_OF_THEM if plain.casefold() == NONE_OF_THEM else said.rstrip(".")
+    return NONE_OF_THEM if plain.casefold() == NONE_OF_THEM else said
 
 
 def _numbered(lines: Sequence[str]) -> str:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 import string
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 from pathlib import Path
 
 import numpy as np
@@ -27,23 +29,12 @@ _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 @dataclass(frozen=True)
 class WrittenAnswer:
-    """An answer to measure.
-
-    Attributes
-    ----------
-    question, answer
-        The question, and the answer. An empty answer says that there is none.
-    references
-        Right answers. The best match counts. If the question has no answer, the only reference is an empty text. Without
-        references, only a judge can measure the answer.
-    contexts
-        Texts from which the answer was written.
-    """
+    """An answer to measure. Without references, only a judge can measure it."""
 
     question: str
-    answer: str
-    references: tuple[str, ...] = ()
-    contexts: tuple[str, ...] = ()
+    answer: str  #: empty if the writer found none
+    references: tuple[str, ...] = ()  #: right answers, of which the best match counts; one empty text if there is none
+    contexts: tuple[str, ...] = ()  #: texts from which the answer was written
 
 
 def read_answers(path: str | Path) -> list[WrittenAnswer]:
@@ -85,17 +76,7 @@ def measure_answers(answers: Sequence[WrittenAnswer], *, seed: int = 0) -> dict[
     one to four words over all answers, with the smoothing of sacreBLEU. ROUGE-L and BLEU read words in lower case, without
     punctuation.
 
-    Parameters
-    ----------
-    answers
-        The answers.
-    seed
-        Seed of the bootstrap intervals.
-
-    Returns
-    -------
-    dict
-        The figures by name, all in [0, 1]. Empty if no answer has references.
+    `seed` is that of the bootstrap intervals. All figures are in [0, 1]; there are none if no answer has references.
 
     Raises
     ------
@@ -114,19 +95,18 @@ def measure_answers(answers: Sequence[WrittenAnswer], *, seed: int = 0) -> dict[
     return {**found, "bleu": estimate(list(counts.T.copy()), seed, bleu)}
 
 
-def normalised(text: str) -> list[str]:
-    """Return the words of a text as SQuAD compares them: lower case, without punctuation and articles."""
+def _normalised(text: str) -> list[str]:
     return _ARTICLE.sub(" ", text.lower().translate(_NO_PUNCTUATION)).split()
 
 
 def exact_match(answer: str, reference: str) -> float:
     """Tell whether two texts are the same once normalised: 1 or 0."""
-    return float(normalised(answer) == normalised(reference))
+    return float(_normalised(answer) == _normalised(reference))
 
 
 def token_f1(answer: str, reference: str) -> float:
     """Return the F1 of the words of two normalised texts. If one has no words, the other must have none either."""
-    left, right = Counter(normalised(answer)), Counter(normalised(reference))
+    left, right = Counter(_normalised(answer)), Counter(_normalised(reference))
     return _f1((left & right).total(), left.total(), right.total())
 
 
@@ -157,18 +137,13 @@ def _bleu_counts(answer: WrittenAnswer) -> list[int]:
     words, references = _words(answer.answer), [_words(text) for text in answer.references]
     matches, totals = [], []
     for n in range(1, ORDERS + 1):
-        most: Counter[tuple[str, ...]] = Counter()
-        for reference in references:
-            most |= Counter(_sequences(reference, n))
-        mine = Counter(_sequences(words, n))
-        matches.append((mine & most).total())
+        mine, *theirs = (
+            Counter(zip(*(text[start:] for start in range(n)), strict=False)) for text in (words, *references)
+        )
+        matches.append((mine & reduce(or_, theirs)).total())
         totals.append(mine.total())
     nearest = min(map(len, references), key=lambda length: (abs(length - len(words)), length))
     return [*matches, *totals, len(words), nearest]
-
-
-def _sequences(words: Sequence[str], n: int) -> Iterator[tuple[str, ...]]:
-    return zip(*(words[start:] for start in range(n)), strict=False)
 
 
 def bleu(*counts: DoubleArray, axis: int = -1) -> DoubleArray:

@@ -26,48 +26,24 @@ MEASURE = "nDCG@10"
 
 @dataclass(frozen=True)
 class Setting:
-    """A setting of a search, and its figures.
+    """A setting of a search, and its figures."""
 
-    Attributes
-    ----------
-    name
-        What the caller calls the retriever, such as its encoder and the length of its passages.
-    similarity, method
-        How the vectors are compared, and the method of ranking.
-    chosen_by
-        The figure over the half of the questions that settings are chosen by.
-    reported
-        The figure over the other half.
-    """
-
-    name: str
-    similarity: str
-    method: str
-    chosen_by: float
-    reported: Estimate
+    name: str  #: name of the retriever, such as its encoder and the length of its passages
+    similarity: str  #: how the vectors are compared
+    method: str  #: method of ranking
+    chosen_by: float  #: the figure over the half of the questions that settings are chosen by
+    reported: Estimate  #: the figure over the other half
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """The result of :func:`sweep`.
+    """The result of :func:`sweep`."""
 
-    Attributes
-    ----------
-    measure
-        The measure of all figures.
-    settings
-        All settings. The first one is the default.
-    best
-        Place of the setting that is best on the questions to choose by. The earliest, if several are best.
-    gain, p_value
-        What it gains over the default on the other questions, and a two-sided paired randomisation test of this gain.
-    """
-
-    measure: str
-    settings: tuple[Setting, ...]
-    best: int
-    gain: Estimate
-    p_value: float
+    measure: str  #: measure of all figures
+    settings: tuple[Setting, ...]  #: all settings; the first one is the default
+    best: int  #: place of the setting that is best on the questions to choose by; the earliest, if several are best
+    gain: Estimate  #: what it gains over the default on the other questions
+    p_value: float  #: two-sided paired randomisation test of this gain
 
 
 def sweep(

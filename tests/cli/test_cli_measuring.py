@@ -59,7 +59,7 @@ def test_answers_are_measured_and_judged(run, tmp_path):
     file.write_text(json.dumps(row) + "\n")
     assert run("evaluate-answers", file)[0] == 2  # nothing to compare it with
     assert run("evaluate-answers", file, "--model", "m")[0] == 2
-    with stub_endpoint(lambda prompt, before: "1" if prompt.startswith("Which") else "When was it built?") as stub:
+    with stub_endpoint(lambda prompt, before: "1" if prompt.startswith("Which") else "1. When was it built?") as stub:
         code, out, error = run("evaluate-answers", file, "--endpoint", stub.url, "--model", "m", "--json")
     record = json.loads(out)
     assert (code, record["faithfulness"]["value"], "3 calls" in error) == (0, 1, True)

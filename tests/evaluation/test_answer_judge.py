@@ -41,10 +41,18 @@ def test_none_is_an_answer_of_the_judge(encoder):
     assert "faithfulness" not in judged([ANSWER], encoder, statements="none")[0]  # it states nothing
 
 
-def test_answers_without_text_or_contexts_are_left_out(encoder):
-    figures, _ = judged([ANSWER, WrittenAnswer(ASKED, " ", contexts=("x",)), WrittenAnswer(ASKED, "Ada.")], encoder)
-    assert figures["faithfulness"].questions == 1
-    assert figures["answer_relevance"].questions == 2
+def test_an_empty_answer_states_nothing_and_is_irrelevant(encoder):
+    figures, bill = judged([ANSWER, WrittenAnswer(ASKED, " ", contexts=("x",)), WrittenAnswer(ASKED, "Ada.")], encoder)
+    assert figures["faithfulness"].questions == 1  # one has no contexts
+    assert figures["answer_relevance"].questions == 3
+    assert figures["answer_relevance"].value == pytest.approx(2 / 3, abs=1e-5)
+    assert bill.calls == 4
+
+
+def test_what_a_model_says_around_its_list_is_no_statement(encoder):
+    said = "Here are the statements:\n\n1. Ada designed the tower.\n2) The tower is tall.\n\nI hope this helps."
+    assert judged([ANSWER], encoder, statements=said)[0]["faithfulness"].value == 0.5
+    assert judged([ANSWER], encoder, statements="She did.")[1].nonsense == 1
 
 
 def test_a_reply_that_cannot_be_read_is_counted_and_its_answer_left_out(encoder):
