@@ -6,6 +6,7 @@ import json
 
 import pytest
 from beir import write_beir
+from made_models import export
 from running import running
 from stub_endpoint import stub_endpoint
 
@@ -44,6 +45,17 @@ def test_a_sweep_marks_the_best_line_also_of_an_index(run, beir, tmp_path):
     assert (code, "--index" in error) == (2, True)
     code, _, error = run("sweep", beir, "--limit", 3)
     assert (code, "at least 4" in error) == (2, True)
+
+
+def test_a_sweep_compares_encoders_and_similarities(run, beir, tmp_path):
+    other = str(export(tmp_path, layers=2))
+    code, out, _ = run("sweep", beir, "--size", 0, "--encoder", "shipped", "--encoder", other, "--json")
+    settings = json.loads(out)["settings"]
+    assert (code, {one["name"] for one in settings}) == (0, {"shipped, whole", f"{other}, whole"})
+    assert next(one["method"] for one in settings if one["name"] != "shipped, whole") == "convex"  # it has no heads
+    code, out, _ = run("sweep", beir, "--size", 0, "--similarity", "cosine", "--similarity", "l2", "--json")
+    first, *others = [one["reported"] for one in json.loads(out)["settings"] if one["method"] == "dense"]
+    assert [first] == others  # vectors of length 1 are as near by either
 
 
 def test_answers_are_measured_and_judged(run, tmp_path):
