@@ -126,8 +126,7 @@ async def _warm_up(engine: Engine) -> None:
         if models.pair_heads is not None:
             await engine.rerank(QUESTION, [Passage(str(place), text) for place, text in enumerate(some)])
         if engine.retriever is not None:
-            await engine.search(QUESTION)
-            await engine.ask(QUESTION)
+            await engine.answer(QUESTION, await engine.search(QUESTION), 1)
 
 
 async def _unknown(request: Request, error: Exception) -> Json:

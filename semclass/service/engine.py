@@ -16,7 +16,7 @@ from semclass.heads.in_scope import ScopeClassifier
 from semclass.heads.texts import TextLabels, classify_all
 from semclass.index.passage_encoder import searchable
 from semclass.index.records import FOLDER
-from semclass.ranking.ask import Answer
+from semclass.ranking.ask import Answer, answer_from
 from semclass.ranking.methods import DEFAULT, METHODS
 from semclass.ranking.models import Models
 from semclass.ranking.reranker import Reranker, check_passages
@@ -189,18 +189,16 @@ class Engine(Queue):
         result: SearchResult = (await self.do(kind, [(question, texts, len(question), cost)]))[0]
         return result
 
-    async def ask(self, question: str, **options: Any) -> Answer:
-        """See :meth:`semclass.ranking.retriever.HybridRetriever.ask`."""
-        check_text(question, "question")
+    async def answer(self, question: str, found: SearchResult, k: int) -> Answer:
+        """Choose the k best sentences of a search. See :meth:`semclass.ranking.retriever.HybridRetriever.ask`."""
 
-        def call(some: list[str]) -> list[Answer]:
-            retriever = self.searched
-            return [retriever.ask(each, **options) for each in some]
+        def call(some: list[tuple[str, SearchResult]]) -> list[Answer]:
+            least = self.searched.answerable_from
+            return [answer_from(self.models, each, result, k, least) for each, result in some]
 
-        kind = Kind("ask", _key(options), call, away=self.searched.index.kind != FOLDER)
-        texts = _searched(question, {}) + COMPARED_SENTENCES
-        cost = texts * SEARCHED_TEXT + 2 * _asked(question)
-        answer: Answer = (await self.do(kind, [(question, texts, len(question), cost)]))[0]
+        cost = COMPARED_SENTENCES * SEARCHED_TEXT + _asked(question)
+        items = [((question, found), COMPARED_SENTENCES, len(question), cost)]
+        answer: Answer = (await self.do(Kind("ask", str(k), call), items))[0]
         return answer
 
 

@@ -80,6 +80,7 @@ def router(engine: Engine) -> APIRouter:
         check_texts(request, [body.question], settings)
         check_count(body.k, settings, "k")
         check_count(body.candidates, settings, "candidates")
+        check_count(body.sentences, settings, "sentences")
         check_filter(body.where or {})
         usual, method = engine.searched.weights, _check_method(engine, body)
         options = _options(body)
@@ -90,8 +91,9 @@ def router(engine: Engine) -> APIRouter:
         result, question = await _with_classes(engine, body, engine.search(body.question, **options))
         weights = _used(method, {**usual, **options["weights"]})
         hits = [{**vars(hit), "url": link(hit, settings)} for hit in result]
+        answer = await engine.answer(body.question, result, body.sentences) if body.sentences else None
         parts = {"question": question, "hits": hits, "weights": weights, "milliseconds": since(began)}
-        return {**vars(result), **parts}
+        return {**vars(result), **parts, "sentences": answer and answer.sentences}
 
     @post(routes, "/api/filter", schemas.FilterRequest, schemas.FilterAnswer, tag=TAG, errors=WITHOUT_INDEX)
     async def read_filter(request: Request, body: schemas.FilterRequest) -> Any:
@@ -179,7 +181,7 @@ def _check_method(engine: Engine, body: schemas.SearchRequest | schemas.RerankRe
 
 def _options(body: schemas.SearchRequest | schemas.RerankRequest) -> dict[str, Any]:
     """The options of a search or a re-ranking, as the library takes them."""
-    options = body.model_dump(exclude={"question", "passages", "classify", "weights"})
+    options = body.model_dump(exclude={"question", "passages", "classify", "weights", "sentences"})
     weights = {} if body.weights is None else body.weights.model_dump(by_alias=True, exclude_none=True)
     return {**options, "weights": weights}
 

@@ -73,7 +73,7 @@ class Weights(Request):
 
 
 class SearchRequest(Request):
-    """A question to search for in the index."""
+    """A question to search for in the index. `sentences` asks for so many sentences of the first hits as well."""
 
     question: Text
     k: Count = 10
@@ -85,6 +85,7 @@ class SearchRequest(Request):
     boost: Annotated[dict[str, Weight], Field(max_length=16)] | None = None
     explain: bool = False
     classify: bool = True
+    sentences: Count | None = None
 
 
 class FilterRequest(Request):
@@ -310,9 +311,10 @@ class Ranking(BaseModel):
 
 
 class SearchAnswer(Ranking):
-    """Passages of the index, best first."""
+    """Passages of the index, best first, and the sentences that answer, or null if the request does not want them."""
 
     hits: list[HitOut]
+    sentences: list[SentenceOut] | None
 
 
 class RerankedHit(HitOut):

@@ -37,6 +37,11 @@ def test_sentences_answer_as_the_library_does(client, folder, models):
     assert [one["text"] for one in answer["sentences"]] == [one.text for one in expected.sentences]
     assert answer["sentences"][0]["score"] == pytest.approx(expected.sentences[0].score, abs=1e-4)
     assert (answer["answered"], answer["certainty"]) == (expected.answered, expected.certainty)
+    beside = client.post("/api/search", {"question": QUESTION, "sentences": 2}).json()
+    assert (beside["sentences"], len(beside["hits"])) == (answer["sentences"], 10)
+    assert client.post("/api/search", {"question": QUESTION}).json()["sentences"] is None
+    for sentences in (0, 1001):
+        assert client.post("/api/search", {"question": QUESTION, "sentences": sentences}).status_code == 422
     for change in ({"k": 0}, {"k": 1001}, {"question": " "}, {"where": {"$what": 1}}, {"more": 1}):
         assert client.post("/api/ask", {"question": QUESTION, **change}).status_code == 422
 

@@ -183,7 +183,7 @@ async function request(signal) {
   }
   const terms = JSON.stringify(state.where);
   if (filter.terms !== terms) filter = { terms, where: state.where.length ? (await call("api/filter", { terms: state.where }, signal)).where : undefined };
-  return ["api/search", { ...body, k: state.n, where: filter.where }];
+  return ["api/search", { ...body, k: state.n, where: filter.where, sentences: 3 }];
 }
 
 let shown = ""; // the question whose answer is shown
@@ -194,13 +194,11 @@ const send = latest(async (_, signal) => {
   try {
     const question = state.q;
     const [path, body] = await request(signal);
-    const ask = { question, k: 3, where: body.where };
-    const [found, brief] = await Promise.all([call(path, body, signal), body.passages ? null : call("api/ask", ask, signal).catch(() => null)]);
+    const found = await call(path, body, signal);
     await label(found.hits, signal);
     showProblem(answer, null);
     shown = question;
     showAnswer(found);
-    showBrief(brief, found.hits);
   } catch (problem) {
     if (signal.aborted) return;
     showProblem(answer, problem, search);
@@ -383,7 +381,7 @@ function clearAnswer() {
   say($("answer"), "");
 }
 
-function showAnswer({ question, hits, certainty, answerable, milliseconds }) {
+function showAnswer({ question, hits, certainty, answerable, milliseconds, sentences }) {
   const focused = document.activeElement.closest("#results article")?.getAttribute("aria-labelledby");
   clearResults();
   const n = hits.length;
@@ -397,6 +395,7 @@ function showAnswer({ question, hits, certainty, answerable, milliseconds }) {
   $("why").checked = state.why;
   $("asks").hidden = !state.why || !question;
   $("asks").textContent = question ? `The question asks for: ${[className(question.label), fineName(question.fine)].filter(Boolean).join(", ")} (${percent(question.probability)}).` : "";
+  showBrief(doubt ? [] : sentences ?? [], hits);
   $("results").classList.remove("stale");
   $("results").replaceChildren(...hits.map((hit) => result(hit, hits, question)));
   if (focused) $(focused)?.closest("article").focus({ preventScroll: true });
@@ -404,13 +403,11 @@ function showAnswer({ question, hits, certainty, answerable, milliseconds }) {
 }
 
 // The best sentences, each with the result that it is of.
-function showBrief(brief, hits) {
-  $("brief").hidden = !brief?.answered || !brief.sentences.length;
+function showBrief(sentences, hits) {
+  $("brief").hidden = !sentences.length;
   const source = (place) => el("button", { type: "button", class: "chip", onclick: () => articles()[place].focus() }, spoken("result "), String(place + 1));
-  $("brief").lastElementChild.replaceChildren(...(brief?.sentences ?? []).map(({ text, id }) => {
-    const place = hits.findIndex((hit) => hit.id === id);
-    return el("li", { dir: "auto" }, readable(text), " ", place < 0 ? null : source(place));
-  }));
+  $("brief").lastElementChild.replaceChildren(...sentences.map(({ text, id }) =>
+    el("li", { dir: "auto" }, readable(text), " ", source(hits.findIndex((hit) => hit.id === id)))));
 }
 
 // Labels by heads that did not label the index, of which a service may have some.
