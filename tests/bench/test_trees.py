@@ -28,11 +28,19 @@ def test_only_the_documentation_of_an_archive_is_written(tmp_path):
 
 
 def test_a_passage_below_the_heading_in_the_file_is_right():
-    question = {"document": "use.rst", "heading": "Time limits"}
+    question = {"kind": "question", "document": "use.rst", "heading": "Time limits", "answers": "a limit is | it ends"}
     metadata = {"document": "use.rst", "headings": ["Tasks", "Time *limits*"]}
     assert trees.is_right(Passage("1", "text", metadata), question)
     assert not trees.is_right(Passage("1", "text", {**metadata, "document": "other.rst"}), question)
-    assert not trees.is_right(Passage("1", "text", {**metadata, "headings": ["Tasks"]}), question)
+    elsewhere = Passage("1", "A *limit* is a time.", {**metadata, "headings": ["Tasks"]})
+    assert not trees.is_right(elsewhere, question)
+    assert trees.is_right(elsewhere, {**question, "kind": "definition"})
+
+
+def test_a_sentence_that_holds_a_marked_string_answers():
+    question = {"answers": "a limit is | it ends"}
+    assert trees.holds("Then it `ends`.", question)
+    assert not trees.holds("A limit isn't much.", {"answers": "limit i"})
 
 
 def test_every_question_is_of_a_tree_that_is_known():
