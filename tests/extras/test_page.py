@@ -56,7 +56,7 @@ def test_the_best_sentences_stand_above_with_their_results(open_page, service, r
     page = open_page(service)
     ask(page)
     best = retriever.ask(QUESTION, 3).sentences[0]
-    said = page.get_by_role("region", name="In short").get_by_role("listitem").first
+    said = page.get_by_role("region", name="Best sentences").get_by_role("listitem").first
     expect(said).to_contain_text(best.text)
     place = [hit.id for hit in retriever.search(QUESTION)].index(best.id)
     said.get_by_role("button", name=f"result {place + 1}").click()
@@ -188,8 +188,8 @@ def test_facets_and_conditions_narrow_the_list(open_page, tickets):
     expect(page.locator("#results .chip").first).to_contain_text("topic: defect")
     page.get_by_label("Acme").check()
     expect(page.locator("#results article")).to_have_count(2)
-    page.get_by_label("Only where").fill("date>=2026-03-01")
-    page.get_by_label("Only where").press("Enter")
+    page.get_by_label("Only passages where").fill("date>=2026-03-01")
+    page.get_by_label("Only passages where").press("Enter")
     expect(page.locator("#results article")).to_have_count(1)
     page.get_by_role("button", name="date>=2026-03-01").click()
     expect(page.locator("#results article")).to_have_count(2)
@@ -201,7 +201,7 @@ def test_facets_and_conditions_narrow_the_list(open_page, tickets):
 def test_a_condition_that_cannot_be_read_is_told_beside_it(open_page, tickets):
     page = open_page(tickets, expected="422")
     ask(page, "lamp")
-    box = page.get_by_label("Only where")
+    box = page.get_by_label("Only passages where")
     box.fill("custom=Acme")
     box.press("Enter")
     expect(page.locator("#where-fault")).to_contain_text("did you mean 'customer'")
@@ -226,7 +226,7 @@ def test_a_document_opens_at_the_sentence_and_its_scripts_do_not_run(open_page, 
 def test_judgements_are_stored_and_taken_back(open_page, tickets):
     page = open_page(tickets)
     ask(page, "lamp")
-    right, wrong = (page.get_by_role("button", name=name).first for name in ("Right", "Wrong"))
+    right, wrong = (page.get_by_role("button", name=name).first for name in ("Yes", "No"))
     bodies = []
     page.on("request", lambda request: bodies.append(request.post_data_json) if "feedback" in request.url else None)
     right.click()
@@ -244,13 +244,13 @@ def test_judgements_are_stored_and_taken_back(open_page, tickets):
 def test_where_judgements_are_not_kept_the_page_says_so_or_has_no_buttons(open_page, service, tickets):
     page = open_page(service, expected="404")
     ask(page)
-    page.get_by_role("button", name="Right").first.click()
+    page.get_by_role("button", name="Yes").first.click()
     expect(page.locator("#heard")).to_contain_text("Not stored: ")  # an index in memory has no place for it
     page = open_page(tickets, expected="404")
     page.route("**/api/feedback", lambda route: route.fulfill(status=404, body="{}"))
     ask(page, "lamp")
-    page.get_by_role("button", name="Right").first.click()
-    expect(page.get_by_role("button", name="Right")).to_have_count(0)
+    page.get_by_role("button", name="Yes").first.click()
+    expect(page.get_by_role("button", name="Yes")).to_have_count(0)
 
 
 def test_right_to_left_text_runs_that_way(open_page, service):
@@ -269,7 +269,7 @@ def test_without_an_index_passages_are_pasted(open_page, without_index):
     expect(page.get_by_label(re.compile("^Passages, one a line"))).to_be_visible()
     example(page)
     first(page, OPENED)
-    expect(page.get_by_role("button", name="Right")).to_have_count(0)
+    expect(page.get_by_role("button", name="Yes")).to_have_count(0)
 
 
 def test_empty_questions_and_no_passages_are_told(open_page, service):
@@ -459,17 +459,17 @@ def test_axe_finds_nothing(open_page, tickets, scheme, width):
     settled(page)
     unfold(page)
     page.get_by_label("Acme").check()
-    page.get_by_role("button", name="Right").first.click()
-    page.get_by_role("button", name="Wrong").last.click()
-    expect(page.locator("#heard")).to_contain_text("Noted")
-    page.get_by_label("Only where").fill("colour=red")
-    page.get_by_label("Only where").press("Enter")
+    page.get_by_role("button", name="Yes").first.click()
+    page.get_by_role("button", name="No").last.click()
+    expect(page.locator("#heard")).to_contain_text("Stored")
+    page.get_by_label("Only passages where").fill("colour=red")
+    page.get_by_label("Only passages where").press("Enter")
     expect(page.locator("#where-fault")).to_contain_text("colour")
     assert_accessible(page)
     page.get_by_label("Your question").focus()
     page.keyboard.press("Escape")
     page.keyboard.press("?")
-    expect(page.get_by_role("dialog", name="Keys")).to_be_visible()
+    expect(page.get_by_role("dialog", name="With the keyboard")).to_be_visible()
     assert_accessible(page)
     page.keyboard.press("Escape")
     page.get_by_role("tab", name="Your text").click()
@@ -516,21 +516,21 @@ def test_all_of_it_with_the_keyboard_alone(open_page, tickets):
     expect(results.nth(1)).to_be_focused()
     keys.press("k")
     keys.press("n")
-    expect(results.first.get_by_role("button", name="Wrong")).to_have_attribute("aria-pressed", "true")
+    expect(results.first.get_by_role("button", name="No")).to_have_attribute("aria-pressed", "true")
     with page.context.expect_page():
         keys.press("o")
     keys.press("w")
     expect(page.get_by_role("table", name="Parts of the score").first).to_be_visible()
     expect(results.first).to_be_focused()
     keys.press("f")
-    expect(page.get_by_label("Only where")).to_be_focused()
+    expect(page.locator("#facets input").first).to_be_focused()
     reach(page, "[name=customer]")
     keys.press("Space")
     expect(page.locator("#conditions")).to_contain_text("customer in")
     settled(page)
     reach(page, "#results a")
     keys.press("?")
-    expect(page.get_by_role("dialog", name="Keys")).to_be_visible()
+    expect(page.get_by_role("dialog", name="With the keyboard")).to_be_visible()
     keys.press("Escape")
     expect(page.locator("#results a").first).to_be_focused()
 

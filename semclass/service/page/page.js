@@ -40,7 +40,7 @@ const PARTS = {
 };
 
 // how sure the first place is
-const SURE = { strong: "The first is far ahead.", likely: "The first is ahead.", weak: "The first is hardly ahead, or hardly about the question." };
+const SURE = { strong: "The first very probably answers.", likely: "The first probably answers.", weak: "None stands out: compare a few." };
 
 // ---- the service
 
@@ -283,7 +283,7 @@ function showFilters() {
   $("conditions").replaceChildren(...state.where.map((term) => el("li", {}, el("button", { type: "button", class: "chip", dir: "auto", onclick: () => {
     change({ where: state.where.filter((one) => one !== term), n: DEFAULTS.n });
     $("where").focus();
-  } }, term, el("span", { "aria-hidden": true }, " ×"), spoken(": remove this filter")))));
+  } }, term, el("span", { "aria-hidden": true }, "\u00a0×"), spoken(": remove this filter")))));
   for (const box of $("facets").querySelectorAll("input")) box.checked = chosen(box.name).includes(JSON.parse(box.value));
 }
 
@@ -467,8 +467,9 @@ function labels({ metadata, heads }) {
 const tag = (name, value, probability, head) => el("li", { class: head ? "chip match" : "chip" },
   `${name}: `, el("b", { dir: "auto" }, String(value)), typeof probability === "number" ? ` ${percent(probability)}` : "");
 
-// ---- this was right, this was wrong
+// ---- this answers, this does not
 
+const ANSWERS = "Does this answer it?";
 const judged = new Map(); // true or false by question and passage, for as long as the page is open
 let judging = true; // until the service says that it keeps no judgements
 
@@ -477,8 +478,8 @@ function judge(hit) {
   const question = shown, pair = JSON.stringify([question, hit.id]);
   const button = (right, name, sign) => el("button", { type: "button", class: right ? "plain right" : "plain wrong", onclick: () => tell(right) },
     el("span", { "aria-hidden": true }, `${sign} `), name);
-  const buttons = [button(true, "Right", "✓"), button(false, "Wrong", "✗")];
-  const group = el("div", { class: "judge", role: "group", "aria-label": "Does this answer the question?" }, ...buttons, el("span", { class: "hint" }));
+  const buttons = [button(true, "Yes", "✓"), button(false, "No", "✗")];
+  const group = el("div", { class: "judge", role: "group", "aria-label": ANSWERS }, el("span", { class: "hint", "aria-hidden": true }, ANSWERS), ...buttons, el("span", { class: "hint" }));
   const show = (said = "") => {
     buttons.forEach((one, i) => one.setAttribute("aria-pressed", judged.get(pair) === (i === 0)));
     group.lastChild.textContent = said;
@@ -489,7 +490,7 @@ function judge(hit) {
     try {
       await call("api/feedback", { question, passage: hit.id, right: given });
       judged.set(pair, given);
-      show(given === null ? "Taken back." : `Noted as ${given ? "right" : "wrong"}.`);
+      show(given === null ? "Taken back." : `Stored: it ${given ? "answers" : "does not answer"}.`);
     } catch (problem) {
       if (problem.status !== 404 || problem.kind === "no_passage") return show(`Not stored: ${problem.message || explainProblem(problem)[0]}`);
       judging = false;
@@ -545,7 +546,7 @@ const KEYS = {
   "/": () => { if (state.tab === "classify") choose(tabs.find((one) => !one.hidden)); $("question").focus(); $("question").select(); },
   j: () => step(1), k: () => step(-1), o: () => press("a.open"), y: () => press(".right"), n: () => press(".wrong"),
   Enter: () => press(".whole"), w: () => $("why-line").hidden || $("why").click(),
-  f: () => { if (!$("narrow").hidden) { $("narrow").querySelector("details").open = true; $("where").focus(); } },
+  f: () => { if (!$("narrow").hidden) { $("narrow").querySelector("details").open = true; $("narrow").querySelector("input").focus(); } },
   "?": () => $("help").showModal(),
 };
 addEventListener("keydown", (event) => {
@@ -692,7 +693,7 @@ function show() {
   showTab();
   grow();
   $("own").hidden = state.source !== "own";
-  $("index-name").textContent = state.source === "own" ? "to text of your own" : info.index?.passages ? `to ${plural(info.index.passages, "passage")}` : "";
+  $("index-name").textContent = state.source === "own" ? "(searches the text below)" : info.index?.passages ? `(searches ${plural(info.index.passages, "passage")})` : "";
   if (state.q && (state.source === "index" || $("passages").value.trim())) search();
   else clearAnswer();
 }
@@ -706,7 +707,7 @@ async function begin() {
     return showProblem($("answer"), problem, begin);
   }
   showProblem($("answer"), null);
-  $("about").textContent = `semclass ${info.version}: trained heads over sentence embeddings, on a CPU. No language model is prompted.`;
+  $("about").textContent = `semclass ${info.version}: finds passages, and writes nothing itself. Your questions go to no language model.`;
   judging = info.index?.kind === "folder"; // beside which judgements are kept
   showKinds();
   showFacets();
