@@ -12,6 +12,7 @@ from zipfile import ZipFile
 
 from semclass.core.errors import import_extra
 from semclass.documents.blocks import SEPARATOR
+from semclass.documents.chunking import SMALL
 from semclass.documents.decoding import read_text
 from semclass.documents.furniture import is_furniture
 from semclass.documents.limits import SPAN, check_cells, check_package, check_size, check_tags
@@ -207,7 +208,7 @@ def _definitions(element: _Element) -> Iterator[str]:
         if part.tag == "dt":
             terms += list(_blocks(part))
         elif part.tag == "dd":
-            blocks = list(_blocks(part))
+            blocks = _with_tail(list(_blocks(part)))
             term = ", ".join(" ".join(one.split()).rstrip(" :") for one in terms)
             terms = []
             joined = bool(blocks) and blocks[0][0] not in "-|`#"
@@ -215,6 +216,13 @@ def _definitions(element: _Element) -> Iterator[str]:
                 yield f"{term}: {blocks[0]}" if joined else f"{term}:" if blocks else term
             yield from blocks[joined and bool(term) :]
     yield from terms
+
+
+def _with_tail(blocks: list[str]) -> list[str]:
+    """Join a short last paragraph to the one before, as it would otherwise be cut together with the next term."""
+    if len(blocks) < 2 or len(blocks[-1].split()) >= SMALL or any(block[0] in "-|`#" for block in blocks[-2:]):
+        return blocks
+    return [*blocks[:-2], "\n".join(blocks[-2:])]
 
 
 def _table(element: _Element) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Markdown without what is meant for generators of sites: targets, what begins and ends a note, contents lists."""
+"""Markdown without what is meant for generators of sites: targets, comments, what begins and ends a note, contents."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 _ANY = re.compile(r"^(?:[ \t]*(?:(?:`{3,}|~{3,})[ \t]*\{|:{3,})|\([^()\n]+\)=[ \t]*$)|\A\s*:[a-z-]+:", re.MULTILINE)
 _FENCE = re.compile(r"([ \t]*(?:[-*+][ \t]+|\d+[.)][ \t]+)?)(`{3,}|~{3,}|:{3,})[ \t]*(?:\{([^{}]+)\})?(.*)")
-_TARGET = re.compile(r"\([^()]+\)=[ \t]*")
+_TARGET = re.compile(r"\([^()]+\)=[ \t]*|%[ \t].*")  # or a comment
 _OPTION = re.compile(r"[ \t]*:[\w-]+:(?:[ \t].*)?")
 _ABOUT_FILE = re.compile(r"[ \t]*:(?:orphan|no-?search|no-?comments|tocdepth):.*")
 _RST = re.compile(r"[ \t]*(?:\.\. .*|:[\w-]+:.*)")
@@ -24,7 +24,7 @@ _VERSIONS = frozenset(["deprecated", "versionadded", "versionchanged", "versionr
 
 
 def without_marks(text: str) -> str:
-    """Write blanks for targets, contents lists, and the lines that begin and end a note; each line keeps its place."""
+    """Write blanks for targets, comments, contents, and the lines that begin and end a note; each line keeps its place."""
     return "\n".join(_lines(text)) if _ANY.search(text) else text
 
 

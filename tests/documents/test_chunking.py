@@ -297,6 +297,8 @@ def test_cuts_that_cannot_be_are_refused_at_once(options, says):
         ),
         (":orphan:\n:tocdepth: 2\n\nLeaves.", ["Leaves."]),
         (":rocket: Leaves.", [":rocket: Leaves."]),
+        ("(tea)=\n\n% TODO: say more\n\nLeaves, 5\n% of all.", ["Leaves, 5"]),
+        ("100\n% of all leaves.", ["100 % of all leaves."]),
         ("Leaves.\n\n```{toctree}\n:maxdepth: 2\n\na\nb\n```", ["Leaves."]),
         (":::{note}\n:class: tip\nLeaves.\n:::", ["Leaves."]),
         (":::: tip On tea\nLeaves.\n\n::: {.small}\nHills.\n:::\n::::", ["On tea\nLeaves.\n\n\nHills."]),
