@@ -407,7 +407,7 @@ function showBrief(sentences, hits) {
   $("brief").hidden = !sentences.length;
   const source = (place) => el("button", { type: "button", class: "chip", onclick: () => articles()[place].focus() }, spoken("result "), String(place + 1));
   $("brief").lastElementChild.replaceChildren(...sentences.map(({ text, id }) =>
-    el("li", { dir: "auto" }, readable(text), " ", source(hits.findIndex((hit) => hit.id === id)))));
+    el("li", { dir: "auto" }, source(hits.findIndex((hit) => hit.id === id)), " ", readable(text))));
 }
 
 // Labels by heads that did not label the index, of which a service may have some.
