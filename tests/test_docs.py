@@ -23,7 +23,7 @@ NOT_RUN = {
     "a file of the assistant": 1,
     "a sketch": 2,
     "downloads a model and torch": 1,
-    "installs from a checkout": 18,
+    "installs from a checkout": 19,
     "needs Ray or Dask": 2,
     "needs a Qdrant server": 1,
     "needs a container engine": 4,

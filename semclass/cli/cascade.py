@@ -126,9 +126,7 @@ def classify(
         text = one.item if isinstance(one.item, str) else one.item[1]
         show(record, f"{said:<14} {one.confidence:.3f} {one.by:<5}  {shorten(text)}", as_json=as_json)
     kept = cascades.save_labels(found, out, multi_label=cascade.task.multi_label)
-    echo(
-        f"sent {cost_line(bill.figures(bill.texts, endpoint.concurrency))}, {bill.spent.cached} of them kept", err=True
-    )
+    echo(f"sent: {cost_line(bill.figures(bill.texts, endpoint.concurrency))}", err=True)
     echo(f"{out}: {counted(kept, 'text')} with labels of {endpoint.model}, to train on", err=True)
     if why := Counter(one.why for one in found if one.why):
         told = ", ".join(f"{count} {name}" for name, count in sorted(why.items()))

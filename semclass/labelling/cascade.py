@@ -243,7 +243,7 @@ class Cascade:
 
         `prices` are USD for a million tokens of prompts and of answers. Raises EndpointError if the model does not answer.
         """
-        return estimate(list(map(_text, _sent(decided))), self.task, self.endpoint, prices)[0]
+        return estimate(list(map(text_of, _sent(decided))), self.task, self.endpoint, prices)[0]
 
     def ask(
         self, decided: Sequence[CascadeLabels], bill: Bill | None = None, step: Callable[[int], object] | None = None
@@ -278,7 +278,7 @@ class Cascade:
 
     def _ask(self, items: Sequence[Item], bill: Bill) -> Generator[Taught, None, None]:
         """The model's labels of items. If the service goes away, the other calls have failed."""
-        texts, done = list(map(_text, items)), 0
+        texts, done = list(map(text_of, items)), 0
         try:
             for taught in teach(texts, self.task, self.endpoint, bill):
                 yield taught
@@ -317,7 +317,8 @@ def record_of(item: Item) -> dict[str, Any]:
     return {"text": item} if isinstance(item, str) else dict(zip(PAIR, item, strict=True))
 
 
-def _text(item: Item) -> str:
+def text_of(item: Item) -> str:
+    """An item as a prompt shows it."""
     return item if isinstance(item, str) else PairTask.text_of(*item)
 
 
