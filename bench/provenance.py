@@ -44,7 +44,7 @@ DEPENDS: Mapping[str, tuple[str, ...]] = {
     "language_model": RANKING,
     "abstain": (*RANKING, "answerable", "deep"),
     "first_answer": RANKING,
-    "cascade": ("encoder", "entailment", "passages", "questions", "questions-svm"),
+    "cascade": ("encoder", "entailment", "deep", "passages", "questions", "questions-svm"),
 }
 """Models on which the figures of a section depend: folders below ``models``."""
 

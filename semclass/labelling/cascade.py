@@ -121,7 +121,8 @@ class Cascade:
     def __post_init__(self) -> None:
         if (self.share is None) == (self.accuracy is None):
             raise InputError("give either share, the part of the texts to send, or accuracy, which is to be reached")
-        check_probability(self.accuracy if self.share is None else self.share, "accuracy or share")
+        name = "accuracy" if self.share is None else "share"
+        check_probability(getattr(self, name), name)
         self._known(self.labels or (), "labels")
 
     @cached_property
@@ -329,7 +330,7 @@ def _sent(decided: Iterable[CascadeLabels]) -> list[Item]:
 
 def _names(labels: Any) -> set[str]:
     """The names of one label or of several."""
-    return set(map(str, [labels] if isinstance(labels, (str, int)) else labels))
+    return set(map(str, [labels] if isinstance(labels, (str, int, np.integer)) else labels))
 
 
 def _least_sure(confidence: DoubleArray) -> IntArray:
