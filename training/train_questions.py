@@ -79,7 +79,7 @@ from semclass.train.solvers import KINDS, Limits
 TOLERANCE = 5e-4  # between probabilities of the network, which is in float32, and of the arrays
 FOLDS = 5
 SURE = 0.7  # least probability of a class that a teacher gives
-LIMITS = Limits(components=192, landmarks=1000, ngrams=4096)
+LIMITS = Limits(components=192, landmarks=1000, ngrams=2048)
 
 
 def make_views(encoder: Encoder, texts: Sequence[str], *, pieces: bool = True) -> dict[str, FloatArray]:
