@@ -32,7 +32,7 @@ KINDS = ("logistic", "svm")
 # what is tried; the mean squared distance of the training texts is 1, so these suit any views
 LOGISTIC_STRENGTHS = (3.0, 30.0, 300.0, 3000.0)  # inverse regularisation C
 SVM_STRENGTHS = (0.5, 1.5, 5.0)  # inverse regularisation C
-GAMMA = 1.0  # of the Gaussian kernel exp(-gamma d**2); with 0.5 no TREC questions were told better
+GAMMA = 1.0  # of the Gaussian kernel exp(-gamma d**2); 0.5 is worse on TREC
 ROUNDS = 60  # of least squares for a support vector machine at most
 SETTLED = 0.01  # change of the scores, whose margin is 1, after which no round follows
 
