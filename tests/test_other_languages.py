@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from conftest import ROOT
 
-from semclass import HybridRetriever, Models, Passage, ScopeClassifier
+from semclass import HybridRetriever, Models, Passage, ScopeClassifier, ZeroShotClassifier
 from semclass.core.errors import ArtifactError
 
 FOLDER = ROOT / "packages" / "semclass-multilingual" / "semclass_multilingual" / "models"
@@ -82,6 +82,15 @@ def test_words_that_are_cut_in_different_ways_are_found(models):
 )
 def test_what_a_question_asks_for_is_told_in_its_language(models, question, label):
     assert models.questions.predict([question]) == [label]
+
+
+def test_a_class_that_is_described_in_another_language_is_probable(models):
+    described = {"money": "Where is my money?", "food": "What can I eat here?", "way": "How do I get to the station?"}
+    classifier = ZeroShotClassifier.from_descriptions(described, encoder=models.encoder)
+    for text, label in (("Wie komme ich zum Bahnhof?", "way"), ("¿Dónde está mi dinero?", "money")):
+        found = classifier.classify([text])[0]
+        assert found.label == label
+        assert found.probabilities[label] > 0.7
 
 
 def test_a_head_that_these_models_lack_is_named(models):

@@ -72,6 +72,7 @@ class OnnxEncoder:
     prefixes: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())  # word pieces before a question, and before a passage
     kind: int = QUESTION
     bigrams: bool = False  # whether pairs of letters are terms, see :mod:`semclass.encoders.bigrams`
+    sharpness: float = 0.0  # factor of cosines in a softmax, see :mod:`semclass.heads.described`; 0: the usual one
 
     @classmethod
     def load(cls, folder: str | Path | None = None, *, threads: int = 1, batch_size: int = 32) -> OnnxEncoder:
@@ -96,6 +97,8 @@ class OnnxEncoder:
         check_positive(threads, "threads")
         check_positive(batch_size, "batch_size")
         artifact = artifacts.load(artifacts.default_models() / "encoder" if folder is None else folder, "encoder")
+        # before the tokeniser, because opening a network takes twice its size for a moment
+        lower, upper = (open_session(artifact, name, threads, optimise=False) for name in NETWORKS)
         try:
             tokenizer = tokenizers.Tokenizer.from_buffer(artifact.read("tokenizer.json"))
         except Exception as error:  # the tokenizers library raises bare Exception
@@ -104,7 +107,6 @@ class OnnxEncoder:
         tokenizer.no_truncation()
         tokenizer.no_padding()
         first, last = artifact.field("special_ids")
-        lower, upper = (open_session(artifact, name, threads, optimise=False) for name in NETWORKS)
         views = {str(name): int(dim) for name, dim in artifact.field("views").items()}
         outputs = {item.name: item.shape[-1] for item in [*lower.get_outputs(), *upper.get_outputs()]}
         if outputs != views:
@@ -127,6 +129,7 @@ class OnnxEncoder:
             kept=kept,
             prefixes=_prefixes(artifact, tokenizer),
             bigrams=bool(artifact.manifest.get("bigrams", False)),
+            sharpness=float(artifact.manifest.get("sharpness", 0.0)),
         )
 
     @cached_property

@@ -30,7 +30,10 @@ ENTAILMENT = 0.03
 """Weight of the log-probability beside the cosine. Log-odds would need another weight for each kind of classes."""
 
 SHARPNESS = 16.0
-"""Factor of the scores in the softmax, with the least mean log loss over the sets of ``bench/results/described.md``."""
+"""Factor of the scores in the softmax, with the least mean log loss over the sets of ``bench/results/described.md``.
+
+An encoder that gives any two texts a high cosine has a factor of its own, `sharpness`.
+"""
 
 NEAREST = 10
 """How many of the nearest classes the entailment head judges. All other classes get the least probability of the judged
@@ -105,10 +108,13 @@ class ZeroShotClassifier:
     def predict_proba(self, texts: Iterable[str]) -> DoubleArray:
         """Return class probabilities, float64 of shape (n, n_classes). Rows sum to 1."""
         views = ("pooled", *(QUESTION_VIEWS if self.entailment else ()))
-        return classify_in_chunks(self.encoder, check_texts(texts), views, lambda _, found: softmax(self.scores(found)))
+        sharpness = getattr(self.encoder, "sharpness", 0.0) or SHARPNESS
+        return classify_in_chunks(
+            self.encoder, check_texts(texts), views, lambda _, found: softmax(sharpness * self.scores(found))
+        )
 
     def scores(self, encoding: Encoding) -> DoubleArray:
-        """Return scores of encoded texts before `SHARPNESS` and softmax, float64 of shape (n, n_classes)."""
+        """Return scores of encoded texts before sharpness and softmax, float64 of shape (n, n_classes)."""
         cosines = np.asarray(unit(encoding.rows("pooled")) @ self.vectors.T, np.float64)
         return cosines + ENTAILMENT * self.log_entailment(encoding, cosines)
 
@@ -128,7 +134,7 @@ class ZeroShotClassifier:
 
 def softmax(scores: DoubleArray) -> DoubleArray:
     """Probabilities of scores, rows sum to 1."""
-    powers = np.exp(SHARPNESS * (scores - scores.max(axis=1, keepdims=True)))
+    powers = np.exp(scores - scores.max(axis=1, keepdims=True))
     return np.asarray(powers / powers.sum(axis=1, keepdims=True))
 
 
