@@ -27,7 +27,7 @@ import numpy as np
 from bench import readme
 from bench.measures import dcg, gain
 from bench.timing import by_turns, milliseconds
-from datasets_io import parallel_sentences, read_jsonl
+from datasets_io import language_sample, parallel_sentences, read_jsonl
 from semclass import HybridRetriever, Models, Passage, PassageIndex
 from semclass.ranking.methods import METHODS
 from semclass.ranking.order import available, reorder
@@ -42,16 +42,11 @@ Questions = list[tuple[str, set[str]]]
 """Questions, with the ids of the passages that answer each."""
 
 
-def sample(path: Path, limit: int, seed: int = 0, *, asked: str = "question") -> tuple[list[Passage], Questions]:
+def sample(path: Path, limit: int, *, asked: str = "question") -> tuple[list[Passage], Questions]:
     """The passages of some questions, and these questions, from the field `asked`."""
-    rows = read_jsonl(path)
-    ids: dict[str, int] = {}
-    questions = []
-    for place in sorted(np.random.default_rng(seed).permutation(len(rows))[:limit].tolist()):
-        row = rows[place]
-        known = [ids.setdefault(text, len(ids)) for text in row["passages"]]
-        questions.append((row[asked], {str(known[answer]) for answer in row["answers"]}))
-    return [Passage(str(number), text) for text, number in ids.items()], questions
+    texts, questions = language_sample(path, limit, asked=asked)
+    passages = [Passage(str(place), text) for place, text in enumerate(texts)]
+    return passages, [(question, set(map(str, answers))) for question, answers in questions]
 
 
 def sets_of(data: Path, limit: int) -> Iterator[tuple[str, list[Passage], dict[str, Questions]]]:

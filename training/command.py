@@ -62,9 +62,12 @@ def save_artifact(
     title: str,
     sections: Sections,
     tag: str,
+    *,
+    multilingual: bool = False,
 ) -> None:
     """Write files with their manifest, `fields`, and a model card, and say where."""
-    card = cards.model_card(title, {"license": "apache-2.0", "language": "en"}, sections, ["semclass", tag])
+    facts = {"license": "apache-2.0", "language": "multilingual" if multilingual else "en"}
+    card = cards.model_card(title, facts, sections, ["semclass", tag])
     print(artifacts.save(folder, kind, files, fields, card))
 
 

@@ -62,6 +62,22 @@ def calibration_texts(data: Path, seed: int) -> tuple[list[str], list[str]]:
     return chosen_questions[:400] + chosen_passages[:200], chosen_questions[400:] + chosen_passages[200:]
 
 
+def language_sample(
+    path: Path, limit: int, seed: int = 0, *, asked: str = "question"
+) -> tuple[list[str], list[tuple[str, set[int]]]]:
+    """The passages of some questions of a file of ``multilingual``; these questions with the places of what answers them.
+
+    Questions come from the field `asked`.
+    """
+    rows = read_jsonl(path)
+    places: dict[str, int] = {}
+    questions = []
+    for row in sorted(np.random.default_rng(seed).permutation(len(rows))[:limit].tolist()):
+        known = [places.setdefault(text, len(places)) for text in rows[row]["passages"]]
+        questions.append((rows[row][asked], {known[answer] for answer in rows[row]["answers"]}))
+    return list(places), questions
+
+
 def multilingual_texts(data: Path, seed: int) -> tuple[list[str], list[str]]:
     """Training texts in many languages to calibrate an encoder on, and others to check it on, drawn by `seed`.
 

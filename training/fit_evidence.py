@@ -1,13 +1,15 @@
 """Make ``models/pairs/evidence``: the weights of pair features that the default method adds to a convex combination.
 
     python training/fit_evidence.py --data DATA --models models --out models/pairs/evidence
+    python training/fit_evidence.py --data DATA --models MULTILINGUAL --multilingual --out MULTILINGUAL/pairs/evidence
 
 Domains of ``sections`` from which the encoder did not learn each become an index, and their headings are asked of it; the
 candidates are the first 50 of convex fusion. The softmax of temperature * (convex score + weights @ features) is fitted to
 the passages under a heading (ListNet, Cao et al. 2007), from the weights that serve any encoder, with a penalty on the
 distance from them. Domains weigh the same, and so do headings that are questions and others. The weights in `KEPT`, which
 tell what an answer consists of, stay: below a heading any text may stand; nor is ``match`` weighed, as the default method
-classifies no question. The result is half way from the start to the fit.
+classifies no question. The result is half way from the start to the fit. With --multilingual, the domains are the languages
+of ``pair_domains.read_languages``, with questions in place of headings, and short candidates add nothing.
 
 What short candidates add to the weights is fitted next, in the same way: to files of ``qa`` from which the encoder did not
 learn, both re-ranked within a document and searched in an index, to sentences of ``wikiqa``, to the contrast items
@@ -33,6 +35,7 @@ from scipy.optimize import minimize
 
 from answer_groups import Group, contrast, wikiqa
 from command import ENCODER_HELP, make_parser, npy_bytes, run, save_artifact, seconds_so_far
+from pair_domains import Domain, read_languages
 from pair_fits import listwise
 from section_sets import Collection, collection_of, read_domain, read_groups, unseen, unseen_qa
 from semclass.core.errors import TruncationWarning
@@ -63,6 +66,12 @@ FOLDS = 5
 FEWER = (1, 4, 12)  # domains that a fit sees, to learn whether more of them would help
 DEPTH = 10  # places that nDCG counts
 START = weights_of(EVIDENCE)
+LEARNT_FROM_HEADINGS = (
+    "headings and the passages under them, of documentation, handbooks, textbooks and help pages; NOTICE names the "
+    "repositories. The second row: questions with passages of one document, sentences that answer, and texts that only "
+    "resemble an answer."
+)
+LEARNT_FROM_LANGUAGES = "questions in ten languages and the paragraphs that answer them; NOTICE names the sources."
 
 
 @dataclass(frozen=True)
@@ -121,6 +130,13 @@ def judged_of(rows: Sequence[Row]) -> Judged:
     columns = [padded([row[1][:, column] for row in rows], 0.0) for column in range(len(PAIR_FEATURES))]
     ideal = np.array([discounts(row[3]).sum() for row in rows])
     return Judged(score, np.array(columns), gains, ideal, np.array([row[4] for row in rows]))
+
+
+def of_language(domain: Domain) -> Collection:
+    """Questions in one language and the passages that are searched for them."""
+    passages = [Passage(str(place), text) for place, text in enumerate(domain.passages)]
+    answers = [frozenset(map(str, found)) for found in domain.answers]
+    return Collection(passages, {"question": list(zip(domain.questions, answers, strict=True))})
 
 
 def sentence_groups(groups: Iterable[Group]) -> list[tuple[str, list[str], list[bool]]]:
@@ -260,9 +276,13 @@ def train(arguments: argparse.Namespace) -> None:
     models = Models.load(arguments.models, encoder=arguments.encoder, threads=arguments.threads)
     sets = {}
     encoder = Path(arguments.encoder or arguments.models / "encoder")
-    names = unseen(arguments.data, encoder)
-    for name in names:
-        for kind, judged in read(read_domain(arguments.data, name), models).items():
+    collections: Iterable[tuple[str, Collection]]
+    if arguments.multilingual:
+        collections = ((domain.name, of_language(domain)) for domain in read_languages(arguments.data))
+    else:
+        collections = ((name, read_domain(arguments.data, name)) for name in unseen(arguments.data, encoder))
+    for name, collection in collections:
+        for kind, judged in read(collection, models).items():
             sets[name, kind] = judged
             print(f"{name}, {kind}s: {len(judged.ideal)}  {seconds_so_far()} s", flush=True)
     folds = left_out(sets)
@@ -277,9 +297,9 @@ def train(arguments: argparse.Namespace) -> None:
     for key, row in rows.items():
         print(f"{', '.join(key)}: convex, start, left out {' '.join(f'{value:.3f}' for value in row)}")
     weights = np.round(fit(sets), 5)
-    short = read_short(arguments.data, encoder, models)
+    short = {} if arguments.multilingual else read_short(arguments.data, encoder, models)
     both = {key: added(one, weights) for key, one in (sets | short).items()}
-    folds = left_out(both, fit=fit_short)
+    folds = left_out(both, fit=fit_short) if short else {}
     rows = {
         key: (ndcg(one, 0 * START), ndcg(both[key], 0 * START), ndcg(both[key], folds[key]))
         for key, one in short.items()
@@ -289,14 +309,14 @@ def train(arguments: argparse.Namespace) -> None:
         metrics |= dict(zip((f"{kind}_convex", f"{kind}_long", f"{kind}_left_out"), means, strict=True))
     for key, row in rows.items():
         print(f"{', '.join(key)}: convex, as of long ones, left out {' '.join(f'{value:.3f}' for value in row)}")
-    more = np.round(fit_short(both), 5)
+    more = np.round(fit_short(both), 5) if short else 0 * weights
     for name, *values in zip(PAIR_FEATURES, weights.tolist(), more.tolist(), strict=True):
         print(f"{name}: {values}")
     fields = {
         "encoder": models.encoder.fingerprint,
         "features": list(PAIR_FEATURES),
         "training": {
-            "data": f"sections: {', '.join(names)}",
+            "data": ", ".join(dict.fromkeys(name for name, _ in sets)),
             "data_of_short_candidates": ", ".join(f"{name} ({kind})" for name, kind in short),
             "ridge": [RIDGE, SHORT_RIDGE],
             "share": [SHARE, SHORT_SHARE],
@@ -306,17 +326,18 @@ def train(arguments: argparse.Namespace) -> None:
         "metrics": metrics,
     }
     shown = "\n".join(f"- {name.replace('_', ' ')}: {value}" for name, value in metrics.items())
+    what = "Weights of pair features: the default method adds their sum to the convex score, from 0 to 1."
+    learnt = LEARNT_FROM_LANGUAGES if arguments.multilingual else LEARNT_FROM_HEADINGS
+    limits = "The weights fit the features of one encoder; with another they are refused."
     sections = [
-        ("What it is", "Weights of pair features: the default method adds their sum to the convex score, from 0 to 1. "
-         "A second row is added for short candidates."),
-        ("Training", "`training/fit_evidence.py`: headings and the passages under them, of documentation, handbooks, "
-         "textbooks and help pages; NOTICE names the repositories. The second row: questions with passages of one "
-         "document, sentences that answer, and texts that only resemble an answer."),
+        ("What it is", what if arguments.multilingual else f"{what} A second row is added for short candidates."),
+        ("Training", f"`training/fit_evidence.py`: {learnt}"),
         ("Figures", f"nDCG@10, means over domains that the fit did not see:\n\n{shown}"),
-        ("Limits", "English. The weights fit the features of one encoder; with another they are refused."),
-    ]  # fmt: skip
+        ("Limits", limits if arguments.multilingual else f"English. {limits}"),
+    ]
     files = {"weights.npy": npy_bytes(np.stack([weights, more]))}
-    save_artifact(arguments.out, "evidence", files, fields, "Weights of the evidence", sections, "re-ranking")
+    title, many = "Weights of the evidence", arguments.multilingual
+    save_artifact(arguments.out, "evidence", files, fields, title, sections, "re-ranking", multilingual=many)
     print(metrics)
 
 
@@ -325,6 +346,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True, help="data folder with sections/")
     parser.add_argument("--models", type=Path, default=Path("models"), help="folder with pairs/")
     parser.add_argument("--encoder", help=f"{ENCODER_HELP}; encoder/ of --models if not given")
+    parser.add_argument("--multilingual", action="store_true", help="fit to questions in many languages instead")
     parser.add_argument("--out", type=Path, default=Path("models/pairs/evidence"))
     run(parser, train)
 

@@ -7,7 +7,8 @@
   questions that were written about them for this project;
 - ``written``: passages and questions written for this project: medical and technical texts with close rivals.
 
-What was written is in ``training/labels``.
+What was written is in ``training/labels``. For an encoder of many languages there are, beside the last two, questions over
+paragraphs of Wikipedia in other languages, of the files of ``multilingual`` that are for training, each a domain.
 """
 
 from __future__ import annotations
@@ -18,10 +19,12 @@ from pathlib import Path
 
 import numpy as np
 
-from datasets_io import read_jsonl, read_tsv, squad_train
+from datasets_io import language_sample, read_jsonl, read_tsv, squad_train
 
 LABELS = Path(__file__).parent / "labels"
 SQUAD_SENTENCES, WIKIQA_SENTENCES = 8, 6  # sentences of a passage at most
+ASKED = 100  # questions of a language
+ACROSS = ("african-afriqa", "pt-pira")  # files whose passages are in another language than the questions
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,23 @@ def read_domains(data: Path, seed: int) -> list[Domain]:
     """Read all domains of a data folder; `seed` draws the lengths of passages."""
     rng = np.random.default_rng(seed)
     return [_squad(data, rng), _wikiqa(data, rng), _wikipedia(data), _written()]
+
+
+def read_languages(data: Path) -> list[Domain]:
+    """Read some questions of each language other than English, with the paragraphs around the answers."""
+    domains = []
+    for path in sorted((data / "multilingual").glob("*.jsonl.gz")):
+        name = path.name.split(".")[0]
+        if name in ACROSS or name.endswith("-dev"):
+            continue
+        passages, rows = language_sample(path, ASKED, seed=1)
+        domains.append(Domain(name, passages, [text for text, _ in rows], [frozenset(found) for _, found in rows]))
+    return domains
+
+
+def read_multilingual(data: Path) -> list[Domain]:
+    """The domains of an encoder of many languages."""
+    return [*read_languages(data), _wikipedia(data), _written()]
 
 
 def _windows(count: int, longest: int, rng: np.random.Generator) -> Iterator[tuple[int, int]]:

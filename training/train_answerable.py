@@ -1,11 +1,13 @@
 """Make ``models/answerable``: a head that tells whether an index answers a question at all.
 
     python training/train_answerable.py --data DATA --models models --out models/answerable
+    python training/train_answerable.py --data DATA --models MULTILINGUAL --multilingual --out MULTILINGUAL/answerable
 
 Small indices of many kinds (``small_indices.py``) are asked three ways: with the passage that answers, without it, and
 questions of another kind. A logistic regression over what the best hits have, see ``semclass/ranking/answerable.py``,
 tells the first from the others. Its calibration and threshold come from kinds that the fit did not see, and the threshold
-keeps `KEPT` of the questions with an answer. Kinds weigh as the square root of their number of questions.
+keeps `KEPT` of the questions with an answer. Kinds weigh as the square root of their number of questions. With
+--multilingual, kinds are languages, and each question is asked of 10 or more of the passages in its language.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from __future__ import annotations
 import argparse
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,10 +25,13 @@ import numpy.typing as npt
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
-from command import make_parser, run, seconds_so_far
+from command import MULTILINGUAL, make_parser, run, seconds_so_far
+from pair_domains import read_languages
 from pair_fits import logistic
 from section_sets import unseen
 from semclass.core import cards
+from semclass.core.types import Passage
+from semclass.index.passage_index import PassageIndex
 from semclass.ranking.answerable import FEATURES, answerable_features
 from semclass.ranking.features import pair_features
 from semclass.ranking.methods import METHODS
@@ -41,6 +46,7 @@ from small_indices import indices, read_kinds
 Array = npt.NDArray[Any]
 
 STRENGTH = 0.1  # inverse of the penalty; from 0.03 to 1 no figure changes by more than 0.005
+FEWEST = 10  # passages at least that a question in another language is asked of
 KEPT = 0.96  # share of the questions with an answer, of kinds that the fit did not see, that are above the threshold
 FOREIGN = 0.25  # share of what is not answered that questions of other kinds count for
 
@@ -74,11 +80,11 @@ class Kind:
         )
 
 
-def described(retriever: HybridRetriever, question: str, without: list[str]) -> Array | None:
-    """What the head reads of a question to an index, perhaps without some passages; None if nothing is found."""
+def described(retriever: HybridRetriever, question: str, where: Mapping[str, Any] | None = None) -> Array | None:
+    """What the head reads of a question to an index, perhaps to some of its passages; None if nothing is found."""
     models, how = retriever.models, METHODS["default"]
     (query,) = models.encode([question], classes=False)
-    found = retriever.candidates(query, how.candidates, how, where={"_id": {"$nin": without}} if without else None)
+    found = retriever.candidates(query, how.candidates, how, where=where)
     if not len(found):
         return None
     features = pair_features(query, found, models.pairs.words)
@@ -97,15 +103,42 @@ def read(data: Path, domains: Sequence[str], models: Models, seed: int) -> dict[
         answered, removed, foreign = [], [], []
         for retriever, questions in indices(documents, models, rng):
             for text, answers in questions:
-                both = described(retriever, text, []), described(retriever, text, answers)
+                both = described(retriever, text), described(retriever, text, {"_id": {"$nin": answers}})
                 if both[0] is not None and both[1] is not None:
                     answered.append(both[0])
                     removed.append(both[1])
-            stranger = described(retriever, others[rng.integers(len(others))], [])
+            stranger = described(retriever, others[rng.integers(len(others))])
             if stranger is not None:
                 foreign.append(stranger)
         found[name] = Kind(np.array(answered), np.array(removed), np.array(foreign))
         print(f"{name}: {len(answered)} questions, {len(foreign)} foreign ones", flush=True)
+    return found
+
+
+def read_by_language(data: Path, models: Models, seed: int) -> dict[str, Kind]:
+    """Describe the questions in all languages."""
+    rng = np.random.default_rng(seed)
+    domains = read_languages(data)
+    found = {}
+    for domain in domains:
+        others = [text for other in domains if other is not domain for text in other.questions]
+        passages = [Passage(str(place), text) for place, text in enumerate(domain.passages)]
+        index = PassageIndex.build(passages, passage_encoder=models.passage_encoder)
+        retriever = HybridRetriever(index, models)
+        rows: list[tuple[Array, ...]] = []
+        for text, answers in zip(domain.questions, domain.answers, strict=True):
+            count = round(FEWEST * (len(passages) / FEWEST) ** rng.random())
+            drawn = set(map(str, rng.permutation(len(passages))[:count].tolist()))
+            right = set(map(str, answers))
+            three = (
+                described(retriever, text, {"_id": {"$in": sorted(drawn | right)}}),
+                described(retriever, text, {"_id": {"$in": sorted(drawn - right)}}),
+                described(retriever, others[rng.integers(len(others))], {"_id": {"$in": sorted(drawn)}}),
+            )
+            # of at least FEWEST passages, some are always found
+            rows.append(tuple(one for one in three if one is not None))
+        found[domain.name] = Kind(*(np.array(part) for part in zip(*rows, strict=True)))
+        print(f"{domain.name}: {len(rows)} questions", flush=True)
     return found
 
 
@@ -131,8 +164,10 @@ def train(arguments: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory() as folder:  # without the head that is made here, which may read other features
         others = shutil.copytree(arguments.models, Path(folder) / "models", ignore=shutil.ignore_patterns("answerable"))
         models = replace(Models.load(others), language=None)
-    domains = unseen(arguments.data, arguments.models / "encoder")
-    kinds = read(arguments.data, domains, models, arguments.seed)
+    if arguments.multilingual:
+        kinds = read_by_language(arguments.data, models, arguments.seed)
+    else:
+        kinds = read(arguments.data, unseen(arguments.data, arguments.models / "encoder"), models, arguments.seed)
     scores = []
     for left in kinds:
         weights, bias = fit([kind for name, kind in kinds.items() if name != left])
@@ -179,12 +214,13 @@ def train(arguments: argparse.Namespace) -> None:
         threshold=threshold,
         extra={"features": list(FEATURES)},
     )
-    cards.save_head(
-        arguments.out, head_to_onnx(head), card, title="Does an index answer a question?", sections=card_sections(card)
-    )
+    facts = MULTILINGUAL if arguments.multilingual else None
+    sections = card_sections(card, multilingual=arguments.multilingual)
+    title = "Does an index answer a question?"
+    cards.save_head(arguments.out, head_to_onnx(head), card, title=title, sections=sections, facts=facts)
 
 
-def card_sections(card: cards.HeadCard) -> list[tuple[str, str]]:
+def card_sections(card: cards.HeadCard, *, multilingual: bool) -> list[tuple[str, str]]:
     found = card.metrics
     areas = ", ".join(f"{name} {value:.3f}" for name, value in found["auc"].items())
     return [
@@ -197,19 +233,20 @@ def card_sections(card: cards.HeadCard) -> list[tuple[str, str]]:
             "How it was made",
             f"`training/train_answerable.py`, on {card.training['questions']} questions ({card.training['data']}) to "
             "indices of 10 to 1,000 passages, each asked with and without the passages that answer it, and on questions of "
-            "other kinds of documents.",
+            + ("other languages." if multilingual else "other kinds of documents."),
         ),
         (
             "How good it is",
             "Area under the curve, with the answer against without it, each kind by a head that did not see it: "
             f"{areas}. The threshold, {card.threshold}, keeps {KEPT:.0%} of the questions with an answer; as a mean over "
             f"kinds, {found['refused_without']:.1%} of those whose answer was taken away are below it, and "
-            f"{found['refused_foreign']:.1%} of those of other kinds of documents. On other sets: "
-            "`bench/results/abstain.md`, `python -m bench.small_folders`.",
+            f"{found['refused_foreign']:.1%} of those of other kinds of documents."
+            + ("" if multilingual else " On other sets: `bench/results/abstain.md`, `python -m bench.small_folders`."),
         ),
         (
             "What it is not good at",
-            "English. What is left without the answer often resembles it, as other parts of the same document do; then the "
+            ("" if multilingual else "English. ")
+            + "What is left without the answer often resembles it, as other parts of the same document do; then the "
             "head can hardly tell.",
         ),
     ]
@@ -219,6 +256,7 @@ def main() -> None:
     parser = make_parser(__doc__, "seed")
     parser.add_argument("--data", type=Path, required=True, help="folder with the public originals")
     parser.add_argument("--models", type=Path, required=True, help="folder with the other models")
+    parser.add_argument("--multilingual", action="store_true", help="learn from questions in many languages instead")
     parser.add_argument("--out", type=Path, required=True)
     run(parser, train)
 

@@ -1,12 +1,17 @@
 """Make ``models/codebooks``: the usual vector of each word piece, and centroids that keep the rest in few bytes.
 
     python training/train_codebooks.py --data DATA --models models --out models/codebooks
+    python training/train_codebooks.py --data DATA --models MULTILINGUAL --multilingual --out MULTILINGUAL/codebooks
 
 Learned on passages of ``squad_sentences/train`` and of other domains of ``answer_groups.py``, read as an index reads them;
 the last tenth of the former measures what is lost. The usual vector of a piece is the mean over its places there and the
 vector that it has as a text of its own, moved by a linear map to where vectors of passages are: so pieces that are seen
 nowhere have one, too. What is left of a vector is that of a place which its own mean did not see. Each part of it has
 k-means of its own. The same data and seed give the same bytes, but for the seconds in the manifest.
+
+With --multilingual, for an encoder whose vocabulary is too large for such a table, all pieces have one usual vector, the
+mean, and a code has more bytes. Passages are those of ``pair_domains.read_languages``, every second one of which measures
+what is lost, and some of ``squad_sentences/train``.
 """
 
 from __future__ import annotations
@@ -23,6 +28,7 @@ from sklearn.linear_model import LinearRegression
 from answer_groups import read_groups
 from command import ENCODER_HELP, make_parser, npy_bytes, run, save_artifact, seconds_so_far
 from datasets_io import training_passages
+from pair_domains import read_languages
 from semclass.core.errors import InputError
 from semclass.core.types import Encoder, Passage
 from semclass.encoders.onnx_encoder import for_passages
@@ -35,6 +41,8 @@ from semclass.scoring.topk import unit
 Array = npt.NDArray[Any]
 
 PARTS = 4  # bytes a token vector
+ALIKE_PARTS = 16  # the same where all pieces have one usual vector
+EACH = 60  # passages of a language
 LENGTH = 4  # sentences per passage
 TOKENS = 100_000  # vectors that centroids are learned on, drawn at random
 ALONE = 1  # as how many places the vector of a piece as a text of its own counts
@@ -64,6 +72,21 @@ def others_of(data: Path, seed: int) -> list[str]:
         for passage in group.passages
     }
     return sorted(texts)[:: max(1, len(texts) // MOST)]
+
+
+def english_of(data: Path, seed: int) -> tuple[list[str], list[str]]:
+    """English passages to learn from, and others."""
+    texts = list(training_passages(data, LENGTH))
+    cut = round(len(texts) * (1 - HELD_OUT))
+    return [*others_of(data, seed), *texts[:cut]], texts[cut:]
+
+
+def languages_of(data: Path, seed: int) -> tuple[list[str], list[str]]:
+    """Passages in many languages to learn from, and others, drawn by `seed`."""
+    texts = []
+    for passages in (*(domain.passages for domain in read_languages(data)), list(training_passages(data, LENGTH))):
+        texts += [passages[row] for row in np.random.default_rng(seed).permutation(len(passages))[:EACH].tolist()]
+    return texts[::2], texts[1::2]
 
 
 def pieces_alone(encoder: Encoder) -> tuple[Array, Array]:
@@ -98,29 +121,34 @@ def left(books: Codebooks, vectors: Array, pieces: Array) -> float:
 
 
 def train(arguments: argparse.Namespace) -> None:
+    many = arguments.multilingual
     encoder = open_encoder(arguments.encoder or str(arguments.models / "encoder"), threads=arguments.threads)
     # `PassageEncoder.load` would ask for the codebooks which are made here
     passage_encoder = PassageEncoder(PassageClassifier(encoder, None), None)
-    texts = list(training_passages(arguments.data, LENGTH))
-    cut = len(other := others_of(arguments.data, arguments.seed)) + round(len(texts) * (1 - HELD_OUT))
-    passages = [Passage("", text) for text in [*other, *texts]]
+    seen_texts, unseen_texts = (languages_of if many else english_of)(arguments.data, arguments.seed)
     (seen, pieces), (unseen, others) = (
         (found.tokens.values, found.pieces.values)
         for found, _ in (
-            passage_encoder.read(some, vectors=False, classes=False) for some in (passages[:cut], passages[cut:])
+            passage_encoder.read([Passage("", text) for text in texts], vectors=False, classes=False)
+            for texts in (seen_texts, unseen_texts)
         )
     )
-    usual, without = usual_vectors(seen, pieces, pieces_alone(encoder), len(encoder.is_term))
+    if many:
+        usual, parts = seen.mean(axis=0, keepdims=True), ALIKE_PARTS
+        without = np.tile(usual, (len(seen), 1))
+    else:
+        parts = PARTS
+        usual, without = usual_vectors(seen, pieces, pieces_alone(encoder), len(encoder.is_term))
     chosen = np.sort(np.random.default_rng(arguments.seed).permutation(len(seen))[:TOKENS])
     table = np.rint(SCALE * usual).clip(-SCALE, SCALE).astype(np.int8)
-    books = Codebooks("", table, learn(seen[chosen] - without[chosen], PARTS, arguments.seed))
+    books = Codebooks("", table, learn(seen[chosen] - without[chosen], parts, arguments.seed))
     metrics = {"tokens_seen": left(books, seen, pieces), "tokens_unseen": left(books, unseen, others)}
     files = {"pieces.npy": npy_bytes(table), "rest.npy": npy_bytes(books.rest.centroids.astype(np.float16))}
     fields = {
         "encoder": encoder.fingerprint,
         "bytes": {"tokens": books.rest.parts},
         "training": {
-            "data": ", ".join(["squad_sentences/train", *OTHERS]),
+            "data": ", ".join(["squad_sentences/train", *(["multilingual"] if many else OTHERS)]),
             "sentences_per_passage": LENGTH,
             "tokens": len(chosen),
             "seed": arguments.seed,
@@ -128,27 +156,26 @@ def train(arguments: argparse.Namespace) -> None:
         },
         "metrics": metrics,
     }
+    usual_of = "one usual vector for all word pieces" if many else "the usual vector of each word piece"
+    learnt = "passages in eleven languages" if many else "`squad_sentences/train` and other text for training"
     sections = [
         (
             "What it is",
-            "`pieces.npy` has the usual vector of each word piece, int8 of shape (vocabulary, dim), components times "
+            f"`pieces.npy` has {usual_of}, int8 of shape ({len(table)}, dim), components times "
             "127. `rest.npy` is the table of a product quantiser (Jégou, Douze & Schmid 2011) for what is left of a "
-            f"token's vector, float16 of shape (parts, 256, width): an index keeps a byte for each part, {PARTS} for "
+            f"token's vector, float16 of shape (parts, 256, width): an index keeps a byte for each part, {parts} for "
             "a token.",
         ),
-        (
-            "How it was made",
-            "`training/train_codebooks.py`: means and k-means on `squad_sentences/train` and other text for training.",
-        ),
+        ("How it was made", f"`training/train_codebooks.py`: means and k-means on {learnt}."),
         (
             "How much it loses",
-            "Mean of 1 - cosine between a vector and what is decoded, on articles that were not learned from: "
+            "Mean of 1 - cosine between a vector and what is decoded, on text that was not learned from: "
             f"{metrics['tokens_unseen']:.3f}.",
         ),
         ("Limits", "It fits the vectors of one encoder only; with another it is refused."),
     ]
     title = "Codebooks of token vectors"
-    save_artifact(arguments.out, "codebooks", files, fields, title, sections, "product-quantisation")
+    save_artifact(arguments.out, "codebooks", files, fields, title, sections, "product-quantisation", multilingual=many)
     print(metrics)
 
 
@@ -157,6 +184,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True, help="data folder with squad_sentences/")
     parser.add_argument("--models", type=Path, default=Path("models"), help="folder with encoder/")
     parser.add_argument("--encoder", help=f"{ENCODER_HELP}; encoder/ of --models if not given")
+    parser.add_argument("--multilingual", action="store_true", help="for a vocabulary of many languages")
     parser.add_argument("--out", type=Path, default=Path("models/codebooks"))
     run(parser, train)
 

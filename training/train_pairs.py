@@ -1,6 +1,7 @@
 """Make ``models/pairs``: the two heads that judge a question and a passage together, and the weights of re-ranking.
 
     python training/train_pairs.py --data DATA --encoder models/encoder --out models/pairs
+    python training/train_pairs.py --data DATA --multilingual --encoder MULTILINGUAL/encoder --out MULTILINGUAL/pairs
 
 The domains of ``pair_domains.py`` each become an index, and every question is asked of its own; its candidates are the
 retriever's own first 10. ``learned`` orders them: a linear score over the features whose softmax over the candidates of a
@@ -26,8 +27,8 @@ import numpy as np
 import numpy.typing as npt
 
 from answer_groups import read_groups
-from command import make_parser, npy_bytes, run, seconds_so_far
-from pair_domains import Domain, read_domains
+from command import MULTILINGUAL, make_parser, npy_bytes, run, seconds_so_far
+from pair_domains import Domain, read_domains, read_multilingual
 from pair_fits import (
     LAMBDAS,
     Examples,
@@ -56,6 +57,7 @@ from semclass.index.records import Candidates, Query, Scoring
 from semclass.ranking.features import PAIR_FEATURES, TEXT_FEATURES, pair_features
 from semclass.ranking.models import BM25_WEIGHT
 from semclass.ranking.queries import read_questions
+from semclass.scoring.bm25 import Statistics
 from semclass.scoring.topk import SIMILARITIES, class_match, top_k
 from semclass.train.export import head_to_onnx
 from semclass.train.fitted import FittedHead
@@ -121,6 +123,18 @@ def learnt_questions(data: Path, seed: int) -> set[str]:
 
 def candidates_of(index: PassageIndex, passage_encoder: PassageEncoder, query: Query) -> Candidates:
     return index.candidates(query, N_CANDIDATES, Scoring(BM25_WEIGHT), passage_encoder=passage_encoder)
+
+
+def general_idf(domains: Sequence[Domain], passage_encoder: PassageEncoder) -> Array:
+    """Idf of word pieces in text of any of some languages: each piece is as frequent as where it is most frequent."""
+    encoder = passage_encoder.encoder
+    rates, count = np.zeros(len(encoder.is_term)), 0
+    for domain in domains:
+        terms = encoder.encode(domain.passages, views=()).terms
+        own = np.unique(np.stack([np.repeat(np.arange(len(terms)), terms.lengths()), terms.values]), axis=1)[1]
+        rates = np.maximum(rates, np.bincount(own, minlength=len(rates)) / len(terms))
+        count += len(terms)
+    return Statistics(count, 1.0, np.round(rates * count).astype(np.int64), encoder.is_term).idf
 
 
 def matches(query: Query, probabilities: Array, thresholds: Array) -> Array:
@@ -205,6 +219,7 @@ def save(
     what: str,
     extra: dict[str, Any] | None = None,
     files: dict[str, bytes] | None = None,
+    facts: dict[str, str] | None = None,
 ) -> None:
     inputs = {"pairs": len(PAIR_FEATURES)}
     weights, bias = head.weights.astype(np.float32), np.float32(head.bias)
@@ -226,13 +241,15 @@ def save(
         },
     )
     table = "\n".join(f"- {name}: {value:.4f}" for name, value in metrics.items())
+    limits = "" if facts else "English. "
     sections = [
         ("What it tells", what),
         ("Training", f"`training/train_pairs.py` on {training['questions']} questions: {training['data']}."),
         ("Figures", f"On training questions, scored by heads that did not see their domain:\n\n{table}"),
-        ("Limits", "English. A probability is that of a passage among the first 10 of a retriever, not of any text."),
+        ("Limits", f"{limits}A probability is that of a passage among the first 10 of a retriever, not of any text."),
     ]
-    cards.save_head(folder, head_to_onnx(network), card, title=f"pairs: {folder.name}", sections=sections, files=files)
+    title = f"pairs: {folder.name}"
+    cards.save_head(folder, head_to_onnx(network), card, title=title, sections=sections, files=files, facts=facts)
 
 
 def train(arguments: argparse.Namespace) -> None:
@@ -240,12 +257,16 @@ def train(arguments: argparse.Namespace) -> None:
     table = word_table(encoder.vocabulary)
     passage_encoder = PassageEncoder.load(arguments.out.parent, encoder=encoder)
     classifier = load_classifier(arguments.out.parent, passage_encoder)
-    domains = read_domains(arguments.data, arguments.seed)
+    domains = (
+        read_multilingual(arguments.data) if arguments.multilingual else read_domains(arguments.data, arguments.seed)
+    )
     learnt = learnt_questions(arguments.data, arguments.seed) if "provides" in encoder.views else set()
     everything, ranks, idf = collect(
         domains, passage_encoder, classifier, WordTable.of(table), arguments.similarity, learnt
     )
     data = everything.take(everything.unseen)
+    if arguments.multilingual:
+        idf = general_idf(domains, passage_encoder)
 
     print("learned:")
     ridge, scores = choose(fit_listwise, everything, EVERYTHING, softmax_loss)
@@ -295,6 +316,7 @@ def train(arguments: argparse.Namespace) -> None:
         "seed": arguments.seed,
         "seconds": seconds_so_far(),
     }
+    facts = MULTILINGUAL if arguments.multilingual else None
     save(
         arguments.out / "entailment",
         entailment,
@@ -302,6 +324,7 @@ def train(arguments: argparse.Namespace) -> None:
         training={**training, "loss": "log loss", "ridge": text_ridge},
         metrics=text_figures,
         threshold=threshold,
+        facts=facts,
         what="P(passage answers question) from the two texts alone; comparable between questions.",
     )
     save(
@@ -311,6 +334,7 @@ def train(arguments: argparse.Namespace) -> None:
         training={**training, "loss": "softmax over the candidates of a question", "ridge": ridge},
         metrics=figures,
         threshold=0.5,
+        facts=facts,
         what="P(passage answers question) from the two texts and the other candidates, without their classes. `idf.npy` "
         "holds the inverse document frequency of word pieces in general text, `words.npy` which pieces make one word.",
         extra={"weights": found, "similarity": arguments.similarity},
@@ -326,6 +350,7 @@ def main() -> None:
         "--data", type=Path, required=True, help="data folder with squad_sentences/, wikiqa/ and passages/"
     )
     parser.add_argument("--out", type=Path, default=Path("models/pairs"))
+    parser.add_argument("--multilingual", action="store_true", help="learn from questions in many languages instead")
     parser.add_argument(
         "--similarity", choices=SIMILARITIES, default="cosine", help="how the indices to search compare vectors"
     )

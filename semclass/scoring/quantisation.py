@@ -71,7 +71,7 @@ class Codebooks:
     """What keeps the token vectors of an encoder in few bytes: usual vectors of word pieces, and codes of the rest."""
 
     fingerprint: str  # SHA-256 of each of the two tables, cut to 6 digits
-    pieces: npt.NDArray[np.int8]  # usual vectors times SCALE, (vocabulary, dim)
+    pieces: npt.NDArray[np.int8]  # usual vectors times SCALE, (m, dim); the last is also that of all further pieces
     rest: Codebook  # of a token's vector minus the usual one of its piece
 
     @classmethod
@@ -89,7 +89,8 @@ class Codebooks:
 
     def usual(self, pieces: npt.NDArray[Any]) -> FloatArray:
         """The usual vectors of some word pieces, float32 (n, dim)."""
-        return np.asarray(self.pieces[pieces].astype(np.float32) / SCALE)
+        rows = np.minimum(pieces, len(self.pieces) - 1)
+        return np.asarray(self.pieces[rows].astype(np.float32) / SCALE)
 
     def encode(self, vectors: FloatArray, pieces: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
         """Codes of the vectors (n, dim) of tokens with these word pieces, uint8 (n, parts)."""
