@@ -59,6 +59,18 @@ def test_a_question_finds_what_answers_it_in_other_languages(retriever, question
     assert {hit.id.split("-")[1] for hit in retriever.search(question, 5)} == {"bread"}
 
 
+def test_what_answers_comes_before_what_resembles_the_question(retriever):
+    found = retriever.search("Wer hat die Brücke entworfen?", 2)
+    assert "relevance" in found[0].components
+    assert found[0].components["relevance"] > found[1].components["relevance"]
+
+
+def test_the_sentence_that_answers_is_printed_first(models):
+    passages = ["Der Turm ist rot. Er wurde 1901 fertig. Im Sommer kommen viele Gäste.", "Das Brot ruht eine Nacht."]
+    retriever = HybridRetriever.from_passages(passages, models=models)
+    assert retriever.ask("Wann wurde der Turm fertig?", 1).sentences[0].text == "Er wurde 1901 fertig."
+
+
 def test_words_that_are_cut_in_different_ways_are_found(models):
     passages = ["北京大學的圖書館", "上海的港口", "廣州的市場"]
     retriever = HybridRetriever.from_passages(passages, models=models)

@@ -153,3 +153,9 @@ def test_a_file_that_is_no_table_is_refused(tmp_path):
     write(tmp_path, 0, rest=b"x")
     with pytest.raises(ArtifactError, match=r"rest\.npy"):
         load(tmp_path)
+
+
+def test_pieces_beyond_the_table_share_its_last_vector():
+    usual = np.array([[SCALE, 0, 0, 0, 0, 0], [0, SCALE, 0, 0, 0, 0]], np.int8)
+    books = Codebooks("", usual, make_codebook(0))
+    np.testing.assert_array_equal(books.usual(np.array([0, 1, 2, 250_000]))[:, :2], [[1, 0], [0, 1], [0, 1], [0, 1]])
