@@ -66,9 +66,14 @@ def test_what_answers_comes_before_what_resembles_the_question(retriever):
 
 
 def test_the_sentence_that_answers_is_printed_first(models):
-    passages = ["Der Turm ist rot. Er wurde 1901 fertig. Im Sommer kommen viele Gäste.", "Das Brot ruht eine Nacht."]
-    retriever = HybridRetriever.from_passages(passages, models=models)
-    assert retriever.ask("Wann wurde der Turm fertig?", 1).sentences[0].text == "Er wurde 1901 fertig."
+    answers = {
+        "Wann wurde der Turm am Hafen fertig?": "Im Herbst 1901 wurde der Turm nach vier Jahren Bauzeit endlich fertig.",
+        "¿Quién diseñó la torre del puerto?": "La arquitecta Ana Ruiz diseñó la torre durante un largo invierno en Cádiz.",
+    }
+    others = "Der rote Turm am Hafen zieht jeden Sommer viele Gäste an. {} La torre roja del puerto se ve desde muy lejos."
+    retriever = HybridRetriever.from_passages([others.format(answer) for answer in answers.values()], models=models)
+    for question, answer in answers.items():
+        assert retriever.ask(question, 1).sentences[0].text == answer
 
 
 def test_words_that_are_cut_in_different_ways_are_found(models):
