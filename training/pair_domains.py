@@ -43,14 +43,14 @@ def read_domains(data: Path, seed: int) -> list[Domain]:
     return [_squad(data, rng), _wikiqa(data, rng), _wikipedia(data), _written()]
 
 
-def read_languages(data: Path) -> list[Domain]:
+def read_languages(data: Path, asked: int = ASKED) -> list[Domain]:
     """Read some questions of each language other than English, with the paragraphs around the answers."""
     domains = []
     for path in sorted((data / "multilingual").glob("*.jsonl.gz")):
         name = path.name.split(".")[0]
         if name in ACROSS or name.endswith("-dev"):
             continue
-        passages, rows = language_sample(path, ASKED, seed=1)
+        passages, rows = language_sample(path, asked, seed=1)
         domains.append(Domain(name, passages, [text for text, _ in rows], [frozenset(found) for _, found in rows]))
     return domains
 

@@ -46,6 +46,7 @@ from small_indices import indices, read_kinds
 Array = npt.NDArray[Any]
 
 STRENGTH = 0.1  # inverse of the penalty; from 0.03 to 1 no figure changes by more than 0.005
+OF_LANGUAGE = 24  # questions of a language
 FEWEST = 10  # passages at least that a question in another language is asked of
 KEPT = 0.96  # share of the questions with an answer, of kinds that the fit did not see, that are above the threshold
 FOREIGN = 0.25  # share of what is not answered that questions of other kinds count for
@@ -118,7 +119,7 @@ def read(data: Path, domains: Sequence[str], models: Models, seed: int) -> dict[
 def read_by_language(data: Path, models: Models, seed: int) -> dict[str, Kind]:
     """Describe the questions in all languages."""
     rng = np.random.default_rng(seed)
-    domains = read_languages(data)
+    domains = read_languages(data, OF_LANGUAGE)
     found = {}
     for domain in domains:
         others = [text for other in domains if other is not domain for text in other.questions]
