@@ -70,7 +70,9 @@ def test_the_sentence_that_answers_is_printed_first(models):
         "Wann wurde der Turm am Hafen fertig?": "Im Herbst 1901 wurde der Turm nach vier Jahren Bauzeit endlich fertig.",
         "¿Quién diseñó la torre del puerto?": "La arquitecta Ana Ruiz diseñó la torre durante un largo invierno en Cádiz.",
     }
-    others = "Der rote Turm am Hafen zieht jeden Sommer viele Gäste an. {} La torre roja del puerto se ve desde muy lejos."
+    others = (
+        "Der rote Turm am Hafen zieht jeden Sommer viele Gäste an. {} La torre roja del puerto se ve desde muy lejos."
+    )
     retriever = HybridRetriever.from_passages([others.format(answer) for answer in answers.values()], models=models)
     for question, answer in answers.items():
         assert retriever.ask(question, 1).sentences[0].text == answer
