@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from bench import facts, provenance, report
+from bench import provenance, report
 from bench.steps import Bench
 from semclass.core import artifacts
 from semclass.core.errors import SemclassError
@@ -33,7 +33,7 @@ def run_section(name: str, bench: Bench) -> None:
         "commands": [command],
         "threads": sorted({step["threads"] for step in steps} or {1}),
         "models": provenance.of(name),
-        **facts.of_run(),
+        **provenance.of_run(),
     }
     path = bench.results / f"{name}.json"
     if path.is_file() and not bench.quick:

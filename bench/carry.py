@@ -17,7 +17,7 @@ from typing import Any
 import click
 import numpy as np
 
-from bench import looks, readme
+from bench import provenance, readme
 from bench.measures import Array, gain
 from bench.retrieval_systems import open_retriever
 from bench.steps import Bench
@@ -167,7 +167,7 @@ def main(data: Path, full: bool) -> None:
         click.echo(f"{name}: {' '.join(cells)}")
     gains = [row["gain"] for row in found.values()]
     click.echo(f"default above convex: mean {np.mean(gains):+.4f}, worst {min(gains):+.4f}")
-    looks.log("carry", {name: {"methods": row["methods"], "gain": row["gain"]} for name, row in found.items()})
+    provenance.log("carry", {name: {"methods": row["methods"], "gain": row["gain"]} for name, row in found.items()})
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.linear_model import LogisticRegression
 
-from bench import measures, pareto
+from bench import measures, readme
 from bench.peers.rows import (
     NO_CROSS_ENCODER,
     Entry,
@@ -154,4 +154,4 @@ def _cross_encoder(
 
 
 TABLES: dict[str, Any] = {}
-PICTURES = {"entailment_cost.png": pareto.of_task("entailment", "accuracy")}
+PICTURES = {"entailment_cost.png": readme.of_task("entailment", "accuracy")}

@@ -22,7 +22,7 @@ from sklearn.linear_model import LogisticRegression
 
 import figures
 import labels
-from bench import readme, reference, timing
+from bench import measures, prices, readme
 from bench.steps import Bench
 from datasets_io import read_jsonl
 from question_data import Questions, read_questions
@@ -73,7 +73,7 @@ def run(bench: Bench) -> dict[str, Any]:
     }
     if bench.fine_tune or few:
         for name, size in ((name, size) for name, some in TUNED.items() for size in some if size in sizes[name]):
-            function, only = "bench.peers.contrastive:few_labels", 7 if few else None
+            function, only = "bench.peers.minilm:few_labels", 7 if few else None
             found = bench.step(
                 f"labels/{name}/tuned/{size}", function, data=data, dataset=name, size=size, classes=only
             )
@@ -167,8 +167,8 @@ def times(data: Path, encoder: OnnxEncoder, limit: int | None) -> dict[str, floa
         views.append(
             {"layers": one.rows("layers"), "entities": one.rows("entities"), "surface": surface_features([text])}
         )
-    seconds = timing.each(views, provider.head.probabilities)
-    return timing.percentiles({"six_heads_on_encoded_passage": seconds}, 1e6, 1)
+    seconds = measures.each(views, provider.head.probabilities)
+    return measures.percentiles({"six_heads_on_encoded_passage": seconds}, 1e6, 1)
 
 
 @dataclass(frozen=True)
@@ -395,7 +395,7 @@ def table_of_published(found: Mapping[str, Any]) -> str:
     }
     known = {
         "`TextClassifier`": {"model": "MiniLM-L6 (22 M), frozen", **ours},
-        **reference.load()["few_labels"]["rows"],
+        **prices.thesis()["few_labels"]["rows"],
     }
     cells = [
         (

@@ -26,8 +26,8 @@ RESULTS = Path(__file__).parent / "results"
 WORDS = Path(__file__).parent / "words.md"
 
 SECTIONS = (
-    "main_job", "labels", "questions", "passages", "entailment", "retrieval", "carry", "contrast", "deep", "thesis",
-    "service", "in_scope", "words", "language_model", "abstain", "first_answer",
+    "main_job", "labels", "questions", "passages", "entailment", "retrieval", "carry", "contrast", "thesis",
+    "service", "in_scope", "words", "language_model", "abstain", "first_answer", "small_folders", "languages",
 )  # fmt: skip
 """Modules of this package, in the order in which they run. Each has ``run(bench)``, which gives the results, and
 
@@ -37,7 +37,7 @@ SECTIONS = (
 
 SETTLED = (
     "teacher", "growth", "engines", "documents", "document_tries", "heads", "described", "rewriting",
-    "context", "rag", "size", "several",
+    "context", "rag", "size", "several", "deep",
 )  # fmt: skip
 """What was measured once, to decide something. Results and pages stay as they were; no module measures them again."""
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from bench import carry, pareto, prices, readme
+from bench import carry, prices, readme
 from bench.peers import prompted
 from bench.peers.rows import NO_CROSS_ENCODER, seconds_of, trained_seconds
 from bench.retrieval_systems import MORE, SYSTEMS
@@ -337,12 +337,12 @@ def picture(found: Mapping[str, Any]) -> bytes:
     panels = []
     for name in _known_first(sets):
         points = [
-            pareto.Point(row["name"], row["kind"], row["p50_ms"], row["sample"]["mrr@10"], row["sample"]["mrr@10_ci"])
+            readme.Point(row["name"], row["kind"], row["p50_ms"], row["sample"]["mrr@10"], row["sample"]["mrr@10_ci"])
             for row in sets[name]["systems"]
             if "skipped" not in row and row["name"] in SYSTEMS
         ]
-        panels.append(pareto.Panel(f"{sets[name]['what']}; {sets[name]['sample_questions']} questions", points))
-    return pareto.draw(panels, "MRR@10")
+        panels.append(readme.Panel(f"{sets[name]['what']}; {sets[name]['sample_questions']} questions", points))
+    return readme.draw(panels, "MRR@10")
 
 
 NAMED = {
@@ -370,10 +370,10 @@ def first_picture(found: Mapping[str, Any]) -> bytes:
     """Quality against time of the systems that people know, as means over all sets."""
     count, systems = _named(found)
     points = [
-        pareto.Point(name, "semclass" if name == NAMED[DEFAULT] else "peer", milliseconds, quality, (quality, quality))
+        readme.Point(name, "semclass" if name == NAMED[DEFAULT] else "peer", milliseconds, quality, (quality, quality))
         for name, quality, milliseconds in systems
     ]
-    return pareto.draw_named(points, "milliseconds a question, one thread", f"nDCG@10, mean of {count} collections")
+    return readme.draw_named(points, "milliseconds a question, one thread", f"nDCG@10, mean of {count} collections")
 
 
 def first_screen(found: Mapping[str, Any]) -> str:

@@ -25,7 +25,7 @@ from typing import Any
 
 import click
 
-from bench import facts
+from bench import provenance
 from semclass.core import artifacts
 from semclass.core.errors import MissingExtraError, SemclassError
 
@@ -135,7 +135,7 @@ def _kept(path: Path) -> dict[str, Any] | None:
     if not path.is_file():
         return None
     record = artifacts.read_json(path)
-    same = record["machine"] == facts.machine() and record["versions"] == facts.versions()
+    same = record["machine"] == provenance.machine() and record["versions"] == provenance.versions()
     return dict(record) if same else None
 
 
@@ -208,9 +208,9 @@ def main(out: str) -> None:
         "seconds": round(time.perf_counter() - started, 2),
         "peak_mb": peak_megabytes(),
         "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        "commit": facts.commit(),
-        "machine": facts.machine(),
-        "versions": facts.versions(),
+        "commit": provenance.commit(),
+        "machine": provenance.machine(),
+        "versions": provenance.versions(),
     }
     Path(out).write_text(json.dumps(record), encoding="utf-8")
 

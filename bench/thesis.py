@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from bench import readme, reference
+from bench import prices, readme
 from bench.retrieval_systems import open_retriever
 from bench.steps import Bench
 from semclass.evaluation import evaluate
@@ -63,8 +63,8 @@ def table(found: Mapping[str, Any]) -> str:
             sure = method == BASELINE or result["p_value"] < ALPHA
             removed = "" if method == BASELINE else f" ({result['error_removed']:+.0%}{'' if sure else ', n.s.'})"
             cells.append(f"{result['mrr@10']:.3f}{removed}")
-        rows.append((f"`{method}`", *cells, *(reference.shown(name, method) for name in reference.SETS)))
-    theirs = (f"flan-ul2, the thesis's {name}" for name in reference.SETS.values())
+        rows.append((f"`{method}`", *cells, *(prices.thesis_shown(name, method) for name in prices.THESIS_SETS)))
+    theirs = (f"flan-ul2, the thesis's {name}" for name in prices.THESIS_SETS.values())
     return readme.markdown(("MRR where the first 10 hold the answer", *FOLDERS.values(), *theirs), rows)
 
 

@@ -15,10 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from bench import readme
+from bench.contrast import STRINGS
 from bench.retrieval import DEFAULTS
 from bench.retrieval_systems import open_retriever
 from bench.steps import Bench
-from bench.strings import STRINGS
 from semclass import HybridRetriever, Models, Reranker
 from semclass.evaluation.dataset import load_dataset
 from semclass.index.records import Candidates

@@ -9,7 +9,7 @@ import pytest
 from conftest import ROOT
 
 from bench import __main__ as entry
-from bench import facts, steps
+from bench import provenance, steps
 from bench.steps import Bench, StepError
 from semclass.core.errors import MissingExtraError
 
@@ -76,7 +76,7 @@ def test_what_other_packages_or_another_machine_measured_does_not_count(bench, t
     for name, value in (("versions", {"numpy": "0"}), ("machine", {"cores": 1000})):
         bench.step("seen", "test_bench_steps:seen", word=name, count=count)
         with monkeypatch.context() as patched:
-            patched.setattr(facts, name, lambda value=value: value)
+            patched.setattr(provenance, name, lambda value=value: value)
             bench.step("seen", "test_bench_steps:seen", word=name, count=count)
     assert count.read_text() == "xxxx"
 

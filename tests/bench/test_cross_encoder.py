@@ -13,7 +13,7 @@ from made_models import random_weights
 import bert_graph
 import onnx_graphs
 import pair_domains
-from bench.peers import cross_encoder, pair_task, train_cross_encoder
+from bench.peers import cross_encoder, train_cross_encoder
 
 CONFIG = bert_graph.BertConfig(
     hidden_size=32, num_hidden_layers=2, num_attention_heads=4, max_position_embeddings=40, layer_norm_eps=1e-12
@@ -95,9 +95,9 @@ def test_the_cross_encoder_orders_the_first_of_learned():
 def test_candidates_that_are_drawn_begin_with_the_answer():
     rows = np.arange(10)[None]
     domain = pair_domains.Domain("one", [f"p{i}" for i in range(10)], ["who ?"], [frozenset([4, 7])])
-    task = pair_task.joined([domain], [(rows, -1.0 * rows)])
+    task = train_cross_encoder.joined([domain], [(rows, -1.0 * rows)])
     for seed in range(20):
-        places = pair_task.drawn(task, 0, 3, np.random.default_rng(seed))
+        places = train_cross_encoder.drawn(task, 0, 3, np.random.default_rng(seed))
         assert places[0] == 4
         assert 7 not in places  # it answers, too
         assert len(set(places)) == 4
@@ -115,7 +115,7 @@ def test_the_questions_of_all_domains_weigh_as_they_do_for_learned():
     small = pair_domains.Domain(
         "small", [f"s{i}" for i in range(50)], [f"s ? {i}" for i in range(5)], [frozenset([i or 30]) for i in range(5)]
     )
-    task = pair_task.joined([large, small], [(rows, -1.0 * rows), (rows[:5], -1.0 * rows[:5])])
+    task = train_cross_encoder.joined([large, small], [(rows, -1.0 * rows), (rows[:5], -1.0 * rows[:5])])
     assert task.data == "large, small"
     assert len(task.questions) == 104  # that of passage 30 does not find its answer
     assert task.pairs(100, [0]) == [("s ? 1", "s0")]

@@ -16,7 +16,7 @@ from conftest import ROOT
 pytest.importorskip("ir_measures")
 pytest.importorskip("sklearn")
 
-from bench import provenance, readme, reference, report
+from bench import prices, provenance, readme, report
 from semclass.core.artifacts import read_json
 
 FOUND = report.read(report.RESULTS)
@@ -109,8 +109,8 @@ def test_one_thing_has_one_figure(monkeypatch):
 
 def test_every_row_of_the_thesis_stands_in_the_table_of_its_methods():
     rows = {row.split(" | ")[0].strip("| `"): row for row in TABLES["thesis"].split("\n")}
-    for name in reference.SETS:
-        for method, figures in reference.methods(name).items():
+    for name in prices.THESIS_SETS:
+        for method, figures in prices.thesis_methods(name).items():
             assert f"{figures['mrr']:.3f}" in rows[method]
     assert "0.899 (+31.5%)" in rows["entail-stable"]
     assert "0.694 (-108%)" in rows["class-stable"]
@@ -121,10 +121,10 @@ def test_every_row_of_the_thesis_stands_in_the_table_of_its_methods():
 
 
 def test_a_set_of_the_thesis_has_its_better_and_its_worse_rows():
-    methods = [reference.methods(name) for name in reference.SETS]
+    methods = [prices.thesis_methods(name) for name in prices.THESIS_SETS]
     assert methods[0].keys() == methods[1].keys()
     for known in methods:
-        assert known["class-stable"]["mrr"] < known[reference.BASELINE]["mrr"] < known["entail-stable"]["mrr"]
+        assert known["class-stable"]["mrr"] < known[prices.THESIS_BASELINE]["mrr"] < known["entail-stable"]["mrr"]
         assert f"worst method {known['class-stable']['mrr']:.3f} (" in TABLES["main_job"]
 
 
@@ -133,7 +133,7 @@ def test_the_thesis_is_as_its_curves_say(data_folder):
     for signal, file in (("class", "trec"), ("entail", "qnli")):
         lines = (data_folder / "thesis" / f"weight_search_{file}_wikipedia.csv").read_text().splitlines()[1:]
         mrr = [float(line.split(",")[1]) for line in lines]
-        known = reference.methods("wikipedia")
+        known = prices.thesis_methods("wikipedia")
         assert known[f"{signal}-stable"]["mrr"] == pytest.approx(mrr[-1], abs=5e-4)
         assert known[f"{signal}-integrated-hard"]["mrr"] == pytest.approx(max(mrr), abs=5e-4)
 
@@ -141,7 +141,7 @@ def test_the_thesis_is_as_its_curves_say(data_folder):
 def test_what_is_said_of_labels_and_probabilities_holds():
     """README and docs/explanation/classes.md, below the table."""
     for ours, theirs in (("squad4", "wikipedia"), ("pubmedqa", "pubmed")):
-        methods, known = FOUND["thesis"][ours]["methods"], reference.methods(theirs)
+        methods, known = FOUND["thesis"][ours]["methods"], prices.thesis_methods(theirs)
         for label in ("entail-stable", "entail-integrated-hard"):
             assert known[label]["error_removed"] > methods[label]["error_removed"]
             for better in ("entail-integrated", "learned"):

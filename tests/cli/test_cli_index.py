@@ -3,11 +3,11 @@ from __future__ import annotations
 import json
 import re
 
+import hostile_files
 import made_tickets
 import pytest
 from running import running
 
-from bench import hostile_files
 from semclass import Passage, PassageIndex
 from semclass.cli.main import cli
 from semclass.cli.passages import telling

@@ -7,11 +7,11 @@ import re
 import sys
 from functools import partial
 
+import hostile_files
 import pytest
 from conftest import ROOT
 from made_documents import pdf, shown, written
 
-from bench import hostile_files
 from semclass import InputError
 from semclass.documents import limits
 from semclass.documents.formats import read_content

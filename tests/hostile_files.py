@@ -1,4 +1,4 @@
-"""``python -m bench.hostile_files``: small files that would take minutes or gigabytes, each built beside a good one.
+"""``python tests/hostile_files.py``: small files that would take minutes or gigabytes, each built beside a good one.
 
 For each file a folder is made of it and of ``good.md``, and ``semclass index build`` runs on the folder in a process of its
 own. The table says how long that took by the clock and on processors, the most
