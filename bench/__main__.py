@@ -43,7 +43,8 @@ def run_section(name: str, bench: Bench) -> None:
 
 @click.command(help=__doc__)
 @click.argument("sections", nargs=-1, type=click.Choice(report.SECTIONS))
-@click.option("--data", type=click.Path(exists=True, file_okay=False, path_type=Path), required=True)
+@click.option("--data", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option("--stale", is_flag=True, help="Sections with figures of models that do not ship; without --data, a list.")
 @click.option("--quick", is_flag=True, help="Few items of everything, results below --work: to see that it runs.")
 @click.option("--again", is_flag=True, help="Measure again what an earlier run measured.")
 @click.option("--work", type=click.Path(file_okay=False, path_type=Path), help="Keeps indices, peers and steps.")
@@ -56,7 +57,8 @@ def run_section(name: str, bench: Bench) -> None:
 @click.option("--method", type=click.Choice(RERANKING), help="Of the section contrast; what a search does by default.")
 def main(
     sections: tuple[str, ...],
-    data: Path,
+    data: Path | None,
+    stale: bool,
     quick: bool,
     again: bool,
     work: Path | None,
@@ -72,6 +74,17 @@ def main(
     work = (work or Path.home() / ".cache" / "semclass" / "bench").absolute()
     results = (results or (work / "quick" if quick else report.RESULTS)).absolute()
     results.mkdir(parents=True, exist_ok=True)
+    if stale:
+        found = report.read(results)
+        why = report.stale(found)
+        sections = tuple(name for name in sections or report.SECTIONS if name in why)
+        for name in sections:
+            took = f"{report.seconds_of(found[name]):,.0f} s" if name in found else "-"
+            click.echo(f"{name} ({took}): {why[name]}")
+        if data is None or not sections:
+            return
+    if data is None:
+        raise click.UsageError("give --data FOLDER; only --stale alone needs none")
     network = None if cross_encoder is None else cross_encoder.absolute()
     bench = Bench(data.absolute(), work, results, quick, again, fine_tune, network, endpoint, model, key, method)
     started, failed = time.perf_counter(), []

@@ -53,6 +53,26 @@ def read(folder: Path) -> dict[str, dict[str, Any]]:
     return {name: read_json(path) for name in SECTIONS if (path := folder / f"{name}.json").is_file()}
 
 
+def stale(found: Results) -> dict[str, str]:
+    """Sections to measure again, and why: figures of models that do not ship, or none."""
+    why = {}
+    for name in SECTIONS:
+        if name not in found:
+            why[name] = "Not measured yet."
+            continue
+        said = [provenance.line(found, _keys(name, found[name])).strip("*")]
+        if lacking := set(provenance.DEPENDS[name]) - set(found[name]["models"]):
+            said.append(f"Measured before these models had a part in it: {', '.join(sorted(lacking))}.")
+        if any(said):
+            why[name] = " ".join(filter(None, said))
+    return why
+
+
+def seconds_of(results: Mapping[str, Any]) -> float:
+    """What a section takes where nothing is kept: the sum of its steps, as a run gives those that an earlier one did."""
+    return float(max(results["seconds_of_section"], sum(step["seconds"] for step in results.get("steps", ()))))
+
+
 def tables(name: str, found: Results) -> dict[str, str]:
     """Tables of a section, by the names that marks have, each with the line that says which models are earlier ones.
 

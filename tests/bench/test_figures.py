@@ -46,6 +46,42 @@ def test_a_table_of_a_page_is_the_measured_one(page):
         assert readme.block(name.replace(".py", ""), TABLES[name.replace(".py", "")]) in PAGES[page]
 
 
+KINDS = (r"written by bench/.+\.py(: .+)?", r"measured once, .+\.json", r"compared with .+", r"typed: .+")
+"""What a mark says of its table: where the figures are from."""
+
+TYPED = {"docs/howto/languages.md": 5, "docs/explanation/design.md": 1, "docs/howto/documents.md": 1}
+"""Tables that no file of results has yet: they are to become fewer."""
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_table_of_figures_says_where_they_are_from(page):
+    marks = re.findall(r"<!-- table: begin, (.+?) -->", PAGES[page])
+    assert [mark for mark in marks if not any(re.fullmatch(kind, mark) for kind in KINDS)] == []
+    assert sum(mark.startswith("typed") for mark in marks) == TYPED.get(page, 0)
+    text = re.sub(r"<!-- table: begin.*?<!-- table: end -->", "", PAGES[page], flags=re.DOTALL)
+    text = re.sub(r"^(```+).*?^\1\s*$", "", text, flags=re.MULTILINE | re.DOTALL)
+    for table in re.findall(r"(?:^\|.*\n)+", text, flags=re.MULTILINE):
+        figures = re.findall(r"\| *\**[-+]?[\d,]*\.?\d+ ?%?\** *(?=\|)", table)
+        assert len([figure for figure in figures if "." in figure or "%" in figure]) < 2, table
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_table_that_was_measured_once_says_so(page):
+    for file, text in re.findall(r"measured once, (.+?)\.json -->(.*?)<!-- table: end -->", PAGES[page], re.DOTALL):
+        assert file in report.SETTLED
+        assert "*Measured once, with" in text
+
+
+def test_sections_of_earlier_models_are_listed_to_run_again(monkeypatch):
+    """``python -m bench --stale``: a section is in the list as long as a line stands below one of its tables."""
+    earlier = {name for name in FOUND if any(map(provenance.earlier, provenance.runs(FOUND[name])))}
+    stale = report.stale(FOUND)
+    assert earlier | (set(report.SECTIONS) - set(FOUND)) <= set(stale)
+    assert all("earlier models" in report.page(name, FOUND) for name in earlier)
+    monkeypatch.setattr(provenance, "shipped", lambda: dict.fromkeys(provenance.DEPENDS["thesis"], "another"))
+    assert report.stale(FOUND).keys() == set(report.SECTIONS)
+
+
 @pytest.mark.parametrize("name", FOUND)
 def test_the_page_of_a_section_is_that_of_its_results(name):
     assert (report.RESULTS / f"{name}.md").read_text(encoding="utf-8") == report.page(name, FOUND)
