@@ -130,7 +130,7 @@ def _cross_encoder(
 ) -> dict[str, Any]:
     """A network that reads both texts together, its threshold found on training pairs."""
     what = (
-        "A network of the encoder's size that reads question and sentence together, int8 (bench/peers/cross_encoder.py); "
+        "A network of the encoder's size that reads question and sentence together, int8 (bench/peers/systems.py); "
         "trained for this benchmark, to rank passages, on part of the questions that its threshold is found on. Published "
         "ones, which learnt from far more, were not measured."
     )

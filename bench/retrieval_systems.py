@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bench import measures
-from bench.peers.cross_encoder import FEW, CrossEncoder, order_of_few
+from bench.peers.systems import FEW, CrossEncoder, order_of_few
 from datasets_io import read_jsonl, sentence_windows
 from semclass import HybridRetriever, Models
 from semclass.core.errors import MissingExtraError, import_extra

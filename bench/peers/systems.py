@@ -12,13 +12,17 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from bench import measures
 from semclass.core.errors import import_extra
+
+if TYPE_CHECKING:
+    import onnxruntime
+    import tokenizers
 
 BATCH = 64  # items that are handed over at once where throughput is measured
 TIMED, BATCHES = 500, 8  # items that are answered one at a time, and batches, at most
@@ -142,8 +146,6 @@ def semclass_entailment() -> System:
 
 def cross_encoder(folder: str) -> System:
     """A network that reads both texts of a pair together; its answers are logits."""
-    from bench.peers.cross_encoder import CrossEncoder
-
     network = CrossEncoder.load(Path(folder), threads=1)
 
     def answer(pairs: Sequence[Any]) -> list[float]:
@@ -374,3 +376,65 @@ def _combined(asked: Any, given: Any, how: str) -> Any:
         product = asked.multiply(given) if hasattr(asked, "multiply") else asked * given
         return np.asarray(product.sum(axis=1)).reshape(-1, 1)
     return np.concatenate([asked, given, np.abs(asked - given), asked * given], axis=1)
+
+
+# -- the cross-encoder, which reads question and passage together: train_cross_encoder.py makes it -------------------------
+
+
+Array = npt.NDArray[Any]
+
+INPUTS = ("input_ids", "token_type_ids", "attention_mask")
+FEW = 3  # of the passages that ``learned`` puts first, the cross-encoder reads so many in the cheaper combination
+
+
+@dataclass(frozen=True)
+class CrossEncoder:
+    """A network that scores a question and a passage together."""
+
+    session: onnxruntime.InferenceSession
+    tokenizer: tokenizers.Tokenizer
+    manifest: dict[str, Any]
+
+    @classmethod
+    def load(cls, folder: Path, *, threads: int = 1) -> CrossEncoder:
+        """Load a folder that ``train_cross_encoder.py`` wrote."""
+        from semclass.core import artifacts
+        from semclass.core.onnx_sessions import open_session
+
+        artifact = artifacts.load(folder, "cross-encoder")
+        tokenizer = pair_tokenizer(artifact.read("tokenizer.json"), int(artifact.field("max_length")))
+        return cls(open_session(artifact, "model.onnx", threads), tokenizer, dict(artifact.manifest))
+
+    def scores(self, question: str, passages: Sequence[str]) -> Array:
+        """Logits of passages for a question, float32 (n,)."""
+        pairs = self.tokenizer.encode_batch([(question, passage) for passage in passages])
+        return np.concatenate([self.session.run(["logits"], feed([pair]))[0] for pair in pairs])
+
+
+def pair_tokenizer(data: bytes, max_length: int) -> tokenizers.Tokenizer:
+    """A tokeniser that makes pairs of `max_length` word pieces at most by cutting the second text."""
+    import tokenizers
+
+    tokenizer = tokenizers.Tokenizer.from_buffer(data)
+    tokenizer.no_padding()
+    tokenizer.enable_truncation(max_length, strategy="only_second")
+    return tokenizer
+
+
+def feed(pairs: Sequence[tokenizers.Encoding]) -> dict[str, Array]:
+    """Inputs of a run, padded to the longest pair."""
+    lengths = np.array([len(pair.ids) for pair in pairs])
+    inputs = {name: np.zeros((len(pairs), lengths.max()), np.int64) for name in INPUTS}
+    for row, pair in enumerate(pairs):
+        for name, values in zip(INPUTS, (pair.ids, pair.type_ids, pair.attention_mask), strict=True):
+            inputs[name][row, : len(values)] = values
+    return inputs
+
+
+def order_of_few(probabilities: Array, logits: Array, slope: float) -> Array:
+    """Order by probabilities, then the first :data:`FEW` by both; logits of the others do not count."""
+    sure = np.clip(probabilities, 1e-7, 1 - 1e-7)  # what float32 tells apart
+    both = np.log(sure) - np.log1p(-sure) + slope * logits
+    order = np.argsort(-probabilities, kind="stable")
+    first, rest = order[:FEW], order[FEW:]
+    return np.concatenate([first[np.argsort(-both[first], kind="stable")], rest])

@@ -26,8 +26,8 @@ from sklearn.linear_model import LogisticRegression
 
 import bert_graph
 import onnx_graphs
-from bench.peers.cross_encoder import INPUTS, CrossEncoder, feed, pair_tokenizer
 from bench.peers.rows import SOURCE
+from bench.peers.systems import INPUTS, CrossEncoder, feed, pair_tokenizer
 from bench.retrieval_systems import both_scores
 from bert_torch import EXTRA, arrays, feed_forward, linear, norm
 from command import make_parser, run

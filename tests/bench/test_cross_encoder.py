@@ -13,7 +13,7 @@ from made_models import random_weights
 import bert_graph
 import onnx_graphs
 import pair_domains
-from bench.peers import cross_encoder, train_cross_encoder
+from bench.peers import systems, train_cross_encoder
 
 CONFIG = bert_graph.BertConfig(
     hidden_size=32, num_hidden_layers=2, num_attention_heads=4, max_position_embeddings=40, layer_norm_eps=1e-12
@@ -76,10 +76,10 @@ def test_int8_keeps_scores(inputs, exact, rounded):
 
 
 def test_a_long_passage_is_cut_and_the_question_is_not():
-    tokenizer = cross_encoder.pair_tokenizer((MODELS / "encoder" / "tokenizer.json").read_bytes(), 16)
+    tokenizer = systems.pair_tokenizer((MODELS / "encoder" / "tokenizer.json").read_bytes(), 16)
     pairs = tokenizer.encode_batch([("when was it built ?", "it was built long ago " * 10), ("who ?", "ada .")])
     assert pairs[0].tokens[:7] == ["[CLS]", "when", "was", "it", "built", "?", "[SEP]"]
-    fed = cross_encoder.feed(pairs)
+    fed = systems.feed(pairs)
     assert fed["input_ids"].shape == (2, 16)
     assert fed["token_type_ids"][0].tolist() == [0] * 7 + [1] * 9
     assert fed["attention_mask"].sum(axis=1).tolist() == [16, 7]
@@ -89,7 +89,7 @@ def test_a_long_passage_is_cut_and_the_question_is_not():
 def test_the_cross_encoder_orders_the_first_of_learned():
     logits = np.array([0.0, 2.0, 9.0, 0.0], np.float32)
     # the last one of `learned` is not read
-    assert cross_encoder.order_of_few(np.array([0.8, 0.7, 0.1, 0.9]), logits, 0.9).tolist() == [1, 3, 0, 2]
+    assert systems.order_of_few(np.array([0.8, 0.7, 0.1, 0.9]), logits, 0.9).tolist() == [1, 3, 0, 2]
 
 
 def test_candidates_that_are_drawn_begin_with_the_answer():
