@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import sys
 import time
 import traceback
 from pathlib import Path
 
 import click
 
-from bench import provenance, report
+from bench import decide, provenance, report
 from bench.steps import Bench
 from semclass.core import artifacts
 from semclass.core.errors import SemclassError
@@ -104,4 +105,6 @@ def main(
 
 
 if __name__ == "__main__":
+    if sys.argv[1:2] == ["decide"]:
+        decide.main(sys.argv[2:], prog_name="python -m bench decide")
     main(prog_name="python -m bench")

@@ -42,6 +42,10 @@ SETTLED = (
 """What was measured once, to decide something. Results and pages stay as they were; no module measures them again."""
 
 
+DERIVED = ("decide",)
+"""Modules with tables that are made of the results of sections alone."""
+
+
 class ReportError(SemclassError):
     """A file of results is not what it should be."""
 
@@ -101,19 +105,23 @@ def write(folder: Path) -> None:
     """Write pictures, pages and, of the project's own results, tables."""
     found = read(folder)
     for name in found:
-        try:
-            for file, draw in pictures(name).items():
-                write_atomic(folder / file, draw(found))
-            write_atomic(folder / f"{name}.md", page(name, found).encode())
-        except (KeyError, TypeError, ValueError, IndexError) as error:
-            raise ReportError(
-                f"{folder / name}.json is not what bench/{name}.py writes ({type(error).__name__}: {error}); measure it "
-                f"again with `python -m bench {name} --data DATA`"
-            ) from error
-        if folder.resolve() == RESULTS.resolve():
-            for place, text in tables(name, found).items():
-                readme.update(place, text)
+        _write_page(folder, name, found)
+    for name in (*found, *DERIVED) if folder.resolve() == RESULTS.resolve() else ():
+        for place, text in tables(name, found).items():
+            readme.update(place, text)
     write_atomic(folder / "REPORT.md", overview(found).encode())
+
+
+def _write_page(folder: Path, name: str, found: Results) -> None:
+    try:
+        for file, draw in pictures(name).items():
+            write_atomic(folder / file, draw(found))
+        write_atomic(folder / f"{name}.md", page(name, found).encode())
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        raise ReportError(
+            f"{folder / name}.json is not what bench/{name}.py writes ({type(error).__name__}: {error}); measure it "
+            f"again with `python -m bench {name} --data DATA`"
+        ) from error
 
 
 @lru_cache(maxsize=1)

@@ -22,6 +22,7 @@ TEXTS = {page.relative_to(DOCS).as_posix(): page.read_text(encoding="utf-8") for
 NOT_RUN = {
     "a file of the assistant": 1,
     "a sketch": 2,
+    "asks questions": 1,
     "downloads a model and torch": 1,
     "installs from a checkout": 18,
     "needs Ray or Dask": 2,

@@ -37,7 +37,7 @@ CARDS = [path for path in sorted((ROOT / "models").rglob("README.md")) if (path.
 # -- tables -----------------------------------------------------------------------------------------------------------
 
 
-TABLES = {place: text for name in FOUND for place, text in report.tables(name, FOUND).items()}
+TABLES = {place: text for name in (*FOUND, *report.DERIVED) for place, text in report.tables(name, FOUND).items()}
 
 
 @pytest.mark.parametrize("page", PAGES)
