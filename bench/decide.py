@@ -206,6 +206,27 @@ def command(needs: Needs) -> str:
 TABLES = {"": users}
 
 
+def on_this_machine(found: report.Results, quick: report.Results) -> str:
+    """What the users are told where a machine is slower or faster than that of the results, as a quick run saw."""
+    ours, theirs = (_ours(results)["p50_ms"] for results in (quick, found))
+    slower, scaled = ours / theirs, dict(found)
+    for name in {"questions", "entailment"} & {*found}:
+        scaled[name] = {**found[name], "systems": [_slowed(row, slower) for row in found[name]["systems"]]}
+    said = f"A question to its class takes {ours:.2f} ms here, {slower:.2g} times what is recorded ({theirs:.2f} ms)."
+    return f"{said} With accuracies as recorded:\n\n{users(scaled)}\n\nFor what you need: python -m bench decide"
+
+
+def _ours(results: report.Results) -> Mapping[str, Any]:
+    return next(row for row in results["questions"]["systems"] if row["name"] == "semclass")
+
+
+def _slowed(row: Mapping[str, Any], slower: float) -> Mapping[str, Any]:
+    """A row with times of a slower machine; those of prompted models are assumed, and stay."""
+    if row.get("kind") == "prompted" or row.get("p50_ms") is None:
+        return row
+    return {**row, "p50_ms": row["p50_ms"] * slower, "per_second": row["per_second"] / slower}
+
+
 @click.command(help=__doc__)
 @click.option("--labels", type=click.IntRange(0), prompt="Labelled texts at hand")
 @click.option("--classes", type=click.IntRange(2), prompt="Classes")

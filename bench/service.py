@@ -40,7 +40,7 @@ from semclass.documents.sentences import split_sentences
 
 PATH = "/v2/rerank"
 METHOD = {"method": "entail-stable"}  # what stands behind it
-CONNECTIONS, REQUESTS, SENTENCES = 32, 20_000, 10
+CONNECTIONS, REQUESTS, SENTENCES = 32, 10_000, 10
 BLOCKS = 10  # turns of the service and the library
 ALONE = 20  # of so many requests the library does one: its rate is the same over all
 TOGETHER = 5

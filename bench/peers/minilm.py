@@ -277,8 +277,9 @@ PAIRS, PASSES = 32, 5  # pairs of one class in a batch, and pairs that every tex
 RATE, TEMPERATURE, STRENGTH = 1e-4, 0.05, 1.0  # STRENGTH: scikit-learn's C, over vectors of length 1
 
 
-def few_labels(data: str, dataset: str, size: str, classes: int | None) -> dict[str, Any]:
+def few_labels(data: str, dataset: str, size: str, classes: int | None, of: str) -> dict[str, Any]:
     """Figures of the first draw of so many examples a class."""
+    del of
     from sklearn.linear_model import LogisticRegression  # processes of other peers must not hold these
 
     from bench import labels

@@ -184,8 +184,8 @@ def scikit_peers(
         names, out = {name: head for name, (of, head) in peers.items() if of == kind}, folder / kind
         if "skipped" not in made:
             made = bench.step(
-                f"{section}/train/{kind}", f"bench.peers.systems:train_{task}", wrote=out, kind=kind, model=model,
-                heads=list(names.values()), train=train, folder=out, of=file_digest(train),
+                f"{section}/train/{kind}", f"bench.peers.systems:train_{task}", wrote=out, ours=False, kind=kind,
+                model=model, heads=list(names.values()), train=train, folder=out, of=file_digest(train),
             )  # fmt: skip
         for name, head in names.items():
             one = made.get(head, {})
@@ -207,7 +207,7 @@ def fine_tuned(
     if bench.quick or source is None:
         return SLOW if bench.quick else NO_ORIGINAL
     data = {} if train is None else {"train": train, "of": file_digest(train)}
-    return bench.step(name, function, threads=threads, wrote=out, original=source, folder=out, **data)
+    return bench.step(name, function, threads=threads, wrote=out, ours=False, original=source, folder=out, **data)
 
 
 def ratios_to_semclass(

@@ -82,3 +82,11 @@ def test_it_asks_for_what_is_not_given():
     assert said.exit_code == 0, said.output
     assert f"Use {decide.OURS}." in said.output
     assert "| not accurate enough |" in said.output
+
+
+def test_a_quick_run_says_what_to_use_on_its_machine():
+    """On a machine so slow that nothing is in time, and on one like that of the results."""
+    slow = {"questions": {"systems": [{"name": "semclass", "p50_ms": 840.0}]}}
+    assert decide.on_this_machine(FOUND, slow).count("Nothing that was measured does this.") >= 3
+    same = {"questions": {"systems": FOUND["questions"]["systems"]}}
+    assert decide.users(FOUND) in decide.on_this_machine(FOUND, same)

@@ -98,6 +98,14 @@ def test_a_change_in_a_module_that_arguments_name_counts(bench, monkeypatch):
     assert bench._key(task) != before
 
 
+def test_the_training_of_a_peer_is_kept_when_the_library_changes(bench, monkeypatch):
+    task = {"function": "bench.peers.systems:train_texts", "arguments": {}}
+    before = {ours: bench._key(task, ours=ours) for ours in (True, False)}
+    monkeypatch.setattr(steps, "_library", lambda: "another")
+    assert bench._key(task) != before[True]
+    assert bench._key(task, ours=False) == before[False]
+
+
 def test_a_quick_run_takes_a_small_part_of_a_set(bench, tmp_path):
     corpus = [json.dumps({"_id": f"p{n}", "text": f"passage {n}"}) + "\n" for n in range(600)]
     queries = [json.dumps({"_id": f"q{n}", "text": f"question {n}"}) + "\n" for n in range(300)]
