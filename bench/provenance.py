@@ -81,11 +81,6 @@ def runs(results: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [results, *results.get("also", ())]
 
 
-def run_of(results: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    """The run that measured what stands under a key: one that names it, or the one that wrote the file."""
-    return next((run for run in results.get("also", ()) if key in run["keys"]), results)
-
-
 # -- what a table reads -----------------------------------------------------------------------------------------------
 
 

@@ -2,7 +2,7 @@
 
 So memory is that of one system, and threads are set before the first import. A step runs again if its arguments, the
 library, the models, the modules that it names or imports, the packages' versions or the machine have changed, or if
-what it wrote is missing. The training of a peer does not depend on the library and its models: it is kept when these change.
+what it wrote is missing. The training of a peer does not depend on the library and its models, and outlives their changes.
 A changed file that a step's arguments name does not count: that takes ``--again``.
 """
 

@@ -381,8 +381,6 @@ def _combined(asked: Any, given: Any, how: str) -> Any:
 # -- the cross-encoder, which reads question and passage together: train_cross_encoder.py makes it -------------------------
 
 
-Array = npt.NDArray[Any]
-
 INPUTS = ("input_ids", "token_type_ids", "attention_mask")
 FEW = 3  # of the passages that ``learned`` puts first, the cross-encoder reads so many in the cheaper combination
 

@@ -339,8 +339,6 @@ def main() -> None:
 # -- what it learns from -------------------------------------------------------------------------------------------------
 
 
-Array = npt.NDArray[Any]
-
 STRETCHES, HELD_OUT = 50, (3, 13, 23, 33, 43)
 """The passages of a domain are cut into stretches; questions that these answer are held out."""
 
