@@ -32,7 +32,7 @@ from semclass.ranking.methods import DEFAULT, METHODS
 from semclass.ranking.order import available, reorder
 
 SHOWN = ("bm25", "dense", "convex", DEFAULT)
-DEPTH, LIMIT = 10, 150  # places that count; questions of each set
+DEPTH, LIMIT = 10, 100  # places that count; questions of each set
 OTHERS = "multilingual"  # the package of models for other languages
 ENGLISH, TRAIN = "eng_Latn", "train"
 

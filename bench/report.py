@@ -74,7 +74,7 @@ def stale(found: Results) -> dict[str, str]:
 
 def seconds_of(results: Mapping[str, Any]) -> float:
     """What a section takes where nothing is kept: the sum of its steps, as a run gives those that an earlier one did."""
-    return float(max(results["seconds_of_section"], sum(step["seconds"] for step in results.get("steps", ()))))
+    return float(max(results.get("seconds_of_section", 0), sum(step["seconds"] for step in results.get("steps", ()))))
 
 
 def tables(name: str, found: Results) -> dict[str, str]:
@@ -239,7 +239,8 @@ def overview(found: Results) -> str:
     said = words()
     if not found:
         return f"# {said['title']}\n\nThere are no results yet: `python -m bench --data DATA` makes them.\n"
-    pages = [f"- [{said[f'{name}: title']}]({name}.md)" for name in found]
+    took = {name: f"{seconds_of(results):,.0f} s" for name, results in found.items()}
+    pages = [f"- [{said[f'{name}: title']}]({name}.md), {took[name]}" for name in found]
     made = [run for results in found.values() for run in runs(results)]
     machines = dict.fromkeys(_machine(run["machine"]) for run in made)
     versions = {item for run in made for item in run["versions"].items()}

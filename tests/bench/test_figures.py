@@ -260,7 +260,15 @@ def _question_ms():
     return next(row["p50_ms"] for row in FOUND["questions"]["systems"] if row["name"] == "semclass")
 
 
+def _minutes():
+    """Minutes of all sections, where the peers are trained already."""
+    steps = [step for found in FOUND.values() for step in found["steps"]]
+    training = ("/train/", "/tuned/", "peers/")
+    return sum(step["seconds"] for step in steps if not any(part in step["step"] for part in training)) / 60
+
+
 CHECKED = {
+    "90 minutes": lambda: _minutes() < 90,
     "about a millisecond": lambda: 0.5 < _question_ms() < 2,
     "3,000 questions": lambda: FOUND["main_job"]["search"]["squad4"]["questions"] == 3000,
     "1,000 over PubMedQA": lambda: FOUND["main_job"]["search"]["pubmedqa"]["questions"] == 1000,
