@@ -24,7 +24,7 @@ KINDS = ("echo", "mention", "unknown", "wrong_type", "near")
 
 ANSWER = "answer"
 OTHERS = (1, 19, 37, 55)  # how much further on the items are whose answers are ranked, too
-DEPTH = 10  # passages that a search gives
+DEPTH, QUICK = 10, 16  # passages that a search gives; items of a quick run
 WORDS = 150  # words of other matter before a question, at least
 
 PLAIN = {"bm25": {"alpha": 0.0}, "dense": {"alpha": 1.0}, "convex": {}}
@@ -56,7 +56,9 @@ class Item:
 def run(bench: Bench) -> dict[str, Any]:
     """Every setting by the method and by the plain rankings."""
     method = bench.method or DEFAULT
-    found = bench.step("contrast", "bench.contrast:measure", data=bench.data, method=method)
+    found = bench.step(
+        "contrast", "bench.contrast:measure", data=bench.data, method=method, limit=QUICK if bench.quick else None
+    )
     bench.say(table({"contrast": found}))
     return found
 
@@ -89,9 +91,9 @@ def preambles(items: Sequence[Item]) -> Iterator[str]:
         yield " ".join(texts[: 1 + int(np.searchsorted(ends, WORDS))])
 
 
-def measure(data: str, method: str) -> dict[str, Any]:
+def measure(data: str, method: str, limit: int | None) -> dict[str, Any]:
     """Figures of each setting, by method."""
-    items, models = read_items(Path(data)), Models.load(threads=1)
+    items, models = read_items(Path(data))[:limit], Models.load(threads=1)
     reranker, ten = Reranker(models), list(tens(items))
     questions = [item.question for item in items]
     long = [f"{before} {question}" for before, question in zip(preambles(items), questions, strict=True)]

@@ -143,7 +143,7 @@ def topics(data: str) -> dict[str, dict[str, float]]:
 
 def run(bench: Bench) -> dict[str, Any]:
     """The shipped models and, where their package is installed, those for other languages."""
-    limit, step = 10 if bench.quick else LIMIT, partial(bench.step, data=bench.data)
+    limit, step = 5 if bench.quick else LIMIT, partial(bench.step, data=bench.data)
     found = {"shipped": step("languages/shipped", "bench.languages:measured", models=None, limit=limit)["rows"]}
     results: dict[str, Any] = {"task": {"what": "search in other languages"}, "by_models": found}
     try:

@@ -37,7 +37,13 @@ ENDINGS = (
 
 
 def run(bench: Bench) -> dict[str, Any]:
-    sizes = bench.step("small_folders/dev", "bench.small_folders:folders", data=bench.data, split="dev")
+    sizes = bench.step(
+        "small_folders/dev",
+        "bench.small_folders:folders",
+        data=bench.data,
+        split="dev",
+        largest=100 if bench.quick else LARGEST,
+    )
     problems = bench.step("small_folders/problems", "bench.small_folders:problems")
     return {"task": {"what": "search few passages, written for this project"}, "sizes": sizes["sizes"], **problems}
 
@@ -75,7 +81,7 @@ def measure(
     return found
 
 
-def folders(data: str, split: str) -> dict[str, Any]:
+def folders(data: str, split: str, largest: int) -> dict[str, Any]:
     """Shares by number of passages: right first, called answerable or not, right by word of certainty."""
     models, every = Models.load(threads=1), list(read_jsonl(QUESTIONS / "small_folders.jsonl"))
     chosen = [folder for folder in every if folder["split"] == split]
@@ -88,7 +94,7 @@ def folders(data: str, split: str) -> dict[str, Any]:
         len(together) // len(chosen): {key: [value for one in alone for value in one[key]] for key in alone[0]},
         **{
             len(passages): measure(open_index(models, passages), chosen, others)
-            for passages in (together, [*together, *filling[: LARGEST - len(together)]])
+            for passages in (together, [*together, *filling[: largest - len(together)]])
         },
     }
     threshold = models.answerable.thresholds[0] if models.answerable else 0.5
@@ -146,7 +152,7 @@ TABLES = {"": table, "problems": problems_table}
 @click.option("--data", type=click.Path(exists=True, file_okay=False, path_type=Path), required=True)
 def main(data: Path) -> None:
     """Print what the confirming folders give, and write the look down."""
-    found = folders(str(data), "confirm")
+    found = folders(str(data), "confirm", LARGEST)
     click.echo(table({"small_folders": found}))
     provenance.log("small_folders", found["sizes"])
 
