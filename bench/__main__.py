@@ -1,4 +1,4 @@
-"""``python -m bench``: the whole benchmark, or some of its sections."""
+"""``python -m bench``: the whole benchmark, or some of its sections; ``python -m bench decide``: what to use."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """``python -m bench decide``: what to classify texts with, and the measured rows behind it.
 
 It asks for what no option gives. Of the systems that are accurate and fast enough, and that the machine can carry, those
-that cost less than a dollar a day, or less than twice the cheapest, count as equal in cost. Of these the most accurate is
-the answer; within one point, the cheapest. Accuracy is that of recorded results, of other texts than yours: try the answer
-on some of your own.
+that cost less than a dollar a day count as equal in cost. Of these the most accurate is the answer; within one point, the
+cheapest. Where none costs so little, the cheapest is. Accuracy is that of recorded results, of other texts than yours: try
+the answer on some of your own.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from typing import Any
 import click
 
 from bench import prices, provenance, readme, report
+from bench.provenance import Results
 from semclass.core.artifacts import read_json
 
 DAY, SHARE = 86_400, 0.5  # seconds; how much of a machine may be busy on average, as texts come unevenly
-DOLLAR, TWICE, POINT = 1.0, 2.0, 0.01  # costs a day and accuracies that do not differ
+DOLLAR, POINT = 1.0, 0.01  # a cost a day, and a difference in accuracy, that do not count
 INTENTS = ("banking77", "clinc150")
 FEW = {"1": 1, "5": 5, "10": 10}  # measured labels a class, from so many on
 MANY, EACH = 4_500, 100  # labels, in all and a class, from which what was measured with 12,000 labels stands for yours
@@ -82,7 +83,7 @@ class Row:
         return ""
 
 
-def measured(found: report.Results, needs: Needs) -> Iterator[Row]:
+def measured(found: Results, needs: Needs) -> Iterator[Row]:
     """Systems that were measured with about as many labels, or fewer."""
     answers = {row["name"]: row for row in found["entailment" if needs.pairs else "questions"]["systems"]}
     timed = {**answers, "semclass, svm": answers["semclass"]}  # another head on as many layers
@@ -94,18 +95,19 @@ def measured(found: report.Results, needs: Needs) -> Iterator[Row]:
         times = 1 if name in SHARED else needs.tasks
         per_second = one["per_second"] / times
         yield Row(name, accuracy, on, times * one["p50_ms"], per_second, prices.machine_call(1 / per_second))
-    for one in found.get("cascade", {}).get("systems", ()) if needs.pairs else ():
-        yield Row(one["name"], one["accuracy"], "QNLI", one["p50_ms"], None, one["usd_per_million"])
     flan, on_gpu = answers["flan-ul2, prompted"], needs.machine == "gpu"
     on = f"{'QNLI' if needs.pairs else 'six types of question'}: {flan['accuracy']:.1%}"
     usd = flan["usd_per_million_gpu" if on_gpu else "usd_per_million"] * needs.tasks
     rate = flan["per_second"] / needs.tasks / needs.cores if on_gpu else None  # one GPU, however many cores
+    if needs.pairs and "cascade" in found:
+        job, wait = found["cascade"]["jobs"]["entailment"], answers["semclass"]["p50_ms"] + flan["p50_ms"]
+        for share, right, cost in zip(job["shares"], job["right"]["unsure"], job["usd_per_million"], strict=True):
+            if 0 < share < 1:
+                yield Row(f"`Cascade`, the least sure {share:.0%} to {PROMPTED}", right, "QNLI", wait, None, cost)
     yield Row(PROMPTED, flan["accuracy"] if needs.pairs else None, on, flan["p50_ms"], rate, usd)
 
 
-def _accuracies(
-    found: report.Results, needs: Needs, answers: Mapping[str, Any]
-) -> Iterator[tuple[str, tuple[float, str]]]:
+def _accuracies(found: Results, needs: Needs, answers: Mapping[str, Any]) -> Iterator[tuple[str, tuple[float, str]]]:
     """Accuracy by system: with few labels that of the harder set of intents, with many that of question types."""
     each = needs.labels / needs.classes
     if each < 1:
@@ -130,7 +132,7 @@ def choice(rows: list[Row], needs: Needs) -> Row | None:
     fit = [row for row in rows if not row.why_not(needs)]
     if not fit:
         return None
-    most = max(DOLLAR, TWICE * min(row.usd_a_day(needs) for row in fit))
+    most = max(DOLLAR, min(row.usd_a_day(needs) for row in fit))
     cheap = [row for row in fit if row.usd_a_day(needs) <= most]
     best = max(row.accuracy or 0.0 for row in cheap)
     return min((row for row in cheap if (row.accuracy or 0.0) >= best - POINT), key=lambda row: (row.usd, row.name))
@@ -155,7 +157,7 @@ def table(rows: list[Row], needs: Needs) -> str:
             row.name,
             readme.NONE if row.accuracy is None else f"{row.accuracy:.1%}",
             row.on,
-            readme.number(row.milliseconds) + " (assumed)" * (row.name == PROMPTED),
+            readme.number(row.milliseconds) + " (assumed)" * row.name.endswith(PROMPTED),
             readme.money(row.usd_a_day(needs)),
             row.why_not(needs) or "fits",
         )
@@ -186,7 +188,7 @@ USERS = {
 """Who asks, and what each needs."""
 
 
-def users(found: report.Results) -> str:
+def users(found: Results) -> str:
     """What each of the described users is told."""
     cells = []
     for who, needs in USERS.items():
@@ -206,7 +208,7 @@ def command(needs: Needs) -> str:
 TABLES = {"": users}
 
 
-def on_this_machine(found: report.Results, quick: report.Results) -> str:
+def on_this_machine(found: Results, quick: Results) -> str:
     """What the users are told where a machine is slower or faster than that of the results, as a quick run saw."""
     ours, theirs = (_ours(results)["p50_ms"] for results in (quick, found))
     slower, scaled = ours / theirs, dict(found)
@@ -216,7 +218,7 @@ def on_this_machine(found: report.Results, quick: report.Results) -> str:
     return f"{said} With accuracies as recorded:\n\n{users(scaled)}\n\nFor what you need: python -m bench decide"
 
 
-def _ours(results: report.Results) -> Mapping[str, Any]:
+def _ours(results: Results) -> Mapping[str, Any]:
     return next(row for row in results["questions"]["systems"] if row["name"] == "semclass")
 
 

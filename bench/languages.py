@@ -128,7 +128,7 @@ def topics(data: str) -> dict[str, dict[str, float]]:
             texts.append(sentence)
             names.append(topic)
     encoder, meanings = open_encoder(OTHERS), {name: name for name in sorted(set(learnt[1]))}
-    classifiers = {
+    classifiers: dict[str, Any] = {
         f"{len(learnt[0])} English sentences": TextClassifier(encoder).fit(*learnt),
         "the names of the topics": ZeroShotClassifier.from_descriptions(meanings, encoder=encoder),
     }

@@ -77,6 +77,16 @@ def test_one_encoding_serves_several_classifications():
     assert rows[3][decide.WORDS].milliseconds == pytest.approx(3 * rows[1][decide.WORDS].milliseconds)
 
 
+def test_a_cascade_is_the_answer_where_the_prompted_model_is_dearer_and_more_accurate_than_is_wanted():
+    right, usd = [0.80, 0.866, 0.895, 0.944], [0.07, 1135.0, 1702.0, 5675.0]
+    job = {"shares": [0.0, 0.2, 0.3, 1.0], "right": {"unsure": right}, "usd_per_million": usd}
+    needs = replace(NEEDS, texts=1e5, accuracy=0.85, milliseconds=2000, pairs=True)
+    rows = list(decide.measured({**FOUND, "cascade": {"jobs": {"entailment": job}}}, needs))
+    assert "20%" in chosen(rows, needs)
+    assert chosen(rows, replace(needs, accuracy=0.9)) == decide.PROMPTED
+    assert chosen(rows, replace(needs, milliseconds=100)) is None
+
+
 def test_it_asks_for_what_is_not_given():
     said = click.testing.CliRunner().invoke(decide.main, input="400\n40\n2000\n0.8\n50\ncpu\n2\n")
     assert said.exit_code == 0, said.output
