@@ -101,7 +101,10 @@ def measured(data: str, models: str | None, limit: int) -> dict[str, Any]:
         retriever = HybridRetriever(PassageIndex.build(passages, passage_encoder=loaded.passage_encoder), loaded)
         for name, questions in rows.items():
             sizes = {"questions": len(questions), "passages": len(passages)}
-            found[name] = {**sizes, **measure(loaded, retriever, questions)}
+            row = measure(loaded, retriever, questions)
+            if loaded.pair_heads is None:  # then the default is plain fusion
+                row = {method: row[method] for method in SHOWN if method != DEFAULT}
+            found[name] = {**sizes, **row}
     return {"rows": found}
 
 
@@ -118,7 +121,7 @@ def times(data: str, limit: int) -> dict[str, dict[str, float]]:
     return {name: measures.milliseconds(seconds) for name, seconds in measures.by_turns(questions, jobs).items()}
 
 
-def topics(data: str) -> dict[str, dict[str, float]]:
+def topics(data: str) -> dict[str, Any]:
     """Accuracy by language of heads that learnt from English training sentences, or from the names of the topics."""
     learnt: tuple[list[str], list[str]] = ([], [])
     tried: dict[str, tuple[list[str], list[str]]] = defaultdict(lambda: ([], []))
@@ -132,13 +135,14 @@ def topics(data: str) -> dict[str, dict[str, float]]:
         f"{len(learnt[0])} English sentences": TextClassifier(encoder).fit(*learnt),
         "the names of the topics": ZeroShotClassifier.from_descriptions(meanings, encoder=encoder),
     }
-    return {
+    found = {
         name: {
             language: round(float(np.mean(np.array(classifier.predict(some)) == np.array(wanted))), 4)
             for language, (some, wanted) in sorted(tried.items())
         }
         for name, classifier in classifiers.items()
     }
+    return {"accuracy": found}
 
 
 def run(bench: Bench) -> dict[str, Any]:
@@ -153,7 +157,7 @@ def run(bench: Bench) -> dict[str, Any]:
     else:
         found[OTHERS] = step(f"languages/{OTHERS}", "bench.languages:measured", models=OTHERS, limit=limit)["rows"]
         results["times"] = step("languages/times", "bench.languages:times", limit=limit)
-        results["topics"] = step("languages/topics", "bench.languages:topics")
+        results["topics"] = step("languages/topics", "bench.languages:topics")["accuracy"]
     return results
 
 
@@ -161,9 +165,8 @@ def table(found: Mapping[str, Any]) -> str:
     rows = []
     for models, by_name in found["languages"]["by_models"].items():
         for name, row in by_name.items():
-            own = "other" in row
-            cells = (readme.NONE if method == DEFAULT and not own else f"{row[method]:.3f}" for method in SHOWN)
-            ahead = (readme.with_error(row), f"{row['other']:.0%}") if own else (readme.NONE, readme.NONE)
+            cells = (readme.cell(row, method, ".3f") for method in SHOWN)
+            ahead = (readme.with_error(row), f"{row['other']:.0%}") if DEFAULT in row else (readme.NONE, readme.NONE)
             rows.append((f"{name} ({row['questions']})", str(row["passages"]), models, *cells, *ahead))
     head = ("questions", "passages", "models", *SHOWN, "default against the better, 95 %", "other language")
     return readme.markdown(head, rows)
@@ -173,9 +176,7 @@ def topics_table(found: Mapping[str, Any]) -> str:
     """Accuracy in English, on average over the other languages, and in the worst of them."""
     rows = []
     for name, right in found["languages"].get("topics", {}).items():
-        others = {
-            language: value for language, value in right.items() if isinstance(value, float) and language != ENGLISH
-        }
+        others = {language: value for language, value in right.items() if language != ENGLISH}
         worst = sorted(others, key=lambda language: (others[language], language))[:3]
         named = ", ".join(f"{language} {others[language]:.3f}" for language in worst)
         rows.append((name, f"{right[ENGLISH]:.3f}", f"{np.mean(list(others.values())):.3f}", named))

@@ -61,7 +61,7 @@ TOLERANCE = 0.001  # nDCG@10 that less re-ranking may cost
 def run(bench: Bench) -> dict[str, Any]:
     """Every set: quality on all questions, times and the cross-encoder on some of them."""
     few = {"sentences": 400, "questions": 100} if bench.quick else {"sentences": None, "questions": 1000}
-    chosen = bench.step("retrieval/alpha", "bench.peers.retrievers:choose_alpha", data=bench.data, **few)
+    chosen = bench.step("retrieval/alpha", "bench.retrieval_systems:choose_alpha", data=bench.data, **few)
     network = bench.cross_encoder
     took = {"ours": trained_seconds(*PAIRS), "cross-encoder": None if network is None else seconds_of(network)}
     sets, tried = {}, {}

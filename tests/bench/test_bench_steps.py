@@ -1,7 +1,9 @@
 """The benchmark's frame: steps run in processes of their own, are kept, and say why they were skipped or failed."""
 
+import importlib
 import json
 import os
+import re
 from pathlib import Path
 
 import click.testing
@@ -104,6 +106,14 @@ def test_the_training_of_a_peer_is_kept_when_the_library_changes(bench, monkeypa
     monkeypatch.setattr(steps, "_library", lambda: "another")
     assert bench._key(task) != before[True]
     assert bench._key(task, ours=False) == before[False]
+
+
+def test_every_step_that_a_section_names_is_there():
+    sources = [path.read_text() for path in (ROOT / "bench").rglob("*.py")]
+    named = {found for text in sources for found in re.findall(r'"bench\.([a-z_.]+):([a-z_]+)"', text)}
+    assert len(named) > 30
+    for module, function in sorted(named):
+        assert callable(getattr(importlib.import_module(f"bench.{module}"), function)), f"{module}:{function}"
 
 
 def test_a_quick_run_takes_a_small_part_of_a_set(bench, tmp_path):
