@@ -31,7 +31,7 @@ def test_shares_of_small_folders_are_by_kind_of_question_and_by_word():
         "certainty": ["strong", "weak"],
         "unanswered": [0.1],
         "foreign": [0.1, 0.9],
-        **dict.fromkeys(small_folders.METHODS, [True, False]),
+        **{method: [True, False] for method in small_folders.METHODS},
     }
     shares = small_folders.shares(found, 0.5)
     assert shares["refused"] == {"answered": 0.5, "unanswered": 1.0, "foreign": 0.5}
