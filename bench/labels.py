@@ -70,7 +70,7 @@ def run(bench: Bench) -> dict[str, Any]:
         )["sizes"]
         for name in sizes
     }
-    if bench.fine_tune or few:
+    if bench.fine_tune:
         for name, size in ((name, size) for name, some in TUNED.items() for size in some if size in sizes[name]):
             function, only = "bench.peers.minilm:few_labels", 7 if few else None
             found = bench.step(
