@@ -10,9 +10,8 @@ pages about other things.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -22,51 +21,53 @@ from semclass.documents.chunking import cut
 
 PAGES = Path(__file__).parent / "questions" / "lengths.jsonl"
 
+KINDS = ("short", "wordy")
+
 TIMES = (1, 3, 10)
 """How many wordy pages make the long page, which begins with the one that is asked about."""
 
-Ranking = Callable[[str, list[str]], int]
-"""The place of the page that comes first, for a question and some pages."""
 
-
-def whole(reranker: Reranker) -> Ranking:
-    """Rank whole pages."""
-    return lambda question, pages: reranker.rerank(question, pages, k=1)[0].index
-
-
-def by_hand(reranker: Reranker) -> Ranking:
-    """Cut pages into passages of 100 words, and rank these."""
-
-    def first(question: str, pages: list[str]) -> int:
-        passages = [piece for place, page in enumerate(pages) for piece in cut(page, str(place), by="window")]
-        ranked = reranker.rerank(question, [Passage(piece.id, piece.text) for piece in passages], k=1)
-        return int(ranked[0].id.partition("#")[0])
-
-    return first
-
-
-def measure(rank: Ranking, times: int) -> dict[str, int]:
-    """How many of the questions find their page first, by the page that answers."""
-    rows: list[dict[str, Any]] = list(read_jsonl(PAGES))
-    right = {"short": 0, "wordy": 0}
+def pairs(times: int) -> tuple[list[str], list[list[str]], list[int]]:
+    """Give questions, the two pages of each, and the place of the page that answers."""
+    rows = list(read_jsonl(PAGES))
+    questions, pages, right = [], [], []
     for place, row in enumerate(rows):
         wordy = "\n\n".join(rows[(place + more) % len(rows)]["wordy"] for more in range(times))
-        for answer, name in enumerate(right):
-            right[name] += sum(rank(question, [row["short"], wordy]) == answer for question in row[f"asks_{name}"])
-    return right
+        for answer, kind in enumerate(KINDS):
+            for question in row[f"asks_{kind}"]:
+                questions.append(question)
+                pages.append([row["short"], wordy])
+                right.append(answer)
+    return questions, pages, right
+
+
+def by_hand(pages: Sequence[str]) -> list[Passage]:
+    """Cut pages into passages of 100 words, whose ids begin with the place of the page."""
+    return [Passage(one.id, one.text) for place, page in enumerate(pages) for one in cut(page, f"{place}", by="window")]
+
+
+def measure(reranker: Reranker, times: int) -> dict[str, list[int]]:
+    """How many questions find their page first, by the page that answers: from whole pages, and cut by hand."""
+    questions, pages, right = pairs(times)
+    whole = [hits[0].index for hits in reranker.rerank_many(questions, pages, k=1)]
+    cut_up = reranker.rerank_many(questions, [by_hand(some) for some in pages], k=1)
+    hand = [int(hits[0].id.partition("#")[0]) for hits in cut_up]
+    return {
+        name: [
+            sum(one == answer == kind for one, answer in zip(found, right, strict=True)) for kind in range(len(KINDS))
+        ]
+        for name, found in (("whole", whole), ("by hand", hand))
+    }
 
 
 @click.command()
-def main() -> None:
+@click.option("--times", multiple=True, type=int, default=TIMES, help="Number of wordy pages of the long page.")
+def main(times: Sequence[int]) -> None:
     """Print how many of the questions find their page first."""
     reranker = Reranker.load()
-    for times in TIMES:
-        for name, rank in (("whole", whole(reranker)), ("by hand", by_hand(reranker))):
-            right = measure(rank, times)
-            total = sum(right.values())
-            click.echo(
-                f"wordy x{times:<3} {name:<8} {total} of 60; short {right['short']}, wordy {right['wordy']} of 30"
-            )
+    for number in times:
+        for name, (short, wordy) in measure(reranker, number).items():
+            click.echo(f"wordy x{number:<3} {name:<8} {short + wordy} of 60: short {short}, wordy {wordy} of 30")
 
 
 if __name__ == "__main__":
