@@ -33,7 +33,7 @@ NOT_RUN = {
     "needs an index of your documents": 2,
     "needs data sets and a model": 7,
     "needs the multilingual models": 3,
-    "waits for changes": 1,
+    "waits for changes": 2,
 }
 """Why blocks do not run, and how many; a block more or less must be listed here."""
 

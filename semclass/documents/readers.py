@@ -83,10 +83,9 @@ def iter_passages(
         A BEIR folder (with ``corpus.jsonl``), a ``.jsonl`` file, a document, or a folder of documents. Each line of a
         ``.jsonl`` file holds an object with ``text``, and optionally ``_id`` (a string or a whole number). Its other
         fields become metadata. If no line has ``_id``, line numbers are ids. Documents are text, source files,
-        Markdown, AsciiDoc, Org, manual pages, CSV, JSON, notebooks, messages and mailboxes. With the extra
-        ``documents`` you can also read HTML,
-        EPUB, reStructuredText, PDF, docx, pptx and xlsx. In a folder, hidden files and the `unsupported` files of
-        :func:`semclass.documents.sources.find_files` are skipped.
+        Markdown, AsciiDoc, Org, manual pages, CSV, JSON, logs, notebooks, messages, mailboxes and OpenDocument texts
+        (odt). With the extra ``documents`` you can also read HTML, EPUB, reStructuredText, PDF, docx, pptx and xlsx. In a
+        folder, hidden files and the `unsupported` files of :func:`semclass.documents.sources.find_files` are skipped.
     by
         How to cut documents, see :func:`semclass.documents.chunking.cut`. If None, documents are cut by paragraph, and
         JSON lines are not cut. Otherwise, each JSON line is cut like a document with its id as name, and its passages

@@ -122,6 +122,20 @@ def test_a_folder_is_watched_until_ctrl_c(tmp_path, columns):
     assert verify(notes / "index")["passages"] == 1
 
 
+def test_ctrl_c_in_the_middle_of_a_sync_leaves_an_index_that_the_next_sync_completes(tmp_path):
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    (notes / "tower.md").write_text("The tower was built in 1901.\n")
+    assert in_terminal("index", "sync", tmp_path / "index", notes)[0] == 0
+    for number in range(400):
+        (notes / f"{number}.md").write_text(f"The mill number {number} grinds oats since {number + 1400}.\n")
+    code, sent = in_terminal("index", "sync", tmp_path / "index", notes, steps=[("reading ", lambda: CTRL_C)])
+    assert (code, "Traceback" in sent, sent.rstrip().endswith("stopped")) == (130, False, True), sent
+    assert 1 <= verify(tmp_path / "index")["passages"] < 401
+    assert in_terminal("index", "sync", tmp_path / "index", notes)[0] == 0
+    assert verify(tmp_path / "index")["passages"] == 401
+
+
 def test_the_time_left_goes_by_the_files_read_and_the_passages_done():
     found = Progress("indexing", None, "passages", terminal=False)
     found.file_read(1, 4)
