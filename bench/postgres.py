@@ -8,6 +8,7 @@ bench_passages, and removes it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import click
@@ -84,15 +85,20 @@ def main(data: Path, work: Path, url: str, name: str) -> None:
         "index in a folder": lambda text: [hit.id for hit in here.search(text)],
     }
     questions = list(dataset.questions.values())
-    found = {what: [job(question) for question in questions] for what, job in jobs.items()}
-    seconds = timing.by_turns(questions, jobs)
+    found: dict[str, dict[str, list[str]]] = {what: {} for what in jobs}
+
+    def kept(what: str) -> Callable[[str], None]:
+        return lambda question: found[what].update({question: jobs[what](question)})
+
+    seconds = timing.by_turns(questions, {what: kept(what) for what in jobs})
+    rankings = {what: [held[question] for question in questions] for what, held in found.items()}
     rows = []
-    for what, ranking in found.items():
+    for what, ranking in rankings.items():
         gain = per_question(dataset, ranking, ["nDCG@10"])["nDCG@10"].mean()
         rows.append((what, f"{gain:.3f}", f"{np.median(seconds[what]) * 1e3:.1f}"))
     print(f"{name}: {len(index):,} passages, {len(questions)} questions, {size:.1f} kB of bytes a passage")
     print(readme.markdown(("system", "nDCG@10", "milliseconds, p50"), rows))
-    both = zip(*list(found.values())[1::2], strict=True)
+    both = zip(*list(rankings.values())[1::2], strict=True)
     print(f"the same ten hits in the same order: {sum(one == other for one, other in both)} questions")
     connection.execute("DROP TABLE bench_passages")
 

@@ -28,6 +28,7 @@ NOT_RUN = {
     "needs a Qdrant server": 1,
     "needs a container engine": 4,
     "needs a data set": 5,
+    "needs a Vespa server": 2,
     "needs a language model": 3,
     "needs an account of the hub": 1,
     "needs an index of your documents": 2,

@@ -43,7 +43,9 @@ def assert_same_hits(found, wanted):
 
 
 @pytest.mark.parametrize(
-    "how", [{}, {"method": "convex"}, {"method": "match-hard"}, {"method": "match-soft"}, {"method": "learned"}], ids=str
+    "how",
+    [{}, {"method": "convex"}, {"method": "match-hard"}, {"method": "match-soft"}, {"method": "learned"}],
+    ids=str,
 )
 def test_every_method_gives_the_hits_of_the_embedded_index(index, models, how):
     there, here = HybridRetriever(engine_of(index), models), HybridRetriever(index, models)
