@@ -45,6 +45,7 @@ DEPENDS: Mapping[str, tuple[str, ...]] = {
     "abstain": (*RANKING, "answerable", "deep"),
     "first_answer": RANKING,
     "cascade": ("encoder", "entailment", "deep", "passages", "questions", "questions-svm"),
+    "over_time": (*RANKING, *CLASSES),
 }
 """Models on which the figures of a section depend: folders below ``models``."""
 
