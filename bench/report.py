@@ -28,6 +28,7 @@ WORDS = Path(__file__).parent / "words.md"
 SECTIONS = (
     "main_job", "labels", "questions", "passages", "entailment", "retrieval", "carry", "contrast", "thesis",
     "service", "in_scope", "words", "language_model", "abstain", "first_answer", "small_folders", "languages",
+    "cascade", "over_time",
 )  # fmt: skip
 """Modules of this package, in the order in which they run. Each has ``run(bench)``, which gives the results, and
 

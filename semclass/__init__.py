@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from semclass.index.passage_index import PassageIndex
     from semclass.index.writer import IndexWriter
     from semclass.integrations.qdrant import QdrantIndex
+    from semclass.labelling.cascade import Cascade, CascadeLabels
     from semclass.ranking.models import Models
     from semclass.ranking.options import SearchOptions
     from semclass.ranking.reranker import Reranker
@@ -69,6 +70,7 @@ _HOMES = {
     "heads.in_scope": ("ScopeClassifier",),
     "heads.passages": ("PassageClassifier",),
     "integrations.qdrant": ("QdrantIndex",),
+    "labelling.cascade": ("Cascade", "CascadeLabels"),
     "heads.questions": ("QuestionClassifier",),
     "ranking.models": ("Models",),
     "ranking.options": ("SearchOptions",),
@@ -86,6 +88,8 @@ _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 __all__: list[str] = [
     "ABSTAIN",
     "ArtifactError",
+    "Cascade",
+    "CascadeLabels",
     "Context",
     "Encoder",
     "EncoderMismatchError",

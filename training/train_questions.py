@@ -15,7 +15,7 @@ holds ``train.tsv`` and ``test.tsv`` with the columns coarse, fine and question,
 ``train_5500.label`` and ``TREC_10.label``. Questions that --originals names are trained on besides.
 
 Support vector machines over the encoder's view ``layers`` and word-piece n-grams, and logistic regressions, are fitted to
-the fine classes and their coarse ones at once. Kind and regularisation are chosen by cross-validation on the training
+the fine classes. Kind and regularisation are chosen by cross-validation on the training
 questions, near-duplicates in one fold; a machine has `LIMITS`, so that it takes less than 2 MB. Misspelt words are
 corrected and missing question marks added before a question is encoded (:mod:`semclass.heads.spelling`). The same encoder,
 data and seed give the same head.
@@ -79,7 +79,7 @@ from semclass.train.solvers import KINDS, Limits
 TOLERANCE = 5e-4  # between probabilities of the network, which is in float32, and of the arrays
 FOLDS = 5
 SURE = 0.7  # least probability of a class that a teacher gives
-LIMITS = Limits(components=192, landmarks=2000, ngrams=4096)
+LIMITS = Limits(components=192, landmarks=1000, ngrams=2048)
 
 
 def make_views(encoder: Encoder, texts: Sequence[str], *, pieces: bool = True) -> dict[str, FloatArray]:
@@ -228,7 +228,6 @@ def train(arguments: argparse.Namespace) -> None:
             fine,
             choices=[Choice({dense: 1.0}, arguments.kind)],
             limits=LIMITS,
-            parents={label: coarse_of(label) for label in fine},
             folds=folds,
             sample_weight=None if weight is None else np.array(weight),
             seed=arguments.seed,

@@ -20,7 +20,7 @@ import tokenizers
 from bench import measures, prices
 from datasets_io import read_jsonl, read_tsv
 from semclass.core import artifacts
-from semclass.core.taxonomy import COARSE
+from semclass.core.taxonomy import COARSE, MEANINGS, PROVIDED
 from semclass.endpoint.client import Endpoint, EndpointError, agree, replies, user
 from semclass.endpoint.kept import Reply
 from semclass.endpoint.reading import YES_NO, one_of
@@ -190,27 +190,6 @@ TYPES: Words = {
     "NUM": ("number", "num", "numeric", "numerical", "quantity", "date"),
 }
 """Words for a class; the first is the one that the prompts use."""
-
-MEANINGS = {
-    "ABBR": "what letters stand for, or the short form of a name",
-    "DESC": "what something is or means, why it is so, or how it is done",
-    "ENTY": "a thing that has a name: an animal, a plant, a product, a work, an event, a disease, a colour, a word",
-    "HUM": "a person, a group or an organisation",
-    "LOC": "a place",
-    "NUM": "a count, a date, a sum, a measure, a rank or a code",
-}
-"""What a question of a class asks for."""
-
-PROVIDED = {
-    "ABBR": "what an abbreviation stands for, or how something is abbreviated",
-    "DESC": "what something is or means, how it works or is done, or why it happened",
-    "ENTY": "a certain thing by its name, such as a product, a work, an award, an animal or a substance, and neither a "
-    "person, an organisation nor a place",
-    "HUM": "who did, owns or is something: a person, a group or an organisation by its name",
-    "LOC": "where something is or happened: a place by its name",
-    "NUM": "when, how many or how much: a date, a count, a sum, a measure or a code",
-}
-"""What a passage of a class tells."""
 
 PER_TYPE, PER_ANSWER, PER_RELATION = 5, 5, 10
 """Examples of each label: 30 in the prompt for questions, 10 in each for passages, 20 in the one for entailment."""

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 import semclass
-from semclass.cli import options
+from semclass.cli import cascade, options
 from semclass.cli.options import shorten, show
 from semclass.core.errors import InputError
 from semclass.heads.questions import HEADS
@@ -47,13 +47,14 @@ def classify() -> None:
     "--head",
     type=click.Choice(HEADS),
     default=HEADS[0],
-    help="Classifier to use: a tuned network (questions) or a support vector machine (questions-svm).",
+    help="Classifier to use: a tuned network (questions) or a kernel machine (questions-svm).",
 )
 @click.option(
     "--in-scope",
     is_flag=True,
     help="Also show the probability that each text is a question for documents, not chat or a command.",
 )
+@cascade.cascade_options
 @options.json_output
 @options.models
 @options.threads
@@ -70,10 +71,15 @@ def classify_questions(
     as_json: bool,
     models: Path | None,
     threads: int | None,
+    **asked: Any,
 ) -> None:
     """Show the answer type that each question asks for."""
+    send = cascade.wanted(asked, {"fine": fine, "min_probability": min_probability, "in_scope": in_scope})
     questions = _read_texts(texts, file, text, encoding)
     classifier = semclass.QuestionClassifier.load(models, head=head, threads=threads or 1)
+    if send:
+        cascade.classify(classifier, questions, asked, _held_out, as_json=as_json)
+        return
     likely: Sequence[float | None] = [None] * len(questions)
     if in_scope:
         scope = semclass.ScopeClassifier.load(models, encoder=classifier.encoder)
@@ -97,6 +103,7 @@ def classify_questions(
     help="JSON lines with `text` and `_id`, a table, or a text file. Use - for standard input.",
 )
 @options.columns
+@cascade.cascade_options
 @options.json_output
 @options.models
 @options.threads
@@ -107,17 +114,23 @@ def classify_passages(
     as_json: bool,
     models: Path | None,
     threads: int | None,
-    **columns: Any,
+    **asked: Any,
 ) -> None:
     """Show the answer types that each passage provides."""
     from semclass.documents.readers import read_passages
 
+    send = cascade.wanted(asked, {})
+    columns = {name: asked.pop(name) for name in options.COLUMNS}
     _check_source(texts, file)
     if file is None:
         passages = [semclass.Passage(str(number), text) for number, text in enumerate(texts, 1)]
     else:
         passages = read_passages(file, **columns)
     classifier = semclass.PassageClassifier.load(models, threads=threads or 1)
+    if send:
+        given, ids = [item.text for item in passages], [item.id for item in passages]
+        cascade.classify(classifier, given, asked, _held_out, as_json=as_json, ids=ids)
+        return
     for passage, found in zip(passages, classifier.classify([item.text for item in passages]), strict=True):
         probabilities, labels = dict(found.probabilities), list(found.labels)
         record = {"_id": passage.id, "text": found.text, "probabilities": probabilities, "labels": labels}
@@ -130,6 +143,7 @@ def classify_passages(
 @click.option(
     "--file", type=options.InputPath(), help="JSON lines with `question` and `sentence`. Use - for standard input."
 )
+@cascade.cascade_options
 @options.json_output
 @options.models
 @options.threads
@@ -141,10 +155,15 @@ def classify_pairs(
     as_json: bool,
     models: Path | None,
     threads: int | None,
+    **asked: Any,
 ) -> None:
     """Show whether each SENTENCE answers QUESTION."""
+    send = cascade.wanted(asked, {})
     pairs = _pairs(question, sentences, file)
     classifier = semclass.EntailmentClassifier.load(models, threads=threads or 1)
+    if send:
+        cascade.classify(classifier, pairs, asked, _held_out_pairs, as_json=as_json)
+        return
     for found in classifier.classify(pairs):
         line = f"{found.label:<14} {found.probability:.3f}  {shorten(found.sentence)}"
         show(asdict(found), line, as_json=as_json)
@@ -170,6 +189,7 @@ def classify_pairs(
 @click.option(
     "--why", is_flag=True, help="Show the most similar training texts. Needs a head trained with --keep-examples."
 )
+@cascade.cascade_options
 @options.json_output
 @options.threads
 def classify_texts(
@@ -185,21 +205,28 @@ def classify_texts(
     why: bool,
     as_json: bool,
     threads: int | None,
+    **asked: Any,
 ) -> None:
     """Classify texts with a trained head, or with labels that you describe in words."""
-    if (head is None) == (labels is None):
-        raise InputError("give either --head FOLDER or --labels FILE")
+    send = cascade.wanted(asked, {"min_probability": min_probability, "why": why})
+    if (head is None and labels is None) or (head is not None and labels is not None and not send):
+        raise InputError(
+            "give either --head FOLDER or --labels FILE; with --endpoint, --labels may describe the head's"
+        )
     if why and head is None:
         raise InputError("--why shows training texts, but --labels uses none; use --head instead")
     given, threads = _read_texts(texts, file, text, encoding), threads or 1
     loaded: semclass.TextModel | semclass.ZeroShotClassifier
     nearest: list[Any] = [[] for _ in given]
-    if labels is None:
-        loaded = semclass.TextModel.load(str(head), encoder=encoder, threads=threads)
+    described = None if labels is None else semclass.read_descriptions(labels)
+    if head is not None:
+        loaded = semclass.TextModel.load(head, encoder=encoder, threads=threads)
         nearest = loaded.nearest(given) if why else nearest
     else:
-        described = semclass.read_descriptions(labels)
-        loaded = semclass.ZeroShotClassifier.from_descriptions(described, encoder=encoder, threads=threads)
+        loaded = semclass.ZeroShotClassifier.from_descriptions(described or {}, encoder=encoder, threads=threads)
+    if send:
+        cascade.classify(loaded, given, asked, _held_out, as_json=as_json, labels=described)
+        return
     for found, near in zip(loaded.classify(given, min_probability=min_probability), nearest, strict=True):
         record: dict[str, Any] = {"text": found.text, "labels": list(found.labels), "label": found.label}
         record |= {"probability": found.probability, "probabilities": dict(found.probabilities)}
@@ -210,6 +237,20 @@ def classify_texts(
             f"  near {one.similarity:.2f}  {' '.join(map(str, one.labels))}: {shorten(one.text, 70)}" for one in near
         ]
         show(record, "\n".join(lines), as_json=as_json)
+
+
+def _held_out(path: Path) -> tuple[list[str], list[Any]]:
+    """Labelled texts of a file."""
+    from semclass.documents.labelled import read_labelled
+
+    data = read_labelled(path)
+    return data.texts, data.targets()
+
+
+def _held_out_pairs(path: Path) -> tuple[list[tuple[str, str]], list[str]]:
+    """Labelled pairs of a file."""
+    records = _pair_records(path, ("question", "sentence", "label"))
+    return [(record["question"], record["sentence"]) for record in records], [record["label"] for record in records]
 
 
 def _check_source(texts: Sequence[str], file: Path | None) -> None:
@@ -232,18 +273,26 @@ def _read_texts(texts: Sequence[str], file: Path | None, text: str | None, encod
 
 def _pairs(question: str | None, sentences: Sequence[str], file: Path | None) -> list[tuple[str, str]]:
     """Pairs from arguments or from a file."""
-    from semclass.documents.json_lines import read_json_lines
-
     if (question is None) == (file is None) or (file is None and not sentences):
         raise InputError("give either a question and sentences as arguments, or pairs with --file F")
     if file is None:
         return [(str(question), sentence) for sentence in sentences]
-    pairs = []
-    for number, record in read_json_lines(file):
-        for name in ("question", "sentence"):
-            if not isinstance(record.get(name), str):
-                raise InputError(f"{file}, line {number} has no string {name!r}; each line needs question and sentence")
-        pairs.append((record["question"], record["sentence"]))
+    pairs = [(record["question"], record["sentence"]) for record in _pair_records(file, ("question", "sentence"))]
     if not pairs:
         raise InputError(f"{file} contains no pairs")
     return pairs
+
+
+def _pair_records(file: Path, needed: Sequence[str]) -> list[dict[str, Any]]:
+    """Objects of a file that have some strings."""
+    from semclass.documents.json_lines import read_json_lines
+
+    records = []
+    for number, record in read_json_lines(file):
+        for name in needed:
+            if not isinstance(record.get(name), str):
+                raise InputError(
+                    f"{file}, line {number} has no string {name!r}; each line needs {' and '.join(needed)}"
+                )
+        records.append(record)
+    return records

@@ -20,6 +20,14 @@ from semclass.core.errors import InputError
 if TYPE_CHECKING:
     from semclass.labelling.teacher import Taught
 
+prices_option = click.option(
+    "--prices",
+    type=float,
+    nargs=2,
+    metavar="IN OUT",
+    help="Prices in USD per million prompt tokens and per million answer tokens.",
+)
+
 
 @click.command()
 @click.argument("texts", type=options.InputPath())
@@ -40,13 +48,7 @@ if TYPE_CHECKING:
     "--out", type=any_path, required=True, metavar="FILE", help="Output file for the labelled texts (JSON lines)."
 )
 @options.endpoint_options
-@click.option(
-    "--prices",
-    type=float,
-    nargs=2,
-    metavar="IN OUT",
-    help="Prices in USD per million prompt tokens and per million answer tokens.",
-)
+@prices_option
 @click.option(
     "--estimate",
     "only_estimate",

@@ -12,6 +12,8 @@ YES_NO: Mapping[str, tuple[str, ...]] = {
 }
 """Words for yes and no."""
 
+ENTAILS = "Does the passage hold the answer to the question? Reply with yes or no."
+
 NONE_OF_THEM = "none"
 
 _NUMBER = re.compile(r"^\W*(?:(?:(?:Q|question)?\s*\d+\s*[.):]|(?:\w+ )?question:)\s*)?", re.IGNORECASE)

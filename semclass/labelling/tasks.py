@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from semclass.core.checks import check_choice
 from semclass.core.errors import InputError
-from semclass.endpoint.reading import NONE_OF_THEM, YES_NO, all_of, one_of
+from semclass.endpoint.reading import ENTAILS, NONE_OF_THEM, YES_NO, all_of, one_of
 
 WAYS = ("one", "several", "yes-no")
 """Ways to ask: for the one label that fits, for all labels that fit in one call, or for yes or no in a call per
@@ -83,3 +83,21 @@ class Task:
         if None in answers:
             return None
         return [name for name, answer in zip(self.labels, answers, strict=True) if answer == "yes"]
+
+
+class PairTask(Task):
+    """Asks whether a passage answers a question. The labels are those for no and for yes, in this order."""
+
+    def prompts(self, text: str) -> Iterator[str]:
+        """Return the prompt for a pair, as :meth:`text_of` writes it."""
+        yield f"{ENTAILS}\n\n{text}\nAnswer:"
+
+    def read(self, said: Sequence[str]) -> list[str] | None:
+        """Read yes or no from the reply. None if it says something else."""
+        answer = one_of(said[0], YES_NO)
+        return None if answer is None else [list(self.labels)[answer == "yes"]]
+
+    @staticmethod
+    def text_of(question: str, passage: str) -> str:
+        """Write a pair as one text."""
+        return f"Question: {question}\nPassage: {passage}"

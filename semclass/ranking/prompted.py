@@ -14,7 +14,7 @@ from semclass.core.checks import check_choice, check_positive, check_text, check
 from semclass.core.errors import InputError
 from semclass.core.types import Hit, Passage
 from semclass.endpoint.client import Chat, Endpoint
-from semclass.endpoint.reading import YES_NO, numbers_of, one_of
+from semclass.endpoint.reading import ENTAILS, YES_NO, numbers_of, one_of
 from semclass.index.passage_encoder import searchable
 from semclass.ranking.methods import PROMPTED
 from semclass.ranking.reranker import check_passages
@@ -162,8 +162,6 @@ class PromptedReranker:
         for reply in self.chat.ask(prompts, max_tokens=max_tokens):
             yield None if reply.refused or reply.error is not None else reply.text
 
-
-ENTAILS = "Does the passage hold the answer to the question? Reply with yes or no."
 
 BEST = """Name the passages that answer the question, the one that answers it best first. Reply with their numbers and \
 nothing else, such as: 3, 1. Reply with none if none of them does."""

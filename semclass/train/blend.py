@@ -148,7 +148,7 @@ def fit_blend(
     solved = _solve(basis, everything, setting)
     weights, bias = (sum(s * part[i] for s, part in zip(shares, solved, strict=True)) for i in (0, 1))
     return FittedHead(
-        kind="svm",
+        kind="kernel ridge",
         link="softmax",
         classes=problem.classes,
         inputs=_inputs(problem, setting),

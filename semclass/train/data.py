@@ -30,7 +30,7 @@ class Problem:
     views: Mapping[str, FloatArray]  # (n, dim) each
     truth: IntArray
     strata: IntArray  # (n,): what folds are balanced by
-    targets: DoubleArray  # (n, scores): what a kernel machine regresses on
+    sides: DoubleArray  # (n, classes): 1 or -1, is a text of a class or not
     classes: tuple[str, ...]
     link: str
     lengths: Mapping[str, float] | None = None  # of each dense view with principal components of its own; None: shared
@@ -89,7 +89,6 @@ def problem_of(
     labels: Sequence[str] | npt.NDArray[Any],
     link: str = "softmax",
     names: Sequence[str] = (),
-    parents: Mapping[str, str] | None = None,
     sample_weight: npt.NDArray[Any] | None = None,
     least: int = 2,
 ) -> Problem:
@@ -100,35 +99,23 @@ def problem_of(
     given = list(labels)
     _check_views(views, len(given))
     if link == "sigmoid":
-        if parents is not None:
-            raise InputError("parents need link='softmax'; a sigmoid head has no superclasses")
         classes, truth = tuple(names), _check_binary(given, names)
         # the rarest class of each text, from 1, or 0 for none
         counts = np.where(truth == 1, truth.sum(axis=0), len(truth) + 1)
         strata = np.where(truth.any(axis=1), counts.argmin(axis=1) + 1, 0)
-        targets = 2 * truth.astype(np.float64) - 1
+        member = truth.astype(np.float64)
     else:
         classes, truth = check_classes(given, least)
-        strata, targets = truth, np.eye(len(classes), dtype=np.float64)[truth]
-    problem = Problem(
+        strata, member = truth, np.eye(len(classes), dtype=np.float64)[truth]
+    return Problem(
         views={view: np.asarray(values, np.float32) for view, values in views.items()},
         truth=truth,
         strata=strata,
-        targets=targets,
+        sides=2 * member - 1,
         classes=classes,
         link=link,
         weight=None if sample_weight is None else _check_weight(sample_weight, strata, least),
     )
-    return problem if parents is None else _with_parents(problem, parents)
-
-
-def _with_parents(problem: Problem, parents: Mapping[str, str]) -> Problem:
-    """Let kernel machines regress on superclasses, too."""
-    if missing := [label for label in problem.classes if label not in parents]:
-        raise InputError(f"parents has no superclass for {missing[0]!r}; give one for each class")
-    above = sorted({parents[label] for label in problem.classes})
-    member = np.array([[parents[label] == parent for parent in above] for label in problem.classes], np.float64)
-    return replace(problem, targets=problem.targets + (member @ member.T)[problem.truth])
 
 
 def _check_views(views: Mapping[str, FloatArray], rows: int) -> None:

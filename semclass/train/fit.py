@@ -1,9 +1,9 @@
 """Fit a head: from views of labelled texts to a few arrays, chosen by cross-validation and calibrated on held-out scores.
 
 Two kinds are tried. ``"logistic"`` is a logistic regression over the standardised views: small, and hard to beat with a
-few hundred labels. ``"svm"`` is a least-squares support vector machine (Suykens and Vandewalle 1999), that is, kernel
-ridge regression on the classes' indicator vectors: a Gaussian kernel on principal components plus, where the view
-``pieces`` is given, a linear kernel on word-piece n-grams. With thousands of labels it is clearly better.
+few hundred labels. ``"svm"`` is a support vector machine with the squared hinge loss for each class against the others, as
+scikit-learn's LinearSVC: a Gaussian kernel on principal components plus, where the view ``pieces`` is given, a linear
+kernel on word-piece n-grams. With thousands of labels it is clearly better.
 
 Coordinates are rounded to the 8 bits they are stored in before the weights are solved for: what ships is what was
 cross-validated.
@@ -46,11 +46,10 @@ def fit_head(
     kind: str = "auto",  # "logistic", "svm" or "auto", which tries both
     link: str = "softmax",  # one class of several; "sigmoid": each class, yes or no, with a calibration of its own
     names: Sequence[str] = (),  # of the columns of a sigmoid head
-    parents: Mapping[str, str] | None = None,  # superclass of each class, for kernel machines to regress on both
     groups: Sequence[str] | None = None,  # n names; texts of one group, such as near-duplicates, are kept in one fold
     sample_weight: npt.NDArray[Any] | None = None,  # n numbers, at least 0: as how many examples a text counts
     choices: Sequence[Choice] | None = None,  # what cross-validation chooses among; None: all views, of this kind
-    limits: Limits | None = None,  # of kernel machines
+    limits: Limits | None = None,  # of support vector machines
     folds: int | Sequence[tuple[npt.NDArray[Any], npt.NDArray[Any]]] = 5,  # how many, or rows to fit on and to score
     seed: int = 0,  # of the folds
     progress: Callable[[str], object] | None = None,  # called with one line of text per finished step
@@ -58,13 +57,12 @@ def fit_head(
     """Fit a head to n texts, choose its kind and regularisation by stratified cross-validation, and calibrate it.
 
     The setting with the best cross-validated accuracy (softmax) or log loss (sigmoid, and wherever there are choices) is
-    fitted to all texts, and calibrated on the scores of heads that did not see the text. Regressing on superclasses helps
-    classes with few examples: with 2,000 TREC questions, accuracy on fine classes is 0.876 in place of 0.860. Raises an
-    InputError for data that no head can be fitted to.
+    fitted to all texts, and calibrated on the scores of heads that did not see the text. Raises an InputError for data that
+    no head can be fitted to.
     """
     check_choice(kind, ("auto", *KINDS), "kind")
     check_choice(link, LINKS, "link")
-    problem = problem_of(views, labels, link, names, parents, sample_weight)
+    problem = problem_of(views, labels, link, names, sample_weight)
     say = progress or (lambda line: None)
     splits = folds_of(problem, groups, folds, seed)
     trials = _trials(problem, kind, choices)
@@ -72,7 +70,7 @@ def fit_head(
     by_loss, first = link == "sigmoid" or choices is not None, len(splits)
     if choices is not None:
         first = min(int(np.searchsorted(np.cumsum([len(scored) for _, scored in splits]), COMPARED)) + 1, first)
-    held_out = [np.zeros(problem.targets.shape) for _ in trials]
+    held_out = [np.zeros((len(problem.truth), len(problem.classes))) for _ in trials]
     _cross_validate(trials, held_out, splits, range(first), limits, say)
     compared = _scored(splits[:first])
     rows: list[dict[str, Any]] = []

@@ -70,7 +70,7 @@ class Ngrams:
 class FittedHead:
     """A fitted head as plain arrays; :func:`semclass.train.export.head_to_onnx` writes it as a network."""
 
-    kind: str  # "logistic" or "svm"
+    kind: str  # "logistic", "svm" or "kernel ridge"
     link: str  # "softmax" or "sigmoid"
     classes: tuple[str, ...]  # names of the output columns
     inputs: Mapping[str, int]  # dimension of each view, in the order in which they are concatenated; not of pieces

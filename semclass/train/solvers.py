@@ -1,9 +1,9 @@
-"""The two kinds of heads: logistic regressions and kernel machines, fitted to texts in coordinates that they share."""
+"""The two kinds of heads, logistic regressions and support vector machines, fitted to texts in coordinates they share."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,13 +31,15 @@ KINDS = ("logistic", "svm")
 
 # what is tried; the mean squared distance of the training texts is 1, so these suit any views
 LOGISTIC_STRENGTHS = (3.0, 30.0, 300.0, 3000.0)  # inverse regularisation C
-KERNEL_WIDTHS = (0.5, 1.0)  # gamma in exp(-gamma d**2)
-KERNEL_RIDGES = (0.03, 0.1, 0.3, 1.0)
+SVM_STRENGTHS = (0.5, 1.5, 5.0)  # inverse regularisation C
+GAMMA = 1.0  # of the Gaussian kernel exp(-gamma d**2); 0.5 is worse on TREC
+ROUNDS = 60  # of least squares for a support vector machine at most
+SETTLED = 0.01  # change of the scores, whose margin is 1, after which no round follows
 
 KERNEL_TEXTS = (300, 10_000)
 """With fewer or more examples classifiers with ``kind="auto"`` try logistic regressions only. With few, cross-validation
 cannot say which is better: on 8 questions of each coarse TREC class, accuracy on others is 0.741 with logistic regressions
-alone and 0.732 with both. With many, a kernel machine takes memory by the square and time by the cube of their number."""
+alone and 0.732 with both. With many, a machine takes memory by the square and time by the cube of their number."""
 
 COMPONENTS = 384  # principal components at most, of each view if it has its own
 NGRAMS = 65_535  # n-grams at most, so that 16 bits number them
@@ -57,26 +59,23 @@ class Candidate:
     """One setting that cross-validation tries."""
 
     kind: str
-    strength: float  # C of a logistic regression, or ridge penalty of a kernel machine
-    gamma: float = 0.0  # of a kernel machine
+    strength: float  # inverse regularisation C
     views: tuple[str, ...] = ()  # where there is a choice
 
     def __str__(self) -> str:
-        name = "C" if self.kind == "logistic" else "ridge"
-        width = f" gamma={self.gamma:g}" if self.kind == "svm" else ""
         over = f" over {' + '.join(self.views)}" if self.views else ""
-        return f"{self.kind} {name}={self.strength:g}{width}{over}"
+        return f"{self.kind} C={self.strength:g}{over}"
 
 
 def candidates_of(kind: str, views: tuple[str, ...] = ()) -> list[Candidate]:
     """Settings to try, simplest first, so that a tie goes to the simplest."""
-    logistic = [Candidate("logistic", strength, views=views) for strength in LOGISTIC_STRENGTHS]
-    kernel = [Candidate("svm", ridge, gamma, views) for gamma in KERNEL_WIDTHS for ridge in reversed(KERNEL_RIDGES)]
-    return {"logistic": logistic, "svm": kernel, "auto": logistic + kernel}[kind]
+    logistic = [Candidate("logistic", strength, views) for strength in LOGISTIC_STRENGTHS]
+    machines = [Candidate("svm", strength, views) for strength in SVM_STRENGTHS]
+    return {"logistic": logistic, "svm": machines, "auto": logistic + machines}[kind]
 
 
 def affordable_kind(kind: str, examples: int) -> str:
-    """Leave kernel machines out of the choice where they bring nothing or take too long."""
+    """Leave support vector machines out of the choice where they bring nothing or take too long."""
     check_choice(kind, ("auto", *KINDS), "kind")
     least, most = KERNEL_TEXTS
     return "logistic" if kind == "auto" and not least <= examples <= most else kind
@@ -103,7 +102,7 @@ class Space:
 
 @dataclass(frozen=True)
 class Limits:
-    """How large a kernel machine may get."""
+    """How large a support vector machine may get."""
 
     components: int = COMPONENTS
     landmarks: int | None = None  # texts that others are compared with; None: all
@@ -225,7 +224,7 @@ def ngram_space(pieces: IntArray, most: int = NGRAMS) -> NgramSpace:
 
 def solve(problem: Problem, chosen: IntArray, candidate: Candidate, space: Space) -> FittedHead:
     """Fit one setting to the chosen texts, uncalibrated."""
-    return {"logistic": _logistic, "svm": _kernel}[candidate.kind](problem, chosen, candidate, space)
+    return {"logistic": _logistic, "svm": _svm}[candidate.kind](problem, chosen, candidate, space)
 
 
 def _logistic(problem: Problem, chosen: IntArray, candidate: Candidate, space: Space) -> FittedHead:
@@ -233,7 +232,7 @@ def _logistic(problem: Problem, chosen: IntArray, candidate: Candidate, space: S
     coordinates, labels = space.projection(problem.dense[chosen]), problem.truth[chosen]
     weight = problem.weight_of(chosen)
     if problem.link == "softmax":
-        coefficients, bias = _one_of_many(coordinates, labels, weight, candidate.strength, problem.targets.shape[1])
+        coefficients, bias = _one_of_many(coordinates, labels, weight, candidate.strength, len(problem.classes))
     else:
         columns = [_yes_or_no(coordinates, column, weight, candidate.strength) for column in labels.T]
         coefficients = np.stack([column for column, _ in columns], axis=1)
@@ -281,13 +280,13 @@ def _yes_or_no(
     return model.coef_[0], float(model.intercept_[0])
 
 
-def _kernel(problem: Problem, chosen: IntArray, candidate: Candidate, space: Space) -> FittedHead:
-    """Solve the kernel machine; the n-gram kernel is linear, so its part becomes one weight per n-gram."""
-    kernel, ngrams = np.exp(-candidate.gamma * space.squared), space.ngrams
-    targets, weight = problem.targets[chosen], problem.weight_of(chosen)
-    bias = np.average(targets, axis=0, weights=weight)
+def _svm(problem: Problem, chosen: IntArray, candidate: Candidate, space: Space) -> FittedHead:
+    """Fit a support vector machine; the n-gram kernel is linear, so its part becomes one weight per n-gram."""
+    kernel, ngrams = np.exp(-GAMMA * space.squared), space.ngrams
+    sides, weight = problem.sides[chosen], problem.weight_of(chosen)
+    root = np.ones((len(sides), 1)) if weight is None else np.sqrt(np.maximum(weight, SMALLEST))[:, None]
     solved = _dual if kernel.shape[0] == kernel.shape[1] else _primal
-    weights, linear = solved(kernel, space, candidate, targets - bias, weight)
+    weights, linear, bias = solved(kernel, space, candidate, sides, root)
     return FittedHead(
         kind="svm",
         link=problem.link,
@@ -297,43 +296,77 @@ def _kernel(problem: Problem, chosen: IntArray, candidate: Candidate, space: Spa
         bias=bias,
         projection=space.projection,
         landmarks=space.landmarks,
-        gamma=candidate.gamma,
+        gamma=GAMMA,
         ngrams=None if ngrams is None else Ngrams(ngrams.rows, Quantised.of(ngrams.scale * linear, np.int16)),
     )
 
 
-_Solution = tuple[DoubleArray, DoubleArray]  # weights of landmarks and of n-grams, (m, scores) and (n-grams, scores)
+def _settled(fitted: Callable[[DoubleArray], tuple[DoubleArray, DoubleArray]], sides: DoubleArray) -> DoubleArray:
+    """Weights of support vector machines with the squared hinge loss, by rounds of least squares.
+
+    `fitted` gives weights and scores for targets. A text beyond its margin costs nothing, so its target is its score.
+    Rounds go on in the direction in which scores moved (Nesterov 1983), until that overshoots.
+    """
+    scores = ahead = np.zeros_like(sides)
+    pace = 1.0
+    for _ in range(ROUNDS):
+        weights, found = fitted(sides * np.maximum(1.0, sides * ahead))
+        step = found - scores
+        faster = (1 + np.sqrt(1 + 4 * pace**2)) / 2
+        if np.vdot(ahead - found, step) > 0:
+            ahead, pace = found, 1.0
+        else:
+            ahead, pace = found + (pace - 1) / faster * step, faster
+        scores = found
+        if np.abs(step).max() < SETTLED:
+            break
+    return weights
 
 
-def _dual(
-    kernel: DoubleArray, space: Space, candidate: Candidate, targets: DoubleArray, weight: DoubleArray | None
-) -> _Solution:
-    """Every text is a landmark: kernel ridge regression."""
-    ridge = import_extra("sklearn.kernel_ridge", "train").KernelRidge(alpha=candidate.strength, kernel="precomputed")
-    if space.ngrams is None:
-        return ridge.fit(kernel, targets, weight).dual_coef_, np.zeros((0, 0))
-    features = space.ngrams.features
-    dual = ridge.fit(kernel + (features @ features.T).toarray(), targets, weight).dual_coef_
-    return dual, features.T @ dual
+_Solution = tuple[DoubleArray, DoubleArray, DoubleArray]  # weights of landmarks, of n-grams, and intercepts
+
+
+def _dual(kernel: DoubleArray, space: Space, candidate: Candidate, sides: DoubleArray, root: DoubleArray) -> _Solution:
+    """Every text is a landmark; `root` (n, 1) is the root of its weight."""
+    linalg, penalty = import_extra("scipy.linalg", "train"), 1 / (2 * candidate.strength)
+    features = None if space.ngrams is None else space.ngrams.features
+    both = kernel if features is None else kernel + (features @ features.T).toarray()
+    gram = (both + 1.0) * root * root.T  # the one is of the intercept
+    gram[np.diag_indices(len(gram))] += penalty
+    factor = linalg.cho_factor(gram, overwrite_a=True)
+
+    def fitted(targets: DoubleArray) -> tuple[DoubleArray, DoubleArray]:
+        dual = linalg.cho_solve(factor, root * targets)
+        return root * dual, targets - penalty * dual / root
+
+    dual = _settled(fitted, sides)
+    return dual, np.zeros((0, dual.shape[1])) if features is None else features.T @ dual, dual.sum(axis=0)
 
 
 def _primal(
-    kernel: DoubleArray, space: Space, candidate: Candidate, targets: DoubleArray, weight: DoubleArray | None
+    kernel: DoubleArray, space: Space, candidate: Candidate, sides: DoubleArray, root: DoubleArray
 ) -> _Solution:
-    """Some texts are landmarks: ridge regression on what they tell of the others (Williams and Seeger 2001) and n-grams."""
+    """Some texts are landmarks: a linear machine over what they tell of others (Williams and Seeger 2001) and n-grams."""
     linalg, sparse = import_extra("scipy.linalg", "train"), import_extra("scipy.sparse", "train")
     points = space.landmarks.dense()
-    between = np.exp(-candidate.gamma * squared_distances(points, points)) + JITTER * np.eye(len(points))
-    root = np.linalg.cholesky(between)
-    seen = linalg.solve_triangular(root, kernel.T, lower=True).T.astype(np.float32)
-    ngrams = sparse.csr_matrix((len(seen), 0)) if space.ngrams is None else space.ngrams.features
-    if weight is not None:
-        root_weight = np.sqrt(weight)[:, None]
-        seen, targets = seen * root_weight.astype(np.float32), targets * root_weight
-        ngrams = sparse.diags(root_weight[:, 0]) @ ngrams
+    between = np.exp(-GAMMA * squared_distances(points, points)) + JITTER * np.eye(len(points))
+    lower, count = np.linalg.cholesky(between), len(points)
+    told = linalg.solve_triangular(lower, kernel.T, lower=True).T
+    ones = np.ones((len(told), 1))  # of the intercept
+    seen = (np.concatenate([told, ones], axis=1) * root).astype(np.float32)
+    features = sparse.csr_matrix((len(seen), 0)) if space.ngrams is None else space.ngrams.features
+    ngrams = (sparse.diags(root[:, 0]) @ features).astype(np.float32)
     mixed = ngrams.T @ seen
-    gram = np.block([[seen.T @ seen, mixed.T], [mixed, (ngrams.T @ ngrams).toarray()]])
-    gram[np.diag_indices(len(gram))] += candidate.strength
-    right = np.concatenate([seen.T @ targets, ngrams.T @ targets])
-    found = linalg.cho_solve(linalg.cho_factor(gram, overwrite_a=True), right)
-    return linalg.solve_triangular(root, found[: len(points)], lower=True, trans=1), found[len(points) :]
+    gram = np.block([[seen.T @ seen, mixed.T], [mixed, (ngrams.T @ ngrams).toarray()]]).astype(np.float64)
+    gram[np.diag_indices(len(gram))] += 1 / (2 * candidate.strength)
+    factor = linalg.cho_factor(gram, overwrite_a=True)
+
+    def fitted(targets: DoubleArray) -> tuple[DoubleArray, DoubleArray]:
+        wanted = (root * targets).astype(np.float32)
+        found = linalg.cho_solve(factor, np.concatenate([seen.T @ wanted, ngrams.T @ wanted]).astype(np.float64))
+        near = found.astype(np.float32)
+        return found, (seen @ near[: count + 1] + ngrams @ near[count + 1 :]) / root
+
+    found = _settled(fitted, sides)
+    weights = linalg.solve_triangular(lower, found[:count], lower=True, trans=1)
+    return weights, found[count + 1 :], found[count]

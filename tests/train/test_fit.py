@@ -5,9 +5,9 @@ import sys
 import numpy as np
 import onnxruntime
 import pytest
-from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.svm import LinearSVC
 
 from semclass.core.errors import InputError, MissingExtraError
 from semclass.heads.head import LINKS
@@ -21,7 +21,6 @@ from semclass.train.fitted import NGRAM_SLOTS, head_probabilities, ngram_slots
 from semclass.train.solvers import KINDS, LOGISTIC_STRENGTHS, Limits, project, space_of
 
 CLASSES = ("LOC:city", "LOC:other", "NUM:date")
-PARENTS = {label: label[:3] for label in CLASSES}
 
 
 def questions(n=150, seed=0):
@@ -51,18 +50,11 @@ def without_pieces(views):
     return {name: values for name, values in views.items() if name != PIECES}
 
 
-SETTINGS = {
-    "logistic": {"kind": "logistic"},
-    "svm": {"kind": "svm"},
-    "with superclasses": {"kind": "svm", "parents": PARENTS},
-}
-
-
-@pytest.mark.parametrize("setting", SETTINGS)
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("with_pieces", [True, False])
-def test_network_and_numpy_agree(setting, with_pieces):
+def test_network_and_numpy_agree(kind, with_pieces):
     views, labels = questions()
-    head = fit_head(views if with_pieces else without_pieces(views), labels, folds=3, **SETTINGS[setting])
+    head = fit_head(views if with_pieces else without_pieces(views), labels, kind=kind, folds=3)
     new, _ = questions(seed=1)
     found = run(head, new)
     np.testing.assert_allclose(found, head_probabilities(head, new), atol=1e-4)
@@ -91,18 +83,24 @@ def test_a_column_that_hardly_varies_leaves_the_others_as_they_are():
     assert np.corrcoef(distances.ravel(), others.ravel())[0, 1] > 0.9
 
 
-def test_kernel_machine_is_scikit_learns():
+def as_features(kernel, between):
+    """What a linear machine reads where a kernel machine reads a kernel."""
+    return np.linalg.solve(np.linalg.cholesky(between + 1e-9 * np.eye(len(between))), kernel.T).T
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_support_vector_machine_is_scikit_learns(weighted):
     views, labels = questions()
-    head = fit_head(views, labels, kind="svm", folds=3)
-    space = space_of(problem_of(views, labels), np.arange(150), kernel=True)
+    weight = np.random.default_rng(1).integers(1, 4, 150) if weighted else np.ones(150)
+    head = fit_head(views, labels, kind="svm", folds=3, sample_weight=weight if weighted else None)
+    space = space_of(problem_of(views, labels, sample_weight=weight), np.arange(150), kernel=True)
     points, texts = head.landmarks.dense(), head.projection(np.concatenate([views["a"], views["b"]], axis=1))
     ngrams = (space.ngrams.features @ space.ngrams.features.T).toarray()
     fitted, asked = (rbf_kernel(rows, points, gamma=head.gamma) + ngrams for rows in (points, texts))
-    ridge = float(head.report["chosen"].partition("ridge=")[2].partition(" ")[0])
-    targets = np.array([[label == name for name in CLASSES] for label in labels], np.float64)
-    model = KernelRidge(alpha=ridge, kernel="precomputed").fit(fitted, targets - targets.mean(axis=0))
-    scores = model.predict(asked) + targets.mean(axis=0)
-    np.testing.assert_allclose(run(head, views), probabilities_of(head.slope * scores, "softmax"), atol=1e-4)
+    strength = float(head.report["chosen"].partition("C=")[2].partition(" ")[0])
+    model = LinearSVC(C=strength, dual=False, tol=1e-8).fit(as_features(fitted, fitted), labels, weight)
+    scores = model.decision_function(as_features(asked, fitted))
+    np.testing.assert_allclose(run(head, views), probabilities_of(head.slope * scores, "softmax"), atol=0.01)
 
 
 @pytest.mark.parametrize("with_pieces", [True, False])
@@ -120,7 +118,7 @@ def test_a_machine_with_fewer_landmarks_is_smaller_and_nearly_the_same(with_piec
     np.testing.assert_allclose(run(small, new), found, atol=1e-4)
     assert np.mean(found.argmax(axis=1) == head_probabilities(whole, new).argmax(axis=1)) > 0.8
     every, one_less = (fit_head(views, labels, kind="svm", folds=3, limits=Limits(landmarks=n)) for n in (150, 149))
-    np.testing.assert_allclose(head_probabilities(one_less, new), head_probabilities(every, new), atol=0.05)
+    np.testing.assert_allclose(head_probabilities(one_less, new), head_probabilities(every, new), atol=0.1)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -209,7 +207,6 @@ BAD = {
     "only pieces": ({"a": None}, XYZ, {}, "at least one view"),
     "kind": ({}, XYZ, {"kind": "forest"}, "kind"),
     "link": ({}, XYZ, {"link": "probit"}, "link"),
-    "parent": ({}, XYZ, {"parents": {"x": "X"}}, "superclass"),
     "folds": ({}, XYZ, {"folds": 1}, "folds"),
     "groups": ({}, XYZ, {"groups": ["g"]}, "groups"),
     "one group": ({}, XYZ, {"groups": ["g"] * 9}, "group"),

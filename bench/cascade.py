@@ -1,0 +1,339 @@
+"""Share of the texts sent to a language model, what is then right, and what it costs.
+
+The head decides all texts; those it is least sure of get the model's answer instead. The model is flan-ul2, whose answers
+were recorded; with ``--endpoint`` and ``--model``, any other, asked as ``semclass classify`` asks it. Nothing is chosen on
+these texts.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
+
+import train_passages as training
+from bench import entailment, labels, measures, prices, readme
+from bench.passages import SEED
+from bench.peers import prompted
+from bench.steps import Bench
+from datasets_io import read_jsonl, read_tsv
+from semclass import Cascade, EntailmentClassifier, OnnxEncoder, PassageClassifier, QuestionClassifier, TextClassifier
+from semclass.core.artifacts import default_models
+from semclass.core.taxonomy import COARSE
+from semclass.endpoint.client import Endpoint
+from semclass.evaluation import figures
+from semclass.heads.texts import open_encoder
+from semclass.labelling.cascade import CascadeLabels, Item, text_of
+from semclass.labelling.teacher import Bill, teach
+
+Array = npt.NDArray[Any]
+
+SHARES = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0)
+SHOWN = (0.0, 0.1, 0.2, 0.3, 0.5, 1.0)  # of these, in the table
+AT = 0.2  # share for which leads are given with their interval
+JOBS = ("entailment", "questions", "passages", "banking77")
+QUICK, PAID = 60, 1000  # items of a quick run, and items that a model behind an endpoint is asked about at most
+TAUGHT = 1000  # training questions of the second head for pairs
+EXAMPLES = "10"  # of each intent of BANKING77
+ASSUMED, ASSUMED_PRICE = 0.9, "gpt-5-nano"  # accuracy and price of a model that nobody asked
+HELD_OUT, SPLITS, SHORT_OF = (
+    300,
+    100,
+    0.02,
+)  # texts that a threshold is found on, draws of them; below the model's accuracy
+ROWS = {"unsure": "least sure first", "second": "by a second head", "random": "random"}
+
+
+@dataclass(frozen=True)
+class Job:
+    """Items, what the head says of them, and a second opinion."""
+
+    what: str
+    items: Sequence[Item]
+    answer: Callable[[Item, Sequence[str]], float]  # which part of the labels of an item is right
+    decided: Sequence[CascadeLabels]
+    second: Array | None  # a second head's probability of the head's label
+    seconds: float  # of the head, an item
+    cascade: Cascade
+    said: Sequence[Sequence[str] | None] | None = None  # recorded answers of flan-ul2; None where it gave none
+    calls: int = 1
+
+
+def run(bench: Bench) -> dict[str, Any]:
+    name = re.sub("[^a-zA-Z0-9_.-]+", "-", bench.model or "none")
+    service = {
+        "endpoint": bench.endpoint,
+        "model": bench.model,
+        "key": bench.key,
+        "replies": bench.work / "answers" / f"cascade-{name}.jsonl",
+    }
+    limit = QUICK if bench.quick else None
+    jobs = {
+        job: bench.step(f"cascade/{job}", "bench.cascade:measure", job=job, data=bench.data, limit=limit, **service)
+        for job in JOBS
+    }
+    protocol = (
+        "USD: the head on a CPU, and the calls at list price. Random sending: what is expected of it. "
+        f"Asked for is an accuracy {SHORT_OF:.0%} below the model's; the threshold is found on {HELD_OUT} texts, tried on "
+        f"the others, mean of {SPLITS} draws. BANKING77: TextClassifier with {EXAMPLES} messages of each intent; the model "
+        f"is assumed, not measured: right on {ASSUMED:.0%} of whatever is sent, at the price of {ASSUMED_PRICE}"
+    )
+    return {
+        "task": {"what": "right by share sent", "model": bench.model or "flan-ul2", "protocol": protocol},
+        "jobs": jobs,
+    }
+
+
+# -- steps ----------------------------------------------------------------------------------------------------------------
+
+
+def measure(
+    job: str, data: str, limit: int | None, endpoint: str | None, model: str | None, key: str | None, replies: str
+) -> dict[str, Any]:
+    """What is right by share sent, in three orders of sending."""
+    asked = Endpoint(endpoint or "http://localhost", model or "none", os.environ.get(key or ""), cache=Path(replies))
+    made = MAKERS[job](Path(data), asked, limit or (PAID if endpoint else None))
+    head = np.array([made.answer(one.item, list(map(str, one.labels))) for one in made.decided])
+    said, usd, failed = made.said, None, 0
+    if endpoint is not None:
+        said, bill, failed = answers(made)
+        calls = [bill.spent.prompt_tokens / bill.spent.calls, bill.spent.answer_tokens / bill.spent.calls]
+        known = model in prices.load()["tokens"]
+        usd = prices.tokens(str(model), *calls) if known else prices.gpu_call(bill.spent.seconds / bill.spent.calls)
+    elif said is not None:
+        counted = prompted.prompt_tokens(job, data)
+        usd = made.calls * prices.tokens("flan-ul2", counted["prompt"], counted["answer"])
+    else:
+        counts = prompted.pieces([next(iter(made.cascade.task.prompts(str(item)))) for item in made.items[:100]])
+        usd = prices.tokens(ASSUMED_PRICE, float(np.mean(counts)), 4.0)
+    sent = np.full(len(head), ASSUMED) if said is None else head.copy()
+    for row, labels_ in enumerate(said or ()):
+        if labels_ is not None:  # where there is no answer, the head's label stays
+            sent[row] = made.answer(made.items[row], labels_)
+    confidence = np.array([one.confidence for one in made.decided])
+    orders = {"unsure": confidence, **({} if made.second is None else {"second": made.second})}
+    found = {name: [right(head, sent, values, share) for share in SHARES] for name, values in orders.items()}
+    found["random"] = [round(float(head.mean() + share * (sent - head).mean()), 4) for share in SHARES]
+    chosen = first(confidence, AT)
+    per_item = (chosen - AT) * (sent - head)
+    lead = measures.figure("lead", per_item.mean(), measures.resamples(len(head), 0) @ per_item / len(head))
+    own = prices.machine_call(made.seconds)
+    return {
+        "what": made.what,
+        "items": len(head),
+        "model": ("flan-ul2, recorded" if said is not None else f"assumed, {ASSUMED:.0%} right")
+        if endpoint is None
+        else model,
+        "shares": SHARES,
+        "right": found,
+        "usd_per_million": [round(own + share * usd, 4 if share == 0 else 2) for share in SHARES],
+        **lead,
+        "aimed": aimed(confidence, head, sent),
+        "failed": failed,
+    }
+
+
+def answers(made: Job) -> tuple[list[Sequence[str] | None], Bill, int]:
+    """What a model behind an endpoint says of all items."""
+    bill = Bill(made.cascade.task)
+    texts = [text_of(item) for item in made.items]
+    found = [one.labels for one in teach(texts, made.cascade.task, made.cascade.endpoint, bill)]
+    return list(found), bill, bill.spent.failed
+
+
+def first(values: Array, share: float) -> Array:
+    """1 for the items with the smallest values, a share of all, 0 for others."""
+    chosen = np.zeros(len(values))
+    chosen[np.argsort(values, kind="stable")[: round(share * len(values))]] = 1
+    return chosen
+
+
+def right(head: Array, model: Array, values: Array, share: float) -> float:
+    chosen = first(values, share)
+    return round(float((chosen * model + (1 - chosen) * head).mean()), 4)
+
+
+def aimed(confidence: Array, head: Array, model: Array) -> dict[str, float] | None:
+    """An accuracy is asked for, the threshold is found on some items: what is sent and right on the others."""
+    wanted = round(float(model.mean()) - SHORT_OF, 3)
+    if len(head) < 2 * HELD_OUT or wanted <= head.mean():
+        return None
+    found, rng = [], np.random.default_rng(0)
+    for _ in range(SPLITS):
+        order = rng.permutation(len(head))
+        held, rest = order[:HELD_OUT], order[HELD_OUT:]
+        held = held[np.argsort(confidence[held], kind="stable")]
+        reached = np.concatenate([[0.0], np.cumsum(model[held])]) + np.append(np.cumsum(head[held][::-1])[::-1], 0.0)
+        enough = np.flatnonzero(reached / HELD_OUT >= wanted)
+        place = enough[0] if len(enough) else HELD_OUT
+        sent = confidence[rest] < (confidence[held[place]] if place < HELD_OUT else np.inf)
+        found.append((sent.mean(), np.where(sent, model[rest], head[rest]).mean()))
+    share, reached = np.mean(found, axis=0)
+    return {"wanted": wanted, "share": round(float(share), 4), "reached": round(float(reached), 4)}
+
+
+def _decided(cascade: Cascade, items: Sequence[Item]) -> tuple[list[CascadeLabels], float]:
+    started = time.perf_counter()
+    return cascade.decide(items), (time.perf_counter() - started) / len(items)
+
+
+def _pairs(data: Path, endpoint: Endpoint, limit: int | None) -> Job:
+    records = read_jsonl(data / "qnli" / "validation.jsonl.gz")[:limit]
+    items = [(record["question"], record["sentence"]) for record in records]
+    truth = {item: record["label"] for item, record in zip(items, records, strict=True)}
+    cascade = Cascade(EntailmentClassifier.load(), endpoint, share=0.0)
+    decided, seconds = _decided(cascade, items)
+    taught = entailment.training_pairs(data, TAUGHT)
+    head = LogisticRegression(C=1e6).fit(_cosines(taught["pairs"]), taught["labels"])
+    yes = head.predict_proba(_cosines(items))[:, 1]
+    second = np.where([one.labels[0] == "entailment" for one in decided], yes, 1 - yes)
+    return Job(
+        "QNLI: does a sentence answer a question? Second head: cosines of whole texts.", items,
+        lambda item, said: float([truth[item]] == [*said]),  # type: ignore[index]
+        decided, second, seconds, cascade, [[record["flan_ul2"]] for record in records],
+    )  # fmt: skip
+
+
+def _cosines(pairs: Sequence[Any]) -> Array:
+    texts = list(dict.fromkeys(text for pair in pairs for text in pair))
+    rows, found = {text: row for row, text in enumerate(texts)}, OnnxEncoder.load().encode(texts).rows("pooled")
+    found = found / np.linalg.norm(found, axis=1, keepdims=True)
+    left, right_ = (found[[rows[pair[side]] for pair in pairs]] for side in (0, 1))
+    return np.asarray((left * right_).sum(axis=1)[:, None])
+
+
+def _questions(data: Path, endpoint: Endpoint, limit: int | None) -> Job:
+    records = read_tsv(data / "trec" / "test.tsv")[:limit]
+    items = [record["question"] for record in records]
+    truth = {record["question"]: record["coarse"] for record in records}
+    classifier = QuestionClassifier.load()
+    cascade = Cascade(classifier, endpoint, share=0.0)
+    decided, seconds = _decided(cascade, items)
+    other = QuestionClassifier.load(head="questions-svm", encoder=classifier.encoder).predict_proba(items)
+    second = other[range(len(items)), [COARSE.index(str(one.labels[0])) for one in decided]]
+    return Job(
+        "TREC test: which type of answer does a question ask for? Second head: `questions-svm`.", items,
+        lambda item, said: float([truth[str(item)]] == [*said]),
+        decided, second, seconds, cascade, [[record["flan_ul2"]] for record in records],
+    )  # fmt: skip
+
+
+def _passages(data: Path, endpoint: Endpoint, limit: int | None) -> Job:
+    """Heads that were fitted without the passage, as in section ``passages``."""
+    corpus = training.read_corpus(data)
+    views = training.view_matrices(
+        open_encoder(default_models() / "encoder"), [*corpus.texts, *map(str.lower, corpus.texts)]
+    )
+    dims = {name: view.shape[1] for name, view in views.items()}
+    dense = np.concatenate(list(views.values()), axis=1).astype(np.float64)
+    given, decisions, truth = (part[:limit] for part in training.out_of_fold(corpus, dense, dims, SEED))
+    twice = np.flatnonzero(corpus.twice)[:limit]
+    items = [corpus.texts[row] for row in twice]
+    cascade = Cascade(PassageClassifier.load(), endpoint, share=0.0)
+    _, seconds = _decided(cascade, items)
+    sure = np.abs(given - 0.5).min(axis=1) * 2
+
+    def names(row: Array) -> tuple[str, ...]:
+        return tuple(name for name, value in zip(COARSE, row, strict=True) if value == 1)
+
+    known = dict(zip(items, truth, strict=True))
+
+    def answer(item: Item, said: Sequence[str]) -> float:
+        true = known[str(item)]
+        read = ~np.isnan(true)
+        return float((np.isin(COARSE, said)[read] == (true[read] == 1)).mean())
+
+    decided = [
+        CascadeLabels(item, names(row), "head", names(row), value)
+        for item, row, value in zip(items, decisions, sure.tolist(), strict=True)
+    ]
+    said = [None if np.isnan(row).any() else names(row) for row in corpus.weak[twice]]
+    what = "Passages: which of six types of answer does one provide? Right: mean share of six decisions."
+    return Job(what, items, answer, decided, None, seconds, cascade, said, calls=len(COARSE))
+
+
+def _banking(data: Path, endpoint: Endpoint, limit: int | None) -> Job:
+    classes = 7 if limit == QUICK else None
+    (texts, names), (items, truth) = (labels.read(data, "banking77", part, classes) for part in ("train", "test"))
+    rows = labels.draw(names, EXAMPLES, 0)
+    some, theirs = [texts[row] for row in rows], [names[row] for row in rows]
+    step = max(len(items) // (limit or len(items)), 1)  # the file is in the order of the intents
+    items, truth = items[::step], truth[::step]
+    known = dict(zip(items, truth, strict=True))
+    cascade = Cascade(TextClassifier().fit(some, theirs), endpoint, share=0.0)
+    decided, seconds = _decided(cascade, items)
+    words = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True)
+    other = LogisticRegression(C=30.0, max_iter=1000).fit(words.fit_transform(some), theirs)
+    place = {name: column for column, name in enumerate(other.classes_)}
+    second = other.predict_proba(words.transform(items))[range(len(items)), [place[one.labels[0]] for one in decided]]
+    return Job(
+        "BANKING77: which of 77 intents does a message have? Second head: TF-IDF.", items,
+        lambda item, said: float([known[str(item)]] == [*said]), decided, second, seconds, cascade,
+    )  # fmt: skip
+
+
+MAKERS: dict[str, Callable[[Path, Endpoint, int | None], Job]] = {
+    "entailment": _pairs, "questions": _questions, "passages": _passages, "banking77": _banking,
+}  # fmt: skip
+
+
+# -- table and picture ----------------------------------------------------------------------------------------------------
+
+
+def table(found: Mapping[str, Any]) -> str:
+    """Right and USD by share sent, for each job and order."""
+    rows = []
+    for job, each in found["cascade"]["jobs"].items():
+        places = [list(each["shares"]).index(share) for share in SHOWN]
+        for name, shown in ROWS.items():
+            if name in each["right"]:
+                cells = [f"{each['right'][name][place]:.1%}" for place in places]
+                rows.append((f"{job}, {each['model']}" if name == "unsure" else "", shown, *cells))
+        rows.append(("", "USD a million", *(readme.money(each["usd_per_million"][place]) for place in places)))
+    return readme.markdown(("job, model", "sent", *(f"{share:.0%}" for share in SHOWN)), rows)
+
+
+def leads(found: Mapping[str, Any]) -> str:
+    """How far the least sure texts are ahead of random ones, and what asking for an accuracy gives."""
+    rows = []
+    for job, each in found["cascade"]["jobs"].items():
+        aim = each["aimed"]
+        told = (f"{aim['wanted']:.1%}", f"{aim['share']:.1%}", f"{aim['reached']:.1%}") if aim else ("-",) * 3
+        rows.append((job, readme.number(each["items"]), readme.with_interval(each, "lead"), *told))
+    head = ("job", "items", f"ahead of random, {AT:.0%} sent", "accuracy asked for", "then sent", "then right")
+    return readme.markdown(head, rows)
+
+
+def picture(found: Mapping[str, Any]) -> bytes:
+    jobs = found["cascade"]["jobs"]
+    figure, places = figures.load_pyplot().subplots(1, len(jobs), figsize=(3.4 * len(jobs), 3.2), squeeze=False)
+    styles = {"unsure": (figures.BLUE, "o-"), "second": (figures.ORANGE, "s--"), "random": (figures.INK, ":")}
+    for place, (job, each) in zip(places.flat, jobs.items(), strict=True):
+        for name, (color, style) in styles.items():
+            if name in each["right"]:
+                line = [100 * value for value in each["right"][name]]
+                place.plot(
+                    each["usd_per_million"], line, style, color=color, markersize=3, linewidth=1.2, label=ROWS[name]
+                )
+        for share, usd, value in zip(each["shares"], each["usd_per_million"], each["right"]["unsure"], strict=True):
+            if share in SHOWN:
+                place.annotate(
+                    f"{share:.0%}", (usd, 100 * value), xytext=(0, 4), textcoords="offset points", fontsize=6
+                )
+        place.set_title(f"{job}, {each['model']}", fontsize=8, color=figures.INK)
+        figures.plain(place, "USD a million", "% right")
+    places.flat[0].legend(fontsize=7, frameon=False)
+    return figures.png(figure)
+
+
+TABLES = {"": table, "leads": leads}
+PICTURES = {"cascade.png": picture}
