@@ -1,15 +1,16 @@
-"""``python -m bench``: the whole benchmark, or some of its sections."""
+"""``python -m bench``: the whole benchmark, or some of its sections; ``python -m bench decide``: what to use."""
 
 from __future__ import annotations
 
 import importlib
+import sys
 import time
 import traceback
 from pathlib import Path
 
 import click
 
-from bench import facts, provenance, report
+from bench import decide, provenance, report
 from bench.steps import Bench
 from semclass.core import artifacts
 from semclass.core.errors import SemclassError
@@ -33,7 +34,7 @@ def run_section(name: str, bench: Bench) -> None:
         "commands": [command],
         "threads": sorted({step["threads"] for step in steps} or {1}),
         "models": provenance.of(name),
-        **facts.of_run(),
+        **provenance.of_run(),
     }
     path = bench.results / f"{name}.json"
     if path.is_file() and not bench.quick:
@@ -43,7 +44,8 @@ def run_section(name: str, bench: Bench) -> None:
 
 @click.command(help=__doc__)
 @click.argument("sections", nargs=-1, type=click.Choice(report.SECTIONS))
-@click.option("--data", type=click.Path(exists=True, file_okay=False, path_type=Path), required=True)
+@click.option("--data", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option("--stale", is_flag=True, help="Sections with figures of models that do not ship; without --data, a list.")
 @click.option("--quick", is_flag=True, help="Few items of everything, results below --work: to see that it runs.")
 @click.option("--again", is_flag=True, help="Measure again what an earlier run measured.")
 @click.option("--work", type=click.Path(file_okay=False, path_type=Path), help="Keeps indices, peers and steps.")
@@ -56,7 +58,8 @@ def run_section(name: str, bench: Bench) -> None:
 @click.option("--method", type=click.Choice(RERANKING), help="Of the section contrast; what a search does by default.")
 def main(
     sections: tuple[str, ...],
-    data: Path,
+    data: Path | None,
+    stale: bool,
     quick: bool,
     again: bool,
     work: Path | None,
@@ -72,6 +75,17 @@ def main(
     work = (work or Path.home() / ".cache" / "semclass" / "bench").absolute()
     results = (results or (work / "quick" if quick else report.RESULTS)).absolute()
     results.mkdir(parents=True, exist_ok=True)
+    if stale:
+        found = report.read(results)
+        why = report.stale(found)
+        sections = tuple(name for name in sections or report.SECTIONS if name in why)
+        for name in sections:
+            took = f"{report.seconds_of(found[name]):,.0f} s" if name in found else "-"
+            click.echo(f"{name} ({took}): {why[name]}")
+        if data is None or not sections:
+            return
+    if data is None:
+        raise click.UsageError("give --data FOLDER; only --stale alone needs none")
     network = None if cross_encoder is None else cross_encoder.absolute()
     bench = Bench(data.absolute(), work, results, quick, again, fine_tune, network, endpoint, model, key, method)
     started, failed = time.perf_counter(), []
@@ -86,9 +100,13 @@ def main(
             bench.say(f"{name}: {error if isinstance(error, SemclassError) else traceback.format_exc()}")
             failed.append(name)
     bench.say(f"{time.perf_counter() - started:.0f} s; {results / 'REPORT.md'}")
+    if quick and (results / "questions.json").is_file():
+        click.echo(decide.on_this_machine(report.read(report.RESULTS), report.read(results)))
     if failed:
         raise click.ClickException(f"not done: {', '.join(failed)}")
 
 
 if __name__ == "__main__":
+    if sys.argv[1:2] == ["decide"]:
+        decide.main(sys.argv[2:], prog_name="python -m bench decide")
     main(prog_name="python -m bench")

@@ -2,7 +2,6 @@
 
     python -m bench carry --data DATA           # the three that settings may be chosen on
     python -m bench.carry --data DATA           # those that confirm; every look is written down
-    python -m bench.carry --data DATA --full    # the three again, without what saves time and room
 
 Queries are headings that are questions, or other headings; what answers stands below.
 """
@@ -10,21 +9,18 @@ Queries are headings that are questions, or other headings; what answers stands 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 import numpy as np
 
-from bench import looks, readme
+from bench import provenance, readme
 from bench.measures import Array, gain
 from bench.retrieval_systems import open_retriever
 from bench.steps import Bench
 from section_sets import CONFIRM, CONFIRM_QA, read_domain, read_groups
-from semclass import HybridRetriever, Models, PassageIndex, Reranker, SearchResult
-from semclass.documents.readers import read_passages
-from semclass.encoders.onnx_encoder import OnnxEncoder
+from semclass import HybridRetriever, Models, Reranker, SearchResult
 from semclass.evaluation.dataset import Dataset, load_dataset
 from semclass.evaluation.measure import per_question
 from semclass.ranking.methods import DEFAULT
@@ -90,36 +86,6 @@ def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
 TABLES = {"": table}
 
 
-# -- what saves time and room ---------------------------------------------------------------------------------------------
-
-
-def switched_off(data: Path, models: Models) -> dict[str, dict[str, dict[str, float]]]:
-    """NDCG@10 of each of SETS as shipped, with vectors stored in full, and with every word piece of passages read."""
-    shipped = models.passage_encoder
-    encoder = OnnxEncoder.load(threads=2)
-    everything = replace(encoder, kept=np.ones(len(encoder.vocabulary), np.bool_))
-    ways = {
-        "as shipped": (shipped, None),
-        "vectors in full": (shipped, "exact"),
-        "every word piece of passages": (
-            replace(shipped, classifier=replace(shipped.classifier, encoder=everything)),
-            None,
-        ),
-    }
-    found: dict[str, dict[str, dict[str, float]]] = {}
-    for name in SETS:
-        dataset = load_dataset(data / "beir" / name)
-        passages, questions = list(read_passages(data / "beir" / name / "corpus.jsonl")), [*dataset.questions.values()]
-        for way, (used, storage) in ways.items():
-            index = PassageIndex.build(passages, passage_encoder=used, storage=storage)
-            retriever = HybridRetriever(index, models)
-            found.setdefault(name, {})[way] = {
-                method: float(_values(dataset, retriever.search_many(questions, DEPTH, method=method)).mean())
-                for method in ("convex", DEFAULT)
-            }
-    return found
-
-
 # -- what confirms --------------------------------------------------------------------------------------------------------
 
 
@@ -153,21 +119,15 @@ def _groups(data: Path, name: str, reranker: Reranker) -> dict[str, Any]:
 
 @click.command(help=__doc__)
 @click.option("--data", type=click.Path(exists=True, file_okay=False, path_type=Path), required=True)
-@click.option("--full", is_flag=True, help="Switch off what saves time and room, one at a time.")
-def main(data: Path, full: bool) -> None:
+def main(data: Path) -> None:
     """Print a table, and write the look down."""
-    if full:
-        for name, ways in switched_off(data, Models.load(threads=2)).items():
-            for way, means in ways.items():
-                click.echo(f"{name}, {way}: {' '.join(f'{method} {value:.3f}' for method, value in means.items())}")
-        return
     found = confirm(data, Models.load(threads=1))
     rows = [(name, *_cells(row)) for name, row in found.items()]
     for name, *cells in rows:
         click.echo(f"{name}: {' '.join(cells)}")
     gains = [row["gain"] for row in found.values()]
     click.echo(f"default above convex: mean {np.mean(gains):+.4f}, worst {min(gains):+.4f}")
-    looks.log("carry", {name: {"methods": row["methods"], "gain": row["gain"]} for name, row in found.items()})
+    provenance.log("carry", {name: {"methods": row["methods"], "gain": row["gain"]} for name, row in found.items()})
 
 
 if __name__ == "__main__":

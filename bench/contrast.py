@@ -6,7 +6,7 @@ least overlap first does not win.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ import numpy as np
 
 from bench import readme
 from bench.steps import Bench
-from datasets_io import read_jsonl
+from datasets_io import read_jsonl, read_tsv
 from semclass import HybridRetriever, Models, Passage, PassageIndex, Reranker
 from semclass.ranking.methods import DEFAULT
 
@@ -24,7 +24,7 @@ KINDS = ("echo", "mention", "unknown", "wrong_type", "near")
 
 ANSWER = "answer"
 OTHERS = (1, 19, 37, 55)  # how much further on the items are whose answers are ranked, too
-DEPTH = 10  # passages that a search gives
+DEPTH, QUICK = 10, 16  # passages that a search gives; items of a quick run
 WORDS = 150  # words of other matter before a question, at least
 
 PLAIN = {"bm25": {"alpha": 0.0}, "dense": {"alpha": 1.0}, "convex": {}}
@@ -56,7 +56,9 @@ class Item:
 def run(bench: Bench) -> dict[str, Any]:
     """Every setting by the method and by the plain rankings."""
     method = bench.method or DEFAULT
-    found = bench.step("contrast", "bench.contrast:measure", data=bench.data, method=method)
+    found = bench.step(
+        "contrast", "bench.contrast:measure", data=bench.data, method=method, limit=QUICK if bench.quick else None
+    )
     bench.say(table({"contrast": found}))
     return found
 
@@ -89,9 +91,9 @@ def preambles(items: Sequence[Item]) -> Iterator[str]:
         yield " ".join(texts[: 1 + int(np.searchsorted(ends, WORDS))])
 
 
-def measure(data: str, method: str) -> dict[str, Any]:
+def measure(data: str, method: str, limit: int | None) -> dict[str, Any]:
     """Figures of each setting, by method."""
-    items, models = read_items(Path(data)), Models.load(threads=1)
+    items, models = read_items(Path(data))[:limit], Models.load(threads=1)
     reranker, ten = Reranker(models), list(tens(items))
     questions = [item.question for item in items]
     long = [f"{before} {question}" for before, question in zip(preambles(items), questions, strict=True)]
@@ -167,3 +169,51 @@ def table(found: Mapping[str, Any]) -> str:
 
 
 TABLES = {"": table}
+
+
+# -- other questions with texts that may answer them ---------------------------------------------------------------------
+
+
+CONTRAST = "contrast"
+ASKED, AROUND = 600, 5  # questions of squad sentences, drawn by chance, and sentences before and behind the answer
+
+Asked = tuple[str, list[str], list[bool]]  # a question, texts, and which of them answer
+
+
+def contrast_strings(data: Path) -> list[Asked]:
+    """The ten strings of each contrast item."""
+    items = read_items(data)
+    return [
+        (item.question, [passage.text for passage in ten], [passage is item.passages[ANSWER] for passage in ten])
+        for item, ten in zip(items, tens(items), strict=True)
+    ]
+
+
+def squad_strings(data: Path) -> list[Asked]:
+    """Some questions with the sentences around the one that answers, in document order."""
+    folder = data / "squad_sentences"
+    texts = {row["_id"]: row["text"] for row in read_jsonl(folder / "dev.corpus.jsonl.gz")}
+    asked, ids = read_jsonl(folder / "dev.queries.jsonl.gz"), list(texts)
+    places = {name: place for place, name in enumerate(ids)}
+    found = []
+    for row in np.random.default_rng(1).permutation(len(asked))[:ASKED].tolist():
+        answer = places[asked[row]["relevant"]]
+        near = range(max(answer - AROUND, 0), min(answer + AROUND, len(ids)))
+        found.append((asked[row]["text"], [texts[ids[place]] for place in near], [place == answer for place in near]))
+    return found
+
+
+def wikiqa_strings(data: Path) -> list[Asked]:
+    """Questions with the sentences of an article, of which some answer and some do not."""
+    rows: dict[str, list[tuple[str, bool]]] = {}
+    for row in read_tsv(data / "wikiqa" / "dev.tsv.gz"):
+        rows.setdefault(row["question"], []).append((row["sentence"], row["label"] == "1"))
+    found = [(question, [text for text, _ in some], [right for _, right in some]) for question, some in rows.items()]
+    return [item for item in found if len(set(item[2])) == 2]
+
+
+STRINGS: Mapping[str, Callable[[Path], list[Asked]]] = {
+    CONTRAST: contrast_strings,
+    "squad sentences": squad_strings,
+    "wikiqa": wikiqa_strings,
+}

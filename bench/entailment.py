@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.linear_model import LogisticRegression
 
-from bench import measures, pareto
+from bench import measures, readme
 from bench.peers.rows import (
     NO_CROSS_ENCODER,
     Entry,
@@ -130,7 +130,7 @@ def _cross_encoder(
 ) -> dict[str, Any]:
     """A network that reads both texts together, its threshold found on training pairs."""
     what = (
-        "A network of the encoder's size that reads question and sentence together, int8 (bench/peers/cross_encoder.py); "
+        "A network of the encoder's size that reads question and sentence together, int8 (bench/peers/systems.py); "
         "trained for this benchmark, to rank passages, on part of the questions that its threshold is found on. Published "
         "ones, which learnt from far more, were not measured."
     )
@@ -154,4 +154,4 @@ def _cross_encoder(
 
 
 TABLES: dict[str, Any] = {}
-PICTURES = {"entailment_cost.png": pareto.of_task("entailment", "accuracy")}
+PICTURES = {"entailment_cost.png": readme.of_task("entailment", "accuracy")}

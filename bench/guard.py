@@ -22,7 +22,7 @@ from typing import Any
 import click
 import numpy as np
 
-from bench import facts, readme
+from bench import provenance, readme
 from datasets_io import read_jsonl, read_tsv
 from semclass import (
     EntailmentClassifier,
@@ -322,7 +322,7 @@ def _manifest(models: Path, name: str) -> str:
 
 def new_record(models: Path, scores: Scores, old: Mapping[str, Any], reason: str | None) -> dict[str, Any]:
     """The record of these scores; what is recorded of other models stays."""
-    run = facts.of_run()
+    run = provenance.of_run()
     when = {"date": run["date"], "commit": run["commit"]}
     entries: dict[str, Any] = {}
     lowered = list(old.get("lowered", []))
@@ -349,7 +349,7 @@ def new_record(models: Path, scores: Scores, old: Mapping[str, Any], reason: str
         "models": {**old["models"], **entries},
         "lowered": lowered,
         **when,
-        "versions": facts.versions(facts.PACKAGES),
+        "versions": provenance.versions(provenance.PACKAGES),
     }
 
 

@@ -22,13 +22,13 @@ from sklearn.linear_model import LogisticRegression
 
 import figures
 import labels
-from bench import readme, reference, timing
+from bench import measures, prices, readme
 from bench.steps import Bench
 from datasets_io import read_jsonl
 from question_data import Questions, read_questions
-from semclass import ABSTAIN, Encoding, OnnxEncoder, PassageClassifier, QuestionClassifier, TextClassifier
+from semclass import Encoding, OnnxEncoder, PassageClassifier, QuestionClassifier, TextClassifier
 from semclass.core import artifacts
-from semclass.core.types import DoubleArray, FloatArray, Ragged
+from semclass.core.types import FloatArray, Ragged
 from semclass.heads.surface import surface_features
 from semclass.train.calibration import expected_calibration_error, log_loss
 from semclass.train.text_data import PHRASES, words_of
@@ -36,7 +36,7 @@ from semclass.train.text_data import PHRASES, words_of
 DRAWS = 5  # times that every question is misspelt anew
 CURVE = {50: 5, 150: 3, 500: 2, 1500: 1, 4500: 1}  # labelled questions, and samples of so many
 SETS = {"banking77": ("train", "test"), "clinc150": ("train", "dev")}  # intents: parts to fit to and to try on
-OUTSIDE = "oos"  # CLINC150's label of messages that have none of its intents
+OUTSIDE = "oos"  # CLINC150's label of messages that have none of its intents; they are left out
 SIZES = {
     "banking77": {"1": 5, "5": 5, "10": 5, "all": 1},
     "clinc150": {"1": 5, "5": 5, "10": 5, "all": 1},
@@ -45,7 +45,6 @@ SIZES = {
 
 TUNED = {"banking77": ("5", "10")}  # where an encoder is tuned, too, for one draw: it takes minutes
 STRENGTHS = (1.0, 10.0, 30.0, 100.0)  # C of the logistic regressions; 1 is scikit-learn's default
-REFUSED = 0.04  # of the messages with an intent may be refused, for the sake of those without
 SHOWN = {
     "semclass": "`TextClassifier`",
     "pooled": "ten lines over `pooled`",
@@ -71,17 +70,15 @@ def run(bench: Bench) -> dict[str, Any]:
         )["sizes"]
         for name in sizes
     }
-    if bench.fine_tune or few:
+    if bench.fine_tune:
         for name, size in ((name, size) for name, some in TUNED.items() for size in some if size in sizes[name]):
-            function, only = "bench.peers.contrastive:few_labels", 7 if few else None
+            function, only = "bench.peers.minilm:few_labels", 7 if few else None
             found = bench.step(
-                f"labels/{name}/tuned/{size}", function, data=data, dataset=name, size=size, classes=only
-            )
+                f"labels/{name}/tuned/{size}", function, ours=False, data=data, dataset=name, size=size, classes=only,
+                of=" ".join(PHRASES),
+            )  # fmt: skip
             if "skipped" not in found:
                 intents[name][size]["systems"]["tuned"] = found
-    outside = bench.step(
-        "labels/outside", "bench.labels:none_of_these", data=data, dataset="clinc150", classes=7 if few else None
-    )
     draws = dict.fromkeys(list(CURVE)[:1], 1) if few else CURVE
     curves = {
         level: {
@@ -93,7 +90,7 @@ def run(bench: Bench) -> dict[str, Any]:
         for level in ("coarse", "fine")
     }
     shipped = bench.step("labels/shipped", "bench.labels:shipped", data=data, limit=50 if few else None)
-    return {**shipped, "few_labels": intents, "none_of_these": outside, "learning_curves": curves}
+    return {**shipped, "few_labels": intents, "learning_curves": curves}
 
 
 def shipped(data: str, limit: int | None) -> dict[str, Any]:
@@ -167,8 +164,8 @@ def times(data: Path, encoder: OnnxEncoder, limit: int | None) -> dict[str, floa
         views.append(
             {"layers": one.rows("layers"), "entities": one.rows("entities"), "surface": surface_features([text])}
         )
-    seconds = timing.each(views, provider.head.probabilities)
-    return timing.percentiles({"six_heads_on_encoded_passage": seconds}, 1e6, 1)
+    seconds = measures.each(views, provider.head.probabilities)
+    return measures.percentiles({"six_heads_on_encoded_passage": seconds}, 1e6, 1)
 
 
 @dataclass(frozen=True)
@@ -207,12 +204,12 @@ def readings(names: Iterable[str]) -> list[str]:
     return [phrase.format(words_of(name)) for name in names for phrase in PHRASES]
 
 
-def read(data: Path, name: str, part: str, classes: int | None, outside: bool = False) -> tuple[list[str], list[str]]:
-    """Texts and labels of a part; messages without an intent are left out, unless they are asked for."""
+def read(data: Path, name: str, part: str, classes: int | None) -> tuple[list[str], list[str]]:
+    """Texts and labels of a part; messages without an intent are left out."""
     with gzip.open(data / "intents" / f"{name}.{part}.tsv.gz", "rt", encoding="utf-8") as file:
         rows = [line.rstrip("\n").split("\t", 1) for line in file]
     names = sorted({row[0] for row in rows} - {OUTSIDE})[:classes]
-    rows = [row for row in rows if row[0] in names or (outside and row[0] == OUTSIDE)]
+    rows = [row for row in rows if row[0] in names]
     return [row[1] for row in rows], [row[0] for row in rows]
 
 
@@ -253,36 +250,6 @@ def few_labels(data: str, dataset: str, sizes: Mapping[str, int], classes: int |
     parts = [read(Path(data), dataset, part, classes) for part in SETS[dataset]]
     encoder = kept(sorted({text for texts, names in parts for text in [*texts, *readings(names)]}))
     return {"sizes": {size: of_size(encoder, parts, size, draws) for size, draws in sizes.items()}}
-
-
-def recall_of(sure: DoubleArray, inside: npt.NDArray[np.bool_]) -> float:
-    """Share of the messages without an intent below what 4 % of the others are below."""
-    return round(float((sure[~inside] < np.quantile(sure[inside], REFUSED)).mean()), 4)
-
-
-def none_of_these(data: str, dataset: str, classes: int | None) -> dict[str, Any]:
-    """Messages without an intent: how many are refused where 4 % of the others may be, without and with examples."""
-    parts = [read(Path(data), dataset, part, classes, outside=True) for part in SETS[dataset]]
-    encoder = kept(sorted({text for texts, names in parts for text in [*texts, *readings(names)]}))
-    found = {}
-    (texts, labels), (tried, truth) = parts
-    for name, outside in (("without", None), ("with", OUTSIDE)):
-        rows = [row for row, label in enumerate(labels) if outside or label != OUTSIDE]
-        model = TextClassifier(encoder, rejection_rate=REFUSED, ood_label=outside)
-        model.fit([texts[row] for row in rows], [labels[row] for row in rows])
-        refused = np.array([label == ABSTAIN for label in model.predict(tried)])
-        inside = np.array([label != OUTSIDE for label in truth])
-        probabilities, support = model.judge(tried)
-        found[name] = {
-            "refused_of_intents": round(float(refused[inside].mean()), 4),
-            "recall": round(float(refused[~inside].mean()), 4),
-            "recall_at_4_percent": recall_of(support, inside),
-            "recall_by_probability": recall_of(probabilities.max(axis=1), inside),
-            "cross_validated": {
-                key: model.report_[key] for key in ("rejected", "rejected_ood") if key in model.report_
-            },
-        }
-    return found
 
 
 def of_size(encoder: Kept, parts: Sequence[tuple[list[str], list[str]]], size: str, draws: int) -> dict[str, Any]:
@@ -395,7 +362,7 @@ def table_of_published(found: Mapping[str, Any]) -> str:
     }
     known = {
         "`TextClassifier`": {"model": "MiniLM-L6 (22 M), frozen", **ours},
-        **reference.load()["few_labels"]["rows"],
+        **prices.thesis()["few_labels"]["rows"],
     }
     cells = [
         (

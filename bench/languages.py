@@ -1,39 +1,40 @@
 """Questions and passages in other languages, by the shipped models, which do not read them, and by others.
 
-    python -m bench.languages --data DATA [--limit 300] [--models shipped --models multilingual] [NAME ...]
-
 For each file of ``multilingual``, an index of the passages of some questions, drawn with a fixed seed; nDCG@10 of BM25,
 vectors, plain fusion and the default. The default of the shipped models notices the language, and should not be below BM25
-and plain fusion; the last but one column is the difference to the better one, with 1.96 standard errors of the mean over
-questions. Models without pair heads have no default of their own. With ``--times``, the milliseconds of a question by each
-of the models, by turns.
+and plain fusion: the difference to the better one stands beside it. Models without pair heads have no default of their own.
 
 Where the passages are in another language than the questions, a second row, ``NAME-translated``, has the same questions in
 the language of the passages. Rows such as ``deu-eng`` have sentences of ``multilingual/topics``: one in the first language
-is the question, and the same one in the second language answers it, among all others.
+is the question, and the same one in the second language answers it, among all others. Seven topics of the same sentences
+are told by heads that learnt from English sentences, or from the names of the topics.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import click
 import numpy as np
 
-from bench import readme
+from bench import measures, readme
 from bench.measures import dcg, gain
-from bench.timing import by_turns, milliseconds
-from datasets_io import language_sample, parallel_sentences, read_jsonl
-from semclass import HybridRetriever, Models, Passage, PassageIndex
-from semclass.ranking.methods import METHODS
+from bench.steps import Bench
+from datasets_io import language_sample, parallel_sentences, read_jsonl, topic_rows
+from semclass import HybridRetriever, Models, Passage, PassageIndex, TextClassifier, ZeroShotClassifier
+from semclass.core.artifacts import models_folder
+from semclass.core.errors import ArtifactError
+from semclass.heads.texts import open_encoder
+from semclass.ranking.methods import DEFAULT, METHODS
 from semclass.ranking.order import available, reorder
 
-SHOWN = ("bm25", "dense", "convex", "default")
-DEPTH = 10
+SHOWN = ("bm25", "dense", "convex", DEFAULT)
+DEPTH, LIMIT = 10, 100  # places that count; questions of each set
+OTHERS = "multilingual"  # the package of models for other languages
+ENGLISH, TRAIN = "eng_Latn", "train"
 
 ACROSS = ("deu-eng", "jpn-eng", "arb-eng", "hin-eng", "eng-deu", "swe-deu", "eng-jpn", "zho-jpn")
 """Languages of a sentence and of what is searched for it. Some share their letters, and some no piece of a word."""
@@ -88,52 +89,93 @@ def measure(models: Models, retriever: HybridRetriever, questions: Questions) ->
     return row | gain(np.array(found["default"]), np.array(found[better]))
 
 
-def times_of(compared: dict[str, Models], data: Path, limit: int) -> dict[str, dict[str, float]]:
-    """Milliseconds to encode a question for plain fusion, by each of the models, one after another."""
-    paths = sorted((data / "multilingual").glob("*.jsonl.gz"))
+def measured(data: str, models: str | None, limit: int) -> dict[str, Any]:
+    """Figures of every row, by some models; None for those that ship."""
+    loaded, found = Models.load(models, threads=1), {}
+    for _, passages, rows in sets_of(Path(data), limit):
+        retriever = HybridRetriever(PassageIndex.build(passages, passage_encoder=loaded.passage_encoder), loaded)
+        for name, questions in rows.items():
+            sizes = {"questions": len(questions), "passages": len(passages)}
+            row = measure(loaded, retriever, questions)
+            if loaded.pair_heads is None:  # then the default is plain fusion
+                row = {method: row[method] for method in SHOWN if method != DEFAULT}
+            found[name] = {**sizes, **row}
+    return {"rows": found}
+
+
+def times(data: str, limit: int) -> dict[str, dict[str, float]]:
+    """Milliseconds to encode a question for plain fusion, by each of the models, by turns."""
+    paths = sorted((Path(data) / "multilingual").glob("*.jsonl.gz"))
     questions = [text for path in paths for text, _ in sample(path, max(limit // len(paths), 1))[1]]
 
     def encode(models: Models, text: str) -> object:
         return models.encode([text], classes=False, tokens=False)
 
-    jobs = {name: partial(encode, models) for name, models in compared.items()}
-    return {name: milliseconds(seconds) for name, seconds in by_turns(questions, jobs).items()}
+    loaded = {"shipped": Models.load(threads=1), OTHERS: Models.load(OTHERS, threads=1)}
+    jobs = {name: partial(encode, models) for name, models in loaded.items()}
+    return {name: measures.milliseconds(seconds) for name, seconds in measures.by_turns(questions, jobs).items()}
 
 
-@click.command()
-@click.option("--data", type=click.Path(path_type=Path), required=True)
-@click.option("--limit", type=int, default=300, help="Questions of each file.")
-@click.option("--models", "compared", multiple=True, default=["shipped"], help="Models to measure. Repeatable.")
-@click.option("--times", is_flag=True, help="Measure the time of a question instead.")
-@click.argument("names", nargs=-1)
-def main(data: Path, limit: int, compared: tuple[str, ...], names: tuple[str, ...], *, times: bool) -> None:
-    """Print a table."""
-    loaded = {name: Models.load(None if name == "shipped" else name) for name in compared}
-    if times:
-        print(json.dumps(times_of(loaded, data, limit), indent=1))
-        return
-    print(
-        "| questions | passages | models | bm25 | dense | convex | default | against the better, 95 % | other language |"
-    )
-    print("|---|---|---|---|---|---|---|---|---|")
-    for name, passages, rows in sets_of(data, limit):
-        wanted = {row: questions for row, questions in rows.items() if not names or {name, row} & {*names}}
-        for title, models in loaded.items() if wanted else ():
-            retriever = HybridRetriever(PassageIndex.build(passages, passage_encoder=models.passage_encoder), models)
-            for row, questions in wanted.items():
-                show(
-                    f"{row} ({len(questions)}) | {len(passages)} | {title}",
-                    models,
-                    measure(models, retriever, questions),
-                )
+def topics(data: str) -> dict[str, Any]:
+    """Accuracy by language of heads that learnt from English training sentences, or from the names of the topics."""
+    learnt: tuple[list[str], list[str]] = ([], [])
+    tried: dict[str, tuple[list[str], list[str]]] = defaultdict(lambda: ([], []))
+    for language, _, split, topic, sentence in topic_rows(Path(data)):
+        texts, names = learnt if split == TRAIN else tried[language]
+        if split != TRAIN or language == ENGLISH:
+            texts.append(sentence)
+            names.append(topic)
+    encoder, meanings = open_encoder(OTHERS), {name: name for name in sorted(set(learnt[1]))}
+    classifiers: dict[str, Any] = {
+        f"{len(learnt[0])} English sentences": TextClassifier(encoder).fit(*learnt),
+        "the names of the topics": ZeroShotClassifier.from_descriptions(meanings, encoder=encoder),
+    }
+    found = {
+        name: {
+            language: round(float(np.mean(np.array(classifier.predict(some)) == np.array(wanted))), 4)
+            for language, (some, wanted) in sorted(tried.items())
+        }
+        for name, classifier in classifiers.items()
+    }
+    return {"accuracy": found}
 
 
-def show(first: str, models: Models, found: dict[str, Any]) -> None:
-    """Print a row of the table, whose first columns are given."""
-    shown = " | ".join(f"{found[method]:.3f}" for method in SHOWN)
-    ahead, other = ("", "") if models.pair_heads is None else (readme.with_error(found), f"{found['other']:.0%}")
-    print(f"| {first} | {shown} | {ahead} | {other} |", flush=True)
+def run(bench: Bench) -> dict[str, Any]:
+    """The shipped models and, where their package is installed, those for other languages."""
+    limit, step = 5 if bench.quick else LIMIT, partial(bench.step, data=bench.data)
+    found = {"shipped": step("languages/shipped", "bench.languages:measured", models=None, limit=limit)["rows"]}
+    results: dict[str, Any] = {"task": {"what": "search in other languages"}, "by_models": found}
+    try:
+        models_folder(OTHERS)
+    except ArtifactError as error:  # the package is not installed
+        bench.say(f"  {error}")
+    else:
+        found[OTHERS] = step(f"languages/{OTHERS}", "bench.languages:measured", models=OTHERS, limit=limit)["rows"]
+        results["times"] = step("languages/times", "bench.languages:times", limit=limit)
+        results["topics"] = step("languages/topics", "bench.languages:topics")["accuracy"]
+    return results
 
 
-if __name__ == "__main__":
-    main()
+def table(found: Mapping[str, Any]) -> str:
+    rows = []
+    for models, by_name in found["languages"]["by_models"].items():
+        for name, row in by_name.items():
+            cells = (readme.cell(row, method, ".3f") for method in SHOWN)
+            ahead = (readme.with_error(row), f"{row['other']:.0%}") if DEFAULT in row else (readme.NONE, readme.NONE)
+            rows.append((f"{name} ({row['questions']})", str(row["passages"]), models, *cells, *ahead))
+    head = ("questions", "passages", "models", *SHOWN, "default against the better, 95 %", "other language")
+    return readme.markdown(head, rows)
+
+
+def topics_table(found: Mapping[str, Any]) -> str:
+    """Accuracy in English, on average over the other languages, and in the worst of them."""
+    rows = []
+    for name, right in found["languages"].get("topics", {}).items():
+        others = {language: value for language, value in right.items() if language != ENGLISH}
+        worst = sorted(others, key=lambda language: (others[language], language))[:3]
+        named = ", ".join(f"{language} {others[language]:.3f}" for language in worst)
+        rows.append((name, f"{right[ENGLISH]:.3f}", f"{np.mean(list(others.values())):.3f}", named))
+    return readme.markdown(("learnt from", "English", "mean of the others", "worst"), rows)
+
+
+TABLES = {"": table, "topics": topics_table}

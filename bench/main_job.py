@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from bench import prices, readme, reference, timing
+from bench import measures, prices, readme
 from bench.retrieval_systems import measured, open_retriever
 from bench.steps import Bench
 from datasets_io import read_jsonl
@@ -29,7 +29,7 @@ def times(folder: Path, retriever: HybridRetriever) -> dict[str, dict[str, float
     asked = [row["text"] for row in read_jsonl(folder / "queries.jsonl")[:ASKED]]
     found = {text: [_unread(hit) for hit in retriever.search(text, DEPTH)] for text in asked}
     reranker = Reranker(retriever.models)
-    measured = timing.by_turns(
+    measured = measures.by_turns(
         asked,
         {
             "search_10": lambda text: retriever.search(text, DEPTH),
@@ -37,7 +37,7 @@ def times(folder: Path, retriever: HybridRetriever) -> dict[str, dict[str, float
             "rerank_10_unread": lambda text: reranker.rerank(text, found[text]),
         },
     )
-    milliseconds = timing.percentiles(measured, 1e3, 3)
+    milliseconds = measures.percentiles(measured, 1e3, 3)
     base = milliseconds["search_10_p50"]
     ratios = {name: round(milliseconds[f"{name}_p50"] / base, 2) for name in measured if name != "search_10"}
     return {"milliseconds": milliseconds, "over_search": ratios}
@@ -136,15 +136,15 @@ def _over_search(systems: Sequence[Mapping[str, Any]]) -> str:
 
 def _ranked(theirs: str, ours: Mapping[str, Any], peers: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     """The row of a search on a set: MRR before and after, and the share of the error that is removed."""
-    known = reference.methods(theirs)
+    known = prices.thesis_methods(theirs)
     best, worst = known[BEST], min(known.values(), key=lambda row: row["mrr"])
     sampled = {row["name"]: row["sample"] for row in peers if "sample" in row}
     return (
-        f"search, {reference.SETS[theirs]}: MRR where the hybrid's first 10 hold the answer (error removed)",
+        f"search, {prices.THESIS_SETS[theirs]}: MRR where the hybrid's first 10 hold the answer (error removed)",
         _both(ours["systems"], BASELINE, DEFAULT),
         "-",
         _both(sampled, BASELINE, CROSS),
-        f"{known[reference.BASELINE]['mrr']:.3f} → {best['mrr']:.3f} ({best['error_removed']:.0%}); "
+        f"{known[prices.THESIS_BASELINE]['mrr']:.3f} → {best['mrr']:.3f} ({best['error_removed']:.0%}); "
         f"worst method {worst['mrr']:.3f} ({worst['error_removed']:.0%})",
     )
 

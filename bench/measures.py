@@ -1,20 +1,21 @@
-"""Accuracy and F1, each with a 95 % bootstrap interval over the items.
+"""Accuracy and F1, each with a 95 % bootstrap interval over the items; and times, one item after another, after a warm-up.
 
 All intervals use the same `DRAWS` resamples of the items, so that systems can be compared.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.metrics import accuracy_score, f1_score, roc_auc_score
 
 Array = npt.NDArray[Any]
 
 DRAWS = 1000
+WARM_UP = 20  # items that are run before the clock starts
 
 
 def of_classes(truth: Sequence[str], said: Sequence[str | None], *, seed: int = 0) -> dict[str, Any]:
@@ -26,12 +27,8 @@ def of_classes(truth: Sequence[str], said: Sequence[str | None], *, seed: int = 
     right = (true & found).any(axis=1)
     return {
         "items": len(truth),
-        **figure("accuracy", accuracy_score(list(truth), given), counts @ right / len(truth)),
-        **figure(
-            "macro_f1",
-            f1_score(list(truth), given, labels=names, average="macro", zero_division=0.0),
-            _macro_f1(true, found, counts),
-        ),
+        **figure("accuracy", right.mean(), counts @ right / len(truth)),
+        **figure("macro_f1", _macro_f1(true, found, np.ones((1, len(truth))))[0], _macro_f1(true, found, counts)),
     }
 
 
@@ -40,8 +37,10 @@ def of_answers(truth: Array, said: Array, scores: Array | None = None, *, seed: 
     counts = resamples(len(truth), seed)
     found = of_classes(*(np.where(rows, "yes", "no").tolist() for rows in (truth, said)), seed=seed)
     yes = _macro_f1(truth[:, None], said[:, None], counts)
-    found |= figure("f1", f1_score(truth, said, zero_division=0.0), yes)
+    found |= figure("f1", _macro_f1(truth[:, None], said[:, None], np.ones((1, len(truth))))[0], yes)
     if scores is not None:
+        from sklearn.metrics import roc_auc_score  # a process that takes times must not hold it
+
         both = [row for row in counts if 0 < row @ truth < len(truth)]  # there is no curve of one class alone
         drawn = np.array([roc_auc_score(truth, scores, sample_weight=row) for row in both])
         found |= figure("auc", roc_auc_score(truth, scores), drawn)
@@ -120,3 +119,41 @@ def gain(values: Array, base: Array) -> dict[str, float]:
     """Mean of what each question gains, and the standard error of that mean."""
     gains = values - base
     return {"gain": float(gains.mean()), "error": float(gains.std(ddof=1) / np.sqrt(len(gains)))}
+
+
+# -- times -------------------------------------------------------------------------------------------------------------
+
+
+def each(items: Sequence[Any], job: Callable[[Any], object]) -> list[float]:
+    return by_turns(items, {"": job})[""]
+
+
+def percentiles(seconds: Mapping[str, Sequence[float]], scale: float, digits: int) -> dict[str, float]:
+    """Median and 95th percentile of each list, as ``NAME_p50`` and ``NAME_p95``, times `scale`."""
+    return {
+        f"{name}_p{percent}": round(float(np.percentile(values, percent)) * scale, digits)
+        for name, values in seconds.items()
+        for percent in (50, 95)
+    }
+
+
+def milliseconds(seconds: Sequence[float], prefix: str = "", digits: int = 4) -> dict[str, float]:
+    """Median and 95th percentile, as ``p50_ms`` and ``p95_ms`` behind `prefix`."""
+    return {f"{prefix}p{q}_ms": round(float(np.percentile(seconds, q)) * 1e3, digits) for q in (50, 95)}
+
+
+def by_turns(
+    items: Sequence[Any], jobs: Mapping[str, Callable[[Any], object]], *, block: int = 20
+) -> dict[str, list[float]]:
+    """Seconds of several jobs for each item, taken in turns so that a slow moment of the machine meets all of them."""
+    for job in jobs.values():
+        for item in items[:WARM_UP]:
+            job(item)
+    values: dict[str, list[float]] = {name: [] for name in jobs}
+    for begin in range(0, len(items), block):
+        for name, job in jobs.items():
+            for item in items[begin : begin + block]:
+                started = time.perf_counter()
+                job(item)
+                values[name].append(time.perf_counter() - started)
+    return values

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 import train_passages as training
-from bench import measures, pareto
+from bench import measures, readme
 from bench.peers.rows import (
     CLASSIFIERS,
     Entry,
@@ -153,4 +153,4 @@ def _floor(corpus: training.Corpus, folds: Sequence[tuple[Array, Array]], truth:
 
 
 TABLES: dict[str, Any] = {}
-PICTURES = {"passages_cost.png": pareto.of_task("passages", "macro_f1")}
+PICTURES = {"passages_cost.png": readme.of_task("passages", "macro_f1")}

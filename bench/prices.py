@@ -1,4 +1,8 @@
-"""What calls cost by ``prices.json``: USD for a million calls, at list price, of a machine that is always busy."""
+"""What others print: prices by ``prices.json``, and the figures of the reference thesis by ``reference.json``.
+
+Prices are USD for a million calls, at list price, of a machine that is always busy. The thesis asked other questions than
+ours, with a prompted judge.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +11,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from bench import reference
 from semclass.core import artifacts
 from semclass.core.errors import InputError
 
 FILE = Path(__file__).parent / "prices.json"
 _MILLION = 1e6
-
-ASSUMED_SECONDS = reference.assumed_seconds()
-"""What a call of the prompted model is taken to last: an assumption of the reference, which nobody measured."""
 
 THESIS_CALLS: dict[str, tuple[str, int]] = {
     "question class": ("a question", 1),
@@ -65,3 +65,37 @@ def at_all_prices(calls: int, counted: Mapping[str, float]) -> dict[str, float]:
 def rerank_call(service: str) -> float:
     """USD for a million questions whose candidates, 100 at most, a hosted re-ranker orders."""
     return float(find("rerank", service)["usd_per_thousand_searches"]) * _MILLION / 1000
+
+
+# -- what the reference thesis prints ------------------------------------------------------------------------------------
+
+
+THESIS = Path(__file__).parent / "reference.json"
+THESIS_BASELINE = "hybrid"  # what the thesis measures its methods against
+THESIS_SETS = {"wikipedia": "Wikipedia", "pubmed": "PubMed"}  # its sets
+
+
+@lru_cache(maxsize=1)
+def thesis() -> dict[str, Any]:
+    return artifacts.read_json(THESIS)
+
+
+ASSUMED_SECONDS = float(thesis()["seconds_per_call"]["value"])
+"""What a call of the prompted model is taken to last: an assumption of the thesis, which nobody measured."""
+
+
+def thesis_methods(name: str) -> dict[str, dict[str, float]]:
+    """``mrr`` and ``error_removed`` of a set's methods; the baseline's removes nothing."""
+    rows = thesis()["sets"][name]["methods"]
+    base = rows[THESIS_BASELINE]["mrr"]
+    return {method: {"error_removed": (row["mrr"] - base) / (1 - base), **row} for method, row in rows.items()}
+
+
+def thesis_shown(name: str, method: str) -> str:
+    """A cell: MRR and the share of the error removed, as printed where the thesis prints it; "-" for what it has not."""
+    row = thesis_methods(name).get(method)
+    if row is None:
+        return "-"
+    printed = "error_removed" in thesis()["sets"][name]["methods"][method]
+    share = f"{100 * row['error_removed']:{'+.3g' if printed else '+.0f'}}%"
+    return f"{row['mrr']:.3f}" + ("" if method == THESIS_BASELINE else f" ({share})")

@@ -16,7 +16,7 @@ from statistics import mean, stdev
 from typing import Any
 
 import labels
-from bench import measures, pareto, readme
+from bench import measures, readme
 from bench.labels import first
 from bench.peers.rows import (
     CLASSIFIERS,
@@ -192,4 +192,4 @@ def choices(_: Mapping[str, Any]) -> str:
 
 
 TABLES = {"": table, "choices": choices}
-PICTURES = {"questions_cost.png": pareto.of_task("questions", "accuracy")}
+PICTURES = {"questions_cost.png": readme.of_task("questions", "accuracy")}

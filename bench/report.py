@@ -26,8 +26,9 @@ RESULTS = Path(__file__).parent / "results"
 WORDS = Path(__file__).parent / "words.md"
 
 SECTIONS = (
-    "main_job", "labels", "questions", "passages", "entailment", "retrieval", "carry", "contrast", "deep", "thesis",
-    "service", "in_scope", "words", "language_model", "abstain", "first_answer", "cascade",
+    "main_job", "labels", "questions", "passages", "entailment", "retrieval", "carry", "contrast", "thesis",
+    "service", "in_scope", "words", "language_model", "abstain", "first_answer", "small_folders", "languages",
+    "cascade", "over_time",
 )  # fmt: skip
 """Modules of this package, in the order in which they run. Each has ``run(bench)``, which gives the results, and
 
@@ -37,9 +38,13 @@ SECTIONS = (
 
 SETTLED = (
     "teacher", "growth", "engines", "documents", "document_tries", "heads", "described", "rewriting",
-    "context", "rag", "size", "several",
+    "context", "rag", "size", "several", "deep",
 )  # fmt: skip
 """What was measured once, to decide something. Results and pages stay as they were; no module measures them again."""
+
+
+DERIVED = ("decide",)
+"""Modules with tables that are made of the results of sections alone."""
 
 
 class ReportError(SemclassError):
@@ -51,6 +56,26 @@ def read(folder: Path) -> dict[str, dict[str, Any]]:
     if strange:
         raise ReportError(f"{folder}: {', '.join(strange)}: no section has this name; there are {', '.join(SECTIONS)}")
     return {name: read_json(path) for name in SECTIONS if (path := folder / f"{name}.json").is_file()}
+
+
+def stale(found: Results) -> dict[str, str]:
+    """Sections to measure again, and why: figures of models that do not ship, or none."""
+    why = {}
+    for name in SECTIONS:
+        if name not in found:
+            why[name] = "Not measured yet."
+            continue
+        said = [provenance.line(found, _keys(name, found[name])).strip("*")]
+        if lacking := set(provenance.DEPENDS[name]) - set(found[name]["models"]):
+            said.append(f"Measured before these models had a part in it: {', '.join(sorted(lacking))}.")
+        if any(said):
+            why[name] = " ".join(filter(None, said))
+    return why
+
+
+def seconds_of(results: Mapping[str, Any]) -> float:
+    """What a section takes where nothing is kept: the sum of its steps, as a run gives those that an earlier one did."""
+    return float(max(results.get("seconds_of_section", 0), sum(step["seconds"] for step in results.get("steps", ()))))
 
 
 def tables(name: str, found: Results) -> dict[str, str]:
@@ -81,19 +106,23 @@ def write(folder: Path) -> None:
     """Write pictures, pages and, of the project's own results, tables."""
     found = read(folder)
     for name in found:
-        try:
-            for file, draw in pictures(name).items():
-                write_atomic(folder / file, draw(found))
-            write_atomic(folder / f"{name}.md", page(name, found).encode())
-        except (KeyError, TypeError, ValueError, IndexError) as error:
-            raise ReportError(
-                f"{folder / name}.json is not what bench/{name}.py writes ({type(error).__name__}: {error}); measure it "
-                f"again with `python -m bench {name} --data DATA`"
-            ) from error
-        if folder.resolve() == RESULTS.resolve():
-            for place, text in tables(name, found).items():
-                readme.update(place, text)
+        _write_page(folder, name, found)
+    for name in (*found, *DERIVED) if folder.resolve() == RESULTS.resolve() else ():
+        for place, text in tables(name, found).items():
+            readme.update(place, text)
     write_atomic(folder / "REPORT.md", overview(found).encode())
+
+
+def _write_page(folder: Path, name: str, found: Results) -> None:
+    try:
+        for file, draw in pictures(name).items():
+            write_atomic(folder / file, draw(found))
+        write_atomic(folder / f"{name}.md", page(name, found).encode())
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        raise ReportError(
+            f"{folder / name}.json is not what bench/{name}.py writes ({type(error).__name__}: {error}); measure it "
+            f"again with `python -m bench {name} --data DATA`"
+        ) from error
 
 
 @lru_cache(maxsize=1)
@@ -211,7 +240,8 @@ def overview(found: Results) -> str:
     said = words()
     if not found:
         return f"# {said['title']}\n\nThere are no results yet: `python -m bench --data DATA` makes them.\n"
-    pages = [f"- [{said[f'{name}: title']}]({name}.md)" for name in found]
+    took = {name: f"{seconds_of(results):,.0f} s" for name, results in found.items()}
+    pages = [f"- [{said[f'{name}: title']}]({name}.md), {took[name]}" for name in found]
     made = [run for results in found.values() for run in runs(results)]
     machines = dict.fromkeys(_machine(run["machine"]) for run in made)
     versions = {item for run in made for item in run["versions"].items()}

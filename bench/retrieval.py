@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from bench import carry, pareto, prices, readme
+from bench import carry, prices, readme
 from bench.peers import prompted
 from bench.peers.rows import NO_CROSS_ENCODER, seconds_of, trained_seconds
 from bench.retrieval_systems import MORE, SYSTEMS
@@ -61,7 +61,7 @@ TOLERANCE = 0.001  # nDCG@10 that less re-ranking may cost
 def run(bench: Bench) -> dict[str, Any]:
     """Every set: quality on all questions, times and the cross-encoder on some of them."""
     few = {"sentences": 400, "questions": 100} if bench.quick else {"sentences": None, "questions": 1000}
-    chosen = bench.step("retrieval/alpha", "bench.peers.retrievers:choose_alpha", data=bench.data, **few)
+    chosen = bench.step("retrieval/alpha", "bench.retrieval_systems:choose_alpha", data=bench.data, **few)
     network = bench.cross_encoder
     took = {"ours": trained_seconds(*PAIRS), "cross-encoder": None if network is None else seconds_of(network)}
     sets, tried = {}, {}
@@ -337,12 +337,12 @@ def picture(found: Mapping[str, Any]) -> bytes:
     panels = []
     for name in _known_first(sets):
         points = [
-            pareto.Point(row["name"], row["kind"], row["p50_ms"], row["sample"]["mrr@10"], row["sample"]["mrr@10_ci"])
+            readme.Point(row["name"], row["kind"], row["p50_ms"], row["sample"]["mrr@10"], row["sample"]["mrr@10_ci"])
             for row in sets[name]["systems"]
             if "skipped" not in row and row["name"] in SYSTEMS
         ]
-        panels.append(pareto.Panel(f"{sets[name]['what']}; {sets[name]['sample_questions']} questions", points))
-    return pareto.draw(panels, "MRR@10")
+        panels.append(readme.Panel(f"{sets[name]['what']}; {sets[name]['sample_questions']} questions", points))
+    return readme.draw(panels, "MRR@10")
 
 
 NAMED = {
@@ -370,10 +370,10 @@ def first_picture(found: Mapping[str, Any]) -> bytes:
     """Quality against time of the systems that people know, as means over all sets."""
     count, systems = _named(found)
     points = [
-        pareto.Point(name, "semclass" if name == NAMED[DEFAULT] else "peer", milliseconds, quality, (quality, quality))
+        readme.Point(name, "semclass" if name == NAMED[DEFAULT] else "peer", milliseconds, quality, (quality, quality))
         for name, quality, milliseconds in systems
     ]
-    return pareto.draw_named(points, "milliseconds a question, one thread", f"nDCG@10, mean of {count} collections")
+    return readme.draw_named(points, "milliseconds a question, one thread", f"nDCG@10, mean of {count} collections")
 
 
 def first_screen(found: Mapping[str, Any]) -> str:

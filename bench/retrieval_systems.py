@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,19 +14,25 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from bench import timing
-from bench.peers import retrievers
-from bench.peers.cross_encoder import FEW, CrossEncoder, order_of_few
+from bench import measures
+from bench.peers.systems import FEW, CrossEncoder, order_of_few
+from datasets_io import read_jsonl, sentence_windows
 from semclass import HybridRetriever, Models
-from semclass.core.errors import MissingExtraError
+from semclass.core.errors import MissingExtraError, import_extra
+from semclass.core.types import DoubleArray, IntArray
 from semclass.documents.readers import read_passages
+from semclass.encoders.onnx_encoder import OnnxEncoder
 from semclass.evaluation import evaluate
-from semclass.evaluation.candidate_scores import collect
+from semclass.evaluation.candidate_scores import CUTOFF, collect
 from semclass.evaluation.dataset import Dataset, load_dataset
 from semclass.evaluation.measure import BASELINE, measure, per_question
 from semclass.evaluation.measure import DEPTH as EVALUATE_DEPTH
 from semclass.index.passage_encoder import searchable
-from semclass.ranking.methods import DEFAULT, METHODS
+from semclass.index.records import Candidates, Query
+from semclass.ranking.methods import DEFAULT, METHODS, Method
+from semclass.ranking.order import needs, reorder
+from semclass.scoring import bm25, fusion
+from semclass.scoring.postings import count_terms
 from semclass.scoring.topk import top_k
 
 DEPTH = EVALUATE_DEPTH  # passages that a system gives
@@ -76,6 +85,18 @@ SYSTEMS = {
 """By name: whose it is, and one sentence about it."""
 
 
+def encoded(retriever: HybridRetriever, text: str, how: Method) -> Query:
+    """Read a question as a search by a method does: what the method looks at, and no more."""
+    return retriever.models.encode([text], **needs(retriever.models, how))[0]
+
+
+def ordered(retriever: HybridRetriever, query: Query, found: Candidates, how: Method) -> Candidates:
+    """Order candidates by their places in the index: what the method reads of them is fetched and decoded here."""
+    if needs(retriever.models, how)["tokens"]:
+        found = replace(found, evidence=retriever.index.evidence(found.rows, retriever.models.passage_encoder))
+    return reorder(retriever.models, query, found, how)
+
+
 class Found(NamedTuple):
     """What a system gives for a question."""
 
@@ -119,10 +140,10 @@ class Systems:
             return Found(self.ids(top_k(similarity + self.retriever.weights["bm25"] * words, DEPTH)))
 
         def convex(text: str) -> Found:
-            return Found(self.ids(retrievers.convex(*scores(text), self.alpha, DEPTH)))
+            return Found(self.ids(convex(*scores(text), self.alpha, DEPTH)))
 
         def rrf(text: str) -> Found:
-            return Found(self.ids(retrievers.reciprocal_ranks(*scores(text), DEPTH)))
+            return Found(self.ids(reciprocal_ranks(*scores(text), DEPTH)))
 
         return {"BM25": bm25, "dense": dense, "hybrid": hybrid, "convex": convex, "RRF": rrf}
 
@@ -131,10 +152,10 @@ class Systems:
         how, n = RERANKERS[name]
 
         def job(text: str) -> Found:
-            query = timing.encode(self.retriever, text, how)
+            query = encoded(self.retriever, text, how)
             found = self.retriever.candidates(query, n, how, evidence=False)
             started = time.perf_counter()
-            order = timing.rerank(self.retriever, query, found, how)
+            order = ordered(self.retriever, query, found, how)
             seconds = time.perf_counter() - started
             return Found(self.ids(found.rows[order.places]), seconds)
 
@@ -160,10 +181,10 @@ class Systems:
             )
 
         def few(text: str) -> Found:
-            query = timing.encode(retriever, text, METHODS["learned"])
+            query = encoded(retriever, text, METHODS["learned"])
             found = retriever.candidates(query, DEPTH, METHODS["hybrid"], evidence=False)
             started = time.perf_counter()
-            learned = timing.rerank(retriever, query, found, METHODS["learned"])
+            learned = ordered(retriever, query, found, METHODS["learned"])
             logits = np.zeros(len(found), np.float32)
             first = learned.places[:FEW]
             logits[first] = network.scores(text, self.texts(found.rows[first]))
@@ -184,7 +205,7 @@ def libraries(folder: Path) -> tuple[dict[str, Job], dict[str, str]]:
     ids, texts = [passage.id for passage in passages], [searchable(passage) for passage in passages]
     found: dict[str, Job] = {}
     missing = {}
-    for name, make in retrievers.LIBRARIES.items():
+    for name, make in LIBRARIES.items():
         try:
             search = make(texts)
         except MissingExtraError as error:
@@ -223,16 +244,16 @@ def timed(folder: str, cache: str, alpha: float, cross_encoder: str | None, ques
     }
     found: dict[str, dict[str, Found]] = {name: {} for name in jobs}
     texts = list(dataset.questions.values())
-    seconds = timing.by_turns(
+    seconds = measures.by_turns(
         texts, {name: lambda text, name=name: found[name].update({text: jobs[name](text)}) for name in jobs}
     )
-    times = {name: timing.milliseconds(values) for name, values in seconds.items()}
+    times = {name: measures.milliseconds(values) for name, values in seconds.items()}
     rankings: dict[str, list[list[str]]] = {}
     for name, by_text in found.items():
         answers = [by_text[text] for text in texts]
         reranking = [answer.reranking for answer in answers if answer.reranking is not None]
         if reranking:
-            times[name] |= timing.milliseconds(reranking, "rerank_")
+            times[name] |= measures.milliseconds(reranking, "rerank_")
         rankings[name] = [answer.ids for answer in answers]
         for other in answers[0].more:
             rankings[other], times[other] = [answer.more[other] for answer in answers], times[name]
@@ -297,3 +318,97 @@ def measured(dataset: Dataset, rankings: Mapping[str, Sequence[Sequence[str]]]) 
             "error_removed_ci": [round(end, 4) for end in result.error_removed_ci],
         }
     return {"questions": len(dataset.questions), "answered": int(answered.sum()), "systems": systems}
+
+
+# -- peers: BM25 of other libraries, and ways to make one ranking of two -------------------------------------------------
+
+
+Search = Callable[[str, int], list[int]]
+
+FUSED = 100  # passages of each ranking that are fused, as a search engine with two indices does
+SENTENCES = 4  # sentences of a passage on which alpha is chosen
+ALPHAS: DoubleArray = np.arange(21) / 20
+
+
+def lowered(text: str) -> list[str]:
+    """Lower-cased runs of letters and digits: rank-bm25 brings no tokeniser."""
+    return re.findall(r"\w+", text.lower())
+
+
+def by_bm25s(texts: Sequence[str]) -> Search:
+    """bm25s with its own tokeniser, English stop lowered and the Snowball stemmer; everything else as it comes."""
+    bm25s = import_extra("bm25s", "bench")
+    stemmer = import_extra("Stemmer", "bench").Stemmer("english")
+    model = bm25s.BM25()
+    model.index(bm25s.tokenize(list(texts), stopwords="en", stemmer=stemmer, show_progress=False), show_progress=False)
+
+    def search(question: str, n: int) -> list[int]:
+        asked = bm25s.tokenize(question, stemmer=stemmer, show_progress=False)
+        rows, _ = model.retrieve(asked, k=min(n, len(texts)), show_progress=False)
+        return [int(row) for row in rows[0]]
+
+    return search
+
+
+def rank_bm25(corpus: Sequence[Sequence[Hashable]], *, same_idf: bool = False) -> Any:
+    """``BM25Okapi`` of rank-bm25, k1 = 1.5 and b = 0.75 as it comes; `same_idf`: with the idf of semclass."""
+    model = import_extra("rank_bm25", "bench").BM25Okapi(corpus)
+    if same_idf:
+        found = Counter(word for passage in model.doc_freqs for word in passage)
+        model.idf = {word: math.log1p((len(corpus) - df + 0.5) / (df + 0.5)) for word, df in found.items()}
+    return model
+
+
+def by_rank_bm25(texts: Sequence[str]) -> Search:
+    """rank-bm25 over :func:`lowered`."""
+    model, rows = rank_bm25([lowered(text) for text in texts]), list(range(len(texts)))
+    return lambda question, n: list(model.get_top_n(lowered(question), rows, n=n))
+
+
+LIBRARIES = {"BM25, bm25s": by_bm25s, "BM25, rank-bm25": by_rank_bm25}
+
+
+def convex(dense: DoubleArray, lexical: DoubleArray, alpha: float, n: int) -> IntArray:
+    """Order by alpha * dense + (1 - alpha) * lexical, each brought to 0 ... 1 over the passages that are looked at."""
+    rows = fusion.pool(dense, lexical, FUSED)
+    return rows[top_k(fusion.fused(dense[rows], lexical[rows], "convex", alpha=alpha).score, n)]
+
+
+def reciprocal_ranks(dense: DoubleArray, lexical: DoubleArray, n: int) -> IntArray:
+    """Order by the sum of 1 / (K + rank) over both rankings."""
+    rows = fusion.pool(dense, lexical, FUSED)
+    return rows[top_k(fusion.fused(dense[rows], lexical[rows], "rrf", depth=FUSED).score, n)]
+
+
+def choose_alpha(data: str, sentences: int | None, questions: int, seed: int = 0) -> dict[str, Any]:
+    """Find alpha on training questions: of ``squad_sentences/train``, asked of its passages of four sentences."""
+    folder = Path(data) / "squad_sentences"
+    records = read_jsonl(folder / "train.corpus.jsonl.gz")[:sentences]
+    place = {record["_id"]: row for row, record in enumerate(records)}
+    asked = [row for row in read_jsonl(folder / "train.queries.jsonl.gz") if row["relevant"] in place]
+    texts = sentence_windows([record["text"] for record in records], SENTENCES)
+    drawn = np.random.default_rng(seed).permutation(len(asked))[:questions]
+    chosen = [asked[row] for row in np.sort(drawn)]
+    answers = np.array([place[record["relevant"]] // SENTENCES for record in chosen])
+    scores = list(both_scores(OnnxEncoder.load(), texts, [record["text"] for record in chosen]))
+    found = {}
+    for alpha in ALPHAS.tolist():
+        ranked = [convex(*pair, alpha, CUTOFF) == answer for pair, answer in zip(scores, answers, strict=True)]
+        found[alpha] = float(np.mean([1 / (1 + hits.argmax()) if hits.any() else 0.0 for hits in ranked]))
+    return {
+        "alpha": max(found, key=lambda alpha: found[alpha]),
+        "found_on": f"{len(chosen)} questions of squad_sentences/train",
+        "mrr@10": {f"{alpha:g}": round(mrr, 4) for alpha, mrr in found.items()},
+    }
+
+
+def both_scores(
+    encoder: OnnxEncoder, texts: Sequence[str], questions: Sequence[str]
+) -> Iterator[tuple[DoubleArray, DoubleArray]]:
+    """Similarity and BM25 score of every passage, each float64 (passages,), for one question after another."""
+    passages = encoder.encode(texts)
+    parts = [count_terms(passages.terms, encoder.is_term)]
+    known, pooled = bm25.statistics(parts), passages.rows("pooled")
+    asked = encoder.encode(questions)
+    for row, vector in enumerate(asked.rows("pooled")):
+        yield (pooled @ vector).astype(np.float64), bm25.scores(parts, known, asked.terms.row(row)).astype(np.float64)

@@ -1,6 +1,6 @@
 """``semclass serve`` under load, by turns with the library on the same requests.
 
-Service and client (:mod:`bench.http_load`) run in processes of their own on loopback and share the machine's
+Service and client run in processes of their own on loopback and share the machine's
 processors.
 """
 
@@ -13,7 +13,9 @@ import multiprocessing
 import os
 import random
 import re
+import selectors
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -21,14 +23,14 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from bench import http_load, readme
+from bench import readme
 from bench.steps import ROOT, Bench, StepError
 from datasets_io import read_jsonl
 from semclass import Passage, Reranker
@@ -38,7 +40,7 @@ from semclass.documents.sentences import split_sentences
 
 PATH = "/v2/rerank"
 METHOD = {"method": "entail-stable"}  # what stands behind it
-CONNECTIONS, REQUESTS, SENTENCES = 32, 20_000, 10
+CONNECTIONS, REQUESTS, SENTENCES = 32, 10_000, 10
 BLOCKS = 10  # turns of the service and the library
 ALONE = 20  # of so many requests the library does one: its rate is the same over all
 TOGETHER = 5
@@ -109,7 +111,7 @@ def load(data: str, connections: int, requests: int, blocks: int) -> dict[str, A
     items = asked(data, requests)
     reranker, workers = Reranker.load(), available_threads()
     bodies = ({"model": "semclass", "query": question, "documents": texts} for question, texts in items)
-    wire = [http_load.request(PATH, json.dumps(body).encode()) for body in bodies]
+    wire = [request(PATH, json.dumps(body).encode()) for body in bodies]
 
     def ours(item: tuple[str, list[str]]) -> float:
         began = time.perf_counter()
@@ -131,10 +133,10 @@ def load(data: str, connections: int, requests: int, blocks: int) -> dict[str, A
     context = multiprocessing.get_context("spawn")
     with served() as service, ProcessPoolExecutor(1, context) as client, ThreadPoolExecutor(workers) as pool:
         size = requests // blocks
-        client.submit(http_load.drive, HOST, service.port, wire[:size], connections).result()  # warms up
+        client.submit(drive, HOST, service.port, wire[:size], connections).result()  # warms up
         list(pool.map(ours, items[: size // 4]))
         for begin in range(0, requests, size):
-            found = client.submit(http_load.drive, HOST, service.port, wire[begin : begin + size], connections).result()
+            found = client.submit(drive, HOST, service.port, wire[begin : begin + size], connections).result()
             statuses += found.statuses
             taken["service"] += found.latencies
             rates["service"].append(len(found.latencies) / found.seconds)
@@ -187,3 +189,95 @@ def table(found: Mapping[str, Any]) -> str:
 
 
 TABLES = {"": table}
+
+
+# -- a client that puts a service under load -----------------------------------------------------------------------------
+
+
+CLOSED = "closed"  # stands for the status where a connection was closed without an answer
+SILENT = "no answer"  # stands for the status where none came in time
+PATIENCE = 60.0  # seconds that a client waits for an answer
+_LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)\r\n", re.IGNORECASE)
+
+
+def request(path: str, body: bytes) -> bytes:
+    head = [
+        f"POST {path} HTTP/1.1",
+        "Host: localhost",
+        "Content-Type: application/json",
+        f"Content-Length: {len(body)}",
+    ]
+    return "\r\n".join([*head, "", ""]).encode() + body
+
+
+@dataclass
+class Load:
+    """What a run of requests came to."""
+
+    statuses: Counter[str] = field(default_factory=Counter)
+    latencies: list[float] = field(default_factory=list)
+    seconds: float = 0.0
+
+
+def drive(host: str, port: int, requests: Iterable[bytes], connections: int) -> Load:
+    """Send requests over so many connections that are kept open, the next one of each when its answer is there."""
+    load, waiting = Load(), iter(requests)
+    began = time.perf_counter()
+    with selectors.DefaultSelector() as selector:
+        for _ in range(connections):
+            _send(selector, (host, port), None, next(waiting, None))
+        while selector.get_map():
+            ready = selector.select(PATIENCE)
+            for key, _ in ready or [(key, 0) for key in list(selector.get_map().values())]:
+                status = _heard(key) if ready else SILENT
+                if status is None:
+                    continue
+                load.statuses[status] += 1
+                load.latencies.append(time.perf_counter() - key.data[0])
+                connection: Any = key.fileobj
+                selector.unregister(connection)
+                if status in (CLOSED, SILENT):
+                    connection.close()
+                    connection = None
+                _send(selector, (host, port), connection, next(waiting, None) if ready else None)
+    load.seconds = time.perf_counter() - began
+    return load
+
+
+def _send(
+    selector: selectors.BaseSelector, address: tuple[str, int], connection: socket.socket | None, message: bytes | None
+) -> None:
+    """Send a request over a connection, or over a new one; without a request the connection is closed."""
+    if message is None:
+        if connection is not None:
+            connection.close()
+        return
+    if connection is None:
+        connection = socket.create_connection(address, PATIENCE)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    sent = time.perf_counter()
+    with contextlib.suppress(OSError):  # what comes of it is seen when the answer is read
+        connection.sendall(message)
+    selector.register(connection, selectors.EVENT_READ, (sent, bytearray()))
+
+
+def _heard(key: selectors.SelectorKey) -> str | None:
+    """Read what is there; gives the status of the answer if it is there as a whole."""
+    connection: Any = key.fileobj
+    try:
+        chunk = connection.recv(1 << 16)
+    except OSError:
+        chunk = b""
+    buffer: bytearray = key.data[1]
+    buffer += chunk
+    return status_of(buffer) if chunk else CLOSED
+
+
+def status_of(buffer: bytes | bytearray) -> str | None:
+    """Status of an answer that is there as a whole; None if it is not."""
+    end = buffer.find(b"\r\n\r\n")
+    if end < 0:
+        return None
+    found = _LENGTH.search(buffer, 0, end + 2)
+    whole = end + 4 + (int(found[1]) if found else 0)
+    return buffer[9:12].decode("ascii", "replace") if len(buffer) >= whole else None

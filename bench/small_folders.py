@@ -1,104 +1,161 @@
-"""Whether a search of few passages tells that nothing answers, and puts the right passage first.
+"""Whether a search of few passages puts the right one first, and tells that nothing answers.
 
-    python -m bench.small_folders --data DATA [--split confirm]
+    python -m bench small_folders --data DATA    # the folders for choosing, and descriptions of problems
+    python -m bench.small_folders --data DATA    # the folders that confirm; every look is written down
 
 Ten folders of 15 passages, written for this project, each with 28 questions that they answer and 20 that they do not; five
 are for choosing and five for confirming. They are asked as they are, together (75 passages), and among passages of
-``beir/handbook`` (1,000). Questions of other folders are those on another subject.
+``beir/handbook`` (1,000). Questions of other folders are those on another subject. Beside them stand 20 descriptions of a
+problem, alone and behind each of 12 endings without content words, in an index of the passages that help and 20 others.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import click
 import numpy as np
 
-from bench import looks
+from bench import provenance, readme
+from bench.steps import Bench
 from datasets_io import read_jsonl
 from semclass import HybridRetriever, Models, Passage, PassageIndex
+from semclass.ranking.certainty import CERTAINTIES
 from semclass.ranking.methods import DEFAULT
 
-FILE = Path(__file__).parent / "questions" / "small_folders.jsonl"
-LARGEST = 1000
-BESIDE = ("convex", "bm25")
+QUESTIONS = Path(__file__).parent / "questions"
+LARGEST, ELSEWHERE = 1000, 40  # passages of the largest index; questions on another subject that a folder is asked
+METHODS = (DEFAULT, "convex", "bm25")
+
+ENDINGS = (
+    "What is the best way?", "What is wrong here?", "What is the reason?", "What is the cause and the cure?",
+    "What should I do?", "Any ideas?", "How can I fix this?", "What would be a good solution?", "Why does this happen?",
+    "What can be done about it?", "Is there an easy remedy?", "Can somebody tell me what the problem might be?",
+)  # fmt: skip
 
 
-def passages_of(folder: dict[str, Any]) -> list[Passage]:
+def run(bench: Bench) -> dict[str, Any]:
+    sizes = bench.step(
+        "small_folders/dev",
+        "bench.small_folders:folders",
+        data=bench.data,
+        split="dev",
+        largest=100 if bench.quick else LARGEST,
+    )
+    problems = bench.step("small_folders/problems", "bench.small_folders:problems")
+    return {"task": {"what": "search few passages, written for this project"}, "sizes": sizes["sizes"], **problems}
+
+
+def passages_of(folder: Mapping[str, Any]) -> list[Passage]:
     return [
         Passage(f"{folder['name']}/{one['id']}", one["text"], {"title": one["title"]} if one["title"] else {})
         for one in folder["passages"]
     ]
 
 
+def open_index(models: Models, passages: list[Passage]) -> HybridRetriever:
+    return HybridRetriever(PassageIndex.build(passages, passage_encoder=models.passage_encoder), models)
+
+
 def measure(
-    models: Models, folders: list[dict[str, Any]], passages: list[Passage], others: list[str]
-) -> dict[str, Any]:
-    """What a search of some passages says to the questions of some folders, and to `others` on another subject."""
-    retriever = HybridRetriever(PassageIndex.build(passages, passage_encoder=models.passage_encoder), models)
+    retriever: HybridRetriever, folders: list[dict[str, Any]], others: list[str]
+) -> dict[str, list[float | str | bool]]:
+    """What a search says to the questions of some folders, and to `others` on another subject."""
     rows = [(folder["name"], row) for folder in folders for row in folder["questions"]]
-    asked = {
-        "answered": [row["question"] for _, row in rows],
-        "unanswered": [text for folder in folders for text in folder["unanswerable"]],
-        "foreign": others,
+    answered = [row["question"] for _, row in rows]
+    unanswered = [text for folder in folders for text in folder["unanswerable"]]
+    results = retriever.search_many(answered, 1)
+    found: dict[str, list[Any]] = {
+        "answered": [one.answerable for one in results],
+        "certainty": [one.certainty for one in results],
+        "unanswered": [one.answerable for one in retriever.search_many(unanswered, 1)],
+        "foreign": [one.answerable for one in retriever.search_many(others, 1)],
     }
-    found: dict[str, Any] = {}
-    for kind, questions in asked.items():
-        hits = retriever.search_many(questions, 1)
-        found[kind] = [some.answerable for some in hits]
-        if kind == "answered":
-            found["certainty"] = [some.certainty for some in hits]
-    for method in (DEFAULT, *BESIDE):
-        hits = retriever.search_many(asked["answered"], 1, method=method)
-        right = [
-            some[0].id in {f"{name}/{answer}" for answer in row["answers"]}
-            for some, (name, row) in zip(hits, rows, strict=True)
+    for method in METHODS:
+        found[method] = [
+            hits[0].id in {f"{name}/{answer}" for answer in row["answers"]}
+            for hits, (name, row) in zip(retriever.search_many(answered, 1, method=method), rows, strict=True)
         ]
-        found[method] = right
     return found
 
 
-def joined(parts: list[dict[str, Any]]) -> dict[str, np.ndarray]:
-    return {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
-
-
-@click.command()
-@click.option("--data", type=click.Path(path_type=Path), required=True)
-@click.option("--split", type=click.Choice(["dev", "confirm"]), default="dev")
-def main(data: Path, split: str) -> None:
-    """Print a table; a look at what confirms is written down."""
-    models = Models.load()
-    threshold = models.answerable.thresholds[0] if models.answerable else 0.5
-    every = list(read_jsonl(FILE))
-    folders = [folder for folder in every if folder["split"] == split]
+def folders(data: str, split: str, largest: int) -> dict[str, Any]:
+    """Shares by number of passages: right first, called answerable or not, right by word of certainty."""
+    models, every = Models.load(threads=1), list(read_jsonl(QUESTIONS / "small_folders.jsonl"))
+    chosen = [folder for folder in every if folder["split"] == split]
     others = [row["question"] for folder in every if folder["split"] != split for row in folder["questions"]]
-    together = [passage for folder in folders for passage in passages_of(folder)]
-    corpus = read_jsonl(data / "beir" / "handbook" / "corpus.jsonl")
+    together = [passage for folder in chosen for passage in passages_of(folder)]
+    corpus = read_jsonl(Path(data) / "beir" / "handbook" / "corpus.jsonl")
     filling = [Passage(row["_id"], row["text"], {"title": row["title"]} if row.get("title") else {}) for row in corpus]
-    sizes = {
-        15: joined([measure(models, [folder], passages_of(folder), others[:40]) for folder in folders]),
-        len(together): measure(models, folders, together, others),
-        LARGEST: measure(models, folders, [*together, *filling[: LARGEST - len(together)]], others),
+    alone = [measure(open_index(models, passages_of(one)), [one], others[:ELSEWHERE]) for one in chosen]
+    found = {
+        len(together) // len(chosen): {key: [value for one in alone for value in one[key]] for key in alone[0]},
+        **{
+            len(passages): measure(open_index(models, passages), chosen, others)
+            for passages in (together, [*together, *filling[: largest - len(together)]])
+        },
     }
-    print(
-        "| passages | right first: default, convex, bm25 | answerable refused | unanswerable caught | other subject |"
-    )
-    print("|---|---|---|---|---|")
-    rows = {
-        size: [", ".join(f"{np.mean(found[method]):.0%}" for method in (DEFAULT, *BESIDE))]
-        + [f"{(np.array(found[kind]) < threshold).mean():.1%}" for kind in ("answered", "unanswered", "foreign")]
-        for size, found in sizes.items()
+    threshold = models.answerable.thresholds[0] if models.answerable else 0.5
+    return {"sizes": {str(size): shares(one, threshold) for size, one in found.items()}}
+
+
+def shares(found: Mapping[str, list[Any]], threshold: float) -> dict[str, Any]:
+    right, words = np.array(found[DEFAULT]), np.array(found["certainty"])
+    return {
+        "right": {method: float(np.mean(found[method])) for method in METHODS},
+        "refused": {kind: float((np.array(found[kind]) < threshold).mean()) for kind in KINDS},
+        "words": {word: [int(right[words == word].sum()), int((words == word).sum())] for word in CERTAINTIES},
     }
-    for size, row in rows.items():
-        print(f"| {size} | {' | '.join(row)} |")
-    if split == "confirm":
-        looks.log("small_folders: right first (default, convex, bm25), refused, caught, other subject", rows)
-    for size, found in sizes.items():
-        words = np.array(found["certainty"])
-        shares = {word: np.array(found[DEFAULT])[words == word] for word in ("strong", "likely", "weak")}
-        print(size, {word: f"{right.mean():.0%} of {len(right)} right" for word, right in shares.items() if len(right)})
+
+
+KINDS = {"answered": "answerable refused", "unanswered": "unanswerable caught", "foreign": "another subject caught"}
+"""Questions that are asked, and what the share below the threshold is called."""
+
+
+def problems() -> dict[str, dict[str, int]]:
+    """How many problems find their passage first, by ending."""
+    asked, general = (list(read_jsonl(QUESTIONS / f"{name}.jsonl")) for name in ("problems", "general"))
+    texts = [*(row["answer"] for row in asked), *(row["text"] for row in general)]
+    retriever = open_index(Models.load(threads=1), [Passage(str(number), text) for number, text in enumerate(texts)])
+    found = {}
+    for ending in ("", *ENDINGS):
+        results = retriever.search_many([f"{row['problem']} {ending}".strip() for row in asked], k=1)
+        found[ending or "alone"] = sum(hits[0].id == str(number) for number, hits in enumerate(results))
+    return {"problems": found}
+
+
+def table(found: Mapping[str, Any]) -> str:
+    rows = [
+        (
+            size,
+            *(f"{one['right'][method]:.0%}" for method in METHODS),
+            *(f"{one['refused'][kind]:.1%}" for kind in KINDS),
+            *(f"{right} of {said}" for right, said in one["words"].values()),
+        )
+        for size, one in found["small_folders"]["sizes"].items()
+    ]
+    first = (f"right first, `{method}`" for method in METHODS)
+    return readme.markdown(("passages", *first, *KINDS.values(), *(f"{word}: right" for word in CERTAINTIES)), rows)
+
+
+def problems_table(found: Mapping[str, Any]) -> str:
+    rows = [(ending, str(count)) for ending, count in found["small_folders"]["problems"].items()]
+    return readme.markdown(("20 problems, and what is asked in the end", "own passage first"), rows)
+
+
+TABLES = {"": table, "problems": problems_table}
+
+
+@click.command(help=__doc__)
+@click.option("--data", type=click.Path(exists=True, file_okay=False, path_type=Path), required=True)
+def main(data: Path) -> None:
+    """Print what the confirming folders give, and write the look down."""
+    found = folders(str(data), "confirm", LARGEST)
+    click.echo(table({"small_folders": found}))
+    provenance.log("small_folders", found["sizes"])
 
 
 if __name__ == "__main__":
-    main()
+    main(prog_name="python -m bench.small_folders")

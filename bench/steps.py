@@ -2,7 +2,8 @@
 
 So memory is that of one system, and threads are set before the first import. A step runs again if its arguments, the
 library, the models, the modules that it names or imports, the packages' versions or the machine have changed, or if
-what it wrote is missing. A changed file that its arguments name does not count: that takes ``--again``.
+what it wrote is missing. The training of a peer does not depend on the library and its models, and outlives their changes.
+A changed file that a step's arguments name does not count: that takes ``--again``.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from typing import Any
 
 import click
 
-from bench import facts
+from bench import provenance
 from semclass.core import artifacts
 from semclass.core.errors import MissingExtraError, SemclassError
 
@@ -75,11 +76,21 @@ class Bench:
         click.echo(text, err=True)
 
     def step(
-        self, name: str, function: str, *, threads: int = 1, wrote: Path | None = None, **arguments: Any
+        self,
+        name: str,
+        function: str,
+        *,
+        threads: int = 1,
+        wrote: Path | None = None,
+        ours: bool = True,
+        **arguments: Any,
     ) -> dict[str, Any]:
-        """Run a function in a process of its own, or give what it gave before."""
+        """Run a function in a process of its own, or give what it gave before.
+
+        `ours` is False for the training of a peer, which no change of the library or of its models changes.
+        """
         task = {"function": function, "arguments": json.loads(json.dumps(arguments, default=str)), "threads": threads}
-        kept = self.work / "steps" / f"{re.sub('[^A-Za-z0-9]+', '-', name)}-{self._key(task)}.json"
+        kept = self.work / "steps" / f"{re.sub('[^A-Za-z0-9]+', '-', name)}-{self._key(task, ours=ours)}.json"
         record = None if self.again or (wrote is not None and not wrote.exists()) else _kept(kept)
         if record is None:
             self.say(f"  {name} ...")
@@ -96,10 +107,10 @@ class Bench:
         self.steps.append({"step": name, "threads": threads, **told})
         return {**record["result"], "peak_mb": record["peak_mb"]}
 
-    def _key(self, task: dict[str, Any]) -> str:
+    def _key(self, task: dict[str, Any], *, ours: bool = True) -> str:
         named = {found[0] for found in re.findall(r'"((bench\.[a-z_.]+):[a-z_]+)"', json.dumps(task))}
         sources = [_sources(function.partition(":")[0]) for function in sorted(named | {task["function"]})]
-        said = json.dumps([task, self.quick, _library(), sources], sort_keys=True)
+        said = json.dumps([task, self.quick, _library() if ours else "", sources], sort_keys=True)
         return hashlib.sha256(said.encode()).hexdigest()[:16]
 
 
@@ -135,7 +146,7 @@ def _kept(path: Path) -> dict[str, Any] | None:
     if not path.is_file():
         return None
     record = artifacts.read_json(path)
-    same = record["machine"] == facts.machine() and record["versions"] == facts.versions()
+    same = record["machine"] == provenance.machine() and record["versions"] == provenance.versions()
     return dict(record) if same else None
 
 
@@ -208,9 +219,9 @@ def main(out: str) -> None:
         "seconds": round(time.perf_counter() - started, 2),
         "peak_mb": peak_megabytes(),
         "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        "commit": facts.commit(),
-        "machine": facts.machine(),
-        "versions": facts.versions(),
+        "commit": provenance.commit(),
+        "machine": provenance.machine(),
+        "versions": provenance.versions(),
     }
     Path(out).write_text(json.dumps(record), encoding="utf-8")
 

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from bench import readme, reference
-from bench.retrieval_systems import open_retriever
+from bench import prices, readme
+from bench.retrieval_systems import drawn, open_retriever
 from bench.steps import Bench
 from semclass.evaluation import evaluate
 from semclass.evaluation.dataset import load_dataset
@@ -21,6 +21,7 @@ from semclass.ranking.methods import METHODS
 FOLDERS = {"squad4": "SQuAD dev, passages of 4 sentences", "pubmedqa": "PubMedQA, sections of abstracts"}
 """BEIR folders that are measured, and what they are."""
 
+MOST = 1500  # questions of a set, drawn by chance: the interval of the error removed stays within four points
 ALPHA = 0.01  # differences of a larger p-value are marked as not significant
 
 
@@ -33,7 +34,7 @@ def run(bench: Bench) -> dict[str, Any]:
 
 def measure(folder: str, indices: str) -> dict[str, Any]:
     """Every method on the questions of a set that the hybrid answers."""
-    dataset, retriever = load_dataset(folder), open_retriever(folder, indices)
+    dataset, retriever = drawn(load_dataset(folder), MOST), open_retriever(folder, indices)
     rankings = evaluate.rank(dataset, retriever)
     found = {
         question: not dataset.relevance[question].keys().isdisjoint(passages[:DEPTH])
@@ -63,8 +64,8 @@ def table(found: Mapping[str, Any]) -> str:
             sure = method == BASELINE or result["p_value"] < ALPHA
             removed = "" if method == BASELINE else f" ({result['error_removed']:+.0%}{'' if sure else ', n.s.'})"
             cells.append(f"{result['mrr@10']:.3f}{removed}")
-        rows.append((f"`{method}`", *cells, *(reference.shown(name, method) for name in reference.SETS)))
-    theirs = (f"flan-ul2, the thesis's {name}" for name in reference.SETS.values())
+        rows.append((f"`{method}`", *cells, *(prices.thesis_shown(name, method) for name in prices.THESIS_SETS)))
+    theirs = (f"flan-ul2, the thesis's {name}" for name in prices.THESIS_SETS.values())
     return readme.markdown(("MRR where the first 10 hold the answer", *FOLDERS.values(), *theirs), rows)
 
 

@@ -15,10 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from bench import readme
+from bench.contrast import CONTRAST, STRINGS
 from bench.retrieval import DEFAULTS
 from bench.retrieval_systems import open_retriever
 from bench.steps import Bench
-from bench.strings import STRINGS
 from semclass import HybridRetriever, Models, Reranker
 from semclass.evaluation.dataset import load_dataset
 from semclass.index.records import Candidates
@@ -49,7 +49,7 @@ FOREIGN = 25  # questions of each other set
 
 def run(bench: Bench) -> dict[str, Any]:
     """Where the first hits of every set stand, and the words that the bounds of the others give them."""
-    sets = [*DEFAULTS, *STRINGS]
+    sets = [CONTRAST, "docs"] if bench.quick else [*DEFAULTS, *STRINGS]
     where = {"data": bench.data, "cache": bench.indices}
     read = {name: bench.step(f"words, {name}", "bench.words:measure", source=name, **where) for name in sets}
     first = {

@@ -22,17 +22,20 @@ TEXTS = {page.relative_to(DOCS).as_posix(): page.read_text(encoding="utf-8") for
 NOT_RUN = {
     "a file of the assistant": 1,
     "a sketch": 2,
+    "asks questions": 1,
     "downloads a model and torch": 1,
     "installs from a checkout": 19,
     "needs Ray or Dask": 2,
     "needs a Qdrant server": 1,
     "needs a container engine": 4,
     "needs a data set": 5,
+    "needs a Vespa server": 2,
     "needs a language model": 3,
     "needs an account of the hub": 1,
     "needs an index of your documents": 2,
     "needs data sets and a model": 7,
     "needs the multilingual models": 3,
+    "waits for changes": 2,
 }
 """Why blocks do not run, and how many; a block more or less must be listed here."""
 

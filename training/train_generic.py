@@ -114,7 +114,7 @@ def card_sections(card: HeadCard) -> list[tuple[str, str]]:
         (
             "How good it is",
             f"By cross-validation: area under the curve {found['auc']:.3f}; called generic: {others}. On descriptions of "
-            "problems with endings that it did not see: `python -m bench.long_problems`.",
+            "problems with endings that it did not see: `python -m bench small_folders`.",
         ),
         ("What it is not good at", "English. Several sentences at once: it reads one at a time."),
     ]

@@ -102,7 +102,7 @@ def prompted_model(bench: Bench, task: str) -> dict[str, Any]:
     row = {
         "name": bench.model or "any prompted model",
         "kind": "prompted",
-        "what": "Few-shot prompts.",
+        "what": "Few-shot prompted.",
         "threads": None,
     }
     if bench.endpoint is None or bench.model is None:
@@ -169,7 +169,7 @@ def scikit_peers(
 ) -> tuple[list[Entry], dict[str, Any]]:
     """Fit peers over vectors, or find them fitted: systems to measure, and what fitting gave, by name.
 
-    `task` names functions of :mod:`bench.peers.fitted`; `peers`: vectors and head by name. A quick run takes TF-IDF.
+    `task` names functions of :mod:`bench.peers.systems`; `peers`: vectors and head by name. A quick run takes TF-IDF.
     """
     entries, found = [], {}
     for kind in ["tfidf"] if bench.quick else dict.fromkeys(kind for kind, _ in peers.values()):
@@ -180,19 +180,19 @@ def scikit_peers(
             made = {} if model else NO_ORIGINAL
         if kind == "model2vec":
             model = bench.work / "peers" / "static"  # once for all sections
-            made = fine_tuned(bench, "peers/static", "bench.peers.fitted:distil", None, model)
+            made = fine_tuned(bench, "peers/static", "bench.peers.systems:distil", None, model)
         names, out = {name: head for name, (of, head) in peers.items() if of == kind}, folder / kind
         if "skipped" not in made:
             made = bench.step(
-                f"{section}/train/{kind}", f"bench.peers.fitted:train_{task}", wrote=out, kind=kind, model=model,
-                heads=list(names.values()), train=train, folder=out, of=file_digest(train),
+                f"{section}/train/{kind}", f"bench.peers.systems:train_{task}", wrote=out, ours=False, kind=kind,
+                model=model, heads=list(names.values()), train=train, folder=out, of=file_digest(train),
             )  # fmt: skip
         for name, head in names.items():
             one = made.get(head, {})
             training = {key: value for key, value in {**made, **one}.items() if key in ("skipped", "made", "chosen")}
             options = {"kind": kind, "model": model and str(model), "folder": str(out), "head": head}
             told = what.format(vectors=VECTORS[kind], head=HEADS[head])
-            loader = f"bench.peers.fitted:{task}"
+            loader = f"bench.peers.systems:{task}"
             entries.append(Entry(name, "peer", told, loader, options, training=training, train_s=one.get("train_s")))
             if one:
                 found[name] = one
@@ -207,7 +207,7 @@ def fine_tuned(
     if bench.quick or source is None:
         return SLOW if bench.quick else NO_ORIGINAL
     data = {} if train is None else {"train": train, "of": file_digest(train)}
-    return bench.step(name, function, threads=threads, wrote=out, original=source, folder=out, **data)
+    return bench.step(name, function, threads=threads, wrote=out, ours=False, original=source, folder=out, **data)
 
 
 def ratios_to_semclass(

@@ -5,15 +5,24 @@ Each imports what it needs when it is loaded, so that time and memory are its ow
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from bench import timing
+import numpy as np
+import numpy.typing as npt
+
+from bench import measures
+from semclass.core.errors import import_extra
+
+if TYPE_CHECKING:
+    import onnxruntime
+    import tokenizers
 
 BATCH = 64  # items that are handed over at once where throughput is measured
 TIMED, BATCHES = 500, 8  # items that are answered one at a time, and batches, at most
@@ -39,7 +48,7 @@ def measure(loader: str, options: dict[str, Any], items: str, of: str) -> dict[s
     system = load(loader, options)
     system.answer(first[:1])
     load_s = time.perf_counter() - started
-    alone = timing.each([[item] for item in first[:TIMED]], system.answer)
+    alone = measures.each([[item] for item in first[:TIMED]], system.answer)
     batches = list(_batches(first))[:BATCHES]
     started = time.perf_counter()
     for batch in batches:
@@ -47,7 +56,7 @@ def measure(loader: str, options: dict[str, Any], items: str, of: str) -> dict[s
     took = time.perf_counter() - started
     return {
         "load_s": round(load_s, 3),
-        **timing.milliseconds(alone),
+        **measures.milliseconds(alone),
         "per_second": round(sum(map(len, batches)) / took, 1),
         "disk_mb": round(sum(map(bytes_of, system.files)) / 1e6, 2),
         "answers": {name: _answers(system, every) for name, every in sets.items()},
@@ -59,10 +68,10 @@ def by_turns(systems: dict[str, tuple[str, dict[str, Any]]], items: str, of: str
     del of
     first = next(iter(json.loads(Path(items).read_text(encoding="utf-8")).values()))
     loaded = {name: load(loader, options).answer for name, (loader, options) in systems.items()}
-    seconds = timing.by_turns([[item] for item in first], loaded)
+    seconds = measures.by_turns([[item] for item in first], loaded)
     return {
         name: {
-            **timing.milliseconds(seconds[name]),
+            **measures.milliseconds(seconds[name]),
             "answers": [one for batch in _batches(first) for one in answer(batch)],
         }
         for name, answer in loaded.items()
@@ -137,11 +146,293 @@ def semclass_entailment() -> System:
 
 def cross_encoder(folder: str) -> System:
     """A network that reads both texts of a pair together; its answers are logits."""
-    from bench.peers.cross_encoder import CrossEncoder
-
     network = CrossEncoder.load(Path(folder), threads=1)
 
     def answer(pairs: Sequence[Any]) -> list[float]:
         return [round(float(network.scores(question, [text])[0]), 4) for question, text in pairs]
 
     return System(answer, [Path(folder) / "model.onnx", Path(folder) / "tokenizer.json"])
+
+
+# -- peers of scikit-learn over vectors of texts, as its documentation has them ------------------------------------------
+
+
+Array = npt.NDArray[Any]
+SEED = 0
+STRENGTHS = (1.0, 10.0, 100.0)  # inverse penalties that are tried
+FOLDS = 3
+TRIED, TRIED_SEVERAL = 3000, 800  # items, drawn at random, that strengths are tried on; with several classes for each
+
+
+def vectors(kind: str, model: str | None) -> Callable[[Sequence[str]], Any]:
+    if kind == "tfidf":
+        return import_extra("joblib", "bench").load(model).transform
+    if kind == "sentence-transformers":
+        network = import_extra("sentence_transformers", "bench").SentenceTransformer(model, device="cpu")
+        return lambda texts: network.encode(list(texts), batch_size=BATCH, show_progress_bar=False)
+    static = import_extra("model2vec", "bench").StaticModel.from_pretrained(model)
+    return lambda texts: static.encode(list(texts))
+
+
+def _fitted_vectors(kind: str, model: str | None, texts: Sequence[str], pairs: bool = False) -> Callable[..., Any]:
+    """Vectors, those of TF-IDF fitted to the texts first: of words and pairs of words, and of runs of letters."""
+    if kind == "tfidf":
+        text = import_extra("sklearn.feature_extraction.text", "bench")
+        made = text.TfidfVectorizer(sublinear_tf=True)
+        if not pairs:
+            made = import_extra("sklearn.pipeline", "bench").make_union(
+                text.TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True),
+                text.TfidfVectorizer(analyzer="char_wb", ngram_range=(2, 4), sublinear_tf=True),
+            )
+        import_extra("joblib", "bench").dump(made.fit(texts), str(model))
+    return vectors(kind, model)
+
+
+def distil(original: str, folder: str) -> dict[str, Any]:
+    """A static model of the encoder: one vector for each word piece of its vocabulary, as model2vec distils it."""
+    started = time.perf_counter()
+    import_extra("skeletoken", "bench")  # model2vec distils with it, and blames itself where it is missing
+    static = import_extra("model2vec.distill", "bench").distill(original, device="cpu")
+    static.save_pretrained(folder)
+    return {"train_s": round(time.perf_counter() - started, 1), "made": digest(Path(folder))}
+
+
+def fit(
+    name: str, rows: Any, labels: Sequence[Any], tried: int = TRIED, groups: Any = None
+) -> tuple[Any, dict[str, Any]]:
+    """Fit to everything, with the strength that cross-validation found on `tried` items; items of a group share a fold."""
+    linear, svm = import_extra("sklearn.linear_model", "bench"), import_extra("sklearn.svm", "bench")
+    selection = import_extra("sklearn.model_selection", "bench")
+    made = {
+        "logistic": lambda: linear.LogisticRegression(max_iter=1000),
+        "svc": svm.SVC,
+        "linear-svc": svm.LinearSVC,
+    }[name]()
+    grid = {"C": [strength / 100 for strength in STRENGTHS] if name == "linear-svc" else list(STRENGTHS)}
+    kind = selection.StratifiedKFold if groups is None else selection.StratifiedGroupKFold
+    folds = kind(FOLDS, shuffle=True, random_state=SEED)
+    given = np.asarray(labels)
+    some = np.random.default_rng(SEED).permutation(len(given))[:tried]
+    apart = None if groups is None else np.asarray(groups)[some]
+    search = selection.GridSearchCV(made, grid, cv=folds, refit=False).fit(rows[some], given[some], groups=apart)
+    return search.estimator.set_params(**search.best_params_).fit(rows, given), search.best_params_
+
+
+def digest(folder: Path) -> str:
+    """Identity of the files of a folder."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return hashlib.sha256(b"".join(hashlib.sha256(path.read_bytes()).digest() for path in files)).hexdigest()[:16]
+
+
+def _read(train: str, folder: str) -> tuple[Any, Path, Any]:
+    """Training data, the folder for what is fitted, and joblib."""
+    out = Path(folder)
+    out.mkdir(parents=True, exist_ok=True)
+    return json.loads(Path(train).read_text(encoding="utf-8")), out, import_extra("joblib", "bench")
+
+
+def _load(path: Path) -> Any:
+    return import_extra("joblib", "bench").load(path)
+
+
+def _files(model: str | None, *heads: Path) -> list[str | Path]:
+    return [*([] if model is None else [model]), *heads]
+
+
+def _encoded(kind: str, model: str | None, texts: list[str]) -> tuple[Any, float]:
+    """Vectors of texts, and the seconds that they took."""
+    started = time.perf_counter()
+    return _fitted_vectors(kind, model, texts)(texts), time.perf_counter() - started
+
+
+def train_texts(kind: str, model: str | None, heads: Sequence[str], train: str, folder: str, of: str) -> dict[str, Any]:
+    """Fit classifiers of a text; fine classes by what is fitted faster than a support vector machine."""
+    del of
+    data, out, joblib = _read(train, folder)
+    rows, encoding = _encoded(kind, model, data["texts"])
+    found: dict[str, Any] = {}
+    for head in heads:
+        chosen = {}
+        for level in ("coarse",) if head == "svc" else ("coarse", "fine"):
+            started = time.perf_counter()
+            fitted, chosen[level] = fit(head, rows, data["labels"][level])
+            if level == "coarse":
+                took = round(encoding + time.perf_counter() - started, 1)
+            joblib.dump(fitted, out / f"{head}.{level}.joblib")
+        found[head] = {"train_s": took, "chosen": chosen}
+    return {**found, "made": digest(out)}
+
+
+def texts(kind: str, model: str | None, folder: str, head: str) -> System:
+    """Vectors and fitted classifiers of both levels."""
+    levels = {"label": "coarse", "fine": "fine"}
+    files = {
+        name: path for name, level in levels.items() if (path := Path(folder) / f"{head}.{level}.joblib").is_file()
+    }
+    embed, fits = vectors(kind, model), {name: _load(path) for name, path in files.items()}
+
+    def everything(texts: Sequence[str]) -> dict[str, list[str]]:
+        rows = embed(texts)
+        return {name: fitted.predict(rows).tolist() for name, fitted in fits.items()}
+
+    def answer(texts: Sequence[str]) -> list[str]:
+        return list(fits["label"].predict(embed(texts)).tolist())
+
+    return System(answer, _files(model, files["label"]), everything)
+
+
+def train_several(
+    kind: str, model: str | None, heads: Sequence[str], train: str, folder: str, of: str
+) -> dict[str, Any]:
+    """Fit, keep what is fitted to everything, and decide on held-out items by classifiers that did not see them."""
+    del of
+    data, out, joblib = _read(train, folder)
+    rows, encoding = _encoded(kind, model, data["texts"])
+    found: dict[str, Any] = {}
+    for name in heads:
+        said: dict[str, list[int]] = {}
+        for places, held_out in data["folds"]:
+            fitted = _columns(name, rows, data, np.array(places))
+            said.update(zip(map(str, held_out), _decided(fitted, rows[held_out]), strict=True))
+        started = time.perf_counter()
+        fitted = _columns(name, rows, data, np.arange(len(data["texts"])))
+        took = round(encoding + time.perf_counter() - started, 1)
+        joblib.dump(fitted, out / f"{name}.joblib")
+        found[name] = {"train_s": took, "said": said}
+    return {**found, "made": digest(out)}
+
+
+def _columns(name: str, rows: Any, data: dict[str, Any], places: Array) -> list[tuple[Any, float]]:
+    """A classifier and a threshold for each class, of those `places` whose label is known."""
+    from semclass.train.calibration import best_threshold
+    from train_passages import inner_folds
+
+    clone = import_extra("sklearn.base", "bench").clone
+    labels, weights, articles = (np.array(data[part], float) for part in ("labels", "weights", "articles"))
+    fitted = []
+    for column in labels.T:
+        known = places[~np.isnan(column[places])]
+        truth = column[known].astype(int)
+        one, _ = fit(name, rows[known], truth, TRIED_SEVERAL, articles[known])
+        scores = np.zeros(len(known))
+        for part, rest in inner_folds(truth, articles[known], SEED):
+            apart = clone(one).fit(rows[known[part]], truth[part])
+            scores[rest] = _squeezed(apart, rows[known[rest]])
+        fitted.append((one, best_threshold(scores, truth == 1, weights[known])))
+    return fitted
+
+
+def _decided(heads: Sequence[tuple[Any, float]], rows: Any) -> list[list[int]]:
+    """Which classes rows have: 1 where the squeezed score reaches the threshold of the class."""
+    return np.stack([_squeezed(one, rows) >= threshold for one, threshold in heads], axis=1).astype(int).tolist()
+
+
+def _squeezed(head: Any, rows: Any) -> Any:
+    """Scores of a binary classifier, brought to 0 ... 1; its own decision is yes from one half on."""
+    return 0.5 * (1 + np.tanh(head.decision_function(rows) / 2))
+
+
+def several(kind: str, model: str | None, folder: str, head: str) -> System:
+    """Vectors, and a classifier and a threshold for each of several classes."""
+    path = Path(folder) / f"{head}.joblib"
+    embed, heads = vectors(kind, model), _load(path)
+    return System(lambda texts: _decided(heads, embed(texts)), _files(model, path))
+
+
+def train_pairs(kind: str, model: str | None, heads: Sequence[str], train: str, folder: str, of: str) -> dict[str, Any]:
+    """Fit a logistic regression for each way to combine the vectors of a pair."""
+    del of
+    data, out, joblib = _read(train, folder)
+    asked, given = zip(*data["pairs"], strict=True)
+    started = time.perf_counter()
+    distinct = {text: place for place, text in enumerate(dict.fromkeys((*asked, *given)))}
+    rows = _fitted_vectors(kind, model, list(distinct), pairs=True)(list(distinct))
+    first, second = (rows[[distinct[text] for text in side]] for side in (asked, given))
+    encoding = time.perf_counter() - started
+    found: dict[str, Any] = {}
+    for how in heads:
+        started = time.perf_counter()
+        fitted, chosen = fit("logistic", _combined(first, second, how), data["labels"])
+        found[how] = {"train_s": round(encoding + time.perf_counter() - started, 1), "chosen": chosen}
+        joblib.dump(fitted, out / f"{how}.joblib")
+    return {**found, "made": digest(out)}
+
+
+def pairs(kind: str, model: str | None, folder: str, head: str) -> System:
+    """Vectors of both texts, and a fitted classifier of what is made of them."""
+    path = Path(folder) / f"{head}.joblib"
+    embed, fitted = vectors(kind, model), _load(path)
+
+    def answer(pairs: Sequence[Any]) -> list[float]:
+        asked, given = (embed(texts) for texts in zip(*pairs, strict=True))
+        return list(fitted.predict_proba(_combined(asked, given, head))[:, 1].round(5).tolist())
+
+    return System(answer, _files(model, path))
+
+
+def _combined(asked: Any, given: Any, how: str) -> Any:
+    """What a classifier of pairs reads: ``"products"``, u, v, |u - v| and u * v; or ``"cosine"`` of unit vectors alone."""
+    if how == "cosine":
+        product = asked.multiply(given) if hasattr(asked, "multiply") else asked * given
+        return np.asarray(product.sum(axis=1)).reshape(-1, 1)
+    return np.concatenate([asked, given, np.abs(asked - given), asked * given], axis=1)
+
+
+# -- the cross-encoder, which reads question and passage together: train_cross_encoder.py makes it -------------------------
+
+
+INPUTS = ("input_ids", "token_type_ids", "attention_mask")
+FEW = 3  # of the passages that ``learned`` puts first, the cross-encoder reads so many in the cheaper combination
+
+
+@dataclass(frozen=True)
+class CrossEncoder:
+    """A network that scores a question and a passage together."""
+
+    session: onnxruntime.InferenceSession
+    tokenizer: tokenizers.Tokenizer
+    manifest: dict[str, Any]
+
+    @classmethod
+    def load(cls, folder: Path, *, threads: int = 1) -> CrossEncoder:
+        """Load a folder that ``train_cross_encoder.py`` wrote."""
+        from semclass.core import artifacts
+        from semclass.core.onnx_sessions import open_session
+
+        artifact = artifacts.load(folder, "cross-encoder")
+        tokenizer = pair_tokenizer(artifact.read("tokenizer.json"), int(artifact.field("max_length")))
+        return cls(open_session(artifact, "model.onnx", threads), tokenizer, dict(artifact.manifest))
+
+    def scores(self, question: str, passages: Sequence[str]) -> Array:
+        """Logits of passages for a question, float32 (n,)."""
+        pairs = self.tokenizer.encode_batch([(question, passage) for passage in passages])
+        return np.concatenate([self.session.run(["logits"], feed([pair]))[0] for pair in pairs])
+
+
+def pair_tokenizer(data: bytes, max_length: int) -> tokenizers.Tokenizer:
+    """A tokeniser that makes pairs of `max_length` word pieces at most by cutting the second text."""
+    import tokenizers
+
+    tokenizer = tokenizers.Tokenizer.from_buffer(data)
+    tokenizer.no_padding()
+    tokenizer.enable_truncation(max_length, strategy="only_second")
+    return tokenizer
+
+
+def feed(pairs: Sequence[tokenizers.Encoding]) -> dict[str, Array]:
+    """Inputs of a run, padded to the longest pair."""
+    lengths = np.array([len(pair.ids) for pair in pairs])
+    inputs = {name: np.zeros((len(pairs), lengths.max()), np.int64) for name in INPUTS}
+    for row, pair in enumerate(pairs):
+        for name, values in zip(INPUTS, (pair.ids, pair.type_ids, pair.attention_mask), strict=True):
+            inputs[name][row, : len(values)] = values
+    return inputs
+
+
+def order_of_few(probabilities: Array, logits: Array, slope: float) -> Array:
+    """Order by probabilities, then the first :data:`FEW` by both; logits of the others do not count."""
+    sure = np.clip(probabilities, 1e-7, 1 - 1e-7)  # what float32 tells apart
+    both = np.log(sure) - np.log1p(-sure) + slope * logits
+    order = np.argsort(-probabilities, kind="stable")
+    first, rest = order[:FEW], order[FEW:]
+    return np.concatenate([first[np.argsort(-both[first], kind="stable")], rest])

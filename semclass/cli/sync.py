@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 import semclass
 from semclass.cli import options
 from semclass.cli.options import COLUMNS, read_heads, show
+from semclass.cli.output import echo
 from semclass.cli.passages import cutting_options, kept, loading, passages_from, telling
 from semclass.cli.progress import progress
 from semclass.core.checks import counted
-from semclass.core.errors import InputError
+from semclass.core.errors import InputError, SemclassError, import_extra
+
+if TYPE_CHECKING:
+    from semclass.index.passage_encoder import PassageEncoder
 
 _NOTHING = {
     "by": None,
@@ -31,6 +35,11 @@ _NOTHING = {
 @click.argument("folder", type=options.any_path, metavar="DIR")
 @click.argument("source", type=options.any_path, metavar="FOLDER")
 @click.option("--dry-run", is_flag=True, help="Show the planned changes without making them.")
+@click.option(
+    "--watch",
+    is_flag=True,
+    help="Stay, and sync again whenever files change, until Ctrl-C. Needs the extra `watch`.",
+)
 @cutting_options
 @options.heads
 @options.json_output
@@ -43,13 +52,12 @@ def sync(
     heads: Sequence[str],
     *,
     dry_run: bool,
-    strict: bool,
-    partial: bool,
+    watch: bool,
     as_json: bool,
     models: Path | None,
     encoder: str | None,
     threads: int | None,
-    **cutting: Any,
+    **reading: Any,
 ) -> None:
     """Update the index in DIR to match the files in FOLDER. If there is no index, build one.
 
@@ -57,15 +65,70 @@ def sync(
     headings stay the same, even if it moves within the document. Documents are split as in the previous run unless you give
     --cut, --size, --overlap, --encoding, --keep-boilerplate or names of columns.
     """
+    if not source.is_dir():
+        raise InputError(
+            f"{source} is not a folder; name a folder of documents, or add single files with `semclass index add`"
+        )
+    if watch and dry_run:
+        raise InputError("a dry run changes nothing, so there is nothing to watch; give --dry-run or --watch")
+    passage_encoder = loading(folder, read_heads(heads), models=models, encoder=encoder)
+
+    def once(*, silent: bool = False) -> None:
+        _sync(folder, source, passage_encoder, threads, dry_run=dry_run, as_json=as_json, silent=silent, **reading)
+
+    def again() -> None:
+        try:
+            once(silent=True)
+        except SemclassError as error:
+            if not source.is_dir():
+                raise
+            echo(f"error: {error}", err=True)  # the next change may repair it
+
+    changed = changes(source, folder) if watch else iter(())
+    next(changed, None)  # from here on no change is missed
+    once()
+    if watch:
+        echo(f"watching {source}; Ctrl-C ends it", err=True)
+    for _ in changed:
+        again()
+
+
+def changes(source: Path, index: Path) -> Iterator[None]:
+    """Yield once a folder is watched, and after each burst of changes in it, except of hidden files and of the index."""
+    watchfiles = import_extra("watchfiles", "watch")
+    top, own = source.resolve(), index.resolve()
+
+    def counts(_: object, name: str) -> bool:
+        path = Path(name)
+        hidden = any(part.startswith(".") for part in path.relative_to(top).parts)
+        return not hidden and not path.is_relative_to(own)
+
+    started = False
+    for found in watchfiles.watch(top, watch_filter=counts, rust_timeout=100, yield_on_timeout=True):
+        if found or not started:
+            started = True
+            yield
+
+
+def _sync(
+    folder: Path,
+    source: Path,
+    passage_encoder: Callable[[], PassageEncoder],
+    threads: int | None,
+    *,
+    dry_run: bool,
+    strict: bool,
+    partial: bool,
+    as_json: bool,
+    silent: bool,
+    **cutting: Any,
+) -> None:
+    """Sync once, and tell what was done; if `silent`, only where there was something to do."""
     from semclass.core.cpu import available_threads
     from semclass.index import manifest
     from semclass.index.commit import describe, store_cutting
     from semclass.index.sync import find_changes, sync_index
 
-    if not source.is_dir():
-        raise InputError(
-            f"{source} is not a folder; name a folder of documents, or add single files with `semclass index add`"
-        )
     there = manifest.read_or_none(folder)
     if there is not None and there.cutting is None:
         raise InputError(
@@ -77,16 +140,15 @@ def sync(
     if there is not None and cutting == _NOTHING:
         cutting = stored
 
-    passage_encoder = loading(folder, read_heads(heads), models=models, encoder=encoder)
     with telling() as told, progress("reading", None) as step:
         passages = passages_from(
             source, told, passage_encoder, step, strict=strict, partial=partial, before=before, **cutting
         )
         if dry_run:
             index = None if there is None else semclass.PassageIndex.load(folder, verify=False)
-            changes = find_changes(index, passages)
+            found = find_changes(index, passages)
         else:
-            changes = sync_index(
+            found = sync_index(
                 folder,
                 passages,
                 cutting=kept(cutting, before),
@@ -96,17 +158,19 @@ def sync(
             )
             if kept(cutting, told.keys) != kept(cutting, before):
                 store_cutting(folder, kept(cutting, told.keys))
-    for change in changes if dry_run else ():
+    for change in found if dry_run else ():
         counts = ", ".join(
             f"{count} {name}" for name in ("added", "changed", "removed") if (count := getattr(change, name))
         )
         show(vars(change), f"{change.kind:<8} {change.document} ({counts})", as_json=as_json)
-    totals = {kind: sum(change.kind == kind for change in changes) for kind in ("added", "changed", "removed")}
+    if silent and not found:
+        return
+    totals = {kind: sum(change.kind == kind for change in found) for kind in ("added", "changed", "removed")}
     record: dict[str, Any] = {"index": str(folder), "documents": totals}
     done = ", ".join(f"{count} {name}" for name, count in totals.items())
     if dry_run:
         show({**record, **told.record()}, f"documents: {done}; nothing was changed", as_json=as_json)
         return
-    found = describe(folder)
-    record |= {"passages": found["passages"], "segments": len(found["segments"]), **told.record()}
-    show(record, f"documents: {done}: {counted(found['passages'], 'passage')} in {folder}", as_json=as_json)
+    now = describe(folder)
+    record |= {"passages": now["passages"], "segments": len(now["segments"]), **told.record()}
+    show(record, f"documents: {done}: {counted(now['passages'], 'passage')} in {folder}", as_json=as_json)

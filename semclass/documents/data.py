@@ -12,7 +12,7 @@ from typing import Any
 
 from semclass.core.errors import InputError
 from semclass.documents.markup import fenced, paragraph, table
-from semclass.documents.records import Columns, Content, named_rows, records_of
+from semclass.documents.records import Columns, Content, Record, named_rows, records_of
 
 _SEPARATORS = ",;\t|"
 _SNIFFED = 65_536
@@ -22,6 +22,13 @@ _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]{0,14})(?:\.[0-9]{1,15})?")
 """A number as JSON writes it; a longer one, or one that begins with 0, is a code."""
 
 _BOOLEANS = {"true": True, "false": False}
+
+_ENTRY = re.compile(
+    r"^(?=\S).{0,60}?(?:(?P<date>\d{4}-\d\d-\d\d)[T ](?P<time>\d\d:\d\d:\d\d)(?:[.,]\d+)?(?P<zone>Z|[+-]\d\d:\d\d)?"
+    r"|\d\d/[A-Z][a-z]{2}/\d{4}:\d\d:\d\d:\d\d|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d)",
+    re.MULTILINE,
+)
+"""The time at the beginning of an entry of a log: ISO 8601, or as web servers and syslog write it."""
 
 DEEPEST = 6
 """Levels of headings that Markdown has."""
@@ -61,16 +68,26 @@ def _typed(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def read_json(text: str, columns: Columns) -> Content:
-    """Read an array of objects, or JSON lines, as records.
+    """Read an array of objects, or JSON lines, as records; the text of an object is its ``text``, if all have one.
 
     Of other JSON, names are headings of what is inside, flat objects are rows of a table, and other values are written
     as "name: value".
     """
     try:
-        value = json.loads(text, parse_constant=_none)
-    except ValueError:  # JSON lines
-        value = [json.loads(line, parse_constant=_none) for line in text.splitlines() if line.strip()]
+        return _content(json.loads(text, parse_constant=_none), columns)
+    except ValueError:
+        return read_jsonl(text, columns)
+
+
+def read_jsonl(text: str, columns: Columns) -> Content:
+    """Read JSON lines as :func:`read_json` reads an array."""
+    return _content([json.loads(line, parse_constant=_none) for line in text.split("\n") if line.strip()], columns)
+
+
+def _content(value: Any, columns: Columns) -> Content:
     if isinstance(value, list) and all(isinstance(one, dict) for one in value):
+        if not any(columns) and value and all(isinstance(one.get("text"), str) for one in value):
+            columns = Columns(text="text")
         found = records_of(enumerate(value, 1), columns)
         if found is not None:
             return Content(records=list(found))
@@ -104,6 +121,19 @@ def _value(value: Any, level: int) -> Iterator[str]:
 
 def _scalar(value: Any) -> str:
     return "" if value is None else value if isinstance(value, str) else json.dumps(value)
+
+
+def read_log(text: str) -> Content:
+    """Read each entry of a log as a record, with the lines below it that have no time. Other logs are plain text."""
+    entries = list(_ENTRY.finditer(text))
+    if not entries or text[: entries[0].start()].strip():
+        return Content(records=[Record("", text, {}, is_row=False)] if text.strip() else [])
+    ends = [entry.start() for entry in entries[1:]] + [len(text)]
+    records = []
+    for number, (entry, end) in enumerate(zip(entries, ends, strict=True), 1):
+        dated = {"date": f"{entry['date']}T{entry['time']}{entry['zone'] or ''}"} if entry["date"] else {}
+        records.append(Record(f"#{number}", text[entry.start() : end].strip(), {"row": number, **dated}))
+    return Content(records=records)
 
 
 def notebook_to_markdown(text: str) -> str:

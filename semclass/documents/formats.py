@@ -43,8 +43,11 @@ FORMATS = {
     ".html": _HTML,
     ".ipynb": Format("data", "notebook_to_markdown", text=True),
     ".json": Format("data", "read_json", text=True, tabular=True),
+    ".jsonl": Format("data", "read_jsonl", text=True, tabular=True),
+    ".log": Format("data", "read_log", text=True),
     ".man": _ROFF,
     ".mbox": Format("mail", "read_mbox"),
+    ".odt": Format("office", "read_odt"),
     ".org": Format("outlines", "org_to_markdown", text=True),
     ".pdf": Format("pdf", "read_pdf", "pdfplumber", paged=True),
     ".pptx": Format("office", "read_pptx", "pptx"),
@@ -61,12 +64,11 @@ MARKDOWN = (".md", ".markdown")
 CODE = (".c", ".cpp", ".go", ".h", ".java", ".js", ".py", ".rs", ".sh", ".sql", ".ts")
 """Endings of source files, which are read as text."""
 
-ENDINGS = (".txt", ".text", ".log", *MARKDOWN, *FORMATS, *CODE)
+ENDINGS = (".txt", ".text", *MARKDOWN, *FORMATS, *CODE)
 """Endings of all files that are read."""
 
 CONVERSIONS = {
-    "`pandoc FILE -t gfm-raw_html -o FILE.md` converts {} to Markdown": (".odt", ".rtf", ".tex"),
-    "name a .jsonl file itself as SOURCE": (".jsonl",),
+    "`pandoc FILE -t gfm-raw_html -o FILE.md` converts {} to Markdown": (".rtf", ".tex"),
     "the rows of {} can be written as JSON lines with `text`": (".parquet",),
 }
 """How to read unsupported files, and the endings that this is for."""

@@ -15,10 +15,10 @@ LINE = 64_000_000
 """Bytes of a line of a file that is read line by line, at most."""
 
 UNPACKED = 200_000_000
-"""Bytes of all parts of a packed document (docx, pptx, xlsx, epub), unpacked."""
+"""Bytes of all parts of a packed document (docx, odt, pptx, xlsx, epub), unpacked."""
 
 TAGS = 3_000_000
-"""Tags in the parts of a docx, pptx or epub, or in a page of HTML; each takes some 100 bytes of memory."""
+"""Tags in the parts of a docx, odt, pptx or epub, or in a page of HTML; each takes some 100 bytes of memory."""
 
 CELLS = 3_000_000
 """Cells of a table, empty ones between others included."""

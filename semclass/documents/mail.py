@@ -104,7 +104,8 @@ def _records(message: EmailMessage, name: str, *, from_lines: bool = False) -> I
     text = re.sub(r"^>(>*From )", r"\1", text, flags=re.MULTILINE) if from_lines else text
     subject = _header(message, "Subject")
     if text := own_text(text) or subject:
-        yield Record(name, text, dict(_metadata(message, subject)), is_row=False, markdown=markdown)
+        links = [_message_id(message, "Message-ID"), *_ids(message, "References"), *_ids(message, "In-Reply-To")]
+        yield Record(name, text, dict(_metadata(message, subject)), is_row=False, markdown=markdown, links=links)
 
 
 def _metadata(message: EmailMessage, subject: str) -> Iterator[tuple[str, Any]]:
@@ -137,7 +138,11 @@ def _addresses(message: EmailMessage, name: str) -> list[tuple[str, str]]:
 
 def _message_id(message: EmailMessage, name: str) -> str:
     """Give the first id of a header; of references it names the message that began the thread."""
-    return next(iter(_header(message, name).split()), "").strip("<>")
+    return next(iter(_ids(message, name)), "")
+
+
+def _ids(message: EmailMessage, name: str) -> list[str]:
+    return re.findall(r"[^\s<>]+", _header(message, name))
 
 
 def _body(message: EmailMessage) -> tuple[str, bool]:

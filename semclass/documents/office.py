@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import date, datetime, time
 from pathlib import Path
 from typing import Any
+from xml.etree.ElementTree import Element, TreeBuilder, XMLParser
+from zipfile import ZipFile
 
 from semclass.core.errors import import_extra
 from semclass.documents.limits import INDENT, SPAN, check_cells, check_package
@@ -13,6 +15,11 @@ from semclass.documents.markup import paragraph, table
 from semclass.documents.records import Columns, Content, named_rows, records_of
 
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
+_OASIS = "{urn:oasis:names:tc:opendocument:xmlns:"
+_OFFICE, _STYLE, _TABLE, _TEXT = (f"{_OASIS}{name}:1.0}}" for name in ("office", "style", "table", "text"))
+_BREAK = f"{_OASIS}xsl-fo-compatible:1.0}}break-before"
+_UNREAD = {f"{_TEXT}tracked-changes", f"{_TEXT}note", f"{_OFFICE}annotation", f"{_TEXT}table-of-content"}
+"""Parts of an odt that are no text of it: what was deleted, notes, comments and what repeats headings."""
 _FURNITURE = ("DATE", "FOOTER", "SLIDE_NUMBER", "HEADER")
 
 
@@ -83,6 +90,93 @@ def _joined(parts: Iterable[tuple[str, str]]) -> str:
             text += ("" if "page" in (kind, before) else "\n" if kind == before == "item" else "\n\n") + part
             before = kind
     return text
+
+
+class _NoDoctype(TreeBuilder):
+    """Builds a tree, but not of XML that declares entities, which could grow without end."""
+
+    def doctype(self, name: str, public: str | None, system: str | None) -> None:
+        raise ValueError("it declares a document type")
+
+
+def read_odt(path: Path) -> str:
+    """Read an OpenDocument text as Markdown; soft page breaks are those that the program that wrote it last knew."""
+    check_package(path)
+    with ZipFile(path) as package:
+        parser = XMLParser(target=_NoDoctype())  # noqa: S314 - without entities, and within the limits of the worker
+        parser.feed(package.read("content.xml"))
+    root = parser.close()
+    styles = {
+        style.get(f"{_STYLE}name"): (
+            style.get(f"{_STYLE}parent-style-name"),
+            any(child.get(_BREAK) == "page" for child in style),
+        )
+        for style in root.iter(f"{_STYLE}style")
+    }
+    body = root.find(f"{_OFFICE}body/{_OFFICE}text")
+    if body is None:
+        raise ValueError("it holds no text document")
+    return _joined(_odt_parts(body, styles, -1))
+
+
+def _odt_parts(
+    parent: Element, styles: Mapping[str | None, tuple[str | None, bool]], level: int
+) -> Iterator[tuple[str, str]]:
+    """Give the kinds and texts of what is inside an element; `level` is that of a list, from 0."""
+    for place, element in enumerate(parent):
+        name = element.tag.removeprefix(_TEXT)
+        if name in ("p", "h"):
+            style = element.get(f"{_TEXT}style-name")
+            above, breaks = styles.get(style, (None, False))
+            before, *pages = ("\f" * breaks + _odt_text(element)).split("\f")
+            mark = "# " if "Title" in (style, above) else ""
+            if name == "h":
+                mark = "#" * min(int(element.get(f"{_TEXT}outline-level", "1")), 6) + " "
+            elif level >= 0 and not place:
+                mark = "  " * min(level, INDENT) + "- "
+            kind = "heading" if mark.startswith("#") else "item" if level >= 0 else "text"
+            for number, text in enumerate([before, *pages]):
+                yield from [("page", "\f")] if number else []
+                lines = "\n".join(filter(None, (" ".join(line.split()) for line in text.split("\n"))))
+                yield (kind, mark + lines if mark else paragraph(lines)) if lines else ("text", "")
+        elif name == "soft-page-break":
+            yield "page", "\f"
+        elif element.tag == f"{_TABLE}table":
+            yield "table", table(_odt_rows(element))
+        elif element.tag not in _UNREAD:  # lists, their items, sections, frames
+            yield from _odt_parts(element, styles, level + (name == "list"))
+
+
+def _odt_text(element: Element) -> str:
+    """Give the text of a paragraph, with form feeds where pages end."""
+    text = element.text or ""
+    for child in element:
+        name = child.tag.removeprefix(_TEXT)
+        if name in ("s", "tab", "line-break", "soft-page-break"):
+            text += {"line-break": "\n", "soft-page-break": "\f"}.get(name, " ")
+        elif child.tag not in _UNREAD:
+            text += _odt_text(child)
+        text += child.tail or ""
+    return text
+
+
+def _odt_rows(element: Element) -> Iterator[list[str]]:
+    """Give the rows of a table; a cell that spans rows is repeated, as in :func:`_docx_rows`."""
+    above: list[str] = []
+    down: dict[int, int] = {}  # rows below that a column's last cell spans
+    for row in element.iter(f"{_TABLE}table-row"):
+        cells: list[str] = []
+        for cell in row:
+            place = len(cells)
+            if cell.tag == f"{_TABLE}covered-table-cell" and down.get(place):
+                text, down[place] = above[place] if place < len(above) else "", down[place] - 1
+            else:
+                parts = (part for part in cell.iter() if part.tag in (f"{_TEXT}p", f"{_TEXT}h"))
+                text = ", ".join(filter(None, map(_odt_text, parts)))
+                down[place] = int(cell.get(f"{_TABLE}number-rows-spanned", "1")) - 1
+            cells += [text] * min(int(cell.get(f"{_TABLE}number-columns-repeated", "1")), SPAN)
+        yield [cell.replace("\f", " ") for cell in cells]
+        above = cells
 
 
 def read_pptx(path: Path) -> str:

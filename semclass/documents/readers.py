@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 import zlib
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePath
 from typing import NamedTuple
@@ -20,6 +20,7 @@ from semclass.documents.json_lines import iter_records
 from semclass.documents.parting import Vectors
 from semclass.documents.records import Columns, Record
 from semclass.documents.sources import Skipped, SourceFiles, find_files, listed, shown
+from semclass.documents.threads import in_threads
 from semclass.documents.worker import Converter
 
 _IN_MEMORY = 1 << 26
@@ -82,10 +83,9 @@ def iter_passages(
         A BEIR folder (with ``corpus.jsonl``), a ``.jsonl`` file, a document, or a folder of documents. Each line of a
         ``.jsonl`` file holds an object with ``text``, and optionally ``_id`` (a string or a whole number). Its other
         fields become metadata. If no line has ``_id``, line numbers are ids. Documents are text, source files,
-        Markdown, AsciiDoc, Org, manual pages, CSV, JSON, notebooks, messages and mailboxes. With the extra
-        ``documents`` you can also read HTML,
-        EPUB, reStructuredText, PDF, docx, pptx and xlsx. In a folder, hidden files and the `unsupported` files of
-        :func:`semclass.documents.sources.find_files` are skipped.
+        Markdown, AsciiDoc, Org, manual pages, CSV, JSON, logs, notebooks, messages, mailboxes and OpenDocument texts
+        (odt). With the extra ``documents`` you can also read HTML, EPUB, reStructuredText, PDF, docx, pptx and xlsx. In a
+        folder, hidden files and the `unsupported` files of :func:`semclass.documents.sources.find_files` are skipped.
     by
         How to cut documents, see :func:`semclass.documents.chunking.cut`. If None, documents are cut by paragraph, and
         JSON lines are not cut. Otherwise, each JSON line is cut like a document with its id as name, and its passages
@@ -123,8 +123,9 @@ def iter_passages(
         The passages, in the order of the file or of the sorted paths. A passage of a document has the id
         ``document#number``, where the document is the path below the folder. Each line end counts as one character.
         Each row of a list of records is a passage, and its other columns are metadata. Its id is ``file:id``, or
-        ``file#number`` if no column holds ids. It is cut only if `by` or `size` is given. The messages of a mailbox are
-        cut like documents. Rows and messages are documents of their own, whose metadata hold ``file``.
+        ``file#number`` if no column holds ids. It is cut only if `by` or `size` is given. Messages are
+        cut like documents and come last, as those of a thread may be in several files. Rows and threads are documents of
+        their own, whose metadata hold ``file``. A thread is named after its first message.
         JSON lines are read line by line. Some 70 bytes of each line stay in memory to find repeated ids. Documents are
         read file by file.
 
@@ -143,7 +144,7 @@ def iter_passages(
         documents = _read_documents(files, columns, encoding, skipped, progress)
         if not keep_boilerplate and len(files.documents) >= FEWEST:
             documents = _thinned(documents, boilerplate, boilerplate_before, progress)
-        cut = (one for name, document in documents for one in _passages_of(document, name, cutting, of_rows))
+        cut = _passages_of(documents, cutting, of_rows)
         return _some(cut, f"{files.path} holds no text that can be read; give files with text")
     if by is None and size is not None:
         raise InputError(f"size is {size}, but JSON lines are split only with by; give by: {', '.join(CUTS)}")
@@ -266,22 +267,44 @@ def _check_name(path: Path, name: Path) -> None:
         ) from error
 
 
-def _passages_of(document: Document, name: str, cutting: Cutting, of_rows: Cutting | None) -> Iterator[Passage]:
-    """Cut a document and its messages, and its rows if it is said how."""
-    yield from cut_document(document.text, name, cutting, markdown=document.markdown)
-    for record in document.records:
-        yield from _cut_record(record, name, of_rows if record.is_row else cutting)
+def _passages_of(
+    documents: Iterable[tuple[str, Document]], cutting: Cutting, of_rows: Cutting | None
+) -> Iterator[Passage]:
+    """Cut documents, and their rows if it is said how; then messages, as those of a thread may be in several files."""
+    messages = []
+    for name, document in documents:
+        yield from cut_document(document.text, name, cutting, markdown=document.markdown)
+        for record in document.records:
+            if record.links is None:
+                yield from _cut_record(record, name, of_rows if record.is_row else cutting)
+            else:
+                messages.append((name, record))
+    for thread in in_threads(messages):
+        yield from _cut_together(thread, cutting)
 
 
 def _cut_record(record: Record, file: str, cutting: Cutting | None) -> Iterator[Passage]:
     """Give a record as a passage, or cut it. It is a document of its own, as the rows around it are about other things."""
-    name = file + record.id
-    metadata = {"document": name, "file": file, **record.metadata}
     if cutting is None:
-        yield Passage(name, record.text, metadata)
-        return
-    for passage in cut_document(record.text, name, cutting, markdown=record.markdown):
-        yield replace(passage, metadata={**metadata, **passage.metadata})
+        name = file + record.id
+        yield Passage(name, record.text, {"document": name, "file": file, **record.metadata})
+    else:
+        yield from _cut_together([(file, record)], cutting)
+
+
+def _cut_together(records: Sequence[tuple[str, Record]], cutting: Cutting) -> Iterator[Passage]:
+    """Cut records, which come with the names of their files, as one document, each with metadata of its own."""
+    name = records[0][0] + records[0][1].id
+    shared = {key: records[0][1].metadata[key] for key in ("thread",) if key in records[0][1].metadata}
+    number = before = 0
+    for file, record in records:
+        metadata = {"document": name, "file": file, **record.metadata, **shared}
+        for passage in cut_document(record.text, name, cutting, markdown=record.markdown):
+            number += 1
+            own = {**passage.metadata, cutting.by: number}
+            own |= {key: passage.metadata[key] + before for key in ("start", "end")}
+            yield replace(passage, id=f"{name}#{number}", metadata={**metadata, **own})
+        before += len(record.text) + 2  # as if an empty line stood between them
 
 
 def _read_records(path: Path, columns: Columns, cutting: Cutting | None) -> Iterator[Passage]:

@@ -54,6 +54,7 @@ class Record(NamedTuple):
     metadata: Mapping[str, Any]
     is_row: bool = True
     markdown: bool = False
+    links: Sequence[str] | None = None  #: of a message: its own id, or "", and the ids that it names
 
 
 class Content(NamedTuple):

@@ -133,7 +133,7 @@ def find_files(path: str | Path) -> SourceFiles:
         kind = "a named pipe" if stat.S_ISFIFO(mode) else "a device or a socket"
         raise InputError(f"{path} is {kind}; name a file or a folder, or pipe JSON lines into `-`")
     ending = path.suffix.lower()
-    if ending in ENDINGS and not (ending == ".json" and begins_with_text(path)):
+    if ending in ENDINGS and ending != ".jsonl" and not (ending == ".json" and begins_with_text(path)):
         return SourceFiles(path, documents=(path,))
     if ending != ".jsonl" and (ways := conversions([ending])):
         raise InputError(f"{path} is neither text nor JSON lines; {ways[0]}")
@@ -153,7 +153,7 @@ def _look_through(folder: Path) -> SourceFiles:
         kind = _kind(path, top)
         if kind == "folder" and (path.parent in indices or artifacts.kind_of(path) == "index"):
             indices.add(path)
-        own = ending == ".json" and path.parent in indices  # whoever adds notes to an index wants them read
+        own = ending in (".json", ".jsonl") and path.parent in indices  # whoever adds notes to an index wants them read
         if kind in ("file", UNREADABLE) and ending in ENDINGS and not own:
             documents.append(path)
         elif kind != "folder" and path.parent not in indices:

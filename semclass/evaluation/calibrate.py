@@ -2,7 +2,7 @@
 
 Below the threshold a question is more often left unanswered than answered. The head's log-odds are shifted, and with many
 judgements also stretched, until they fit the judgements. Precision and recall follow from these probabilities. On 40
-judgements they miss less than what is counted among the few shown questions, see ``bench/judgements.py``.
+judgements they miss less than what is counted among the few shown questions.
 """
 
 from __future__ import annotations

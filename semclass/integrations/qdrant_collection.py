@@ -33,7 +33,7 @@ CODES = ("tokens", "sentences", "provides", "pieces")  # keys of a payload that 
 
 PAGE = 2048  # points of a request while statistics are counted
 BATCH = 32  # points of a request: a server takes 32 MB by default, and a long passage's vectors may be 0.7 MB
-_BLOCK = 8192  # passages whose terms are gathered at a time: each time, all postings are looked through once
+BLOCK = 8192  # passages whose terms are gathered at a time: each time, all postings are looked through once
 
 
 def open_client(client: Any, options: Mapping[str, Any]) -> Any:
@@ -82,26 +82,33 @@ def read_record(server: Server, collection: str) -> tuple[dict[str, Any], Statis
     artifacts.check_protocol(record, f"collection {collection!r}", _KIND, _PROTOCOL)
     if missing := [name for name in (*NAMES.values(), "classes", "thresholds", "tuned") if name not in record]:
         raise ArtifactError(f"collection {collection!r} has no field {missing[0]!r}; {_REMEDY}")
+    return record, read_statistics(record, f"collection {collection!r}", _REMEDY)
+
+
+def read_statistics(record: Mapping[str, Any], where: str, remedy: str) -> Statistics:
+    """Read what :func:`statistics_fields` gave."""
     try:
         numbers = np.frombuffer(zlib.decompress(base64.b64decode(record["frequencies"])), "<u4").astype(np.int64)
         counts = np.maximum(numbers - 1, 0)
-        return record, Statistics(int(record["passages"]), float(record["average_length"]), counts, numbers > 0)
-    except (KeyError, ValueError, zlib.error) as error:
-        raise ArtifactError(f"the statistics of collection {collection!r} are damaged ({error}); {_REMEDY}") from error
+        return Statistics(int(record["passages"]), float(record["average_length"]), counts, numbers > 0)
+    except (KeyError, TypeError, ValueError, zlib.error) as error:
+        raise ArtifactError(f"the statistics of {where} are damaged ({error}); {remedy}") from error
 
 
-def write_record(server: Server, collection: str, record: Mapping[str, Any], found: Statistics) -> None:
-    """Write the record of a collection, in one step."""
+def statistics_fields(found: Statistics) -> dict[str, Any]:
+    """Statistics as fields of JSON."""
     # one more than the document frequency, or 0 for what is no term
     numbers = np.where(found.is_term, found.document_frequencies + 1, 0).astype("<u4")
-    described = {
-        "protocol": _PROTOCOL,
-        "kind": _KIND,
-        **record,
+    return {
         "passages": found.passages,
         "average_length": found.average,
         "frequencies": base64.b64encode(zlib.compress(numbers.tobytes(), 9)).decode(),
     }
+
+
+def write_record(server: Server, collection: str, record: Mapping[str, Any], found: Statistics) -> None:
+    """Write the record of a collection, in one step."""
+    described = {"protocol": _PROTOCOL, "kind": _KIND, **record, **statistics_fields(found)}
     server.update_collection(collection, metadata={_RECORD: described})
 
 
@@ -148,11 +155,11 @@ def count_terms(terms: Mapping[int, npt.NDArray[Any]], size: int) -> IntArray:
 def batches(index: PassageIndex, average: float, *, codes: bool) -> Iterator[Any]:
     """Points of the passages of an index, a request at a time."""
     models = client_models()
-    for segment, first, rows in _live(index):
-        terms, values = bm25.impacts(segment.postings, first, first + _BLOCK, average)
+    for segment, first, rows in live(index):
+        terms, values = bm25.impacts(segment.postings, first, first + BLOCK, average)
         for begin in range(0, len(rows), BATCH):
             here = rows[begin : begin + BATCH]
-            vectors: dict[str, Any] = {**_dense(segment, here, index.similarity), "bm25": []}
+            vectors: dict[str, Any] = {**dense(segment, here, index.similarity), "bm25": []}
             for row in here - first:
                 span = slice(terms.offsets[row], terms.offsets[row + 1])
                 sparse = models.SparseVector(indices=terms.values[span].tolist(), values=values[span].tolist())
@@ -170,15 +177,15 @@ def batches(index: PassageIndex, average: float, *, codes: bool) -> Iterator[Any
             yield models.Batch(ids=[point_id(passage.id) for passage in passages], vectors=vectors, payloads=payloads)
 
 
-def _live(index: PassageIndex) -> Iterator[tuple[Segment, int, IntArray]]:
+def live(index: PassageIndex) -> Iterator[tuple[Segment, int, IntArray]]:
     """Blocks of the segments: the segment, the block's first row in it, and its rows that were not removed."""
     for segment, keep in index.parts():
         there = np.ones(len(segment), np.bool_) if keep is None else keep
-        for first in range(0, len(segment), _BLOCK):
-            yield segment, first, first + np.flatnonzero(there[first : first + _BLOCK])
+        for first in range(0, len(segment), BLOCK):
+            yield segment, first, first + np.flatnonzero(there[first : first + BLOCK])
 
 
-def _dense(segment: Segment, rows: IntArray, similarity: str) -> dict[str, Any]:
+def dense(segment: Segment, rows: IntArray, similarity: str) -> dict[str, Any]:
     """Means and sentences of passages as the index compares them, rounded, with one component more for ``"l2"``."""
     found, places = segment.sentences.take(rows), segment.sentences.places(rows)
     codes = found.values if found.values.dtype == np.float32 else from_quarter_bytes(found.values)

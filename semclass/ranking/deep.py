@@ -25,7 +25,7 @@ WEIGHT = 0.1
 
 UNLIKELY = -2.0
 """Log-odds below which each unit counts twice. Passages that are hardly an answer fall behind, and other evidence
-decides among likely answers. See ``bench/deep.py``.
+decides among likely answers. See ``bench/results/deep.md``.
 """
 
 

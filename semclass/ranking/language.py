@@ -49,7 +49,7 @@ WORDS: Mapping[str, float] = {"overlap_rare": 0.5, "neighbours": 0.5}
 """Weights of pair features that are added to the fused score. They compare whole words, because the pieces of many
 scripts are single letters.
 
-They were chosen on 120 questions of each of twelve languages, by ``python -m bench.languages``. In no language are they
+They were chosen on 120 questions of each of twelve languages, by ``python -m bench languages``. In no language are they
 worse than BM25 or plain fusion.
 """
 

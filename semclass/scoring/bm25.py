@@ -137,14 +137,19 @@ def _share(
 
 def impacts(found: Postings, first: int, last: int, average: float) -> tuple[Ragged, FloatArray]:
     """Terms of the passages in [first, last), rising, and what each adds to a score per unit of idf, float32."""
+    terms, counts = terms_of(found, first, last)
+    owner = np.repeat(np.arange(last - first), terms.lengths())
+    return terms, _share(counts, owner, _norms(found.lengths[first:last], average), np.float32(1))
+
+
+def terms_of(found: Postings, first: int, last: int) -> tuple[Ragged, npt.NDArray[Any]]:
+    """Terms of the passages in [first, last), rising, and how often each comes."""
     places = np.flatnonzero((found.passages >= first) & (found.passages < last))
     owner = found.passages[places].astype(np.int64) - first
     order = np.argsort(owner, kind="stable")
     places, owner = places[order], owner[order]
     terms = np.searchsorted(found.ends, places, side="right") - 1
-    offsets = np.searchsorted(owner, np.arange(last - first + 1))
-    norms = _norms(found.lengths[first:last], average)
-    return Ragged(terms, offsets), _share(found.counts[places], owner, norms, np.float32(1))
+    return Ragged(terms, np.searchsorted(owner, np.arange(last - first + 1))), found.counts[places]
 
 
 def scores_at(

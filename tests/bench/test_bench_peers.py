@@ -11,7 +11,7 @@ pytest.importorskip("sklearn")
 from sklearn.metrics import f1_score
 
 from bench import measures
-from bench.peers import fitted, minilm, systems
+from bench.peers import minilm, systems
 from bench.peers import rows as peer_rows
 
 
@@ -92,9 +92,9 @@ def test_tf_idf_learns_what_questions_begin_with(tmp_path):
     taught = {"texts": [text for text, _ in pairs], "labels": {"coarse": [name[:3] for name in fine], "fine": fine}}
     train = peer_rows.keep(tmp_path / "train.json", taught)
     model, out = str(tmp_path / "tfidf.joblib"), str(tmp_path / "fitted")
-    made = fitted.train_texts("tfidf", model, ["linear-svc"], str(train), out, of="")
+    made = systems.train_texts("tfidf", model, ["linear-svc"], str(train), out, of="")
     assert made["linear-svc"]["train_s"] >= 0
-    system = fitted.texts("tfidf", model, out, "linear-svc")
+    system = systems.texts("tfidf", model, out, "linear-svc")
     assert system.answer(["Who is that?"]) == ["HUM"]
     assert system.everything(["When was she born?"]) == {"label": ["NUM"], "fine": ["NUM:date"]}
 
@@ -111,10 +111,10 @@ def test_several_classes_are_decided_on_held_out_texts(tmp_path):
     taught = {"texts": texts, "labels": labels, **alone(24), "folds": [[list(range(16)), list(range(16, 24))]]}
     train = peer_rows.keep(tmp_path / "train.json", taught)
     model, out = str(tmp_path / "tfidf.joblib"), str(tmp_path / "fitted")
-    made = fitted.train_several("tfidf", model, ["linear-svc"], str(train), out, of="")
+    made = systems.train_several("tfidf", model, ["linear-svc"], str(train), out, of="")
     assert made["linear-svc"]["said"]["16"] == [1, 0]
     assert len(made["linear-svc"]["said"]) == 8
-    system = fitted.several("tfidf", model, out, "linear-svc")
+    system = systems.several("tfidf", model, out, "linear-svc")
     assert system.answer(["green pear", "red apple"]) == [[0, 1], [1, 0]]
 
 
@@ -122,13 +122,13 @@ def test_a_class_that_is_rare_gets_a_threshold_that_finds_it(tmp_path, monkeypat
     # a third of the ones have the class, and no zero: at one half nobody says yes
     values = np.arange(300) % 2.0
     truth = values * (np.arange(300) % 3 == 0)
-    monkeypatch.setattr(fitted, "vectors", lambda kind, model: lambda texts: values[: len(texts), None])
+    monkeypatch.setattr(systems, "vectors", lambda kind, model: lambda texts: values[: len(texts), None])
     taught = {"texts": ["?"] * 300, "labels": truth[:, None].tolist(), **alone(300)}
     taught["folds"] = [[list(range(200)), list(range(200, 300))]]
     train = peer_rows.keep(tmp_path / "train.json", taught)
-    made = fitted.train_several("vectors", None, ["logistic"], str(train), str(tmp_path), of="")
+    made = systems.train_several("vectors", None, ["logistic"], str(train), str(tmp_path), of="")
     said = np.array([made["logistic"]["said"][str(row)][0] for row in range(200, 300)])
-    (head, threshold), *_ = fitted._load(tmp_path / "logistic.joblib")
+    (head, threshold), *_ = systems._load(tmp_path / "logistic.joblib")
     assert not head.predict(values[200:, None]).any()
     assert threshold < 0.5
     assert said[truth[200:] == 1].all()
@@ -158,8 +158,8 @@ def test_a_cosine_tells_sentences_that_share_words(tmp_path):
     ]
     train = peer_rows.keep(tmp_path / "train.json", {"pairs": pairs, "labels": [1, 0] * len(words)})
     model, out = str(tmp_path / "tfidf.joblib"), str(tmp_path / "fitted")
-    fitted.train_pairs("tfidf", model, ["cosine"], str(train), out, of="")
-    system = fitted.pairs("tfidf", model, out, "cosine")
+    systems.train_pairs("tfidf", model, ["cosine"], str(train), out, of="")
+    system = systems.pairs("tfidf", model, out, "cosine")
     near, far = system.answer([["Who built the tower?", "Ada built the tower."], ["Who built the tower?", "It rains."]])
     assert near > 0.5 > far
 

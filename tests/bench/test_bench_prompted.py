@@ -6,7 +6,7 @@ import json
 import pytest
 
 from bench import prices
-from bench.peers import prompted, prompts
+from bench.peers import prompted
 
 KEY = "sk-a-key-that-is-nowhere-written"
 
@@ -60,7 +60,7 @@ def pauses(monkeypatch):
 def data(tmp_path_factory):
     """A data folder of a few made-up lines: enough for every prompt."""
     folder = tmp_path_factory.mktemp("data")
-    head, names = "coarse\tfine\tquestion\n", prompts.COARSE
+    head, names = "coarse\tfine\tquestion\n", prompted.COARSE
     trec = {
         "train": [f"{name}\tx\tWhat about {name} {i} ?\n" for name in names for i in range(6)],
         "test": [f"{name}\tx\tAsked of {name} {i} ?\n" for name in names for i in range(4)],
@@ -104,12 +104,12 @@ def measure(stub, data, tmp_path, monkeypatch):
 
 
 def right_type(prompt, number=0):
-    return prompts.TYPES[prompt.rpartition("Asked of ")[2][:4].strip()][0]
+    return prompted.TYPES[prompt.rpartition("Asked of ")[2][:4].strip()][0]
 
 
 @pytest.mark.parametrize(("task", "labels"), [("questions", 6), ("passages", 2), ("entailment", 2)])
 def test_a_prompt_is_an_instruction_examples_of_every_label_and_the_item(data, task, labels):
-    made = prompts.TASKS[task](data, seed=3)
+    made = prompted.TASKS[task](data, seed=3)
     prompt = made.items[0].prompts[0]
     instruction, *examples, item = prompt.split("\n\n")
     answers = [example.rpartition(" ")[2] for example in examples]
@@ -120,7 +120,7 @@ def test_a_prompt_is_an_instruction_examples_of_every_label_and_the_item(data, t
 
 
 def test_examples_are_drawn_by_the_seed_and_never_from_what_is_asked(data):
-    first, same, other = (prompts.questions(data, seed=seed) for seed in (0, 0, 1))
+    first, same, other = (prompted.questions(data, seed=seed) for seed in (0, 0, 1))
     assert first == same
     assert first.items[0].prompts != other.items[0].prompts
     for item in first.items:

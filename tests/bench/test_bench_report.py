@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("sklearn")
 pytest.importorskip("ir_measures")
 
-from bench import pareto, provenance, readme, report
+from bench import provenance, readme, report
 
 MADE = {
     "commands": ["python -m bench entailment --data DATA"],
@@ -107,11 +107,11 @@ def test_a_table_goes_between_its_marks(tmp_path: Path, monkeypatch):
 
 def test_the_front_leaves_out_what_something_faster_beats():
     cheap, dear, worse, equal = (
-        pareto.Point("x", "peer", cost, quality, (0, 1)) for cost, quality in ((1, 0.5), (10, 0.9), (5, 0.4), (20, 0.9))
+        readme.Point("x", "peer", cost, quality, (0, 1)) for cost, quality in ((1, 0.5), (10, 0.9), (5, 0.4), (20, 0.9))
     )
-    assert pareto.front([dear, worse, equal, cheap]) == [cheap, dear]
+    assert readme.front([dear, worse, equal, cheap]) == [cheap, dear]
 
 
 def test_a_picture_is_drawn():
     pytest.importorskip("matplotlib")
-    assert pareto.of_task("entailment", "accuracy")({"entailment": RESULTS}).startswith(b"\x89PNG")
+    assert readme.of_task("entailment", "accuracy")({"entailment": RESULTS}).startswith(b"\x89PNG")

@@ -7,7 +7,6 @@ import pytest
 from beir import write_beir
 
 from bench import retrieval, retrieval_systems
-from bench.peers import retrievers
 from semclass import HybridRetriever
 from semclass.core.types import Ragged
 from semclass.evaluation import evaluate
@@ -18,7 +17,7 @@ from semclass.scoring.postings import count_terms
 TEXTS = ["The cat sat on the mat.", "A dog barks at a cat, and the cats run.", "Bridges are built of granite."]
 
 
-@pytest.mark.parametrize("make", [retrievers.by_bm25s, retrievers.by_rank_bm25])
+@pytest.mark.parametrize("make", [retrieval_systems.by_bm25s, retrieval_systems.by_rank_bm25])
 def test_peers_find_the_passage_with_the_questions_words(make):
     pytest.importorskip("Stemmer")
     search = make(TEXTS)
@@ -28,7 +27,7 @@ def test_peers_find_the_passage_with_the_questions_words(make):
 
 def test_rank_bm25_gives_the_same_scores_with_the_same_idf():
     terms = [[1, 2, 2], [2, 3], [4, 1, 1, 1]]
-    model = retrievers.rank_bm25(terms, same_idf=True)
+    model = retrieval_systems.rank_bm25(terms, same_idf=True)
     ragged = Ragged(np.concatenate(terms), np.array([0, 3, 5, 9]))
     ours = [count_terms(ragged, np.ones(5, bool))]
     np.testing.assert_allclose(

@@ -1,7 +1,9 @@
 """The benchmark's frame: steps run in processes of their own, are kept, and say why they were skipped or failed."""
 
+import importlib
 import json
 import os
+import re
 from pathlib import Path
 
 import click.testing
@@ -9,7 +11,7 @@ import pytest
 from conftest import ROOT
 
 from bench import __main__ as entry
-from bench import facts, steps
+from bench import provenance, steps
 from bench.steps import Bench, StepError
 from semclass.core.errors import MissingExtraError
 
@@ -76,7 +78,7 @@ def test_what_other_packages_or_another_machine_measured_does_not_count(bench, t
     for name, value in (("versions", {"numpy": "0"}), ("machine", {"cores": 1000})):
         bench.step("seen", "test_bench_steps:seen", word=name, count=count)
         with monkeypatch.context() as patched:
-            patched.setattr(facts, name, lambda value=value: value)
+            patched.setattr(provenance, name, lambda value=value: value)
             bench.step("seen", "test_bench_steps:seen", word=name, count=count)
     assert count.read_text() == "xxxx"
 
@@ -96,6 +98,22 @@ def test_a_change_in_a_module_that_arguments_name_counts(bench, monkeypatch):
     sources = steps._sources
     monkeypatch.setattr(steps, "_sources", lambda module: () if module == "bench.peers.minilm" else sources(module))
     assert bench._key(task) != before
+
+
+def test_the_training_of_a_peer_is_kept_when_the_library_changes(bench, monkeypatch):
+    task = {"function": "bench.peers.systems:train_texts", "arguments": {}}
+    before = {ours: bench._key(task, ours=ours) for ours in (True, False)}
+    monkeypatch.setattr(steps, "_library", lambda: "another")
+    assert bench._key(task) != before[True]
+    assert bench._key(task, ours=False) == before[False]
+
+
+def test_every_step_that_a_section_names_is_there():
+    sources = [path.read_text() for path in (ROOT / "bench").rglob("*.py")]
+    named = {found for text in sources for found in re.findall(r'"bench\.([a-z_.]+):([a-z_]+)"', text)}
+    assert len(named) > 30
+    for module, function in sorted(named):
+        assert callable(getattr(importlib.import_module(f"bench.{module}"), function)), f"{module}:{function}"
 
 
 def test_a_quick_run_takes_a_small_part_of_a_set(bench, tmp_path):

@@ -13,7 +13,7 @@ from made_models import random_weights
 import bert_graph
 import onnx_graphs
 import pair_domains
-from bench.peers import cross_encoder, pair_task, train_cross_encoder
+from bench.peers import systems, train_cross_encoder
 
 CONFIG = bert_graph.BertConfig(
     hidden_size=32, num_hidden_layers=2, num_attention_heads=4, max_position_embeddings=40, layer_norm_eps=1e-12
@@ -76,10 +76,10 @@ def test_int8_keeps_scores(inputs, exact, rounded):
 
 
 def test_a_long_passage_is_cut_and_the_question_is_not():
-    tokenizer = cross_encoder.pair_tokenizer((MODELS / "encoder" / "tokenizer.json").read_bytes(), 16)
+    tokenizer = systems.pair_tokenizer((MODELS / "encoder" / "tokenizer.json").read_bytes(), 16)
     pairs = tokenizer.encode_batch([("when was it built ?", "it was built long ago " * 10), ("who ?", "ada .")])
     assert pairs[0].tokens[:7] == ["[CLS]", "when", "was", "it", "built", "?", "[SEP]"]
-    fed = cross_encoder.feed(pairs)
+    fed = systems.feed(pairs)
     assert fed["input_ids"].shape == (2, 16)
     assert fed["token_type_ids"][0].tolist() == [0] * 7 + [1] * 9
     assert fed["attention_mask"].sum(axis=1).tolist() == [16, 7]
@@ -89,15 +89,15 @@ def test_a_long_passage_is_cut_and_the_question_is_not():
 def test_the_cross_encoder_orders_the_first_of_learned():
     logits = np.array([0.0, 2.0, 9.0, 0.0], np.float32)
     # the last one of `learned` is not read
-    assert cross_encoder.order_of_few(np.array([0.8, 0.7, 0.1, 0.9]), logits, 0.9).tolist() == [1, 3, 0, 2]
+    assert systems.order_of_few(np.array([0.8, 0.7, 0.1, 0.9]), logits, 0.9).tolist() == [1, 3, 0, 2]
 
 
 def test_candidates_that_are_drawn_begin_with_the_answer():
     rows = np.arange(10)[None]
     domain = pair_domains.Domain("one", [f"p{i}" for i in range(10)], ["who ?"], [frozenset([4, 7])])
-    task = pair_task.joined([domain], [(rows, -1.0 * rows)])
+    task = train_cross_encoder.joined([domain], [(rows, -1.0 * rows)])
     for seed in range(20):
-        places = pair_task.drawn(task, 0, 3, np.random.default_rng(seed))
+        places = train_cross_encoder.drawn(task, 0, 3, np.random.default_rng(seed))
         assert places[0] == 4
         assert 7 not in places  # it answers, too
         assert len(set(places)) == 4
@@ -115,7 +115,7 @@ def test_the_questions_of_all_domains_weigh_as_they_do_for_learned():
     small = pair_domains.Domain(
         "small", [f"s{i}" for i in range(50)], [f"s ? {i}" for i in range(5)], [frozenset([i or 30]) for i in range(5)]
     )
-    task = pair_task.joined([large, small], [(rows, -1.0 * rows), (rows[:5], -1.0 * rows[:5])])
+    task = train_cross_encoder.joined([large, small], [(rows, -1.0 * rows), (rows[:5], -1.0 * rows[:5])])
     assert task.data == "large, small"
     assert len(task.questions) == 104  # that of passage 30 does not find its answer
     assert task.pairs(100, [0]) == [("s ? 1", "s0")]

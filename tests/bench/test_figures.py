@@ -16,7 +16,7 @@ from conftest import ROOT
 pytest.importorskip("ir_measures")
 pytest.importorskip("sklearn")
 
-from bench import provenance, readme, reference, report
+from bench import prices, provenance, readme, report
 from semclass.core.artifacts import read_json
 
 FOUND = report.read(report.RESULTS)
@@ -37,13 +37,49 @@ CARDS = [path for path in sorted((ROOT / "models").rglob("README.md")) if (path.
 # -- tables -----------------------------------------------------------------------------------------------------------
 
 
-TABLES = {place: text for name in FOUND for place, text in report.tables(name, FOUND).items()}
+TABLES = {place: text for name in (*FOUND, *report.DERIVED) for place, text in report.tables(name, FOUND).items()}
 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_a_table_of_a_page_is_the_measured_one(page):
     for name in re.findall(r"written by bench/(.+?) -->", PAGES[page]):
         assert readme.block(name.replace(".py", ""), TABLES[name.replace(".py", "")]) in PAGES[page]
+
+
+KINDS = (r"written by bench/.+\.py(: .+)?", r"measured once, .+\.json", r"compared with .+", r"typed: .+")
+"""What a mark says of its table: where the figures are from."""
+
+TYPED = {"docs/howto/languages.md": 5, "docs/explanation/design.md": 1, "docs/howto/documents.md": 1}
+"""Tables that no file of results has yet: they are to become fewer."""
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_table_of_figures_says_where_they_are_from(page):
+    marks = re.findall(r"<!-- table: begin, (.+?) -->", PAGES[page])
+    assert [mark for mark in marks if not any(re.fullmatch(kind, mark) for kind in KINDS)] == []
+    assert sum(mark.startswith("typed") for mark in marks) == TYPED.get(page, 0)
+    text = re.sub(r"<!-- table: begin.*?<!-- table: end -->", "", PAGES[page], flags=re.DOTALL)
+    text = re.sub(r"^(```+).*?^\1\s*$", "", text, flags=re.MULTILINE | re.DOTALL)
+    for table in re.findall(r"(?:^\|.*\n)+", text, flags=re.MULTILINE):
+        figures = re.findall(r"\| *\**[-+]?[\d,]*\.?\d+ ?%?\** *(?=\|)", table)
+        assert len([figure for figure in figures if "." in figure or "%" in figure]) < 2, table
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_table_that_was_measured_once_says_so(page):
+    for file, text in re.findall(r"measured once, (.+?)\.json -->(.*?)<!-- table: end -->", PAGES[page], re.DOTALL):
+        assert file in report.SETTLED
+        assert "*Measured once, with" in text
+
+
+def test_sections_of_earlier_models_are_listed_to_run_again(monkeypatch):
+    """``python -m bench --stale``: a section is in the list as long as a line stands below one of its tables."""
+    earlier = {name for name in FOUND if any(map(provenance.earlier, provenance.runs(FOUND[name])))}
+    stale = report.stale(FOUND)
+    assert earlier | (set(report.SECTIONS) - set(FOUND)) <= set(stale)
+    assert all("earlier models" in report.page(name, FOUND) for name in earlier)
+    monkeypatch.setattr(provenance, "shipped", lambda: dict.fromkeys(provenance.DEPENDS["thesis"], "another"))
+    assert report.stale(FOUND).keys() == set(report.SECTIONS)
 
 
 @pytest.mark.parametrize("name", FOUND)
@@ -109,8 +145,8 @@ def test_one_thing_has_one_figure(monkeypatch):
 
 def test_every_row_of_the_thesis_stands_in_the_table_of_its_methods():
     rows = {row.split(" | ")[0].strip("| `"): row for row in TABLES["thesis"].split("\n")}
-    for name in reference.SETS:
-        for method, figures in reference.methods(name).items():
+    for name in prices.THESIS_SETS:
+        for method, figures in prices.thesis_methods(name).items():
             assert f"{figures['mrr']:.3f}" in rows[method]
     assert "0.899 (+31.5%)" in rows["entail-stable"]
     assert "0.694 (-108%)" in rows["class-stable"]
@@ -121,10 +157,10 @@ def test_every_row_of_the_thesis_stands_in_the_table_of_its_methods():
 
 
 def test_a_set_of_the_thesis_has_its_better_and_its_worse_rows():
-    methods = [reference.methods(name) for name in reference.SETS]
+    methods = [prices.thesis_methods(name) for name in prices.THESIS_SETS]
     assert methods[0].keys() == methods[1].keys()
     for known in methods:
-        assert known["class-stable"]["mrr"] < known[reference.BASELINE]["mrr"] < known["entail-stable"]["mrr"]
+        assert known["class-stable"]["mrr"] < known[prices.THESIS_BASELINE]["mrr"] < known["entail-stable"]["mrr"]
         assert f"worst method {known['class-stable']['mrr']:.3f} (" in TABLES["main_job"]
 
 
@@ -133,7 +169,7 @@ def test_the_thesis_is_as_its_curves_say(data_folder):
     for signal, file in (("class", "trec"), ("entail", "qnli")):
         lines = (data_folder / "thesis" / f"weight_search_{file}_wikipedia.csv").read_text().splitlines()[1:]
         mrr = [float(line.split(",")[1]) for line in lines]
-        known = reference.methods("wikipedia")
+        known = prices.thesis_methods("wikipedia")
         assert known[f"{signal}-stable"]["mrr"] == pytest.approx(mrr[-1], abs=5e-4)
         assert known[f"{signal}-integrated-hard"]["mrr"] == pytest.approx(max(mrr), abs=5e-4)
 
@@ -141,7 +177,7 @@ def test_the_thesis_is_as_its_curves_say(data_folder):
 def test_what_is_said_of_labels_and_probabilities_holds():
     """README and docs/explanation/classes.md, below the table."""
     for ours, theirs in (("squad4", "wikipedia"), ("pubmedqa", "pubmed")):
-        methods, known = FOUND["thesis"][ours]["methods"], reference.methods(theirs)
+        methods, known = FOUND["thesis"][ours]["methods"], prices.thesis_methods(theirs)
         for label in ("entail-stable", "entail-integrated-hard"):
             assert known[label]["error_removed"] > methods[label]["error_removed"]
             for better in ("entail-integrated", "learned"):
@@ -224,7 +260,15 @@ def _question_ms():
     return next(row["p50_ms"] for row in FOUND["questions"]["systems"] if row["name"] == "semclass")
 
 
+def _minutes():
+    """Minutes of all sections, where the peers are trained already."""
+    steps = [step for found in FOUND.values() for step in found["steps"]]
+    training = ("/train/", "/tuned/", "peers/")
+    return sum(step["seconds"] for step in steps if not any(part in step["step"] for part in training)) / 60
+
+
 CHECKED = {
+    "90 minutes": lambda: _minutes() < 90,
     "about a millisecond": lambda: 0.5 < _question_ms() < 2,
     "3,000 questions": lambda: FOUND["main_job"]["search"]["squad4"]["questions"] == 3000,
     "1,000 over PubMedQA": lambda: FOUND["main_job"]["search"]["pubmedqa"]["questions"] == 1000,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -107,3 +108,11 @@ def test_rows_that_a_run_skips_stay_as_an_earlier_run_measured_them():
     assert (reordered["keys"], reordered["models"]) == (["sets"], {"questions": "old"})
     assert provenance.kept(once, {**now, "commit": "third"})["also"] == once["also"]
     assert "also" not in provenance.kept(before, {**now, "systems": rows(), "sets": before["sets"]})
+
+
+def test_each_look_is_a_line_with_its_date_and_models(tmp_path):
+    for figure in (0.5, 0.6):
+        provenance.log("a set", {"ndcg": figure}, tmp_path / "looks.jsonl")
+    lines = [json.loads(line) for line in (tmp_path / "looks.jsonl").read_text().splitlines()]
+    assert [line["figures"]["ndcg"] for line in lines] == [0.5, 0.6]
+    assert all(line["models"]["encoder"] and len(line["date"]) == 10 for line in lines)

@@ -2,13 +2,16 @@ from __future__ import annotations
 
 import json
 import re
+import sys
+from types import SimpleNamespace
 
+import hostile_files
 import made_tickets
 import pytest
 from running import running
 
-from bench import hostile_files
 from semclass import Passage, PassageIndex
+from semclass.cli import sync
 from semclass.cli.main import cli
 from semclass.cli.passages import telling
 from semclass.documents.sources import Skipped
@@ -95,6 +98,77 @@ def test_sync_makes_an_index_and_keeps_it_in_step(run, docs, tmp_path):
     assert (tea.endswith("leaves."), held(index)[tea]) == (True, first[tea])
     # the encoding is kept, as are the other options
     assert run("index", "sync", index, docs)[1].startswith("documents: 0 added, 0 changed, 0 removed: 4 passages")
+
+
+def test_a_watched_folder_is_synced_after_each_change(run, docs, tmp_path, monkeypatch):
+    index = tmp_path / "index"
+
+    def changes(source, own):
+        assert (source, own) == (docs, index)
+        yield
+        assert len(held(index)) == 2
+        (docs / "milk.txt").write_text("Milk.")
+        yield
+        assert "Milk." in held(index)
+        docs.joinpath("old.txt").unlink()
+        yield  # nothing to do
+        kept = {path: path.read_text() for path in docs.iterdir()}
+        for path in kept:
+            path.unlink()
+        yield  # a sync never empties an index
+        assert len(held(index)) == 3
+        for path, text in kept.items():
+            path.write_text(f"{text} Indeed.")
+        yield
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("semclass.cli.sync.changes", changes)
+    code, out, err = run("index", "sync", index, docs, "--watch", "--json")
+    assert [json.loads(line)["documents"] for line in out.splitlines()] == [
+        {"added": 2, "changed": 0, "removed": 0}, {"added": 1, "changed": 0, "removed": 0},
+        {"added": 0, "changed": 3, "removed": 0},
+    ]  # fmt: skip
+    assert (code, err.count("error: "), err.splitlines()[-1]) == (130, 1, "stopped")
+    assert all(text.endswith("Indeed.") for text in held(index))
+
+
+def test_a_watched_folder_that_goes_away_ends_the_watch(run, docs, tmp_path, monkeypatch):
+    def changes(source, own):
+        yield
+        source.rename(tmp_path / "elsewhere")
+        yield
+        raise AssertionError
+
+    monkeypatch.setattr("semclass.cli.sync.changes", changes)
+    assert run("index", "sync", tmp_path / "index", docs, "--watch")[0] == 2
+    assert len(held(tmp_path / "index")) == 2
+
+
+def test_changes_of_hidden_files_and_of_the_index_do_not_count(tmp_path, monkeypatch):
+    names = ["a.md", ".a.md.swp", ".git/b", "index/manifest.json", "below/c.md"]
+
+    def watch(folder, *, watch_filter, **_):
+        yield set()
+        yield set()
+        yield {name for name in names if watch_filter("added", str(folder / name))}
+        yield set()
+
+    seen = []
+    monkeypatch.setitem(
+        sys.modules, "watchfiles", SimpleNamespace(watch=lambda *a, **b: map(seen.append, watch(*a, **b)))
+    )
+    list(sync.changes(tmp_path, tmp_path / "index"))
+    assert seen[2] == {"a.md", "below/c.md"}
+    monkeypatch.setitem(sys.modules, "watchfiles", SimpleNamespace(watch=watch))
+    assert len(list(sync.changes(tmp_path, tmp_path / "index"))) == 2, "at the start, and after the change"
+
+
+def test_watching_needs_an_extra_and_no_dry_run(run, docs, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "watchfiles", None)
+    code, _, err = run("index", "sync", tmp_path / "index", docs, "--watch")
+    assert (code, 'pip install "semclass[watch]"' in err) == (2, True)
+    assert run("index", "sync", tmp_path / "index", docs, "--watch", "--dry-run")[0] == 2
+    assert not (tmp_path / "index").exists()
 
 
 def test_sync_takes_over_what_build_made_of_a_folder_and_nothing_else(run, docs, tmp_path):

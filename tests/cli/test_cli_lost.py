@@ -92,7 +92,7 @@ def test_files_of_unknown_endings_count_and_pictures_do_not(run, pages, tmp_path
     assert (code, out[:18]) == (0, "4 passages indexed")
     assert "9 .png files" in err
     for number in range(5):
-        (pages / f"{number}.odt").write_bytes(b"PK")
+        (pages / f"{number}.rtf").write_bytes(b"PK")
     code, out, err = run("index", "build", pages, "--out", tmp_path / "b")
     assert (code, out) == (2, "")
     assert "5 of 9 files" in err

@@ -9,13 +9,14 @@ import pytest
 from semclass import Passage
 from semclass.cli import progress as module
 from semclass.cli.progress import Progress, clock, fitting
+from semclass.index.verify import verify
 
 if sys.platform == "win32":
     pytest.skip("needs pseudo-terminals", allow_module_level=True)
 
 from beir import write_beir
 from stub_endpoint import stub_endpoint
-from terminal import drawn, in_terminal
+from terminal import CTRL_C, drawn, in_terminal
 
 
 @pytest.fixture(scope="module")
@@ -90,6 +91,49 @@ def test_a_pipe_shows_how_many_passages_of_how_many(folder):
     code, sent = in_terminal("index", "build", folder / "beir", "--out", folder / "beir-index")
     assert code == 0
     assert drawn(sent, "indexing")[-1] == "indexing 3 of 3 passages"
+
+
+@pytest.mark.parametrize("columns", [80, 40])
+def test_a_folder_is_watched_until_ctrl_c(tmp_path, columns):
+    pytest.importorskip("watchfiles")
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    (notes / "tower.md").write_text("The tower was built in 1901.\n")
+
+    def change():
+        (notes / "mill.md").write_text("The mill grinds oats since 1874.\n")
+
+    def remove():
+        (notes / "tower.md").unlink()
+
+    code, sent = in_terminal(
+        *("index", "sync", notes / "index", notes, "--watch"),  # the index is in the folder that is watched
+        columns=columns,
+        steps=[
+            ("watching", change),
+            ("documents: 1 added, 0 changed, 0 removed: 2 passages", remove),
+            ("documents: 0 added, 0 changed, 1 removed: 1 passage", lambda: CTRL_C),
+        ],
+    )
+    assert (code, "Traceback" in sent) == (130, False), sent
+    assert sent.rstrip().endswith("stopped")
+    assert sent.count("documents: ") == 3
+    assert max(map(len, drawn(sent, "reading"))) < columns
+    assert verify(notes / "index")["passages"] == 1
+
+
+def test_ctrl_c_in_the_middle_of_a_sync_leaves_an_index_that_the_next_sync_completes(tmp_path):
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    (notes / "tower.md").write_text("The tower was built in 1901.\n")
+    assert in_terminal("index", "sync", tmp_path / "index", notes)[0] == 0
+    for number in range(400):
+        (notes / f"{number}.md").write_text(f"The mill number {number} grinds oats since {number + 1400}.\n")
+    code, sent = in_terminal("index", "sync", tmp_path / "index", notes, steps=[("reading ", lambda: CTRL_C)])
+    assert (code, "Traceback" in sent, sent.rstrip().endswith("stopped")) == (130, False, True), sent
+    assert 1 <= verify(tmp_path / "index")["passages"] < 401
+    assert in_terminal("index", "sync", tmp_path / "index", notes)[0] == 0
+    assert verify(tmp_path / "index")["passages"] == 401
 
 
 def test_the_time_left_goes_by_the_files_read_and_the_passages_done():

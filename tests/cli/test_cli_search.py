@@ -166,10 +166,10 @@ def test_an_update_marks_what_repeats_itself_and_nothing_else(run, docs, tmp_pat
 
 
 def test_files_that_are_no_text_are_told_once(run, docs, tmp_path):
-    (docs / "chart.odt").write_bytes(b"PK")
+    (docs / "chart.rtf").write_bytes(b"PK")
     code, out, err = run("index", "build", docs, "--out", tmp_path / "index", "--json")
     assert (code, len(out.splitlines())) == (0, 1)
-    assert err.startswith("skipped: 1 .odt file; `pandoc FILE")
+    assert err.startswith("skipped: 1 .rtf file; `pandoc FILE")
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gzip
 import importlib
+import json
 import pickle
 import re
 from contextlib import suppress
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT
-from made_documents import BOILER, PUMP, WRITERS, shown, written
+from made_documents import BOILER, PUMP, WRITERS, odt, shown, written
 
 from semclass import InputError
 from semclass.core.errors import MissingExtraError
@@ -33,7 +34,7 @@ ANY_TEXT = {ending for ending, found in FORMATS.items() if found.module in ("mar
 def test_headings_tables_and_pages_are_kept_as_the_page_says(ending, tmp_path):
     path = tmp_path / f"manual{ending}"
     WRITERS[ending](path)
-    found = read_passages(path)
+    found = read_passages(tmp_path)
     headings, tables, pages = KEPT[ending]
     (rows,) = (passage for passage in found if "valve" in passage.text)
     as_rows = rows.text == "part: valve; years: 5\npart: tank <old>; years: 2"
@@ -123,9 +124,10 @@ def test_what_rst_says_for_links_alone_is_no_text(tmp_path):
 @pytest.mark.parametrize("ending", [ending for ending, found in FORMATS.items() if found.text])
 def test_formats_that_are_text_are_read_in_the_encoding_that_is_named(tmp_path, ending):
     cell = '{"cells": [{"cell_type": "markdown", "source": "Tür"}]}'
-    held = {".json": '["Tür", 1]', ".ipynb": cell}.get(ending, "Tür\n===\n\nTür")
+    held = {".json": '["Tür", 1]', ".jsonl": '"Tür"', ".ipynb": cell}.get(ending, "Tür\n===\n\nTür")
     (tmp_path / f"a{ending}").write_text(held, encoding="cp1252")
-    assert "Tür" in read_content(tmp_path / f"a{ending}", "cp1252").markdown
+    content = read_content(tmp_path / f"a{ending}", "cp1252")
+    assert "Tür" in " ".join([content.markdown, *(record.text for record in content.records)])
     with pytest.raises(InputError, match="is not UTF-8; name its encoding"):
         read_content(tmp_path / f"a{ending}")
 
@@ -159,11 +161,57 @@ def test_every_row_of_a_long_table_is_read_once_with_its_columns(tmp_path):
     assert found == ["name: " + row.replace(",", "; height: ") for row in rows]
 
 
-@pytest.mark.parametrize("ending", sorted(set(FORMATS) - {".csv", ".tsv", *ANY_TEXT}))
+@pytest.mark.parametrize("ending", sorted(set(FORMATS) - {".csv", ".log", ".tsv", *ANY_TEXT}))
 def test_a_damaged_file_is_named(tmp_path, ending):
     (tmp_path / f"a{ending}").write_bytes(b"PK\x03\x04 no such thing")
     with pytest.raises(InputError, match=rf"a\{ending} cannot be read as \{ending}"):
         read_passages(tmp_path)
+
+
+def test_lists_titles_pages_and_merged_cells_of_an_odt(tmp_path):
+    item = "<text:list-item><text:p>{}</text:p>{}</text:list-item>"
+    inner = f"<text:list>{item.format('blue', '')}</text:list>"
+    cell, covered = "<table:table-cell{}><text:p>{}</text:p></table:table-cell>", "<table:covered-table-cell/>"
+    row = "<table:table-row>{}</table:table-row>"
+    wide = row.format(cell.format(' table:number-columns-spanned="2"', "d") + covered)
+    two = [cell.format(' table:number-rows-spanned="2"', "a") + cell.format("", "b"), covered + cell.format("", "c")]
+    body = (
+        '<text:p text:style-name="P2">Tea<text:note><text:p>Note</text:p></text:note></text:p>'
+        "<text:p>Green<text:s/><text:span>and<text:tab/>black</text:span>.<text:soft-page-break/>Leaves.</text:p>"
+        f"<text:section><text:list>{item.format('red', inner)}{item.format('old', '')}</text:list></text:section>"
+        f"<table:table><table:table-header-rows>{row.format(two[0])}</table:table-header-rows>{row.format(two[1])}"
+        f"{wide}</table:table>"
+    )
+    odt(tmp_path / "a.odt", '<style:style style:name="P2" style:parent-style-name="Title"/>', body)
+    assert read_content(tmp_path / "a.odt").markdown == (
+        "# Tea\n\nGreen and black.\fLeaves.\n\n- red\n  - blue\n- old\n\n| a | b |\n| --- | --- |\n| a | c |\n| d |  |"
+    )
+
+
+def test_entries_of_a_log_are_passages_with_their_times(tmp_path):
+    (tmp_path / "a.log").write_text(
+        "2025-11-03 10:12:00,123 ERROR app: the valve is stuck\nTraceback (most recent call last):\n  File 'a.py'\n"
+        "[2025-11-03T10:13:00+01:00] INFO the pump runs\n"
+        '10.0.0.7 - - [03/Nov/2025:10:14:00 +0100] "GET / HTTP/1.1" 200\nNov  3 10:15:00 host sshd: closed\n'
+    )
+    found = read_passages(tmp_path)
+    assert [one.id for one in found] == ["a.log#1", "a.log#2", "a.log#3", "a.log#4"]
+    assert found[0].text.endswith("File 'a.py'")
+    dates = ["2025-11-03T10:12:00", "2025-11-03T10:13:00+01:00", None, None]
+    assert [one.metadata.get("date") for one in found] == dates
+    (tmp_path / "a.log").write_text("# no heading\n\nNothing happened on 2025-11-03 10:12:00.\n")
+    assert [one.text for one in read_passages(tmp_path)] == ["# no heading\n\nNothing happened on 2025-11-03 10:12:00."]
+
+
+def test_json_lines_in_a_folder_are_records(tmp_path):
+    lines = [{"_id": "x", "text": "Tea.", "cups": 2}, {"_id": "y", "text": "Leaves\u2028of tea.", "cups": 3}]
+    (tmp_path / "a.jsonl").write_text(
+        "\n".join(json.dumps(line, ensure_ascii=False) for line in lines), encoding="utf-8"
+    )
+    found = read_passages(tmp_path)
+    assert [(one.id, one.text, one.metadata["cups"]) for one in found] == [
+        ("a.jsonl:x", "Tea.", 2), ("a.jsonl:y", "Leaves\u2028of tea.", 3),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("ending", [ending for ending, found in FORMATS.items() if found.needed])

@@ -7,11 +7,11 @@ import re
 import sys
 from functools import partial
 
+import hostile_files
 import pytest
 from conftest import ROOT
-from made_documents import pdf, shown, written
+from made_documents import odt, pdf, shown, written
 
-from bench import hostile_files
 from semclass import InputError
 from semclass.documents import limits
 from semclass.documents.formats import read_content
@@ -28,6 +28,8 @@ REFUSED = {
     "large.epub": (partial(hostile_files.large_epub, size=210_000_000), "MB unpacked"),
     "grown.epub": (partial(hostile_files.large_epub, size=3_000_000), "MB of text"),
     "entity.docx": (hostile_files.entity_docx, "cannot be read"),
+    "entity.odt": (lambda path: odt(path, body="<text:p>&a9;</text:p>", head=hostile_files.LAUGHS), "document type"),
+    "tags.odt": (lambda path: odt(path, body="<text:p/>" * 3_100_000), "more than 3,000,000 tags"),
 }
 
 

@@ -80,19 +80,56 @@ def test_headers_are_metadata_and_the_subject_is_the_title(tmp_path):
     }  # fmt: skip
 
 
-def test_messages_of_a_thread_name_the_first_one(tmp_path):
+def test_a_thread_is_a_document_and_its_messages_are_passages_in_the_order_of_time(tmp_path):
     path = written(
         tmp_path,
-        message(OWN, Message_ID="<1@x>"),
-        message(OWN, Message_ID="<2@x>", In_Reply_To="<1@x>"),
-        message(OWN, Message_ID="<3@x>", References="<1@x> <2@x>", In_Reply_To="<2@x>"),
-        message(OWN),
+        message(f"{OWN} Third.", Message_ID="<3@x>", In_Reply_To="<2@x>", Date="Wed, 05 Nov 2025 01:00:00 +0900"),
+        message(f"{OWN} First.", Message_ID="<1@x>", Date="Mon, 03 Nov 2025 10:12:00 +0100"),
+        message("Other.", Message_ID="<4@x>", Subject="The valve"),
+        message(
+            f"{OWN} Second.", Message_ID="<2@x>", References="<1@x>", Date="Tue, 04 Nov 2025 10:12:00 +0100",
+            From="bo@example.org", Subject="Re: The pump",
+        ),
+    )  # fmt: skip
+    *found, other = read_passages(path)
+    assert [(one.id, one.text.split()[-1]) for one in found] == [
+        ("a.mbox:1@x#1", "First."), ("a.mbox:1@x#2", "Second."), ("a.mbox:1@x#3", "Third."),
+    ]  # fmt: skip
+    assert {(one.metadata["document"], one.metadata["thread"]) for one in found} == {("a.mbox:1@x", "1@x")}
+    assert found[1].metadata["sender"] == "bo@example.org"
+    assert [one.metadata["date"][:10] for one in found] == ["2025-11-03", "2025-11-04", "2025-11-05"]
+    text = "\n\n".join(one.text for one in found)
+    assert [text[one.metadata["start"] : one.metadata["end"]] for one in found] == [one.text for one in found]
+    assert (other.id, other.metadata["thread"]) == ("a.mbox:4@x#1", "4@x")
+
+
+def test_messages_of_a_thread_may_be_in_several_files(tmp_path):
+    for name, one in {
+        "inbox/b.eml": message("Since when?", Message_ID="<1@x>", Date="Mon, 03 Nov 2025 10:12:00 +0100"),
+        "sent/a.eml": message("Since March.", In_Reply_To="<1@x>", Date="Tue, 04 Nov 2025 10:12:00 +0100"),
+        "all/b.eml": message("Since when?", Message_ID="<1@x>", Date="Mon, 03 Nov 2025 10:12:00 +0100"),
+    }.items():
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_bytes(one.as_bytes())
+    (tmp_path / "c.md").write_text("Notes.")
+    assert [(one.id, one.metadata.get("file"), one.text) for one in read_passages(tmp_path)] == [
+        ("c.md#1", None, "Notes."),
+        ("all/b.eml#1", "all/b.eml", "Since when?"),
+        ("all/b.eml#2", "sent/a.eml", "Since March."),
+    ]
+
+
+@pytest.mark.parametrize("mark", ["Re: ", "AW: ", "Fwd: ", "WG: ", "RE: aw: ", "Re[2]: "])
+def test_a_reply_without_ids_belongs_to_the_message_with_its_subject(tmp_path, mark):
+    path = written(
+        tmp_path,
+        message("First.", Date="Mon, 03 Nov 2025 10:12:00 +0100"),
+        message("Second.", Subject=f"{mark}The pump", Date="Tue, 04 Nov 2025 10:12:00 +0100"),
+        message("Another.", Date="Wed, 05 Nov 2025 10:12:00 +0100"),
+        message("Alone.", Subject="Re: The valve"),
     )
-    found = read_passages(path)
-    assert [one.id for one in found] == ["a.mbox:1@x#1", "a.mbox:2@x#1", "a.mbox:3@x#1", "a.mbox#4#1"]
-    assert [one.metadata.get("thread") for one in found] == ["1@x", "1@x", "1@x", None]
-    assert {one.metadata["file"] for one in found} == {"a.mbox"}
-    assert [one.metadata["document"] for one in found] == ["a.mbox:1@x", "a.mbox:2@x", "a.mbox:3@x", "a.mbox#4"]
+    found = [(one.metadata["document"], one.text) for one in read_passages(path)]
+    assert found == [("a.mbox#1", "First."), ("a.mbox#1", "Second."), ("a.mbox#3", "Another."), ("a.mbox#4", "Alone.")]
 
 
 def test_html_alone_is_read_without_quotes(tmp_path):

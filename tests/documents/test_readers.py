@@ -100,7 +100,7 @@ def test_lines_end_as_any_system_ends_them(tmp_path, end):
 
 
 def test_hidden_and_unsupported_files_and_links_to_folders_are_skipped(tmp_path):
-    for name in (".venv/names.txt", ".hidden.md", "a.MD", "b.markdown", "c.text", "d.odt"):
+    for name in (".venv/names.txt", ".hidden.md", "a.MD", "b.markdown", "c.text", "d.rtf"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(b"\xef\xbb\xbf# Tea\r\n\r\nLeaves.\r\n")
     (tmp_path / "loop").symlink_to(tmp_path, target_is_directory=True)
@@ -123,16 +123,16 @@ def test_links_that_lead_out_of_a_folder_are_skipped(tmp_path):
 
 
 def test_skipped_files_are_listed_with_what_converts_them(tmp_path):
-    for name in ("a.txt", "b.odt", "below/C.ODT", "d.png", "LICENSE", "e.jsonl", ".hidden.odt", ".git/f.odt"):
+    for name in ("a.txt", "b.rtf", "below/C.RTF", "d.png", "LICENSE", "e.parquet", ".hidden.rtf", ".git/f.rtf"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("text")
     (tmp_path / "elsewhere").symlink_to(tmp_path, target_is_directory=True)
     counts, *commands = unsupported_files(tmp_path).split("; ")
     assert counts == (
-        "2 .odt files, 1 .jsonl file, 1 .png file, 1 link to a folder or to nothing (elsewhere), "
+        "2 .rtf files, 1 .parquet file, 1 .png file, 1 link to a folder or to nothing (elsewhere), "
         "1 file without an ending (LICENSE)"
     )
-    assert ["pandoc" in commands[0], ".jsonl" in commands[1]] == [True, True]
+    assert ["pandoc" in commands[0], ".parquet" in commands[1]] == [True, True]
     assert unsupported_files(tmp_path / "a.txt") == ""
     write_lines(tmp_path / "corpus.jsonl", {"text": "one"})
     assert unsupported_files(tmp_path) == ""  # a BEIR folder holds other files, too
@@ -151,7 +151,7 @@ def test_the_files_of_an_index_are_not_listed(tmp_path):
 
 
 def test_files_that_the_system_does_not_show_are_errors_that_name_them(tmp_path, monkeypatch):
-    for name in ("a.txt", "shut/b.odt"):
+    for name in ("a.txt", "shut/b.rtf"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("text")
     (tmp_path / "long").symlink_to("a" * 300)
@@ -163,7 +163,7 @@ def test_files_that_the_system_does_not_show_are_errors_that_name_them(tmp_path,
         return asked(path)
 
     monkeypatch.setattr(Path, "is_file", is_file)
-    assert unsupported_files(tmp_path).startswith("2 files that cannot be read (long, shut/b.odt)")
+    assert unsupported_files(tmp_path).startswith("2 files that cannot be read (long, shut/b.rtf)")
     assert len(read_passages(tmp_path)) == 1
     (tmp_path / "shut" / "c.txt").symlink_to("c.txt")  # as good as a file that may not be read
     with pytest.raises(InputError, match=r"shut/c.txt cannot be read: "):
@@ -178,8 +178,8 @@ def test_files_that_the_system_does_not_show_are_errors_that_name_them(tmp_path,
 @pytest.mark.parametrize(
     ("names", "says"),
     [
-        ([], "holds no documents; .*.txt, .text, .log, .md, .markdown, .*.csv"),
-        (["a.odt", "b.rtf"], r"holds no documents but 1 .odt file, 1 .rtf file; `pandoc FILE .*-o FILE.md`"),
+        ([], "holds no documents; .*.txt, .text, .md, .markdown, .*.csv"),
+        (["a.tex", "b.rtf"], r"holds no documents but 1 .rtf file, 1 .tex file; `pandoc FILE .*-o FILE.md`"),
         (["a.txt"], "holds no text that can be read"),
     ],
 )
@@ -196,7 +196,7 @@ def test_a_folder_without_text_says_what_it_holds(tmp_path, names, says):
         ("a.txt", b"caf\xc3\xa9\n" * 9999 + b"caf\xe9\n", "line 10000 is not UTF-8; .*--encoding"),
         ("a.jsonl", '{"text": "caf\xe9"}'.encode("latin-1"), "line 1 is not UTF-8; .* `iconv -f WINDOWS-1252"),
         ("a.jsonl", '{"text": "Tea."}'.encode("utf-16"), "line 1 is not UTF-8; .* `iconv -f UTF-16 -t UTF-8`"),
-        ("a.odt", b"PK\xe2\xe3", "a.odt is neither text nor JSON lines; `pandoc .* .odt"),
+        ("a.rtf", b"PK\xe2\xe3", "a.rtf is neither text nor JSON lines; `pandoc .* .rtf"),
         ("a.parquet", b"PAR1", "a.parquet is neither text nor JSON lines; the rows of .parquet can be written as JSON"),
     ],
 )

@@ -2,18 +2,18 @@
 
 import pytest
 
-from bench.peers import prompts
+from bench.peers import prompted
 from semclass.endpoint.reading import YES_NO, all_of, declines, numbers_of, one_of, questions_of
 
 
 @pytest.mark.parametrize(
     ("words", "answer", "label"),
     [
-        (prompts.TYPES, " Human.\n", "HUM"),
-        (prompts.TYPES, "Type: Location", "LOC"),
-        (prompts.TYPES, "description. The question asks why a location is so.", "DESC"),
-        (prompts.TYPES, "human or location", None),
-        (prompts.TYPES, "<think>A number? No.</think>\nlocation", "LOC"),
+        (prompted.TYPES, " Human.\n", "HUM"),
+        (prompted.TYPES, "Type: Location", "LOC"),
+        (prompted.TYPES, "description. The question asks why a location is so.", "DESC"),
+        (prompted.TYPES, "human or location", None),
+        (prompted.TYPES, "<think>A number? No.</think>\nlocation", "LOC"),
         (YES_NO, "No, it does not", "no"),
         (YES_NO, "not_entailment", "no"),
         (YES_NO, "yes and no", None),

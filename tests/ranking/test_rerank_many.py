@@ -69,6 +69,14 @@ def test_many_passages_are_read_in_chunks(reranker, corpus, monkeypatch):
         agree(one, other)
 
 
+def test_a_long_passage_is_read_to_its_end_and_says_where_the_answer_stands(reranker):
+    rest = "The mill at the river grinds oats and barley for the farms of the whole valley, in summer and in winter. "
+    answer = "The lighthouse was designed by Ada Merriweather, who lived in the town."
+    best, other = reranker.rerank(QUESTIONS[0], [rest * 60, rest * 30 + answer + rest * 30], explain=True)
+    assert (best.index, other.index) == (1, 0)
+    assert best.text[slice(*best.explanation.sentence)].startswith(answer)
+
+
 @pytest.mark.parametrize(
     ("questions", "passages", "error", "message"),
     [

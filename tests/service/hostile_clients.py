@@ -11,7 +11,7 @@ import struct
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 
-from bench import http_load
+from bench import service
 
 
 async def _read(reader: asyncio.StreamReader, patience: float) -> str:
@@ -21,26 +21,26 @@ async def _read(reader: asyncio.StreamReader, patience: float) -> str:
     async def whole() -> str:
         while chunk := await reader.read(1 << 16):
             buffer.extend(chunk)
-            if (status := http_load.status_of(buffer)) is not None:
+            if (status := service.status_of(buffer)) is not None:
                 return status
-        return http_load.CLOSED
+        return service.CLOSED
 
     try:
         return await asyncio.wait_for(whole(), patience)
     except asyncio.TimeoutError:
-        return http_load.SILENT
+        return service.SILENT
     except OSError:
-        return http_load.CLOSED
+        return service.CLOSED
 
 
 async def _ask(
-    host: str, port: int, pieces: Iterable[bytes], *, pause: float = 0.0, patience: float = http_load.PATIENCE
+    host: str, port: int, pieces: Iterable[bytes], *, pause: float = 0.0, patience: float = service.PATIENCE
 ) -> str:
     """Send pieces with pauses between them, and read the status, which may come before the last one."""
     try:
         reader, writer = await asyncio.wait_for(asyncio.open_connection(host, port), patience)
     except (OSError, asyncio.TimeoutError):
-        return http_load.CLOSED
+        return service.CLOSED
     answer = asyncio.ensure_future(_read(reader, patience))
     try:
         for piece in pieces:
@@ -81,7 +81,7 @@ def cut(host: str, port: int, message: bytes, *, clients: int, seed: int = 0) ->
     """Clients that go away in the middle of a request, or as soon as they have sent it, half of them without a farewell."""
     rng = random.Random(seed)
     for number in range(clients):
-        with contextlib.suppress(OSError), socket.create_connection((host, port), http_load.PATIENCE) as connection:
+        with contextlib.suppress(OSError), socket.create_connection((host, port), service.PATIENCE) as connection:
             length = len(message) if number % 3 == 0 else rng.randrange(1, len(message))
             connection.sendall(message[:length])
             if number % 2:  # closed by a reset
@@ -129,7 +129,7 @@ def malformed(host: str, port: int, path: str) -> dict[str, str]:
         "too many texts": json.dumps({"query": "a", "documents": ["b"] * 100_000}).encode(),
         "a long text": json.dumps({"query": "a", "documents": ["b " * 500_000]}).encode(),
     }
-    messages = {name: http_load.request(path, body) for name, body in bodies.items()}
+    messages = {name: service.request(path, body) for name, body in bodies.items()}
     head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\n".encode()
     messages |= {
         "no HTTP": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(range(256)),

@@ -4,11 +4,11 @@ import json
 import time
 from pathlib import Path
 
-import pytest
-
 import hostile_clients
-from bench import http_load, service
-from bench.hostile_clients import resident
+import pytest
+from small_searches import resident
+
+from bench import service
 
 for extra in ("fastapi", "uvicorn", "prometheus_client"):
     pytest.importorskip(extra)
@@ -16,7 +16,7 @@ for extra in ("fastapi", "uvicorn", "prometheus_client"):
 BODY = json.dumps(
     {"model": "semclass", "query": "Who built it?", "documents": ["Ada built it.", "It is old."]}
 ).encode()
-MESSAGE = http_load.request(service.PATH, BODY)
+MESSAGE = service.request(service.PATH, BODY)
 BYTES = 1 << 16
 
 
@@ -33,14 +33,14 @@ def ask(running):
     def asked(kind, *arguments, **options):
         found = kind(service.HOST, running.port, *arguments, **options)
         assert running.process.poll() is None
-        assert http_load.drive(service.HOST, running.port, [MESSAGE] * 4, 2).statuses == {"200": 4}
+        assert service.drive(service.HOST, running.port, [MESSAGE] * 4, 2).statuses == {"200": 4}
         return found
 
     return asked
 
 
 def test_requests_one_after_another_over_connections_that_stay_open(running):
-    found = http_load.drive(service.HOST, running.port, [MESSAGE] * 20, 4)
+    found = service.drive(service.HOST, running.port, [MESSAGE] * 20, 4)
     assert found.statuses == {"200": 20}
     assert len(found.latencies) == 20
 
@@ -54,7 +54,7 @@ def test_more_at_once_than_are_taken_are_answered_or_told_to_come_back(ask):
 
 def test_clients_that_dawdle_hold_up_nobody(ask):
     found = ask(hostile_clients.slow, MESSAGE, clients=10, pause=0.1, patience=0.5)
-    assert set(found) <= {http_load.SILENT, "408"}
+    assert set(found) <= {service.SILENT, "408"}
 
 
 def test_clients_that_go_away_in_the_middle_are_forgotten(ask):
@@ -64,15 +64,13 @@ def test_clients_that_go_away_in_the_middle_are_forgotten(ask):
 def test_a_body_without_an_end_is_not_read(ask):
     found = ask(hostile_clients.huge, service.PATH, size=64 * BYTES, clients=6)
     # who is still sending may find the connection closed before the answer is read
-    assert set(found) <= {"413", "408", http_load.CLOSED}
+    assert set(found) <= {"413", "408", service.CLOSED}
     assert found["413"] >= 2
 
 
 def test_whatever_is_no_request_is_the_fault_of_the_client(ask):
     found = ask(hostile_clients.malformed, service.PATH)
-    wrong = {
-        name: status for name, status in found.items() if not (status.startswith("4") or status == http_load.CLOSED)
-    }
+    wrong = {name: status for name, status in found.items() if not (status.startswith("4") or status == service.CLOSED)}
     assert not wrong
 
 
@@ -88,10 +86,10 @@ def test_memory_is_given_back_after_crowds_and_large_bodies(running, ask):
 
 def test_memory_is_given_back_after_long_questions(running):
     body = json.dumps({"query": "a,b;" * 24_000, "documents": ["Ada built it. " * 20] * 20})
-    message = http_load.request(service.PATH, body.encode())
-    http_load.drive(service.HOST, running.port, [MESSAGE] * 8, 2)
+    message = service.request(service.PATH, body.encode())
+    service.drive(service.HOST, running.port, [MESSAGE] * 8, 2)
     before = resident(running.process.pid)
-    http_load.drive(service.HOST, running.port, [message] * 16, 8)
+    service.drive(service.HOST, running.port, [message] * 16, 8)
     # given back a moment after the last of them
     end = time.monotonic() + 60
     while resident(running.process.pid) > before + 100 and time.monotonic() < end:

@@ -1,4 +1,4 @@
-"""What a search costs its neighbours: ``python -m bench.hostile_clients INDEX``.
+"""What a search costs its neighbours: ``PYTHONPATH=. python tests/service/small_searches.py INDEX``.
 
 Starts ``semclass serve`` on an index, and lets clients of a process of their own ask for what takes most, beside one small
 search a second. Says how slow the slowest small search was, what was answered, and the memory before, in between and after.
@@ -22,7 +22,7 @@ from typing import Any
 
 import click
 
-from bench import http_load, readme, service
+from bench import readme, service
 
 CLIENTS, SECONDS = 32, 20.0
 REST = 15.0
@@ -93,7 +93,7 @@ class Found:
 def attack(port: int, kind: str, seconds: float) -> dict[str, int]:
     """Clients of a scenario for some seconds; gives how many answers of each status."""
     make, clients = SCENARIOS[kind]
-    messages = [http_load.request("/api/search", json.dumps(body).encode()) for body in make()]
+    messages = [service.request("/api/search", json.dumps(body).encode()) for body in make()]
     end = time.monotonic() + seconds
 
     def until() -> Iterator[bytes]:
@@ -102,7 +102,7 @@ def attack(port: int, kind: str, seconds: float) -> dict[str, int]:
                 return
             yield message
 
-    return dict(http_load.drive(service.HOST, port, until(), clients).statuses)
+    return dict(service.drive(service.HOST, port, until(), clients).statuses)
 
 
 def resident(process: int) -> float:
@@ -113,7 +113,7 @@ def resident(process: int) -> float:
 
 def scene(kind: str, started: service.Served, client: ProcessPoolExecutor, seconds: float) -> Found:
     """Run a scenario beside small searches."""
-    message = http_load.request("/api/search", json.dumps(SMALL).encode())
+    message = service.request("/api/search", json.dumps(SMALL).encode())
     before, load = resident(started.process.pid), os.getloadavg()[0]
     peak, over = [before], threading.Event()
 
@@ -127,7 +127,7 @@ def scene(kind: str, started: service.Served, client: ProcessPoolExecutor, secon
     taken: list[float] = []
     small: Counter[str] = Counter()
     while not running.done():
-        found = http_load.drive(service.HOST, started.port, [message], 1)
+        found = service.drive(service.HOST, started.port, [message], 1)
         small += found.statuses
         taken += found.latencies
         time.sleep(max(1 - found.seconds, 0))
@@ -190,12 +190,12 @@ def main(index: Path, seconds: float, times: int, *, as_json: bool) -> None:
     context = multiprocessing.get_context("spawn")
     for _ in range(times):
         with service.served(str(index)) as started, ProcessPoolExecutor(1, context) as client:
-            small = http_load.request("/api/search", json.dumps(SMALL).encode())
-            http_load.drive(service.HOST, started.port, [small] * 20, 2)
+            small = service.request("/api/search", json.dumps(SMALL).encode())
+            service.drive(service.HOST, started.port, [small] * 20, 2)
             rows = [scene(kind, started, client, seconds) for kind in SCENARIOS]
         for line in [json.dumps(asdict(row)) for row in rows] if as_json else [table(rows)]:
             click.echo(line)
 
 
 if __name__ == "__main__":
-    main(prog_name="python -m bench.hostile_clients")
+    main()

@@ -1,4 +1,4 @@
-"""``python -m bench.hostile_files``: small files that would take minutes or gigabytes, each built beside a good one.
+"""``python tests/hostile_files.py``: small files that would take minutes or gigabytes, each built beside a good one.
 
 For each file a folder is made of it and of ``good.md``, and ``semclass index build`` runs on the folder in a process of its
 own. The table says how long that took by the clock and on processors, the most
@@ -25,7 +25,7 @@ _SHEET = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
 _WORD = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
 _OFFICE = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
 _PACKAGE = "http://schemas.openxmlformats.org/package/2006"
-_LAUGHS = (
+LAUGHS = (
     "<!DOCTYPE x [<!ENTITY a0 'ha'>"
     + "".join(f"<!ENTITY a{level} '{f'&a{level - 1};' * 10}'>" for level in range(1, 10))
     + "]>"
@@ -44,7 +44,7 @@ def wide_xlsx(path: Path, rows: int = 20_000) -> None:
 def entity_xlsx(path: Path) -> None:
     """A cell whose text would be two billion characters."""
     cell = '<sheetData><row r="1"><c r="A1" t="inlineStr"><is><t>&a9;</t></is></c></row></sheetData>'
-    _xlsx(path, [cell], _LAUGHS)
+    _xlsx(path, [cell], LAUGHS)
 
 
 def wide_csv(path: Path, size: int = 20_000) -> None:
@@ -71,7 +71,7 @@ def large_docx(path: Path, size: int = 1_500_000_000) -> None:
 
 def entity_docx(path: Path) -> None:
     """A paragraph that would be two billion characters."""
-    _docx(path, ["<w:p><w:r><w:t>&a9;</w:t></w:r></w:p>"], _LAUGHS)
+    _docx(path, ["<w:p><w:r><w:t>&a9;</w:t></w:r></w:p>"], LAUGHS)
 
 
 def large_epub(path: Path, size: int = 1_500_000_000) -> None:

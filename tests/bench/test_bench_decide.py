@@ -1,0 +1,102 @@
+"""What to classify with: five users and their answers, and the rule."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import click.testing
+import pytest
+
+pytest.importorskip("ir_measures")
+pytest.importorskip("sklearn")
+
+from bench import decide, report
+from bench.decide import Needs, Row
+
+FOUND = report.read(report.RESULTS)
+NEEDS = Needs(labels=100, classes=10, texts=1000, accuracy=0.8, milliseconds=100)
+
+
+def row(name, accuracy, usd, **more):
+    return Row(name, accuracy, "made texts", **{"milliseconds": 1.0, "per_second": 100.0, "usd": usd, **more})
+
+
+def chosen(rows, needs=NEEDS):
+    use = decide.choice(rows, needs)
+    return use and use.name
+
+
+def test_five_users_are_told_what_to_use_and_it_is_not_always_semclass():
+    """docs/howto/decide.md"""
+    told = [chosen(list(decide.measured(FOUND, needs)), needs) for needs in decide.USERS.values()]
+    assert told[:4] == [decide.OURS, decide.OURS, decide.WORDS, decide.PROMPTED]
+    # both are as accurate, and cost about the same
+    assert told[4] in (decide.TUNED, decide.OURS)
+
+
+def test_of_what_costs_little_the_most_accurate_is_used_and_within_a_point_the_cheapest():
+    assert chosen([row("best", 0.9, 5), row("good", 0.85, 1)]) == "best"
+    assert chosen([row("best", 0.9, 5), row("as good", 0.895, 1)]) == "as good"
+
+
+def test_what_costs_much_more_is_not_used_for_a_little_more_accuracy():
+    rows = [row("dear", 0.95, 5000), row("cheap", 0.85, 100)]
+    assert chosen(rows, replace(NEEDS, texts=1e6)) == "cheap"
+    assert chosen(rows, replace(NEEDS, texts=1e6, accuracy=0.9)) == "dear"
+
+
+def test_what_does_not_fit_is_left_out_and_says_why():
+    rows = [
+        row("wrong", 0.7, 1),
+        row("unknown", None, 1),
+        row("slow", 0.9, 1, milliseconds=500.0),
+        row("small", 0.9, 1, per_second=0.01),
+    ]
+    assert [one.why_not(NEEDS) for one in rows] == [
+        "not accurate enough",
+        "not measured on classes of your own",
+        "too slow",
+        "too many texts for the machine",
+    ]
+    assert chosen(rows) is None
+    assert "0.9" not in decide.answer(rows, NEEDS)
+    assert "small" in decide.answer(rows, NEEDS) or "slow" in decide.answer(rows, NEEDS)
+
+
+def test_more_labels_are_never_told_to_be_worth_less():
+    ours = [
+        next(one.accuracy for one in decide.measured(FOUND, replace(NEEDS, labels=labels)) if one.name == decide.OURS)
+        for labels in (10, 50, 100, 5000)
+    ]
+    assert ours == sorted(ours)
+
+
+def test_one_encoding_serves_several_classifications():
+    rows = {tasks: {one.name: one for one in decide.measured(FOUND, replace(NEEDS, tasks=tasks))} for tasks in (1, 3)}
+    assert rows[3][decide.OURS].milliseconds == rows[1][decide.OURS].milliseconds
+    assert rows[3][decide.WORDS].milliseconds == pytest.approx(3 * rows[1][decide.WORDS].milliseconds)
+
+
+def test_a_cascade_is_the_answer_where_the_prompted_model_is_dearer_and_more_accurate_than_is_wanted():
+    right, usd = [0.80, 0.866, 0.895, 0.944], [0.07, 1135.0, 1702.0, 5675.0]
+    job = {"shares": [0.0, 0.2, 0.3, 1.0], "right": {"unsure": right}, "usd_per_million": usd}
+    needs = replace(NEEDS, texts=1e5, accuracy=0.85, milliseconds=2000, pairs=True)
+    rows = list(decide.measured({**FOUND, "cascade": {"jobs": {"entailment": job}}}, needs))
+    assert "20%" in chosen(rows, needs)
+    assert chosen(rows, replace(needs, accuracy=0.9)) == decide.PROMPTED
+    assert chosen(rows, replace(needs, milliseconds=100)) is None
+
+
+def test_it_asks_for_what_is_not_given():
+    said = click.testing.CliRunner().invoke(decide.main, input="400\n40\n2000\n0.8\n50\ncpu\n2\n")
+    assert said.exit_code == 0, said.output
+    assert f"Use {decide.OURS}." in said.output
+    assert "| not accurate enough |" in said.output
+
+
+def test_a_quick_run_says_what_to_use_on_its_machine():
+    """On a machine so slow that nothing is in time, and on one like that of the results."""
+    slow = {"questions": {"systems": [{"name": "semclass", "p50_ms": 840.0}]}}
+    assert decide.on_this_machine(FOUND, slow).count("Nothing that was measured does this.") >= 3
+    same = {"questions": {"systems": FOUND["questions"]["systems"]}}
+    assert decide.users(FOUND) in decide.on_this_machine(FOUND, same)
