@@ -9,7 +9,8 @@ the passages under a heading (ListNet, Cao et al. 2007), from the weights that s
 distance from them. Domains weigh the same, and so do headings that are questions and others. The weights in `KEPT`, which
 tell what an answer consists of, stay: below a heading any text may stand; nor is ``match`` weighed, as the default method
 classifies no question. The result is half way from the start to the fit. With --multilingual, the domains are the languages
-of ``pair_domains.read_languages``, with questions in place of headings, and short candidates add nothing.
+of ``pair_domains.read_languages``, with questions in place of headings, and the headings of some English domains that are
+questions; short candidates add nothing.
 
 What short candidates add to the weights is fitted next, in the same way: to files of ``qa`` from which the encoder did not
 learn, both re-ranked within a document and searched in an index, to sentences of ``wikiqa``, to the contrast items
@@ -71,7 +72,12 @@ LEARNT_FROM_HEADINGS = (
     "repositories. The second row: questions with passages of one document, sentences that answer, and texts that only "
     "resemble an answer."
 )
-LEARNT_FROM_LANGUAGES = "questions in ten languages and the paragraphs that answer them; NOTICE names the sources."
+LEARNT_FROM_LANGUAGES = (
+    "questions in ten languages and the paragraphs that answer them, and English headings that are questions; NOTICE names "
+    "the sources."
+)
+ENGLISH = ("community", "legal", "support")
+"""Domains of ``sections`` from which weights for many languages learn English."""
 
 
 @dataclass(frozen=True)
@@ -278,7 +284,11 @@ def train(arguments: argparse.Namespace) -> None:
     encoder = Path(arguments.encoder or arguments.models / "encoder")
     collections: Iterable[tuple[str, Collection]]
     if arguments.multilingual:
-        collections = ((domain.name, of_language(domain)) for domain in read_languages(arguments.data))
+        asked = {name: read_domain(arguments.data, name) for name in ENGLISH}
+        collections = [
+            *((name, replace(one, queries={"question": one.queries["question"]})) for name, one in asked.items()),
+            *((domain.name, of_language(domain)) for domain in read_languages(arguments.data)),
+        ]
     else:
         collections = ((name, read_domain(arguments.data, name)) for name in unseen(arguments.data, encoder))
     for name, collection in collections:
