@@ -6,6 +6,8 @@ import fcntl
 import os
 import pty
 import re
+import select
+import signal
 import struct
 import subprocess
 import sys
@@ -15,6 +17,7 @@ from collections.abc import Callable, Sequence
 from conftest import ROOT
 
 CTRL_C = b"\x03"
+LONGEST = 120  # seconds without a sign of life
 
 
 def in_terminal(
@@ -36,13 +39,13 @@ def in_terminal(
         stderr=theirs,
         cwd=ROOT,
         start_new_session=True,
-        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # so that Ctrl-C reaches the command
+        preexec_fn=_take_terminal,
         env={**{name: text for name, text in os.environ.items() if name not in ("COLUMNS", "LINES")}, **(env or {})},
     )
     os.close(theirs)
     sent, seen, waiting = b"", 0, list(steps)
     try:
-        while part := os.read(ours, 65536):
+        while part := _read(ours, running):
             sent += part
             while waiting and (place := sent.find(waiting[0][0].encode(), seen)) >= 0:
                 seen = place + 1
@@ -51,6 +54,18 @@ def in_terminal(
         pass
     os.close(ours)
     return running.wait(), sent.decode()
+
+
+def _take_terminal() -> None:
+    """Let Ctrl-C reach the command, also where the tests run in the background, which ignores it."""
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def _read(terminal: int, running: subprocess.Popen[bytes]) -> bytes:
+    if not select.select([terminal], [], [], LONGEST)[0]:
+        running.kill()
+    return os.read(terminal, 65536)
 
 
 def drawn(sent: str, label: str) -> list[str]:
