@@ -5,6 +5,7 @@ import pytest
 
 pytest.importorskip("sklearn")
 pytest.importorskip("ir_measures")
+pytest.importorskip("matplotlib")
 
 from bench import cascade
 

@@ -29,7 +29,8 @@ def chosen(rows, needs=NEEDS):
 def test_five_users_are_told_what_to_use_and_it_is_not_always_semclass():
     """docs/howto/decide.md"""
     told = [chosen(list(decide.measured(FOUND, needs)), needs) for needs in decide.USERS.values()]
-    assert told[:4] == [decide.OURS, decide.OURS, decide.WORDS, decide.PROMPTED]
+    assert told[:3] == [decide.OURS, decide.OURS, decide.WORDS]
+    assert told[3].startswith("`Cascade`")
     # both are as accurate, and cost about the same
     assert told[4] in (decide.TUNED, decide.OURS)
 

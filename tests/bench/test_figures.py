@@ -49,7 +49,13 @@ def test_a_table_of_a_page_is_the_measured_one(page):
 KINDS = (r"written by bench/.+\.py(: .+)?", r"measured once, .+\.json", r"compared with .+", r"typed: .+")
 """What a mark says of its table: where the figures are from."""
 
-TYPED = {"docs/howto/languages.md": 5, "docs/explanation/design.md": 1, "docs/howto/documents.md": 1}
+TYPED = {
+    "docs/howto/languages.md": 6,
+    "docs/explanation/cost.md": 1,
+    "docs/explanation/design.md": 1,
+    "docs/howto/documents.md": 1,
+    "docs/howto/postgres.md": 1,
+}
 """Tables that no file of results has yet: they are to become fewer."""
 
 
@@ -292,6 +298,8 @@ NO_FIGURES = {
     "10 seconds": "a limit of the service",
     "three questions": "a setting of the page",
     "40 questions": "an example of how many to judge",
+    **dict.fromkeys(("24 questions", "150 questions"), "of each language"),
+    **dict.fromkeys(("48 %", "96 %"), "of the card of the package's answerable"),
     "10 %": "labels of questions that are debatable, as those say who collected them",
     "30 seconds": "a limit of the service",
     "128 MiB": "a limit of the service",
@@ -342,6 +350,7 @@ def _engines(value):
 def test_the_figures_of_a_card_are_those_of_its_manifest(card: Path):
     known = list(_numbers(json.loads((card.parent / "manifest.json").read_text(encoding="utf-8"))))
     text = card.read_text(encoding="utf-8").split("---", 2)[2]
+    text = re.sub(r"svm C=[\d.]+", "", text)  # a setting
     text = re.sub(r"\| (class \| precision \| recall \| F1 \| questions|true .*?) \|\n(\|.*\n)+", "", text)
     for figure, percent in re.findall(r"(?<![\w.(])(\d+\.\d+)(%?)(?!\w)", text):
         scale, place = (100 if percent else 1), 0.5001 * 10 ** -len(figure.partition(".")[2])

@@ -513,7 +513,7 @@ def test_completion_knows_commands_and_options():
         command = [sys.executable, "-c", "from semclass.cli.main import main; main()"]
         return subprocess.run(command, env={**os.environ, **given}, capture_output=True, text=True, cwd=ROOT).stdout
 
-    assert completed("semclass ev").splitlines() == ["plain,evaluate"]
+    assert completed("semclass tu").splitlines() == ["plain,tune"]
     assert "plain,--method" in completed("semclass search --me").splitlines()
 
 

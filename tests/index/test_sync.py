@@ -88,7 +88,7 @@ def test_edits_are_followed_and_only_new_texts_are_encoded(tmp_path):
 def test_ids_stay_when_something_is_inserted_above(tmp_path):
     folder, index = tmp_path / "docs", tmp_path / "index"
     folder.mkdir()
-    text = f"# Boiler\n\n{YEARS}\n\n# Pump\n\n{YEARS}\n\n{BOAT}\n\n{BOAT}\n"
+    text = f"# Boiler\n\n{YEARS}\n\n# Pump\n\n{YEARS}\n\n# Boat\n\n{BOAT}\n\n# Lake\n\n{BOAT}\n"
     (folder / "a.md").write_text(text)
     sync(index, folder)
     first = held(index)
