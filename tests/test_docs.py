@@ -24,7 +24,7 @@ NOT_RUN = {
     "a sketch": 2,
     "asks questions": 1,
     "downloads a model and torch": 1,
-    "installs from a checkout": 19,
+    "installs from a checkout": 20,
     "needs Ray or Dask": 2,
     "needs a Qdrant server": 1,
     "needs a container engine": 4,

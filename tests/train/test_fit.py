@@ -266,7 +266,8 @@ def test_a_weight_is_a_number_of_examples(kind, link):
     written = {name: values[rows] for name, values in views.items()}
     repeated = fit_head(written, [labels[row] for row in rows], kind=kind, link=link, names=["NUM"], folds=again)
     new, _ = questions(seed=1)
-    np.testing.assert_allclose(head_probabilities(weighted, new), head_probabilities(repeated, new), atol=1e-4)
+    close = 5e-3 if kind == "svm" else 1e-4  # its solver takes steps, and stops where they are small
+    np.testing.assert_allclose(head_probabilities(weighted, new), head_probabilities(repeated, new), atol=close)
     assert weighted.report["chosen"] == repeated.report["chosen"]
     assert np.isnan(weighted.out_of_fold[weight == 0]).all()
 
