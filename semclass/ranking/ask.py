@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -44,6 +44,7 @@ TOKENS = 300
 
 _LEAST = 1e-4  # a probability is kept so far from 0 and 1
 _HEADINGS = re.compile(r"(?:#{1,6} [^\n]*(?:\n\s*|$))+")
+_CODE = re.compile(r"^[ \t]*(```+|~~~+)[^\n]*\n(?P<code>.*?)(?:^[ \t]*\1[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
 _CITED = re.compile(r"\[(\d+(?:\s*,\s*\d+)*)\]")
 
 
@@ -125,14 +126,22 @@ def answer_from(models: Models, question: str, result: SearchResult, k: int, ans
 
 
 def _spans(text: str) -> list[Span]:
-    """Where the sentences of a passage are, without the headings above them."""
-    spans: list[Span] = []
-    for start, end in unwrapped_spans(text) if text.strip() else ():
-        heading = _HEADINGS.match(text, start, end)
-        start = start if heading is None else heading.end()
-        inside = [(0, end - start)] if len(text[start:end].split()) <= LONGEST else sentence_spans(text[start:end])
-        spans += [(start + first, start + last) for first, last in inside if any(map(str.isalnum, text[start:end]))]
-    return spans
+    """Where the sentences of a passage are, without the headings above them; code is a sentence of its own."""
+    spans, at = list[Span](), 0
+    for code in _CODE.finditer(text):
+        spans += [*_prose(text, at, code.start()), code.span("code")]
+        at = code.end()
+    spans += _prose(text, at, len(text))
+    return [(start, end) for start, end in spans if any(map(str.isalnum, text[start:end]))]
+
+
+def _prose(text: str, begin: int, end: int) -> Iterator[Span]:
+    part = text[begin:end]
+    for first, last in unwrapped_spans(part) if part.strip() else ():
+        heading = _HEADINGS.match(part, first, last)
+        first = first if heading is None else heading.end()
+        inside = [(0, last - first)] if len(part[first:last].split()) <= LONGEST else sentence_spans(part[first:last])
+        yield from ((begin + first + one, begin + first + other) for one, other in inside)
 
 
 def _scores(models: Models, question: str, texts: list[str]) -> DoubleArray:

@@ -123,3 +123,16 @@ def test_a_model_says_that_the_sentences_do_not_answer(retriever):
         nothing = retriever.ask("Who?", where={"document": "none.md"})
         assert written(stub, nothing)[0] == nothing
         assert len(stub.requests) == 1
+
+
+def test_code_is_a_sentence_of_its_own_without_its_fences(models):
+    text = (
+        "# Watch\n\nThis needs one package:\n\n```sh\npip install watchfiles\n```\n\nThe index may lie in the folder."
+    )
+    passage = Passage("watch", text)
+    found = HybridRetriever.from_passages([passage, *PASSAGES], models=models).ask(
+        "Which package must be installed to watch a folder?"
+    )
+    of_it = [one.text for one in found.sentences if one.id == "watch"]
+    assert "pip install watchfiles" in of_it
+    assert not any("```" in one for one in of_it)

@@ -296,6 +296,9 @@ function showFacets() {
     const rest = boxes.length > 7 ? [el("details", {}, el("summary", {}, `${boxes.length - 6} more`), ...boxes.splice(6))] : [];
     return el("fieldset", {}, el("legend", {}, field, head ? el("small", {}, " by your head") : null), ...boxes, ...rest);
   }));
+  const [some] = facets.filter(({ values }) => values.length);
+  $("where-hint").hidden = !some;
+  if (some) $("where-example").textContent = `${some.field}=${some.values[0][0]}`;
   showFilters();
 }
 
@@ -395,7 +398,12 @@ function showAnswer({ question, hits, certainty, answerable, milliseconds, sente
   $("why").checked = state.why;
   $("asks").hidden = !state.why || !question;
   $("asks").textContent = question ? `The question asks for: ${[className(question.label), fineName(question.fine)].filter(Boolean).join(", ")} (${percent(question.probability)}).` : "";
-  showBrief(doubt ? [] : sentences ?? [], hits);
+  const best = doubt || certainty === "weak" ? [] : sentences ?? [];
+  showBrief(best, hits);
+  for (const { id, start, end } of [...best].reverse()) {
+    const hit = hits.find((one) => one.id === id);
+    if (hit) hit.sentence = [start, end];
+  }
   $("results").classList.remove("stale");
   $("results").replaceChildren(...hits.map((hit) => result(hit, hits, question)));
   if (focused) $(focused)?.closest("article").focus({ preventScroll: true });
@@ -426,7 +434,7 @@ function result(hit, hits, question) {
   const headings = texts(metadata.headings ?? metadata.heading).map(readable);
   const [title = state.source === "own" ? `Passage ${hit.id}` : hit.id] = [headings.at(-1), ...texts(metadata.title), ...texts(metadata.document)].filter(Boolean);
   const place = [metadata.document ?? metadata.file, metadata.page != null && `page ${metadata.page}`, ...headings.slice(0, -1)].filter((one) => one && one !== title);
-  const sentence = explanation?.sentence;
+  const sentence = hit.sentence ?? explanation?.sentence;
   const open = address(hit, headings.at(-1) ?? "");
   const text = el("p", { class: "text", dir: "auto" });
   const more = el("button", { type: "button", class: "quiet whole" });
@@ -448,11 +456,11 @@ function result(hit, hits, question) {
 }
 
 // Where a document opens: at the page, or at the sentence or heading.
-function address({ url, metadata, explanation, text }, heading) {
+function address({ url, metadata, explanation, sentence, text }, heading) {
   if (!url) return null;
   const there = new URL(url, document.baseURI);
   if (!["http:", "https:"].includes(there.protocol)) return null;
-  if (!there.hash) there.hash = fragment(there.pathname, metadata.page, excerpt(text, explanation?.sentence, true).parts[1], heading);
+  if (!there.hash) there.hash = fragment(there.pathname, metadata.page, excerpt(text, sentence ?? explanation?.sentence, true).parts[1], heading);
   return there.href;
 }
 
