@@ -45,6 +45,7 @@ TOKENS = 300
 _LEAST = 1e-4  # a probability is kept so far from 0 and 1
 _HEADINGS = re.compile(r"(?:#{1,6} [^\n]*(?:\n\s*|$))+")
 _CODE = re.compile(r"^[ \t]*(```+|~~~+)[^\n]*\n(?P<code>.*?)(?:^[ \t]*\1[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
+_FENCE = re.compile(r"^[ \t]*(?:```+|~~~+)[^\n]*$", re.MULTILINE)
 _CITED = re.compile(r"\[(\d+(?:\s*,\s*\d+)*)\]")
 
 
@@ -108,7 +109,7 @@ class Answer:
 def answer_from(models: Models, question: str, result: SearchResult, k: int, answerable_from: float | None) -> Answer:
     """Choose the k best sentences from the hits of a search. See :meth:`semclass.HybridRetriever.ask`."""
     found = [(hit, span) for hit in result[:READ] for span in _spans(hit.text)]
-    texts = [" ".join(hit.text[slice(*span)].split()) for hit, span in found]
+    texts = [" ".join(_FENCE.sub("", hit.text[slice(*span)]).split()) for hit, span in found]
     scores = _scores(models, question, texts) if texts else np.zeros(0)
     if models.pair_heads is not None:
         scores = scores + [hit.score for hit, _ in found]
@@ -126,10 +127,15 @@ def answer_from(models: Models, question: str, result: SearchResult, k: int, ans
 
 
 def _spans(text: str) -> list[Span]:
-    """Where the sentences of a passage are, without the headings above them; code is a sentence of its own."""
+    """Where the sentences of a passage are, without the headings above them.
+
+    Code belongs to the sentence before it if that ends in a colon, and else is a sentence of its own.
+    """
     spans, at = list[Span](), 0
     for code in _CODE.finditer(text):
-        spans += [*_prose(text, at, code.start()), code.span("code")]
+        spans += _prose(text, at, code.start())
+        introduced = spans and spans[-1][0] >= at and text[spans[-1][0] : code.start()].rstrip().endswith(":")
+        spans.append((spans.pop()[0], code.end("code")) if introduced else code.span("code"))
         at = code.end()
     spans += _prose(text, at, len(text))
     return [(start, end) for start, end in spans if any(map(str.isalnum, text[start:end]))]
