@@ -15,16 +15,15 @@ import numpy as np
 
 from semclass.core import artifacts
 from semclass.core.errors import ArtifactError, InputError
-from semclass.core.types import DoubleArray, FloatArray, IntArray, Passage, Ragged, offsets_of
+from semclass.core.types import IntArray, Passage, Ragged, offsets_of
 from semclass.index import candidates, filters
 from semclass.index.ingest import decoded, stored_types
 from semclass.index.passage_encoder import Evidence, PassageEncoder
 from semclass.index.passage_index import PassageIndex
 from semclass.index.records import Candidates, Query, Scoring
 from semclass.index.segment import NOTHING, Segment
-from semclass.integrations.qdrant_collection import BLOCK, dense, live, point_id, read_statistics, statistics_fields
+from semclass.integrations.qdrant_collection import BLOCK, ServedIndex, dense, live, point_id, read_fields, write_fields
 from semclass.scoring import bm25, fusion
-from semclass.scoring.bm25 import Statistics
 from semclass.scoring.postings import count_terms
 from semclass.scoring.topk import unit
 from semclass.scoring.vectors import Vectors
@@ -51,8 +50,7 @@ def engine_record(index: PassageIndex) -> dict[str, Any]:
         raise InputError(f"{given}; build it with storage='standard' or 'exact', and similarity='cosine' or 'ip'")
     parts = _parts(index.segments[0], np.zeros(0, np.int64), NOTHING)
     types = {name: [part.values.dtype.str, list(part.values.shape[1:])] for name, part in parts.items()}
-    described = {"protocol": _PROTOCOL, "kind": _KIND, **index.header(), "tuned": dict(index.tuned), "types": types}
-    return {**described, **statistics_fields(index.statistics)}
+    return {"protocol": _PROTOCOL, "kind": _KIND, "types": types, **write_fields(index)}
 
 
 def engine_rows(index: PassageIndex) -> Iterator[tuple[Passage, list[float], bytes]]:
@@ -79,7 +77,7 @@ def _parts(segment: Segment, rows: IntArray, terms: Ragged) -> dict[str, Ragged]
 
 
 @dataclass(frozen=True)
-class EngineIndex:
+class EngineIndex(ServedIndex):
     """Passages in an engine. :class:`semclass.HybridRetriever` searches them like a local index.
 
     Attributes
@@ -88,49 +86,22 @@ class EngineIndex:
         Asks the engine, see :data:`Find`. Threads that search at the same time call it at the same time.
     types
         Type and shape of the items of each array in the bytes.
-    encoder, classes, thresholds, similarity, storage, codebooks, heads, tuned, statistics
-        See :class:`semclass.PassageIndex`.
     """
 
     find: Find
-    encoder: str
-    classes: tuple[str, ...]
-    thresholds: DoubleArray
-    similarity: str
-    storage: str
-    codebooks: str
-    heads: Mapping[str, str]
-    tuned: Mapping[str, Any]
     types: Mapping[str, tuple[str, list[int]]]
-    statistics: Statistics
     kind = "engine"
 
     @classmethod
     def of(cls, record: Mapping[str, Any], find: Find) -> EngineIndex:
         """Open passages with the record that :func:`engine_record` gave; an ArtifactError if it is damaged."""
         artifacts.check_protocol(record, "the record", _KIND, _PROTOCOL)
+        found = read_fields(record, "the record", _REMEDY)
         try:
-            return cls(
-                find=find,
-                **{name: str(record[name]) for name in ("encoder", "similarity", "storage", "codebooks")},
-                classes=tuple(record["classes"]),
-                thresholds=np.array(record["thresholds"], np.float64),
-                heads=dict(record.get("heads", {})),
-                tuned=dict(record["tuned"]),
-                types={name: (str(record["types"][name][0]), list(record["types"][name][1])) for name in _ROWS},
-                statistics=read_statistics(record, "the record", _REMEDY),
-            )
-        except (KeyError, IndexError, TypeError, ValueError) as error:
+            types = {name: (str(record["types"][name][0]), list(record["types"][name][1])) for name in _ROWS}
+        except (KeyError, IndexError, TypeError) as error:
             raise ArtifactError(f"the record is damaged ({error!r}); {_REMEDY}") from error
-
-    def __len__(self) -> int:
-        """Count the passages."""
-        return self.statistics.passages
-
-    @property
-    def idf(self) -> FloatArray:
-        """Inverse document frequency of each word piece, float32 of shape (vocabulary,)."""
-        return self.statistics.idf
+        return cls(find, types, **found)
 
     def check_passage_encoder(self, passage_encoder: PassageEncoder) -> None:
         """Refuse models whose arrays differ from those of these passages."""

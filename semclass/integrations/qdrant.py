@@ -14,14 +14,14 @@ longer or shorter.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 
 from semclass.core.checks import check_positive, check_text, check_texts, check_unique
 from semclass.core.errors import ArtifactError, InputError
-from semclass.core.types import DoubleArray, FloatArray, IntArray, Passage
+from semclass.core.types import IntArray, Passage
 from semclass.index import filters
 from semclass.index.labels import check_heads
 from semclass.index.passage_encoder import PassageEncoder, no_evidence
@@ -33,11 +33,9 @@ from semclass.scoring import fusion
 from semclass.scoring.bm25 import Statistics
 from semclass.scoring.quantisation import COMPONENTS
 
-_COPIED = ("encoder", "classes", "thresholds", "similarity", "statistics", "heads", "tuned")
-
 
 @dataclass(frozen=True)
-class QdrantIndex:
+class QdrantIndex(stored.ServedIndex):
     """Passages in a collection of Qdrant. :class:`semclass.HybridRetriever` searches the collection like a local index.
 
     Attributes
@@ -58,30 +56,9 @@ class QdrantIndex:
 
     client: Any
     collection: str
-    encoder: str
-    classes: tuple[str, ...]
-    thresholds: DoubleArray
-    similarity: str
-    storage: str
-    codebooks: str
-    statistics: Statistics
-    heads: Mapping[str, str] = field(default_factory=dict)
-    tuned: Mapping[str, Any] = field(default_factory=dict)
     depth: int = 200
     exact: bool = True
     kind = "qdrant"
-
-    def __len__(self) -> int:
-        """Count the passages."""
-        return self.statistics.passages
-
-    @property
-    def idf(self) -> FloatArray:
-        """Inverse document frequency of each word piece, float32 of shape (vocabulary,).
-
-        It is 0 for a piece that is not a term.
-        """
-        return self.statistics.idf
 
     def check_passage_encoder(self, passage_encoder: PassageEncoder) -> None:
         """Do nothing. The server returns codes, and refuses vectors of another length."""
@@ -113,19 +90,8 @@ class QdrantIndex:
         client = stored.open_client(client, options)
         if not stored.Server(client).collection_exists(collection):
             raise ArtifactError(f"collection {collection!r} does not exist; upload an index (semclass index upload)")
-        record, statistics = stored.read_record(stored.Server(client), collection)
-        return cls(
-            client=client,
-            collection=collection,
-            **{name: str(record[key]) for name, key in stored.NAMES.items()},
-            classes=tuple(record["classes"]),
-            thresholds=np.array(record["thresholds"], np.float64),
-            statistics=statistics,
-            heads=dict(record.get("heads", {})),
-            tuned=dict(record["tuned"]),
-            depth=check_positive(depth, "depth"),
-            exact=exact,
-        )
+        record = stored.read_record(stored.Server(client), collection)
+        return cls(client, collection, depth=check_positive(depth, "depth"), exact=exact, **record)
 
     @classmethod
     def upload(
@@ -168,13 +134,8 @@ class QdrantIndex:
                     f"collection {collection!r} exists already; name another, or set replace=True (--replace)"
                 )
             stored.Server(client).delete_collection(collection)
-        made = cls(
-            client=client,
-            collection=collection,
-            **{name: getattr(index, name) for name in _COPIED},
-            storage=index.storage if codes else "lean",
-            codebooks=index.codebooks if codes else "",
-        )
+        copied = {one.name: getattr(index, one.name) for one in fields(stored.ServedIndex)}
+        made = cls(client, collection, **copied | ({} if codes else {"storage": "lean", "codebooks": ""}))
         models = stored.client_models()
         columns = index.segments[0].sentences.values.shape[1] * (1 if index.storage == "exact" else COMPONENTS)
         dims = dict.fromkeys(("mean", "sentences"), columns + (made.similarity == "l2"))
@@ -205,15 +166,9 @@ class QdrantIndex:
 
     def _described(self, statistics: Statistics) -> QdrantIndex:
         """The same with other statistics, which are written down with all that :meth:`connect` reads."""
-        record = {
-            **{key: getattr(self, name) for name, key in stored.NAMES.items()},
-            "classes": list(self.classes),
-            "thresholds": self.thresholds.tolist(),
-            "heads": dict(self.heads),
-            "tuned": dict(self.tuned),
-        }
-        stored.write_record(self._server, self.collection, record, statistics)
-        return replace(self, statistics=statistics)
+        changed = replace(self, statistics=statistics)
+        stored.write_record(self._server, self.collection, changed)
+        return changed
 
     def add(self, passages: Iterable[Passage], *, passage_encoder: PassageEncoder | None = None) -> QdrantIndex:
         """Add passages, and return the changed collection. A passage with an existing id replaces the old passage.
@@ -264,7 +219,7 @@ class QdrantIndex:
     def _changed(self, more: int, frequencies: IntArray | int, old: Mapping[int, IntArray]) -> QdrantIndex:
         """The same with `more` passages of some document frequencies, and without those whose terms are in `old`."""
         # the collection may have been changed since this was opened
-        _, now = stored.read_record(self._server, self.collection)
+        now = stored.read_record(self._server, self.collection)["statistics"]
         # concurrent changes may have been counted wrongly, but no number is below 0
         counts = now.document_frequencies + frequencies - stored.count_terms(old, len(now.is_term))
         passages = max(now.passages + more - len(old), 0)

@@ -6,7 +6,7 @@ import base64
 import hashlib
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -15,7 +15,8 @@ import numpy.typing as npt
 
 from semclass.core import artifacts
 from semclass.core.errors import ArtifactError, InputError, import_extra
-from semclass.core.types import IntArray, Passage, Ragged
+from semclass.core.types import DoubleArray, FloatArray, IntArray, Passage, Ragged
+from semclass.index import manifest
 from semclass.index.passage_index import PassageIndex
 from semclass.index.segment import Segment
 from semclass.scoring import bm25
@@ -25,9 +26,6 @@ from semclass.scoring.quantisation import from_quarter_bytes
 _KIND, _PROTOCOL = "qdrant-index", 4  # what a collection holds, and the version of its format
 _RECORD = "semclass"  # key of the collection's metadata below which the index describes itself
 _REMEDY = "upload the index again with replace=True (semclass index upload --replace)"
-# fields of the record that are texts, by the attributes of an index that they hold
-NAMES = {"encoder": "encoder", "similarity": "similarity", "storage": "form", "codebooks": "codebooks"}
-
 SHOWN = ("_id", "text", "metadata")  # keys of a payload that hold a passage
 CODES = ("tokens", "sentences", "provides", "pieces")  # keys of a payload that hold what re-ranking reads
 
@@ -74,41 +72,74 @@ class Server:
             ) from error
 
 
-def read_record(server: Server, collection: str) -> tuple[dict[str, Any], Statistics]:
-    """Read the record of a collection: how its index was made, and the statistics."""
-    record: dict[str, Any] | None = (server.get_collection(collection).config.metadata or {}).get(_RECORD)
-    if record is None:
-        raise ArtifactError(f"collection {collection!r} holds no complete index of semclass; {_REMEDY}")
-    artifacts.check_protocol(record, f"collection {collection!r}", _KIND, _PROTOCOL)
-    if missing := [name for name in (*NAMES.values(), "classes", "thresholds", "tuned") if name not in record]:
-        raise ArtifactError(f"collection {collection!r} has no field {missing[0]!r}; {_REMEDY}")
-    return record, read_statistics(record, f"collection {collection!r}", _REMEDY)
+@dataclass(frozen=True, kw_only=True)
+class ServedIndex:
+    """What an index outside of this process copies of a :class:`semclass.PassageIndex`, whose attributes it has."""
+
+    encoder: str
+    classes: tuple[str, ...]
+    thresholds: DoubleArray
+    similarity: str
+    storage: str
+    codebooks: str
+    statistics: Statistics
+    heads: Mapping[str, str] = field(default_factory=dict)
+    tuned: Mapping[str, Any] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        """Count the passages."""
+        return self.statistics.passages
+
+    @property
+    def idf(self) -> FloatArray:
+        """Inverse document frequency of each word piece, float32 of shape (vocabulary,); 0 for a piece that is no term."""
+        return self.statistics.idf
 
 
-def read_statistics(record: Mapping[str, Any], where: str, remedy: str) -> Statistics:
-    """Read what :func:`statistics_fields` gave."""
-    try:
-        numbers = np.frombuffer(zlib.decompress(base64.b64decode(record["frequencies"])), "<u4").astype(np.int64)
-        counts = np.maximum(numbers - 1, 0)
-        return Statistics(int(record["passages"]), float(record["average_length"]), counts, numbers > 0)
-    except (KeyError, TypeError, ValueError, zlib.error) as error:
-        raise ArtifactError(f"the statistics of {where} are damaged ({error}); {remedy}") from error
-
-
-def statistics_fields(found: Statistics) -> dict[str, Any]:
-    """Statistics as fields of JSON."""
+def write_fields(index: PassageIndex | ServedIndex) -> dict[str, Any]:
+    """What a :class:`ServedIndex` holds, in JSON types."""
+    statistics = index.statistics
     # one more than the document frequency, or 0 for what is no term
-    numbers = np.where(found.is_term, found.document_frequencies + 1, 0).astype("<u4")
+    numbers = np.where(statistics.is_term, statistics.document_frequencies + 1, 0).astype("<u4")
     return {
-        "passages": found.passages,
-        "average_length": found.average,
+        **{manifest.KEYS.get(name, name): value for name, value in manifest.header_of(vars(index)).items()},
+        "tuned": dict(index.tuned),
+        "passages": statistics.passages,
+        "average_length": statistics.average,
         "frequencies": base64.b64encode(zlib.compress(numbers.tobytes(), 9)).decode(),
     }
 
 
-def write_record(server: Server, collection: str, record: Mapping[str, Any], found: Statistics) -> None:
+def read_fields(record: Mapping[str, Any], where: str, remedy: str) -> dict[str, Any]:
+    """Read what :func:`write_fields` gave."""
+    try:
+        numbers = np.frombuffer(zlib.decompress(base64.b64decode(record["frequencies"])), "<u4").astype(np.int64)
+        frequencies, average = np.maximum(numbers - 1, 0), float(record["average_length"])
+        return {
+            **{name: str(record[key]) for name, key in manifest.KEYS.items()},
+            "classes": tuple(record["classes"]),
+            "thresholds": np.array(record["thresholds"], np.float64),
+            "heads": dict(record.get("heads", {})),
+            "tuned": dict(record["tuned"]),
+            "statistics": Statistics(int(record["passages"]), average, frequencies, numbers > 0),
+        }
+    except (KeyError, TypeError, ValueError, zlib.error) as error:
+        raise ArtifactError(f"{where} is damaged ({error!r}); {remedy}") from error
+
+
+def read_record(server: Server, collection: str) -> dict[str, Any]:
+    """Read the record of a collection, see :func:`read_fields`."""
+    record: dict[str, Any] | None = (server.get_collection(collection).config.metadata or {}).get(_RECORD)
+    where = f"collection {collection!r}"
+    if record is None:
+        raise ArtifactError(f"{where} holds no complete index of semclass; {_REMEDY}")
+    artifacts.check_protocol(record, where, _KIND, _PROTOCOL)
+    return read_fields(record, where, _REMEDY)
+
+
+def write_record(server: Server, collection: str, index: ServedIndex) -> None:
     """Write the record of a collection, in one step."""
-    described = {"protocol": _PROTOCOL, "kind": _KIND, **record, **statistics_fields(found)}
+    described = {"protocol": _PROTOCOL, "kind": _KIND, **write_fields(index)}
     server.update_collection(collection, metadata={_RECORD: described})
 
 

@@ -345,7 +345,7 @@ def test_what_is_no_complete_index_is_refused(client, collection, index):
     for change, says in (
         ({"protocol": 99}, "has protocol 99"),
         ({"kind": "cake"}, "'cake'"),
-        ({"frequencies": "AAAA"}, "statistics of collection .* are damaged"),
+        ({"frequencies": "AAAA"}, "collection .* is damaged"),
     ):
         client.update_collection(collection, metadata={"semclass": {**record, **change}})
         with pytest.raises(ArtifactError, match=says):
