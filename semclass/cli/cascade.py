@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from semclass.cli import options
-from semclass.cli.label import beside, cost_line, prices_option
+from semclass.cli.label import beside, cost_line
 from semclass.cli.options import any_path, shorten, show
 from semclass.cli.output import echo
 from semclass.cli.progress import progress
@@ -18,7 +18,7 @@ from semclass.core.checks import counted
 from semclass.core.errors import InputError
 
 if TYPE_CHECKING:
-    from semclass.labelling.cascade import Cascade, Classifier, Item
+    from semclass.labelling.cascade import Classifier, Item
 
 OUT = Path("sent.jsonl")
 """Where the model's labels are kept if no option says so."""
@@ -26,57 +26,39 @@ OUT = Path("sent.jsonl")
 share = click.FloatRange(0, 1)
 
 
-def cascade_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Options of :func:`classify`."""
-    for option in reversed(
-        (
-            options.endpoint_options,
-            click.option(
-                "--send",
-                type=share,
-                help="Share of the texts to send to --endpoint, least certain texts first, e.g. 0.2.",
-            ),
-            click.option(
-                "--accuracy",
-                type=share,
-                help="Send as few texts as reach this accuracy on --held-out. The model is asked about these texts, too.",
-            ),
-            click.option(
-                "--held-out",
-                type=options.InputPath(),
-                help="Labelled texts that the head was not trained on; they set the certainty below which a text is sent.",
-            ),
-            click.option(
-                "--model-accuracy",
-                type=share,
-                help="Accuracy of the language model on the texts sent, if known. Default: measured on --held-out.",
-            ),
-            prices_option,
-            click.option(
-                "--out",
-                type=any_path,
-                metavar="FILE",
-                help="File to which the language model's labels are added (JSON lines, for `semclass train`). "
-                f"Default: {OUT}.",
-            ),
-            click.option(
-                "--estimate",
-                "only_estimate",
-                is_flag=True,
-                help="Ask about a few texts, print the estimated cost of all texts to send, and stop.",
-            ),
-        )
-    ):
-        command = option(command)
-    return command
+cascade_options = options.together(
+    options.endpoint_options,
+    click.option(
+        "--send", type=share, help="Share of the texts to send to --endpoint, least certain texts first, e.g. 0.2."
+    ),
+    click.option(
+        "--accuracy",
+        type=share,
+        help="Send as few texts as reach this accuracy on --held-out. The model is asked about these texts, too.",
+    ),
+    click.option(
+        "--held-out",
+        type=options.InputPath(),
+        help="Labelled texts that the head was not trained on; they set the certainty below which a text is sent.",
+    ),
+    options.cost_options,
+    click.option(
+        "--out",
+        type=any_path,
+        metavar="FILE",
+        help=f"File to which the language model's labels are added (JSON lines, for `semclass train`). Default: {OUT}.",
+    ),
+)
+"""Options of :func:`classify`."""
 
 
 def wanted(asked: Mapping[str, Any], alone: Mapping[str, Any]) -> bool:
     """Tell whether a model is to be asked. `alone`: options that only a head without a model has."""
     if asked["endpoint"] is None:
-        given = [name for name in ("send", "accuracy", "held_out", "model_accuracy", "out", "prices") if asked[name]]
-        if given or asked["only_estimate"]:
-            raise InputError(f"--{(given or ['estimate'])[0].replace('_', '-')} needs --endpoint URL and --model NAME")
+        given = [name for name in ("send", "accuracy", "held_out", "out", "prices", "only_estimate") if asked[name]]
+        if given:
+            option = given[0].removeprefix("only_").replace("_", "-")
+            raise InputError(f"--{option} needs --endpoint URL and --model NAME")
         return False
     if given := [name for name, value in alone.items() if value]:
         raise InputError(f"--{given[0].replace('_', '-')} does not work with --endpoint; remove one of them")
@@ -106,14 +88,19 @@ def classify(
     endpoint = options.open_endpoint(**service, cache=asked["cache"] or beside(out, "replies.jsonl"), retries=2)
     cascade = cascades.Cascade(head, endpoint, asked["send"], asked["accuracy"], labels)
     if asked["held_out"] is not None:
-        cascade = _calibrated(cascade, *read_held_out(asked["held_out"]), asked["model_accuracy"])
+        cascade, told = cascade.calibrate(*read_held_out(asked["held_out"]))
+        reached = (
+            f", with the model {told['both']:.1%}, which was asked {told['asked']} times" if "both" in told else ""
+        )
+        line = f"held out: {told['texts']} texts, head right on {told['head']:.1%}{reached}; {told['share']:.1%} sent"
+        echo(line, err=True)
     decided = cascade.decide(items)
     sent = sum(one.sent for one in decided)
     try:
-        expected = cascade.estimate(decided, asked["prices"])
-        echo(f"{sent} of {counted(len(decided), 'text')} to send, about {cost_line(expected)}", err=True)
+        cost = f"about {cost_line(cascade.estimate(decided, asked['prices']))}"
     except EndpointError as error:
-        echo(f"{sent} of {counted(len(decided), 'text')} to send, at an unknown cost: {error}", err=True)
+        cost = f"at an unknown cost: {error}"
+    echo(f"{sent} of {counted(len(decided), 'text')} to send, {cost}", err=True)
     if asked["only_estimate"]:
         return
     bill = Bill(cascade.task, asked["prices"])
@@ -129,17 +116,5 @@ def classify(
     echo(f"sent: {cost_line(bill.figures(bill.texts, endpoint.concurrency))}", err=True)
     echo(f"{out}: {counted(kept, 'text')} with labels of {endpoint.model}, to train on", err=True)
     if why := Counter(one.why for one in found if one.why):
-        told = ", ".join(f"{count} {name}" for name, count in sorted(why.items()))
-        echo(f"no label from the model, so the head's stays: {told}", err=True)
-
-
-def _calibrated(cascade: Cascade, items: Sequence[Item], labels: Sequence[Any], told: float | None) -> Cascade:
-    cascade, report = cascade.calibrate(items, labels, model_accuracy=told)
-    reached = (
-        f", with the model {report['both']:.1%}, which was asked {report['asked']} times" if "both" in report else ""
-    )
-    echo(
-        f"held out: {report['texts']} texts, head right on {report['head']:.1%}{reached}; {report['share']:.1%} sent",
-        err=True,
-    )
-    return cascade
+        counts = ", ".join(f"{count} {name}" for name, count in sorted(why.items()))
+        echo(f"no label from the model, so the head's stays: {counts}", err=True)

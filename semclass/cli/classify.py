@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -18,14 +18,16 @@ from semclass.heads.questions import HEADS
 _texts = click.argument("texts", nargs=-1, metavar="[TEXT]...")
 
 
-def _file(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Options of :func:`_read_texts`."""
-    for option in (options.encoding, options.text_column):
-        command = option(command)
-    kinds = (
-        "Text file with one text per line, or TSV, CSV or JSON lines with a column `text`. Use - for standard input."
-    )
-    return click.option("--file", type=options.InputPath(), help=kinds)(command)
+_file = options.together(
+    click.option(
+        "--file",
+        type=options.InputPath(),
+        help="Text file with one text per line, or TSV, CSV or JSON lines with a column `text`. Use - for standard input.",
+    ),
+    options.text_column,
+    options.encoding,
+)
+"""Options of :func:`_read_texts`."""
 
 
 @click.group()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -16,17 +16,6 @@ from semclass.cli.progress import progress
 from semclass.core import artifacts
 from semclass.core.checks import counted
 from semclass.core.errors import InputError
-
-if TYPE_CHECKING:
-    from semclass.labelling.teacher import Taught
-
-prices_option = click.option(
-    "--prices",
-    type=float,
-    nargs=2,
-    metavar="IN OUT",
-    help="Prices in USD per million prompt tokens and per million answer tokens.",
-)
 
 
 @click.command()
@@ -48,13 +37,7 @@ prices_option = click.option(
     "--out", type=any_path, required=True, metavar="FILE", help="Output file for the labelled texts (JSON lines)."
 )
 @options.endpoint_options
-@prices_option
-@click.option(
-    "--estimate",
-    "only_estimate",
-    is_flag=True,
-    help="Label a few texts, print the estimated cost of all texts, and stop.",
-)
+@options.cost_options
 @options.json_output
 def label(
     texts: Path,
@@ -95,7 +78,8 @@ def label(
         for one in teacher.teach(given, task, endpoint, bill):
             found.append(one)
             step(1)
-    write(out, (record_of(one, task.multi_label) for one in found if one.labels is not None))
+    taught = ((one.text, one.labels) for one in found if one.labels is not None)
+    write(out, (teacher.taught_record({"text": text}, given, task.multi_label) for text, given in taught))
     problems = [{"text": one.text, "why": one.why, "said": one.said} for one in found if one.labels is None]
     write(beside(out, "problems.jsonl"), problems)
     told = teacher.report(found, bill, endpoint)
@@ -110,12 +94,6 @@ def label(
 def beside(out: Path, name: str) -> Path:
     """A file that belongs to another one."""
     return out.with_name(f"{out.stem}.{name}")
-
-
-def record_of(one: Taught, multi_label: bool) -> dict[str, Any]:
-    """A labelled text as `semclass train` reads it."""
-    labels = one.labels or []
-    return {"text": one.text, **({"labels": labels} if multi_label else {"label": labels[0]}), "by": "model"}
 
 
 def write(path: Path, records: Iterable[dict[str, Any]]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -94,16 +95,23 @@ where = click.option(
 )
 
 
-def columns(command: Command) -> Command:
-    """Options that name the columns of records, see :func:`semclass.documents.readers.iter_passages`."""
-    for name in reversed(COLUMNS):
-        kind = name.removesuffix("_column")
-        command = click.option(
-            f"--{kind}-column",
+def together(*several: Callable[[Any], Any]) -> Callable[[Command], Command]:
+    """Several options as one, in this order."""
+    return lambda command: reduce(lambda made, option: option(made), reversed(several), command)
+
+
+columns = together(
+    *(
+        click.option(
+            f"--{name.replace('_', '-')}",
             metavar="NAME",
-            help=f"Name of the column with the {kind} of each row, in tables and JSON. Default: it is found.",
-        )(command)
-    return command
+            help=f"Name of the column with the {name.removesuffix('_column')} of each row, in tables and JSON. Default: it "
+            "is found.",
+        )
+        for name in COLUMNS
+    )
+)
+"""Options that name the columns of records, see :func:`semclass.documents.readers.iter_passages`."""
 
 
 def show(record: Mapping[str, Any], text: str, *, as_json: bool) -> None:
@@ -132,39 +140,44 @@ def qdrant_key() -> str | None:
     return os.environ.get(API_KEY_VARIABLE)
 
 
-def endpoint_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Options of :func:`open_endpoint`, for commands that ask a language model."""
-    for option in reversed(
-        (
-            click.option(
-                "--endpoint",
-                metavar="URL",
-                help="Base URL of an OpenAI-compatible API, e.g. http://localhost:8000/v1.",
-            ),
-            click.option("--model", help="Name of the language model at --endpoint."),
-            click.option(
-                "--concurrency",
-                type=positive,
-                default=8,
-                show_default=True,
-                help="Maximum number of simultaneous calls to the language model.",
-            ),
-            click.option(
-                "--timeout",
-                type=float,
-                default=60.0,
-                show_default=True,
-                help="Time limit of one call attempt, in seconds.",
-            ),
-            click.option(
-                "--cache",
-                type=any_path,
-                help="File that caches the language model's replies. Default: beside --out; without --out, no cache.",
-            ),
-        )
-    ):
-        command = option(command)
-    return command
+endpoint_options = together(
+    click.option(
+        "--endpoint", metavar="URL", help="Base URL of an OpenAI-compatible API, e.g. http://localhost:8000/v1."
+    ),
+    click.option("--model", help="Name of the language model at --endpoint."),
+    click.option(
+        "--concurrency",
+        type=positive,
+        default=8,
+        show_default=True,
+        help="Maximum number of simultaneous calls to the language model.",
+    ),
+    click.option(
+        "--timeout", type=float, default=60.0, show_default=True, help="Time limit of one call attempt, in seconds."
+    ),
+    click.option(
+        "--cache",
+        type=any_path,
+        help="File that caches the language model's replies. Default: beside --out; without --out, no cache.",
+    ),
+)
+"""Options of :func:`open_endpoint`, for commands that ask a language model."""
+
+cost_options = together(
+    click.option(
+        "--prices",
+        type=float,
+        nargs=2,
+        metavar="IN OUT",
+        help="Prices in USD per million prompt tokens and per million answer tokens.",
+    ),
+    click.option(
+        "--estimate",
+        "only_estimate",
+        is_flag=True,
+        help="Ask about a few texts, print the estimated cost of all texts, and stop.",
+    ),
+)
 
 
 def open_endpoint(

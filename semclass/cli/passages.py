@@ -13,7 +13,7 @@ import click
 
 import semclass
 from semclass.cli import options
-from semclass.cli.options import COLUMNS, Command
+from semclass.cli.options import COLUMNS
 from semclass.cli.output import echo
 from semclass.cli.progress import Progress
 from semclass.core.checks import counted
@@ -32,35 +32,32 @@ SHOWN = 100
 """Characters of such a paragraph that are shown."""
 
 
-def cutting_options(command: Command) -> Command:
-    """Give a command the options of :func:`passages_from`."""
-    for option in (
-        click.option(
-            "--keep-boilerplate",
-            is_flag=True,
-            help="Keep text that most files of a folder repeat, such as footers. Default: leave it out and list it.",
-        ),
-        click.option("--partial", is_flag=True, help="Continue even if most files in the folder cannot be read."),
-        click.option("--strict", is_flag=True, help="Stop at the first file that cannot be read. Default: skip it."),
-        options.encoding,
-        options.columns,
-        click.option(
-            "--overlap", type=click.IntRange(0), default=0, help="Number of words that consecutive passages share."
-        ),
-        click.option(
-            "--size",
-            type=options.positive,
-            help="Maximum words per passage. Default: 100 with --cut window or meaning, otherwise no limit.",
-        ),
-        click.option(
-            "--cut",
-            "by",
-            type=click.Choice(["paragraph", "sentence", "window", "section", "meaning"]),
-            help="How to split documents into passages. Default: by paragraph; JSON lines and rows are not split.",
-        ),
-    ):
-        command = option(command)
-    return command
+cutting_options = options.together(
+    click.option(
+        "--cut",
+        "by",
+        type=click.Choice(["paragraph", "sentence", "window", "section", "meaning"]),
+        help="How to split documents into passages. Default: by paragraph; JSON lines and rows are not split.",
+    ),
+    click.option(
+        "--size",
+        type=options.positive,
+        help="Maximum words per passage. Default: 100 with --cut window or meaning, otherwise no limit.",
+    ),
+    click.option(
+        "--overlap", type=click.IntRange(0), default=0, help="Number of words that consecutive passages share."
+    ),
+    options.columns,
+    options.encoding,
+    click.option("--strict", is_flag=True, help="Stop at the first file that cannot be read. Default: skip it."),
+    click.option("--partial", is_flag=True, help="Continue even if most files in the folder cannot be read."),
+    click.option(
+        "--keep-boilerplate",
+        is_flag=True,
+        help="Keep text that most files of a folder repeat, such as footers. Default: leave it out and list it.",
+    ),
+)
+"""Options of :func:`passages_from`."""
 
 
 @dataclass

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain
+from itertools import chain, repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -16,7 +16,7 @@ from semclass.core import artifacts
 from semclass.core.checks import check_probability, short
 from semclass.core.errors import InputError
 from semclass.core.taxonomy import MEANINGS, PROVIDED
-from semclass.core.types import DoubleArray, IntArray
+from semclass.core.types import DoubleArray
 from semclass.documents.json_lines import read_json_lines
 from semclass.endpoint.bill import FAILED
 from semclass.endpoint.client import Endpoint, EndpointError
@@ -26,7 +26,7 @@ from semclass.heads.passages import PassageClassifier
 from semclass.heads.questions import QuestionClassifier
 from semclass.heads.texts import Label, TextModel
 from semclass.labelling.tasks import PairTask, Task
-from semclass.labelling.teacher import Bill, Taught, estimate, teach
+from semclass.labelling.teacher import Bill, Taught, estimate, taught_record, teach
 
 if TYPE_CHECKING:
     from semclass.train.estimators import TextClassifier
@@ -51,32 +51,17 @@ ALL = 2.0  # a threshold above every confidence
 class CascadeLabels:
     """The labels of one text, and who gave them.
 
-    Attributes
-    ----------
-    item
-        The text, or the pair of a question and a passage.
-    labels
-        The labels: those of the model if it was asked and answered, else those of the head.
-    by
-        ``"head"`` or ``"model"``.
-    head_labels
-        The labels of the head.
-    confidence
-        How sure the head is, in [0, 1]. Text with one label: the probability of this label, or 0 if the head abstains.
-        Text with several labels, or pair: the distance from the threshold, 0 at the threshold, of the least sure label.
-    sent
-        Whether the text goes to the model.
-    why
-        Why the model gave no label to a text that was sent: ``"failed"``, ``"refused"`` or ``"nonsense"``.
+    The confidence of a text with one label is the probability of this label, or 0 if the head abstains. That of a text with
+    several labels, or of a pair, is the distance of the least sure label from the threshold, 0 at the threshold.
     """
 
-    item: Item
-    labels: tuple[Label, ...]
-    by: str
-    head_labels: tuple[Label, ...]
-    confidence: float
-    sent: bool = False
-    why: str = ""
+    item: Item  #: the text, or the pair of a question and a passage
+    labels: tuple[Label, ...]  #: the labels of the model if it was asked and answered, else those of the head
+    by: str  #: ``"head"`` or ``"model"``
+    head_labels: tuple[Label, ...]  #: the labels of the head
+    confidence: float  #: how sure the head is, in [0, 1]
+    sent: bool = False  #: whether the text goes to the model
+    why: str = ""  #: why the model gave no label to a text that was sent: ``"failed"``, ``"refused"`` or ``"nonsense"``
 
 
 @dataclass(frozen=True)
@@ -88,9 +73,7 @@ class Cascade:
     Attributes
     ----------
     head
-        A classifier of semclass: :class:`semclass.TextModel`, :class:`semclass.TextClassifier`,
-        :class:`semclass.QuestionClassifier` (coarse classes), :class:`semclass.PassageClassifier`,
-        :class:`semclass.EntailmentClassifier` or :class:`semclass.ZeroShotClassifier`.
+        Any classifier of semclass. Of :class:`semclass.QuestionClassifier`, it is the coarse classes.
     endpoint
         The language model. With ``cache``, it is never paid twice for the same question. Use few retries: if the model
         does not answer, the label of the head stays.
@@ -167,49 +150,45 @@ class Cascade:
             If there are no texts, there are not as many labels as texts, the head does not know a label, or no share
             reaches the accuracy.
         """
-        found, right = self._decide(items, np.inf), [_names(one) for one in labels]
+        found, right = self._decide(items, ALL), [_names(one) for one in labels]
         if not found or len(found) != len(right):
             raise InputError(
                 f"there are {len(found)} texts and {len(right)} labels; give at least one text, and its label"
             )
         self._known(set().union(*right), "held-out labels")
-        order = _least_sure(np.array([one.confidence for one in found]))
-        found, right = [found[row] for row in order], [right[row] for row in order]
-        sure = np.array([one.confidence for one in found])
-        head = np.array([_names(one.labels) == true for one, true in zip(found, right, strict=True)], np.float64)
+        expected = None if model_accuracy is None else check_probability(model_accuracy, "model_accuracy")
+        pairs = sorted(zip(found, right, strict=True), key=lambda pair: pair[0].confidence)
+        sure = [one.confidence for one, _ in pairs] + [ALL]
+        head = np.array([_names(one.labels) == true for one, true in pairs], np.float64)
         # equal confidences are sent together
-        cuts = [0, *(np.flatnonzero(np.diff(sure) > 0) + 1).tolist(), len(sure)]
-        report: dict[str, Any] = {"texts": len(found), "head": float(head.mean())}
-        if self.accuracy is None:
-            wanted = (self.share or 0.0) * len(found)
+        cuts = [cut for cut, one in enumerate(sure) if not cut or one > sure[cut - 1]]
+        report: dict[str, Any] = {"texts": len(pairs), "head": float(head.mean())}
+        if self.share is not None:
+            wanted = self.share * len(pairs)
             sent = min(cuts, key=lambda cut: abs(cut - wanted))
         else:
-            sent, more = self._reach([one.item for one in found], right, head, set(cuts), model_accuracy)
-            report |= more
-        threshold = float(sure[sent]) if sent < len(sure) else ALL
-        return replace(self, threshold=threshold), {**report, "share": sent / len(found), "threshold": threshold}
+            bill = Bill(self.task)
+            with closing(self._ask([one.item for one, _ in pairs], bill)) as answers:
+                # without an answer, the label of the head stays
+                gained: Iterator[float] = (
+                    own if taught.labels is None else float(set(taught.labels) == true)
+                    for own, (_, true), taught in zip(head.tolist(), pairs, answers, strict=False)
+                )
+                sent, reached = self._reach(head, set(cuts), gained if expected is None else repeat(expected))
+            report |= {"both": reached, "asked": bill.texts}
+        return replace(self, threshold=sure[sent]), {**report, "share": sent / len(pairs), "threshold": sure[sent]}
 
-    def _reach(
-        self, items: Sequence[Item], right: Sequence[set[str]], head: DoubleArray, cuts: set[int], told: float | None
-    ) -> tuple[int, dict[str, Any]]:
+    def _reach(self, head: DoubleArray, cuts: set[int], gained: Iterator[float]) -> tuple[int, float]:
         """How many items, the least sure first, must be sent to reach `accuracy`, and what is then reached."""
         by_head = np.append(head[::-1].cumsum()[::-1], 0.0)  # right without the first 0, 1, ... items
-        by_model, best, bill = 0.0, 0.0, Bill(self.task)
-        expected = None if told is None else check_probability(told, "model_accuracy")
-        with closing(self._ask(items, bill)) as answers:
-            for sent, rest in enumerate(by_head.tolist()):
-                reached = (by_model + rest) / len(items)
-                if sent in cuts:
-                    best = max(best, reached)
-                    if reached >= float(self.accuracy or 0.0):
-                        return sent, {"both": reached, "asked": bill.texts}
-                if sent == len(items):
-                    break
-                taught = None if expected is not None else next(answers)
-                if taught is None:
-                    by_model += float(expected or 0.0)
-                else:  # without an answer, the label of the head stays
-                    by_model += head[sent] if taught.labels is None else set(taught.labels) == right[sent]
+        by_model = best = 0.0
+        for sent, rest in enumerate(by_head.tolist()):
+            reached = (by_model + rest) / len(head)
+            if sent in cuts:
+                best = max(best, reached)
+                if reached >= float(self.accuracy or 0.0):
+                    return sent, reached
+            by_model += next(gained, 0.0)
         raise InputError(
             f"accuracy is {self.accuracy:g}; whatever share is sent, {best:.4g} is reached at most; choose a lower accuracy"
         )
@@ -217,10 +196,7 @@ class Cascade:
     def decide(self, items: Iterable[Item]) -> list[CascadeLabels]:
         """Return the labels of the head, and which items go to the model. The model is not asked.
 
-        Raises
-        ------
-        InputError, InputTypeError
-            If the head refuses an item, or `accuracy` is given and :meth:`calibrate` was not called.
+        Raises an InputError if `accuracy` is given and :meth:`calibrate` was not called, or the head refuses an item.
         """
         if self.threshold is None and self.share is None:
             raise InputError("accuracy needs held-out labels; use the cascade that calibrate(texts, labels) returns")
@@ -231,8 +207,11 @@ class Cascade:
         given: Any = items if isinstance(items, (str, bytes)) or not isinstance(items, Iterable) else list(items)
         found: Sequence[Any] = self.head.classify(given)
         confidence = _confidence(self.head, found)
-        rows = _least_sure(confidence)[: round((self.share or 0.0) * len(found))]
-        sent = np.isin(np.arange(len(found)), rows) if threshold is None else confidence < threshold
+        if threshold is None:
+            sent = np.zeros(len(found), np.bool_)
+            sent[np.argsort(confidence, kind="stable")[: round((self.share or 0.0) * len(found))]] = True
+        else:
+            sent = confidence < threshold
         labels = [tuple(one.labels) if hasattr(one, "labels") else (one.label,) for one in found]
         return [
             CascadeLabels(item if isinstance(item, str) else tuple(item), some, HEAD, some, sure, goes)
@@ -262,11 +241,11 @@ class Cascade:
         names = {str(name): name for name in self.head.classes}
         found = []
         for one in decided:
-            if one.sent:
-                taught = answers[one.item]
-                said = None if taught.labels is None else tuple(names[label] for label in taught.labels)
-                one = replace(one, why=taught.why) if said is None else replace(one, labels=said, by=MODEL)
-            found.append(one)
+            taught = answers[one.item] if one.sent else Taught("", None)
+            if taught.labels is None:
+                found.append(replace(one, why=taught.why))
+            else:
+                found.append(replace(one, labels=tuple(names[label] for label in taught.labels), by=MODEL))
         return found
 
     def classify(self, items: Iterable[Item]) -> list[CascadeLabels]:
@@ -299,15 +278,7 @@ def save_labels(found: Iterable[CascadeLabels], path: Path, *, multi_label: bool
     The file holds each text once, with the latest labels.
     """
     old = (record for _, record in read_json_lines(path)) if path.is_file() else ()
-    new = (
-        {
-            **record_of(one.item),
-            **({"labels": list(one.labels)} if multi_label else {"label": one.labels[0]}),
-            "by": MODEL,
-        }
-        for one in found
-        if one.by == MODEL
-    )
+    new = (taught_record(record_of(one.item), list(one.labels), multi_label) for one in found if one.by == MODEL)
     kept = {tuple(record.get(name) for name in ("text", *PAIR)): record for record in chain(old, new)}
     artifacts.write_atomic(path, artifacts.dump_json_lines(kept.values()))
     return len(kept)
@@ -331,10 +302,6 @@ def _sent(decided: Iterable[CascadeLabels]) -> list[Item]:
 def _names(labels: Any) -> set[str]:
     """The names of one label or of several."""
     return set(map(str, [labels] if isinstance(labels, (str, int, np.integer)) else labels))
-
-
-def _least_sure(confidence: DoubleArray) -> IntArray:
-    return np.argsort(confidence, kind="stable")
 
 
 def _thresholds(head: Classifier) -> DoubleArray | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
@@ -79,6 +79,11 @@ def _judged(text: str, task: Task, answers: Sequence[Reply]) -> Taught:
     said = [str(one.text) for one in answers]
     labels = task.read(said)
     return Taught(text, labels) if labels is not None else Taught(text, None, NONSENSE, " | ".join(said)[:200])
+
+
+def taught_record(item: Mapping[str, Any], labels: Sequence[Any], multi_label: bool) -> dict[str, Any]:
+    """Return a text, or a pair, with a teacher's labels as ``semclass train`` reads it."""
+    return {**item, **({"labels": labels} if multi_label else {"label": labels[0]}), "by": "model"}
 
 
 def estimate(
