@@ -88,12 +88,11 @@ def classify(
     endpoint = options.open_endpoint(**service, cache=asked["cache"] or beside(out, "replies.jsonl"), retries=2)
     cascade = cascades.Cascade(head, endpoint, asked["send"], asked["accuracy"], labels)
     if asked["held_out"] is not None:
-        cascade, told = cascade.calibrate(*read_held_out(asked["held_out"]))
-        reached = (
-            f", with the model {told['both']:.1%}, which was asked {told['asked']} times" if "both" in told else ""
-        )
-        line = f"held out: {told['texts']} texts, head right on {told['head']:.1%}{reached}; {told['share']:.1%} sent"
-        echo(line, err=True)
+        cascade, report = cascade.calibrate(*read_held_out(asked["held_out"]))
+        line = f"held out: {report['texts']} texts, head right on {report['head']:.1%}"
+        if "both" in report:
+            line += f", with the model {report['both']:.1%}, which was asked {report['asked']} times"
+        echo(f"{line}; {report['share']:.1%} sent", err=True)
     decided = cascade.decide(items)
     sent = sum(one.sent for one in decided)
     try:
@@ -107,8 +106,8 @@ def classify(
     with progress("asking", sent, "texts") as step:
         found = cascade.ask(decided, bill, step)
     for number, one in enumerate(found):
-        record = {**({"_id": ids[number]} if ids else {}), **cascades.record_of(one.item), "labels": list(one.labels)}
-        record |= {"by": one.by, "head_labels": list(one.head_labels), "confidence": one.confidence, "why": one.why}
+        told = {name: value for name, value in vars(one).items() if name not in ("item", "sent")}
+        record = {**({"_id": ids[number]} if ids else {}), **cascades.record_of(one.item), **told}
         said = " ".join(map(str, one.labels)) or "-"
         text = one.item if isinstance(one.item, str) else one.item[1]
         show(record, f"{said:<14} {one.confidence:.3f} {one.by:<5}  {shorten(text)}", as_json=as_json)

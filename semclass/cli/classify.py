@@ -251,8 +251,8 @@ def _held_out(path: Path) -> tuple[list[str], list[Any]]:
 
 def _held_out_pairs(path: Path) -> tuple[list[tuple[str, str]], list[str]]:
     """Labelled pairs of a file."""
-    records = _pair_records(path, ("question", "sentence", "label"))
-    return [(record["question"], record["sentence"]) for record in records], [record["label"] for record in records]
+    rows = _rows(path, "question", "sentence", "label")
+    return [(question, sentence) for question, sentence, _ in rows], [label for *_, label in rows]
 
 
 def _check_source(texts: Sequence[str], file: Path | None) -> None:
@@ -279,22 +279,17 @@ def _pairs(question: str | None, sentences: Sequence[str], file: Path | None) ->
         raise InputError("give either a question and sentences as arguments, or pairs with --file F")
     if file is None:
         return [(str(question), sentence) for sentence in sentences]
-    pairs = [(record["question"], record["sentence"]) for record in _pair_records(file, ("question", "sentence"))]
+    pairs = [(question, sentence) for question, sentence in _rows(file, "question", "sentence")]
     if not pairs:
         raise InputError(f"{file} contains no pairs")
     return pairs
 
 
-def _pair_records(file: Path, needed: Sequence[str]) -> list[dict[str, Any]]:
-    """Objects of a file that have some strings."""
-    from semclass.documents.json_lines import read_json_lines
+def _rows(file: Path, *fields: str) -> list[list[str]]:
+    """Some fields, which hold texts, of the objects of a file."""
+    from semclass.documents.json_lines import read_json_lines, text_of
 
-    records = []
-    for number, record in read_json_lines(file):
-        for name in needed:
-            if not isinstance(record.get(name), str):
-                raise InputError(
-                    f"{file}, line {number} has no string {name!r}; each line needs {' and '.join(needed)}"
-                )
-        records.append(record)
-    return records
+    return [
+        [text_of(record, f"{file}, line {number}", field) for field in fields]
+        for number, record in read_json_lines(file)
+    ]

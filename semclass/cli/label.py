@@ -67,7 +67,7 @@ def label(
         raise InputError(f"{texts} contains no texts")
     task = Task(semclass.read_descriptions(labels), ask)
     endpoint = options.open_endpoint(**service, cache=cache or beside(out, "replies.jsonl"))
-    expected, _ = teacher.estimate(given, task, endpoint, prices)
+    expected = teacher.estimate(given, task, endpoint, prices)
     echo(f"about {cost_line(expected)}", err=True)
     if only_estimate:
         if as_json:

@@ -103,12 +103,11 @@ def together(*several: Callable[[Any], Any]) -> Callable[[Command], Command]:
 columns = together(
     *(
         click.option(
-            f"--{name.replace('_', '-')}",
+            f"--{kind}-column",
             metavar="NAME",
-            help=f"Name of the column with the {name.removesuffix('_column')} of each row, in tables and JSON. Default: it "
-            "is found.",
+            help=f"Name of the column with the {kind} of each row, in tables and JSON. Default: it is found.",
         )
-        for name in COLUMNS
+        for kind in ("text", "id", "title")
     )
 )
 """Options that name the columns of records, see :func:`semclass.documents.readers.iter_passages`."""

@@ -21,14 +21,8 @@ from semclass.core.errors import InputError
 if TYPE_CHECKING:
     from semclass.evaluation.sweep import Sweep
 
-SHIPPED = "shipped"
-"""Name of the encoder that the models have."""
-
-SIZES = (0, 100)
-"""Passage lengths to compare, in words; 0 stands for whole passages."""
-
-UNIT = 1e-3
-"""Greatest difference from 1 at which the length of a vector counts as 1."""
+SHIPPED = "shipped"  # name of the encoder that the models have
+SIZES = (0, 100)  # passage lengths to compare, in words; 0 stands for whole passages
 
 
 @click.command()
@@ -90,14 +84,12 @@ def sweep(
     from semclass.core.cpu import available_threads
     from semclass.evaluation.dataset import load_dataset
     from semclass.evaluation.evaluate import cached_index
-    from semclass.evaluation.measure import check_measures
     from semclass.evaluation.sweep import sweep
 
     if place is not None and (len(encoders) > 1 or similarities or sizes):
         raise InputError(
             "an index has one encoder, similarity and passage length; remove --index, or the other options"
         )
-    check_measures([measure])
     dataset = load_dataset(folder, split=split, limit=limit, corpus=place is None)
 
     def retrievers() -> Iterator[tuple[str, semclass.HybridRetriever]]:
@@ -126,7 +118,7 @@ def _different(models: semclass.Models) -> Sequence[str]:
     if models.pair_heads is not None:
         return (models.pair_heads.similarity,)
     length = float(np.linalg.norm(models.encoder.encode(["length"]).rows("pooled")))
-    return ("cosine",) if abs(length - 1) < UNIT else ("cosine", "ip", "l2")
+    return ("cosine",) if abs(length - 1) < 1e-3 else ("cosine", "ip", "l2")
 
 
 def _lines(found: Sweep) -> Iterator[str]:

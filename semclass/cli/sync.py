@@ -76,21 +76,18 @@ def sync(
     def once(*, silent: bool = False) -> None:
         _sync(folder, source, passage_encoder, threads, dry_run=dry_run, as_json=as_json, silent=silent, **reading)
 
-    def again() -> None:
-        try:
-            once(silent=True)
-        except SemclassError as error:
-            if not source.is_dir():
-                raise
-            echo(f"error: {error}", err=True)  # the next change may repair it
-
     changed = changes(source, folder) if watch else iter(())
     next(changed, None)  # from here on no change is missed
     once()
     if watch:
         echo(f"watching {source}; Ctrl-C ends it", err=True)
     for _ in changed:
-        again()
+        try:
+            once(silent=True)
+        except SemclassError as error:  # noqa: PERF203 - a sync takes longer than that
+            if not source.is_dir():
+                raise
+            echo(f"error: {error}", err=True)  # the next change may repair it
 
 
 def changes(source: Path, index: Path) -> Iterator[None]:

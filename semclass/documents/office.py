@@ -33,12 +33,7 @@ def read_docx(path: Path) -> str:
         if hasattr(item, "rows"):
             parts.append(("table", table(_docx_rows(item._tbl))))
             continue
-        before, *pages = _docx_text(item._p, known).split("\f")
-        kind, mark = _docx_mark(item)
-        for number, text in enumerate([before, *pages]):
-            parts += [("page", "\f")] if number else []
-            lines = "\n".join(filter(None, (" ".join(line.split()) for line in text.split("\n"))))
-            parts.append((kind, mark + lines if mark else paragraph(lines)) if lines else ("text", ""))
+        parts += _paged(_docx_text(item._p, known), *_docx_mark(item))
     return _joined(parts)
 
 
@@ -80,6 +75,14 @@ def _docx_rows(element: Any) -> Iterator[list[str]]:
             cells += [text, *[""] * (min(cell.grid_span, SPAN) - 1)]
         yield cells
         above = cells
+
+
+def _paged(text: str, kind: str, mark: str) -> Iterator[tuple[str, str]]:
+    """Give a paragraph, which form feeds part, with what Markdown writes before it."""
+    for number, part in enumerate(text.split("\f")):
+        yield from [("page", "\f")] if number else []
+        lines = "\n".join(filter(None, (" ".join(line.split()) for line in part.split("\n"))))
+        yield (kind, mark + lines if mark else paragraph(lines)) if lines else ("text", "")
 
 
 def _joined(parts: Iterable[tuple[str, str]]) -> str:
@@ -128,17 +131,13 @@ def _odt_parts(
         if name in ("p", "h"):
             style = element.get(f"{_TEXT}style-name")
             above, breaks = styles.get(style, (None, False))
-            before, *pages = ("\f" * breaks + _odt_text(element)).split("\f")
             mark = "# " if "Title" in (style, above) else ""
             if name == "h":
                 mark = "#" * min(int(element.get(f"{_TEXT}outline-level", "1")), 6) + " "
             elif level >= 0 and not place:
                 mark = "  " * min(level, INDENT) + "- "
             kind = "heading" if mark.startswith("#") else "item" if level >= 0 else "text"
-            for number, text in enumerate([before, *pages]):
-                yield from [("page", "\f")] if number else []
-                lines = "\n".join(filter(None, (" ".join(line.split()) for line in text.split("\n"))))
-                yield (kind, mark + lines if mark else paragraph(lines)) if lines else ("text", "")
+            yield from _paged("\f" * breaks + _odt_text(element), kind, mark)
         elif name == "soft-page-break":
             yield "page", "\f"
         elif element.tag == f"{_TABLE}table":

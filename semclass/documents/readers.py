@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePath
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from semclass.core.errors import InputError, SemclassError
 from semclass.core.types import Passage
@@ -27,34 +27,9 @@ _IN_MEMORY = 1 << 26
 """Bytes of packed texts that wait in memory while boilerplate is counted; more of them wait in a file."""
 
 
-def read_passages(
-    source: str | Path,
-    by: str | None = None,
-    *,
-    size: int | None = None,
-    overlap: int = 0,
-    count: Callable[[str], int] = count_words,
-    vectors: Vectors | None = None,
-    text_column: str | None = None,
-    id_column: str | None = None,
-    title_column: str | None = None,
-    keep_boilerplate: bool = False,
-) -> list[Passage]:
-    """Read all passages into a list. See :func:`iter_passages`."""
-    return list(
-        iter_passages(
-            source,
-            by,
-            size=size,
-            overlap=overlap,
-            count=count,
-            vectors=vectors,
-            text_column=text_column,
-            id_column=id_column,
-            title_column=title_column,
-            keep_boilerplate=keep_boilerplate,
-        )
-    )
+def read_passages(source: str | Path, by: str | None = None, **options: Any) -> list[Passage]:
+    """Read all passages into a list. The options are those of :func:`iter_passages`."""
+    return list(iter_passages(source, by, **options))
 
 
 def iter_passages(
@@ -294,8 +269,8 @@ def _cut_record(record: Record, file: str, cutting: Cutting | None) -> Iterator[
 
 def _cut_together(records: Sequence[tuple[str, Record]], cutting: Cutting) -> Iterator[Passage]:
     """Cut records, which come with the names of their files, as one document, each with metadata of its own."""
-    name = records[0][0] + records[0][1].id
-    shared = {key: records[0][1].metadata[key] for key in ("thread",) if key in records[0][1].metadata}
+    name, first = records[0][0] + records[0][1].id, records[0][1].metadata
+    shared = {"thread": first["thread"]} if "thread" in first else {}
     number = before = 0
     for file, record in records:
         metadata = {"document": name, "file": file, **record.metadata, **shared}

@@ -52,6 +52,11 @@ class Reply:
     seconds: float = 0.0
     at_once: int = 0
 
+    @property
+    def said(self) -> str | None:
+        """The text. None if the call failed or was refused."""
+        return None if self.refused or self.error is not None else self.text
+
 
 @dataclass(frozen=True)
 class Kept:

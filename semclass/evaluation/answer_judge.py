@@ -16,14 +16,9 @@ from semclass.evaluation.answers import WrittenAnswer
 from semclass.evaluation.measure import Estimate, estimate
 from semclass.scoring.topk import unit
 
-QUESTIONS = 3
-"""Number of questions that the model writes from an answer."""
-
-TOKENS = 500
-"""Most tokens of a reply."""
-
-AT_A_TIME = 64
-"""Answers of one round of calls."""
+QUESTIONS = 3  # that the model writes from an answer
+TOKENS = 500  # of a reply, at most
+AT_A_TIME = 64  # answers of one round of calls
 
 STATEMENTS = """Split the answer into short statements that can be checked one by one. Each states one fact, and names \
 what it is about instead of using a pronoun. Write each statement in a numbered line of its own, and nothing else. Reply \
@@ -102,7 +97,11 @@ def _faithfulness(chat: Chat, answers: Sequence[WrittenAnswer]) -> list[float]:
     replies = chat.ask(prompts, max_tokens=TOKENS)
     found = (_read(chat, reply, _NUMBERED.findall) for reply in replies)
     stated = [(one, lines) for one, lines in zip(answers, found, strict=True) if lines]
-    prompts = [SUPPORT.format(contexts="\n\n".join(one.contexts), statements=_numbered(lines)) for one, lines in stated]
+    numbered = ["\n".join(f"{number}. {line}" for number, line in enumerate(lines, 1)) for _, lines in stated]
+    prompts = [
+        SUPPORT.format(contexts="\n\n".join(one.contexts), statements=lines)
+        for (one, _), lines in zip(stated, numbered, strict=True)
+    ]
     replies = chat.ask(prompts, max_tokens=TOKENS)
     shares = []
     for (_, lines), said in zip(stated, map(_said, replies), strict=True):
@@ -141,12 +140,5 @@ def _read(chat: Chat, reply: Reply, read: Callable[[str], list[str]]) -> list[st
 
 def _said(reply: Reply) -> str | None:
     """What a model said, ``"none"`` if it said that in any case, between any marks. None if the call gave no answer."""
-    if reply.text is None or reply.error is not None or reply.refused:
-        return None
-    said = spoken(reply.text)
-    plain = said.strip(" .*\"'")
-    return NONE_OF_THEM if plain.casefold() == NONE_OF_THEM else said
-
-
-def _numbered(lines: Sequence[str]) -> str:
-    return "\n".join(f"{number}. {line}" for number, line in enumerate(lines, 1))
+    said = None if reply.said is None else spoken(reply.said)
+    return NONE_OF_THEM if said and said.strip(" .*\"'").casefold() == NONE_OF_THEM else said

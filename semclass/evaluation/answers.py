@@ -13,10 +13,10 @@ from pathlib import Path
 
 import numpy as np
 
-from semclass.core.checks import check_text, short
+from semclass.core.checks import short
 from semclass.core.errors import InputError
 from semclass.core.types import DoubleArray
-from semclass.documents.json_lines import read_json_lines
+from semclass.documents.json_lines import read_json_lines, text_of
 from semclass.evaluation.measure import Estimate, estimate
 
 ORDERS = 4
@@ -49,23 +49,17 @@ def read_answers(path: str | Path) -> list[WrittenAnswer]:
     found = []
     for number, record in read_json_lines(path):
         where = f"{path}, line {number}"
-        question, answer = record.get("question"), record.get("answer")
-        if not isinstance(question, str) or not isinstance(answer, str):
-            raise InputError(f"{where} must hold an object with the texts `question` and `answer`")
-        check_text(question, f"{where}: question")
-        found.append(
-            WrittenAnswer(question, answer, *(_texts(record, key, where) for key in ("references", "contexts")))
-        )
+        question, answer = text_of(record, where, "question"), record.get("answer")
+        if not isinstance(answer, str):
+            raise InputError(f"{where}: answer must be a text, which may be empty, not {short(answer)}")
+        lists = [record.get(key, []) for key in ("references", "contexts")]
+        for key, texts in zip(("references", "contexts"), lists, strict=True):
+            if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+                raise InputError(f"{where}: {key} must be a list of texts, not {short(texts)}")
+        found.append(WrittenAnswer(question, answer, *map(tuple, lists)))
     if not found:
         raise InputError(f"{path} holds no answers; give at least one line")
     return found
-
-
-def _texts(record: dict[str, object], key: str, where: str) -> tuple[str, ...]:
-    texts = record.get(key, [])
-    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-        raise InputError(f"{where}: {key} must be a list of texts, not {short(texts)}")
-    return tuple(texts)
 
 
 def measure_answers(answers: Sequence[WrittenAnswer], *, seed: int = 0) -> dict[str, Estimate]:

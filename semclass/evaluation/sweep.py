@@ -20,9 +20,6 @@ from semclass.ranking.retriever import HybridRetriever
 METHODS_SWEPT = ("default", "convex", "rrf", "hybrid", "dense", "bm25")
 """Methods that are compared: a search without options, the three fusions (``hybrid`` is the linear one), and both lists."""
 
-MEASURE = "nDCG@10"
-"""Default measure."""
-
 
 @dataclass(frozen=True)
 class Setting:
@@ -50,7 +47,7 @@ def sweep(
     dataset: Dataset,
     retrievers: Iterable[tuple[str, HybridRetriever]],
     *,
-    measure: str = MEASURE,
+    measure: str = "nDCG@10",
     seed: int = 0,
     progress: Callable[[int], object] = lambda _: None,
 ) -> Sweep:

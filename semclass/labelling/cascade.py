@@ -38,9 +38,6 @@ Classifier: TypeAlias = (
 Item: TypeAlias = "str | tuple[str, str]"
 """A text, or a pair of question and passage."""
 
-HEAD, MODEL = "head", "model"
-"""Who gave a label."""
-
 PAIR = ("question", "sentence")
 """Fields of a pair in JSON."""
 
@@ -68,30 +65,20 @@ class CascadeLabels:
 class Cascade:
     """A head that decides what it is sure of, and a language model that gets the other texts (extra ``label``).
 
-    Give either `share` or `accuracy`.
-
     Attributes
     ----------
     head
-        Any classifier of semclass. Of :class:`semclass.QuestionClassifier`, it is the coarse classes.
+        Any classifier of semclass. A :class:`semclass.QuestionClassifier` gives coarse classes.
     endpoint
         The language model. With ``cache``, it is never paid twice for the same question. Use few retries: if the model
         does not answer, the label of the head stays.
-    share
-        Part of the texts that is sent to the model, least sure texts first, in [0, 1]. Without :meth:`calibrate`, it is
-        this part of every call of :meth:`classify`.
-    accuracy
-        Wanted accuracy, in [0, 1]. :meth:`calibrate` then finds the smallest share that reaches it.
+    share, accuracy
+        Either the part of the texts to send, least sure texts first, or the wanted accuracy, for which :meth:`calibrate`
+        finds the smallest share. Without :meth:`calibrate`, `share` is the part of every call of :meth:`classify`.
     labels
         Descriptions of labels for the prompt, by name. Names that explain themselves need none.
     threshold
         Confidence below which a text is sent. :meth:`calibrate` sets it.
-
-    Raises
-    ------
-    InputError, InputTypeError
-        If `share` and `accuracy` are both given or both missing, one is not in [0, 1], or `labels` names a label that
-        the head does not have.
     """
 
     head: Classifier
@@ -123,17 +110,15 @@ class Cascade:
     def calibrate(
         self, items: Iterable[Item], labels: Iterable[Any], *, model_accuracy: float | None = None
     ) -> tuple[Cascade, dict[str, Any]]:
-        """Set the threshold on labelled texts that the head was not trained on.
+        """Set the threshold on texts, or pairs, that the head was not trained on.
 
-        With `accuracy`, the model is asked about these texts, least sure texts first, until the accuracy is reached.
+        With `accuracy`, the model is asked about these texts, least sure texts first, until the accuracy is reached. If no
+        share reaches it, an InputError says what is reached.
 
         Parameters
         ----------
-        items
-            Texts, or pairs of question and passage.
         labels
-            The right label of each text, or the collection of its right labels. A text counts as right if all of its
-            labels are.
+            The right label of each text, or the collection of its right labels, all of which then count.
         model_accuracy
             Accuracy of the model on the texts that are sent, if you know it. The model is then not asked.
 
@@ -143,14 +128,8 @@ class Cascade:
             The cascade with its threshold, and a report in JSON types: ``texts``, ``share``, ``threshold``, the accuracy
             of the head (``head``), and with `accuracy` also that of both (``both``), and the number of texts that the
             model was asked about (``asked``).
-
-        Raises
-        ------
-        InputError, InputTypeError
-            If there are no texts, there are not as many labels as texts, the head does not know a label, or no share
-            reaches the accuracy.
         """
-        found, right = self._decide(items, ALL), [_names(one) for one in labels]
+        found, right = replace(self, threshold=ALL).decide(items), [_names(one) for one in labels]
         if not found or len(found) != len(right):
             raise InputError(
                 f"there are {len(found)} texts and {len(right)} labels; give at least one text, and its label"
@@ -200,21 +179,17 @@ class Cascade:
         """
         if self.threshold is None and self.share is None:
             raise InputError("accuracy needs held-out labels; use the cascade that calibrate(texts, labels) returns")
-        return self._decide(items, self.threshold)
-
-    def _decide(self, items: Iterable[Item], threshold: float | None) -> list[CascadeLabels]:
-        """The head's labels; without a threshold, `share` of the items is sent."""
         given: Any = items if isinstance(items, (str, bytes)) or not isinstance(items, Iterable) else list(items)
         found: Sequence[Any] = self.head.classify(given)
         confidence = _confidence(self.head, found)
-        if threshold is None:
-            sent = np.zeros(len(found), np.bool_)
-            sent[np.argsort(confidence, kind="stable")[: round((self.share or 0.0) * len(found))]] = True
+        if self.threshold is None:
+            order = np.argsort(confidence, kind="stable")
+            sent = np.isin(np.arange(len(found)), order[: round((self.share or 0.0) * len(found))])
         else:
-            sent = confidence < threshold
+            sent = confidence < self.threshold
         labels = [tuple(one.labels) if hasattr(one, "labels") else (one.label,) for one in found]
         return [
-            CascadeLabels(item if isinstance(item, str) else tuple(item), some, HEAD, some, sure, goes)
+            CascadeLabels(item if isinstance(item, str) else tuple(item), some, "head", some, sure, goes)
             for item, some, sure, goes in zip(given, labels, confidence.tolist(), sent.tolist(), strict=True)
         ]
 
@@ -223,7 +198,7 @@ class Cascade:
 
         `prices` are USD for a million tokens of prompts and of answers. Raises EndpointError if the model does not answer.
         """
-        return estimate(list(map(text_of, _sent(decided))), self.task, self.endpoint, prices)[0]
+        return estimate(list(map(text_of, _sent(decided))), self.task, self.endpoint, prices)
 
     def ask(
         self, decided: Sequence[CascadeLabels], bill: Bill | None = None, step: Callable[[int], object] | None = None
@@ -245,14 +220,13 @@ class Cascade:
             if taught.labels is None:
                 found.append(replace(one, why=taught.why))
             else:
-                found.append(replace(one, labels=tuple(names[label] for label in taught.labels), by=MODEL))
+                found.append(replace(one, labels=tuple(names[label] for label in taught.labels), by="model"))
         return found
 
     def classify(self, items: Iterable[Item]) -> list[CascadeLabels]:
         """Return the labels of texts, or of pairs of question and passage.
 
-        If the model does not answer, the label of the head stays, and ``why`` holds the reason. Raises the same errors as
-        :meth:`decide`, and MissingExtraError if openai is not installed.
+        If the model does not answer, the label of the head stays, and ``why`` holds the reason.
         """
         return self.ask(self.decide(items))
 
@@ -278,7 +252,7 @@ def save_labels(found: Iterable[CascadeLabels], path: Path, *, multi_label: bool
     The file holds each text once, with the latest labels.
     """
     old = (record for _, record in read_json_lines(path)) if path.is_file() else ()
-    new = (taught_record(record_of(one.item), list(one.labels), multi_label) for one in found if one.by == MODEL)
+    new = (taught_record(record_of(one.item), list(one.labels), multi_label) for one in found if one.by == "model")
     kept = {tuple(record.get(name) for name in ("text", *PAIR)): record for record in chain(old, new)}
     artifacts.write_atomic(path, artifacts.dump_json_lines(kept.values()))
     return len(kept)

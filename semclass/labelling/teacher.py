@@ -88,13 +88,13 @@ def taught_record(item: Mapping[str, Any], labels: Sequence[Any], multi_label: b
 
 def estimate(
     texts: Sequence[str], task: Task, endpoint: Endpoint, prices: tuple[float, float] | None
-) -> tuple[dict[str, Any], Bill]:
+) -> dict[str, Any]:
     """Ask about some evenly spread texts, and estimate the cost of all texts. Replies stay in the cache."""
     bill = Bill(task, prices)
     step = max(len(texts) // SAMPLE, 1)
     for _ in teach(list(texts[::step][:SAMPLE]), task, endpoint, bill):
         pass
-    return bill.figures(len(texts), endpoint.concurrency), bill
+    return bill.figures(len(texts), endpoint.concurrency)
 
 
 def report(found: Sequence[Taught], bill: Bill, endpoint: Endpoint) -> dict[str, Any]:

@@ -129,7 +129,7 @@ class PromptedReranker:
             for text, some in zip(questions, items, strict=True)
             for item in some
         ]
-        scores = iter([self._yes(said) for said in self._said(prompts, 16)])
+        scores = iter([self._yes(reply.said) for reply in self.chat.ask(prompts, max_tokens=16)])
         return ([next(scores) for _ in some] for some in items)
 
     def _yes(self, said: str | None) -> float:
@@ -146,21 +146,16 @@ class PromptedReranker:
             (text, [searchable(item) for item in some[:TOGETHER]]) for text, some in zip(questions, items, strict=True)
         ]
         prompts = [f"{head}\n\n{_listed(*each)}" for each in asked if each[1]]
-        given = iter(self._said(prompts, 64))
+        given = iter(self.chat.ask(prompts, max_tokens=64))
         for some in items:
             scores = [0.0] * len(some)
-            said = next(given) if some else None
+            said = next(given).said if some else None
             if said is not None:
                 found = numbers_of(said, min(len(some), TOGETHER))
                 self.chat.bill.nonsense += not found and one_of(said, {"none": ("none",)}) is None
                 for rank, number in enumerate(found, 1):
                     scores[number - 1] = 1 / rank
             yield scores
-
-    def _said(self, prompts: list[str], max_tokens: int) -> Iterator[str | None]:
-        """What the model says to prompts; None where the call failed or was refused."""
-        for reply in self.chat.ask(prompts, max_tokens=max_tokens):
-            yield None if reply.refused or reply.error is not None else reply.text
 
 
 BEST = """Name the passages that answer the question, the one that answers it best first. Reply with their numbers and \

@@ -89,7 +89,7 @@ def test_pairs(run, tmp_path):
     assert run("classify", "pairs", "--file", lines, "--json")[1] == out
     lines.write_text('{"question": "Who?"}\n')
     code, _, err = run("classify", "pairs", "--file", lines)
-    assert (code, "line 1 has no string 'sentence'" in err) == (2, True)
+    assert (code, "line 1: sentence is missing" in err) == (2, True)
     assert run("classify", "pairs", question)[0] == 2
 
 
