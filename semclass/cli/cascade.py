@@ -55,13 +55,14 @@ cascade_options = options.together(
 def wanted(asked: Mapping[str, Any], alone: Mapping[str, Any]) -> bool:
     """Tell whether a model is to be asked. `alone`: options that only a head without a model has."""
     if asked["endpoint"] is None:
-        given = [name for name in ("send", "accuracy", "held_out", "out", "prices", "only_estimate") if asked[name]]
-        if given:
-            option = given[0].removeprefix("only_").replace("_", "-")
-            raise InputError(f"--{option} needs --endpoint URL and --model NAME")
+        for name in ("send", "accuracy", "held_out", "out", "prices", "only_estimate"):
+            if asked[name]:
+                option = name.removeprefix("only_").replace("_", "-")
+                raise InputError(f"--{option} needs --endpoint URL and --model NAME")
         return False
-    if given := [name for name, value in alone.items() if value]:
-        raise InputError(f"--{given[0].replace('_', '-')} does not work with --endpoint; remove one of them")
+    for name, value in alone.items():
+        if value:
+            raise InputError(f"--{name.replace('_', '-')} does not work with --endpoint; remove one of them")
     if asked["accuracy"] is not None and asked["held_out"] is None:
         raise InputError("--accuracy needs labelled texts; add --held-out FILE")
     return True

@@ -79,7 +79,7 @@ def label(
             found.append(one)
             step(1)
     taught = ((one.text, one.labels) for one in found if one.labels is not None)
-    write(out, (teacher.taught_record({"text": text}, given, task.multi_label) for text, given in taught))
+    write(out, (teacher.labelled_record({"text": text}, given, task.multi_label) for text, given in taught))
     problems = [{"text": one.text, "why": one.why, "said": one.said} for one in found if one.labels is None]
     write(beside(out, "problems.jsonl"), problems)
     told = teacher.report(found, bill, endpoint)

@@ -143,13 +143,14 @@ def combine_labels(file: Path, checked: Path, out: Path, encoder: str | None, se
     """Correct the labels of a language model in FILE with the labels that a person checked."""
     from semclass.labelling.combine import combine
     from semclass.labelling.compare import head_of
+    from semclass.labelling.teacher import labelled_record
 
     (taught, multi_label), (truth, _) = _both(file, checked)
     found = combine(taught, truth, head_of(truth, multi_label, encoder, seed))
     records = []
     for text, row in found.items():
         by = "person" if text in truth else "model" if row == taught[text] else "both"
-        records.append({"text": text, **({"labels": list(row)} if multi_label else {"label": row[0]}), "by": by})
+        records.append(labelled_record({"text": text}, row, multi_label, by))
     write(out, records)
     changed = sum(record["by"] == "both" for record in records)
     echo(f"{out}: {counted(len(records), 'text')}, {len(truth)} by a person, {changed} model labels corrected")

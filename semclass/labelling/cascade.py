@@ -26,7 +26,7 @@ from semclass.heads.passages import PassageClassifier
 from semclass.heads.questions import QuestionClassifier
 from semclass.heads.texts import Label, TextModel
 from semclass.labelling.tasks import PairTask, Task
-from semclass.labelling.teacher import Bill, Taught, estimate, taught_record, teach
+from semclass.labelling.teacher import Bill, Taught, estimate, labelled_record, teach
 
 if TYPE_CHECKING:
     from semclass.train.estimators import TextClassifier
@@ -252,7 +252,7 @@ def save_labels(found: Iterable[CascadeLabels], path: Path, *, multi_label: bool
     The file holds each text once, with the latest labels.
     """
     old = (record for _, record in read_json_lines(path)) if path.is_file() else ()
-    new = (taught_record(record_of(one.item), list(one.labels), multi_label) for one in found if one.by == "model")
+    new = (labelled_record(record_of(one.item), one.labels, multi_label) for one in found if one.by == "model")
     kept = {tuple(record.get(name) for name in ("text", *PAIR)): record for record in chain(old, new)}
     artifacts.write_atomic(path, artifacts.dump_json_lines(kept.values()))
     return len(kept)

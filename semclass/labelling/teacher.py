@@ -81,9 +81,11 @@ def _judged(text: str, task: Task, answers: Sequence[Reply]) -> Taught:
     return Taught(text, labels) if labels is not None else Taught(text, None, NONSENSE, " | ".join(said)[:200])
 
 
-def taught_record(item: Mapping[str, Any], labels: Sequence[Any], multi_label: bool) -> dict[str, Any]:
-    """Return a text, or a pair, with a teacher's labels as ``semclass train`` reads it."""
-    return {**item, **({"labels": labels} if multi_label else {"label": labels[0]}), "by": "model"}
+def labelled_record(
+    item: Mapping[str, Any], labels: Sequence[Any], multi_label: bool, by: str = "model"
+) -> dict[str, Any]:
+    """Return a text, or a pair, with its labels as ``semclass train`` reads it, and who gave them."""
+    return {**item, **({"labels": list(labels)} if multi_label else {"label": labels[0]}), "by": by}
 
 
 def estimate(
