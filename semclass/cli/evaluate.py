@@ -29,9 +29,6 @@ split_option = click.option(
     "--split", default="test", show_default=True, help="Relevance judgments to use: qrels/SPLIT.tsv."
 )
 limit_option = click.option("--limit", type=positive, help="Maximum number of questions; the first ones are used.")
-cache_option = click.option(
-    "--cache", type=any_path, help=f"Folder that caches the built indices. Default: ${CACHE_VARIABLE}."
-)
 
 
 @click.command()
@@ -148,7 +145,7 @@ def _tuning(found: Tuning) -> Iterator[str]:
     show_default=True,
     help="Random seed of the significance test and confidence intervals.",
 )
-@cache_option
+@click.option("--cache", type=any_path, help=f"Folder that caches the built indices. Default: ${CACHE_VARIABLE}.")
 @click.option(
     "--candidates",
     type=click.IntRange(2),

@@ -13,7 +13,7 @@ import numpy as np
 
 import semclass
 from semclass.cli import options
-from semclass.cli.evaluate import cache_folder, cache_option, limit_option, open_index, split_option
+from semclass.cli.evaluate import cache_folder, limit_option, open_index, split_option
 from semclass.cli.options import any_path, show
 from semclass.cli.progress import progress
 from semclass.core.errors import InputError
@@ -42,18 +42,10 @@ SIZES = (0, 100)  # passage lengths to compare, in words; 0 stands for whole pas
     multiple=True,
     help="Maximum number of words of a passage; longer ones are cut. 0: no limit. Repeatable. Default: 0 and 100.",
 )
-@click.option(
-    "--similarity",
-    "similarities",
-    type=click.Choice(["cosine", "ip", "l2"]),
-    multiple=True,
-    help="Vector similarity to compare. Repeatable. Default: all that differ for the encoder and fit the models.",
-)
 @click.option("--measure", default="nDCG@10", show_default=True, help="Measure, by its ir-measures name, e.g. R@5.")
 @click.option(
     "--seed", type=int, default=0, show_default=True, help="Random seed of the two halves, the intervals and the test."
 )
-@cache_option
 @click.option(
     "--index", "place", type=any_path, help="Existing index of the passages; only methods are compared, by its encoder."
 )
@@ -66,10 +58,8 @@ def sweep(
     limit: int | None,
     encoders: Sequence[str],
     sizes: Sequence[int],
-    similarities: Sequence[str],
     measure: str,
     seed: int,
-    cache: Path | None,
     place: Path | None,
     *,
     as_json: bool,
@@ -86,10 +76,8 @@ def sweep(
     from semclass.evaluation.evaluate import cached_index
     from semclass.evaluation.sweep import sweep
 
-    if place is not None and (len(encoders) > 1 or similarities or sizes):
-        raise InputError(
-            "an index has one encoder, similarity and passage length; remove --index, or the other options"
-        )
+    if place is not None and (len(encoders) > 1 or sizes):
+        raise InputError("an index has one encoder and passage length; remove --index, or the other options")
     dataset = load_dataset(folder, split=split, limit=limit, corpus=place is None)
 
     def retrievers() -> Iterator[tuple[str, semclass.HybridRetriever]]:
@@ -100,11 +88,11 @@ def sweep(
                 index = open_index(place, loaded, folder / "qrels" / f"{split}.tsv")
                 yield place.name, semclass.HybridRetriever(index, loaded)
                 return
-            for size, similarity in itertools.product(sizes or SIZES, similarities or _different(loaded)):
+            for size, similarity in itertools.product(sizes or SIZES, _different(loaded)):
                 name = f"{own or models or SHIPPED}, {f'{size} words' if size else 'whole'}"
                 with progress(f"indexing {name}", None) as step:
                     index = cached_index(
-                        folder, cache or cache_folder(), loaded.passage_encoder, step, similarity=similarity, size=size
+                        folder, cache_folder(), loaded.passage_encoder, step, similarity=similarity, size=size
                     )
                 yield name, semclass.HybridRetriever(index, loaded)
 
