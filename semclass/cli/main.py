@@ -22,7 +22,6 @@ import click
 
 import semclass
 from semclass.cli import options
-from semclass.cli.answers import evaluate_answers
 from semclass.cli.ask import ask
 from semclass.cli.classes import classes
 from semclass.cli.classify import classify
@@ -31,11 +30,11 @@ from semclass.cli.feedback import calibrate, feedback
 from semclass.cli.index import index
 from semclass.cli.label import label
 from semclass.cli.labels import labels
+from semclass.cli.measuring import evaluate_answers, sweep
 from semclass.cli.output import EchoHandler, echo
 from semclass.cli.questions import questions
 from semclass.cli.search import rerank, search
 from semclass.cli.serve import mcp, serve
-from semclass.cli.sweep import sweep
 from semclass.cli.sync import sync
 from semclass.cli.train import train
 from semclass.core.errors import ArtifactError, SemclassError

@@ -1,4 +1,4 @@
-"""The command that compares settings of a search on questions with known answers."""
+"""The commands that measure written answers, and compare settings of a search on questions with known answers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
@@ -15,6 +15,7 @@ import semclass
 from semclass.cli import options
 from semclass.cli.evaluate import cache_folder, limit_option, open_index, split_option
 from semclass.cli.options import any_path, show
+from semclass.cli.output import echo
 from semclass.cli.progress import progress
 from semclass.core.errors import InputError
 
@@ -23,6 +24,46 @@ if TYPE_CHECKING:
 
 SHIPPED = "shipped"  # name of the encoder that the models have
 SIZES = (0, 100)  # passage lengths to compare, in words; 0 stands for whole passages
+
+
+@click.command("evaluate-answers")
+@click.argument("answers", type=options.InputPath(), metavar="FILE")
+@click.option("--seed", type=int, default=0, show_default=True, help="Random seed of the confidence intervals.")
+@options.endpoint_options
+@options.json_output
+@options.encoder
+def evaluate_answers(answers: Path, seed: int, encoder: str | None, *, as_json: bool, **service: Any) -> None:
+    """Measure the answers in FILE against right answers, and let a language model judge them.
+
+    FILE contains JSON lines with `question`, `answer`, `references` (a list of right answers) and, for the judge,
+    `contexts` (a list of the texts that the answer comes from). The references give exact match, token F1, ROUGE-L and
+    BLEU. With --endpoint and --model, a language model measures faithfulness and answer relevance, in three calls per
+    answer.
+    """
+    from semclass.evaluation.answers import measure_answers, read_answers
+
+    given = read_answers(answers)
+    found = measure_answers(given, seed=seed)
+    if service["endpoint"] or service["model"]:
+        from semclass.evaluation.answer_judge import judge_answers
+        from semclass.heads.texts import open_encoder
+
+        endpoint = options.open_endpoint(**service)
+        with progress("judging", len(given), "answers") as step:
+            figures, bill = judge_answers(given, endpoint, open_encoder(encoder), seed=seed, progress=step)
+        missing = f"; {bill.failed} failed, {bill.refused} refused, {bill.nonsense} could not be read"
+        echo(f"judge: {bill}{missing}", err=True)
+        found |= figures
+    elif not found:
+        raise InputError(
+            f"{answers} holds no references; add them, or let a judge read the answers (--endpoint, --model)"
+        )
+    lines = [
+        f"{name.replace('_', ' '):<18} {one.value:.4f} ({one.interval[0]:.4f} to {one.interval[1]:.4f}) {one.questions:8}"
+        for name, one in found.items()
+    ]
+    head = f"{'measure':<18} value (95 % from, to)       answers"
+    show({name: asdict(one) for name, one in found.items()}, "\n".join([head, *lines]), as_json=as_json)
 
 
 @click.command()
