@@ -45,6 +45,8 @@ nitpick_ignore_regex = [
         r"semclass\.(ranking\.proximity\.ProximityModel|ranking\.language\.LanguageTest|evaluation\.weight_search\.WeightSearch"
         r"|service\.engine\.Engine|train\.fitted\.FittedHead|endpoint\.client\.Endpoint|heads\.examples\.Examples)",
     ),
+    # fields of a cascade: any of six classifiers, what is asked, and what it costs
+    (r"py:class", r"Classifier|semclass\.labelling\.(tasks\.Task|teacher\.Bill)"),
     (r"py:exc", r"EndpointError"),
     # annotations of a named tuple, and of modules whose imports are stand-ins, are kept as text
     (

@@ -8,6 +8,17 @@ from pathlib import Path
 
 from semclass import Passage
 
+QUESTIONS = {
+    "Who designed the lighthouse?": "lighthouse-3",
+    "When was the lighthouse finished?": "lighthouse-2",
+    "Where is the museum?": "museum-2",
+    "What does SBMT stand for?": "museum-1",
+    "How many inhabitants does Sandrey Bay have?": "town-1",
+    "Why do ferries stay in port?": "ferry-4",
+    "Which bird digs a burrow?": "birds-2",
+}
+"""Questions about the passages of the demo, and the passage that answers each."""
+
 
 def write_beir(folder: Path, passages: Iterable[Passage], questions: Mapping[str, tuple[str, str]]) -> Path:
     """Write passages and questions; each question is a text and the id of the passage that answers it."""

@@ -7,21 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from beir import QUESTIONS
 
 from semclass import HybridRetriever, InputError, Passage
 from semclass.evaluation.dataset import Dataset
 from semclass.evaluation.measure import per_question
 from semclass.evaluation.sweep import METHODS_SWEPT, sweep
-
-QUESTIONS = {
-    "Who designed the lighthouse?": "lighthouse-3",
-    "When was the lighthouse finished?": "lighthouse-2",
-    "Where is the museum?": "museum-2",
-    "What does SBMT stand for?": "museum-1",
-    "How many inhabitants does Sandrey Bay have?": "town-1",
-    "Why do ferries stay in port?": "ferry-4",
-    "Which bird digs a burrow?": "birds-2",
-}
 
 
 @pytest.fixture(scope="module")

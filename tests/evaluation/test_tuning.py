@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from beir import QUESTIONS
 
 from semclass import ArtifactError, HybridRetriever, InputError, PassageIndex
 from semclass.evaluation.candidate_scores import Components, collect, reciprocal_ranks
@@ -19,16 +20,6 @@ from semclass.ranking.order import SIGNALS
 from semclass.scoring.fusion import fused
 
 ENTAILED = METHODS["entail-integrated"]
-
-QUESTIONS = {
-    "Who designed the lighthouse?": "lighthouse-3",
-    "When was the lighthouse finished?": "lighthouse-2",
-    "Where is the museum?": "museum-2",
-    "What does SBMT stand for?": "museum-1",
-    "How many inhabitants does Sandrey Bay have?": "town-1",
-    "Why do ferries stay in port?": "ferry-4",
-    "Which bird digs a burrow?": "birds-2",
-}
 
 
 @pytest.fixture(scope="module")
