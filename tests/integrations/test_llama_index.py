@@ -140,7 +140,9 @@ def test_metadata_that_changed_in_the_index_is_what_nodes_have(nodes, models):
 
 
 def test_passages_that_were_no_nodes_become_text_nodes_with_a_source(models):
-    text = "# Tower\n\nThe lighthouse of the bay was finished in 1874.\n\n# Paint\n\nIt is painted in red and white bands."
+    text = (
+        "# Tower\n\nThe lighthouse of the bay was finished in 1874.\n\n# Paint\n\nIt is painted in red and white bands."
+    )
     passages = [
         *cut(text, "tower.md", markdown=True),
         Passage("b", "The ferry is blue.", {"doc": "ferry", "tags": ["x"]}),
