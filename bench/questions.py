@@ -72,7 +72,7 @@ def run(bench: Bench) -> dict[str, Any]:
     ours = Entry(
         "semclass", "semclass", what, "bench.peers.systems:semclass_questions", train_s=trained_seconds("questions")
     )
-    what = "The classical question head: a kernel machine over the frozen int8 encoder; both levels."
+    what = "The classical question head: a support vector machine over the frozen int8 encoder; both levels."
     svm = Entry(
         "semclass, svm", "semclass", what, "bench.peers.systems:semclass_questions", {"head": "questions-svm"},
         train_s=trained_seconds("questions-svm"),

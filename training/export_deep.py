@@ -13,7 +13,7 @@ which reads each text by itself, for ``EntailmentClassifier``.
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -91,7 +91,7 @@ def read(head: JointHead, held_out: Held) -> Array:
 
 def beside_entailment(models: Path, encoder: OnnxEncoder, together: Array, held_out: Held) -> tuple[Weights, Array]:
     """Weights of the entailment head's log-odds and of these, and a bias; and the probabilities that they give."""
-    alone = replace(EntailmentClassifier.load(models, encoder=encoder), joint=None)
+    alone = EntailmentClassifier.load_apart(models, encoder=encoder)
     apart = alone.predict_proba(zip(held_out.questions, held_out.sentences, strict=True))[:, 1]
     odds = np.column_stack([log_odds(apart, LEAST), together])
     share = held_out.share * len(held_out.share)

@@ -135,7 +135,7 @@ def export(arguments: argparse.Namespace) -> None:
     }
     artifacts.save(arguments.out, "entailment", files, fields, card_of(found))
     print(f"{arguments.out}  {len(files['head.onnx']) / 1e6:.2f} MB")
-    written = EntailmentClassifier.load(arguments.out.parent, encoder=encoder)
+    written = EntailmentClassifier.load_apart(arguments.out.parent, encoder=encoder)
     check(written.predict_proba, questions, sentences, TOLERANCE)
 
 

@@ -49,7 +49,7 @@ def classify() -> None:
     "--head",
     type=click.Choice(HEADS),
     default=HEADS[0],
-    help="Classifier to use: a tuned network (questions) or a kernel machine (questions-svm).",
+    help="Classifier to use: a tuned network (questions) or a support vector machine (questions-svm).",
 )
 @click.option(
     "--in-scope",

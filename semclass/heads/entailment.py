@@ -12,7 +12,7 @@ model), and how well each piece of the sentence fits the question.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -86,6 +86,15 @@ class EntailmentClassifier:
     ) -> EntailmentClassifier:
         """Load the classifier. See :meth:`semclass.QuestionClassifier.load`; `threads` applies to each network."""
         root, used = open_models(models, encoder, threads)
+        joint = JointHead.load(root / "deep", used, threads=threads) if (root / "deep").exists() else None
+        return replace(cls.load_apart(root, encoder=used, threads=threads), joint=joint)
+
+    @classmethod
+    def load_apart(
+        cls, models: str | Path | None = None, *, encoder: Encoder | None = None, threads: int = 1
+    ) -> EntailmentClassifier:
+        """Load the head that reads each text by itself, alone."""
+        root, used = open_models(models, encoder, threads)
         artifact = artifacts.load(root / "entailment", "entailment")
         check_encoder(artifact.folder, str(artifact.field("encoder")), used.fingerprint, QUESTION_VIEWS)
         head = open_session(artifact, "head.onnx", threads)
@@ -94,9 +103,7 @@ class EntailmentClassifier:
             raise ArtifactError(
                 f"{artifact.path('idf.npy')} has shape {idf.shape}; the encoder's vocabulary has {used.is_term.shape}"
             )
-        generic = load_generic(root, used.fingerprint)
-        joint = JointHead.load(root / "deep", used, threads=threads) if (root / "deep").exists() else None
-        return cls(used, head, idf, float(artifact.field("threshold")), generic, joint)
+        return cls(used, head, idf, float(artifact.field("threshold")), load_generic(root, used.fingerprint))
 
     def classify(self, pairs: Iterable[tuple[str, str]]) -> list[EntailmentLabel]:
         """Classify pairs of a question and a sentence.

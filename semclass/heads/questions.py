@@ -23,8 +23,8 @@ from semclass.heads.spelling import WORDS, Speller, with_mark
 LEVELS = ("coarse", "fine")
 
 HEADS = ("questions", "questions-svm")
-"""Folders of the shipped heads. The first tunes layers of the encoder for questions; the second is a kernel machine
-over frozen layers.
+"""Folders of the shipped heads. The first tunes layers of the encoder for questions; the second is a support vector
+machine over frozen layers.
 """
 
 
