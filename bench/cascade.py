@@ -2,7 +2,7 @@
 
 The head decides all texts; those it is least sure of get the model's answer instead. The model is flan-ul2, whose answers
 were recorded; with ``--endpoint`` and ``--model``, any other, asked as ``semclass classify`` asks it. Nothing is chosen on
-these texts.
+these texts. ``sent.py`` has two more steps: a search that asks a model, and a head that is trained on the replies.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ import train_passages as training
 from bench import entailment, labels, measures, prices, readme
 from bench.passages import SEED
 from bench.peers import prompted
+from bench.sent import SEARCHED, first, reranking_table, right, stream_table
 from bench.steps import Bench
 from datasets_io import read_jsonl, read_tsv
 from semclass import Cascade, EntailmentClassifier, OnnxEncoder, PassageClassifier, QuestionClassifier, TextClassifier
@@ -81,6 +82,10 @@ def run(bench: Bench) -> dict[str, Any]:
         job: bench.step(f"cascade/{job}", "bench.cascade:measure", job=job, data=bench.data, limit=limit, **service)
         for job in JOBS
     }
+    where = {"data": bench.data, "limit": limit}
+    searched = {"folder": bench.beir(SEARCHED), "cache": bench.indices}
+    reranking = bench.step("cascade/reranking", "bench.sent:reranking", **where, **searched)
+    stream = bench.step("cascade/stream", "bench.sent:stream", **where)
     protocol = (
         "USD: the head on a CPU, and the calls at list price. Random sending: what is expected of it. "
         f"Asked for is an accuracy {SHORT_OF:.0%} below the model's; the threshold is found on {HELD_OUT} texts, tried on "
@@ -90,6 +95,8 @@ def run(bench: Bench) -> dict[str, Any]:
     return {
         "task": {"what": "right by share sent", "model": bench.model or "flan-ul2", "protocol": protocol},
         "jobs": jobs,
+        "reranking": reranking,
+        "stream": stream,
     }
 
 
@@ -148,18 +155,6 @@ def answers(made: Job) -> tuple[list[Sequence[str] | None], Bill, int]:
     texts = [text_of(item) for item in made.items]
     found = [one.labels for one in teach(texts, made.cascade.task, made.cascade.endpoint, bill)]
     return list(found), bill, bill.spent.failed
-
-
-def first(values: Array, share: float) -> Array:
-    """1 for the items with the smallest values, a share of all, 0 for others."""
-    chosen = np.zeros(len(values))
-    chosen[np.argsort(values, kind="stable")[: round(share * len(values))]] = 1
-    return chosen
-
-
-def right(head: Array, model: Array, values: Array, share: float) -> float:
-    chosen = first(values, share)
-    return round(float((chosen * model + (1 - chosen) * head).mean()), 4)
 
 
 def aimed(confidence: Array, head: Array, model: Array) -> dict[str, float] | None:
@@ -335,5 +330,5 @@ def picture(found: Mapping[str, Any]) -> bytes:
     return figures.png(figure)
 
 
-TABLES = {"": table, "leads": leads}
+TABLES = {"": table, "leads": leads, "reranking": reranking_table, "stream": stream_table}
 PICTURES = {"cascade.png": picture}

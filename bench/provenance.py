@@ -51,7 +51,7 @@ DEPENDS: Mapping[str, tuple[str, ...]] = {
     "first_answer": RANKING,
     "small_folders": (*RANKING, "answerable", "generic"),
     "languages": (*RANKING, "language"),
-    "cascade": ("encoder", "entailment", "deep", "passages", "questions", "questions-svm"),
+    "cascade": (*RANKING, "deep", "passages", "questions", "questions-svm"),
     "over_time": (*RANKING, *CLASSES),
 }
 """Models on which the figures of a section depend: folders below ``models``."""

@@ -144,7 +144,7 @@ def page(name: str, found: Results) -> str:
     lines = [f"- {key.replace('_', ' ').capitalize()}: {_text(value)}" for key, value in _task(results)]
     parts.append("\n".join(lines))
     for place, text in made.items():
-        parts += [said.get(place, "") if place != name else "", text]
+        parts += [said.get(place, "") if place != name and text else "", text]
     parts += [f"![{said[f'{file}: picture']}]({file})\n\n*{said[f'{file}: picture']}*" for file in pictures(name)]
     if "systems" in results:
         parts += [

@@ -14,6 +14,7 @@ import semclass
 from semclass.cli.output import echo, json_line
 from semclass.core.checks import counted
 from semclass.core.errors import InputError
+from semclass.ranking.methods import PROMPTED
 
 if TYPE_CHECKING:
     from semclass.endpoint.client import Endpoint
@@ -139,7 +140,7 @@ def qdrant_key() -> str | None:
     return os.environ.get(API_KEY_VARIABLE)
 
 
-endpoint_options = together(
+service_options = together(
     click.option(
         "--endpoint", metavar="URL", help="Base URL of an OpenAI-compatible API, e.g. http://localhost:8000/v1."
     ),
@@ -154,6 +155,9 @@ endpoint_options = together(
     click.option(
         "--timeout", type=float, default=60.0, show_default=True, help="Time limit of one call attempt, in seconds."
     ),
+)
+endpoint_options = together(
+    service_options,
     click.option(
         "--cache",
         type=any_path,
@@ -176,6 +180,14 @@ cost_options = together(
         is_flag=True,
         help="Ask about a few texts, print the estimated cost of all texts, and stop.",
     ),
+)
+
+
+prompt = click.option(
+    "--prompt",
+    "way",
+    type=click.Choice(PROMPTED),
+    help=f"With --endpoint: one call per passage, or one call for all passages.  [default: {PROMPTED[0]}]",
 )
 
 

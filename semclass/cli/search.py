@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -58,6 +58,14 @@ if TYPE_CHECKING:
     metavar="TEXT",
     help="With --rewrite: an earlier question or answer of the conversation. Repeatable, oldest first.",
 )
+@click.option(
+    "--send-below",
+    type=float,
+    metavar="LEAD",
+    help="Let a language model re-rank the first 5 passages if the score of the first is less than LEAD above that of the "
+    "second. `semclass evaluate --send` finds LEAD. Needs --endpoint and --model.",
+)
+@options.prompt
 @options.endpoint_options
 @options.json_output
 @options.models
@@ -79,6 +87,8 @@ def search(
     window: int | None,
     rewrite: str | None,
     history: Sequence[str],
+    send_below: float | None,
+    way: str | None,
     as_json: bool,
     models: Path | None,
     encoder: str | None,
@@ -90,13 +100,20 @@ def search(
     """
     from semclass.context.build import build_context
     from semclass.index.filter_command_line import read_terms
+    from semclass.ranking.prompted import FIRST, PromptedReranker
 
     if not as_context and (budget or window):
         raise InputError("--budget and --window need --context; add --context, or remove them")
     if as_context and explain:
         raise InputError("--context prints no scores, so --explain has no effect; give only one of them")
-    if rewrite is None and (history or service["endpoint"]):
-        raise InputError(f"--said and --endpoint need --rewrite; add it with one of: {', '.join(WAYS)}")
+    if rewrite is None and (history or (service["endpoint"] and send_below is None)):
+        ways = ", ".join(WAYS)
+        raise InputError(f"--said and --endpoint need --rewrite; add it with one of: {ways}; or send by --send-below")
+    if way and send_below is None:
+        raise InputError("--prompt needs --send-below; add it, or remove --prompt")
+    judge = None
+    if send_below is not None:
+        judge = PromptedReranker(options.open_endpoint(**service, retries=1), way or PROMPTED[0])
     transform = None if rewrite is None else _telling(rewrite, options.open_endpoint(**service, retries=1))
     loaded = semclass.Models.load(models, encoder=encoder, heads=read_heads(heads))
     retriever = open_retriever(place, loaded)
@@ -109,10 +126,15 @@ def search(
         boost=read_weights([text if "=" in text else f"{text}={BOOST}" for text in boosts], "--boost"),
         explain=not as_context,
     )
+    n = max(k, FIRST) if judge is not None and k > 0 else k  # a wrong k is refused below
     if transform is None:
-        result = retriever.search(question, k, chosen)
+        result = retriever.search(question, n, chosen)
     else:
-        result = semclass.RewritingRetriever(retriever, transform).search(question, k, chosen, history=history)
+        result = semclass.RewritingRetriever(retriever, transform).search(question, n, chosen, history=history)
+    if judge is not None and send_below is not None:
+        (result,) = judge.rerank_unsure([result], send_below)
+        echo(f"{judge.way}: {judge.chat.bill}", err=True)
+        result = replace(result, hits=result.hits[:k])
     answerable, least = result.answerable, retriever.answerable_from
     if result and answerable is not None and least is not None and answerable < least:
         echo(f"probably no passage answers this question (answerable: {answerable:.2f})", err=True)
@@ -141,12 +163,7 @@ def search(
 @click.option("--method", type=click.Choice(RERANKING), help=f"Ranking method.  [default: {DEFAULT}]")
 @options.weight
 @click.option("--explain", is_flag=True, help="Show how each score is computed.")
-@click.option(
-    "--prompt",
-    "way",
-    type=click.Choice(PROMPTED),
-    help=f"With --endpoint: one call per passage, or one call for all passages.  [default: {PROMPTED[0]}]",
-)
+@options.prompt
 @options.endpoint_options
 @options.json_output
 @options.models

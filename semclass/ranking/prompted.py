@@ -1,19 +1,22 @@
 """Re-ranks passages with a prompted language model, the baseline for the trained heads.
 
 As in the reference thesis, the prompt asks for every candidate whether the passage answers the question. Candidates
-with a yes come first, in their original order.
+with a yes come first, in their original order. It can also be asked only where a search is unsure of its first hit.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from semclass.core.asynchronous import in_thread
-from semclass.core.checks import check_choice, check_positive, check_text, check_texts
+from semclass.core.checks import check_choice, check_positive, check_probability, check_text, check_texts
 from semclass.core.errors import InputError
 from semclass.core.types import Hit, Passage
+from semclass.endpoint.bill import Bill
 from semclass.endpoint.client import Chat, Endpoint
+from semclass.endpoint.kept import Reply
 from semclass.endpoint.reading import ENTAILS, YES_NO, numbers_of, one_of
 from semclass.index.passage_encoder import searchable
 from semclass.ranking.methods import PROMPTED
@@ -27,6 +30,9 @@ READ = 2_000
 
 TOGETHER = 20
 """Most passages that one call lists. The passages after them stay behind."""
+
+FIRST = 5
+"""Number of first hits that the model is asked about if the search is unsure which of them answers."""
 
 UNKNOWN = 0.5
 """Score of a passage whose call failed, was refused, or gave neither yes nor no."""
@@ -112,24 +118,67 @@ class PromptedReranker:
                 f"there are {len(texts)} questions and {len(items)} sequences of passages; give one sequence per question"
             )
         limit = None if k is None else check_positive(k, "k")
-        ask = self._judge if self.way == POINTWISE else self._list
         return [
             SearchResult(tuple(_hits(some, scores)[:limit]), text)
-            for text, some, scores in zip(texts, items, ask(texts, items), strict=True)
+            for text, some, scores in zip(texts, items, self._ask(texts, items), strict=True)
         ]
 
     arerank = in_thread(rerank)
     arerank_many = in_thread(rerank_many)
 
+    def rerank_unsure(self, results: Sequence[SearchResult], below: float, first: int = FIRST) -> list[SearchResult]:
+        """Re-rank the first hits of the results in which a search is unsure of its first hit.
+
+        Parameters
+        ----------
+        results
+            Results of a search by one method, each with at least `first` hits if the index holds as many.
+        below
+            Lead of the first hit below which the model is asked, see :func:`lead` and :func:`lead_below`.
+        first
+            Number of first hits that the model is asked about.
+
+        Returns
+        -------
+        list of SearchResult
+            All results. Hits that the model was asked about have what it said as the component ``entails``, as in
+            :meth:`rerank`. They keep the scores of the search. ``certainty`` is None if another hit has become the first.
+
+        Raises
+        ------
+        InputError
+            If `first` is not positive.
+        MissingExtraError
+            If openai is not installed.
+        """
+        questions, items = _unsure(results, below, first)
+        given = self._ask(questions, items)
+        return [_moved(one, next(given)) if lead(one) < below else one for one in results]
+
+    def estimate(self, results: Sequence[SearchResult], below: float, first: int = FIRST) -> Bill:
+        """Count the calls that :meth:`rerank_unsure` would make, and the tokens of their prompts. Nothing is asked."""
+        bill = Bill()
+        for prompt in self._prompts(*_unsure(results, below, first)):
+            bill.add(prompt, Reply(""))
+        return bill
+
+    def _ask(self, questions: list[str], items: list[list[Passage]]) -> Iterator[list[float]]:
+        return (self._judge if self.way == POINTWISE else self._list)(questions, items)
+
+    def _prompts(self, questions: list[str], items: list[list[Passage]]) -> list[str]:
+        asked = zip(questions, items, strict=True)
+        if self.way == POINTWISE:
+            head = [ENTAILS, *_judged(self.shots)]
+            made = [_pair(text, searchable(item)) for text, some in asked for item in some]
+        else:
+            head = [BEST, *(_listed(shot.question, shot.passages, shot.answers) for shot in self.shots)]
+            made = [_listed(text, list(map(searchable, some[:TOGETHER]))) for text, some in asked if some]
+        return ["\n\n".join([*head, each]) for each in made]
+
     def _judge(self, questions: list[str], items: list[list[Passage]]) -> Iterator[list[float]]:
         """Scores of each question's passages by yes or no."""
-        head = "\n\n".join([ENTAILS, *_judged(self.shots)])
-        prompts = [
-            f"{head}\n\n{_pair(text, searchable(item))}"
-            for text, some in zip(questions, items, strict=True)
-            for item in some
-        ]
-        scores = iter([self._yes(reply.said) for reply in self.chat.ask(prompts, max_tokens=16)])
+        given = self.chat.ask(self._prompts(questions, items), max_tokens=16)
+        scores = iter([self._yes(reply.said) for reply in given])
         return ([next(scores) for _ in some] for some in items)
 
     def _yes(self, said: str | None) -> float:
@@ -141,12 +190,7 @@ class PromptedReranker:
 
     def _list(self, questions: list[str], items: list[list[Passage]]) -> Iterator[list[float]]:
         """Scores of each question's passages by their places in the model's list."""
-        head = "\n\n".join([BEST, *(_listed(shot.question, shot.passages, shot.answers) for shot in self.shots)])
-        asked = [
-            (text, [searchable(item) for item in some[:TOGETHER]]) for text, some in zip(questions, items, strict=True)
-        ]
-        prompts = [f"{head}\n\n{_listed(*each)}" for each in asked if each[1]]
-        given = iter(self.chat.ask(prompts, max_tokens=64))
+        given = iter(self.chat.ask(self._prompts(questions, items), max_tokens=64))
         for some in items:
             scores = [0.0] * len(some)
             said = next(given).said if some else None
@@ -156,6 +200,20 @@ class PromptedReranker:
                 for rank, number in enumerate(found, 1):
                     scores[number - 1] = 1 / rank
             yield scores
+
+
+def lead(result: SearchResult) -> float:
+    """Return how far the first hit is ahead of the second, in units of the method's score; infinite with no second hit."""
+    return result[0].score - result[1].score if len(result) > 1 else math.inf
+
+
+def lead_below(results: Sequence[SearchResult], share: float) -> float:
+    """Return the lead below which a share of results is, those in which the search is the least sure of its first hit.
+
+    Give the results of some hundreds of your questions, all by the method that you search by. No answers are needed.
+    """
+    leads = sorted(map(lead, results))
+    return [*leads, math.inf][round(check_probability(share, "share") * len(leads))]
 
 
 BEST = """Name the passages that answer the question, the one that answers it best first. Reply with their numbers and \
@@ -182,6 +240,22 @@ def _listed(question: str, passages: Sequence[str], answers: int | None = None) 
 
 def _cut(text: str) -> str:
     return " ".join(text[:READ].split())
+
+
+def _unsure(results: Sequence[SearchResult], below: float, first: int) -> tuple[list[str], list[list[Passage]]]:
+    """The questions to ask the model, and the passages to ask about."""
+    some, limit = [one for one in results if lead(one) < below], check_positive(first, "first")
+    return [one.query_used for one in some], [
+        [Passage(hit.id, hit.text, hit.metadata) for hit in one[:limit]] for one in some
+    ]
+
+
+def _moved(result: SearchResult, said: list[float]) -> SearchResult:
+    """The hits in the order of what was said of the first ones."""
+    order = sorted(range(len(said)), key=lambda place: -said[place])  # stable
+    moved = [replace(result[place], components={**result[place].components, "entails": said[place]}) for place in order]
+    hits = (replace(hit, rank=rank) for rank, hit in enumerate((*moved, *result[len(said) :]), 1))
+    return replace(result, hits=tuple(hits), certainty=None if order[0] else result.certainty)
 
 
 def _hits(passages: Sequence[Passage], scores: Sequence[float]) -> list[Hit]:

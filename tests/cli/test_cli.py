@@ -12,6 +12,7 @@ import pytest
 from beir import write_beir
 from conftest import ROOT
 from running import running
+from stub_endpoint import stub_endpoint
 
 from semclass.cli.main import cli, main
 from semclass.ranking.methods import METHODS
@@ -214,6 +215,27 @@ def test_evaluate_takes_measures_slices_runs_and_candidates(run, beir, tmp_path,
     for run_name, method in (("other", "learned"), (str(tmp_path / "runs" / "hybrid.trec"), "hybrid")):
         settings = {key: record[method][key] for key in ("weights", "candidates") if key in record[method]}
         assert {**settings, **record[run_name]} == record[method]
+
+
+def test_evaluate_lets_a_model_re_rank_where_the_default_is_unsure(run, beir, tmp_path, monkeypatch):
+    pytest.importorskip("openai")
+    monkeypatch.setenv("SEMCLASS_CACHE", str(tmp_path / "cache"))
+    with stub_endpoint(lambda prompt, before: "no") as stub:
+        asked = ("evaluate", beir, "--endpoint", stub.url, "--model", "m", "--prices", 1, 2)
+        shares = ("--send", 0.5, "--send", 1)
+        code, out, err = run(*asked, *shares, "--estimate")
+        assert (code, out, "20 calls" in err, "USD" in err, len(stub.asked)) == (0, "", True, True, 0)
+        code, out, err = run(*asked, *shares, "--json", "--runs", tmp_path / "runs")
+        (record,) = json_lines(out)
+        assert code == 0
+        assert record["sent-0.5"]["mrr@10"] == record["sent-1"]["mrr@10"] == record["default"]["mrr@10"]
+        assert "sent-0.5: 2 of 4 questions; --send-below " in err
+        assert (tmp_path / "runs" / "sent-1.trec").is_file()
+        assert "20 of them kept" in run(*asked, *shares)[2]  # no reply is paid for twice
+    assert set(stub.asked.values()) == {1}
+    for wrong in (("--send", 0.5), ("--prices", 1, 2), ("--prompt", "listwise"), ("--send", 0.5, "--model", "m")):
+        code, out, err = run("evaluate", beir, *wrong)
+        assert (code, out, err.startswith("error: ")) == (2, "", True)
 
 
 def test_evaluate_names_what_is_wrong_before_the_work(run, beir, tmp_path):

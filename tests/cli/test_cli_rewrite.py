@@ -115,3 +115,39 @@ def test_a_model_re_ranks_passages_and_the_cost_is_told(run, passages, way, call
 def test_half_of_the_options_for_a_model_that_re_ranks_are_refused(run, passages, options):
     code, out, err = run(*passages, *options)
     assert (code, out, "--" in err) == (2, "", True)
+
+
+def says_yes_to_trams(prompt, before):
+    return "yes" if "tram" in prompt.rpartition("Passage:")[2].lower() else "no"
+
+
+def test_a_search_that_is_unsure_of_its_first_passage_asks_a_model(run, index):
+    question = "What can be seen in the town?"
+    plain = json.loads(run("search", index, question, "--json")[1])["hits"]
+    with stub_endpoint(says_yes_to_trams) as stub:
+        asked = ("search", index, question, "--endpoint", stub.url, "--model", "m", "--json", "-k", 3)
+        code, out, err = run(*asked, "--send-below", "inf")
+        sure = run(*asked, "--send-below", 0)
+        listed = run(*asked, "--send-below", "inf", "--prompt", "listwise")
+    hits = json.loads(out)["hits"]
+    assert (code, len(hits), "pointwise: 5 calls" in err) == (0, 3, True)
+    yes = [hit["id"] for hit in plain[:5] if "tram" in hit["text"].lower()]
+    no = [hit["id"] for hit in plain[:5] if hit["id"] not in yes]
+    assert [hit["id"] for hit in hits] == [*yes, *no][:3]
+    assert [hit["components"]["entails"] for hit in hits] == [float(hit["id"] in yes) for hit in hits]
+    assert (ids(sure[1]), "pointwise: 0 calls" in sure[2]) == ([hit["id"] for hit in plain[:3]], True)
+    assert "listwise: 1 call" in listed[2]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--send-below", "1"],
+        ["--send-below", "1", "--endpoint", "http://localhost/v1"],
+        ["--prompt", "listwise"],
+        ["--send-below", "1", "--endpoint", "http://localhost/v1", "--model", "m", "-k", "0"],
+    ],
+)
+def test_half_of_the_options_for_an_unsure_search_are_refused(run, index, options):
+    code, out, err = run("search", index, QUESTION, *options)
+    assert (code, out, err.startswith("error: ")) == (2, "", True)

@@ -1,13 +1,15 @@
 """Re-ranking by a prompted model, against a stub that knows what a model would say."""
 
+import math
+
 import pytest
 from stub_endpoint import FILTERED, stub_endpoint
 
-from semclass import Passage
+from semclass import Hit, Passage
 from semclass.core.errors import InputError
 from semclass.endpoint.client import Endpoint
 from semclass.ranking.methods import PROMPTED
-from semclass.ranking.prompted import UNKNOWN, PromptedReranker, Shot
+from semclass.ranking.prompted import UNKNOWN, PromptedReranker, Shot, lead, lead_below
 from semclass.ranking.result import SearchResult
 
 pytest.importorskip("openai")
@@ -100,3 +102,49 @@ def test_several_questions_at_once_give_what_each_gives_alone():
         PromptedReranker(Endpoint(stub.url, "m"), "pairwise")
     with pytest.raises(InputError, match="position"):
         Shot("Who?", ("Ada.",), 1)
+
+
+def found(*scores, certainty="likely"):
+    """What a search gave, with these scores."""
+    hits = tuple(
+        Hit(passage.id, passage.text, passage.metadata, score, rank, rank + 3, {"dense": 0.5}, (), {})
+        for rank, (passage, score) in enumerate(zip(PASSAGES, scores, strict=False), 1)
+    )
+    return SearchResult(hits, QUESTION, certainty)
+
+
+SURE, UNSURE = found(3.0, 1.0, 0.5), found(1.2, 1.0, 0.5)
+
+
+def test_the_model_is_asked_only_where_the_search_is_unsure_of_its_first_hit():
+    with stub_endpoint(judge) as stub:
+        reranker = PromptedReranker(Endpoint(stub.url, "m"))
+        expected = reranker.estimate([SURE, UNSURE], 0.5)
+        assert (expected.calls, len(stub.asked)) == (3, 0)
+        same, other = reranker.rerank_unsure([SURE, UNSURE], 0.5)
+        assert (reranker.chat.bill.calls, len(stub.asked)) == (3, 3)
+        # two of the first: the one that answers is not among them
+        assert [hit.id for hit in reranker.rerank_unsure([UNSURE], 0.5, first=2)[0]] == ["a", "b", "c"]
+    assert same is SURE
+    assert [(hit.id, hit.rank, hit.score, hit.components["entails"]) for hit in other] == [
+        ("c", 1, 0.5, 1.0), ("a", 2, 1.2, 0.0), ("b", 3, 1.0, 0.0),
+    ]  # fmt: skip
+    assert (other.query_used, other.certainty) == (QUESTION, None)
+
+
+def test_an_unsure_search_keeps_its_order_where_the_model_says_nothing():
+    with stub_endpoint(lambda prompt, before: 500) as stub:
+        reranker = PromptedReranker(Endpoint(stub.url, "m", retries=0), "listwise")
+        (kept,) = reranker.rerank_unsure([UNSURE], 0.5)
+    assert ([hit.id for hit in kept], kept.certainty) == (["a", "b", "c"], "likely")
+    assert reranker.chat.bill.failed == 1
+
+
+def test_a_share_of_the_questions_becomes_a_lead_below_which_they_are_sent():
+    results = [found(lead, 0.0) for lead in (0.3, 0.1, 0.2, 0.4)]
+    assert [lead_below(results, share) for share in (0, 0.25, 0.5, 1)] == [0.1, 0.2, 0.3, math.inf]
+    assert lead(found(0.7)) == math.inf  # nothing else can come first
+    with pytest.raises(InputError, match="share"):
+        lead_below(results, 1.5)
+    with pytest.raises(InputError, match="first"):
+        PromptedReranker(Endpoint("http://localhost", "m")).estimate(results, 1.0, first=0)
