@@ -29,9 +29,6 @@ if TYPE_CHECKING:
 CACHE_VARIABLE = "SEMCLASS_CACHE"
 """Environment variable that names the folder for indices that ``evaluate`` and ``sweep`` build."""
 
-REPLIES = "replies.jsonl"
-"""File beside these indices that keeps what a language model replied."""
-
 split_option = click.option(
     "--split", default="test", show_default=True, help="Relevance judgments to use: qrels/SPLIT.tsv."
 )
@@ -237,9 +234,8 @@ def evaluate(
     check_measures(names)
     judge = None
     if send:
-        judge = PromptedReranker(
-            options.open_endpoint(**service, cache=(cache or cache_folder()) / REPLIES), way or PROMPTED[0]
-        )
+        replies = (cache or cache_folder()) / "replies.jsonl"
+        judge = PromptedReranker(options.open_endpoint(**service, cache=replies), way or PROMPTED[0])
     elif service["endpoint"] or way or prices or only_estimate:
         raise InputError("--endpoint, --prompt, --prices and --estimate need --send SHARE; add it, or remove them")
     dataset = load_dataset(folder, split=split, limit=limit, corpus=place is None)
