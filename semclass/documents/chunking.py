@@ -35,7 +35,7 @@ before code.
 FULL = 80
 """Words up to which a passage takes up the next paragraph of its section, unless that makes it twice as long.
 
-Chosen from 8 (no more than small ones), 40, 80 and 120 on four domains of documentation, see ``bench/cuts.py``.
+Chosen from 8 (no more than small ones), 40, 80 and 120 on four domains of documentation.
 """
 
 TOGETHER = 1024
