@@ -60,8 +60,6 @@ TOLERANCE = 0.001  # nDCG@10 that less re-ranking may cost
 
 def run(bench: Bench) -> dict[str, Any]:
     """Every set: quality on all questions, times and the cross-encoder on some of them."""
-    few = {"sentences": 400, "questions": 100} if bench.quick else {"sentences": None, "questions": 1000}
-    chosen = bench.step("retrieval/alpha", "bench.retrieval_systems:choose_alpha", data=bench.data, **few)
     network = bench.cross_encoder
     took = {"ours": trained_seconds(*PAIRS), "cross-encoder": None if network is None else seconds_of(network)}
     sets, tried = {}, {}
@@ -72,7 +70,6 @@ def run(bench: Bench) -> dict[str, Any]:
             tried[name] = bench.step(f"retrieval/{name}/settings", "bench.retrieval_systems:settings", **arguments)[
                 "tried"
             ]
-        where["alpha"] = chosen["alpha"]
         counts = [QUICK, QUICK] if bench.quick else [MOST, SAMPLE]
         full = bench.step(f"retrieval/{name}/quality", "bench.retrieval_systems:quality", **where, questions=counts[0])
         part = bench.step(
@@ -93,7 +90,6 @@ def run(bench: Bench) -> dict[str, Any]:
             "cond: where the hybrid's first ten hold an answer. semclass was developed with squad4 and pubmedqa in view; "
             "peers met them once",
             "training": trained(network),
-            "alpha_of_convex": {key: chosen[key] for key in ("alpha", "found_on", "mrr@10")},
         },
         "sets": sets,
         "default": {

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import re
 import time
-from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,14 +14,11 @@ import numpy.typing as npt
 
 from bench import measures
 from bench.peers.systems import FEW, CrossEncoder, order_of_few
-from datasets_io import read_jsonl, sentence_windows
 from semclass import HybridRetriever, Models
 from semclass.core.errors import MissingExtraError, import_extra
-from semclass.core.types import DoubleArray, IntArray
 from semclass.documents.readers import read_passages
-from semclass.encoders.onnx_encoder import OnnxEncoder
 from semclass.evaluation import evaluate
-from semclass.evaluation.candidate_scores import CUTOFF, collect
+from semclass.evaluation.candidate_scores import collect
 from semclass.evaluation.dataset import Dataset, load_dataset
 from semclass.evaluation.measure import BASELINE, measure, per_question
 from semclass.evaluation.measure import DEPTH as EVALUATE_DEPTH
@@ -31,12 +26,13 @@ from semclass.index.passage_encoder import searchable
 from semclass.index.records import Candidates, Query
 from semclass.ranking.methods import DEFAULT, METHODS, Method
 from semclass.ranking.order import needs, reorder
-from semclass.scoring import bm25, fusion
-from semclass.scoring.postings import count_terms
 from semclass.scoring.topk import top_k
 
 DEPTH = EVALUATE_DEPTH  # passages that a system gives
 MORE = 50  # candidates that are re-ranked in a second run
+
+FUSED = {"dense": "dense", "hybrid": "hybrid", "convex": "convex", "RRF": "rrf"}
+"""Systems that re-rank nothing, and the methods of the library that they are."""
 
 RERANKERS = {
     name: (METHODS[name], METHODS[name].candidates) for name in ("default", "entail-integrated", "learned")
@@ -113,47 +109,30 @@ class Systems:
     """What the systems are made of."""
 
     retriever: HybridRetriever
-    alpha: float
     network: CrossEncoder | None = None
 
     def ids(self, rows: npt.NDArray[Any] | Sequence[int]) -> list[str]:
         """Ids of the first ten of passages."""
         return [passage.id for passage in self.retriever.index.passages(np.asarray(rows[:DEPTH]))]
 
-    def retrievers(self) -> dict[str, Job]:
-        """Those that search the index by one score or two, without re-ranking."""
+    def methods(self) -> dict[str, Job]:
+        """BM25, `FUSED` and `RERANKERS`."""
         encoder, index = self.retriever.models.encoder, self.retriever.index
 
-        def scores(text: str) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-            encoding = encoder.encode([text])
-            lexical = index.lexical_scores(encoding.terms.row(0)).astype(np.float64)
-            return index.dense_scores(encoding.rows("pooled")[0]), lexical
-
-        def bm25(text: str) -> Found:
+        def bm25(text: str) -> Found:  # a search by words alone would encode the question, too
             return Found(self.ids(top_k(index.lexical_scores(encoder.tokenize([text]).row(0)), DEPTH)))
 
-        def dense(text: str) -> Found:
-            return Found(self.ids(top_k(index.dense_scores(encoder.encode([text]).rows("pooled")[0]), DEPTH)))
+        chosen = {**{name: (METHODS[method], DEPTH) for name, method in FUSED.items()}, **RERANKERS}
+        return {"BM25": bm25, **{name: self.ranked(*one) for name, one in chosen.items()}}
 
-        def hybrid(text: str) -> Found:
-            similarity, words = scores(text)
-            return Found(self.ids(top_k(similarity + self.retriever.weights["bm25"] * words, DEPTH)))
-
-        def convex(text: str) -> Found:
-            return Found(self.ids(convex(*scores(text), self.alpha, DEPTH)))
-
-        def rrf(text: str) -> Found:
-            return Found(self.ids(reciprocal_ranks(*scores(text), DEPTH)))
-
-        return {"BM25": bm25, "dense": dense, "hybrid": hybrid, "convex": convex, "RRF": rrf}
-
-    def reranked(self, name: str) -> Job:
-        """One of `RERANKERS`."""
-        how, n = RERANKERS[name]
+    def ranked(self, how: Method, n: int) -> Job:
+        """A method of the library, with n candidates."""
 
         def job(text: str) -> Found:
             query = encoded(self.retriever, text, how)
             found = self.retriever.candidates(query, n, how, evidence=False)
+            if how.kind is None:
+                return Found(self.ids(found.rows))
             started = time.perf_counter()
             order = ordered(self.retriever, query, found, how)
             seconds = time.perf_counter() - started
@@ -218,30 +197,24 @@ def libraries(folder: Path) -> tuple[dict[str, Job], dict[str, str]]:
 # -- steps ----------------------------------------------------------------------------------------------------------------
 
 
-def quality(folder: str, cache: str, alpha: float, questions: int) -> dict[str, Any]:
+def quality(folder: str, cache: str, questions: int) -> dict[str, Any]:
     """Measure every system but the cross-encoder on the questions of a folder."""
-    dataset = drawn(load_dataset(folder), questions)
-    systems = opened(folder, cache, alpha, None)
-    rankings = evaluate.rank(dataset, systems.retriever, candidates=MORE, depth=DEPTH)
-    peers, _ = libraries(Path(folder))
-    kept = {name: rankings[name] for name in (BASELINE, *RERANKERS)}
-    for name, job in {**systems.retrievers(), **peers}.items():
-        if name not in kept:
-            kept[name] = [job(text).ids for text in dataset.questions.values()]
-    return {"passages": len(systems.retriever.index), **measured(dataset, kept)}
+    dataset, retriever = drawn(load_dataset(folder), questions), open_retriever(folder, cache)
+    rankings = evaluate.rank(dataset, retriever, candidates=MORE, depth=DEPTH)
+    kept = {name: rankings[method] for name, method in {"BM25": "bm25", **FUSED}.items()}
+    kept |= {name: rankings[name] for name in RERANKERS}
+    for name, job in libraries(Path(folder))[0].items():
+        kept[name] = [job(text).ids for text in dataset.questions.values()]
+    return {"passages": len(retriever.index), **measured(dataset, kept)}
 
 
-def timed(folder: str, cache: str, alpha: float, cross_encoder: str | None, questions: int) -> dict[str, Any]:
+def timed(folder: str, cache: str, cross_encoder: str | None, questions: int) -> dict[str, Any]:
     """Let the systems take turns at questions drawn by chance; gives times, and the quality of what they found."""
     dataset = drawn(load_dataset(folder), questions)
-    systems = opened(folder, cache, alpha, cross_encoder)
+    network = None if cross_encoder is None else CrossEncoder.load(Path(cross_encoder))
+    systems = Systems(open_retriever(folder, cache), network)
     peers, missing = libraries(Path(folder))
-    jobs: dict[str, Job] = {
-        **systems.retrievers(),
-        **peers,
-        **{name: systems.reranked(name) for name in RERANKERS},
-        **systems.cross_encoders(),
-    }
+    jobs: dict[str, Job] = {**systems.methods(), **peers, **systems.cross_encoders()}
     found: dict[str, dict[str, Found]] = {name: {} for name in jobs}
     texts = list(dataset.questions.values())
     seconds = measures.by_turns(
@@ -294,11 +267,6 @@ def open_retriever(folder: str | Path, cache: str | Path, models: Models | None 
     return HybridRetriever(evaluate.cached_index(Path(folder), Path(cache), models.passage_encoder), models)
 
 
-def opened(folder: str, cache: str, alpha: float, cross_encoder: str | None) -> Systems:
-    retriever = open_retriever(folder, cache)
-    return Systems(retriever, alpha, None if cross_encoder is None else CrossEncoder.load(Path(cross_encoder)))
-
-
 def measured(dataset: Dataset, rankings: Mapping[str, Sequence[Sequence[str]]]) -> dict[str, Any]:
     """Figures of each ranking; ``cond_`` over the questions whose answer is among the hybrid's first ten."""
     results = measure(dataset, rankings, seed=SEED)
@@ -320,14 +288,10 @@ def measured(dataset: Dataset, rankings: Mapping[str, Sequence[Sequence[str]]]) 
     return {"questions": len(dataset.questions), "answered": int(answered.sum()), "systems": systems}
 
 
-# -- peers: BM25 of other libraries, and ways to make one ranking of two -------------------------------------------------
+# -- peers: BM25 of other libraries ----------------------------------------------------------------------------------------
 
 
 Search = Callable[[str, int], list[int]]
-
-FUSED = 100  # passages of each ranking that are fused, as a search engine with two indices does
-SENTENCES = 4  # sentences of a passage on which alpha is chosen
-ALPHAS: DoubleArray = np.arange(21) / 20
 
 
 def lowered(text: str) -> list[str]:
@@ -350,65 +314,11 @@ def by_bm25s(texts: Sequence[str]) -> Search:
     return search
 
 
-def rank_bm25(corpus: Sequence[Sequence[Hashable]], *, same_idf: bool = False) -> Any:
-    """``BM25Okapi`` of rank-bm25, k1 = 1.5 and b = 0.75 as it comes; `same_idf`: with the idf of semclass."""
-    model = import_extra("rank_bm25", "bench").BM25Okapi(corpus)
-    if same_idf:
-        found = Counter(word for passage in model.doc_freqs for word in passage)
-        model.idf = {word: math.log1p((len(corpus) - df + 0.5) / (df + 0.5)) for word, df in found.items()}
-    return model
-
-
 def by_rank_bm25(texts: Sequence[str]) -> Search:
-    """rank-bm25 over :func:`lowered`."""
-    model, rows = rank_bm25([lowered(text) for text in texts]), list(range(len(texts)))
+    """rank-bm25 over :func:`lowered`, k1 = 1.5 and b = 0.75 as it comes."""
+    model = import_extra("rank_bm25", "bench").BM25Okapi([lowered(text) for text in texts])
+    rows = list(range(len(texts)))
     return lambda question, n: list(model.get_top_n(lowered(question), rows, n=n))
 
 
 LIBRARIES = {"BM25, bm25s": by_bm25s, "BM25, rank-bm25": by_rank_bm25}
-
-
-def convex(dense: DoubleArray, lexical: DoubleArray, alpha: float, n: int) -> IntArray:
-    """Order by alpha * dense + (1 - alpha) * lexical, each brought to 0 ... 1 over the passages that are looked at."""
-    rows = fusion.pool(dense, lexical, FUSED)
-    return rows[top_k(fusion.fused(dense[rows], lexical[rows], "convex", alpha=alpha).score, n)]
-
-
-def reciprocal_ranks(dense: DoubleArray, lexical: DoubleArray, n: int) -> IntArray:
-    """Order by the sum of 1 / (K + rank) over both rankings."""
-    rows = fusion.pool(dense, lexical, FUSED)
-    return rows[top_k(fusion.fused(dense[rows], lexical[rows], "rrf", depth=FUSED).score, n)]
-
-
-def choose_alpha(data: str, sentences: int | None, questions: int, seed: int = 0) -> dict[str, Any]:
-    """Find alpha on training questions: of ``squad_sentences/train``, asked of its passages of four sentences."""
-    folder = Path(data) / "squad_sentences"
-    records = read_jsonl(folder / "train.corpus.jsonl.gz")[:sentences]
-    place = {record["_id"]: row for row, record in enumerate(records)}
-    asked = [row for row in read_jsonl(folder / "train.queries.jsonl.gz") if row["relevant"] in place]
-    texts = sentence_windows([record["text"] for record in records], SENTENCES)
-    drawn = np.random.default_rng(seed).permutation(len(asked))[:questions]
-    chosen = [asked[row] for row in np.sort(drawn)]
-    answers = np.array([place[record["relevant"]] // SENTENCES for record in chosen])
-    scores = list(both_scores(OnnxEncoder.load(), texts, [record["text"] for record in chosen]))
-    found = {}
-    for alpha in ALPHAS.tolist():
-        ranked = [convex(*pair, alpha, CUTOFF) == answer for pair, answer in zip(scores, answers, strict=True)]
-        found[alpha] = float(np.mean([1 / (1 + hits.argmax()) if hits.any() else 0.0 for hits in ranked]))
-    return {
-        "alpha": max(found, key=lambda alpha: found[alpha]),
-        "found_on": f"{len(chosen)} questions of squad_sentences/train",
-        "mrr@10": {f"{alpha:g}": round(mrr, 4) for alpha, mrr in found.items()},
-    }
-
-
-def both_scores(
-    encoder: OnnxEncoder, texts: Sequence[str], questions: Sequence[str]
-) -> Iterator[tuple[DoubleArray, DoubleArray]]:
-    """Similarity and BM25 score of every passage, each float64 (passages,), for one question after another."""
-    passages = encoder.encode(texts)
-    parts = [count_terms(passages.terms, encoder.is_term)]
-    known, pooled = bm25.statistics(parts), passages.rows("pooled")
-    asked = encoder.encode(questions)
-    for row, vector in enumerate(asked.rows("pooled")):
-        yield (pooled @ vector).astype(np.float64), bm25.scores(parts, known, asked.terms.row(row)).astype(np.float64)

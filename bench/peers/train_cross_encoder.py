@@ -28,7 +28,6 @@ import bert_graph
 import onnx_graphs
 from bench.peers.rows import SOURCE
 from bench.peers.systems import INPUTS, CrossEncoder, feed, pair_tokenizer
-from bench.retrieval_systems import both_scores
 from bert_torch import EXTRA, arrays, feed_forward, linear, norm
 from command import make_parser, run
 from export_encoder import SMOOTHING, find_source
@@ -40,6 +39,8 @@ from semclass.encoders.batching import batches_by_length
 from semclass.encoders.onnx_encoder import OnnxEncoder
 from semclass.evaluation.candidate_scores import reciprocal_ranks
 from semclass.ranking.models import BM25_WEIGHT
+from semclass.scoring import bm25
+from semclass.scoring.postings import count_terms
 from semclass.scoring.topk import top_k
 from train_pairs import N_CANDIDATES
 
@@ -363,9 +364,13 @@ class Task:
 
 def find_candidates(domain: Domain) -> tuple[Array, Array]:
     """Ask the questions of a domain of its passages; gives rows, int64 (n, 10), and scores, float64 (n, 10)."""
-    rows, scores = [], []
-    for dense, lexical in both_scores(OnnxEncoder.load(), domain.passages, domain.questions):
-        score = dense + BM25_WEIGHT * lexical
+    encoder, rows, scores = OnnxEncoder.load(), [], []
+    read, asked = encoder.encode(domain.passages), encoder.encode(domain.questions)
+    parts, pooled = [count_terms(read.terms, encoder.is_term)], read.rows("pooled")
+    known = bm25.statistics(parts)
+    for place, vector in enumerate(asked.rows("pooled")):
+        lexical = bm25.scores(parts, known, asked.terms.row(place)).astype(np.float64)
+        score = (pooled @ vector).astype(np.float64) + BM25_WEIGHT * lexical
         rows.append(top_k(score, N_CANDIDATES))
         scores.append(score[rows[-1]])
     print(f"{domain.name}: {len(domain.passages)} passages, {len(domain.questions)} questions", flush=True)

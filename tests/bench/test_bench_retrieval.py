@@ -1,6 +1,8 @@
 """Retrieval beside its peers: each ranks as its documentation says."""
 
 import json
+import math
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -27,7 +29,9 @@ def test_peers_find_the_passage_with_the_questions_words(make):
 
 def test_rank_bm25_gives_the_same_scores_with_the_same_idf():
     terms = [[1, 2, 2], [2, 3], [4, 1, 1, 1]]
-    model = retrieval_systems.rank_bm25(terms, same_idf=True)
+    model = pytest.importorskip("rank_bm25").BM25Okapi(terms)
+    found = Counter(word for passage in model.doc_freqs for word in passage)
+    model.idf = {word: math.log1p((len(terms) - df + 0.5) / (df + 0.5)) for word, df in found.items()}
     ragged = Ragged(np.concatenate(terms), np.array([0, 3, 5, 9]))
     ours = [count_terms(ragged, np.ones(5, bool))]
     np.testing.assert_allclose(
@@ -63,19 +67,19 @@ def folder(tmp_path_factory, corpus):
 @pytest.fixture(scope="module")
 def systems(folder, models, tmp_path_factory):
     index = evaluate.cached_index(folder, tmp_path_factory.mktemp("cache"), models.passage_encoder)
-    return retrieval_systems.Systems(HybridRetriever(index, models), 0.5, Network())
+    return retrieval_systems.Systems(HybridRetriever(index, models), Network())
 
 
 def test_what_is_timed_finds_what_is_measured(folder, systems):
     dataset = load_dataset(folder)
     rankings = evaluate.rank(dataset, systems.retriever, candidates=retrieval_systems.MORE, depth=10)
-    jobs = systems.retrievers() | {name: systems.reranked(name) for name in retrieval_systems.RERANKERS}
-    for name in ("hybrid", *retrieval_systems.RERANKERS):
-        assert [jobs[name](text).ids for text in QUESTIONS.values()] == rankings[name], name
+    named = {"BM25": "bm25", **retrieval_systems.FUSED}
+    for name, job in systems.methods().items():
+        assert [job(text).ids for text in QUESTIONS.values()] == rankings[named.get(name, name)], name
 
 
 def test_the_cross_encoder_orders_the_first_ten_of_the_hybrid(systems, corpus):
-    jobs = systems.retrievers() | systems.cross_encoders()
+    jobs = systems.methods() | systems.cross_encoders()
     lengths = {item.id: len(item.text) for item in corpus}
     for text in QUESTIONS.values():
         first = jobs["hybrid"](text).ids
@@ -84,7 +88,7 @@ def test_the_cross_encoder_orders_the_first_ten_of_the_hybrid(systems, corpus):
 
 
 def test_behind_learned_the_cross_encoder_moves_three(systems):
-    learned, both = systems.reranked("learned"), systems.cross_encoders()["learned, then cross-encoder"]
+    learned, both = systems.methods()["learned"], systems.cross_encoders()["learned, then cross-encoder"]
     for text in QUESTIONS.values():
         assert sorted(learned(text).ids[:3]) == sorted(both(text).ids[:3])
         assert learned(text).ids[3:] == both(text).ids[3:]
