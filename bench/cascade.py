@@ -81,6 +81,7 @@ def run(bench: Bench) -> dict[str, Any]:
     jobs = {
         job: bench.step(f"cascade/{job}", "bench.cascade:measure", job=job, data=bench.data, limit=limit, **service)
         for job in JOBS
+        if job != "passages" or not bench.quick  # whose heads are fitted again, which takes minutes
     }
     where = {"data": bench.data, "limit": limit}
     searched = {"folder": bench.beir(SEARCHED), "cache": bench.indices}

@@ -30,7 +30,8 @@ FORMS = {
 
 
 def run(bench: Bench) -> dict[str, Any]:
-    return bench.step("first_answer", "bench.first_answer:measure", folder=bench.beir("squad4"))
+    sizes = {"questions": 4, "runs": 1} if bench.quick else {"questions": QUESTIONS, "runs": RUNS}
+    return bench.step("first_answer", "bench.first_answer:measure", folder=bench.beir("squad4"), **sizes)
 
 
 def write_folder(paragraphs: Sequence[str], folder: Path) -> list[str]:
@@ -47,7 +48,7 @@ def write_folder(paragraphs: Sequence[str], folder: Path) -> list[str]:
     return names
 
 
-def measure(folder: str) -> dict[str, Any]:
+def measure(folder: str, questions: int, runs: int) -> dict[str, Any]:
     """Seconds of both commands, each in a new process; and how often the first hit is of the right file."""
     data = load_dataset(Path(folder))
     lines = (Path(folder) / "corpus.jsonl").read_text(encoding="utf-8").splitlines()
@@ -61,8 +62,8 @@ def measure(folder: str) -> dict[str, Any]:
             (text, files)
             for query, text in data.questions.items()
             if (files := {file_of[one] for one in data.relevance[query] if one in file_of})
-        ][:QUESTIONS]
-        build = [_timed("index", "build", docs, "--out", index, "--replace", "--json") for _ in range(RUNS)]
+        ][:questions]
+        build = [_timed("index", "build", docs, "--out", index, "--replace", "--json") for _ in range(runs)]
         passages = json.loads(build[-1][1].splitlines()[-1])["passages"]
         found = [_timed("search", index, text, "-k", "1", "--json") for text, _ in asked]
     right = [

@@ -50,9 +50,9 @@ def sample(path: Path, limit: int, *, asked: str = "question") -> tuple[list[Pas
     return passages, [(question, set(map(str, answers))) for question, answers in questions]
 
 
-def sets_of(data: Path, limit: int) -> Iterator[tuple[str, list[Passage], dict[str, Questions]]]:
-    """Name, passages, and the questions of each row over these passages."""
-    for path in sorted((data / "multilingual").glob("*.jsonl.gz")):
+def sets_of(data: Path, limit: int, files: int | None) -> Iterator[tuple[str, list[Passage], dict[str, Questions]]]:
+    """Name, passages, and the questions of each row over these passages; of so many files, None for all."""
+    for path in sorted((data / "multilingual").glob("*.jsonl.gz"))[:files]:
         name = path.name.split(".")[0]
         passages, questions = sample(path, limit)
         rows = {name: questions}
@@ -61,7 +61,7 @@ def sets_of(data: Path, limit: int) -> Iterator[tuple[str, list[Passage], dict[s
         yield name, passages, rows
     sentences = parallel_sentences(data)
     for target in dict.fromkeys(pair.partition("-")[2] for pair in ACROSS):
-        passages = [Passage(name, text) for name, text in sorted(sentences[target].items())]
+        passages = [Passage(name, text) for name, text in sorted(sentences[target].items())[: 10 * limit]]
         chosen = [passages[place].id for place in np.random.default_rng(0).permutation(len(passages))[:limit]]
         pairs = [pair for pair in ACROSS if pair.endswith(target)]
         yield (
@@ -89,10 +89,10 @@ def measure(models: Models, retriever: HybridRetriever, questions: Questions) ->
     return row | gain(np.array(found["default"]), np.array(found[better]))
 
 
-def measured(data: str, models: str | None, limit: int) -> dict[str, Any]:
+def measured(data: str, models: str | None, limit: int, files: int | None) -> dict[str, Any]:
     """Figures of every row, by some models; None for those that ship."""
     loaded, found = Models.load(models, threads=1), {}
-    for _, passages, rows in sets_of(Path(data), limit):
+    for _, passages, rows in sets_of(Path(data), limit, files):
         retriever = HybridRetriever(PassageIndex.build(passages, passage_encoder=loaded.passage_encoder), loaded)
         for name, questions in rows.items():
             sizes = {"questions": len(questions), "passages": len(passages)}
@@ -116,13 +116,16 @@ def times(data: str, limit: int) -> dict[str, dict[str, float]]:
     return {name: measures.milliseconds(seconds) for name, seconds in measures.by_turns(questions, jobs).items()}
 
 
-def topics(data: str) -> dict[str, Any]:
-    """Accuracy by language of heads that learnt from English training sentences, or from the names of the topics."""
+def topics(data: str, most: int) -> dict[str, Any]:
+    """Accuracy by language of heads that learnt from English training sentences, or from the names of the topics.
+
+    At most so many sentences of each are taken.
+    """
     learnt: tuple[list[str], list[str]] = ([], [])
     tried: dict[str, tuple[list[str], list[str]]] = defaultdict(lambda: ([], []))
     for language, _, split, topic, sentence in topic_rows(Path(data)):
         texts, names = learnt if split == TRAIN else tried[language]
-        if split != TRAIN or language == ENGLISH:
+        if (split != TRAIN or language == ENGLISH) and len(texts) < most:
             texts.append(sentence)
             names.append(topic)
     encoder, meanings = open_encoder(OTHERS), {name: name for name in sorted(set(learnt[1]))}
@@ -142,17 +145,19 @@ def topics(data: str) -> dict[str, Any]:
 
 def run(bench: Bench) -> dict[str, Any]:
     """The shipped models and, where their package is installed, those for other languages."""
-    limit, step = 5 if bench.quick else LIMIT, partial(bench.step, data=bench.data)
-    found = {"shipped": step("languages/shipped", "bench.languages:measured", models=None, limit=limit)["rows"]}
+    limit, files, most = (5, 3, 20) if bench.quick else (LIMIT, None, 1000)
+    step = partial(bench.step, data=bench.data)
+    rows = partial(step, function="bench.languages:measured", limit=limit, files=files)
+    found = {"shipped": rows("languages/shipped", models=None)["rows"]}
     results: dict[str, Any] = {"task": {"what": "search in other languages"}, "by_models": found}
     try:
         models_folder(OTHERS)
     except ArtifactError as error:  # the package is not installed
         bench.say(f"  {error}")
     else:
-        found[OTHERS] = step(f"languages/{OTHERS}", "bench.languages:measured", models=OTHERS, limit=limit)["rows"]
+        found[OTHERS] = rows(f"languages/{OTHERS}", models=OTHERS)["rows"]
         results["times"] = step("languages/times", "bench.languages:times", limit=limit)
-        results["topics"] = step("languages/topics", "bench.languages:topics")["accuracy"]
+        results["topics"] = step("languages/topics", "bench.languages:topics", most=most)["accuracy"]
     return results
 
 

@@ -22,7 +22,7 @@ import numpy as np
 from bench import readme
 from bench.steps import ROOT, Bench
 
-CALLS, LOOKS = 100_000, (1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000)
+LOOKS = (1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000)  # calls after which memory is read
 PASSAGES = 500  # of the index that is searched
 TURNS = (*["questions"] * 27, *["texts"] * 6, *["passages"] * 4, *["search"] * 2, "rerank")
 STARTS = 5
@@ -38,10 +38,13 @@ def run(bench: Bench) -> dict[str, Any]:
     corpus = str(bench.data / "beir" / "hobby" / "corpus.jsonl")
     index = str(bench.work / "over_time" / "index")
     calls = bench.step(
-        "over_time/memory", "bench.over_time:memory", corpus=corpus, calls=CALLS // (50 if bench.quick else 1)
+        "over_time/memory", "bench.over_time:memory", corpus=corpus, calls=LOOKS[0] if bench.quick else LOOKS[-1]
     )
-    starts = bench.step("over_time/starts", "bench.over_time:starts", corpus=corpus, index=index)
-    return {"memory": calls, "starts": starts, "sizes": bench.step("over_time/sizes", "bench.over_time:sizes")}
+    times = 1 if bench.quick else STARTS
+    starts = bench.step("over_time/starts", "bench.over_time:starts", corpus=corpus, index=index, times=times)
+    found = {"memory": calls, "starts": starts}
+    # a quick run installs nothing
+    return found if bench.quick else {**found, "sizes": bench.step("over_time/sizes", "bench.over_time:sizes")}
 
 
 def resident() -> float:
@@ -104,8 +107,8 @@ def memory(corpus: str, calls: int) -> dict[str, Any]:
     }
 
 
-def starts(corpus: str, index: str) -> dict[str, Any]:
-    """Milliseconds of whole processes, the median of `STARTS`, with files that the operating system holds already."""
+def starts(corpus: str, index: str, times: int) -> dict[str, Any]:
+    """Milliseconds of whole processes, the median of some, with files that the operating system holds already."""
     from semclass import Passage, build_index
 
     passages = [Passage(str(row), text) for row, text in enumerate(texts_of(corpus)[:PASSAGES])]
@@ -119,7 +122,7 @@ def starts(corpus: str, index: str) -> dict[str, Any]:
     programs = {"python alone": "pass", **{name: text.format(index=index) for name, text in PROGRAMS.items()}}
     return {
         "ms": {
-            name: round(float(np.median([seconds(text) for _ in range(STARTS)])) * 1e3)
+            name: round(float(np.median([seconds(text) for _ in range(times)])) * 1e3)
             for name, text in programs.items()
         }
     }
@@ -151,7 +154,7 @@ def table(found: Mapping[str, Any]) -> str:
     rows = [(f"memory after {call:,} calls", f"{value:,.0f} MB") for call, value in sorted(after.items())]
     rows.append((f"after {last:,} calls against {first:,}", f"{after[last] / after[first] - 1:+.1%}"))
     rows += [(f"a whole process: {name}", f"{value:,} ms") for name, value in results["starts"]["ms"].items()]
-    rows += [(f"size: {name}", f"{value:,.1f} MB") for name, value in results["sizes"]["mb"].items()]
+    rows += [(f"size: {name}", f"{value:,.1f} MB") for name, value in results.get("sizes", {"mb": {}})["mb"].items()]
     return readme.markdown(("what", "measured"), rows)
 
 

@@ -37,7 +37,7 @@ THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_
 
 LACKING = 3  # exit status of a step that needs a package which is not installed
 
-QUICK_QUESTIONS, QUICK_PASSAGES = 100, 300  # of a set in a quick run
+QUICK_QUESTIONS, QUICK_PASSAGES = 40, 200  # of a set in a quick run
 
 
 class StepError(SemclassError):
