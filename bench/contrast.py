@@ -16,7 +16,7 @@ import numpy as np
 from bench import readme
 from bench.steps import Bench
 from datasets_io import read_jsonl, read_tsv
-from semclass import HybridRetriever, Models, Passage, PassageIndex, Reranker
+from semclass import HybridRetriever, Models, Passage, Reranker
 from semclass.ranking.methods import DEFAULT
 
 KINDS = ("echo", "mention", "unknown", "wrong_type", "near")
@@ -98,11 +98,7 @@ def measure(data: str, method: str, limit: int | None) -> dict[str, Any]:
     questions = [item.question for item in items]
     long = [f"{before} {question}" for before, question in zip(preambles(items), questions, strict=True)]
     every = [passage for item in items for passage in item.passages.values()]
-    whole = HybridRetriever(PassageIndex.build(every, passage_encoder=models.passage_encoder), models)
-    small = [
-        HybridRetriever(PassageIndex.build(passages, passage_encoder=models.passage_encoder), models)
-        for passages in ten
-    ]
+    whole, *small = (HybridRetriever.from_passages(passages, models=models) for passages in (every, *ten))
     settings = {}
     for name in dict.fromkeys((method, DEEP, *PLAIN)):
         rankings = {

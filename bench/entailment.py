@@ -30,7 +30,7 @@ from bench.peers.rows import (
     trained_seconds,
 )
 from bench.steps import Bench
-from datasets_io import read_jsonl
+from datasets_io import read_jsonl, squad_train
 from semclass.core.artifacts import default_models, read_json
 
 Array = npt.NDArray[Any]
@@ -94,14 +94,11 @@ def run(bench: Bench) -> dict[str, Any]:
 
 def training_pairs(data: Path, questions: int | None) -> dict[str, list[Any]]:
     """Pairs of training questions, drawn at random if not all are wanted."""
-    sentences = read_jsonl(data / "squad_sentences" / "train.corpus.jsonl.gz")
-    asked = read_jsonl(data / "squad_sentences" / "train.queries.jsonl.gz")
-    place = {record["_id"]: row for row, record in enumerate(sentences)}
-    texts = [record["text"] for record in sentences]
+    texts, asked, answers = squad_train(data)
     rng = np.random.default_rng(SEED)
     pairs, labels = [], []
     for row in rng.permutation(len(asked))[:questions].tolist():
-        question, answer = asked[row]["text"], place[asked[row]["relevant"]]
+        question, answer = asked[row], answers[row]
         around = range(max(answer - NEIGHBOURS, 0), min(answer + NEIGHBOURS + 1, len(texts)))
         others = [near for near in around if near != answer and texts[near] != texts[answer]]
         odds = np.exp(HARDNESS * np.array([_shared(question, texts[near]) for near in others]))

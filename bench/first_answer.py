@@ -14,6 +14,7 @@ from typing import Any
 
 from bench import readme
 from bench.steps import Bench
+from datasets_io import read_jsonl
 from semclass.core.errors import InputError
 from semclass.evaluation.dataset import load_dataset
 
@@ -51,8 +52,7 @@ def write_folder(paragraphs: Sequence[str], folder: Path) -> list[str]:
 def measure(folder: str, questions: int, runs: int) -> dict[str, Any]:
     """Seconds of both commands, each in a new process; and how often the first hit is of the right file."""
     data = load_dataset(Path(folder))
-    lines = (Path(folder) / "corpus.jsonl").read_text(encoding="utf-8").splitlines()
-    rows = [json.loads(line) for line in lines[:PARAGRAPHS]]
+    rows = read_jsonl(Path(folder) / "corpus.jsonl")[:PARAGRAPHS]
     with tempfile.TemporaryDirectory() as docs, tempfile.TemporaryDirectory() as place:
         index = Path(place) / "index"
         file_of = dict(

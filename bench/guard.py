@@ -30,7 +30,6 @@ from semclass import (
     Models,
     Passage,
     PassageClassifier,
-    PassageIndex,
     QuestionClassifier,
     ScopeClassifier,
 )
@@ -156,7 +155,7 @@ def abstaining(models: Path) -> Scores:
     stats = import_extra("scipy.stats", "eval")
     loaded = Models.load(models)
     items = [Passage(name, text) for name, text in texts().ranked]
-    retriever = HybridRetriever(PassageIndex.build(items, passage_encoder=loaded.passage_encoder), loaded)
+    retriever = HybridRetriever.from_passages(items, models=loaded)
     given = [
         [retriever.search(question, 1, where=where).answerable for where in (None, {"_id": {"$ne": answer}})]
         for answer, question in texts().asked
@@ -203,7 +202,7 @@ def ranking(models: Path) -> Scores:
     """MRR@10 of a method for each model, and how near the codebooks keep token vectors."""
     loaded = Models.load(models)
     items = [Passage(name, text) for name, text in texts().ranked]
-    retriever = HybridRetriever(PassageIndex.build(items, passage_encoder=loaded.passage_encoder), loaded)
+    retriever = HybridRetriever.from_passages(items, models=loaded)
     names = [str(place) for place in range(len(texts().asked))]
     dataset = Dataset(
         HERE,

@@ -20,7 +20,7 @@ from bench import prices, readme
 from bench.measures import compared, shown
 from bench.retrieval_systems import DEPTH, drawn, measured, open_retriever
 from bench.steps import Bench
-from datasets_io import read_jsonl
+from datasets_io import squad_train
 from semclass import Hit, Passage
 from semclass.core.types import DoubleArray
 from semclass.endpoint.bill import Bill
@@ -128,15 +128,13 @@ def _ids(found: Sequence[Sequence[Hit]]) -> list[list[str]]:
 
 def shots(data: Path) -> tuple[Shot, ...]:
     """Training questions, each with the sentence that answers it among its neighbours."""
-    folder, rng = data / "squad_sentences", np.random.default_rng(SEED)
-    sentences = [row["text"] for row in read_jsonl(folder / "train.corpus.jsonl.gz")]
-    asked = read_jsonl(folder / "train.queries.jsonl.gz")
+    (sentences, asked, answers), rng = squad_train(data), np.random.default_rng(SEED)
     made = []
     for row in rng.choice(len(asked), SHOTS, replace=False).tolist():
-        answer = int(asked[row]["relevant"].removeprefix("s"))
+        answer = answers[row]
         near = list(range(max(answer - NEAR, 0), min(answer + NEAR + 1, len(sentences))))
         order = rng.permutation(near).tolist()
-        made.append(Shot(asked[row]["text"], tuple(sentences[place] for place in order), order.index(answer)))
+        made.append(Shot(asked[row], tuple(sentences[place] for place in order), order.index(answer)))
     return tuple(made)
 
 

@@ -24,7 +24,7 @@ from bench import measures, readme
 from bench.measures import dcg, gain
 from bench.steps import Bench
 from datasets_io import language_sample, parallel_sentences, read_jsonl, topic_rows
-from semclass import HybridRetriever, Models, Passage, PassageIndex, TextClassifier, ZeroShotClassifier
+from semclass import HybridRetriever, Models, Passage, TextClassifier, ZeroShotClassifier
 from semclass.core.artifacts import models_folder
 from semclass.core.errors import ArtifactError
 from semclass.heads.texts import open_encoder
@@ -93,7 +93,7 @@ def measured(data: str, models: str | None, limit: int, files: int | None) -> di
     """Figures of every row, by some models; None for those that ship."""
     loaded, found = Models.load(models, threads=1), {}
     for _, passages, rows in sets_of(Path(data), limit, files):
-        retriever = HybridRetriever(PassageIndex.build(passages, passage_encoder=loaded.passage_encoder), loaded)
+        retriever = HybridRetriever.from_passages(passages, models=loaded)
         for name, questions in rows.items():
             sizes = {"questions": len(questions), "passages": len(passages)}
             row = measure(loaded, retriever, questions)

@@ -11,7 +11,7 @@ from bench import measures, prices, readme
 from bench.retrieval_systems import measured, open_retriever
 from bench.steps import Bench
 from datasets_io import read_jsonl
-from semclass import Hit, HybridRetriever, Passage, Reranker
+from semclass import Passage, Reranker
 from semclass.core.artifacts import default_models
 from semclass.evaluation.dataset import load_dataset
 from semclass.evaluation.measure import BASELINE
@@ -20,14 +20,15 @@ from semclass.ranking.methods import DEFAULT
 ASKED, DEPTH = 200, 10  # questions that are timed, and hits of each
 
 
-def times(folder: Path, retriever: HybridRetriever) -> dict[str, dict[str, float]]:
+def timed(folder: str, indices: str) -> dict[str, Any]:
     """Milliseconds of a question, one thread: a search without options, what it is without re-ranking, and a re-ranking.
 
     The last is of ten passages that no index holds, so that each is read. They take turns, and are also given as ratios
     to the search, which hold on a busy machine. The time of a class is told by section ``questions``.
     """
-    asked = [row["text"] for row in read_jsonl(folder / "queries.jsonl")[:ASKED]]
-    found = {text: [_unread(hit) for hit in retriever.search(text, DEPTH)] for text in asked}
+    retriever = open_retriever(folder, indices)
+    asked = [row["text"] for row in read_jsonl(Path(folder) / "queries.jsonl")[:ASKED]]
+    found = {text: [Passage(hit.id, hit.text, hit.metadata) for hit in retriever.search(text, DEPTH)] for text in asked}
     reranker = Reranker(retriever.models)
     measured = measures.by_turns(
         asked,
@@ -40,11 +41,7 @@ def times(folder: Path, retriever: HybridRetriever) -> dict[str, dict[str, float
     milliseconds = measures.percentiles(measured, 1e3, 3)
     base = milliseconds["search_10_p50"]
     ratios = {name: round(milliseconds[f"{name}_p50"] / base, 2) for name in measured if name != "search_10"}
-    return {"milliseconds": milliseconds, "over_search": ratios}
-
-
-def _unread(hit: Hit) -> Passage:
-    return Passage(hit.id, hit.text, hit.metadata)
+    return {"passages": len(retriever.index), "milliseconds": milliseconds, "over_search": ratios}
 
 
 def shipped_megabytes() -> float:
@@ -168,11 +165,6 @@ def run(bench: Bench) -> dict[str, Any]:
         },
         **timed,
     }
-
-
-def timed(folder: str, indices: str) -> dict[str, Any]:
-    retriever = open_retriever(folder, indices)
-    return {"passages": len(retriever.index), **times(Path(folder), retriever)}
 
 
 def quality(folder: str, indices: str) -> dict[str, Any]:

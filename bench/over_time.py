@@ -6,7 +6,6 @@ No text comes twice, so that whatever is kept of texts shows. Lengths are from 3
 from __future__ import annotations
 
 import compileall
-import json
 import os
 import subprocess
 import sys
@@ -21,6 +20,7 @@ import numpy as np
 
 from bench import readme
 from bench.steps import ROOT, Bench
+from datasets_io import read_jsonl
 
 LOOKS = (1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000)  # calls after which memory is read
 PASSAGES = 500  # of the index that is searched
@@ -53,11 +53,6 @@ def resident() -> float:
     return round(pages * os.sysconf("SC_PAGE_SIZE") / 1e6, 1)
 
 
-def texts_of(corpus: str) -> list[str]:
-    with Path(corpus).open(encoding="utf-8") as lines:
-        return [json.loads(line)["text"] for line in lines]
-
-
 def made_texts(words: list[str], longest: int) -> Iterator[str]:
     """Texts of 3 to `longest` words, most of them short."""
     rng = np.random.default_rng(0)
@@ -72,14 +67,11 @@ def made_texts(words: list[str], longest: int) -> Iterator[str]:
 
 def memory(corpus: str, calls: int) -> dict[str, Any]:
     """Memory after so many calls, and milliseconds of each kind of call."""
-    from semclass import HybridRetriever, Models, Passage, PassageClassifier, PassageIndex, Reranker, TextClassifier
+    from semclass import HybridRetriever, Models, PassageClassifier, Reranker, TextClassifier
 
-    texts = texts_of(corpus)
+    texts = [row["text"] for row in read_jsonl(Path(corpus))]
     models = Models.load()
-    index = PassageIndex.build(
-        [Passage(str(row), text) for row, text in enumerate(texts[:PASSAGES])], passage_encoder=models.passage_encoder
-    )
-    retriever, reranker = HybridRetriever(index, models), Reranker(models)
+    retriever, reranker = HybridRetriever.from_passages(texts[:PASSAGES], models=models), Reranker(models)
     head = TextClassifier(models.encoder, kind="logistic").fit(texts[:20], ["first", "second"] * 10)
     passages = PassageClassifier.load(encoder=models.encoder)
     words = " ".join(texts).split()
@@ -111,7 +103,7 @@ def starts(corpus: str, index: str, times: int) -> dict[str, Any]:
     """Milliseconds of whole processes, the median of some, with files that the operating system holds already."""
     from semclass import Passage, build_index
 
-    passages = [Passage(str(row), text) for row, text in enumerate(texts_of(corpus)[:PASSAGES])]
+    passages = [Passage(row["_id"], row["text"]) for row in read_jsonl(Path(corpus))[:PASSAGES]]
     build_index(index, passages, replace=True)
 
     def seconds(program: str) -> float:

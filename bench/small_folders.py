@@ -12,6 +12,7 @@ problem, alone and behind each of 12 endings without content words, in an index 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ import numpy as np
 from bench import provenance, readme
 from bench.steps import Bench
 from datasets_io import read_jsonl
-from semclass import HybridRetriever, Models, Passage, PassageIndex
+from semclass import HybridRetriever, Models, Passage
 from semclass.ranking.certainty import CERTAINTIES
 from semclass.ranking.methods import DEFAULT
 
@@ -55,10 +56,6 @@ def passages_of(folder: Mapping[str, Any]) -> list[Passage]:
     ]
 
 
-def open_index(models: Models, passages: list[Passage]) -> HybridRetriever:
-    return HybridRetriever(PassageIndex.build(passages, passage_encoder=models.passage_encoder), models)
-
-
 def measure(
     retriever: HybridRetriever, folders: list[dict[str, Any]], others: list[str]
 ) -> dict[str, list[float | str | bool]]:
@@ -89,11 +86,12 @@ def folders(data: str, split: str, largest: int) -> dict[str, Any]:
     together = [passage for folder in chosen for passage in passages_of(folder)]
     corpus = read_jsonl(Path(data) / "beir" / "handbook" / "corpus.jsonl")
     filling = [Passage(row["_id"], row["text"], {"title": row["title"]} if row.get("title") else {}) for row in corpus]
-    alone = [measure(open_index(models, passages_of(one)), [one], others[:ELSEWHERE]) for one in chosen]
+    opened = partial(HybridRetriever.from_passages, models=models)
+    alone = [measure(opened(passages_of(one)), [one], others[:ELSEWHERE]) for one in chosen]
     found = {
         len(together) // len(chosen): {key: [value for one in alone for value in one[key]] for key in alone[0]},
         **{
-            len(passages): measure(open_index(models, passages), chosen, others)
+            len(passages): measure(opened(passages), chosen, others)
             for passages in (together, [*together, *filling[: largest - len(together)]])
         },
     }
@@ -118,7 +116,7 @@ def problems() -> dict[str, dict[str, int]]:
     """How many problems find their passage first, by ending."""
     asked, general = (list(read_jsonl(QUESTIONS / f"{name}.jsonl")) for name in ("problems", "general"))
     texts = [*(row["answer"] for row in asked), *(row["text"] for row in general)]
-    retriever = open_index(Models.load(threads=1), [Passage(str(number), text) for number, text in enumerate(texts)])
+    retriever = HybridRetriever.from_passages(texts, models=Models.load(threads=1))
     found = {}
     for ending in ("", *ENDINGS):
         results = retriever.search_many([f"{row['problem']} {ending}".strip() for row in asked], k=1)

@@ -21,7 +21,7 @@ import click
 
 from bench import readme
 from datasets_io import read_tsv
-from semclass import HybridRetriever, Models, Passage, PassageIndex
+from semclass import HybridRetriever, Models, Passage
 from semclass.core import artifacts
 from semclass.core.errors import InputError
 from semclass.documents.readers import iter_passages
@@ -71,8 +71,7 @@ def words(text: str) -> list[str]:
 
 def measure(models: Models, folder: Path, questions: list[dict[str, str]]) -> dict[str, Found]:
     """By method, whether the first hits of each question are right; and whether the sentences of ``ask`` answer."""
-    index = PassageIndex.build(list(iter_passages(folder)), passage_encoder=models.passage_encoder)
-    retriever = HybridRetriever(index, models)
+    retriever = HybridRetriever.from_passages(iter_passages(folder), models=models)
     found = {
         method: [
             [is_right(hit, row) for hit in retriever.search(row["question"], max(FIRST), method=method)]
@@ -82,7 +81,7 @@ def measure(models: Models, folder: Path, questions: list[dict[str, str]]) -> di
     }
     printed = (retriever.ask(row["question"], max(PRINTED)).sentences for row in questions)
     found["ask"] = [[holds(one.text, row) for one in some] for row, some in zip(questions, printed, strict=True)]
-    click.echo(f"{folder.name}: {len(index)} passages", err=True)
+    click.echo(f"{folder.name}: {len(retriever.index)} passages", err=True)
     return found
 
 

@@ -18,7 +18,7 @@ import numpy as np
 import tokenizers
 
 from bench import measures, prices
-from datasets_io import read_jsonl, read_tsv
+from datasets_io import read_jsonl, read_tsv, squad_train
 from semclass.core import artifacts
 from semclass.core.taxonomy import COARSE, MEANINGS, PROVIDED
 from semclass.endpoint.client import Endpoint, EndpointError, agree, replies, user
@@ -276,16 +276,14 @@ def _passage(text: str, answer: str | None = None) -> str:
 def entailment(data: Path, *, seed: int = 0) -> Task:
     """Whether a sentence answers a question: QNLI validation, examples from other articles."""
     rng = np.random.default_rng(seed)
-    folder = data / "squad_sentences"
-    sentences = [row["text"] for row in read_jsonl(folder / "train.corpus.jsonl.gz")]
-    asked = read_jsonl(folder / "train.queries.jsonl.gz")
+    sentences, asked, answers = squad_train(data)
     drawn = rng.choice(len(asked), 2 * PER_RELATION, replace=False)
     examples = []
-    for place, row in enumerate(asked[index] for index in drawn):
-        answering = int(row["relevant"].removeprefix("s"))
+    for place, row in enumerate(drawn.tolist()):
+        answering = answers[row]
         near = [i for i in range(max(answering - 3, 0), min(answering + 4, len(sentences))) if i != answering]
         yes = place < PER_RELATION
-        examples.append((row["text"], sentences[answering if yes else int(rng.choice(near))], "yes" if yes else "no"))
+        examples.append((asked[row], sentences[answering if yes else int(rng.choice(near))], "yes" if yes else "no"))
     head = "\n\n".join(
         [
             "Does the sentence hold the answer to the question? Reply with yes or no.",
