@@ -14,7 +14,6 @@ from bench import decide, provenance, report
 from bench.steps import Bench
 from semclass.core import artifacts
 from semclass.core.errors import SemclassError
-from semclass.ranking.methods import RERANKING
 
 
 def run_section(name: str, bench: Bench) -> None:
@@ -25,7 +24,6 @@ def run_section(name: str, bench: Bench) -> None:
     command += " --fine-tune" * bench.fine_tune
     command += " --cross-encoder FOLDER" * (bench.cross_encoder is not None)
     command += f" --endpoint URL --model {bench.model}" * (bench.endpoint is not None)
-    command += f" --method {bench.method}" * (bench.method is not None)
     steps = bench.steps[first:]
     results = {
         **found,
@@ -55,7 +53,6 @@ def run_section(name: str, bench: Bench) -> None:
 @click.option("--endpoint", help="Address of an OpenAI-compatible service, such as http://localhost:8000/v1.")
 @click.option("--model", help="The service's model.")
 @click.option("--key", help="Variable that holds the service's key; without it none is sent.")
-@click.option("--method", type=click.Choice(RERANKING), help="Of the section contrast; what a search does by default.")
 def main(
     sections: tuple[str, ...],
     data: Path | None,
@@ -69,7 +66,6 @@ def main(
     endpoint: str | None,
     model: str | None,
     key: str | None,
-    method: str | None,
 ) -> None:
     """Run sections, all of them if none is named, then the report."""
     work = (work or Path.home() / ".cache" / "semclass" / "bench").absolute()
@@ -87,7 +83,7 @@ def main(
     if data is None:
         raise click.UsageError("give --data FOLDER; only --stale alone needs none")
     network = None if cross_encoder is None else cross_encoder.absolute()
-    bench = Bench(data.absolute(), work, results, quick, again, fine_tune, network, endpoint, model, key, method)
+    bench = Bench(data.absolute(), work, results, quick, again, fine_tune, network, endpoint, model, key)
     started, failed = time.perf_counter(), []
     for name in [*(sections or report.SECTIONS), "report"]:
         bench.say(f"{name} ...")

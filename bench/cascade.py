@@ -21,18 +21,15 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 
 import train_passages as training
-from bench import entailment, labels, measures, prices, readme
-from bench.passages import SEED
+from bench import entailment, labels, measures, passages, prices, readme
 from bench.peers import prompted
 from bench.sent import SEARCHED, first, reranking_table, right, stream_table
 from bench.steps import Bench
 from datasets_io import read_jsonl, read_tsv
 from semclass import Cascade, EntailmentClassifier, OnnxEncoder, PassageClassifier, QuestionClassifier, TextClassifier
-from semclass.core.artifacts import default_models
 from semclass.core.taxonomy import COARSE
 from semclass.endpoint.client import Endpoint
 from semclass.evaluation import figures
-from semclass.heads.texts import open_encoder
 from semclass.labelling.cascade import CascadeLabels, Item, text_of
 from semclass.labelling.teacher import Bill, teach
 
@@ -60,13 +57,14 @@ class Job:
 
     what: str
     items: Sequence[Item]
-    answer: Callable[[Item, Sequence[str]], float]  # which part of the labels of an item is right
+    truth: Sequence[Any]  # of each item
     decided: Sequence[CascadeLabels]
     second: Array | None  # a second head's probability of the head's label
     seconds: float  # of the head, an item
     cascade: Cascade
     said: Sequence[Sequence[str] | None] | None = None  # recorded answers of flan-ul2; None where it gave none
     calls: int = 1
+    right: Callable[[Any, Sequence[str]], float] = lambda true, said: float([true] == [*said])  # share of labels
 
 
 def run(bench: Bench) -> dict[str, Any]:
@@ -110,7 +108,9 @@ def measure(
     """What is right by share sent, in three orders of sending."""
     asked = Endpoint(endpoint or "http://localhost", model or "none", os.environ.get(key or ""), cache=Path(replies))
     made = MAKERS[job](Path(data), asked, limit or (PAID if endpoint else None))
-    head = np.array([made.answer(one.item, list(map(str, one.labels))) for one in made.decided])
+    head = np.array(
+        [made.right(true, list(map(str, one.labels))) for true, one in zip(made.truth, made.decided, strict=True)]
+    )
     said, usd, failed = made.said, None, 0
     if endpoint is not None:
         said, bill, failed = answers(made)
@@ -126,7 +126,7 @@ def measure(
     sent = np.full(len(head), ASSUMED) if said is None else head.copy()
     for row, labels_ in enumerate(said or ()):
         if labels_ is not None:  # where there is no answer, the head's label stays
-            sent[row] = made.answer(made.items[row], labels_)
+            sent[row] = made.right(made.truth[row], labels_)
     confidence = np.array([one.confidence for one in made.decided])
     orders = {"unsure": confidence, **({} if made.second is None else {"second": made.second})}
     found = {name: [right(head, sent, values, share) for share in SHARES] for name, values in orders.items()}
@@ -185,7 +185,6 @@ def _decided(cascade: Cascade, items: Sequence[Item]) -> tuple[list[CascadeLabel
 def _pairs(data: Path, endpoint: Endpoint, limit: int | None) -> Job:
     records = read_jsonl(data / "qnli" / "validation.jsonl.gz")[:limit]
     items = [(record["question"], record["sentence"]) for record in records]
-    truth = {item: record["label"] for item, record in zip(items, records, strict=True)}
     cascade = Cascade(EntailmentClassifier.load(), endpoint, share=0.0)
     decided, seconds = _decided(cascade, items)
     taught = entailment.training_pairs(data, TAUGHT)
@@ -194,8 +193,8 @@ def _pairs(data: Path, endpoint: Endpoint, limit: int | None) -> Job:
     second = np.where([one.labels[0] == "entailment" for one in decided], yes, 1 - yes)
     return Job(
         "QNLI: does a sentence answer a question? Second head: cosines of whole texts.", items,
-        lambda item, said: float([truth[item]] == [*said]),  # type: ignore[index]
-        decided, second, seconds, cascade, [[record["flan_ul2"]] for record in records],
+        [record["label"] for record in records], decided, second, seconds, cascade,
+        [[record["flan_ul2"]] for record in records],
     )  # fmt: skip
 
 
@@ -210,7 +209,6 @@ def _cosines(pairs: Sequence[Any]) -> Array:
 def _questions(data: Path, endpoint: Endpoint, limit: int | None) -> Job:
     records = read_tsv(data / "trec" / "test.tsv")[:limit]
     items = [record["question"] for record in records]
-    truth = {record["question"]: record["coarse"] for record in records}
     classifier = QuestionClassifier.load()
     cascade = Cascade(classifier, endpoint, share=0.0)
     decided, seconds = _decided(cascade, items)
@@ -218,20 +216,15 @@ def _questions(data: Path, endpoint: Endpoint, limit: int | None) -> Job:
     second = other[range(len(items)), [COARSE.index(str(one.labels[0])) for one in decided]]
     return Job(
         "TREC test: which type of answer does a question ask for? Second head: `questions-svm`.", items,
-        lambda item, said: float([truth[str(item)]] == [*said]),
-        decided, second, seconds, cascade, [[record["flan_ul2"]] for record in records],
+        [record["coarse"] for record in records], decided, second, seconds, cascade,
+        [[record["flan_ul2"]] for record in records],
     )  # fmt: skip
 
 
 def _passages(data: Path, endpoint: Endpoint, limit: int | None) -> Job:
     """Heads that were fitted without the passage, as in section ``passages``."""
     corpus = training.read_corpus(data)
-    views = training.view_matrices(
-        open_encoder(default_models() / "encoder"), [*corpus.texts, *map(str.lower, corpus.texts)]
-    )
-    dims = {name: view.shape[1] for name, view in views.items()}
-    dense = np.concatenate(list(views.values()), axis=1).astype(np.float64)
-    given, decisions, truth = (part[:limit] for part in training.out_of_fold(corpus, dense, dims, SEED))
+    given, decisions, truth = (part[:limit] for part in passages.held_out(corpus))
     twice = np.flatnonzero(corpus.twice)[:limit]
     items = [corpus.texts[row] for row in twice]
     cascade = Cascade(PassageClassifier.load(), endpoint, share=0.0)
@@ -241,10 +234,7 @@ def _passages(data: Path, endpoint: Endpoint, limit: int | None) -> Job:
     def names(row: Array) -> tuple[str, ...]:
         return tuple(name for name, value in zip(COARSE, row, strict=True) if value == 1)
 
-    known = dict(zip(items, truth, strict=True))
-
-    def answer(item: Item, said: Sequence[str]) -> float:
-        true = known[str(item)]
+    def right_share(true: Array, said: Sequence[str]) -> float:
         read = ~np.isnan(true)
         return float((np.isin(COARSE, said)[read] == (true[read] == 1)).mean())
 
@@ -254,7 +244,7 @@ def _passages(data: Path, endpoint: Endpoint, limit: int | None) -> Job:
     ]
     said = [None if np.isnan(row).any() else names(row) for row in corpus.weak[twice]]
     what = "Passages: which of six types of answer does one provide? Right: mean share of six decisions."
-    return Job(what, items, answer, decided, None, seconds, cascade, said, calls=len(COARSE))
+    return Job(what, items, truth, decided, None, seconds, cascade, said, len(COARSE), right_share)
 
 
 def _banking(data: Path, endpoint: Endpoint, limit: int | None) -> Job:
@@ -264,7 +254,6 @@ def _banking(data: Path, endpoint: Endpoint, limit: int | None) -> Job:
     some, theirs = [texts[row] for row in rows], [names[row] for row in rows]
     step = max(len(items) // (limit or len(items)), 1)  # the file is in the order of the intents
     items, truth = items[::step], truth[::step]
-    known = dict(zip(items, truth, strict=True))
     cascade = Cascade(TextClassifier().fit(some, theirs), endpoint, share=0.0)
     decided, seconds = _decided(cascade, items)
     words = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True)
@@ -272,8 +261,8 @@ def _banking(data: Path, endpoint: Endpoint, limit: int | None) -> Job:
     place = {name: column for column, name in enumerate(other.classes_)}
     second = other.predict_proba(words.transform(items))[range(len(items)), [place[one.labels[0]] for one in decided]]
     return Job(
-        "BANKING77: which of 77 intents does a message have? Second head: TF-IDF.", items,
-        lambda item, said: float([known[str(item)]] == [*said]), decided, second, seconds, cascade,
+        "BANKING77: which of 77 intents does a message have? Second head: TF-IDF.", items, truth, decided, second,
+        seconds, cascade,
     )  # fmt: skip
 
 

@@ -30,8 +30,6 @@ WORDS = 150  # words of other matter before a question, at least
 PLAIN = {"bm25": {"alpha": 0.0}, "dense": {"alpha": 1.0}, "convex": {}}
 """Methods that re-rank nothing, by the alpha of convex fusion that they are."""
 
-DEEP = "deep"  # is measured beside any other
-
 UNMOVED = {"method": "entail-integrated-hard", "fusion": "convex"}
 """How a re-ranker gives the convex scores of passages as they are: with weight 0."""
 
@@ -54,11 +52,8 @@ class Item:
 
 
 def run(bench: Bench) -> dict[str, Any]:
-    """Every setting by the method and by the plain rankings."""
-    method = bench.method or DEFAULT
-    found = bench.step(
-        "contrast", "bench.contrast:measure", data=bench.data, method=method, limit=QUICK if bench.quick else None
-    )
+    """Every setting by the default, by ``deep`` and by the plain rankings."""
+    found = bench.step("contrast", "bench.contrast:measure", data=bench.data, limit=QUICK if bench.quick else None)
     bench.say(table({"contrast": found}))
     return found
 
@@ -91,7 +86,7 @@ def preambles(items: Sequence[Item]) -> Iterator[str]:
         yield " ".join(texts[: 1 + int(np.searchsorted(ends, WORDS))])
 
 
-def measure(data: str, method: str, limit: int | None) -> dict[str, Any]:
+def measure(data: str, limit: int | None) -> dict[str, Any]:
     """Figures of each setting, by method."""
     items, models = read_items(Path(data))[:limit], Models.load(threads=1)
     reranker, ten = Reranker(models), list(tens(items))
@@ -100,7 +95,7 @@ def measure(data: str, method: str, limit: int | None) -> dict[str, Any]:
     every = [passage for item in items for passage in item.passages.values()]
     whole, *small = (HybridRetriever.from_passages(passages, models=models) for passages in (every, *ten))
     settings = {}
-    for name in dict.fromkeys((method, DEEP, *PLAIN)):
+    for name in (DEFAULT, "deep", *PLAIN):
         rankings = {
             "strings": [reranked(reranker, text, some, name) for text, some in zip(questions, ten, strict=True)],
             "index": [searched(one, text, name) for one, text in zip(small, questions, strict=True)],
@@ -114,7 +109,7 @@ def measure(data: str, method: str, limit: int | None) -> dict[str, Any]:
             "what": "put the answer before passages that resemble one",
             "items": len(items),
             "passages": len(every),
-            "method": method,
+            "method": DEFAULT,
         },
         "settings": settings,
     }

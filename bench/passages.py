@@ -120,13 +120,18 @@ def _fewer(kept: dict[str, Any]) -> dict[str, Any]:
 def out_of_fold(data: str) -> dict[str, Any]:
     """Decide on the gold passages by heads that were fitted without them, as the training script does."""
     corpus = training.read_corpus(Path(data))
+    _, decisions, _ = held_out(corpus)
+    places = np.flatnonzero(corpus.twice).tolist()
+    return {"said": dict(zip(map(str, places), decisions.tolist(), strict=True))}
+
+
+def held_out(corpus: training.Corpus) -> tuple[Array, Array, Array]:
+    """Probabilities, decisions and labels of the passages that were read twice, (passages, classes) each."""
     encoder = open_encoder(default_models() / "encoder")
     views = training.view_matrices(encoder, [*corpus.texts, *map(str.lower, corpus.texts)])
     dims = {name: view.shape[1] for name, view in views.items()}
     dense = np.concatenate(list(views.values()), axis=1).astype(np.float64)
-    _, decisions, _ = training.out_of_fold(corpus, dense, dims, SEED)
-    places = np.flatnonzero(corpus.twice).tolist()
-    return {"said": dict(zip(map(str, places), decisions.tolist(), strict=True))}
+    return training.out_of_fold(corpus, dense, dims, SEED)
 
 
 def _fine_tuned(bench: Bench, folder: Path, train: Path, answers: dict[str, Any]) -> Entry:

@@ -58,7 +58,6 @@ class Bench:
     endpoint: str | None = None
     model: str | None = None
     key: str | None = None
-    method: str | None = None
     steps: list[dict[str, Any]] = field(default_factory=list)
 
     def beir(self, name: str) -> Path:
@@ -83,14 +82,17 @@ class Bench:
         threads: int = 1,
         wrote: Path | None = None,
         ours: bool = True,
+        of: str = "",
         **arguments: Any,
     ) -> dict[str, Any]:
         """Run a function in a process of its own, or give what it gave before.
 
-        `ours` is False for the training of a peer, which no change of the library or of its models changes.
+        `ours` is False for the training of a peer, which no change of the library or of its models changes; `of` stands
+        for what the function reads beside its arguments, such as the texts of a file.
         """
         task = {"function": function, "arguments": json.loads(json.dumps(arguments, default=str)), "threads": threads}
-        kept = self.work / "steps" / f"{re.sub('[^A-Za-z0-9]+', '-', name)}-{self._key(task, ours=ours)}.json"
+        key = self._key({**task, "of": of}, ours=ours)
+        kept = self.work / "steps" / f"{re.sub('[^A-Za-z0-9]+', '-', name)}-{key}.json"
         record = None if self.again or (wrote is not None and not wrote.exists()) else _kept(kept)
         if record is None:
             self.say(f"  {name} ...")

@@ -112,13 +112,12 @@ def _files(folder: str) -> list[Path]:
     return [Path(folder) / "model.onnx", Path(folder) / "tokenizer.json"]
 
 
-def train_one(original: str, train: str, folder: str, of: str) -> dict[str, Any]:
+def train_one(original: str, train: str, folder: str) -> dict[str, Any]:
     """Fine-tune, and keep the network as a transformers folder and, beside it, as int8 ONNX.
 
     The loss is the cross entropy of the fine class plus that of the coarse class, whose probability is the sum over its
     fine classes.
     """
-    del of
     torch = import_extra("torch", "bench")
     data = json.loads(Path(train).read_text(encoding="utf-8"))
     names = sorted(set(data["labels"]["fine"]))
@@ -183,7 +182,7 @@ def coarse_names(logits: Any, names: Sequence[str]) -> list[str]:
     return [above[place] for place in shares.argmax(axis=1)]
 
 
-def train_several(original: str, train: str, folder: str, of: str) -> dict[str, Any]:
+def train_several(original: str, train: str, folder: str) -> dict[str, Any]:
     """Fine-tune for each fold, decide on its held-out passages, then fine-tune on everything and keep that as int8 ONNX.
 
     The rate is the better one on a fifth of the first fold's training part. A fold's thresholds have the best F1 on the
@@ -191,7 +190,6 @@ def train_several(original: str, train: str, folder: str, of: str) -> dict[str, 
     """
     from train_passages import inner_folds
 
-    del of
     import_extra("torch", "bench").set_num_threads(1)
     data = json.loads(Path(train).read_text(encoding="utf-8"))
     texts, labels = np.array(data["texts"], object), np.array(data["labels"], float)
@@ -277,9 +275,8 @@ PAIRS, PASSES = 32, 5  # pairs of one class in a batch, and pairs that every tex
 RATE, TEMPERATURE, STRENGTH = 1e-4, 0.05, 1.0  # STRENGTH: scikit-learn's C, over vectors of length 1
 
 
-def few_labels(data: str, dataset: str, size: str, classes: int | None, of: str) -> dict[str, Any]:
+def few_labels(data: str, dataset: str, size: str, classes: int | None) -> dict[str, Any]:
     """Figures of the first draw of so many examples a class."""
-    del of
     from sklearn.linear_model import LogisticRegression  # processes of other peers must not hold these
 
     from bench import labels

@@ -39,9 +39,8 @@ class System:
     )
 
 
-def measure(loader: str, options: dict[str, Any], items: str, of: str) -> dict[str, Any]:
+def measure(loader: str, options: dict[str, Any], items: str) -> dict[str, Any]:
     """Load a system, time it, and keep what it answers."""
-    del of
     sets = json.loads(Path(items).read_text(encoding="utf-8"))
     first = next(iter(sets.values()))
     started = time.perf_counter()
@@ -63,9 +62,8 @@ def measure(loader: str, options: dict[str, Any], items: str, of: str) -> dict[s
     }
 
 
-def by_turns(systems: dict[str, tuple[str, dict[str, Any]]], items: str, of: str) -> dict[str, Any]:
+def by_turns(systems: dict[str, tuple[str, dict[str, Any]]], items: str) -> dict[str, Any]:
     """Time several systems in turns, so that a ratio of their times is of the same moments."""
-    del of
     first = next(iter(json.loads(Path(items).read_text(encoding="utf-8")).values()))
     loaded = {name: load(loader, options).answer for name, (loader, options) in systems.items()}
     seconds = measures.by_turns([[item] for item in first], loaded)
@@ -245,9 +243,8 @@ def _encoded(kind: str, model: str | None, texts: list[str]) -> tuple[Any, float
     return _fitted_vectors(kind, model, texts)(texts), time.perf_counter() - started
 
 
-def train_texts(kind: str, model: str | None, heads: Sequence[str], train: str, folder: str, of: str) -> dict[str, Any]:
+def train_texts(kind: str, model: str | None, heads: Sequence[str], train: str, folder: str) -> dict[str, Any]:
     """Fit classifiers of a text; fine classes by what is fitted faster than a support vector machine."""
-    del of
     data, out, joblib = _read(train, folder)
     rows, encoding = _encoded(kind, model, data["texts"])
     found: dict[str, Any] = {}
@@ -281,11 +278,8 @@ def texts(kind: str, model: str | None, folder: str, head: str) -> System:
     return System(answer, _files(model, files["label"]), everything)
 
 
-def train_several(
-    kind: str, model: str | None, heads: Sequence[str], train: str, folder: str, of: str
-) -> dict[str, Any]:
+def train_several(kind: str, model: str | None, heads: Sequence[str], train: str, folder: str) -> dict[str, Any]:
     """Fit, keep what is fitted to everything, and decide on held-out items by classifiers that did not see them."""
-    del of
     data, out, joblib = _read(train, folder)
     rows, encoding = _encoded(kind, model, data["texts"])
     found: dict[str, Any] = {}
@@ -339,9 +333,8 @@ def several(kind: str, model: str | None, folder: str, head: str) -> System:
     return System(lambda texts: _decided(heads, embed(texts)), _files(model, path))
 
 
-def train_pairs(kind: str, model: str | None, heads: Sequence[str], train: str, folder: str, of: str) -> dict[str, Any]:
+def train_pairs(kind: str, model: str | None, heads: Sequence[str], train: str, folder: str) -> dict[str, Any]:
     """Fit a logistic regression for each way to combine the vectors of a pair."""
-    del of
     data, out, joblib = _read(train, folder)
     asked, given = zip(*data["pairs"], strict=True)
     started = time.perf_counter()

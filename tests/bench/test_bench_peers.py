@@ -67,13 +67,13 @@ def letters(least):
 
 def test_a_system_is_timed_and_its_answers_are_kept(tmp_path):
     items = peer_rows.keep(tmp_path / "items.json", {"first": ["ab", "b", "cde"], "second": ["xy"]})
-    found = systems.measure("test_bench_peers:letters", {"least": 1}, str(items), of="")
+    found = systems.measure("test_bench_peers:letters", {"least": 1}, str(items))
     assert found["answers"] == {
         "first": {"label": ["a", "b", "c"], "length": [2, 1, 3]},
         "second": {"label": ["x"], "length": [2]},
     }
     assert {"load_s", "p50_ms", "p95_ms", "per_second", "disk_mb"} <= found.keys()
-    found = systems.by_turns({"one": ("test_bench_peers:letters", {"least": 1})}, str(items), of="")
+    found = systems.by_turns({"one": ("test_bench_peers:letters", {"least": 1})}, str(items))
     assert found["one"]["answers"] == ["a", "b", "c"]
 
 
@@ -92,7 +92,7 @@ def test_tf_idf_learns_what_questions_begin_with(tmp_path):
     taught = {"texts": [text for text, _ in pairs], "labels": {"coarse": [name[:3] for name in fine], "fine": fine}}
     train = peer_rows.keep(tmp_path / "train.json", taught)
     model, out = str(tmp_path / "tfidf.joblib"), str(tmp_path / "fitted")
-    made = systems.train_texts("tfidf", model, ["linear-svc"], str(train), out, of="")
+    made = systems.train_texts("tfidf", model, ["linear-svc"], str(train), out)
     assert made["linear-svc"]["train_s"] >= 0
     system = systems.texts("tfidf", model, out, "linear-svc")
     assert system.answer(["Who is that?"]) == ["HUM"]
@@ -111,7 +111,7 @@ def test_several_classes_are_decided_on_held_out_texts(tmp_path):
     taught = {"texts": texts, "labels": labels, **alone(24), "folds": [[list(range(16)), list(range(16, 24))]]}
     train = peer_rows.keep(tmp_path / "train.json", taught)
     model, out = str(tmp_path / "tfidf.joblib"), str(tmp_path / "fitted")
-    made = systems.train_several("tfidf", model, ["linear-svc"], str(train), out, of="")
+    made = systems.train_several("tfidf", model, ["linear-svc"], str(train), out)
     assert made["linear-svc"]["said"]["16"] == [1, 0]
     assert len(made["linear-svc"]["said"]) == 8
     system = systems.several("tfidf", model, out, "linear-svc")
@@ -126,7 +126,7 @@ def test_a_class_that_is_rare_gets_a_threshold_that_finds_it(tmp_path, monkeypat
     taught = {"texts": ["?"] * 300, "labels": truth[:, None].tolist(), **alone(300)}
     taught["folds"] = [[list(range(200)), list(range(200, 300))]]
     train = peer_rows.keep(tmp_path / "train.json", taught)
-    made = systems.train_several("vectors", None, ["logistic"], str(train), str(tmp_path), of="")
+    made = systems.train_several("vectors", None, ["logistic"], str(train), str(tmp_path))
     said = np.array([made["logistic"]["said"][str(row)][0] for row in range(200, 300)])
     (head, threshold), *_ = systems._load(tmp_path / "logistic.joblib")
     assert not head.predict(values[200:, None]).any()
@@ -158,7 +158,7 @@ def test_a_cosine_tells_sentences_that_share_words(tmp_path):
     ]
     train = peer_rows.keep(tmp_path / "train.json", {"pairs": pairs, "labels": [1, 0] * len(words)})
     model, out = str(tmp_path / "tfidf.joblib"), str(tmp_path / "fitted")
-    systems.train_pairs("tfidf", model, ["cosine"], str(train), out, of="")
+    systems.train_pairs("tfidf", model, ["cosine"], str(train), out)
     system = systems.pairs("tfidf", model, out, "cosine")
     near, far = system.answer([["Who built the tower?", "Ada built the tower."], ["Who built the tower?", "It rains."]])
     assert near > 0.5 > far
