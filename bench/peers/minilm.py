@@ -37,10 +37,7 @@ def tuned(
     )
     inner, outer = network.base_model.parameters(), network.classifier.parameters()
     groups = [{"params": list(inner), "lr": rate}, {"params": list(outer), "lr": HEAD_RATE}]
-    optimiser = torch.optim.AdamW(groups, weight_decay=WEIGHT_DECAY)
-    steps = EPOCHS * -(-len(texts) // BATCH)
-    pace = transformers.get_linear_schedule_with_warmup(optimiser, round(WARM_UP * steps), steps)
-    network.train()
+    descend = descent(network.train(), groups, EPOCHS * -(-len(texts) // BATCH))
     for rows in _batches([len(text) for text in texts], EPOCHS, random.Random(SEED)):
         fed = tokenizer(
             [texts[row] for row in rows], return_tensors="pt", padding=True, truncation=True, max_length=length
@@ -48,12 +45,24 @@ def tuned(
         # many processors multiply bfloat16 about twice as fast; weights and optimiser stay float32
         with torch.autocast("cpu", torch.bfloat16):
             logits = network(**fed).logits
-        loss(logits.float(), rows).backward()
+        descend(loss(logits.float(), rows))
+    return network.eval(), tokenizer
+
+
+def descent(network: Any, groups: Any, steps: int) -> Callable[[Any], None]:
+    """What makes one of so many steps down a loss: AdamW, with a warm-up and a linear decay of the rates."""
+    torch, transformers = import_extra("torch", "bench"), import_extra("transformers", "bench")
+    optimiser = torch.optim.AdamW(groups, weight_decay=WEIGHT_DECAY)
+    pace = transformers.get_linear_schedule_with_warmup(optimiser, round(WARM_UP * steps), steps)
+
+    def step(loss: Any) -> None:
+        loss.backward()
         torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
         optimiser.step()
         pace.step()
         optimiser.zero_grad()
-    return network.eval(), tokenizer
+
+    return step
 
 
 def _batches(lengths: Sequence[int], epochs: int, rng: random.Random) -> Iterator[list[int]]:
@@ -314,12 +323,10 @@ def drawn_together(folder: Path, texts: Sequence[str], classes: Sequence[str]) -
         return torch.nn.functional.normalize((states.float() * there).sum(1) / there.sum(1), dim=-1)
 
     rng = np.random.default_rng(SEED)
-    steps = PASSES * -(-len(texts) // PAIRS)
-    optimiser = torch.optim.AdamW(network.parameters(), lr=RATE, weight_decay=0.01)
-    pace = transformers.get_linear_schedule_with_warmup(optimiser, round(WARM_UP * steps), steps)
+    groups = [{"params": list(network.parameters()), "lr": RATE}]
+    descend = descent(network.train(), groups, PASSES * -(-len(texts) // PAIRS))
     numbers = np.unique(classes, return_inverse=True)[1]
     members = [np.flatnonzero(numbers == number) for number in range(numbers.max() + 1)]
-    network.train()
     for _ in range(PASSES):
         order = rng.permutation(len(texts))
         for start in range(0, len(order), PAIRS):
@@ -330,11 +337,7 @@ def drawn_together(folder: Path, texts: Sequence[str], classes: Sequence[str]) -
             alike = (found @ found.T / TEMPERATURE).fill_diagonal_(-1e4)
             same.fill_diagonal_(False)
             logs = alike.log_softmax(-1)
-            (-(logs * same).sum(1) / same.sum(1)).mean().backward()
-            torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
-            optimiser.step()
-            pace.step()
-            optimiser.zero_grad()
+            descend((-(logs * same).sum(1) / same.sum(1)).mean())
     network.eval()
 
     def encode(some: Sequence[str]) -> Any:

@@ -28,13 +28,14 @@ import bert_graph
 import onnx_graphs
 from bench.peers.rows import SOURCE
 from bench.peers.systems import INPUTS, CrossEncoder, feed, pair_tokenizer
-from bert_torch import EXTRA, arrays, feed_forward, linear, norm
+from bert_torch import EXTRA, arrays, linear, norm, packed_layer, parts_of
 from command import make_parser, run
 from export_encoder import SMOOTHING, find_source
 from pair_domains import Domain, read_domains
 from pair_fits import LAMBDAS, softmax_loss
 from semclass.core import artifacts
 from semclass.core.errors import import_extra
+from semclass.core.types import offsets_of
 from semclass.encoders.batching import batches_by_length
 from semclass.encoders.onnx_encoder import OnnxEncoder
 from semclass.evaluation.candidate_scores import reciprocal_ranks
@@ -100,33 +101,17 @@ class Network:
 
     def run(self, inputs: Mapping[str, Array]) -> Any:
         """One batch of padded pairs."""
-        functional, p, epsilon = self.torch.nn.functional, self.parameters, self.config.layer_norm_eps
-        ids, types, mask = (self.torch.from_numpy(inputs[name]) for name in INPUTS)
-        states = functional.embedding(ids, p["embeddings.word_embeddings.weight"])
-        states = states + functional.embedding(types, p["embeddings.token_type_embeddings.weight"])
-        states = states + p["embeddings.position_embeddings.weight"][: ids.shape[1]]
-        states = norm(p, states, "embeddings.LayerNorm", epsilon)
+        p, inside = self.parameters, inputs["attention_mask"] > 0
+        values = inputs["input_ids"], inputs["token_type_ids"], np.indices(inside.shape)[1]
+        ids, types, places = (self.torch.from_numpy(part[inside]) for part in values)
+        states = p["embeddings.word_embeddings.weight"][ids] + p["embeddings.token_type_embeddings.weight"][types]
+        states = states + p["embeddings.position_embeddings.weight"][places]
+        states = norm(p, states, "embeddings.LayerNorm", self.config.layer_norm_eps)
+        offsets = offsets_of(inside.sum(axis=1))
+        parts = parts_of(offsets)
         for index in range(self.config.num_hidden_layers):
-            prefix = f"encoder.layer.{index}"
-            context = self._attention(prefix, states, mask[:, None, None, :] > 0)
-            if index == self.config.num_hidden_layers - 1:  # the rest sees the first token alone
-                context, states = context[:, 0], states[:, 0]
-            states = feed_forward(p, prefix, states, context, epsilon, lambda values: values)
-        return linear(p, states, "score")[:, 0].float()
-
-    def _attention(self, prefix: str, states: Any, mask: Any) -> Any:
-        """The context of each place, before the linear map behind it."""
-        torch, (count, length, hidden) = self.torch, states.shape
-        parts = [
-            linear(self.parameters, states, f"{prefix}.attention.self.{part}")
-            .view(count, length, self.config.num_attention_heads, -1)
-            .transpose(1, 2)
-            for part in ("query", "key", "value")
-        ]
-        with torch.autocast("cpu", enabled=False):  # small products are faster in float32
-            query, key, value = (part.float() for part in parts)
-            context = torch.nn.functional.scaled_dot_product_attention(query, key, value, attn_mask=mask)
-        return context.transpose(1, 2).reshape(count, length, hidden)
+            states = packed_layer(p, self.config, index, states, parts, lambda values: values)
+        return linear(p, states[offsets[:-1]], "score")[:, 0].float()
 
 
 def batches_of(rows: Array, length: Array, size: int, rng: np.random.Generator) -> list[Array]:
