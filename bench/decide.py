@@ -188,14 +188,16 @@ USERS = {
 """Who asks, and what each needs."""
 
 
-def users(found: Results) -> str:
-    """What each of the described users is told."""
-    cells = []
+def told(found: Results) -> Iterator[tuple[str, str, str, str]]:
+    """What each of the described users is told: who, options, answer and accuracy."""
     for who, needs in USERS.items():
         rows = list(measured(found, needs))
         use = choice(rows, needs)
-        cells.append((who, command(needs), answer(rows, needs), readme.NONE if use is None else f"{use.accuracy:.1%}"))
-    return readme.markdown(("who", "options", "answer", "accuracy, as measured"), cells)
+        yield who, command(needs), answer(rows, needs), readme.NONE if use is None else f"{use.accuracy:.1%}"
+
+
+def users(found: Results) -> str:
+    return readme.markdown(("who", "options", "answer", "accuracy, as measured"), told(found))
 
 
 def command(needs: Needs) -> str:
@@ -209,13 +211,20 @@ TABLES = {"": users}
 
 
 def on_this_machine(found: Results, quick: Results) -> str:
-    """What the users are told where a machine is slower or faster than that of the results, as a quick run saw."""
+    """Times of a quick run, and what the users are told on a machine so much slower or faster than the recorded one."""
     ours, theirs = (_ours(results)["p50_ms"] for results in (quick, found))
     slower, scaled = ours / theirs, dict(found)
     for name in {"questions", "entailment"} & {*found}:
         scaled[name] = {**found[name], "systems": [_slowed(row, slower) for row in found[name]["systems"]]}
-    said = f"A question to its class takes {ours:.2f} ms here, {slower:.2g} times what is recorded ({theirs:.2f} ms)."
-    return f"{said} With accuracies as recorded:\n\n{users(scaled)}\n\nFor what you need: python -m bench decide"
+    said = [f"A question to its class takes {ours:.2f} ms here, {slower:.2g} times what is recorded ({theirs:.2f} ms)."]
+    if "main_job" in quick:
+        searched, passages = quick["main_job"]["milliseconds"], quick["main_job"]["passages"]
+        best, plain = searched["search_10_p50"], searched["fusion_10_p50"]
+        said.append(f"A search of {passages:,} passages takes {best:.1f} ms, and {plain:.1f} ms without re-ranking.")
+    said += ["", "What to use on a machine like this one. Accuracies are those recorded:", ""]
+    said += [f"- {who}. {use} ({accuracy})" for who, _, use, accuracy in told(scaled)]
+    said += ["", "For your own texts: python -m bench decide. It knows the times of the recorded machine: divide the"]
+    return "\n".join([*said, f"milliseconds that you can wait by {slower:.2g}."])
 
 
 def _ours(results: Results) -> Mapping[str, Any]:
