@@ -352,12 +352,13 @@ NAMED = {
 
 
 def _named(found: Mapping[str, Any]) -> tuple[int, list[tuple[str, float, float]]]:
-    """How many sets all systems were measured on that people know; their names, nDCG@10 and milliseconds, as means."""
+    """On how many sets all systems that people know were measured; their names, nDCG@10 and milliseconds, as means."""
     sets = [{row["name"]: row for row in each["systems"]} for each in found["retrieval"]["sets"].values()]
-    complete = [rows for rows in sets if all("sample" in rows[name] for name in NAMED)]
+    there = [name for name in NAMED if any("sample" in rows[name] for rows in sets)]
+    complete = [rows for rows in sets if all("sample" in rows[name] for name in there)]
     means = {
         name: np.mean([(rows[name]["sample"]["ndcg@10"], rows[name]["p50_ms"]) for rows in complete], axis=0)
-        for name in NAMED
+        for name in there
     }
     return len(complete), [(NAMED[name], *map(float, values)) for name, values in means.items()]
 

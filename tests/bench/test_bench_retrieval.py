@@ -127,9 +127,10 @@ def test_tables_show_times_costs_and_what_was_skipped():
 
 
 @pytest.mark.parametrize("network", [True, False])
-def test_the_picture_is_drawn(network):
+def test_pictures_are_drawn_with_and_without_a_cross_encoder(network):
     pytest.importorskip("matplotlib")
-    assert retrieval.picture(results(network=network)).startswith(b"\x89PNG")
+    found = results(network=network)
+    assert all(draw(found).startswith(b"\x89PNG") for draw in retrieval.PICTURES.values())
 
 
 def test_the_default_is_the_least_setting_that_is_nearly_the_best():
