@@ -187,7 +187,7 @@ def _pairs(data: Path, endpoint: Endpoint, limit: int | None) -> Job:
     items = [(record["question"], record["sentence"]) for record in records]
     cascade = Cascade(EntailmentClassifier.load(), endpoint, share=0.0)
     decided, seconds = _decided(cascade, items)
-    taught = entailment.training_pairs(data, TAUGHT)
+    taught = entailment.training_pairs(data, QUICK if limit == QUICK else TAUGHT)
     head = LogisticRegression(C=1e6).fit(_cosines(taught["pairs"]), taught["labels"])
     yes = head.predict_proba(_cosines(items))[:, 1]
     second = np.where([one.labels[0] == "entailment" for one in decided], yes, 1 - yes)

@@ -37,12 +37,12 @@ PROGRAMS = {
 def run(bench: Bench) -> dict[str, Any]:
     corpus = str(bench.data / "beir" / "hobby" / "corpus.jsonl")
     index = str(bench.work / "over_time" / "index")
-    calls = bench.step(
-        "over_time/memory", "bench.over_time:memory", corpus=corpus, calls=LOOKS[0] if bench.quick else LOOKS[-1]
+    passages, calls, times = (50, LOOKS[0], 1) if bench.quick else (PASSAGES, LOOKS[-1], STARTS)
+    memory = bench.step("over_time/memory", "bench.over_time:memory", corpus=corpus, passages=passages, calls=calls)
+    starts = bench.step(
+        "over_time/starts", "bench.over_time:starts", corpus=corpus, passages=passages, index=index, times=times
     )
-    times = 1 if bench.quick else STARTS
-    starts = bench.step("over_time/starts", "bench.over_time:starts", corpus=corpus, index=index, times=times)
-    found = {"memory": calls, "starts": starts}
+    found = {"memory": memory, "starts": starts}
     # a quick run installs nothing
     return found if bench.quick else {**found, "sizes": bench.step("over_time/sizes", "bench.over_time:sizes")}
 
@@ -65,21 +65,21 @@ def made_texts(words: list[str], longest: int) -> Iterator[str]:
         yield f"{' '.join(words[start : start + length])} {number}"
 
 
-def memory(corpus: str, calls: int) -> dict[str, Any]:
+def memory(corpus: str, passages: int, calls: int) -> dict[str, Any]:
     """Memory after so many calls, and milliseconds of each kind of call."""
     from semclass import HybridRetriever, Models, PassageClassifier, Reranker, TextClassifier
 
     texts = [row["text"] for row in read_jsonl(Path(corpus))]
     models = Models.load()
-    retriever, reranker = HybridRetriever.from_passages(texts[:PASSAGES], models=models), Reranker(models)
+    retriever, reranker = HybridRetriever.from_passages(texts[:passages], models=models), Reranker(models)
     head = TextClassifier(models.encoder, kind="logistic").fit(texts[:20], ["first", "second"] * 10)
-    passages = PassageClassifier.load(encoder=models.encoder)
+    classifier = PassageClassifier.load(encoder=models.encoder)
     words = " ".join(texts).split()
     long, short = made_texts(words, 2_000), made_texts(words[::-1], 40)
     jobs: Mapping[str, Callable[[], object]] = {
         "questions": lambda: models.questions.classify([next(short)]),
         "texts": lambda: head.predict([next(short)]),
-        "passages": lambda: passages.classify([next(long)]),
+        "passages": lambda: classifier.classify([next(long)]),
         "search": lambda: retriever.search(next(short)),
         "rerank": lambda: reranker.rerank(next(short), [next(short) for _ in range(3)]),
     }
@@ -99,12 +99,12 @@ def memory(corpus: str, calls: int) -> dict[str, Any]:
     }
 
 
-def starts(corpus: str, index: str, times: int) -> dict[str, Any]:
+def starts(corpus: str, passages: int, index: str, times: int) -> dict[str, Any]:
     """Milliseconds of whole processes, the median of some, with files that the operating system holds already."""
     from semclass import Passage, build_index
 
-    passages = [Passage(row["_id"], row["text"]) for row in read_jsonl(Path(corpus))[:PASSAGES]]
-    build_index(index, passages, replace=True)
+    some = [Passage(row["_id"], row["text"]) for row in read_jsonl(Path(corpus))[:passages]]
+    build_index(index, some, replace=True)
 
     def seconds(program: str) -> float:
         started = time.perf_counter()

@@ -50,8 +50,13 @@ FOREIGN = 25  # questions of each other set
 def run(bench: Bench) -> dict[str, Any]:
     """Where the first hits of every set stand, and the words that the bounds of the others give them."""
     sets = [CONTRAST, "docs"] if bench.quick else [*DEFAULTS, *STRINGS]
-    where = {"data": bench.data, "cache": bench.indices}
-    read = {name: bench.step(f"words, {name}", "bench.words:measure", source=name, **where) for name in sets}
+    read = {
+        name: bench.step(
+            f"words, {name}", "bench.words:measure", source=name, data=bench.data, cache=bench.indices,
+            folder=None if name in STRINGS else bench.beir(name),
+        )
+        for name in sets
+    }  # fmt: skip
     first = {
         name: {key: np.array(values) for key, values in one.items() if key != "peak_mb"} for name, one in read.items()
     }
@@ -75,12 +80,11 @@ def run(bench: Bench) -> dict[str, Any]:
 # -- where first hits stand -----------------------------------------------------------------------------------------------
 
 
-def measure(source: str, data: str, cache: str) -> dict[str, Any]:
+def measure(source: str, data: str, cache: str, folder: str | None) -> dict[str, Any]:
     """Where each first hit stands, and whether it is right; those of foreign questions as ``foreign_...``."""
     models = Models.load(threads=1)
-    if source in STRINGS:
+    if folder is None:
         return told(_strings(source, Path(data), models))
-    folder = Path(data) / "beir" / source
     retriever = open_retriever(folder, cache, models)
     dataset = load_dataset(folder)
     own = told(_searched(retriever, list(dataset.questions.values()), list(dataset.relevance.values())))
