@@ -28,7 +28,6 @@ from datasets_io import read_jsonl
 from question_data import Questions, read_questions
 from semclass import Encoding, OnnxEncoder, PassageClassifier, QuestionClassifier, TextClassifier
 from semclass.core import artifacts
-from semclass.core.types import FloatArray, Ragged
 from semclass.heads.surface import surface_features
 from semclass.train.calibration import expected_calibration_error, log_loss
 from semclass.train.text_data import PHRASES, words_of
@@ -175,28 +174,23 @@ class Kept:
     encoder: OnnxEncoder
     fingerprint: str
     views: dict[str, int]
-    rows: dict[str, int]
-    terms: Ragged
-    pooled: FloatArray
-    layers: FloatArray
-    entities: FloatArray
+    places: dict[str, int]
+    found: Encoding
 
     def encode(self, texts: Sequence[str], *, views: Sequence[str] = ("pooled",)) -> Encoding:
         """The views of texts."""
-        if not self.rows.keys() >= set(texts):
+        if not self.places.keys() >= set(texts):
             return self.encoder.encode(texts, views=views)
-        rows = np.array([self.rows[text] for text in texts], np.int64)
-        return Encoding(terms=self.terms.take(rows), **{name: getattr(self, name)[rows] for name in views})
+        rows = np.array([self.places[text] for text in texts], np.int64)
+        return Encoding(terms=self.found.terms.take(rows), **{name: self.found.rows(name)[rows] for name in views})
 
 
 def kept(texts: Sequence[str]) -> Kept:
     """Every text of a set, encoded once."""
     encoder = OnnxEncoder.load()
-    names = ("pooled", "layers", "entities")
-    found = encoder.encode(texts, views=names)
-    rows = {text: row for row, text in enumerate(texts)}
-    views = {view: encoder.views[view] for view in names}
-    return Kept(encoder, encoder.fingerprint, views, rows, found.terms, *(found.rows(name) for name in names))
+    views = {view: encoder.views[view] for view in ("pooled", "layers", "entities")}
+    places = {text: place for place, text in enumerate(texts)}
+    return Kept(encoder, encoder.fingerprint, views, places, encoder.encode(texts, views=tuple(views)))
 
 
 def readings(names: Iterable[str]) -> list[str]:

@@ -157,13 +157,17 @@ def draw_named(points: Sequence[Point], cost: str, quality: str) -> bytes:
             color=style["color"],
             fontweight="bold" if point.kind == "semclass" else "normal",
         )
-    place.set_xscale("log")
     place.margins(x=0.22, y=0.28)
+    _axes(place, cost, quality)
+    return figures.png(figure)
+
+
+def _axes(place: Any, cost: str, quality: str) -> None:
+    place.set_xscale("log")
     place.xaxis.set_major_formatter(lambda value, _: f"{value:,.10g}")
     place.grid(visible=True, color="#e6e6e6", linewidth=0.6)
     place.set_axisbelow(True)
     figures.plain(place, cost, quality)
-    return figures.png(figure)
 
 
 def _draw_point(place: Any, point: Point, number: int) -> Any:
@@ -181,13 +185,9 @@ def _finish(place: Any, panel: Panel, quality: str) -> None:
     line = front([point for point in panel.points if point.kind != "prompted"])  # those were not timed here
     steps = [point.cost for point in line], [point.quality for point in line]
     place.step(*steps, where="post", color=figures.INK, linewidth=0.9, alpha=0.6, zorder=1)
-    place.set_xscale("log")
     place.margins(x=0.14, y=0.1)
     place.set_title(panel.title, fontsize=9, color=figures.INK, loc="left", fontweight="bold")
-    place.xaxis.set_major_formatter(lambda value, _: f"{value:,.10g}")
-    place.grid(visible=True, color="#e6e6e6", linewidth=0.6)
-    place.set_axisbelow(True)
-    figures.plain(place, "milliseconds, one thread", quality)
+    _axes(place, "milliseconds, one thread", quality)
 
 
 def of_task(section: str, key: str) -> Callable[[Mapping[str, Any]], bytes]:

@@ -304,7 +304,7 @@ def lowered(text: str) -> list[str]:
 
 
 def by_bm25s(texts: Sequence[str]) -> Search:
-    """bm25s with its own tokeniser, English stop lowered and the Snowball stemmer; everything else as it comes."""
+    """bm25s with its own tokeniser, English stop words and the Snowball stemmer; everything else as it comes."""
     bm25s = import_extra("bm25s", "bench")
     stemmer = import_extra("Stemmer", "bench").Stemmer("english")
     model = bm25s.BM25()

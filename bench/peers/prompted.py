@@ -87,8 +87,6 @@ def _ask(endpoint: Endpoint, calls: Sequence[str], parameters: Mapping[str, Any]
 
 def quality(task: str, items: Sequence[Item], said: Sequence[str | None], seed: int = 0) -> dict[str, Any]:
     """Accuracy and macro F1 with intervals; a call without a label is wrong."""
-    from bench import measures  # scikit-learn is not needed to count tokens
-
     truth = [label for item in items for label in item.truth]
     if task == "questions":
         return measures.of_classes([str(label) for label in truth], said, seed=seed)
