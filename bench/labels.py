@@ -286,18 +286,23 @@ def mean(found: list[dict[str, Any]]) -> dict[str, float]:
     return {key: round(float(np.mean([one[key] for one in found])), 4) for key in ("accuracy", "log_loss", "seconds")}
 
 
-def learning_curve(data: str, level: str, size: int, draws: int) -> dict[str, float]:
-    """Mean accuracy on natural questions (split dev) of question heads that were fitted on samples of one size."""
-    folder = Path(data)
+def taught(data: Path) -> Questions:
+    """The questions that the shipped head learnt from."""
     parts = [
-        read_questions(folder / "trec" / "train.tsv"),
-        labels.natural_questions(folder / "questions", "train"),
-        labels.squad_questions(folder / "squad_sentences"),
+        read_questions(data / "trec" / "train.tsv"),
+        labels.natural_questions(data / "questions", "train"),
+        labels.squad_questions(data / "squad_sentences"),
         labels.written_questions(),
     ]
-    texts = [text for part in parts for text in part.texts]
-    names = [name for part in parts for name in part.labels(level)]
-    dev, encoder = labels.natural_questions(folder / "questions", "dev"), OnnxEncoder.load()
+    texts, fine = ([item for part in parts for item in getattr(part, name)] for name in ("texts", "fine"))
+    return Questions(tuple(texts), tuple(fine))
+
+
+def learning_curve(data: str, level: str, size: int, draws: int) -> dict[str, float]:
+    """Mean accuracy on natural questions (split dev) of question heads that were fitted on samples of one size."""
+    learnt = taught(Path(data))
+    texts, names = learnt.texts, learnt.labels(level)
+    dev, encoder = labels.natural_questions(Path(data) / "questions", "dev"), OnnxEncoder.load()
     found = []
     for seed in range(draws):
         rows = np.random.default_rng(seed).permutation(len(texts))[:size]

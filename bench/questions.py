@@ -7,7 +7,6 @@ TREC's test questions.
 from __future__ import annotations
 
 import json
-from argparse import Namespace
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -17,7 +16,7 @@ from typing import Any
 
 import labels
 from bench import measures, readme
-from bench.labels import first
+from bench.labels import first, taught
 from bench.peers.rows import (
     CLASSIFIERS,
     Entry,
@@ -34,7 +33,6 @@ from bench.peers.rows import (
 from bench.steps import Bench
 from datasets_io import read_tsv
 from question_data import Questions, read_questions
-from question_sets import read_training
 
 QUICK, FEW = 50, 300  # items of each set, and training items, that a quick run takes
 
@@ -59,9 +57,9 @@ def run(bench: Bench) -> dict[str, Any]:
         "natural": first(labels.natural_questions(bench.data / "questions", "dev"), limit),
     }
     items = keep(folder / "items.json", {name: part.texts for name, part in tests.items()})
-    taught = read_training(Namespace(data=bench.data / "trec", originals=bench.data)).questions
-    labels_of = {level: taught.labels(level)[:few] for level in ("coarse", "fine")}
-    train = keep(folder / "train.json", {"texts": taught.texts[:few], "labels": labels_of})
+    learnt = taught(bench.data)
+    labels_of = {level: learnt.labels(level)[:few] for level in ("coarse", "fine")}
+    train = keep(folder / "train.json", {"texts": learnt.texts[:few], "labels": labels_of})
     score = partial(quality, tests=tests)
     peers, _ = scikit_peers(
         bench, "questions", "texts", folder, train, CLASSIFIERS, "{vectors}, {head} of scikit-learn."
@@ -82,7 +80,7 @@ def run(bench: Bench) -> dict[str, Any]:
     said = [row["flan_ul2"] for row in read_tsv(bench.data / "trec" / "test.tsv")][:limit]
     systems.append(recorded(bench, "questions", measures.of_classes(tests["trec"].labels("coarse"), said)))
     systems.append(prompted_model(bench, "questions"))
-    usual = {level: Counter(taught.labels(level)).most_common(1)[0][0] for level in ("coarse", "fine")}
+    usual = {level: Counter(learnt.labels(level)).most_common(1)[0][0] for level in ("coarse", "fine")}
     floor = {
         name: {key: [usual[level]] * len(part.texts) for key, level in (("label", "coarse"), ("fine", "fine"))}
         for name, part in tests.items()
@@ -93,7 +91,7 @@ def run(bench: Bench) -> dict[str, Any]:
             "what": "Which of six types of answer does a question ask for (fine: of 50)?",
             "items": len(tests["trec"].texts),
             "natural_items": len(tests["natural"].texts),
-            "training_items": len(taught.texts),
+            "training_items": len(learnt.texts),
             "protocol": "Accuracy on TREC test, figures named natural_ on natural questions, split dev. All learn from the "
             "training questions of the shipped head; peers' settings by cross-validation on "
             "training questions. semclass was developed with the natural questions, split dev, in view; TREC test was only "
