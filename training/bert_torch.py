@@ -113,6 +113,19 @@ def packed_layer(
     return feed_forward(parameters, prefix, states, torch.cat(contexts), config.layer_norm_eps, drop)
 
 
+def padded_layer(
+    parameters: Mapping[str, Any], config: BertConfig, index: int, states: Any, far: Any, drop: Callable[[Any], Any]
+) -> Any:
+    """One transformer layer over padded texts, (texts, longest, hidden); `far` is added to scores of attention."""
+    torch, prefix = import_extra("torch", EXTRA), f"encoder.layer.{index}"
+    shape = (*states.shape[:2], config.num_attention_heads, -1)
+    names = (f"{prefix}.attention.self.{part}" for part in PARTS)
+    query, key, value = (linear(parameters, states, name).view(shape).transpose(1, 2) for name in names)
+    context = torch.nn.functional.scaled_dot_product_attention(query, key, value, attn_mask=far)
+    context = context.transpose(1, 2).reshape(states.shape)
+    return feed_forward(parameters, prefix, states, context, config.layer_norm_eps, drop)
+
+
 def read_texts(
     weights: Mapping[str, Any], config: BertConfig, ids: Ragged, at_once: int
 ) -> Iterator[tuple[IntArray, IntArray, list[Any]]]:

@@ -26,11 +26,13 @@ from bert_torch import (
     half_precision,
     linear,
     packed_layer,
+    padded_layer,
     parts_of,
     tensor_of,
     two_rates,
 )
 from export_encoder import SMOOTHING
+from language_groups import PREFIX
 from semclass.core.errors import import_extra
 from semclass.core.types import IntArray, Ragged, offsets_of
 from semclass.heads.joint import PIECES
@@ -39,6 +41,7 @@ from tuning_texts import Rows, Texts
 Array = npt.NDArray[Any]
 
 WIDTH = 128  # of the hidden layer above the network
+ALIKE = 16  # pairs of like length that a processor reads at a time
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,7 @@ class Recipe:
     squad: int = 10  # questions of squad in each step
     contrast: int = 1  # and of contrast
     echoes: int = 2  # of echoes
+    languages: int = 0  # and of other languages, each drawn as often as any other
     others: int = 5  # and of all other domains, each drawn by the root of its number of questions
     unrelated: int = 1  # passages of other questions beside those of a question
     most: int = 8  # passages of a question at most
@@ -138,6 +142,14 @@ class Network:
         """Logits (n,) of n pairs."""
         torch, p = self.torch, self.parameters
         order = np.argsort(read.places.lengths(), kind="stable")
+        pooled = self.drop((self._padded if self.device == "cpu" else self._packed)(texts, read, order))
+        hidden = self.drop(torch.nn.functional.gelu(linear(p, pooled, "hidden")))
+        logits = linear(p, hidden, "last")[:, 0]
+        return logits[self.put(np.argsort(order))]
+
+    def _packed(self, texts: Texts, read: Pairs, order: IntArray) -> Any:
+        """First states and means of passages, (n, 2 * hidden), of pairs in an order."""
+        torch, p = self.torch, self.parameters
         taken = read.places.take(order)
         marks = read.marks[read.places.places(order)]
         states = texts.states[self.put(taken.values)].float()
@@ -154,10 +166,28 @@ class Network:
             zeros.index_add(0, owner, states * given[:, None])
             / zeros.new_zeros(len(order)).index_add(0, owner, given)[:, None]
         )
-        pooled = self.drop(torch.cat([states[self.put(taken.offsets[:-1])], mean], 1))
-        hidden = self.drop(torch.nn.functional.gelu(linear(p, pooled, "hidden")))
-        logits = linear(p, hidden, "last")[:, 0]
-        return logits[self.put(np.argsort(order))]
+        return torch.cat([states[self.put(taken.offsets[:-1])], mean], 1)
+
+    def _padded(self, texts: Texts, read: Pairs, order: IntArray) -> Any:
+        """The same in bfloat16, some pairs of like length at a time, padded: on a processor three times as fast."""
+        torch, kind = self.torch, self.torch.bfloat16
+        p = {name: value.to(kind) for name, value in self.parameters.items()}
+        lengths, found = read.places.lengths(), []
+        for rows in np.array_split(order, max(1, len(order) // ALIKE)):
+            within = np.arange(lengths[rows].max())
+            inside = within < lengths[rows][:, None]
+            at = np.where(inside, read.places.offsets[rows][:, None] + within, 0)
+            marks = read.marks[at]
+            states = texts.states[self.put(read.places.values[at])].to(kind)
+            states = states + torch.nn.functional.embedding(self.put(marks), p["marks"])
+            far = torch.where(self.put(inside), 0.0, FAR).to(kind)[:, None, None, :]
+            for index in self.layers:
+                states = padded_layer(p, self.config, index, states, far, self.drop)
+            given = self.put((inside & (marks >= 2)).astype(np.float32))
+            states = states.float()
+            mean = (states * given[:, :, None]).sum(1) / given.sum(1, keepdim=True)
+            found.append(torch.cat([states[:, 0], mean], 1))
+        return torch.cat(found)
 
     def loss(self, texts: Texts, groups: Sequence[Rows]) -> Any:
         """Cross entropy of answers among the passages of their questions, and log loss with half the weight for answers."""
@@ -200,12 +230,15 @@ def batches(groups: Sequence[Rows], recipe: Recipe, rng: np.random.Generator) ->
     for group in groups:
         by_domain.setdefault(group.domain, []).append(group)
     fixed = {"squad": recipe.squad, "contrast": recipe.contrast, "echoes": recipe.echoes}
-    names = [name for name in by_domain if name not in fixed]
+    spoken = [name for name in by_domain if name.startswith(PREFIX)]
+    names = [name for name in by_domain if name not in fixed and name not in spoken]
     chance = np.sqrt([len(by_domain[name]) for name in names])
     waiting: dict[str, list[int]] = {}
     for _ in range(recipe.steps):
         counts = {name: count for name, count in fixed.items() if name in by_domain}
-        for name in rng.choice(names, recipe.others, p=chance / chance.sum()).tolist():
+        drawn = rng.choice(names, recipe.others, p=chance / chance.sum()).tolist()
+        drawn += rng.choice(spoken, recipe.languages).tolist() if recipe.languages else []
+        for name in drawn:
             counts[name] = counts.get(name, 0) + 1
         chosen = []
         for name, count in counts.items():

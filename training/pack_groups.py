@@ -1,9 +1,10 @@
 """Write what the tunings learn from to a file: distinct texts as word pieces, and which answer which.
 
     python training/pack_groups.py --data DATA --encoder models/encoder --out groups.npz
+    python training/pack_groups.py --data DATA --multilingual --encoder MULTILINGUAL/encoder --out groups.npz
 
-Of the encoder only its tokeniser is used. The file is all that ``tune_encoder.py`` and ``tune_deep.py`` need
-beside the original weights, so that they can run where the data are not.
+With --multilingual those of ``language_groups.py``, too; else only the tokeniser of the encoder is used. The file is all
+that ``tune_encoder.py`` and ``tune_deep.py`` need beside the original weights, so that they can run where the data are not.
 """
 
 from __future__ import annotations
@@ -13,18 +14,21 @@ from pathlib import Path
 
 import answer_groups
 import document_groups
+import language_groups
 from command import make_parser, run, seconds_so_far
 from semclass.encoders.onnx_encoder import OnnxEncoder
 from tuning_texts import Material
 
 
 def pack(arguments: argparse.Namespace) -> None:
+    encoder = OnnxEncoder.load(arguments.encoder, threads=arguments.threads)
     groups = [
         *answer_groups.read_groups(arguments.data, arguments.seed),
         *document_groups.read_groups(arguments.data, arguments.seed),
+        *(language_groups.read_groups(arguments.data, encoder, arguments.seed) if arguments.multilingual else []),
     ]
     further = answer_groups.other_texts(arguments.data, groups, arguments.further, arguments.seed)
-    material = Material.of(groups, further, OnnxEncoder.load(arguments.encoder, threads=arguments.threads))
+    material = Material.of(groups, further, encoder)
     material.save(arguments.out)
     print(f"{arguments.out}: {len(groups)} questions, {len(material.pieces)} texts, {seconds_so_far()} s")
 
@@ -34,6 +38,7 @@ def main() -> None:
     parser.add_argument(
         "--data", type=Path, required=True, help="data folder; see answer_groups.py, document_groups.py"
     )
+    parser.add_argument("--multilingual", action="store_true", help="learn from other languages, too")
     parser.add_argument("--further", type=int, default=1000, help="further texts of each source")
     parser.add_argument("--out", type=Path, default=Path("groups.npz"))
     run(parser, pack)

@@ -23,7 +23,8 @@ from command import make_parser, run, seconds_so_far
 from deep_network import Network, Recipe, batches, read_pairs
 from export_encoder import SHARED, find_source
 from semclass.core.errors import import_extra
-from tuning_texts import Material, Rows, Texts
+from semclass.encoders.onnx_encoder import OnnxEncoder
+from tuning_texts import CHECKED, Material, Rows, Texts
 
 
 def mean_rank(network: Network, texts: Texts, groups: Sequence[Rows]) -> float:
@@ -45,16 +46,20 @@ def train(arguments: argparse.Namespace) -> None:
     torch.set_num_threads(arguments.threads)
     torch.set_float32_matmul_precision("high")
     weights, config = bert_graph.read_model(find_source(arguments.source))
-    tuned = dict(np.load(arguments.tuned))
+    tuned = dict(np.load(arguments.tuned)) if arguments.tuned else {}
     layer = round(config.num_hidden_layers * SHARED)
-    recipe = Recipe(steps=arguments.steps, contrast=arguments.contrast, squad=arguments.squad, others=arguments.others)
+    names = ("layers", "steps", "squad", "contrast", "echoes", "languages", "others")
+    recipe = Recipe(**{name: getattr(arguments, name) for name in names})
     start = dict(np.load(arguments.start)) if arguments.start else {}
     rng = np.random.default_rng([arguments.seed, 1] if start else arguments.seed)  # other batches than those before
     material = Material.load(arguments.groups)
     drawn = list(batches(material.learnt(arguments.left_out), recipe, rng))
-    checks = material.checks(arguments.left_out, rng)
+    checks = material.checks(arguments.left_out, rng, arguments.checked)
     material, drawn, checks = material.only(drawn, checks)
-    texts = Texts.read(material, weights, config, layer, arguments.device)
+    if arguments.encoder:
+        texts = Texts.below(material, OnnxEncoder.load(arguments.encoder, threads=arguments.threads), arguments.device)
+    else:
+        texts = Texts.read(material, weights, config, layer, arguments.device)
     print(f"{len(material.groups)} questions, {len(material.pieces)} texts, {seconds_so_far()} s", flush=True)
     layers = range(layer, layer + recipe.layers)
     network = Network({**weights, **tuned}, config, layers, recipe, arguments.seed, start, arguments.device)
@@ -71,13 +76,21 @@ def train(arguments: argparse.Namespace) -> None:
 def main() -> None:
     parser = make_parser(__doc__, "source", "threads", "seed")
     parser.add_argument("--groups", type=Path, required=True, help="file of pack_groups.py")
-    parser.add_argument("--tuned", type=Path, required=True, help="weights of tune_encoder.py")
+    parser.add_argument("--tuned", type=Path, help="weights of tune_encoder.py; else the layers start as published")
+    parser.add_argument("--encoder", type=Path, help="folder with an encoder whose lower part reads the texts, in int8")
     parser.add_argument("--start", type=Path, help="weights of an earlier run, to go on from")
+    parser.add_argument("--layers", type=int, default=Recipe.layers, help="that read a question and a passage together")
     parser.add_argument("--steps", type=int, default=Recipe.steps)
-    parser.add_argument("--squad", type=int, default=Recipe.squad, help="questions of squad in each step")
-    parser.add_argument("--contrast", type=int, default=Recipe.contrast, help="and contrast items")
-    parser.add_argument("--others", type=int, default=Recipe.others, help="and questions of other domains")
+    for name, what in (
+        ("squad", "of squad"),
+        ("contrast", "of contrast"),
+        ("echoes", "of echoes"),
+        ("languages", "of other languages"),
+        ("others", "of other domains"),
+    ):
+        parser.add_argument(f"--{name}", type=int, default=getattr(Recipe, name), help=f"questions {what} in each step")
     parser.add_argument("--left-out", nargs="*", default=[], help="domains that are not learnt from, but measured on")
+    parser.add_argument("--checked", type=int, default=CHECKED, help="questions of each domain that are measured on")
     parser.add_argument("--device", default="cpu", help="of torch, such as cuda")
     parser.add_argument("--precision", default="float32", help="of the weights in the file")
     parser.add_argument("--out", type=Path, default=Path("deep.npz"))

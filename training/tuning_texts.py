@@ -19,7 +19,7 @@ from document_groups import measured_on
 from kept_pieces import kept_pieces
 from semclass.core.errors import import_extra
 from semclass.core.types import IntArray, Ragged, offsets_of
-from semclass.encoders.onnx_encoder import PASSAGE, OnnxEncoder
+from semclass.encoders.onnx_encoder import PASSAGE, STATES, OnnxEncoder
 from semclass.scoring.bm25 import statistics
 from semclass.scoring.postings import count_terms
 
@@ -30,6 +30,7 @@ LONGEST = 96  # word pieces of a text that are read: one in a hundred is longer,
 STRETCH = 50  # groups of a domain that follow one another
 CHECKED = 256  # groups of a domain, not learnt from, that are measured on
 HELD_OUT = 10  # every tenth stretch is held out, from the first on
+TOGETHER = 64  # texts of one length that the lower part of an encoder reads at a time
 AT_ONCE = {"cpu": 8192}  # word pieces that are read at a time
 MANY = 65536  # and on any other device
 
@@ -74,6 +75,24 @@ class Texts:
             ).half()
         return cls(ids, material.kept[ids.values], states, original, layers, material.idf)
 
+    @classmethod
+    def below(cls, material: Material, encoder: OnnxEncoder, device: str) -> Texts:
+        """Read texts by the lower part of an encoder as it ships, in int8; without any vectors of layers above."""
+        torch, ids = import_extra("torch", EXTRA), material.texts()
+        states = torch.empty((len(ids.values), encoder.views[STATES]), dtype=torch.float16)
+        prefix, lengths = list(encoder.prefix), ids.lengths()
+        for length in np.unique(lengths).tolist():
+            alike = np.flatnonzero(lengths == length)
+            for rows in np.array_split(alike, -(-len(alike) // TOGETHER)):
+                places = ids.places(rows)
+                read = ids.values[places].reshape(len(rows), length)
+                read = np.insert(read, [1] * len(prefix), prefix, axis=1)
+                feed = {"input_ids": read, "attention_mask": np.ones_like(read)}
+                found = np.delete(encoder.lower.run([STATES], feed)[0], slice(1, 1 + len(prefix)), axis=1)
+                states[torch.from_numpy(places)] = torch.from_numpy(found.reshape(-1, found.shape[2])).half()
+        nothing = torch.empty((len(ids), 0))
+        return cls(ids, material.kept[ids.values], states.to(device), nothing, nothing, material.idf)
+
     @cached_property
     def deviation(self) -> Any:
         """Standard deviation of each of `layers`, float32 (layers * dim,)."""
@@ -104,7 +123,7 @@ class Rows:
 class Material:
     """Groups by the rows of their texts, and all texts, which a file holds."""
 
-    pieces: Ragged  # uint16 ids of word pieces, without special tokens
+    pieces: Ragged  # uint32 ids of word pieces, without special tokens
     groups: tuple[Rows, ...]
     held: npt.NDArray[np.bool_]  # groups that are not learnt from
     further: IntArray  # rows of texts without a group
@@ -132,7 +151,7 @@ class Material:
         alone = np.array([at(text) for text in further], np.int64)
         terms = encoder.tokenize(list(row))
         idf = statistics([count_terms(terms, encoder.is_term)]).idf.astype(np.float32)
-        pieces = Ragged(terms.values.astype(np.uint16), terms.offsets)
+        pieces = Ragged(terms.values.astype(np.uint32), terms.offsets)
         held = held_out(groups) | np.array([measured_on(group.domain) for group in groups])
         return cls(pieces, found, held, alone, encoder.special, kept_pieces(encoder.vocabulary), idf)
 
@@ -199,13 +218,13 @@ class Material:
         pairs = zip(self.groups, self.held, strict=True)
         return [group for group, held in pairs if not held and group.domain not in left_out]
 
-    def checks(self, left_out: Sequence[str], rng: np.random.Generator) -> dict[str, list[Rows]]:
+    def checks(self, left_out: Sequence[str], rng: np.random.Generator, most: int = CHECKED) -> dict[str, list[Rows]]:
         """By domain, some groups that are not learnt from: those held out, or any of a domain that is left out."""
         found: dict[str, list[Rows]] = {}
         for group, held in zip(self.groups, self.held, strict=True):
             if held or group.domain in left_out:
                 found.setdefault(group.domain, []).append(group)
-        return {name: [some[row] for row in rng.permutation(len(some))[:CHECKED]] for name, some in found.items()}
+        return {name: [some[row] for row in rng.permutation(len(some))[:most]] for name, some in found.items()}
 
     def only(
         self, drawn: Sequence[Sequence[Rows]], checks: Mapping[str, Sequence[Rows]]

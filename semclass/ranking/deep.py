@@ -20,6 +20,9 @@ from semclass.scoring.topk import unit
 WORDS = 45
 """Most words of a passage that the head reads, in whole sentences. The head reads at least one sentence."""
 
+WORD_BYTES = 12
+"""Bytes that count as a word at most: some languages are written without spaces."""
+
 WEIGHT = 0.1
 """The amount that a unit of the head's log-odds adds to the score of the default method."""
 
@@ -54,7 +57,8 @@ def chosen_sentences(passage: Passage, worth: FloatArray) -> list[str]:
     sentences = split_sentences(body) if body.strip() else [title]
     words, kept = 0, list[int]()
     for place in np.argsort(-worth[: len(sentences)], kind="stable").tolist():
-        words += sentences[place].count(" ") + 1
+        text = sentences[place]
+        words += max(text.count(" ") + 1, len(text.encode()) // WORD_BYTES)
         if kept and words > WORDS:
             break
         kept.append(place)

@@ -1,0 +1,54 @@
+"""Questions in languages other than English, each with the paragraphs around its answer: what ``tune_deep.py`` learns from.
+
+- ``language NAME``: a file of ``multilingual`` that is for training. A passage is the sentences that the joint head would
+  read of it, see `chosen_sentences`; wrong passages are those of the file that are most like the question.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from answer_groups import Group
+from datasets_io import read_jsonl
+from semclass.core.types import Passage, Ragged
+from semclass.encoders.onnx_encoder import OnnxEncoder
+from semclass.heads.passages import PassageClassifier
+from semclass.index.passage_encoder import PassageEncoder
+from semclass.ranking.deep import chosen_sentences
+from semclass.scoring.topk import unit
+
+PASSAGES, QUESTIONS = 500, 900  # of a language at most
+WRONG = 6  # passages of a question that do not answer
+PREFIX = "language "
+
+
+def read_groups(data: Path, encoder: OnnxEncoder, seed: int) -> list[Group]:
+    """Read some questions of each file that is for training."""
+    files = sorted((data / "multilingual").glob("*.jsonl.gz"))
+    return [group for path in files if "-dev" not in path.name for group in _groups(path, encoder, seed)]
+
+
+def _groups(path: Path, encoder: OnnxEncoder, seed: int) -> Iterator[Group]:
+    rows = read_jsonl(path)
+    places: dict[str, int] = {}
+    asked: list[tuple[str, list[int]]] = []
+    for row in np.random.default_rng(seed).permutation(len(rows)).tolist():
+        texts = rows[row]["passages"]
+        if len(places.keys() | texts) > PASSAGES or len(asked) == QUESTIONS:
+            continue
+        known = [places.setdefault(text, len(places)) for text in texts]
+        asked.append((rows[row]["question"], [known[answer] for answer in rows[row]["answers"]]))
+    passages = [Passage("", text) for text in places]
+    read, _ = PassageEncoder(PassageClassifier(encoder, None), None).read(passages, tokens=False, classes=False)
+    vectors = unit(read.sentences.values)
+    questions = unit(encoder.encode([question for question, _ in asked]).rows("pooled"))
+    for (question, answers), vector in zip(asked, questions, strict=True):
+        worth = Ragged(vectors @ vector, read.sentences.offsets)
+        best = np.maximum.reduceat(worth.values, worth.offsets[:-1])
+        best[answers] = -1
+        near = np.argsort(-best, kind="stable")[:WRONG].tolist()
+        texts = [tuple(chosen_sentences(passages[place], worth.row(place))) for place in (*answers, *near)]
+        yield Group(f"{PREFIX}{path.name.split('.')[0]}", question, tuple(texts), frozenset(range(len(answers))))
