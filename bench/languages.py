@@ -31,7 +31,7 @@ from semclass.heads.texts import open_encoder
 from semclass.ranking.methods import DEFAULT, METHODS
 from semclass.ranking.order import available, reorder
 
-SHOWN = ("bm25", "dense", "convex", DEFAULT)
+SHOWN = ("bm25", "dense", "convex", DEFAULT, "deep")
 DEPTH, LIMIT = 10, 100  # places that count; questions of each set
 OTHERS = "multilingual"  # the package of models for other languages
 ENGLISH, TRAIN = "eng_Latn", "train"

@@ -7,6 +7,7 @@ from conftest import ROOT
 
 from semclass import HybridRetriever, Models, Passage, ScopeClassifier, ZeroShotClassifier
 from semclass.core.errors import ArtifactError
+from semclass.heads.joint import pairs_of
 
 FOLDER = ROOT / "packages" / "semclass-multilingual" / "semclass_multilingual" / "models"
 
@@ -50,6 +51,14 @@ def retriever(models):
 )
 def test_a_question_finds_its_passage_in_its_language(retriever, question, wanted):
     assert retriever.search(question, 3)[0].id == wanted
+
+
+def test_a_question_is_read_together_with_passages_of_any_language(models, retriever):
+    assert retriever.search("Wer hat die Brücke entworfen?", 3, method="deep")[0].id == "de-bridge"
+    assert retriever.search("鉄道橋を設計したのは誰ですか。", 3, method="deep")[0].id == "ja-bridge"
+    ((states, marks),) = pairs_of(models.encoder, ["Wer baute es?"], [["Sie baute es.", "Er nicht."]])
+    assert len(states) == len(marks)  # what the encoder puts before a text is not among them
+    assert marks.max() == 3
 
 
 @pytest.mark.parametrize(
