@@ -15,7 +15,9 @@ def test_models_without_a_default_of_their_own_show_the_other_methods():
     both = {"questions": 5, "passages": 9, "bm25": 0.1, "dense": 0.2, "convex": 0.3}
     ours = {**both, "default": 0.4, "other": 1.0, "gain": 0.1, "error": 0.01}
     found = {"languages": {"by_models": {"shipped": {"de": ours}, "multilingual": {"de": both}}}}
-    assert "| de (5) | 9 | shipped | 0.100 | 0.200 | 0.300 | 0.400 | - | +0.100 ± 0.020 | 100% |" in languages.table(found)
+    assert "| de (5) | 9 | shipped | 0.100 | 0.200 | 0.300 | 0.400 | - | +0.100 ± 0.020 | 100% |" in languages.table(
+        found
+    )
     assert "| de (5) | 9 | multilingual | 0.100 | 0.200 | 0.300 | - | - | - | - |" in languages.table(found)
 
 
