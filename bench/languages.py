@@ -79,8 +79,9 @@ def measure(models: Models, retriever: HybridRetriever, questions: Questions) ->
         for name in SHOWN:
             method = available(models, METHODS[name])
             candidates = retriever.candidates(query, method.candidates, method)
-            ranked = reorder(models, query, candidates, method)
-            ids = [passage.id for passage in retriever.index.passages(candidates.rows[ranked.places[:DEPTH]])]
+            passages = retriever.index.passages(candidates.rows)
+            ranked = reorder(models, query, candidates, method, passages=passages)
+            ids = [passages[place].id for place in ranked.places[:DEPTH]]
             gains = np.isin(ids, list(relevant)).astype(float)
             found[name].append(float(dcg(gains) / dcg(np.ones(len(relevant)))))
         foreign.append(ranked.language == "other")
