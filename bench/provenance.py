@@ -173,7 +173,8 @@ OF_RUN = ("commands", "commit", "date", "machine", "models", "seconds_of_section
 def kept(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
     """The results of a run, with rows of others that it had to skip as an earlier run measured them.
 
-    A row of a peer in ``systems`` depends on no model of ours; one in ``sets`` does, whose candidates it re-orders.
+    A row of a peer in ``systems`` depends on no model of ours, nor does a network that was tuned with few labels; one in
+    ``sets`` does, whose candidates it re-orders.
     """
     also: dict[str, dict[str, Any]] = {}
     result = dict(now)
@@ -189,7 +190,31 @@ def kept(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
             }
             for name, one in now["sets"].items()
         }
+    if "few_labels" in now:
+        old = before.get("few_labels", {})
+        result["few_labels"] = {
+            name: {size: _with_tuned(old.get(name, {}).get(size, {}), one) for size, one in sizes.items()}
+            for name, sizes in now["few_labels"].items()
+        }
+        if result["few_labels"] != now["few_labels"]:
+            made = _run_of(before, "few_labels", TUNED)
+            also["few_labels"] = {**made, "models": {}, "keys": ["few_labels"], "rows": [TUNED]}
     return {**result, "also": list(also.values())} if also else result
+
+
+TUNED = "tuned"  # name of a network among the systems of few labels
+
+
+def _with_tuned(old: Mapping[str, Any], new: Mapping[str, Any]) -> Mapping[str, Any]:
+    known = {name: row for name, row in old.get("systems", {}).items() if name == TUNED}
+    return {**new, "systems": {**known, **new["systems"]}} if known else new
+
+
+def _run_of(before: Mapping[str, Any], part: str, row: str) -> dict[str, Any]:
+    """The run that made a row of an earlier file."""
+    others = (one for one in before.get("also", ()) if part in one["keys"] and row in one.get("rows", ()))
+    run = next(others, before)
+    return {key: run[key] for key in OF_RUN if key in run}
 
 
 def _kept_rows(
@@ -199,11 +224,7 @@ def _kept_rows(
     rows = []
     for row in new:
         if "skipped" in row and row["name"] in known:
-            others = (
-                one for one in before.get("also", ()) if part in one["keys"] and row["name"] in one.get("rows", ())
-            )
-            run = next(others, before)
-            made = {key: run[key] for key in OF_RUN if key in run}
+            made = _run_of(before, part, row["name"])
             if part == "systems":
                 made["models"] = {}
             one = also.setdefault(json.dumps([part, made], sort_keys=True), {**made, "keys": [part], "rows": []})

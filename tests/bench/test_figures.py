@@ -209,10 +209,10 @@ def test_what_is_said_of_peers_holds():
     peers = {row["name"]: row for row in FOUND["questions"]["systems"]}
     ours, tuned = peers["semclass"], peers["fine-tuned MiniLM, int8"]
     assert 0 < ours["accuracy"] - tuned["accuracy"] < 0.02
-    assert tuned["p50_ms"] < 1.1 * ours["p50_ms"]
-    assert tuned["peak_mb"] < 0.67 * ours["peak_mb"]
+    assert tuned["p50_ms"] < ours["p50_ms"]
+    assert tuned["peak_mb"] < 0.7 * ours["peak_mb"]
     for name in ("model2vec: logistic", "tf-idf, linear svm"):
-        assert peers[name]["per_second"] > 15 * ours["per_second"]
+        assert peers[name]["per_second"] > 14 * ours["per_second"]
         assert peers[name]["accuracy"] < ours["accuracy"]
     for found in FOUND["labels"]["few_labels"].values():
         ahead = {
@@ -303,6 +303,8 @@ NO_FIGURES = {
     "10 %": "labels of questions that are debatable, as those say who collected them",
     "30 seconds": "a limit of the service",
     "128 MiB": "a limit of the service",
+    "4 MiB": "a setting of the service",
+    **dict.fromkeys(("93%", "95%"), "settings of a stream of texts"),
     "ten minutes": "a lesson",
     "2,000 questions": "tried by hand, and said so",
     **dict.fromkeys(("2 MB", "9 MB", "86 MB", "290 MB"), "what other packages take, tried by hand"),

@@ -116,3 +116,17 @@ def test_each_look_is_a_line_with_its_date_and_models(tmp_path):
     lines = [json.loads(line) for line in (tmp_path / "looks.jsonl").read_text().splitlines()]
     assert [line["figures"]["ndcg"] for line in lines] == [0.5, 0.6]
     assert all(line["models"]["encoder"] and len(line["date"]) == 10 for line in lines)
+
+
+def test_a_network_tuned_with_few_labels_stays_as_it_was_measured():
+    tuned = {"accuracy": 0.8}
+    before = {"commit": "a", "few_labels": {"set": {"5": {"systems": {"tuned": tuned, "semclass": {"accuracy": 0.7}}}}}}
+    now = {
+        "commit": "b",
+        "few_labels": {"set": {"5": {"systems": {"semclass": {"accuracy": 0.9}}}, "10": {"systems": {}}}},
+    }
+    found = provenance.kept(before, now)
+    assert found["few_labels"]["set"]["5"]["systems"] == {"tuned": tuned, "semclass": {"accuracy": 0.9}}
+    assert found["few_labels"]["set"]["10"] == {"systems": {}}
+    assert found["also"] == [{"commit": "a", "models": {}, "keys": ["few_labels"], "rows": ["tuned"]}]
+    assert "also" not in provenance.kept({}, now)
