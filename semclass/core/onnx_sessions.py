@@ -15,6 +15,8 @@ def session_options(threads: int, *, optimise: bool = True) -> onnxruntime.Sessi
     options.inter_op_num_threads = 1
     # an arena keeps the most that ever was needed at once, and gains no time that can be measured
     options.enable_cpu_mem_arena = False
+    # a plan of memory is kept for each shape that ever came, and texts come in many
+    options.enable_mem_pattern = False
     options.log_severity_level = 4  # errors reach the caller as exceptions
     # waiting threads that spin would take processor time from the rest of a service
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
