@@ -66,11 +66,9 @@ def made_texts(words: list[str], longest: int) -> Iterator[str]:
 
 
 def memory(corpus: str, passages: int, calls: int) -> dict[str, Any]:
-    """Memory after so many calls, as in the service, and milliseconds of each kind of call."""
+    """Memory after so many calls, and milliseconds of each kind of call."""
     from semclass import HybridRetriever, Models, PassageClassifier, Reranker, TextClassifier
-    from semclass.core.heap import return_memory
 
-    return_memory()
     texts = [row["text"] for row in read_jsonl(Path(corpus))]
     models = Models.load()
     retriever, reranker = HybridRetriever.from_passages(texts[:passages], models=models), Reranker(models)

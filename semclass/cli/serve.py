@@ -107,7 +107,6 @@ def serve(
     for module in ("fastapi", "prometheus_client", "uvicorn"):
         import_extra(module, "serve")
     from semclass.core.cpu import available_threads
-    from semclass.core.heap import return_memory
     from semclass.heads.entailment import EntailmentClassifier
     from semclass.heads.in_scope import ScopeClassifier
     from semclass.ranking.models import Models
@@ -115,7 +114,6 @@ def serve(
     from semclass.service.app import create_app
     from semclass.service.engine import Engine
 
-    return_memory()
     logs.configure()
     warnings.showwarning = logs.show_warning
     settings = Settings(
@@ -156,12 +154,10 @@ def mcp(place: str, models: Path | None, encoder: str | None) -> None:
     INDEX is a folder, or the address of a collection on a Qdrant server. The server offers the tools search, ask,
     context and classify.
     """
-    from semclass.core.heap import return_memory
     from semclass.integrations.mcp_server import make_server
     from semclass.ranking.models import Models
 
     import_extra("mcp", "mcp")  # before models are loaded
-    return_memory()
     make_server(options.open_retriever(place, Models.load(models, encoder=encoder))).run()
 
 

@@ -303,7 +303,6 @@ NO_FIGURES = {
     "10 %": "labels of questions that are debatable, as those say who collected them",
     "30 seconds": "a limit of the service",
     "128 MiB": "a limit of the service",
-    "4 MiB": "a setting of the service",
     **dict.fromkeys(("93%", "95%"), "settings of a stream of texts"),
     "ten minutes": "a lesson",
     "2,000 questions": "tried by hand, and said so",
