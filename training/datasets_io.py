@@ -62,6 +62,11 @@ def calibration_texts(data: Path, seed: int) -> tuple[list[str], list[str]]:
     return chosen_questions[:400] + chosen_passages[:200], chosen_questions[400:] + chosen_passages[200:]
 
 
+def language_files(data: Path) -> list[Path]:
+    """The files of ``multilingual`` that are for training, by name."""
+    return [path for path in sorted((data / "multilingual").glob("*.jsonl.gz")) if "-dev" not in path.name]
+
+
 def language_sample(
     path: Path, limit: int, seed: int = 0, *, asked: str = "question"
 ) -> tuple[list[str], list[tuple[str, set[int]]]]:
@@ -86,11 +91,10 @@ def multilingual_texts(data: Path, seed: int) -> tuple[list[str], list[str]]:
     """
     rng = np.random.default_rng(seed)
     texts: list[str] = []
-    for path in sorted((data / "multilingual").glob("*.jsonl.gz")):
-        if "-dev" not in path.name:
-            rows = read_jsonl(path)
-            chosen = [rows[place] for place in rng.permutation(len(rows))[:20]]
-            texts += [text for row in chosen for text in (row["question"], row["passages"][0])]
+    for path in language_files(data):
+        rows = read_jsonl(path)
+        chosen = [rows[place] for place in rng.permutation(len(rows))[:20]]
+        texts += [text for row in chosen for text in (row["question"], row["passages"][0])]
     sentences: dict[str, list[str]] = {}
     for language, _, split, _, sentence in topic_rows(data):
         if split == "train":

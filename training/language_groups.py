@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from answer_groups import Group
-from datasets_io import read_jsonl
+from datasets_io import language_files, read_jsonl
 from semclass.core.types import Passage, Ragged
 from semclass.encoders.onnx_encoder import OnnxEncoder
 from semclass.heads.passages import PassageClassifier
@@ -27,8 +27,7 @@ PREFIX = "language "
 
 def read_groups(data: Path, encoder: OnnxEncoder, seed: int) -> list[Group]:
     """Read some questions of each file that is for training."""
-    files = sorted((data / "multilingual").glob("*.jsonl.gz"))
-    return [group for path in files if "-dev" not in path.name for group in _groups(path, encoder, seed)]
+    return [group for path in language_files(data) for group in _groups(path, encoder, seed)]
 
 
 def _groups(path: Path, encoder: OnnxEncoder, seed: int) -> Iterator[Group]:

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from datasets_io import language_sample, read_jsonl, read_tsv, squad_train
+from datasets_io import language_files, language_sample, read_jsonl, read_tsv, squad_train
 
 LABELS = Path(__file__).parent / "labels"
 SQUAD_SENTENCES, WIKIQA_SENTENCES = 8, 6  # sentences of a passage at most
@@ -46,9 +46,9 @@ def read_domains(data: Path, seed: int) -> list[Domain]:
 def read_languages(data: Path, asked: int = ASKED) -> list[Domain]:
     """Read some questions of each language other than English, with the paragraphs around the answers."""
     domains = []
-    for path in sorted((data / "multilingual").glob("*.jsonl.gz")):
+    for path in language_files(data):
         name = path.name.split(".")[0]
-        if name in ACROSS or name.endswith("-dev"):
+        if name in ACROSS:
             continue
         passages, rows = language_sample(path, asked, seed=1)
         domains.append(Domain(name, passages, [text for text, _ in rows], [frozenset(found) for _, found in rows]))
