@@ -48,7 +48,7 @@ def run_section(name: str, bench: Bench) -> None:
 @click.option("--again", is_flag=True, help="Measure again what an earlier run measured.")
 @click.option("--work", type=click.Path(file_okay=False, path_type=Path), help="Keeps indices, peers and steps.")
 @click.option("--results", type=click.Path(file_okay=False, path_type=Path), help="Default: bench/results.")
-@click.option("--fine-tune", is_flag=True, help="Fine-tune networks for passages and labels, too: an hour.")
+@click.option("--fine-tune", is_flag=True, help="Tune a network with few labels, too: minutes.")
 @click.option("--cross-encoder", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--endpoint", help="Address of an OpenAI-compatible service, such as http://localhost:8000/v1.")
 @click.option("--model", help="The service's model.")

@@ -88,7 +88,6 @@ def run(bench: Bench) -> dict[str, Any]:
             "sources": "GLUE QNLI validation, made of SQuAD's development articles, with flan-ul2's recorded answers",
         },
         "systems": systems,
-        "ratios": {},
     }
 
 

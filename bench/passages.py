@@ -19,10 +19,8 @@ from bench.peers.rows import (
     CLASSIFIERS,
     Entry,
     constant,
-    fine_tuned,
     keep,
     prompted_model,
-    ratios_to_semclass,
     recorded,
     rows,
     scikit_peers,
@@ -37,23 +35,15 @@ Array = npt.NDArray[Any]
 SEED = 0  # of the assignment of passages to folds
 QUICK, FEW = 30, 100  # passages that answers are timed on, and those that are fitted to or decided on, in a quick run
 
-TEN_LINES = {"ten lines: logistic": "sentence_transformers"}  # takes turns with semclass; how its ratio is called
-
 PROTOCOL = (
     "Five folds of the 508 gold passages (seed 0), the other labelled passages in every training part, as "
     "training/train_passages.py measures the shipped head: passages of one article, or whose words are alike, share a "
     "fold. What counts are decisions on the held-out gold passages that were read twice, where both readings agree. "
     "semclass: the head's own training, nested (penalty, calibration and threshold from the training part; the "
     "manifest's figure is the mean of five such assignments of folds). Peers: strength and thresholds by "
-    "cross-validation in the training part, with the same folds; the fine-tuned network's thresholds on what the other "
-    "folds' networks say. flan-ul2: recorded "
-    "answers; where its prompt overflowed there is none, and nothing is counted. Macro F1 and accuracy are means over"
-    " the classes."
+    "cross-validation in the training part, with the same folds. flan-ul2: recorded answers; where its prompt overflowed "
+    "there is none, and nothing is counted. Macro F1 and accuracy are means over the classes."
 )
-
-FINE_TUNED = "fine-tuned MiniLM, int8"
-
-SKIPPED = {"skipped": "give --fine-tune: eight trainings take about half an hour on one core"}
 
 
 def run(bench: Bench) -> dict[str, Any]:
@@ -81,7 +71,6 @@ def run(bench: Bench) -> dict[str, Any]:
         answers["semclass"] = bench.step("passages/semclass/folds", "bench.passages:out_of_fold", data=bench.data)[
             "said"
         ]
-    entries.append(_fine_tuned(bench, folder, train, answers))
     what = "The shipped passage head over the int8 encoder; quality of its training, cross-validated."
     loader, took = "bench.peers.systems:semclass_passages", trained_seconds("passages")
     entries = [Entry("semclass", "semclass", what, loader, train_s=took), *entries]
@@ -107,7 +96,6 @@ def run(bench: Bench) -> dict[str, Any]:
             "1,859 passages of WikiQA, IE-ER and SQuAD with labels of this project",
         },
         "systems": systems,
-        "ratios": ratios_to_semclass(bench, "passages", entries, items, TEN_LINES),
     }
 
 
@@ -132,18 +120,6 @@ def held_out(corpus: training.Corpus) -> tuple[Array, Array, Array]:
     dims = {name: view.shape[1] for name, view in views.items()}
     dense = np.concatenate(list(views.values()), axis=1).astype(np.float64)
     return training.out_of_fold(corpus, dense, dims, SEED)
-
-
-def _fine_tuned(bench: Bench, folder: Path, train: Path, answers: dict[str, Any]) -> Entry:
-    """The original encoder, all of it trained for the task; its decisions are put among the answers."""
-    out, made = folder / "minilm", SKIPPED
-    if bench.fine_tune or bench.quick:
-        made = fine_tuned(bench, "passages/train/minilm", "bench.peers.minilm:train_several", train, out)
-    answers[FINE_TUNED] = made.get("said")
-    what = "The original encoder with six outputs, all of it trained for the task, exported to ONNX and quantised."
-    options = {"folder": str(out)}
-    loader, took = "bench.peers.minilm:onnx_several", made.get("train_s")
-    return Entry(FINE_TUNED, "peer", what, loader, options, training=made, train_s=took)
 
 
 def _floor(corpus: training.Corpus, folds: Sequence[tuple[Array, Array]], truth: Array, twice: Array) -> dict[str, Any]:

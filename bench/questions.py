@@ -24,7 +24,6 @@ from bench.peers.rows import (
     fine_tuned,
     keep,
     prompted_model,
-    ratios_to_semclass,
     recorded,
     rows,
     scikit_peers,
@@ -35,11 +34,6 @@ from datasets_io import read_tsv
 from question_data import Questions, read_questions
 
 QUICK, FEW = 50, 300  # items of each set, and training items, that a quick run takes
-
-TEN_LINES = {"ten lines: logistic": "sentence_transformers", "ten lines: svc": "sentence_transformers_svc"}
-"""Peers that take turns with semclass, and the beginning of what their ratios are called."""
-
-ASSUMED = "assumed_second_over_semclass"  # what the ratio of the prompted model's time is called, which nobody measured
 
 TABLE = (
     "semclass", "semclass, svm", "ten lines: logistic", "ten lines: svc", "tf-idf, linear svm", "model2vec: logistic",
@@ -100,7 +94,6 @@ def run(bench: Bench) -> dict[str, Any]:
             "labels of this project",
         },
         "systems": systems,
-        "ratios": ratios(bench, systems, entries, items, tests["trec"]),
     }
 
 
@@ -135,21 +128,6 @@ def _tuned(bench: Bench, folder: Path, train: Path) -> list[Entry]:
             "bench.peers.minilm:onnx_texts", {"folder": str(out / "int8")}, training=made, train_s=took,
         ),
     ]  # fmt: skip
-
-
-def ratios(
-    bench: Bench, systems: Sequence[Mapping[str, Any]], entries: Sequence[Entry], items: Path, test: Questions
-) -> dict[str, Any]:
-    """How many times slower others are than semclass."""
-    # nothing of flan-ul2 runs here: a second a call is assumed, and compared with semclass measured alone
-    by_row = {row["name"]: row for row in systems}
-    second, alone = (by_row[name]["p50_ms"] for name in ("flan-ul2, prompted", "semclass"))
-    prompted = {"p50_ratio": round(second / alone), "assumed_ms": second, "semclass_p50_ms": alone}
-
-    def score(said: Sequence[str]) -> float:
-        return float(measures.of_classes(test.labels("coarse"), said)["accuracy"])
-
-    return {**ratios_to_semclass(bench, "questions", entries, items, TEN_LINES, score), ASSUMED: prompted}
 
 
 def table(found: Mapping[str, Any]) -> str:

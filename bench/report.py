@@ -26,8 +26,8 @@ RESULTS = Path(__file__).parent / "results"
 WORDS = Path(__file__).parent / "words.md"
 
 SECTIONS = (
-    "main_job", "labels", "questions", "passages", "entailment", "retrieval", "carry", "contrast", "thesis",
-    "service", "in_scope", "words", "language_model", "abstain", "first_answer", "small_folders", "languages",
+    "main_job", "labels", "questions", "passages", "entailment", "retrieval", "carry", "thesis",
+    "service", "in_scope", "words", "language_model", "abstain", "small_folders", "languages",
     "cascade", "over_time",
 )  # fmt: skip
 """Modules of this package, in the order in which they run. Each has ``run(bench)``, which gives the results, and
@@ -156,14 +156,6 @@ def page(name: str, found: Results) -> str:
         parts += [f"## {data['what']}", systems_table(data["systems"])]
     if "sets" in results:
         parts.append(descriptions(next(iter(results["sets"].values()))["systems"]))
-    ratios = {
-        key: row
-        for key, row in (results.get("ratios") or {}).items()
-        if isinstance(row, Mapping) and "p50_ratio" in row
-    }
-    if ratios:
-        cells = [(key.replace("_", " "), f"{readme.number(row['p50_ratio'])} x") for key, row in ratios.items()]
-        parts += [said["ratios"], readme.markdown(("ratio", "of the medians"), cells)]
     if f"{name}: limits" in said:
         parts += ["**Limits.**", said[f"{name}: limits"]]
     return "\n\n".join(part for part in [*parts, _source(name, results)] if part) + "\n"

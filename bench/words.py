@@ -7,7 +7,7 @@ corpus cannot answer, count as well: their first hits ought to be called weak.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from bench import readme
-from bench.contrast import CONTRAST, STRINGS
 from bench.retrieval import DEFAULTS
 from bench.retrieval_systems import open_retriever
 from bench.steps import Bench
+from datasets_io import read_jsonl, read_tsv
 from semclass import HybridRetriever, Models, Reranker
 from semclass.evaluation.dataset import load_dataset
 from semclass.index.records import Candidates
@@ -49,7 +49,7 @@ FOREIGN = 25  # questions of each other set
 
 def run(bench: Bench) -> dict[str, Any]:
     """Where the first hits of every set stand, and the words that the bounds of the others give them."""
-    sets = [CONTRAST, "docs"] if bench.quick else [*DEFAULTS, *STRINGS]
+    sets = ["contrast", "docs"] if bench.quick else [*DEFAULTS, *STRINGS]
     read = {
         name: bench.step(
             f"words, {name}", "bench.words:measure", source=name, data=bench.data, cache=bench.indices,
@@ -185,3 +185,54 @@ def table(found: Mapping[str, Any]) -> str:
 
 
 TABLES = {"": table}
+
+
+# -- questions, each with texts of which some answer ---------------------------------------------------------------------
+
+
+KINDS = ("echo", "mention", "unknown", "wrong_type", "near")  # of what resembles an answer, and is none
+OTHERS = (1, 19, 37, 55)  # how much further on the items are whose answers are ranked, too
+ASKED, AROUND = 600, 5  # questions of squad sentences, drawn by chance, and sentences before and behind the answer
+
+Asked = tuple[str, list[str], list[bool]]  # a question, texts, and which of them answer
+
+
+def contrast_strings(data: Path) -> list[Asked]:
+    """What is written to resemble each answer, the answer, and answers of four other items, shuffled."""
+    rows, rng, found = read_jsonl(data / "contrast" / "dev.jsonl"), np.random.default_rng(0), []
+    for place, row in enumerate(rows):
+        others = (rows[(place + step) % len(rows)]["answer"] for step in OTHERS)
+        texts = [row["answer"], *(row["distractors"][kind] for kind in KINDS), *others]
+        order = rng.permutation(len(texts)).tolist()
+        found.append((row["question"], [texts[at] for at in order], [at == 0 for at in order]))
+    return found
+
+
+def squad_strings(data: Path) -> list[Asked]:
+    """Some questions with the sentences around the one that answers, in document order."""
+    folder = data / "squad_sentences"
+    texts = {row["_id"]: row["text"] for row in read_jsonl(folder / "dev.corpus.jsonl.gz")}
+    asked, ids = read_jsonl(folder / "dev.queries.jsonl.gz"), list(texts)
+    places = {name: place for place, name in enumerate(ids)}
+    found = []
+    for row in np.random.default_rng(1).permutation(len(asked))[:ASKED].tolist():
+        answer = places[asked[row]["relevant"]]
+        near = range(max(answer - AROUND, 0), min(answer + AROUND, len(ids)))
+        found.append((asked[row]["text"], [texts[ids[place]] for place in near], [place == answer for place in near]))
+    return found
+
+
+def wikiqa_strings(data: Path) -> list[Asked]:
+    """Questions with the sentences of an article, of which some answer and some do not."""
+    rows: dict[str, list[tuple[str, bool]]] = {}
+    for row in read_tsv(data / "wikiqa" / "dev.tsv.gz"):
+        rows.setdefault(row["question"], []).append((row["sentence"], row["label"] == "1"))
+    found = [(question, [text for text, _ in some], [right for _, right in some]) for question, some in rows.items()]
+    return [item for item in found if len(set(item[2])) == 2]
+
+
+STRINGS: Mapping[str, Callable[[Path], list[Asked]]] = {
+    "contrast": contrast_strings,
+    "squad sentences": squad_strings,
+    "wikiqa": wikiqa_strings,
+}

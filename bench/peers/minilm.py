@@ -1,4 +1,4 @@
-"""Fine-tuned classifiers as peers: the original encoder, all of it trained for the task, in torch and as int8 ONNX.
+"""The original encoder, all of it trained: for question classes, in torch and as int8 ONNX, and with few labels.
 
 The recipe is the usual one: AdamW, warm-up over the first tenth, linear decay, a linear layer over the first token.
 """
@@ -7,27 +7,22 @@ from __future__ import annotations
 
 import json
 import random
-import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from bench.peers.systems import SEED, System, digest
 from semclass.core.errors import import_extra
 
-Array = npt.NDArray[Any]
-QUESTION_LENGTH, PASSAGE_LENGTH = 64, 256  # word pieces that are read
-BATCH, EPOCHS, WARM_UP, WEIGHT_DECAY, HEAD_RATE = 32, 3, 0.1, 0.01, 1e-3
-RATES = (1e-4, 3e-4)  # learning rates that are tried for passages; that of questions is the better of these, too
+LENGTH = 64  # word pieces that are read
+BATCH, EPOCHS, WARM_UP, WEIGHT_DECAY = 32, 3, 0.1, 0.01
+INNER_RATE, HEAD_RATE = 3e-4, 1e-3  # learning rates of the encoder and of the layer over it
 
 
-def tuned(
-    original: str, texts: Sequence[str], outputs: int, loss: Callable[[Any, list[int]], Any], length: int, rate: float
-) -> tuple[Any, Any]:
+def tuned(original: str, texts: Sequence[str], outputs: int, loss: Callable[[Any, list[int]], Any]) -> tuple[Any, Any]:
     """Fine-tune the network in the folder `original`; gives it with its tokeniser."""
     torch, transformers = import_extra("torch", "bench"), import_extra("transformers", "bench")
     torch.manual_seed(SEED)
@@ -36,12 +31,11 @@ def tuned(
         original, num_labels=outputs, attn_implementation="eager"
     )
     inner, outer = network.base_model.parameters(), network.classifier.parameters()
-    groups = [{"params": list(inner), "lr": rate}, {"params": list(outer), "lr": HEAD_RATE}]
+    groups = [{"params": list(inner), "lr": INNER_RATE}, {"params": list(outer), "lr": HEAD_RATE}]
     descend = descent(network.train(), groups, EPOCHS * -(-len(texts) // BATCH))
-    for rows in _batches([len(text) for text in texts], EPOCHS, random.Random(SEED)):
-        fed = tokenizer(
-            [texts[row] for row in rows], return_tensors="pt", padding=True, truncation=True, max_length=length
-        )
+    for rows in _batches([len(text) for text in texts], random.Random(SEED)):
+        some = [texts[row] for row in rows]
+        fed = tokenizer(some, return_tensors="pt", padding=True, truncation=True, max_length=LENGTH)
         # many processors multiply bfloat16 about twice as fast; weights and optimiser stay float32
         with torch.autocast("cpu", torch.bfloat16):
             logits = network(**fed).logits
@@ -65,9 +59,9 @@ def descent(network: Any, groups: Any, steps: int) -> Callable[[Any], None]:
     return step
 
 
-def _batches(lengths: Sequence[int], epochs: int, rng: random.Random) -> Iterator[list[int]]:
+def _batches(lengths: Sequence[int], rng: random.Random) -> Iterator[list[int]]:
     """Rows of each step, in a random order; those of like length together within stretches, as padding costs time."""
-    for _ in range(epochs):
+    for _ in range(EPOCHS):
         order = rng.sample(range(len(lengths)), len(lengths))
         stretches = [order[start : start + 16 * BATCH] for start in range(0, len(order), 16 * BATCH)]
         rows = [row for stretch in stretches for row in sorted(stretch, key=lengths.__getitem__)]
@@ -92,33 +86,27 @@ def export(network: Any, tokenizer: Any, folder: Path) -> None:
     tokenizer.backend_tokenizer.save(str(folder / "tokenizer.json"))
 
 
-def network_of(folder: str, length: int) -> Callable[[Sequence[str]], Any]:
-    """What makes logits of texts, float32 (n, outputs), with an exported network, by onnxruntime and tokenizers alone."""
+def onnx_texts(folder: str) -> System:
+    """The network as onnxruntime runs it, each text by itself: on few threads that is faster than padding."""
     import onnxruntime
     import tokenizers
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
-    tokenizer = tokenizers.Tokenizer.from_file(str(Path(folder) / "tokenizer.json"))
+    files = [Path(folder) / "model.onnx", Path(folder) / "tokenizer.json"]
+    session = onnxruntime.InferenceSession(str(files[0]), options, providers=["CPUExecutionProvider"])
+    tokenizer = tokenizers.Tokenizer.from_file(str(files[1]))
     tokenizer.no_padding()
-    tokenizer.enable_truncation(length)
-    path = str(Path(folder) / "model.onnx")
-    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    tokenizer.enable_truncation(LENGTH)
     wanted = {one.name for one in session.get_inputs()}
 
     def run(text: str) -> Any:
         read = tokenizer.encode(text)
         rows = {"input_ids": read.ids, "token_type_ids": read.type_ids, "attention_mask": read.attention_mask}
-        return session.run(
-            ["logits"], {name: np.array([row], np.int64) for name, row in rows.items() if name in wanted}
-        )[0]
+        fed = {name: np.array([row], np.int64) for name, row in rows.items() if name in wanted}
+        return session.run(["logits"], fed)[0]
 
-    # each text is a run of its own, which on few threads is faster than padding
-    return lambda texts: np.concatenate([run(text) for text in texts])
-
-
-def _files(folder: str) -> list[Path]:
-    return [Path(folder) / "model.onnx", Path(folder) / "tokenizer.json"]
+    return _of_logits(lambda texts: np.concatenate([run(text) for text in texts]), folder, files)
 
 
 def train_one(original: str, train: str, folder: str) -> dict[str, Any]:
@@ -141,7 +129,7 @@ def train_one(original: str, train: str, folder: str) -> dict[str, Any]:
         return nll(logs, truth) + nll(above, member[truth].float().argmax(1))
 
     started = time.perf_counter()
-    network, tokenizer = tuned(original, data["texts"], len(names), loss, QUESTION_LENGTH, RATES[-1])
+    network, tokenizer = tuned(original, data["texts"], len(names), loss)
     took = time.perf_counter() - started
     out = Path(folder)
     network.save_pretrained(out / "torch")
@@ -152,11 +140,6 @@ def train_one(original: str, train: str, folder: str) -> dict[str, Any]:
     return {"train_s": round(took, 1), "items": len(data["texts"]), "made": digest(out)}
 
 
-def onnx_texts(folder: str) -> System:
-    """The network as onnxruntime runs it."""
-    return _of_logits(network_of(folder, QUESTION_LENGTH), folder, _files(folder))
-
-
 def torch_texts(folder: str) -> System:
     """The network as transformers runs it."""
     torch, transformers = import_extra("torch", "bench"), import_extra("transformers", "bench")
@@ -164,7 +147,7 @@ def torch_texts(folder: str) -> System:
     network = transformers.AutoModelForSequenceClassification.from_pretrained(folder).eval()
 
     def logits(texts: Sequence[str]) -> Any:
-        fed = tokenizer(list(texts), return_tensors="pt", padding=True, truncation=True, max_length=QUESTION_LENGTH)
+        fed = tokenizer(list(texts), return_tensors="pt", padding=True, truncation=True, max_length=LENGTH)
         with torch.inference_mode():
             return network(**fed).logits.float().numpy()
 
@@ -189,88 +172,6 @@ def coarse_names(logits: Any, names: Sequence[str]) -> list[str]:
     rows = np.asarray(logits, np.float64)
     shares = np.exp(rows - rows.max(axis=1, keepdims=True)) @ member
     return [above[place] for place in shares.argmax(axis=1)]
-
-
-def train_several(original: str, train: str, folder: str) -> dict[str, Any]:
-    """Fine-tune for each fold, decide on its held-out passages, then fine-tune on everything and keep that as int8 ONNX.
-
-    The rate is the better one on a fifth of the first fold's training part. A fold's thresholds have the best F1 on the
-    held-out passages of the other folds, so that no passage is kept from training for them.
-    """
-    from train_passages import inner_folds
-
-    import_extra("torch", "bench").set_num_threads(1)
-    data = json.loads(Path(train).read_text(encoding="utf-8"))
-    texts, labels = np.array(data["texts"], object), np.array(data["labels"], float)
-    out = Path(folder)
-
-    def fitted(places: Array, rate: float, where: Path) -> Callable[[Sequence[str]], Any]:
-        network, tokenizer = tuned(
-            original, texts[places].tolist(), labels.shape[1], _loss(labels[places]), PASSAGE_LENGTH, rate
-        )
-        export(network, tokenizer, where)
-        return network_of(str(where), PASSAGE_LENGTH)
-
-    started = time.perf_counter()
-    first = np.array(data["folds"][0][0])
-    part, rest = next(iter(inner_folds(np.zeros(len(first), int), np.array(data["articles"])[first], SEED)))
-    losses = {}
-    for rate in RATES:
-        logits = fitted(first[part], rate, out / "part")(texts[first[rest]].tolist())
-        losses[rate] = round(float(cross_entropy(logits, labels[first[rest]])), 4)
-    rate, searched = min(RATES, key=lambda rate: losses[rate]), time.perf_counter()
-    logits = np.full(labels.shape, np.nan)
-    for places, held_out in data["folds"]:
-        logits[held_out] = fitted(np.array(places), rate, out / "part")(texts[held_out].tolist())
-    said: dict[str, list[int]] = {}
-    for _, held_out in data["folds"]:
-        least = thresholds(np.delete(logits, held_out, axis=0), np.delete(labels, held_out, axis=0))
-        said |= zip(map(str, held_out), (logits[held_out] >= least).astype(int).tolist(), strict=True)
-    shutil.rmtree(out / "part")
-    folded = time.perf_counter()
-    fitted(np.arange(len(texts)), rate, out)
-    took = time.perf_counter() - folded
-    (out / "thresholds.json").write_text(json.dumps(thresholds(logits, labels).tolist()))
-    return {
-        "train_s": round(took, 1), "folds_s": round(folded - searched, 1), "search_s": round(searched - started, 1),
-        "said": said, "chosen": {"rate": rate, "epochs": EPOCHS, "losses": losses}, "made": digest(out),
-    }  # fmt: skip
-
-
-def thresholds(logits: Array, labels: Array) -> Array:
-    """Logits with the best F1 of each class, (classes,); rows without logits and labels that are not known do not count."""
-    from semclass.train.calibration import best_threshold
-
-    found = []
-    for column, truth in zip(logits.T, labels.T, strict=True):
-        known = ~np.isnan(column) & ~np.isnan(truth)
-        cut = best_threshold(0.5 * (1 + np.tanh(column[known] / 2)), truth[known] == 1)
-        found.append(np.log(cut / (1 - cut)))
-    return np.array(found)
-
-
-def cross_entropy(logits: Array, labels: Array) -> Array:
-    """Mean over the labels that are known."""
-    values = np.logaddexp(0, logits) - np.nan_to_num(labels) * logits
-    return np.asarray(values[~np.isnan(labels)].mean())
-
-
-def _loss(labels: Array) -> Callable[[Any, list[int]], Any]:
-    torch = import_extra("torch", "bench")
-    known, target = torch.tensor(~np.isnan(labels)), torch.tensor(np.nan_to_num(labels)).float()
-
-    def loss(logits: Any, rows: list[int]) -> Any:
-        values = torch.nn.functional.binary_cross_entropy_with_logits(logits, target[rows], reduction="none")
-        return values[known[rows]].mean()
-
-    return loss
-
-
-def onnx_several(folder: str) -> System:
-    """A network with an output for each class; ``thresholds.json`` says from which logit on it says yes."""
-    logits = network_of(folder, PASSAGE_LENGTH)
-    least = json.loads((Path(folder) / "thresholds.json").read_text())
-    return System(lambda texts: (logits(texts) >= least).astype(int).tolist(), _files(folder))
 
 
 # -- few labels, as SetFit (Tunstall et al. 2022) learns from them --------------------------------------------------------
@@ -315,7 +216,7 @@ def drawn_together(folder: Path, texts: Sequence[str], classes: Sequence[str]) -
     network = transformers.AutoModel.from_pretrained(folder, attn_implementation="eager")
 
     def vectors(some: Sequence[str]) -> Any:
-        fed = tokenizer(list(some), return_tensors="pt", padding=True, truncation=True, max_length=QUESTION_LENGTH)
+        fed = tokenizer(list(some), return_tensors="pt", padding=True, truncation=True, max_length=LENGTH)
         # many processors multiply bfloat16 about twice as fast; weights and optimiser stay float32
         with torch.autocast("cpu", torch.bfloat16):
             states = network(**fed).last_hidden_state

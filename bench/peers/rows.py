@@ -208,35 +208,3 @@ def fine_tuned(
         return SLOW if bench.quick else NO_ORIGINAL
     data = {} if train is None else {"train": train, "of": file_digest(train)}
     return bench.step(name, function, threads=threads, wrote=out, ours=False, original=source, folder=out, **data)
-
-
-def ratios_to_semclass(
-    bench: Bench,
-    section: str,
-    entries: Sequence[Entry],
-    items: Path,
-    names: Mapping[str, str],
-    score: Callable[[Sequence[Any]], float] | None = None,
-) -> dict[str, Any]:
-    """How many times slower peers are than semclass, in turns in one process; `names`: of the ratios, by peer."""
-    by_name = {entry.name: entry for entry in entries if "skipped" not in entry.training}
-    chosen = [by_name[name] for name in ("semclass", *names) if name in by_name]
-    if len(chosen) < 2:
-        return {}
-    found = bench.step(
-        f"{section}/by_turns", "bench.peers.systems:by_turns", items=items,
-        systems={entry.name: (entry.loader, dict(entry.options)) for entry in chosen},
-        of=" ".join([file_digest(items), *(str(entry.training.get("made", "")) for entry in chosen)]),
-    )  # fmt: skip
-    ours = found["semclass"]
-    shown: dict[str, dict[str, Any]] = {}
-    for entry in chosen[1:]:
-        theirs = found[entry.name]
-        shown[f"{names[entry.name]}_over_semclass"] = row = {
-            **{f"{p}_ratio": round(theirs[f"{p}_ms"] / ours[f"{p}_ms"], 2) for p in ("p50", "p95")},
-            "p50_ms": theirs["p50_ms"],
-            "semclass_p50_ms": ours["p50_ms"],
-        }
-        if score is not None:
-            row |= {"accuracy": score(theirs["answers"]), "semclass_accuracy": score(ours["answers"])}
-    return shown

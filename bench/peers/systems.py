@@ -62,20 +62,6 @@ def measure(loader: str, options: dict[str, Any], items: str) -> dict[str, Any]:
     }
 
 
-def by_turns(systems: dict[str, tuple[str, dict[str, Any]]], items: str) -> dict[str, Any]:
-    """Time several systems in turns, so that a ratio of their times is of the same moments."""
-    first = next(iter(json.loads(Path(items).read_text(encoding="utf-8")).values()))
-    loaded = {name: load(loader, options).answer for name, (loader, options) in systems.items()}
-    seconds = measures.by_turns([[item] for item in first], loaded)
-    return {
-        name: {
-            **measures.milliseconds(seconds[name]),
-            "answers": [one for batch in _batches(first) for one in answer(batch)],
-        }
-        for name, answer in loaded.items()
-    }
-
-
 def load(loader: str, options: Mapping[str, Any]) -> System:
     module, _, function = loader.partition(":")
     system: System = getattr(importlib.import_module(module), function)(**options)

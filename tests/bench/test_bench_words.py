@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
@@ -48,3 +50,18 @@ def test_figures_count_what_is_said_and_right():
     assert sum(word["said"] for word in found["words"].values()) == found["questions"] == 200
     assert sum(word["right"] for word in found["words"].values()) == first["right"].sum()
     assert found["foreign"] == pytest.approx(1 - found["words"]["weak"]["said"] / 200)
+
+
+def test_a_contrast_item_is_ranked_with_what_resembles_it_and_four_other_answers(tmp_path):
+    (tmp_path / "contrast").mkdir()
+    rows = [
+        {"question": f"{n}?", "answer": f"answer {n}", "distractors": {kind: f"{kind} {n}" for kind in words.KINDS}}
+        for n in range(60)
+    ]
+    (tmp_path / "contrast" / "dev.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    items = words.contrast_strings(tmp_path)
+    question, texts, right = items[59]
+    own = {f"{kind} 59" for kind in ("answer", *words.KINDS)}
+    assert (question, {*texts}) == ("59?", own | {"answer 0", "answer 18", "answer 36", "answer 54"})
+    assert [text for text, is_right in zip(texts, right, strict=True) if is_right] == ["answer 59"]
+    assert len({some.index(f"answer {n}") for n, (_, some, _) in enumerate(items)}) > 5
