@@ -69,19 +69,6 @@ def resamples(items: int, seed: int) -> Array:
     return rng.multinomial(items, np.full(items, 1 / items), size=DRAWS).astype(np.float32)
 
 
-def compared(before: Array, after: Array) -> dict[str, Any]:
-    """The mean after, and the gain with its interval."""
-    gain = after - before
-    drawn = resamples(len(gain), 0) @ gain / len(gain)
-    return {"after": round(float(after.mean()), 4), **figure("gain", gain.mean(), drawn)}
-
-
-def shown(gain: Mapping[str, Any]) -> str:
-    """A gain with its interval."""
-    low, high = gain["gain_ci"]
-    return f"{gain['gain']:+.3f} ({low:+.3f} to {high:+.3f})" if low or high else "nothing changed"
-
-
 def figure(name: str, value: float, drawn: Array) -> dict[str, Any]:
     ends = np.percentile(drawn, [2.5, 97.5])
     return {name: round(float(value), 4), f"{name}_ci": [round(float(end), 4) for end in ends]}

@@ -45,7 +45,6 @@ DEPENDS: Mapping[str, tuple[str, ...]] = {
     "service": RANKING,
     "in_scope": ("encoder", "in_scope", "questions"),
     "words": RANKING,
-    "language_model": RANKING,
     "abstain": (*RANKING, "answerable", "deep"),
     "small_folders": (*RANKING, "answerable", "generic"),
     "languages": (*RANKING, "language"),

@@ -27,7 +27,7 @@ WORDS = Path(__file__).parent / "words.md"
 
 SECTIONS = (
     "main_job", "labels", "questions", "passages", "entailment", "retrieval", "carry", "thesis",
-    "service", "in_scope", "words", "language_model", "abstain", "small_folders", "languages",
+    "service", "in_scope", "words", "abstain", "small_folders", "languages",
     "cascade", "over_time",
 )  # fmt: skip
 """Modules of this package, in the order in which they run. Each has ``run(bench)``, which gives the results, and

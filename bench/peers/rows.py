@@ -151,7 +151,7 @@ def seconds_of(folder: Path) -> float | None:
     """What training a model took, by its manifest; None if it does not say so."""
     training = read_json(folder / MANIFEST)["training"]
     if "train_s" in training:  # what a peer's search of settings took counts, too
-        return float(training["search_s"] + training["train_s"])
+        return float(training.get("search_s", 0) + training["train_s"])
     return float(training["seconds"]) if "seconds" in training else None
 
 

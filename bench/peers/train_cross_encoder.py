@@ -3,18 +3,17 @@
     python -m bench.peers.train_cross_encoder --data DATA --out FOLDER
 
 It learns from the questions that ``learned`` learns from (``training/pair_domains.py``), with the hybrid's first ten
-passages, starting from the encoder's original weights. A tenth of each domain is held out: part of it chooses the
-learning rate and the number of passes, all of it gives lambda of score + lambda * logit and the slope that makes
+passages, starting from the encoder's original weights, in one pass. The learning rate was found on few of the questions, of
+5e-5, 1e-4 and 2e-4. A tenth of each domain is held out: it gives lambda of score + lambda * logit and the slope that makes
 log-odds of logits. Needs torch.
 """
 
 from __future__ import annotations
 
 import argparse
-import itertools
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +31,7 @@ from bert_torch import EXTRA, arrays, linear, norm, packed_layer, parts_of
 from command import make_parser, run
 from export_encoder import SMOOTHING, find_source
 from pair_domains import Domain, read_domains
-from pair_fits import LAMBDAS, softmax_loss
+from pair_fits import LAMBDAS
 from semclass.core import artifacts
 from semclass.core.errors import import_extra
 from semclass.core.types import offsets_of
@@ -46,32 +45,21 @@ from semclass.scoring.topk import top_k
 from train_pairs import N_CANDIDATES
 
 Array = npt.NDArray[Any]
-RATES, PASSES = (5e-5, 1e-4, 2e-4), (1, 2)  # learning rates, and passes over the questions, that are tried
-SEARCHED, JUDGED = 600, 150  # questions on which settings are tried, and held-out questions that choose among them
+SEED = 0
+RECIPE: dict[str, Any] = {
+    "batch": 16, "negatives": 3, "rate": 1e-4, "head_rate": 1e-3, "warm_up": 10, "decay": 0.3, "weight_decay": 0.01,
+    "length": 192,
+}  # fmt: skip
 CALIBRATION = 400  # pairs that the scales of the int8 activations are found on
 MAX_LENGTH = 384  # word pieces of a pair that the exported network reads
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """Settings of the training: customary values but for `rate`, which is searched."""
-
-    batch: int = 16
-    negatives: int = 3
-    rate: float = 1e-4
-    head_rate: float = 1e-3
-    warm_up: int = 10
-    decay: float = 0.3
-    weight_decay: float = 0.01
-    length: int = 192
 
 
 class Network:
     """The encoder's network over pairs of texts, as torch parameters."""
 
-    def __init__(self, weights: Mapping[str, Array], config: bert_graph.BertConfig, seed: int) -> None:
+    def __init__(self, weights: Mapping[str, Array], config: bert_graph.BertConfig) -> None:
         self.torch = torch = import_extra("torch", EXTRA)
-        torch.manual_seed(seed)
+        torch.manual_seed(SEED)
         self.config = config
         found = {
             name: torch.tensor(value)
@@ -84,12 +72,13 @@ class Network:
             value.requires_grad_(name != "embeddings.word_embeddings.weight")
         self.parameters = found
 
-    def groups(self, recipe: Recipe) -> list[dict[str, Any]]:
+    def groups(self) -> list[dict[str, Any]]:
         """Parameter groups for the optimiser, each with its peak rate."""
-        trained = {name: value for name, value in self.parameters.items() if value.requires_grad}
-        outer = [value for name, value in trained.items() if name.startswith("score.")]
-        inner = [value for name, value in trained.items() if not name.startswith("score.")]
-        return [{"params": inner, "peak": recipe.rate}, {"params": outer, "peak": recipe.head_rate}]
+        trained = [name for name, value in self.parameters.items() if value.requires_grad]
+        return [
+            {"params": [self.parameters[name] for name in trained if name.startswith("score.") == outer], "peak": rate}
+            for outer, rate in ((False, RECIPE["rate"]), (True, RECIPE["head_rate"]))
+        ]
 
     def logits(self, pairs: Sequence[tokenizers.Encoding], group: int = 16) -> Any:
         """Score pairs, float32 (n,); pairs of like length run together."""
@@ -124,38 +113,27 @@ def batches_of(rows: Array, length: Array, size: int, rng: np.random.Generator) 
     return [batches[place] for place in rng.permutation(len(batches))]
 
 
-def pace(step: int, steps: int, recipe: Recipe) -> float:
+def pace(step: int, steps: int) -> float:
     """Share of the peak rate: it rises over the first steps, stays, and falls to 0 in the last part of all `steps`."""
-    return max(min((step + 1) / recipe.warm_up, 1.0, (steps - step) / (recipe.decay * steps)), 1e-3)
+    return max(min((step + 1) / RECIPE["warm_up"], 1.0, (steps - step) / (RECIPE["decay"] * steps)), 1e-3)
 
 
-def tune(
-    task: Task,
-    rows: Array,
-    count: int,
-    weights: Mapping[str, Array],
-    config: bert_graph.BertConfig,
-    tokenizer: tokenizers.Tokenizer,
-    recipe: Recipe,
-    seed: int,
-) -> Network:
-    """Train the network on `count` questions; after the last one comes the first again."""
-    torch = import_extra("torch", EXTRA)
-    rng = np.random.default_rng(seed)
-    network = Network(weights, config, seed)
-    trained = [value for value in network.parameters.values() if value.requires_grad]
+def tune(network: Network, task: Task, rows: Array, tokenizer: tokenizers.Tokenizer) -> None:
+    """Train the network on each of the questions."""
+    torch, rng = network.torch, np.random.default_rng(SEED)
+    groups = network.groups()
     optimiser = torch.optim.AdamW(
-        network.groups(recipe), lr=recipe.rate, betas=(0.9, 0.98), eps=1e-6, weight_decay=recipe.weight_decay
+        groups, lr=RECIPE["rate"], betas=(0.9, 0.98), eps=1e-6, weight_decay=RECIPE["weight_decay"]
     )
+    trained = [value for group in groups for value in group["params"]]
     length = np.array([sum(len(task.passages[row]) for row in places) for places in task.rows])
-    passes = [rows[: count - start] for start in range(0, count, len(rows))]
-    order = [batch for part in passes for batch in batches_of(part, length, recipe.batch, rng)]
+    order = batches_of(rows, length, RECIPE["batch"], rng)
     started = time.perf_counter()
     losses: list[float] = []
     for step, batch in enumerate(order):
         for group in optimiser.param_groups:
-            group["lr"] = group["peak"] * pace(step, len(order), recipe)
-        pairs = [pair for row in batch for pair in task.pairs(row, drawn(task, row, recipe.negatives, rng))]
+            group["lr"] = group["peak"] * pace(step, len(order))
+        pairs = [pair for row in batch for pair in task.pairs(row, drawn(task, row, RECIPE["negatives"], rng))]
         logits = network.logits(tokenizer.encode_batch(pairs)).view(len(batch), -1)
         share = torch.from_numpy(task.weight[batch]).float()
         loss = -(share * logits.log_softmax(1)[:, 0]).mean()
@@ -167,45 +145,6 @@ def tune(
         if len(losses) % 20 == 0:
             minutes = (time.perf_counter() - started) / 60
             print(f"  step {step + 1} of {len(order)}: loss {np.mean(losses[-20:]):.4f}, {minutes:.1f} min", flush=True)
-    return network
-
-
-def torch_scores(network: Network, task: Task, rows: Array, tokenizer: tokenizers.Tokenizer) -> Array:
-    """Logits of all candidates of some questions before quantisation, float64 (n, 10)."""
-    torch = import_extra("torch", EXTRA)
-    with torch.no_grad():
-        found = [
-            network.logits(tokenizer.encode_batch(task.pairs(row, range(N_CANDIDATES)))).numpy()
-            for row in rows.tolist()
-        ]
-    return np.stack(found).astype(np.float64)
-
-
-def search(
-    task: Task,
-    rows: Array,
-    weights: Mapping[str, Array],
-    config: bert_graph.BertConfig,
-    tokenizer: tokenizers.Tokenizer,
-    seed: int,
-) -> list[dict[str, float]]:
-    """Try every rate and number of passes on `rows`; the least loss on held-out questions comes first."""
-    held = np.random.default_rng(seed).permutation(np.flatnonzero(task.held_out))[:JUDGED]
-    answers, share, found = task.answers[held], task.weight[held] / task.weight[held].sum(), []
-    for rate, passes in itertools.product(RATES, PASSES):
-        recipe = replace(Recipe(), rate=rate)
-        network = tune(task, rows, passes * len(rows), weights, config, tokenizer, recipe, seed)
-        scores = torch_scores(network, task, held, tokenizer)
-        found.append(
-            {
-                "rate": rate,
-                "passes": passes,
-                "loss": round(float(share @ softmax_loss(scores, answers)), 4),
-                "mrr": round(float(share @ reciprocal_ranks(scores, answers)), 4),
-            }
-        )
-        print(found[-1], flush=True)
-    return sorted(found, key=lambda told: told["loss"])
 
 
 def write_graph(
@@ -240,19 +179,11 @@ def int8_network(
     return model.SerializeToString(deterministic=True)
 
 
-def held_out_scores(task: Task, rows: Array, network: CrossEncoder) -> Array:
-    """Logits of all candidates of some questions, float64 (n, 10)."""
-    found = []
-    for row in rows:
-        pairs = task.pairs(row, range(N_CANDIDATES))
-        found.append(network.scores(pairs[0][0], [passage for _, passage in pairs]))
-    return np.stack(found).astype(np.float64)
-
-
 def on_held_out(task: Task, folder: Path) -> dict[str, Any]:
     """Find lambda and the slope of Platt's sigmoid on held-out questions; gives them with figures."""
-    held = np.flatnonzero(task.held_out)
-    scores = held_out_scores(task, held, CrossEncoder.load(folder))
+    held, network = np.flatnonzero(task.held_out), CrossEncoder.load(folder)
+    asked = [(task.questions[row], [task.passages[place] for place in task.rows[row]]) for row in held]
+    scores = np.stack([network.scores(*one) for one in asked]).astype(np.float64)
     answers, score = task.answers[held], task.score[held]
     weight = max(LAMBDAS, key=lambda weight: float(reciprocal_ranks(score + weight * scores, answers).mean()))
     platt = LogisticRegression(C=np.inf).fit(scores.reshape(-1, 1), answers.ravel())
@@ -268,7 +199,7 @@ def on_held_out(task: Task, folder: Path) -> dict[str, Any]:
 
 def export(folder: Path, network: Network, task: Task, rows: Array, source: Path, training: dict[str, Any]) -> None:
     """Quantise, write, measure on held-out questions, write what was found there."""
-    rng = np.random.default_rng(training["seed"])
+    rng = np.random.default_rng(SEED)
     some = [task.pairs(row, [int(rng.integers(N_CANDIDATES))])[0] for row in rng.choice(rows, CALIBRATION).tolist()]
     tokenizer = pair_tokenizer((source / "tokenizer.json").read_bytes(), MAX_LENGTH)
     model = int8_network(arrays(network.parameters), network.config, tokenizer.encode_batch(some))
@@ -281,44 +212,27 @@ def export(folder: Path, network: Network, task: Task, rows: Array, source: Path
 
 
 def train(arguments: argparse.Namespace) -> None:
-    """Read, search settings, train, export; seconds are the processor's."""
-    import_extra("torch", EXTRA).set_num_threads(arguments.threads)
-    source, seed = find_source(SOURCE), arguments.seed
-    weights, config = bert_graph.read_model(source)
-    tokenizer = pair_tokenizer((source / "tokenizer.json").read_bytes(), Recipe().length)
-    task = read_task(arguments.data, seed)
-    rows = np.random.default_rng(seed).permutation(np.flatnonzero(~task.held_out))
+    """Read, train, export; seconds are the processor's."""
+    import_extra("torch", EXTRA).set_num_threads(1)
+    source = find_source(SOURCE)
+    tokenizer = pair_tokenizer((source / "tokenizer.json").read_bytes(), RECIPE["length"])
+    domains = read_domains(arguments.data, SEED)
+    task = joined(domains, [find_candidates(domain) for domain in domains])
+    rows = np.random.default_rng(SEED).permutation(np.flatnonzero(~task.held_out))
     print(f"{len(rows)} questions, {task.held_out.sum()} held out", flush=True)
-    started = time.process_time()
-    tried = search(task, rows[:SEARCHED], weights, config, tokenizer, seed)
-    searched = time.process_time()
-    recipe = replace(Recipe(), rate=tried[0]["rate"])
-    count = arguments.questions or len(rows) * int(tried[0]["passes"])
-    network = tune(task, rows, count, weights, config, tokenizer, recipe, seed)
+    started, network = time.process_time(), Network(*bert_graph.read_model(source))
+    tune(network, task, rows, tokenizer)
     training = {
-        "data": task.data,
-        "questions": min(count, len(rows)),
-        "of_questions": len(rows),
-        "passes": round(count / len(rows), 3),
-        "candidates": N_CANDIDATES,
-        "seed": seed,
-        **asdict(recipe),
-        "search": {"questions": min(SEARCHED, len(rows)), "judged": JUDGED, "tried": tried},
-        "search_s": round(searched - started, 1),
-        "train_s": round(time.process_time() - searched, 1),
-    }
-    export(arguments.out, network, task, rows[:count], source, training)
+        "data": task.data, "questions": len(rows), "candidates": N_CANDIDATES, "seed": SEED, **RECIPE,
+        "train_s": round(time.process_time() - started, 1),
+    }  # fmt: skip
+    export(arguments.out, network, task, rows, source, training)
 
 
 def main() -> None:
     parser = make_parser(__doc__)
     parser.add_argument("--data", type=Path, required=True, help="data folder, as training/train_pairs.py reads it")
     parser.add_argument("--out", type=Path, required=True, help="folder for the network, outside of the models")
-    parser.add_argument(
-        "--questions", type=int, help="train on so many questions; left out: as many passes as the search found best"
-    )
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--seed", type=int, default=0)
     run(parser, train)
 
 
@@ -360,11 +274,6 @@ def find_candidates(domain: Domain) -> tuple[Array, Array]:
         scores.append(score[rows[-1]])
     print(f"{domain.name}: {len(domain.passages)} passages, {len(domain.questions)} questions", flush=True)
     return np.stack(rows), np.stack(scores)
-
-
-def read_task(data: Path, seed: int) -> Task:
-    domains = read_domains(data, seed)
-    return joined(domains, [find_candidates(domain) for domain in domains])
 
 
 def joined(domains: Sequence[Domain], found: Sequence[tuple[Array, Array]]) -> Task:

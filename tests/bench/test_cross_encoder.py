@@ -61,7 +61,7 @@ def rounded(weights, inputs, exact):
 
 def test_the_network_in_torch_and_its_graph_agree(weights, inputs, exact):
     torch = pytest.importorskip("torch")
-    network = train_cross_encoder.Network(weights, CONFIG, seed=0)
+    network = train_cross_encoder.Network(weights, CONFIG)
     with torch.no_grad():
         for name in ("score.weight", "score.bias"):
             network.parameters[name].copy_(torch.from_numpy(weights[name]))
