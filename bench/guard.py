@@ -34,7 +34,8 @@ from semclass import (
     ScopeClassifier,
 )
 from semclass.core import artifacts
-from semclass.core.errors import SemclassError, import_extra
+from semclass.core.errors import SemclassError
+from semclass.core.types import FloatArray
 from semclass.documents.sentences import split_sentences
 from semclass.evaluation.dataset import Dataset
 from semclass.evaluation.measure import DEPTH, per_question
@@ -119,13 +120,16 @@ def passages(models: Path) -> Scores:
     return {"passages": {"right decisions": float(np.mean(right))}}
 
 
+def area(values: FloatArray, others: FloatArray) -> float:
+    """Area under the curve: how often one of the values is above one of the others."""
+    return float(np.mean(values[:, None] > others) + np.mean(values[:, None] == others) / 2)
+
+
 def scope(models: Path) -> Scores:
     """Questions against greetings, commands and statements."""
     others = [row["text"] for row in read_tsv(LABELS / "in_scope.tsv") if row["scope"] == "out"]
     found = ScopeClassifier.load(models).predict_proba([text for _, text in texts().questions] + others)[:, 1]
-    asked, rest = found[: -len(others)], found[-len(others) :]
-    above = np.mean(asked[:, None] > rest[None, :]) + np.mean(asked[:, None] == rest[None, :]) / 2
-    return {"in_scope": {"AUC": float(above)}}
+    return {"in_scope": {"AUC": area(found[: -len(others)], found[-len(others) :])}}
 
 
 def generic(models: Path) -> Scores:
@@ -152,7 +156,6 @@ def language(models: Path) -> Scores:
 
 def abstaining(models: Path) -> Scores:
     """Questions asked of all passages against the same without the one that answers."""
-    stats = import_extra("scipy.stats", "eval")
     loaded = Models.load(models)
     items = [Passage(name, text) for name, text in texts().ranked]
     retriever = HybridRetriever.from_passages(items, models=loaded)
@@ -160,13 +163,11 @@ def abstaining(models: Path) -> Scores:
         [retriever.search(question, 1, where=where).answerable for where in (None, {"_id": {"$ne": answer}})]
         for answer, question in texts().asked
     ]
-    answered, others = np.array(given, np.float64).T
-    return {"answerable": {"AUC": float(stats.mannwhitneyu(answered, others).statistic / len(answered) ** 2)}}
+    return {"answerable": {"AUC": area(*np.array(given, np.float64).T)}}
 
 
 def entailment(models: Path) -> Scores:
     """Passages that answer against their neighbours, each by its best sentence."""
-    stats = import_extra("scipy.stats", "eval")
     classifier = EntailmentClassifier.load(models)
     ids = [name for name, _ in texts().ranked]
     sentences = {name: split_sentences(text) for name, text in texts().ranked}
@@ -181,7 +182,7 @@ def entailment(models: Path) -> Scores:
     answers, others = np.maximum.reduceat(given, [0, *ends[:-1]]).reshape(-1, 2).T
     return {
         "entailment": {
-            "AUC": float(stats.mannwhitneyu(answers, others).statistic / len(answers) ** 2),
+            "AUC": area(answers, others),
             "probability of what is right": float(np.append(answers, 1 - others).mean()),
         }
     }
@@ -251,34 +252,7 @@ def measure(models: Path, suites: Sequence[str] = tuple(SUITES)) -> Scores:
     return {model: scores for name in suites for model, scores in SUITES[name](models).items()}
 
 
-FIXED_SET = "the fixed set of bench/guard.json"
-
-
-@dataclass(frozen=True)
-class Finding:
-    """A score on the fixed set beside its record."""
-
-    model: str
-    measure: str
-    recorded: float | None
-    found: float
-
-    @property
-    def lost(self) -> bool:
-        """Whether it is lower than its record by more than :data:`TOLERANCE`."""
-        return self.recorded is not None and self.found < self.recorded - TOLERANCE
-
-    @property
-    def complaint(self) -> str | None:
-        """What is wrong, if something is."""
-        if self.recorded is None:
-            return f"models/{self.model}: {self.measure} on {FIXED_SET} has no record"
-        if not self.lost:
-            return None
-        return (
-            f"models/{self.model}: {self.measure} on {FIXED_SET} was {self.recorded:.4f} when it was recorded and is "
-            f"{self.found:.4f}: {100 * (self.recorded - self.found):.1f} points are lost, {100 * TOLERANCE:.1f} are allowed"
-        )
+Compared = list[tuple[str, str, float | None, float]]  # model, name of the score, its record, and what was found
 
 
 def read_record(path: Path = RECORD) -> dict[str, Any]:
@@ -286,10 +260,10 @@ def read_record(path: Path = RECORD) -> dict[str, Any]:
     return artifacts.read_json(path) if path.is_file() else {"models": {}}
 
 
-def compare(scores: Scores, record: Mapping[str, Any]) -> list[Finding]:
+def compare(scores: Scores, record: Mapping[str, Any]) -> Compared:
     known = {model: entry["scores"] for model, entry in record["models"].items()}
     return [
-        Finding(model, name, known.get(model, {}).get(name), value)
+        (model, name, known.get(model, {}).get(name), value)
         for model, row in scores.items()
         for name, value in row.items()
     ]
@@ -301,18 +275,27 @@ def complaints(models: Path, suites: Sequence[str] = tuple(SUITES)) -> list[str]
     return wrong(compare(measure(models, suites), record), models, record)
 
 
-def wrong(findings: Sequence[Finding], models: Path, record: Mapping[str, Any]) -> list[str]:
+def wrong(compared: Compared, models: Path, record: Mapping[str, Any]) -> list[str]:
     """Lost points, models that are not those that were recorded, and other texts."""
-    found = [item.complaint for item in findings if item.complaint]
-    found += [
+    said = []
+    for model, name, recorded, found in compared:
+        what = f"models/{model}: {name} on the fixed set of bench/guard.json"
+        if recorded is None:
+            said.append(f"{what} has no record")
+        elif found < recorded - TOLERANCE:
+            said.append(
+                f"{what} was {recorded:.4f} when it was recorded and is {found:.4f}: "
+                f"{100 * (recorded - found):.1f} points are lost, {100 * TOLERANCE:.1f} are allowed"
+            )
+    said += [
         f"models/{name}/{artifacts.MANIFEST} is not the one whose scores were recorded: run "
         "`python -m bench.guard --record` and commit bench/guard.json with the model"
-        for name in dict.fromkeys(item.model for item in findings)
+        for name in dict.fromkeys(model for model, *_ in compared)
         if record["models"].get(name, {}).get("manifest") != _manifest(models, name)
     ]
     if record.get("texts") != texts().sha256:
-        found.append("the texts of the guard changed since scores were recorded: run `python -m bench.guard --record`")
-    return found
+        said.append("the texts of the guard changed since scores were recorded: run `python -m bench.guard --record`")
+    return said
 
 
 def _manifest(models: Path, name: str) -> str:
@@ -352,10 +335,10 @@ def new_record(models: Path, scores: Scores, old: Mapping[str, Any], reason: str
     }
 
 
-def table(findings: Sequence[Finding]) -> str:
+def table(compared: Compared) -> str:
     rows = [
-        (item.model, item.measure, "-" if item.recorded is None else f"{item.recorded:.4f}", f"{item.found:.4f}")
-        for item in findings
+        (model, name, "-" if recorded is None else f"{recorded:.4f}", f"{found:.4f}")
+        for model, name, recorded, found in compared
     ]
     return readme.markdown(("model", "score", "recorded", "found"), rows)
 
@@ -368,14 +351,14 @@ def main(record: bool, lower: str | None) -> None:
     old = read_record()
     try:
         scores = measure(root)
-        findings = compare(scores, old)
-        click.echo(table(findings))
+        compared = compare(scores, old)
+        click.echo(table(compared))
         if record:
             artifacts.write_atomic(RECORD, artifacts.dump_json(new_record(root, scores, old, lower)))
             return
     except SemclassError as error:
         raise click.ClickException(str(error)) from error
-    if said := wrong(findings, root, old):
+    if said := wrong(compared, root, old):
         raise click.ClickException("\n".join(said))
 
 

@@ -14,25 +14,6 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from bench import service
 
 
-async def _read(reader: asyncio.StreamReader, patience: float) -> str:
-    """Status of the next answer."""
-    buffer = bytearray()
-
-    async def whole() -> str:
-        while chunk := await reader.read(1 << 16):
-            buffer.extend(chunk)
-            if (status := service.status_of(buffer)) is not None:
-                return status
-        return service.CLOSED
-
-    try:
-        return await asyncio.wait_for(whole(), patience)
-    except asyncio.TimeoutError:
-        return service.SILENT
-    except OSError:
-        return service.CLOSED
-
-
 async def _ask(
     host: str, port: int, pieces: Iterable[bytes], *, pause: float = 0.0, patience: float = service.PATIENCE
 ) -> str:
@@ -41,7 +22,7 @@ async def _ask(
         reader, writer = await asyncio.wait_for(asyncio.open_connection(host, port), patience)
     except (OSError, asyncio.TimeoutError):
         return service.CLOSED
-    answer = asyncio.ensure_future(_read(reader, patience))
+    answer = asyncio.ensure_future(service.answer(reader, patience))
     try:
         for piece in pieces:
             writer.write(piece)
