@@ -276,10 +276,10 @@ def of_size(encoder: Kept, parts: Sequence[tuple[list[str], list[str]]], size: s
 
 
 def best(found: list[dict[str, dict[str, Any]]]) -> dict[str, Any]:
-    """Figures of the strength of the best mean accuracy, with those of all strengths."""
+    """Figures of the strength of the best mean accuracy."""
     strengths = {strength: mean([one[strength] for one in found]) for strength in found[0]}
     chosen = max(strengths, key=lambda strength: strengths[strength]["accuracy"])
-    return {**strengths[chosen], "strength": float(chosen), "strengths": strengths}
+    return {**strengths[chosen], "strength": float(chosen)}
 
 
 def mean(found: list[dict[str, Any]]) -> dict[str, float]:

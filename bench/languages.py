@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from bench import measures, readme
+from bench import readme
 from bench.measures import dcg, gain
 from bench.steps import Bench
 from datasets_io import language_sample, parallel_sentences, read_jsonl, topic_rows
@@ -104,19 +104,6 @@ def measured(data: str, models: str | None, limit: int, files: int | None) -> di
     return {"rows": found}
 
 
-def times(data: str, limit: int) -> dict[str, dict[str, float]]:
-    """Milliseconds to encode a question for plain fusion, by each of the models, by turns."""
-    paths = sorted((Path(data) / "multilingual").glob("*.jsonl.gz"))
-    questions = [text for path in paths for text, _ in sample(path, max(limit // len(paths), 1))[1]]
-
-    def encode(models: Models, text: str) -> object:
-        return models.encode([text], classes=False, tokens=False)
-
-    loaded = {"shipped": Models.load(threads=1), OTHERS: Models.load(OTHERS, threads=1)}
-    jobs = {name: partial(encode, models) for name, models in loaded.items()}
-    return {name: measures.milliseconds(seconds) for name, seconds in measures.by_turns(questions, jobs).items()}
-
-
 def topics(data: str, most: int) -> dict[str, Any]:
     """Accuracy by language of heads that learnt from English training sentences, or from the names of the topics.
 
@@ -157,7 +144,6 @@ def run(bench: Bench) -> dict[str, Any]:
         bench.say(f"  {error}")
     else:
         found[OTHERS] = rows(f"languages/{OTHERS}", models=OTHERS)["rows"]
-        results["times"] = step("languages/times", "bench.languages:times", limit=limit)
         results["topics"] = step("languages/topics", "bench.languages:topics", most=most)["accuracy"]
     return results
 

@@ -66,7 +66,7 @@ def made_texts(words: list[str], longest: int) -> Iterator[str]:
 
 
 def memory(corpus: str, passages: int, calls: int) -> dict[str, Any]:
-    """Memory after so many calls, and milliseconds of each kind of call."""
+    """Memory after so many calls."""
     from semclass import HybridRetriever, Models, PassageClassifier, Reranker, TextClassifier
 
     texts = [row["text"] for row in read_jsonl(Path(corpus))]
@@ -83,20 +83,12 @@ def memory(corpus: str, passages: int, calls: int) -> dict[str, Any]:
         "search": lambda: retriever.search(next(short)),
         "rerank": lambda: reranker.rerank(next(short), [next(short) for _ in range(3)]),
     }
-    spent: dict[str, list[float]] = {name: [] for name in jobs}
-    found: dict[int, float] = {}
+    found: dict[str, float] = {}
     for call in range(1, calls + 1):
-        name = TURNS[call % len(TURNS)]
-        started = time.perf_counter()
-        jobs[name]()
-        spent[name].append(time.perf_counter() - started)
+        jobs[TURNS[call % len(TURNS)]]()
         if call in LOOKS:
-            found[call] = resident()
-            sys.stderr.write(f"{call} {found[call]} MB, {sum(map(sum, spent.values())):.0f} s\n")
-    return {
-        "after": {str(call): value for call, value in found.items()},
-        "ms": {name: round(float(np.mean(values)) * 1e3, 2) for name, values in spent.items()},
-    }
+            found[str(call)] = resident()
+    return {"after": found}
 
 
 def starts(corpus: str, passages: int, index: str, times: int) -> dict[str, Any]:

@@ -23,14 +23,7 @@ from semclass.core.artifacts import MANIFEST, default_models, read_json
 
 Results = Mapping[str, Mapping[str, Any]]  # by section, what its file holds
 
-RANKING = (
-    "codebooks",
-    "encoder",
-    "entailment",
-    "pairs/entailment",
-    "pairs/evidence",
-    "pairs/learned",
-)  # what a search reads
+RANKING = ("codebooks", "encoder", "entailment", "pairs/entailment", "pairs/evidence", "pairs/learned")  # of a search
 CLASSES = ("match", "passages", "questions")  # what the methods of the thesis read, too
 
 DEPENDS: Mapping[str, tuple[str, ...]] = {
@@ -154,12 +147,9 @@ def _told(run: Mapping[str, Any], models: Mapping[str, str | None], section: str
     names = ", ".join(name if known else f"{name} (which is not known)" for name, known in models.items())
     if "encoder" in models and len(models) > 1:  # whatever reads an encoder changes with it
         names = "encoder and heads"
-    more = [
-        part
-        for part in (section and f"section {section}", ", ".join(f"`{row}`" for row in run.get("rows", ())))
-        if part
-    ]
-    return f"{names} of {run['date']}" + (f" ({': '.join(more)})" if more else "")
+    rows = ", ".join(f"`{row}`" for row in run.get("rows", ()))
+    more = ": ".join(filter(None, [section and f"section {section}", rows]))
+    return f"{names} of {run['date']}" + (f" ({more})" if more else "")
 
 
 # -- rows of an earlier run -------------------------------------------------------------------------------------------
@@ -174,18 +164,26 @@ def kept(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
     ``sets`` does, whose candidates it re-orders.
     """
     also: dict[str, dict[str, Any]] = {}
+
+    def rows(part: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+        measured = (row for row in old.get("systems", ()) if "skipped" not in row and row["kind"] != "semclass")
+        known = {row["name"]: row for row in measured}
+        lost = [row["name"] for row in new["systems"] if "skipped" in row and row["name"] in known]
+        for name in lost:
+            made = _run_of(before, part, name)
+            if part == "systems":
+                made["models"] = {}
+            one = also.setdefault(json.dumps([part, made], sort_keys=True), {**made, "keys": [part], "rows": []})
+            one["rows"] = list(dict.fromkeys([*one["rows"], name]))
+        return [known[row["name"]] if row["name"] in lost else row for row in new["systems"]]
+
     result = dict(now)
     if "systems" in now:
-        result["systems"] = _kept_rows(before, before.get("systems", ()), now["systems"], "systems", also)
+        result["systems"] = rows("systems", before, now)
     if "sets" in now:
+        old = before.get("sets", {})
         result["sets"] = {
-            name: {
-                **one,
-                "systems": _kept_rows(
-                    before, before.get("sets", {}).get(name, {}).get("systems", ()), one["systems"], "sets", also
-                ),
-            }
-            for name, one in now["sets"].items()
+            name: {**one, "systems": rows("sets", old.get(name, {}), one)} for name, one in now["sets"].items()
         }
     if "few_labels" in now:
         old = before.get("few_labels", {})
@@ -204,7 +202,7 @@ TUNED = "tuned"  # name of a network among the systems of few labels
 
 def _with_tuned(old: Mapping[str, Any], new: Mapping[str, Any]) -> Mapping[str, Any]:
     known = {name: row for name, row in old.get("systems", {}).items() if name == TUNED}
-    return {**new, "systems": {**known, **new["systems"]}} if known else new
+    return {**new, "systems": {**known, **new["systems"]}}
 
 
 def _run_of(before: Mapping[str, Any], part: str, row: str) -> dict[str, Any]:
@@ -212,24 +210,6 @@ def _run_of(before: Mapping[str, Any], part: str, row: str) -> dict[str, Any]:
     others = (one for one in before.get("also", ()) if part in one["keys"] and row in one.get("rows", ()))
     run = next(others, before)
     return {key: run[key] for key in OF_RUN if key in run}
-
-
-def _kept_rows(
-    before: Mapping[str, Any], old: Any, new: Any, part: str, also: dict[str, dict[str, Any]]
-) -> list[Mapping[str, Any]]:
-    known = {row["name"]: row for row in old if "skipped" not in row and row["kind"] != "semclass"}
-    rows = []
-    for row in new:
-        if "skipped" in row and row["name"] in known:
-            made = _run_of(before, part, row["name"])
-            if part == "systems":
-                made["models"] = {}
-            one = also.setdefault(json.dumps([part, made], sort_keys=True), {**made, "keys": [part], "rows": []})
-            one["rows"] = list(dict.fromkeys([*one["rows"], row["name"]]))
-            rows.append(known[row["name"]])
-        else:
-            rows.append(row)
-    return rows
 
 
 # -- looks at the sets that confirm --------------------------------------------------------------------------------------
@@ -240,12 +220,8 @@ LOOKS = Path(__file__).parent / "results" / "looks.jsonl"
 
 def log(what: str, figures: Mapping[str, Any], file: Path = LOOKS) -> None:
     """Add a line with the date, the figures and the fingerprints of the models that gave them."""
-    line = {
-        "date": datetime.now(timezone.utc).date().isoformat(),
-        "what": what,
-        "figures": figures,
-        "models": shipped(),
-    }
+    date = datetime.now(timezone.utc).date().isoformat()
+    line = {"date": date, "what": what, "figures": figures, "models": shipped()}
     with file.open("a", encoding="utf-8") as out:
         out.write(json.dumps(line, sort_keys=True) + "\n")
 

@@ -6,12 +6,10 @@ TREC's test questions.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from statistics import mean, stdev
 from typing import Any
 
 import labels
@@ -156,16 +154,5 @@ def _table_row(row: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def choices(_: Mapping[str, Any]) -> str:
-    """What choices brought when they were made, and how far seeds are from one another."""
-    known = json.loads((Path(__file__).parent / "evidence.json").read_text(encoding="utf-8"))["questions"]
-    rows = [(row["what"], f"{row['without']}", f"{row['with']}") for row in known["brought"]]
-    for level in ("coarse", "fine"):
-        seeds = known["seeds"][level]
-        shown = f"mean {mean(seeds):.4g}, deviation {stdev(seeds):.2g}"
-        rows.append((f"{known['seeds']['what']}, {level}, {len(seeds)} seeds", "-", shown))
-    return readme.markdown(("choice", "without", "with"), rows)
-
-
-TABLES = {"": table, "choices": choices}
+TABLES = {"": table}
 PICTURES = {"questions_cost.png": readme.of_task("questions", "accuracy")}

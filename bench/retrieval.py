@@ -83,7 +83,7 @@ def run(bench: Bench) -> dict[str, Any]:
         for row in sets[name]["systems"]:
             if row["name"] in (*TRAINED, *CROSS):
                 row["train_s"] = took["ours" if row["name"] in TRAINED else "cross-encoder"]
-    found = {
+    return {
         "task": {
             "what": "from a question's text to the ids of ten passages, best first; one thread, one question at a time",
             "protocol": "quality on all questions of a set; times, and the cross-encoder, on a sample of them, by turns; "
@@ -103,10 +103,6 @@ def run(bench: Bench) -> dict[str, Any]:
             sets, {use: prompted.prompt_tokens(task, bench.data) for use, task in PROMPTS.items()}
         ),
     }
-    if network is not None:
-        manifest = artifacts.read_json(network / artifacts.MANIFEST)
-        found["cross_encoder"] = {key: manifest[key] for key in ("training", "weight", "slope")}
-    return found
 
 
 def trained(network: Path | None) -> str:

@@ -59,20 +59,14 @@ def measure(
     failed = Counter(one.error for one in given if one.error)
     said = [None if one.text is None else one_of(one.text, made.words) for one in given]
     return {
-        "name": model,
-        "kind": "prompted",
         "what": f"{model} behind an endpoint, {made.shots}-shot: {made.what}",
-        "threads": None,
         **quality(task, asked, said, seed),
         "calls": len(calls),
         "failed": failed.total(),
         "failures": dict(failed),
         "unparsed": sum(label is None for label in said) - failed.total(),
-        "finish_reasons": dict(Counter(one.finish for one in given if not one.error)),
         **(measured := times(given, per_item, concurrency)),
         **money(model, calls, given, per_item, measured["per_second"]),
-        **dict.fromkeys(("disk_mb", "load_s", "train_s")),
-        "recorded": False,
         "endpoint": service.address,
         "parameters": parameters,
         "shots": made.shots,

@@ -62,8 +62,6 @@ def rows(bench: Bench, section: str, entries: Sequence[Entry], items: Path, scor
     found: list[dict[str, Any]] = []
     for entry in entries:
         row = {"name": entry.name, "kind": entry.kind, "what": entry.what, "threads": 1, "train_s": entry.train_s}
-        if "chosen" in entry.training:
-            row["chosen"] = entry.training["chosen"]
         found.append(row)
         step = entry.training
         if "skipped" not in step:
@@ -189,7 +187,7 @@ def scikit_peers(
             )  # fmt: skip
         for name, head in names.items():
             one = made.get(head, {})
-            training = {key: value for key, value in {**made, **one}.items() if key in ("skipped", "made", "chosen")}
+            training = {key: value for key, value in {**made, **one}.items() if key in ("skipped", "made")}
             options = {"kind": kind, "model": model and str(model), "folder": str(out), "head": head}
             told = what.format(vectors=VECTORS[kind], head=HEADS[head])
             loader = f"bench.peers.systems:{task}"

@@ -34,9 +34,7 @@ class System:
 
     answer: Callable[[Sequence[Any]], list[Any]]
     files: Sequence[str | Path]
-    everything: Callable[[Sequence[Any]], dict[str, list[Any]]] | None = (
-        None  # more answers than the timed one, by name
-    )
+    everything: Callable[[Sequence[Any]], dict[str, list[Any]]] | None = None  # more than the timed answer, by name
 
 
 def measure(loader: str, options: dict[str, Any], items: str) -> dict[str, Any]:
@@ -148,9 +146,9 @@ FOLDS = 3
 TRIED, TRIED_SEVERAL = 3000, 800  # items, drawn at random, that strengths are tried on; with several classes for each
 
 
-def vectors(kind: str, model: str | None) -> Callable[[Sequence[str]], Any]:
+def vectors(kind: str, model: str) -> Callable[[Sequence[str]], Any]:
     if kind == "tfidf":
-        return import_extra("joblib", "bench").load(model).transform
+        return _load(model).transform
     if kind == "sentence-transformers":
         network = import_extra("sentence_transformers", "bench").SentenceTransformer(model, device="cpu")
         return lambda texts: network.encode(list(texts), batch_size=BATCH, show_progress_bar=False)
@@ -158,8 +156,9 @@ def vectors(kind: str, model: str | None) -> Callable[[Sequence[str]], Any]:
     return lambda texts: static.encode(list(texts))
 
 
-def _fitted_vectors(kind: str, model: str | None, texts: Sequence[str], pairs: bool = False) -> Callable[..., Any]:
-    """Vectors, those of TF-IDF fitted to the texts first: of words and pairs of words, and of runs of letters."""
+def _encoded(kind: str, model: str, texts: Sequence[str], pairs: bool = False) -> tuple[Any, float]:
+    """Vectors of texts, and the seconds that they took; TF-IDF is fitted first: words, pairs of words, runs of letters."""
+    started = time.perf_counter()
     if kind == "tfidf":
         text = import_extra("sklearn.feature_extraction.text", "bench")
         made = text.TfidfVectorizer(sublinear_tf=True)
@@ -168,8 +167,8 @@ def _fitted_vectors(kind: str, model: str | None, texts: Sequence[str], pairs: b
                 text.TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True),
                 text.TfidfVectorizer(analyzer="char_wb", ngram_range=(2, 4), sublinear_tf=True),
             )
-        import_extra("joblib", "bench").dump(made.fit(texts), str(model))
-    return vectors(kind, model)
+        import_extra("joblib", "bench").dump(made.fit(texts), model)
+    return vectors(kind, model)(texts), time.perf_counter() - started
 
 
 def distil(original: str, folder: str) -> dict[str, Any]:
@@ -181,9 +180,7 @@ def distil(original: str, folder: str) -> dict[str, Any]:
     return {"train_s": round(time.perf_counter() - started, 1), "made": digest(Path(folder))}
 
 
-def fit(
-    name: str, rows: Any, labels: Sequence[Any], tried: int = TRIED, groups: Any = None
-) -> tuple[Any, dict[str, Any]]:
+def fit(name: str, rows: Any, labels: Sequence[Any], tried: int = TRIED, groups: Any = None) -> Any:
     """Fit to everything, with the strength that cross-validation found on `tried` items; items of a group share a fold."""
     linear, svm = import_extra("sklearn.linear_model", "bench"), import_extra("sklearn.svm", "bench")
     selection = import_extra("sklearn.model_selection", "bench")
@@ -199,7 +196,7 @@ def fit(
     some = np.random.default_rng(SEED).permutation(len(given))[:tried]
     apart = None if groups is None else np.asarray(groups)[some]
     search = selection.GridSearchCV(made, grid, cv=folds, refit=False).fit(rows[some], given[some], groups=apart)
-    return search.estimator.set_params(**search.best_params_).fit(rows, given), search.best_params_
+    return search.estimator.set_params(**search.best_params_).fit(rows, given)
 
 
 def digest(folder: Path) -> str:
@@ -215,38 +212,27 @@ def _read(train: str, folder: str) -> tuple[Any, Path, Any]:
     return json.loads(Path(train).read_text(encoding="utf-8")), out, import_extra("joblib", "bench")
 
 
-def _load(path: Path) -> Any:
+def _load(path: str | Path) -> Any:
     return import_extra("joblib", "bench").load(path)
 
 
-def _files(model: str | None, *heads: Path) -> list[str | Path]:
-    return [*([] if model is None else [model]), *heads]
-
-
-def _encoded(kind: str, model: str | None, texts: list[str]) -> tuple[Any, float]:
-    """Vectors of texts, and the seconds that they took."""
-    started = time.perf_counter()
-    return _fitted_vectors(kind, model, texts)(texts), time.perf_counter() - started
-
-
-def train_texts(kind: str, model: str | None, heads: Sequence[str], train: str, folder: str) -> dict[str, Any]:
+def train_texts(kind: str, model: str, heads: Sequence[str], train: str, folder: str) -> dict[str, Any]:
     """Fit classifiers of a text; fine classes by what is fitted faster than a support vector machine."""
     data, out, joblib = _read(train, folder)
     rows, encoding = _encoded(kind, model, data["texts"])
     found: dict[str, Any] = {}
     for head in heads:
-        chosen = {}
         for level in ("coarse",) if head == "svc" else ("coarse", "fine"):
             started = time.perf_counter()
-            fitted, chosen[level] = fit(head, rows, data["labels"][level])
+            fitted = fit(head, rows, data["labels"][level])
             if level == "coarse":
                 took = round(encoding + time.perf_counter() - started, 1)
             joblib.dump(fitted, out / f"{head}.{level}.joblib")
-        found[head] = {"train_s": took, "chosen": chosen}
+        found[head] = {"train_s": took}
     return {**found, "made": digest(out)}
 
 
-def texts(kind: str, model: str | None, folder: str, head: str) -> System:
+def texts(kind: str, model: str, folder: str, head: str) -> System:
     """Vectors and fitted classifiers of both levels."""
     levels = {"label": "coarse", "fine": "fine"}
     files = {
@@ -261,10 +247,10 @@ def texts(kind: str, model: str | None, folder: str, head: str) -> System:
     def answer(texts: Sequence[str]) -> list[str]:
         return list(fits["label"].predict(embed(texts)).tolist())
 
-    return System(answer, _files(model, files["label"]), everything)
+    return System(answer, [model, files["label"]], everything)
 
 
-def train_several(kind: str, model: str | None, heads: Sequence[str], train: str, folder: str) -> dict[str, Any]:
+def train_several(kind: str, model: str, heads: Sequence[str], train: str, folder: str) -> dict[str, Any]:
     """Fit, keep what is fitted to everything, and decide on held-out items by classifiers that did not see them."""
     data, out, joblib = _read(train, folder)
     rows, encoding = _encoded(kind, model, data["texts"])
@@ -293,7 +279,7 @@ def _columns(name: str, rows: Any, data: dict[str, Any], places: Array) -> list[
     for column in labels.T:
         known = places[~np.isnan(column[places])]
         truth = column[known].astype(int)
-        one, _ = fit(name, rows[known], truth, TRIED_SEVERAL, articles[known])
+        one = fit(name, rows[known], truth, TRIED_SEVERAL, articles[known])
         scores = np.zeros(len(known))
         for part, rest in inner_folds(truth, articles[known], SEED):
             apart = clone(one).fit(rows[known[part]], truth[part])
@@ -312,32 +298,30 @@ def _squeezed(head: Any, rows: Any) -> Any:
     return 0.5 * (1 + np.tanh(head.decision_function(rows) / 2))
 
 
-def several(kind: str, model: str | None, folder: str, head: str) -> System:
+def several(kind: str, model: str, folder: str, head: str) -> System:
     """Vectors, and a classifier and a threshold for each of several classes."""
     path = Path(folder) / f"{head}.joblib"
     embed, heads = vectors(kind, model), _load(path)
-    return System(lambda texts: _decided(heads, embed(texts)), _files(model, path))
+    return System(lambda texts: _decided(heads, embed(texts)), [model, path])
 
 
-def train_pairs(kind: str, model: str | None, heads: Sequence[str], train: str, folder: str) -> dict[str, Any]:
+def train_pairs(kind: str, model: str, heads: Sequence[str], train: str, folder: str) -> dict[str, Any]:
     """Fit a logistic regression for each way to combine the vectors of a pair."""
     data, out, joblib = _read(train, folder)
     asked, given = zip(*data["pairs"], strict=True)
-    started = time.perf_counter()
     distinct = {text: place for place, text in enumerate(dict.fromkeys((*asked, *given)))}
-    rows = _fitted_vectors(kind, model, list(distinct), pairs=True)(list(distinct))
+    rows, encoding = _encoded(kind, model, list(distinct), pairs=True)
     first, second = (rows[[distinct[text] for text in side]] for side in (asked, given))
-    encoding = time.perf_counter() - started
     found: dict[str, Any] = {}
     for how in heads:
         started = time.perf_counter()
-        fitted, chosen = fit("logistic", _combined(first, second, how), data["labels"])
-        found[how] = {"train_s": round(encoding + time.perf_counter() - started, 1), "chosen": chosen}
+        fitted = fit("logistic", _combined(first, second, how), data["labels"])
+        found[how] = {"train_s": round(encoding + time.perf_counter() - started, 1)}
         joblib.dump(fitted, out / f"{how}.joblib")
     return {**found, "made": digest(out)}
 
 
-def pairs(kind: str, model: str | None, folder: str, head: str) -> System:
+def pairs(kind: str, model: str, folder: str, head: str) -> System:
     """Vectors of both texts, and a fitted classifier of what is made of them."""
     path = Path(folder) / f"{head}.joblib"
     embed, fitted = vectors(kind, model), _load(path)
@@ -346,7 +330,7 @@ def pairs(kind: str, model: str | None, folder: str, head: str) -> System:
         asked, given = (embed(texts) for texts in zip(*pairs, strict=True))
         return list(fitted.predict_proba(_combined(asked, given, head))[:, 1].round(5).tolist())
 
-    return System(answer, _files(model, path))
+    return System(answer, [model, path])
 
 
 def _combined(asked: Any, given: Any, how: str) -> Any:
