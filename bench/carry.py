@@ -40,12 +40,10 @@ def run(bench: Bench) -> dict[str, Any]:
         name: bench.step(f"carry, {name}", "bench.carry:measure", folder=bench.beir(name), cache=bench.indices)
         for name in list(SETS)[: 1 if bench.quick else None]
     }
-    found = {
+    return {
         "task": {"what": "does re-ranking carry over to collections that no model learnt from?"},
         "collections": {name: {**row, "what": SETS[name]} for name, row in steps.items()},
     }
-    bench.say(table({"carry": found}))
-    return found
 
 
 def measure(folder: str, cache: str) -> dict[str, Any]:

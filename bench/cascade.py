@@ -7,8 +7,6 @@ these texts. ``sent.py`` has two more steps: a search that asks a model, and a h
 
 from __future__ import annotations
 
-import os
-import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -38,16 +36,12 @@ Array = npt.NDArray[Any]
 SHARES = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0)
 SHOWN = (0.0, 0.1, 0.2, 0.3, 0.5, 1.0)  # of these, in the table
 AT = 0.2  # share for which leads are given with their interval
-JOBS = ("entailment", "questions", "passages", "banking77")
 QUICK, PAID = 60, 1000  # items of a quick run, and items that a model behind an endpoint is asked about at most
 TAUGHT = 1000  # training questions of the second head for pairs
 EXAMPLES = "10"  # of each intent of BANKING77
 ASSUMED, ASSUMED_PRICE = 0.9, "gpt-5-nano"  # accuracy and price of a model that nobody asked
-HELD_OUT, SPLITS, SHORT_OF = (
-    300,
-    100,
-    0.02,
-)  # texts that a threshold is found on, draws of them; below the model's accuracy
+HELD_OUT, SPLITS = 300, 100  # texts that a threshold is found on, and draws of them
+SHORT_OF = 0.02  # what is asked for, below the model's accuracy
 ROWS = {"unsure": "least sure first", "second": "by a second head", "random": "random"}
 
 
@@ -68,20 +62,13 @@ class Job:
 
 
 def run(bench: Bench) -> dict[str, Any]:
-    name = re.sub("[^a-zA-Z0-9_.-]+", "-", bench.model or "none")
-    service = {
-        "endpoint": bench.endpoint,
-        "model": bench.model,
-        "key": bench.key,
-        "replies": bench.work / "answers" / f"cascade-{name}.jsonl",
-    }
-    limit = QUICK if bench.quick else None
+    service = {"work": bench.work, "endpoint": bench.endpoint, "model": bench.model, "key": bench.key}
+    where = {"data": bench.data, "limit": QUICK if bench.quick else None}
     jobs = {
-        job: bench.step(f"cascade/{job}", "bench.cascade:measure", job=job, data=bench.data, limit=limit, **service)
-        for job in JOBS
+        job: bench.step(f"cascade/{job}", "bench.cascade:measure", job=job, **where, **service)
+        for job in MAKERS
         if job != "passages" or not bench.quick  # whose heads are fitted again, which takes minutes
     }
-    where = {"data": bench.data, "limit": limit}
     searched = {"folder": bench.beir(SEARCHED), "cache": bench.indices}
     reranking = bench.step("cascade/reranking", "bench.sent:reranking", **where, **searched)
     stream = bench.step("cascade/stream", "bench.sent:stream", **where)
@@ -103,17 +90,19 @@ def run(bench: Bench) -> dict[str, Any]:
 
 
 def measure(
-    job: str, data: str, limit: int | None, endpoint: str | None, model: str | None, key: str | None, replies: str
+    job: str, data: str, limit: int | None, work: str, endpoint: str | None, model: str | None, key: str | None
 ) -> dict[str, Any]:
     """What is right by share sent, in three orders of sending."""
-    asked = Endpoint(endpoint or "http://localhost", model or "none", os.environ.get(key or ""), cache=Path(replies))
+    asked = prompted.service(work, endpoint or "http://localhost", model or "none", key)
     made = MAKERS[job](Path(data), asked, limit or (PAID if endpoint else None))
     head = np.array(
         [made.right(true, list(map(str, one.labels))) for true, one in zip(made.truth, made.decided, strict=True)]
     )
     said, usd, failed = made.said, None, 0
     if endpoint is not None:
-        said, bill, failed = answers(made)
+        bill = Bill(made.cascade.task)
+        said = [one.labels for one in teach([text_of(item) for item in made.items], bill.task, asked, bill)]
+        failed = bill.spent.failed
         calls = [bill.spent.prompt_tokens / bill.spent.calls, bill.spent.answer_tokens / bill.spent.calls]
         known = model in prices.load()["tokens"]
         usd = prices.tokens(str(model), *calls) if known else prices.gpu_call(bill.spent.seconds / bill.spent.calls)
@@ -148,14 +137,6 @@ def measure(
         "aimed": aimed(confidence, head, sent),
         "failed": failed,
     }
-
-
-def answers(made: Job) -> tuple[list[Sequence[str] | None], Bill, int]:
-    """What a model behind an endpoint says of all items."""
-    bill = Bill(made.cascade.task)
-    texts = [text_of(item) for item in made.items]
-    found = [one.labels for one in teach(texts, made.cascade.task, made.cascade.endpoint, bill)]
-    return list(found), bill, bill.spent.failed
 
 
 def aimed(confidence: Array, head: Array, model: Array) -> dict[str, float] | None:

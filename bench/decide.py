@@ -212,7 +212,8 @@ TABLES = {"": users}
 
 def on_this_machine(found: Results, quick: Results) -> str:
     """Times of a quick run, and what the users are told on a machine so much slower or faster than the recorded one."""
-    ours, theirs = (_ours(results)["p50_ms"] for results in (quick, found))
+    rows = ({row["name"]: row for row in results["questions"]["systems"]} for results in (quick, found))
+    ours, theirs = (by_name["semclass"]["p50_ms"] for by_name in rows)
     slower, scaled = ours / theirs, dict(found)
     for name in {"questions", "entailment"} & {*found}:
         scaled[name] = {**found[name], "systems": [_slowed(row, slower) for row in found[name]["systems"]]}
@@ -225,10 +226,6 @@ def on_this_machine(found: Results, quick: Results) -> str:
     said += [f"- {who}. {use} ({accuracy})" for who, _, use, accuracy in told(scaled)]
     said += ["", "For your own texts: python -m bench decide. It knows the times of the recorded machine: divide the"]
     return "\n".join([*said, f"milliseconds that you can wait by {slower:.2g}."])
-
-
-def _ours(results: Results) -> Mapping[str, Any]:
-    return next(row for row in results["questions"]["systems"] if row["name"] == "semclass")
 
 
 def _slowed(row: Mapping[str, Any], slower: float) -> Mapping[str, Any]:

@@ -36,13 +36,8 @@ DRAWS = 5  # times that every question is misspelt anew
 CURVE = {50: 5, 150: 3, 500: 2, 1500: 1, 4500: 1}  # labelled questions, and samples of so many
 SETS = {"banking77": ("train", "test"), "clinc150": ("train", "dev")}  # intents: parts to fit to and to try on
 OUTSIDE = "oos"  # CLINC150's label of messages that have none of its intents; they are left out
-SIZES = {
-    "banking77": {"1": 5, "5": 5, "10": 5, "all": 1},
-    "clinc150": {"1": 5, "5": 5, "10": 5, "all": 1},
-}
-"""Examples a class, and draws of so many, by set."""
-
-TUNED = {"banking77": ("5", "10")}  # where an encoder is tuned, too, for one draw: it takes minutes
+SIZES = {"1": 5, "5": 5, "10": 5, "all": 1}  # examples a class, and draws of so many
+TUNED = ("5", "10")  # sizes of banking77 at which an encoder is tuned, too, for one draw: it takes minutes
 STRENGTHS = (1.0, 10.0, 30.0, 100.0)  # C of the logistic regressions; 1 is scikit-learn's default
 SHOWN = {
     "semclass": "`TextClassifier`",
@@ -57,27 +52,19 @@ SHOWN = {
 def run(bench: Bench) -> dict[str, Any]:
     """A step for the shipped classifiers, for each set of intents and each number of labels."""
     few, data = bench.quick, bench.data
-    sizes = {"banking77": {"5": 1}} if few else SIZES
+    names, sizes = (["banking77"], {"5": 1}) if few else (list(SETS), SIZES)
+    given = {"data": data, "classes": 7 if few else None}
     intents = {
-        name: bench.step(
-            f"labels/{name}",
-            "bench.labels:few_labels",
-            data=data,
-            dataset=name,
-            sizes=sizes[name],
-            classes=7 if few else None,
-        )["sizes"]
-        for name in sizes
+        name: bench.step(f"labels/{name}", "bench.labels:few_labels", dataset=name, sizes=sizes, **given)["sizes"]
+        for name in names
     }
-    if bench.fine_tune:
-        for name, size in ((name, size) for name, some in TUNED.items() for size in some if size in sizes[name]):
-            function, only = "bench.peers.minilm:few_labels", 7 if few else None
-            found = bench.step(
-                f"labels/{name}/tuned/{size}", function, ours=False, data=data, dataset=name, size=size, classes=only,
-                of=" ".join(PHRASES),
-            )  # fmt: skip
-            if "skipped" not in found:
-                intents[name][size]["systems"]["tuned"] = found
+    for size in filter(sizes.__contains__, TUNED if bench.fine_tune else ()):
+        found = bench.step(
+            f"labels/banking77/tuned/{size}", "bench.peers.minilm:few_labels", ours=False, dataset="banking77",
+            size=size, of=" ".join(PHRASES), **given,
+        )  # fmt: skip
+        if "skipped" not in found:
+            intents["banking77"][size]["systems"]["tuned"] = found
     draws = dict.fromkeys(list(CURVE)[:1], 1) if few else CURVE
     curves = {
         level: {
@@ -341,7 +328,7 @@ def table_of_few(found: Mapping[str, Any]) -> str:
     """``TextClassifier`` and its peers, by set and number of examples."""
     rows = []
     for name, sizes in found["labels"]["few_labels"].items():
-        for size in filter(sizes.__contains__, SIZES[name]):
+        for size in filter(sizes.__contains__, SIZES):
             one = sizes[size]
             for key, label in SHOWN.items():
                 if (system := one["systems"].get(key)) is None:

@@ -62,7 +62,8 @@ def run(bench: Bench) -> dict[str, Any]:
         "folds": [[fit.tolist(), scored.tolist()] for fit, scored in folds],
     }
     if bench.quick:
-        kept = _fewer(kept)
+        fit, scored = list(range(FEW * 2 // 3)), list(range(FEW * 2 // 3, FEW))
+        kept = {**{name: kept[name][:FEW] for name in kept}, "folds": [[fit, scored]]}
     train = keep(folder / "train.json", kept)
     what = "{vectors}, for each class a {head} of scikit-learn."
     entries, made = scikit_peers(bench, "passages", "several", folder, train, CLASSIFIERS, what)
@@ -97,12 +98,6 @@ def run(bench: Bench) -> dict[str, Any]:
         },
         "systems": systems,
     }
-
-
-def _fewer(kept: dict[str, Any]) -> dict[str, Any]:
-    """Few passages: two thirds of them to fit on, the others to decide on."""
-    fit, scored = list(range(FEW * 2 // 3)), list(range(FEW * 2 // 3, FEW))
-    return {**{name: kept[name][:FEW] for name in kept}, "folds": [[fit, scored]]}
 
 
 def out_of_fold(data: str) -> dict[str, Any]:

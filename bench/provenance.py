@@ -13,6 +13,7 @@ import os
 import platform
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from datetime import datetime, timezone
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
@@ -270,14 +271,11 @@ def machine() -> dict[str, Any]:
 
 
 def versions(packages: tuple[str, ...] = (*PACKAGES, *PEERS)) -> dict[str, str]:
-    return {name: found for name in packages if (found := _version(name)) is not None}
-
-
-def _version(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
+    found = {}
+    for name in packages:
+        with suppress(PackageNotFoundError):
+            found[name] = version(name)
+    return found
 
 
 def commit() -> str:

@@ -40,6 +40,12 @@ TABLE = (
 )  # fmt: skip
 """Rows of the README's table; a prompted model that was measured takes the place of any."""
 
+OURS = (
+    ("semclass", "questions", "The shipped question head: layers tuned for questions over the encoder's lower layers"),
+    ("semclass, svm", "questions-svm", "The classical question head: a support vector machine over the frozen encoder"),
+)
+"""Names of rows, heads, and what they are."""
+
 
 def run(bench: Bench) -> dict[str, Any]:
     folder = bench.work / "peers" / ("questions-quick" if bench.quick else "questions")
@@ -56,18 +62,12 @@ def run(bench: Bench) -> dict[str, Any]:
     peers, _ = scikit_peers(
         bench, "questions", "texts", folder, train, CLASSIFIERS, "{vectors}, {head} of scikit-learn."
     )
-    what = (
-        "The shipped question head: upper layers tuned for questions over the int8 encoder's lower layers; both levels."
-    )
-    ours = Entry(
-        "semclass", "semclass", what, "bench.peers.systems:semclass_questions", train_s=trained_seconds("questions")
-    )
-    what = "The classical question head: a support vector machine over the frozen int8 encoder; both levels."
-    svm = Entry(
-        "semclass, svm", "semclass", what, "bench.peers.systems:semclass_questions", {"head": "questions-svm"},
-        train_s=trained_seconds("questions-svm"),
-    )  # fmt: skip
-    entries = [ours, svm, *peers, *_tuned(bench, folder, train)]
+    loader = "bench.peers.systems:semclass_questions"
+    ours = [
+        Entry(name, "semclass", f"{what}, int8; both levels.", loader, {"head": head}, train_s=trained_seconds(head))
+        for name, head, what in OURS
+    ]
+    entries = [*ours, *peers, *_tuned(bench, folder, train)]
     systems = rows(bench, "questions", entries, items, score)
     said = [row["flan_ul2"] for row in read_tsv(bench.data / "trec" / "test.tsv")][:limit]
     systems.append(recorded(bench, "questions", measures.of_classes(tests["trec"].labels("coarse"), said)))

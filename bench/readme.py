@@ -103,13 +103,6 @@ class Point(NamedTuple):
     interval: Sequence[float]
 
 
-class Panel(NamedTuple):
-    """A part of the picture."""
-
-    title: str
-    points: Sequence[Point]
-
-
 def front(points: Sequence[Point]) -> list[Point]:
     """Those that no point of the same cost or less reaches, by rising cost."""
     found: list[Point] = []
@@ -119,19 +112,19 @@ def front(points: Sequence[Point]) -> list[Point]:
     return found
 
 
-def draw(panels: Sequence[Panel], quality: str) -> bytes:
-    """Draw panels, two in a row, with one legend for all."""
+def draw(panels: Mapping[str, Sequence[Point]], quality: str) -> bytes:
+    """Draw a panel for each title, two in a row, with one legend for all."""
     columns = min(2, len(panels))
     shape = (-(-len(panels) // columns), columns)
     size = (WIDTH * max(columns, 1.3), HEIGHT * shape[0])
     figure, places = figures.load_pyplot().subplots(*shape, figsize=size, dpi=DPI, squeeze=False)
     numbers: dict[str, int] = {}
     marks = {}
-    for panel, place in zip(panels, places.flat, strict=False):
-        for point in panel.points:
+    for (title, points), place in zip(panels.items(), places.flat, strict=False):
+        for point in points:
             number = numbers.setdefault(point.name, len(numbers) + 1)
             marks[point.name] = _draw_point(place, point, number)
-        _finish(place, panel, quality)
+        _finish(place, title, points, quality)
     for place in places.flat[len(panels) :]:
         place.axis("off")
     style = {"fontsize": SMALL, "frameon": False, "loc": "upper center", "labelcolor": figures.INK}
@@ -181,12 +174,12 @@ def _draw_point(place: Any, point: Point, number: int) -> Any:
     return mark
 
 
-def _finish(place: Any, panel: Panel, quality: str) -> None:
-    line = front([point for point in panel.points if point.kind != "prompted"])  # those were not timed here
+def _finish(place: Any, title: str, points: Sequence[Point], quality: str) -> None:
+    line = front([point for point in points if point.kind != "prompted"])  # those were not timed here
     steps = [point.cost for point in line], [point.quality for point in line]
     place.step(*steps, where="post", color=figures.INK, linewidth=0.9, alpha=0.6, zorder=1)
     place.margins(x=0.14, y=0.1)
-    place.set_title(panel.title, fontsize=9, color=figures.INK, loc="left", fontweight="bold")
+    place.set_title(title, fontsize=9, color=figures.INK, loc="left", fontweight="bold")
     _axes(place, "milliseconds, one thread", quality)
 
 
@@ -199,6 +192,6 @@ def of_task(section: str, key: str) -> Callable[[Mapping[str, Any]], bytes]:
             for row in found[section]["systems"]
             if row.get("threads") in (None, 1) and row.get("p50_ms") and row.get(key) is not None
         ]
-        return draw([Panel(section, shown)], key.replace("_", " "))
+        return draw({section: shown}, key.replace("_", " "))
 
     return picture

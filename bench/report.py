@@ -135,14 +135,14 @@ def words() -> dict[str, str]:
 def page(name: str, found: Results) -> str:
     results, said = found[name], words()
     parts = [f"# {said[f'{name}: title']}", said[f"{name}: what"]]
-    if is_quick(results):
+    if any("--quick" in command for command in results.get("commands", ())):
         parts.append("> Of a quick run, few items of everything: not to be quoted.")
     read = _keys(name, results)
     noted = provenance.noting(found, read)
     made = {place: make(noted) for place, make in _makers(name).items()}
     parts.append(provenance.line(found, read))
-    lines = [f"- {key.replace('_', ' ').capitalize()}: {_text(value)}" for key, value in _task(results)]
-    parts.append("\n".join(lines))
+    task = {key: value for key, value in results.get("task", {}).items() if not isinstance(value, Mapping)}
+    parts.append("\n".join(f"- {key.replace('_', ' ').capitalize()}: {_text(value)}" for key, value in task.items()))
     for place, text in made.items():
         parts += [said.get(place, "") if place != name and text else "", text]
     parts += [f"![{said[f'{file}: picture']}]({file})\n\n*{said[f'{file}: picture']}*" for file in pictures(name)]
@@ -161,17 +161,8 @@ def page(name: str, found: Results) -> str:
     return "\n\n".join(part for part in [*parts, _source(name, results)] if part) + "\n"
 
 
-def _task(results: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """What the results say of what was asked, of how many items, from where."""
-    return [(key, value) for key, value in results.get("task", {}).items() if not isinstance(value, Mapping)]
-
-
 def _text(value: Any) -> str:
     return ", ".join(map(_text, value)) if isinstance(value, list) else readme.number(value)
-
-
-def is_quick(results: Mapping[str, Any]) -> bool:
-    return any("--quick" in command for command in results.get("commands", []))
 
 
 def _source(name: str, results: Mapping[str, Any]) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -62,23 +63,14 @@ def run(bench: Bench) -> dict[str, Any]:
     """Every set: quality on all questions, times and the cross-encoder on some of them."""
     network = bench.cross_encoder
     took = {"ours": trained_seconds(*PAIRS), "cross-encoder": None if network is None else seconds_of(network)}
-    sets, tried = {}, {}
+    sets, tried, grid = {}, {}, {"depths": DEPTHS, "weights": WEIGHTS}
     for name, folder in folders(bench).items():
-        where = {"folder": folder, "cache": bench.indices}
+        step = partial(bench.step, folder=folder, cache=bench.indices)
         if name in DEFAULTS:
-            arguments = {**where, "depths": DEPTHS, "weights": WEIGHTS}
-            tried[name] = bench.step(f"retrieval/{name}/settings", "bench.retrieval_systems:settings", **arguments)[
-                "tried"
-            ]
-        counts = [QUICK, QUICK] if bench.quick else [MOST, SAMPLE]
-        full = bench.step(f"retrieval/{name}/quality", "bench.retrieval_systems:quality", **where, questions=counts[0])
-        part = bench.step(
-            f"retrieval/{name}/times",
-            "bench.retrieval_systems:timed",
-            **where,
-            cross_encoder=network,
-            questions=counts[1],
-        )
+            tried[name] = step(f"retrieval/{name}/settings", "bench.retrieval_systems:settings", **grid)["tried"]
+        most, some = (QUICK, QUICK) if bench.quick else (MOST, SAMPLE)
+        full = step(f"retrieval/{name}/quality", "bench.retrieval_systems:quality", questions=most)
+        part = step(f"retrieval/{name}/times", "bench.retrieval_systems:timed", cross_encoder=network, questions=some)
         sets[name] = {"what": NAMES.get(name, name), "passages": full["passages"], **of_set(full, part)}
         for row in sets[name]["systems"]:
             if row["name"] in (*TRAINED, *CROSS):
@@ -92,13 +84,7 @@ def run(bench: Bench) -> dict[str, Any]:
             "training": trained(network),
         },
         "sets": sets,
-        "default": {
-            "depths": DEPTHS,
-            "weights": WEIGHTS,
-            "tried": tried,
-            "chosen": choice(tried),
-            "left_out": left_out(tried),
-        },
+        "default": {**grid, "tried": tried, "chosen": choice(tried), "left_out": left_out(tried)},
         "second_per_call": second_per_call(
             sets, {use: prompted.prompt_tokens(task, bench.data) for use, task in PROMPTS.items()}
         ),
@@ -326,14 +312,13 @@ def defaults(found: Mapping[str, Any]) -> str:
 def picture(found: Mapping[str, Any]) -> bytes:
     """A panel for each set, of what was found on the sample, where all systems were asked the same."""
     sets = found["retrieval"]["sets"]
-    panels = []
+    panels = {}
     for name in _known_first(sets):
-        points = [
+        panels[f"{sets[name]['what']}; {sets[name]['sample_questions']} questions"] = [
             readme.Point(row["name"], row["kind"], row["p50_ms"], row["sample"]["mrr@10"], row["sample"]["mrr@10_ci"])
             for row in sets[name]["systems"]
             if "skipped" not in row and row["name"] in SYSTEMS
         ]
-        panels.append(readme.Panel(f"{sets[name]['what']}; {sets[name]['sample_questions']} questions", points))
     return readme.draw(panels, "MRR@10")
 
 

@@ -20,15 +20,13 @@ from semclass.documents.readers import read_passages
 from semclass.evaluation import evaluate
 from semclass.evaluation.candidate_scores import collect
 from semclass.evaluation.dataset import Dataset, load_dataset
-from semclass.evaluation.measure import BASELINE, measure, per_question
-from semclass.evaluation.measure import DEPTH as EVALUATE_DEPTH
+from semclass.evaluation.measure import BASELINE, DEPTH, measure, per_question
 from semclass.index.passage_encoder import searchable
 from semclass.index.records import Candidates, Query
 from semclass.ranking.methods import DEFAULT, METHODS, Method
 from semclass.ranking.order import needs, reorder
 from semclass.scoring.topk import top_k
 
-DEPTH = EVALUATE_DEPTH  # passages that a system gives
 MORE = 50  # candidates that are re-ranked in a second run
 
 PLAIN = {"BM25": "bm25", "dense": "dense", "hybrid": "hybrid", "RRF": "rrf"}

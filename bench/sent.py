@@ -100,9 +100,7 @@ def by_share(leads: Sequence[float], truth: Judged, draws: Sequence[Judged]) -> 
 
 
 def reranking_table(found: Mapping[str, Any]) -> str:
-    if (results := found["cascade"].get("reranking")) is None:
-        return ""  # of an earlier run
-    rows = []
+    results, rows = found["cascade"]["reranking"], []
     for name, one in results["sets"].items():
         for order, shown in (("unsure", "least sure first"), ("random", "random")):
             cells = [f"{value:.1%}" for value in one[order]]
@@ -149,14 +147,12 @@ def stream(data: str, limit: int | None) -> dict[str, Any]:
 
 
 def stream_table(found: Mapping[str, Any]) -> str:
-    if (results := found["cascade"].get("stream")) is None:
-        return ""
     rows = [
         (
             str(number), readme.number(one["texts"]), readme.number(one["examples"]),
             *(f"{one[head][key]:.1%}" for head in ("trained", "never") for key in ("alone", "sent", "right")),
         )
-        for number, one in enumerate(results["batches"], 1)
+        for number, one in enumerate(found["cascade"]["stream"]["batches"], 1)
     ]  # fmt: skip
     never = (f"{name}, replies not trained on" for name in ("head alone", "sent", "right"))
     return readme.markdown(("batch", "texts", "labels trained on", "head alone", "sent", "right", *never), rows)

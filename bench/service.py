@@ -18,7 +18,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -78,7 +78,8 @@ def served(*options: str) -> Iterator[Served]:
                     break
             else:
                 raise StepError(f"the service ended with status {process.wait()}")
-            threading.Thread(target=_drain, args=(log,), daemon=True).start()
+            # the log is read on, so that the service never waits for a full pipe
+            threading.Thread(target=deque, args=(log, 0), daemon=True).start()
             yield Served(process, int(found[1]))
         finally:
             process.send_signal(signal.SIGTERM)
@@ -86,12 +87,6 @@ def served(*options: str) -> Iterator[Served]:
                 process.wait(READY_SECONDS)
             except subprocess.TimeoutExpired:
                 process.kill()
-
-
-def _drain(stream: Any) -> None:
-    """Read the log, so that the service never waits for a full pipe."""
-    while stream.read(1 << 16):
-        pass
 
 
 def asked(data: str, n: int) -> list[tuple[str, list[str]]]:

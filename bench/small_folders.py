@@ -38,13 +38,8 @@ ENDINGS = (
 
 
 def run(bench: Bench) -> dict[str, Any]:
-    sizes = bench.step(
-        "small_folders/dev",
-        "bench.small_folders:folders",
-        data=bench.data,
-        split="dev",
-        largest=100 if bench.quick else LARGEST,
-    )
+    most = 100 if bench.quick else LARGEST
+    sizes = bench.step("small_folders/dev", "bench.small_folders:folders", data=bench.data, split="dev", largest=most)
     problems = bench.step("small_folders/problems", "bench.small_folders:problems")
     return {"task": {"what": "search few passages, written for this project"}, "sizes": sizes["sizes"], **problems}
 

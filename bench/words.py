@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from bench import readme
 from bench.retrieval import DEFAULTS
-from bench.retrieval_systems import open_retriever
+from bench.retrieval_systems import drawn, open_retriever
 from bench.steps import Bench
 from datasets_io import read_jsonl, read_tsv
 from semclass import HybridRetriever, Models, Reranker
@@ -67,14 +67,12 @@ def run(bench: Bench) -> dict[str, Any]:
         left: tried[sum(missed[name] for name in counted if name not in (left, TOGETHER.get(left))).argmin()]
         for left in ("none", *counted)
     }
-    found = {
+    return {
         "task": {"what": "how sure is the first place, in a word?", "targets": [STRONG, LIKELY, MISSED]},
         "chosen": {name: vars(bounds) for name, bounds in chosen.items()},
         "shipped": {name: figures(one, Bounds()) for name, one in first.items()},
         "left_out": {name: figures(first[name], chosen[name]) for name in counted},
     }
-    bench.say(table({"words": found}))
-    return found
 
 
 # -- where first hits stand -----------------------------------------------------------------------------------------------
@@ -88,7 +86,8 @@ def measure(source: str, data: str, cache: str, folder: str | None) -> dict[str,
     retriever = open_retriever(folder, cache, models)
     dataset = load_dataset(folder)
     own = told(_searched(retriever, list(dataset.questions.values()), list(dataset.relevance.values())))
-    strangers = [text for other in DEFAULTS if other != source for text in _sample(Path(data) / "beir" / other)]
+    others = (drawn(load_dataset(Path(data) / "beir" / name), FOREIGN) for name in DEFAULTS if name != source)
+    strangers = [text for other in others for text in other.questions.values()]
     foreign = told(_searched(retriever, strangers, [{}] * len(strangers)))
     return {**own, **{f"foreign_{key}": values for key, values in foreign.items()}}
 
@@ -124,12 +123,6 @@ def _strings(name: str, data: Path, models: Models) -> Iterator[tuple[Candidates
         ((found,), _) = reranker.candidates([query], items, how, models.weights, needed)
         ranked = reorder(models, query, found, how)
         yield ranked, pair_features(query, found, models.pairs.words), right[ranked.places[0]]
-
-
-def _sample(folder: Path) -> list[str]:
-    """Some questions of a set, drawn by chance."""
-    texts = list(load_dataset(folder).questions.values())
-    return [texts[row] for row in np.random.default_rng(0).permutation(len(texts))[:FOREIGN]]
 
 
 # -- bounds ---------------------------------------------------------------------------------------------------------------

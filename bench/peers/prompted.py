@@ -31,31 +31,28 @@ ITEMS, QUICK = 1000, 12  # items that a run and a quick run ask about at most: e
 
 def measure(
     task: str,
-    *,
     data: str,
     work: str,
     endpoint: str,
     model: str,
-    key: str | None = None,
-    quick: bool = False,
+    key: str | None,
+    limit: int,
     seed: int = 0,
-    concurrency: int = 8,
-    retries: int = 5,
+    **settings: int,
 ) -> dict[str, Any]:
     made = TASKS[task](Path(data), seed=seed)
-    asked = made.items[: QUICK if quick else ITEMS]
+    asked = made.items[:limit]
     calls = [prompt for item in asked for prompt in item.prompts]
     per_item = len(asked[0].prompts)
-    path = Path(work) / "answers" / f"{re.sub(r'[^a-zA-Z0-9_.-]+', '-', model)}.jsonl"
-    service = Endpoint(endpoint, model, os.environ.get(key or ""), concurrency, retries, cache=path)
+    asked_of = service(work, endpoint, model, key, **settings)
     try:
-        parameters = agree(service, [user(calls[0])], max_tokens=16)
+        parameters = agree(asked_of, [user(calls[0])], max_tokens=16)
     except EndpointError as error:
         return {"skipped": str(error)}
     # the last items' calls are made one at a time
     together = len(calls) - per_item * min(ALONE, len(asked) // 4)
-    alone = _ask(replace(service, concurrency=1), calls[together:], parameters)
-    given = [*_ask(service, calls[:together], parameters), *alone]
+    alone = _ask(replace(asked_of, concurrency=1), calls[together:], parameters)
+    given = [*_ask(asked_of, calls[:together], parameters), *alone]
     failed = Counter(one.error for one in given if one.error)
     said = [None if one.text is None else one_of(one.text, made.words) for one in given]
     return {
@@ -65,14 +62,20 @@ def measure(
         "failed": failed.total(),
         "failures": dict(failed),
         "unparsed": sum(label is None for label in said) - failed.total(),
-        **(measured := times(given, per_item, concurrency)),
+        **(measured := times(given, per_item, asked_of.concurrency)),
         **money(model, calls, given, per_item, measured["per_second"]),
-        "endpoint": service.address,
+        "endpoint": asked_of.address,
         "parameters": parameters,
         "shots": made.shots,
         "calls_per_item": per_item,
-        "concurrency": concurrency,
+        "concurrency": asked_of.concurrency,
     }
+
+
+def service(work: str, endpoint: str, model: str, key: str | None, **settings: int) -> Endpoint:
+    """A model behind an address; its replies are kept below `work`."""
+    path = Path(work) / "answers" / f"{re.sub(r'[^a-zA-Z0-9_.-]+', '-', model)}.jsonl"
+    return Endpoint(endpoint, model, os.environ.get(key or ""), cache=path, **settings)
 
 
 def _ask(endpoint: Endpoint, calls: Sequence[str], parameters: Mapping[str, Any]) -> list[Reply]:
@@ -209,7 +212,7 @@ class Task:
 
 def questions(data: Path, *, seed: int = 0) -> Task:
     """The six coarse classes of questions: TREC test, examples from the TREC training questions."""
-    rng = np.random.default_rng(seed)
+    rng, ask = np.random.default_rng(seed), "Question: {}\nType:".format
     asked = read_tsv(data / "trec" / "test.tsv")
     held = {row["question"].casefold() for row in asked}
     known = [
@@ -221,21 +224,17 @@ def questions(data: Path, *, seed: int = 0) -> Task:
         [
             "Which type of answer does the question ask for? Reply with one of these six words and nothing else.\n"
             + "\n".join(f"{TYPES[name][0]}: {MEANINGS[name]}" for name in COARSE),
-            *(_question(text, name) for text, name in _examples(known, COARSE, PER_TYPE, rng)),
+            *(f"{ask(text)} {TYPES[name][0]}" for text, name in _examples(known, COARSE, PER_TYPE, rng)),
         ]
     )
-    items = [Item((f"{head}\n\n{_question(row['question'])}",), (row["coarse"],)) for row in asked]
+    items = [Item((f"{head}\n\n{ask(row['question'])}",), (row["coarse"],)) for row in asked]
     what = f"{PER_TYPE} TREC training questions of each class as examples, one call a question"
     return Task(_shuffled(items, rng), TYPES, PER_TYPE * len(COARSE), what)
 
 
-def _question(text: str, name: str | None = None) -> str:
-    return f"Question: {text}\nType:" + ("" if name is None else f" {TYPES[name][0]}")
-
-
 def passages(data: Path, *, seed: int = 0) -> Task:
     """The six classes of passages, one yes or no each: examples from those read once, items those read twice."""
-    rng = np.random.default_rng(seed)
+    rng, ask = np.random.default_rng(seed), "Passage: {}\nAnswer:".format
     texts = {row["_id"]: row["text"] for row in read_jsonl(data / "passages" / "wikipedia_flan_ul2.jsonl.gz")}
     gold = read_jsonl(data / "passages" / "gold.jsonl")
     once = [row for row in gold if row["readings"] == 1 and len(texts[row["_id"]]) <= SHORT]
@@ -244,10 +243,11 @@ def passages(data: Path, *, seed: int = 0) -> Task:
         known = [(texts[row["_id"]], _yes_no(row["labels"][name])) for row in once if row["labels"][name] is not None]
         drawn = _examples(known, YES_NO, PER_ANSWER, rng)
         instruction = f"Does the passage tell {PROVIDED[name]}? Somebody who asks for it must find a clear answer. "
-        heads.append("\n\n".join([f"{instruction}Reply with yes or no.", *(_passage(*pair) for pair in drawn)]))
+        examples = (f"{ask(text)} {answer}" for text, answer in drawn)
+        heads.append("\n\n".join([f"{instruction}Reply with yes or no.", *examples]))
     items = [
         Item(
-            tuple(f"{head}\n\n{_passage(texts[row['_id']])}" for head in heads),
+            tuple(f"{head}\n\n{ask(texts[row['_id']])}" for head in heads),
             tuple(_yes_no(row["labels"][name]) for name in COARSE),
         )
         for row in gold
@@ -261,13 +261,9 @@ def _yes_no(value: int | None) -> str | None:
     return None if value is None else ("no", "yes")[value]
 
 
-def _passage(text: str, answer: str | None = None) -> str:
-    return f"Passage: {text}\nAnswer:" + ("" if answer is None else f" {answer}")
-
-
 def entailment(data: Path, *, seed: int = 0) -> Task:
     """Whether a sentence answers a question: QNLI validation, examples from other articles."""
-    rng = np.random.default_rng(seed)
+    rng, ask = np.random.default_rng(seed), "Question: {}\nSentence: {}\nAnswer:".format
     sentences, asked, answers = squad_train(data)
     drawn = rng.choice(len(asked), 2 * PER_RELATION, replace=False)
     examples = []
@@ -275,15 +271,16 @@ def entailment(data: Path, *, seed: int = 0) -> Task:
         answering = answers[row]
         near = [i for i in range(max(answering - 3, 0), min(answering + 4, len(sentences))) if i != answering]
         yes = place < PER_RELATION
-        examples.append((asked[row], sentences[answering if yes else int(rng.choice(near))], "yes" if yes else "no"))
+        sentence = sentences[answering if yes else int(rng.choice(near))]
+        examples.append(f"{ask(asked[row], sentence)} {'yes' if yes else 'no'}")
     head = "\n\n".join(
         [
             "Does the sentence hold the answer to the question? Reply with yes or no.",
-            *(_pair(*examples[place]) for place in rng.permutation(len(examples))),
+            *(examples[place] for place in rng.permutation(len(examples))),
         ]
     )
     items = [
-        Item((f"{head}\n\n{_pair(row['question'], row['sentence'])}",), (RELATIONS[row["label"]],))
+        Item((f"{head}\n\n{ask(row['question'], row['sentence'])}",), (RELATIONS[row["label"]],))
         for row in read_jsonl(data / "qnli" / "validation.jsonl.gz")
     ]
     what = f"{PER_RELATION} SQuAD training pairs for yes and {PER_RELATION} for no as examples, one call a pair"
@@ -291,10 +288,6 @@ def entailment(data: Path, *, seed: int = 0) -> Task:
 
 
 RELATIONS = {"entailment": "yes", "not_entailment": "no"}
-
-
-def _pair(question: str, sentence: str, answer: str | None = None) -> str:
-    return f"Question: {question}\nSentence: {sentence}\nAnswer:" + ("" if answer is None else f" {answer}")
 
 
 TASKS: dict[str, Callable[..., Task]] = {"questions": questions, "passages": passages, "entailment": entailment}

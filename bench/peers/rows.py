@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,6 +10,7 @@ from typing import Any
 
 from bench import prices
 from bench.peers import prompted
+from bench.peers.systems import digest
 from bench.steps import Bench
 from semclass.core.artifacts import MANIFEST, default_models, read_json, write_atomic
 from semclass.core.errors import ArtifactError
@@ -67,7 +67,7 @@ def rows(bench: Bench, section: str, entries: Sequence[Entry], items: Path, scor
         if "skipped" not in step:
             step = bench.step(
                 f"{section}/{entry.name}", "bench.peers.systems:measure", loader=entry.loader,
-                options=dict(entry.options), items=items, of=f"{file_digest(items)} {entry.training.get('made', '')}",
+                options=dict(entry.options), items=items, of=f"{digest(items)} {entry.training.get('made', '')}",
             )  # fmt: skip
         if "skipped" in step:
             row["skipped"] = step["skipped"]
@@ -107,7 +107,8 @@ def prompted_model(bench: Bench, task: str) -> dict[str, Any]:
         return {**row, "skipped": "give --endpoint URL and --model NAME"}
     found = bench.step(
         f"{task}/prompted", "bench.peers.prompted:measure", task=task, data=bench.data, work=bench.work,
-        endpoint=bench.endpoint, model=bench.model, key=bench.key, quick=bench.quick,
+        endpoint=bench.endpoint, model=bench.model, key=bench.key,
+        limit=prompted.QUICK if bench.quick else prompted.ITEMS,
     )  # fmt: skip
     return {**row, **found, "peak_mb": None}  # what the client holds says nothing of the model
 
@@ -133,10 +134,6 @@ def keep(path: Path, value: Any) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomic(path, json.dumps(value, ensure_ascii=False).encode())
     return path
-
-
-def file_digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
 
 
 def trained_seconds(*heads: str) -> float | None:
@@ -183,7 +180,7 @@ def scikit_peers(
         if "skipped" not in made:
             made = bench.step(
                 f"{section}/train/{kind}", f"bench.peers.systems:train_{task}", wrote=out, ours=False, kind=kind,
-                model=model, heads=list(names.values()), train=train, folder=out, of=file_digest(train),
+                model=model, heads=list(names.values()), train=train, folder=out, of=digest(train),
             )  # fmt: skip
         for name, head in names.items():
             one = made.get(head, {})
@@ -204,5 +201,5 @@ def fine_tuned(
     source = original()
     if bench.quick or source is None:
         return SLOW if bench.quick else NO_ORIGINAL
-    data = {} if train is None else {"train": train, "of": file_digest(train)}
+    data = {} if train is None else {"train": train, "of": digest(train)}
     return bench.step(name, function, threads=threads, wrote=out, ours=False, original=source, folder=out, **data)

@@ -199,10 +199,10 @@ def fit(name: str, rows: Any, labels: Sequence[Any], tried: int = TRIED, groups:
     return search.estimator.set_params(**search.best_params_).fit(rows, given)
 
 
-def digest(folder: Path) -> str:
-    """Identity of the files of a folder."""
-    files = sorted(path for path in folder.rglob("*") if path.is_file())
-    return hashlib.sha256(b"".join(hashlib.sha256(path.read_bytes()).digest() for path in files)).hexdigest()[:16]
+def digest(path: Path) -> str:
+    """Identity of a file, or of the files of a folder."""
+    files = [path] if path.is_file() else sorted(one for one in path.rglob("*") if one.is_file())
+    return hashlib.sha256(b"".join(hashlib.sha256(one.read_bytes()).digest() for one in files)).hexdigest()[:16]
 
 
 def _read(train: str, folder: str) -> tuple[Any, Path, Any]:

@@ -17,7 +17,6 @@ def test_a_peer_is_shown_with_the_strength_that_suits_it_best():
     draws = [{"1": row(right), "30": row(right + 0.1)} for right in (0.4, 0.6)]
     found = labels.best(draws)
     assert (found["strength"], found["accuracy"]) == (30.0, 0.6)
-    assert found["strengths"]["1"]["accuracy"] == 0.5
     systems = {"semclass": row(0.6125), "pooled": found, "tfidf": found}
     table = labels.table_of_few({"labels": {"few_labels": {"banking77": {"5": {"systems": systems}}}}})
     assert "| banking77, 5 | `TextClassifier` | 61.3% | 1.25 | 0.5 |" in table

@@ -98,7 +98,7 @@ def measure(stub, data, tmp_path, monkeypatch):
 
     def run(task="questions", **options):
         chosen = {"endpoint": "http://localhost/v1", "model": "a-model", "retries": 2, "concurrency": 4, **options}
-        return prompted.measure(task, data=str(data), work=str(tmp_path), key="A_KEY", **chosen)
+        return prompted.measure(task, str(data), str(tmp_path), key="A_KEY", limit=prompted.ITEMS, **chosen)
 
     return run
 

@@ -32,7 +32,3 @@ def test_tables_have_a_row_for_each_order_and_each_batch():
     batch = {"texts": 100, "examples": 70, "trained": figures, "never": figures}
     shown = sent.stream_table({"cascade": {"stream": {"batches": [batch]}}}).splitlines()[2]
     assert shown == "| 1 | 100 | 70 | 85.0% | 20.0% | 93.0% | 85.0% | 20.0% | 93.0% |"
-
-
-def test_results_of_an_earlier_run_have_no_such_tables():
-    assert sent.reranking_table({"cascade": {}}) == sent.stream_table({"cascade": {}}) == ""
