@@ -32,16 +32,13 @@ from command import make_parser, run
 from export_encoder import SMOOTHING, find_source
 from pair_domains import Domain, read_domains
 from pair_fits import LAMBDAS
+from semclass import HybridRetriever
 from semclass.core import artifacts
 from semclass.core.errors import import_extra
 from semclass.core.types import offsets_of
 from semclass.encoders.batching import batches_by_length
-from semclass.encoders.onnx_encoder import OnnxEncoder
 from semclass.evaluation.candidate_scores import reciprocal_ranks
-from semclass.ranking.models import BM25_WEIGHT
-from semclass.scoring import bm25
-from semclass.scoring.postings import count_terms
-from semclass.scoring.topk import top_k
+from semclass.ranking.methods import METHODS
 from train_pairs import N_CANDIDATES
 
 Array = npt.NDArray[Any]
@@ -263,17 +260,11 @@ class Task:
 
 def find_candidates(domain: Domain) -> tuple[Array, Array]:
     """Ask the questions of a domain of its passages; gives rows, int64 (n, 10), and scores, float64 (n, 10)."""
-    encoder, rows, scores = OnnxEncoder.load(), [], []
-    read, asked = encoder.encode(domain.passages), encoder.encode(domain.questions)
-    parts, pooled = [count_terms(read.terms, encoder.is_term)], read.rows("pooled")
-    known = bm25.statistics(parts)
-    for place, vector in enumerate(asked.rows("pooled")):
-        lexical = bm25.scores(parts, known, asked.terms.row(place)).astype(np.float64)
-        score = (pooled @ vector).astype(np.float64) + BM25_WEIGHT * lexical
-        rows.append(top_k(score, N_CANDIDATES))
-        scores.append(score[rows[-1]])
+    retriever, how = HybridRetriever.from_passages(domain.passages), METHODS["hybrid"]
+    queries = retriever.models.encode(domain.questions, classes=False, tokens=False)
+    found = [retriever.candidates(query, N_CANDIDATES, how, evidence=False) for query in queries]
     print(f"{domain.name}: {len(domain.passages)} passages, {len(domain.questions)} questions", flush=True)
-    return np.stack(rows), np.stack(scores)
+    return np.stack([one.rows for one in found]), np.stack([one.score for one in found]).astype(np.float64)
 
 
 def joined(domains: Sequence[Domain], found: Sequence[tuple[Array, Array]]) -> Task:
