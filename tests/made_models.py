@@ -14,7 +14,7 @@ from safetensors.numpy import save_file
 
 import bert_graph
 import onnx_graphs
-from export_encoder import ranges_of
+from export_encoder import Reading, ranges_of
 from kept_pieces import kept_pieces
 from semclass.core import artifacts, cards
 from semclass.encoders.onnx_encoder import KEPT, pieces_of
@@ -124,7 +124,7 @@ def export(folder: Path, *, tuned: bool = False, prefixes: tuple[str, ...] = (),
     kept = kept_pieces(pieces_of(json.loads(TOKENIZER.read_text())["model"]["vocab"]))
     rng = np.random.default_rng(0)
     float_model, inputs = bert_graph.BertWriter(weights, config, None, 0.8).write(views)
-    texts = [[101, *row, 102] for row in rng.integers(1000, 30000, (20, 10)).tolist()]
+    texts = [Reading([101, *row, 102], 0, (0, 1)) for row in rng.integers(1000, 30000, (20, 10)).tolist()]
     ranges = ranges_of(float_model, inputs, texts, 1, kept)
     model, _ = bert_graph.BertWriter(weights, config, ranges, 0.8).write(views)
     onnx.checker.check_model(onnx.shape_inference.infer_shapes(model))

@@ -87,10 +87,13 @@ class Views:
     shared: int = 0  # layer behind which the graph is cut, and the mark of the kind of reading is added
 
     @classmethod
-    def of_depth(cls, layers: int) -> Views:
-        """The views of an encoder with so many layers, at the places that six layers have them at."""
+    def of_depth(cls, layers: int, *, prefixed: bool = False) -> Views:
+        """The views of an encoder with so many layers, at the places that six layers have them at.
+
+        One that reads texts behind a prefix gives no first word pieces, which are the same in all texts.
+        """
         third, two_thirds, sixths = (round(layers * part) for part in (1 / 3, 2 / 3, 5 / 6))
-        return cls((third, two_thirds, sixths, layers), (two_thirds, layers))
+        return cls((third, two_thirds, sixths, layers), () if prefixed else (two_thirds, layers))
 
 
 @dataclass

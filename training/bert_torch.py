@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,9 @@ EXTRA = "tune"  # the extra that installs torch
 AVERAGE_EVERY = 10  # steps between two sets of weights that are averaged
 SAY_EVERY = 100  # steps between two lines of progress
 FAR = -1e4  # stands for minus infinity where padding must not win
+ALIKE, MANY = {"cpu": 16}, 4000  # texts of like length that are read at a time on a processor, and on any other device
+
+Array = npt.NDArray[Any]
 
 
 def copied_layers(weights: Mapping[str, npt.NDArray[Any]], layers: range) -> dict[str, Any]:
@@ -30,7 +33,7 @@ def copied_layers(weights: Mapping[str, npt.NDArray[Any]], layers: range) -> dic
 
 def tensor_of(values: npt.NDArray[Any], device: str) -> Any:
     """An array as a tensor on a device."""
-    return import_extra("torch", EXTRA).from_numpy(np.ascontiguousarray(values)).to(device)
+    return import_extra("torch", EXTRA).from_numpy(np.asarray(values, order="C")).to(device)
 
 
 def half_precision(device: str = "cpu") -> Any:
@@ -73,44 +76,18 @@ def dropped(values: Any, chance: float, rng: np.random.Generator) -> Any:
     return values * (kept / (1 - chance)).to(values.dtype)
 
 
-def parts_of(offsets: IntArray, device: str = "cpu") -> list[tuple[Any, Any, Any]]:
-    """Packed texts, which are sorted by length, in up to four parts of like length, for :func:`packed_layer`.
-
-    Of each part the places of its items, (texts, longest), which of them are no padding, and where these are; on `device`.
-    """
-    torch, lengths = import_extra("torch", EXTRA), np.diff(offsets)
-    parts = []
-    for chosen in np.array_split(np.arange(len(lengths)), max(1, min(4, len(lengths) // 32))):
-        inside = np.arange(lengths[chosen].max()) < lengths[chosen][:, None]
-        place = np.where(inside, offsets[chosen][:, None] + np.arange(inside.shape[1]), offsets[-1])
-        parts.append(tuple(torch.from_numpy(item).to(device) for item in (place, inside, np.flatnonzero(inside))))
-    return parts
+def alike(lengths: IntArray, device: str) -> list[IntArray]:
+    """Rows of texts of like length that are read at a time, by length."""
+    order = np.argsort(lengths, kind="stable")
+    return np.array_split(order, -(-len(order) // ALIKE.get(device, MANY)))
 
 
-def packed_layer(
-    parameters: Mapping[str, Any],
-    config: BertConfig,
-    index: int,
-    states: Any,
-    parts: Sequence[tuple[Any, Any, Any]],
-    drop: Callable[[Any], Any],
-) -> Any:
-    """One transformer layer over packed texts, (total, hidden); `parts` as :func:`parts_of` gives them."""
-    torch, prefix = import_extra("torch", EXTRA), f"encoder.layer.{index}"
-    heads, hidden = config.num_attention_heads, config.hidden_size
-    names = (f"{prefix}.attention.self.{part}" for part in PARTS)
-    stacked = torch.cat([linear(parameters, states, name) for name in names], 1)
-    stacked = torch.cat([stacked, stacked.new_zeros(1, 3 * hidden)])
-    contexts = []
-    for place, mask, back in parts:
-        count, length = place.shape
-        taken = torch.nn.functional.embedding(place, stacked).view(count, length, 3, heads, -1)
-        with torch.autocast(states.device.type, enabled=False):  # small products are faster in float32
-            query, key, value = taken.permute(2, 0, 3, 1, 4).float()
-            scores = (query @ key.transpose(-1, -2)) * key.shape[-1] ** -0.5
-            context = scores.masked_fill(~mask[:, None, None, :], FAR).softmax(-1) @ value
-        contexts.append(context.transpose(1, 2).reshape(count * length, hidden)[back])
-    return feed_forward(parameters, prefix, states, torch.cat(contexts), config.layer_norm_eps, drop)
+def padded(offsets: IntArray, rows: IntArray) -> tuple[Array, Array]:
+    """Places of the items of some texts, padded with 0, and which are no padding, both (texts, longest)."""
+    lengths = offsets[rows + 1] - offsets[rows]
+    within = np.arange(lengths.max())
+    inside = within < lengths[:, None]
+    return np.where(inside, offsets[rows][:, None] + within, 0), inside
 
 
 def padded_layer(
@@ -141,17 +118,20 @@ def read_texts(
         if not len(rows):
             continue
         some = ids.take(rows)
-        places = np.arange(len(some.values)) - np.repeat(some.offsets[:-1], some.lengths())
-        parts = parts_of(some.offsets, device)
+        at, inside = padded(some.offsets, np.arange(len(rows)))
+        there = torch.from_numpy(inside).to(device)
+        far = torch.where(there, 0.0, FAR)[:, None, None, :]
         with torch.no_grad():
             states = (
-                weights["embeddings.word_embeddings.weight"][torch.from_numpy(some.values).to(device)]
-                + weights["embeddings.position_embeddings.weight"][torch.from_numpy(places).to(device)]
+                weights["embeddings.word_embeddings.weight"][torch.from_numpy(some.values[at]).to(device)]
+                + weights["embeddings.position_embeddings.weight"][: at.shape[1]]
                 + weights["embeddings.token_type_embeddings.weight"][0]
             )
-            found = [norm(weights, states, "embeddings.LayerNorm", config.layer_norm_eps)]
+            states = norm(weights, states, "embeddings.LayerNorm", config.layer_norm_eps)
+            found = [states[there]]
             for index in range(config.num_hidden_layers):
-                found.append(packed_layer(weights, config, index, found[-1], parts, lambda values: values))
+                states = padded_layer(weights, config, index, states, far, lambda values: values)
+                found.append(states[there])
         yield rows, some.offsets, found
 
 

@@ -21,18 +21,17 @@ import onnx_graphs
 from bert_torch import (
     EXTRA,
     FAR,
+    alike,
     copied_layers,
     dropped,
-    half_precision,
     linear,
-    packed_layer,
+    padded,
     padded_layer,
-    parts_of,
     tensor_of,
     two_rates,
 )
 from export_encoder import SMOOTHING
-from language_groups import PREFIX
+from language_groups import PARALLEL, PREFIX
 from semclass.core.errors import import_extra
 from semclass.core.types import IntArray, Ragged, offsets_of
 from semclass.heads.joint import PIECES
@@ -41,7 +40,6 @@ from tuning_texts import Rows, Texts
 Array = npt.NDArray[Any]
 
 WIDTH = 128  # of the hidden layer above the network
-ALIKE = 16  # pairs of like length that a processor reads at a time
 
 
 @dataclass(frozen=True)
@@ -141,53 +139,27 @@ class Network:
     def logits(self, texts: Texts, read: Pairs) -> Any:
         """Logits (n,) of n pairs."""
         torch, p = self.torch, self.parameters
-        order = np.argsort(read.places.lengths(), kind="stable")
-        pooled = self.drop((self._padded if self.device == "cpu" else self._packed)(texts, read, order))
+        parts = alike(read.places.lengths(), self.device)
+        pooled = self.drop(torch.cat([self._pooled(texts, read, rows) for rows in parts]))
         hidden = self.drop(torch.nn.functional.gelu(linear(p, pooled, "hidden")))
         logits = linear(p, hidden, "last")[:, 0]
-        return logits[self.put(np.argsort(order))]
+        return logits[self.put(np.argsort(np.concatenate(parts)))]
 
-    def _packed(self, texts: Texts, read: Pairs, order: IntArray) -> Any:
-        """First states and means of passages, (n, 2 * hidden), of pairs in an order."""
-        torch, p = self.torch, self.parameters
-        taken = read.places.take(order)
-        marks = read.marks[read.places.places(order)]
-        states = texts.states[self.put(taken.values)].float()
-        states = states + torch.nn.functional.embedding(self.put(marks), p["marks"])
-        parts = parts_of(taken.offsets, self.device)
-        with half_precision(self.device):
-            for index in self.layers:
-                states = packed_layer(p, self.config, index, states, parts, self.drop)
-        states = states.float()
-        given = self.put((marks >= 2).astype(np.float32))
-        owner = self.put(np.repeat(np.arange(len(order)), taken.lengths()))
-        zeros = states.new_zeros(len(order), states.shape[1])
-        mean = (
-            zeros.index_add(0, owner, states * given[:, None])
-            / zeros.new_zeros(len(order)).index_add(0, owner, given)[:, None]
-        )
-        return torch.cat([states[self.put(taken.offsets[:-1])], mean], 1)
-
-    def _padded(self, texts: Texts, read: Pairs, order: IntArray) -> Any:
-        """The same in bfloat16, some pairs of like length at a time, padded: on a processor three times as fast."""
+    def _pooled(self, texts: Texts, read: Pairs, rows: IntArray) -> Any:
+        """First states and means of passages, (n, 2 * hidden), of pairs of like length, in bfloat16."""
         torch, kind = self.torch, self.torch.bfloat16
         p = {name: value.to(kind) for name, value in self.parameters.items()}
-        lengths, found = read.places.lengths(), []
-        for rows in np.array_split(order, max(1, len(order) // ALIKE)):
-            within = np.arange(lengths[rows].max())
-            inside = within < lengths[rows][:, None]
-            at = np.where(inside, read.places.offsets[rows][:, None] + within, 0)
-            marks = read.marks[at]
-            states = texts.states[self.put(read.places.values[at])].to(kind)
-            states = states + torch.nn.functional.embedding(self.put(marks), p["marks"])
-            far = torch.where(self.put(inside), 0.0, FAR).to(kind)[:, None, None, :]
-            for index in self.layers:
-                states = padded_layer(p, self.config, index, states, far, self.drop)
-            given = self.put((inside & (marks >= 2)).astype(np.float32))
-            states = states.float()
-            mean = (states * given[:, :, None]).sum(1) / given.sum(1, keepdim=True)
-            found.append(torch.cat([states[:, 0], mean], 1))
-        return torch.cat(found)
+        at, inside = padded(read.places.offsets, rows)
+        marks = read.marks[at]
+        states = texts.states[self.put(read.places.values[at])].to(kind)
+        states = states + torch.nn.functional.embedding(self.put(marks), p["marks"])
+        far = torch.where(self.put(inside), 0.0, FAR).to(kind)[:, None, None, :]
+        for index in self.layers:
+            states = padded_layer(p, self.config, index, states, far, self.drop)
+        given = self.put((inside & (marks >= 2)).astype(np.float32))
+        states = states.float()
+        mean = (states * given[:, :, None]).sum(1) / given.sum(1, keepdim=True)
+        return torch.cat([states[:, 0], mean], 1)
 
     def loss(self, texts: Texts, groups: Sequence[Rows]) -> Any:
         """Cross entropy of answers among the passages of their questions, and log loss with half the weight for answers."""
@@ -231,7 +203,7 @@ def batches(groups: Sequence[Rows], recipe: Recipe, rng: np.random.Generator) ->
         by_domain.setdefault(group.domain, []).append(group)
     fixed = {"squad": recipe.squad, "contrast": recipe.contrast, "echoes": recipe.echoes}
     spoken = [name for name in by_domain if name.startswith(PREFIX)]
-    names = [name for name in by_domain if name not in fixed and name not in spoken]
+    names = [name for name in by_domain if name not in fixed and name not in spoken and name != PARALLEL]
     chance = np.sqrt([len(by_domain[name]) for name in names])
     waiting: dict[str, list[int]] = {}
     for _ in range(recipe.steps):

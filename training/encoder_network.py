@@ -21,12 +21,13 @@ import pair_head
 from bert_torch import (
     EXTRA,
     FAR,
+    alike,
     copied_layers,
     dropped,
     half_precision,
     linear,
-    packed_layer,
-    parts_of,
+    padded,
+    padded_layer,
     tensor_of,
     two_rates,
 )
@@ -38,6 +39,9 @@ from tuning_texts import Rows, Texts, pairs_of, tables
 Array = npt.NDArray[Any]
 
 
+NONE = np.zeros(0, np.int64)
+
+
 @dataclass(frozen=True)
 class Recipe:
     """Settings of the tuning: first guesses, and what one comparison on domains that were left out chose (`alike`)."""
@@ -47,6 +51,8 @@ class Recipe:
     block: int = 16  # questions of squad that follow one another, which share sentences, in each step
     contrast: int = 4  # and of contrast
     echoes: int = 3  # of echoes
+    languages: int = 0  # of other languages, each drawn as often as any other
+    parallel: int = 0  # sentences in another language, each with the same in English
     others: int = 6  # and of all other domains, each drawn by the root of its number of questions
     further: int = 24  # and texts that stand by themselves
     rate: float = 1.5e-4  # peak learning rate of the layers
@@ -81,13 +87,15 @@ class Network:
         recipe: Recipe,
         seed: int,
         device: str = "cpu",
+        *,
+        prefixed: bool = False,
     ) -> None:
         self.torch = torch = import_extra("torch", EXTRA)
         torch.manual_seed(seed)
         self.device, self.put = device, partial(tensor_of, device=device)
         self.rng = np.random.default_rng(seed)
         self.config, self.layers, self.recipe, self.seed, self.training = config, layers, recipe, seed, False
-        self.views = bert_graph.Views.of_depth(config.num_hidden_layers)
+        self.views = bert_graph.Views.of_depth(config.num_hidden_layers, prefixed=prefixed)
         found = copied_layers(weights, layers)
         hidden = config.hidden_size
         found["marks"] = torch.zeros(2, hidden)
@@ -120,40 +128,40 @@ class Network:
     def read(self, texts: Texts, rows: IntArray, kind: int) -> dict[str, Any]:
         """Read n texts: ``pooled`` and ``both`` (n, dim), ``tokens`` (n, longest, dim), 0 where not ``inside``."""
         torch = self.torch
-        order = np.argsort(texts.ids.lengths()[rows], kind="stable")
-        taken, ids = texts.take(rows[order], kind)
-        lengths, offsets, total = taken.lengths(), taken.offsets, int(taken.offsets[-1])
-        parts = parts_of(offsets, self.device)
+        taken, ids = texts.take(rows, kind)
+        back, offsets = taken.lengths(), taken.offsets
+        parts, longest = alike(back, self.device), int(back.max())
         drop = partial(self.drop, chance=self.recipe.dropout)
-        states = texts.states[self.put(taken.values)].float() + self.parameters["marks"][kind]
-        firsts, totals = [], []
-        owner = self.put(np.repeat(np.arange(len(rows)), lengths))
-        begins = self.put(np.minimum(offsets[:-1] + 1, offsets[1:] - 1))  # of first word pieces
-        with half_precision(self.device):
-            for index in self.layers:
-                states = packed_layer(self.parameters, self.config, index, states, parts, drop)
-                if index + 1 in self.views.mean_layers:
-                    totals.append(states.new_zeros(len(rows), states.shape[1]).index_add(0, owner, states).float())
-                if index + 1 in self.views.first_token_layers:
-                    firsts.append(states[begins].float())
-        states = states.float()
-        places = np.arange(lengths.max())
-        table = np.empty((len(rows), len(places)), np.int64)
-        table[order] = np.where(places < lengths[:, None], offsets[:-1, None] + places, total)
-        back = np.empty(len(rows), np.int64)
-        back[order] = lengths
+        read, layers = [], []
+        for some in parts:
+            at, there = padded(offsets, some)
+            states = texts.states[self.put(taken.values[at])].float() + self.parameters["marks"][kind]
+            present = self.put(there)[..., None]
+            far = torch.where(present, 0.0, FAR)[:, None, None, :, 0]
+            count = present.sum(1)
+            firsts, means = [], []
+            begins = self.put(np.minimum(1, back[some] - 1))  # of first word pieces
+            with half_precision(self.device):
+                for index in self.layers:
+                    states = padded_layer(self.parameters, self.config, index, states, far, drop)
+                    if index + 1 in self.views.mean_layers:
+                        means.append((states * present).sum(1).float() / count)
+                    if index + 1 in self.views.first_token_layers:
+                        firsts.append(states[torch.arange(len(some)), begins].float())
+            states = states.float() * present
+            read.append(torch.nn.functional.pad(states, (0, 0, 0, longest - at.shape[1])))
+            layers.append(torch.cat([*means, *firsts], 1))
+        places, again = np.arange(longest), self.put(np.argsort(np.concatenate(parts)))
+        table = np.where(places < back[:, None], offsets[:-1, None] + places, offsets[-1])
         count, at = self.put(back)[:, None], self.put(places)
-        gathered = torch.nn.functional.embedding(
-            self.put(table), torch.cat([states, states.new_zeros(1, states.shape[1])])
-        )
+        gathered = torch.cat(read).index_select(0, again)
         pooled = torch.nn.functional.normalize(gathered.sum(1) / count, dim=-1)
         inside = (at > 0) & (at < count - 1)
         mean = (gathered * inside[..., None]).sum(1) / inside.sum(1, keepdim=True).clamp(min=1)
         tokens = torch.nn.functional.normalize(linear(self.parameters, gathered, "tokens"), dim=-1, eps=1e-6)
         found = {"pooled": pooled, "tokens": tokens * inside[..., None], "inside": inside, "lengths": back}
         found["both"] = torch.cat([gathered[:, 0], mean], -1)
-        means = [total_ / self.put(lengths)[:, None] for total_ in totals]
-        found["layers"] = torch.cat([*means, *firsts], 1)[self.put(np.argsort(order))]
+        found["layers"] = torch.cat(layers).index_select(0, again)
         found["ids"] = self.put(np.append(ids, -1)[table]).masked_fill(~inside, -1)
         if kind == QUESTION:
             weights = linear(self.parameters, gathered, "weights")[..., 0]
@@ -190,14 +198,20 @@ class Network:
         self.parameters = kept
         return found["tokens"][found["inside"]] * self.config.hidden_size**0.5
 
-    def scores(self, texts: Texts, groups: Sequence[Rows]) -> tuple[Any, dict[str, Any]]:
-        """Scores of all passages for all questions, (questions, passages), and their vectors beside the original ones."""
+    def scores(
+        self, texts: Texts, groups: Sequence[Rows], further: tuple[IntArray, IntArray] = (NONE, NONE)
+    ) -> tuple[Any, dict[str, Any]]:
+        """Scores of all passages for all questions, (questions, passages), and their vectors beside the original ones.
+
+        Of further texts, read as questions and as passages, ``further`` has what was read.
+        """
         torch, p = self.torch, self.parameters
         asked = np.array([group.question for group in groups])
         passages = [passage for group in groups for passage in group.passages]
         given = np.array(list(dict.fromkeys(row for passage in passages for row in passage)))
         place = {row: number for number, row in enumerate(given.tolist())}
-        question, sentence = self.read(texts, asked, QUESTION), self.read(texts, given, PASSAGE)
+        question, whole = parted(self.read(texts, np.append(asked, further[0]), QUESTION), len(asked))
+        sentence, kept_only = parted(self.read(texts, np.append(given, further[1]), PASSAGE), len(given))
         wanted = torch.cat([question["tokens"], question["expects"]], 1)
         with half_precision(self.device):
             cosines = torch.einsum("qld,std->qlst", wanted, sentence["tokens"]).float()
@@ -227,6 +241,7 @@ class Network:
             "sentence.original": texts.original[given],
             "unlike": question["layers"] - texts.layers[asked].float(),
             "read": (question, sentence, place),
+            "further": (whole, kept_only),
         }
         return score, kept
 
@@ -283,7 +298,8 @@ class Network:
         """The loss of a step; see the top of this file."""
         torch, recipe = self.torch, self.recipe
         functional = torch.nn.functional
-        score, kept = self.scores(texts, groups)
+        half = len(further) // 2
+        score, kept = self.scores(texts, groups, (further[:half], further[half:]))
         own, right, other = map(self.put, tables(groups))
         against = score.masked_fill(~other, FAR).logsumexp(1, keepdim=True)
         listwise = ((functional.softplus(against - score) * right).sum(1) / right.sum(1)).mean()
@@ -296,9 +312,7 @@ class Network:
         question, sentence = kept["question"], kept["sentence"]
         originals = kept["question.original"], kept["sentence.original"]
         near = torch.cat([(question * originals[0]).sum(1), (sentence * originals[1]).sum(1)])
-        half = len(further) // 2
-        parts = (further[:half], QUESTION), (further[half:], PASSAGE)
-        (whole, kept_only) = (self.read(texts, rows, kind) for rows, kind in parts)
+        whole, kept_only = kept["further"]
         alone = torch.cat([whole["pooled"], kept_only["pooled"]]) * texts.original[further]
         distance = 0.7 * (1 - near).mean() + 0.3 * (1 - alone.sum(1)).mean()
         unlike = torch.cat([whole["layers"] - texts.layers[further[:half]].float(), kept["unlike"]])
@@ -313,3 +327,11 @@ class Network:
             + recipe.relations * relations
             + recipe.likeness * likeness
         )
+
+
+def parted(read: Mapping[str, Any], count: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What was read of the first `count` texts, without columns that are padding in all of them, and of the others."""
+    longest = read["lengths"][:count].max()
+    first = {name: values[:count] for name, values in read.items()}
+    first |= {name: first[name][:, :longest] for name in ("tokens", "inside", "ids", "weights") if name in first}
+    return first, {name: values[count:] for name, values in read.items()}

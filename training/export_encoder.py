@@ -20,7 +20,7 @@ import hashlib
 import importlib.util
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -87,6 +87,13 @@ FROM_DOCUMENTS = (
 SHARPNESS = 120.0
 """Factor of cosines in a softmax over classes, for multilingual-e5-small: with the least mean log loss over names of topics
 (SIB-200, training sentences in four languages) and over descriptions of intents (BANKING77, CLINC150, training parts)."""
+READS_OF_LANGUAGES = " with the word pieces of a text that have a letter or a digit, without those of the prefix, which the lower part read"
+TUNED_ON_LANGUAGES = (
+    " The layers above {}, and what reads `tokens`, `weights`, `asks`, `provides` and `expects` off them, were tuned by "
+    "`training/tune_encoder.py` on the English questions that the English encoder was tuned on, on questions over "
+    "paragraphs in other languages, and on sentences with the same in another language (Tatoeba, SIB-200); the manifest "
+    "lists them all. Vectors were kept near those of the original, and brought nearer to those of texts that answer."
+)
 _INSTEAD = "use it as it is, with --encoder hub:FOLDER"
 
 
@@ -180,24 +187,44 @@ def token_projection(model: onnx.ModelProto, encodings: list[list[int]]) -> tupl
     return np.round(matrix, 5).astype(np.float32), np.round(mean @ matrix, 5).astype(np.float32)
 
 
+@dataclass(frozen=True)
+class Reading:
+    """A text as a model reads it."""
+
+    ids: list[int]  # of its word pieces, with special ones around them
+    prefix: int  # word pieces of a prefix behind the first one
+    kinds: tuple[int, ...]  # what the tuned layers read it as
+
+    def places(self, kind: int, kept: Any) -> Any:
+        """Places of the word pieces that the tuned layers read."""
+        own = np.delete(np.arange(len(self.ids)), slice(1, 1 + self.prefix))
+        return own if kind == QUESTION else own[kept[np.array(self.ids)[own]]]
+
+
 def all_readings(
     tokenizer: tokenizers.Tokenizer,
     special: Sequence[int],
     prefixes: Sequence[str],
     max_length: int,
     texts: Sequence[str],
-) -> list[list[int]]:
-    """Word pieces of texts with special ones around them, cut; of a model with prefixes each text with each of them."""
-    before = [prefix_pieces(tokenizer, prefix) for prefix in prefixes] or [()]
+) -> list[Reading]:
+    """Read texts, cut; of a model with prefixes each text with each of them."""
+    both = QUESTION, PASSAGE
+    before = [(prefix_pieces(tokenizer, prefix), (kind,)) for prefix, kind in zip(prefixes, both, strict=False)]
     found = [tokenizer.encode(text, add_special_tokens=False).ids for text in texts]
     first, last = special
-    return [[first, *[*prefix, *ids][: max_length - 2], last] for ids in found for prefix in before]
+    return [
+        Reading([first, *[*prefix, *ids][: max_length - 2], last], len(prefix), kinds)
+        for ids in found
+        for prefix, kinds in before or [((), both)]
+    ]
 
 
 def ranges_of(
-    model: onnx.ModelProto, names: list[str], encodings: list[list[int]], shared: int, kept: Any
+    model: onnx.ModelProto, names: list[str], readings: list[Reading], shared: int, kept: Any
 ) -> onnx_graphs.Ranges:
     """Calibrate a graph on texts; the part above `shared` of a tuned one on texts as questions and as passages are read."""
+    encodings = [reading.ids for reading in readings]
     if not any(item.name == "kind" for item in model.graph.input):
         return onnx_graphs.calibrate(model, names, map(onnx_graphs.text_feed, encodings))
     outputs = [item for item in model.graph.output if item.name not in names]
@@ -210,10 +237,10 @@ def ranges_of(
     read = onnx_graphs.open_model(lower)
 
     def feeds() -> Iterator[dict[str, Any]]:
-        for ids in encodings:
-            (states,) = read.run([STATES], onnx_graphs.text_feed(ids))
-            yield onnx_graphs.packed_feed(states, np.arange(len(ids)), QUESTION)
-            yield onnx_graphs.packed_feed(states, np.flatnonzero(kept[ids]), PASSAGE)
+        for reading in readings:
+            (states,) = read.run([STATES], onnx_graphs.text_feed(reading.ids))
+            for kind in reading.kinds:
+                yield onnx_graphs.packed_feed(states, reading.places(kind, kept), kind)
 
     return {**ranges, **onnx_graphs.calibrate(onnx_graphs.probed(upper, inputs[1]), inputs[1], feeds())}
 
@@ -232,20 +259,24 @@ def kept_lower(folder: Path, manifest: dict[str, Any]) -> bytes | None:
     return (folder / "lower.onnx").read_bytes() if same else None
 
 
-def compare(float_model: onnx.ModelProto, folder: Path, encodings: list[list[int]], tuned: bool) -> dict[str, float]:
+def compare(float_model: onnx.ModelProto, folder: Path, readings: list[Reading], kept: Any) -> dict[str, float]:
+    """Cosines with vectors of the original; of a tuned model `kept` are the word pieces that it reads of passages."""
     read = onnx_graphs.reader_of(float_model, "pooled")
-    kind = {"kind": np.array(QUESTION, np.int64)} if tuned else {}
     options = session_options(1, optimise=False)
     lower, upper = (
         onnxruntime.InferenceSession(str(folder / name), options, providers=["CPUExecutionProvider"])
         for name in NETWORKS
     )
     cosines = []
-    for ids in encodings:
-        feeds = onnx_graphs.text_feed(ids)
+    for reading in readings:
+        feeds = onnx_graphs.text_feed(reading.ids)
         (states,) = lower.run([STATES], feeds)
-        (pooled,) = upper.run(["pooled"], {STATES: states, "attention_mask": feeds["attention_mask"], **kind})
-        cosines.append(float(read(ids) @ pooled[0]))
+        given = {STATES: states, "attention_mask": feeds["attention_mask"]}
+        if kept is not None:
+            kind = reading.kinds[0]
+            given = onnx_graphs.packed_feed(states, reading.places(kind, kept), kind)
+        (pooled,) = upper.run(["pooled"], given)
+        cosines.append(float(read(reading.ids) @ pooled[0]))
     return {
         "cosine_to_float32_mean": round(float(np.mean(cosines)), 5),
         "cosine_to_float32_min": round(min(cosines), 5),
@@ -270,9 +301,7 @@ def export(arguments: argparse.Namespace) -> None:
     drawn = multilingual_texts if arguments.multilingual else calibration_texts
     texts, held_out = drawn(arguments.data, arguments.seed)
     encodings, check = (readings(part) for part in (texts, held_out))
-    views = bert_graph.Views.of_depth(config.num_hidden_layers)
-    if prefixes:  # the first word piece is the same in all texts
-        views = replace(views, first_token_layers=())
+    views = bert_graph.Views.of_depth(config.num_hidden_layers, prefixed=bool(prefixes))
     shared, probed = (round(config.num_hidden_layers * part) for part in (SHARED, PROBED))
     kept = kept_pieces(pieces_of(tokenizer.get_vocab()))
     original, _ = bert_graph.BertWriter(weights, config, None, SMOOTHING).write(views)
@@ -285,7 +314,7 @@ def export(arguments: argparse.Namespace) -> None:
     plain, _ = bert_graph.BertWriter(weights, config, ranges, SMOOTHING).write(views)
     if arguments.tuned is None:
         passages = encodings if arguments.multilingual else readings(training_passages(arguments.data, 4))
-        views = replace(views, projection=token_projection(plain, passages))
+        views = replace(views, projection=token_projection(plain, [reading.ids for reading in passages]))
     precision: dict[str, Any] = {}
     if not arguments.multilingual:
         if arguments.tuned is None:
@@ -331,7 +360,7 @@ def export(arguments: argparse.Namespace) -> None:
         manifest["learnt"] = bert_graph.learnt_from(arguments.tuned)
         files["lower.onnx"] = kept_lower(arguments.out, manifest) or files["lower.onnx"]
     artifacts.save(arguments.out, "encoder", files, manifest)
-    near = compare(original, arguments.out, check, arguments.tuned is not None)
+    near = compare(original, arguments.out, check, None if arguments.tuned is None else kept)
     manifest["metrics"] = near | precision
     card = encoder_card(name, manifest)
     print(artifacts.save(arguments.out, "encoder", files, manifest, card), manifest["metrics"])
@@ -339,7 +368,8 @@ def export(arguments: argparse.Namespace) -> None:
 
 def encoder_card(name: str, manifest: dict[str, Any]) -> str:
     """The model card, of an encoder that was tuned or as it was published."""
-    tuned = "asks" in manifest["views"]
+    tuned, many = "asks" in manifest["views"], bool(manifest.get("prefixes"))
+    reads, on = (READS_OF_LANGUAGES, TUNED_ON_LANGUAGES) if many else (TUNED_READS, TUNED_ON)
     views = "\n".join(
         f"- `{view}`, {manifest['views'][view]}: {what}" for view, what in VIEWS.items() if view in manifest["views"]
     )
@@ -357,14 +387,14 @@ def encoder_card(name: str, manifest: dict[str, Any]) -> str:
         (
             "What it is",
             f"{name} in two ONNX graphs: `lower.onnx` reads word pieces and gives `states`, the output of layer {shared}; "
-            f"`upper.onnx` goes on from there{TUNED_READS if tuned else ''}. The views, with their dimensions:\n\n{views}",
+            f"`upper.onnx` goes on from there{reads if tuned else ''}. The views, with their dimensions:\n\n{views}",
         ),
         (
             "How it was made",
             "`training/export_encoder.py`: int8 weights per output channel, uint8 activations with fixed scales, so that a "
             "text's vectors do not depend on the texts beside it."
-            + (TUNED_ON.format(shared) if tuned else "")
-            + (FROM_DOCUMENTS if "learnt" in manifest else ""),
+            + (on.format(shared) if tuned else "")
+            + (FROM_DOCUMENTS if "learnt" in manifest and not many else ""),
         ),
         (
             "How near it is to the original",

@@ -38,7 +38,7 @@ from answer_groups import Group, contrast, wikiqa
 from command import ENCODER_HELP, make_parser, npy_bytes, run, save_artifact, seconds_so_far
 from pair_domains import Domain, read_languages
 from pair_fits import listwise
-from section_sets import Collection, collection_of, read_domain, read_groups, unseen, unseen_qa
+from section_sets import Collection, collection_of, learnt_by, read_domain, read_groups, unseen, unseen_qa
 from semclass.core.errors import TruncationWarning
 from semclass.core.types import Passage
 from semclass.index.passage_index import PassageIndex
@@ -287,7 +287,7 @@ def train(arguments: argparse.Namespace) -> None:
         asked = {name: read_domain(arguments.data, name) for name in ENGLISH}
         collections = [
             *((name, replace(one, queries={"question": one.queries["question"]})) for name, one in asked.items()),
-            *((domain.name, of_language(domain)) for domain in read_languages(arguments.data)),
+            *((domain.name, of_language(domain)) for domain in read_languages(arguments.data, learnt_by(encoder))),
         ]
     else:
         collections = ((name, read_domain(arguments.data, name)) for name in unseen(arguments.data, encoder))

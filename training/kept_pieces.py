@@ -13,5 +13,6 @@ UNREAD = frozenset(("a", "an", "and", "of", "the", "to"))
 
 def kept_pieces(vocabulary: Sequence[str]) -> npt.NDArray[np.bool_]:
     """Which word pieces the tuned layers read of a passage, bool (vocabulary,)."""
-    marks = {"[CLS]", "[SEP]", "?"}
-    return np.array([piece in marks or (piece not in UNREAD and any(map(str.isalnum, piece))) for piece in vocabulary])
+    marks = {"[CLS]", "[SEP]", "<s>", "</s>", "?", "\u2581?", "\u061f"}
+    unread = frozenset() if "<s>" in vocabulary else UNREAD  # a vocabulary with such marks is of many languages
+    return np.array([piece in marks or (piece not in unread and any(map(str.isalnum, piece))) for piece in vocabulary])

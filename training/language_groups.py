@@ -1,18 +1,20 @@
 """Questions in languages other than English, each with the paragraphs around its answer: what ``tune_deep.py`` learns from.
 
+- ``parallel``: a sentence of ``multilingual/parallel``, or of its topics, and the same in another language.
 - ``language NAME``: a file of ``multilingual`` that is for training. A passage is the sentences that the joint head would
   read of it, see `chosen_sentences`; wrong passages are those of the file that are most like the question.
 """
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
 from answer_groups import Group
-from datasets_io import language_files, read_jsonl
+from datasets_io import language_files, parallel_sentences, read_jsonl
 from semclass.core.types import Passage, Ragged
 from semclass.encoders.onnx_encoder import OnnxEncoder
 from semclass.heads.passages import PassageClassifier
@@ -20,14 +22,30 @@ from semclass.index.passage_encoder import PassageEncoder
 from semclass.ranking.deep import chosen_sentences
 from semclass.scoring.topk import unit
 
-PASSAGES, QUESTIONS = 500, 900  # of a language at most
+PASSAGES, QUESTIONS = 2500, 3000  # of a language at most
 WRONG = 6  # passages of a question that do not answer
-PREFIX = "language "
+PREFIX, PARALLEL = "language ", "parallel"
 
 
 def read_groups(data: Path, encoder: OnnxEncoder, seed: int) -> list[Group]:
     """Read some questions of each file that is for training."""
     return [group for path in language_files(data) for group in _groups(path, encoder, seed)]
+
+
+def parallel(data: Path, seed: int) -> Iterator[Group]:
+    """Pairs of sentences in two languages, either of which is the question; without questions, which answer no question."""
+    rng = np.random.default_rng(seed)
+    with gzip.open(data / "multilingual" / "parallel" / "tatoeba.tsv.gz", "rt") as file:
+        pairs = [tuple(line.rstrip("\n").split("\t")[1:]) for line in file]
+    spoken = parallel_sentences(data)
+    names = sorted(spoken)
+    for name in sorted(spoken["eng"]):
+        first, second = rng.permutation([code for code in names if name in spoken[code]])[:2].tolist()
+        pairs += [(spoken[first][name], spoken[second][name]), (spoken[first][name], spoken["eng"][name])]
+    for row in rng.permutation(len(pairs)).tolist():
+        question, passage = pairs[row] if rng.random() < 0.7 else pairs[row][::-1]
+        if not any(mark in question + passage for mark in "?\uff1f\u061f;"):
+            yield Group(PARALLEL, question, ((passage,),), frozenset([0]))
 
 
 def _groups(path: Path, encoder: OnnxEncoder, seed: int) -> Iterator[Group]:

@@ -25,8 +25,10 @@ def pack(arguments: argparse.Namespace) -> None:
     groups = [
         *answer_groups.read_groups(arguments.data, arguments.seed),
         *document_groups.read_groups(arguments.data, arguments.seed),
-        *(language_groups.read_groups(arguments.data, encoder, arguments.seed) if arguments.multilingual else []),
     ]
+    if arguments.multilingual:
+        groups += language_groups.read_groups(arguments.data, encoder, arguments.seed)
+        groups += language_groups.parallel(arguments.data, arguments.seed)
     further = answer_groups.other_texts(arguments.data, groups, arguments.further, arguments.seed)
     material = Material.of(groups, further, encoder)
     material.save(arguments.out)

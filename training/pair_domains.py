@@ -13,7 +13,7 @@ paragraphs of Wikipedia in other languages, of the files of ``multilingual`` tha
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,21 +43,24 @@ def read_domains(data: Path, seed: int) -> list[Domain]:
     return [_squad(data, rng), _wikiqa(data, rng), _wikipedia(data), _written()]
 
 
-def read_languages(data: Path, asked: int = ASKED) -> list[Domain]:
-    """Read some questions of each language other than English, with the paragraphs around the answers."""
+def read_languages(data: Path, learnt: Sequence[str] = (), asked: int = ASKED) -> list[Domain]:
+    """Read some questions of each language other than English, with the paragraphs around the answers.
+
+    Those of files that the encoder learnt from, as its manifest names them, are left out.
+    """
     domains = []
     for path in language_files(data):
         name = path.name.split(".")[0]
-        if name in ACROSS:
+        if name in ACROSS or f"language {name}" in learnt:
             continue
         passages, rows = language_sample(path, asked, seed=1)
         domains.append(Domain(name, passages, [text for text, _ in rows], [frozenset(found) for _, found in rows]))
     return domains
 
 
-def read_multilingual(data: Path) -> list[Domain]:
+def read_multilingual(data: Path, learnt: Sequence[str]) -> list[Domain]:
     """The domains of an encoder of many languages."""
-    return [*read_languages(data), _wikipedia(data), _written()]
+    return [*read_languages(data, learnt), _wikipedia(data), _written()]
 
 
 def _windows(count: int, longest: int, rng: np.random.Generator) -> Iterator[tuple[int, int]]:

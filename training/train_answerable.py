@@ -28,7 +28,7 @@ from sklearn.metrics import roc_auc_score
 from command import MULTILINGUAL, make_parser, run, seconds_so_far
 from pair_domains import read_languages
 from pair_fits import logistic
-from section_sets import unseen
+from section_sets import learnt_by, unseen
 from semclass.core import cards
 from semclass.core.types import Passage
 from semclass.index.passage_index import PassageIndex
@@ -116,10 +116,10 @@ def read(data: Path, domains: Sequence[str], models: Models, seed: int) -> dict[
     return found
 
 
-def read_by_language(data: Path, models: Models, seed: int) -> dict[str, Kind]:
+def read_by_language(data: Path, learnt: Sequence[str], models: Models, seed: int) -> dict[str, Kind]:
     """Describe the questions in all languages."""
     rng = np.random.default_rng(seed)
-    domains = read_languages(data, OF_LANGUAGE)
+    domains = read_languages(data, learnt, OF_LANGUAGE)
     found = {}
     for domain in domains:
         others = [text for other in domains if other is not domain for text in other.questions]
@@ -165,10 +165,11 @@ def train(arguments: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory() as folder:  # without the head that is made here, which may read other features
         others = shutil.copytree(arguments.models, Path(folder) / "models", ignore=shutil.ignore_patterns("answerable"))
         models = replace(Models.load(others), language=None)
+    encoder = arguments.models / "encoder"
     if arguments.multilingual:
-        kinds = read_by_language(arguments.data, models, arguments.seed)
+        kinds = read_by_language(arguments.data, learnt_by(encoder), models, arguments.seed)
     else:
-        kinds = read(arguments.data, unseen(arguments.data, arguments.models / "encoder"), models, arguments.seed)
+        kinds = read(arguments.data, unseen(arguments.data, encoder), models, arguments.seed)
     scores = []
     for left in kinds:
         weights, bias = fit([kind for name, kind in kinds.items() if name != left])

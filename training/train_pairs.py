@@ -45,6 +45,7 @@ from pair_fits import (
     removed,
     softmax_loss,
 )
+from section_sets import learnt_by
 from semclass.core import artifacts, cards
 from semclass.core.errors import TruncationWarning, import_extra
 from semclass.core.types import Passage
@@ -258,7 +259,9 @@ def train(arguments: argparse.Namespace) -> None:
     passage_encoder = PassageEncoder.load(arguments.out.parent, encoder=encoder)
     classifier = load_classifier(arguments.out.parent, passage_encoder)
     domains = (
-        read_multilingual(arguments.data) if arguments.multilingual else read_domains(arguments.data, arguments.seed)
+        read_multilingual(arguments.data, learnt_by(Path(arguments.encoder)))
+        if arguments.multilingual
+        else read_domains(arguments.data, arguments.seed)
     )
     learnt = learnt_questions(arguments.data, arguments.seed) if "provides" in encoder.views else set()
     everything, ranks, idf = collect(

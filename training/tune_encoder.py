@@ -31,14 +31,16 @@ from bert_torch import EXTRA, fit
 from command import make_parser, run, seconds_so_far
 from encoder_network import Network, Recipe
 from export_encoder import SHARED, find_source
+from language_groups import PARALLEL, PREFIX
 from semclass.core.errors import import_extra
-from tuning_texts import PAIRED, Material, Rows, Texts, tables
+from tuning_texts import CHECKED, PAIRED, Material, Rows, Texts, tables
 
 Array = npt.NDArray[Any]
 
 # of the recipe, what the command line has
 SETTINGS = (
-    "steps", "block", "contrast", "echoes", "others", "alike", "distance", "relations", "rate", "head_rate", "averaged",
+    "steps", "block", "contrast", "echoes", "languages", "parallel", "others", "alike", "sharpness", "distance",
+    "relations", "rate", "head_rate", "averaged",
 )  # fmt: skip
 TOGETHER = 64  # questions whose passages are one pool, where held-out ones are measured
 
@@ -49,7 +51,8 @@ def batches(groups: Sequence[Rows], recipe: Recipe, rng: np.random.Generator) ->
     for group in groups:
         by_domain.setdefault(group.domain, []).append(group)
     squad = by_domain.pop("squad")
-    apart = [(by_domain.pop("contrast", []), recipe.contrast), (by_domain.pop("echoes", []), recipe.echoes)]
+    apart = [(by_domain.pop(name, []), getattr(recipe, name)) for name in ("contrast", "echoes", PARALLEL)]
+    spoken = [by_domain.pop(name) for name in list(by_domain) if name.startswith(PREFIX)]
     names = list(by_domain)
     chance = np.sqrt([len(by_domain[name]) for name in names])
     starts: list[int] = []
@@ -61,6 +64,8 @@ def batches(groups: Sequence[Rows], recipe: Recipe, rng: np.random.Generator) ->
         chosen = squad[start : start + recipe.block]
         for rows, count in apart:
             chosen = chosen + [rows[row] for row in rng.integers(len(rows), size=count if rows else 0)]
+        for place in rng.integers(len(spoken), size=recipe.languages if spoken else 0).tolist():
+            chosen.append(spoken[place][int(rng.integers(len(spoken[place])))])
         for name in rng.choice(names, recipe.others, p=chance / chance.sum()):
             chosen.append(by_domain[name][int(rng.integers(len(by_domain[name])))])
         yield chosen
@@ -71,6 +76,7 @@ def tune(
 ) -> dict[str, Array]:
     """Tune all weights on the groups of each step; half of the texts whose vectors stay are of `further`, rows.
 
+    Of these texts one half is read as questions, the other as passages; with prefixes, those that the lower part read so.
     `start` has the weights of earlier runs, to go on from, or none.
     """
     recipe, rng = network.recipe, np.random.default_rng(network.seed)
@@ -79,11 +85,14 @@ def tune(
     else:
         network.start_tokens(texts)
     network.training = True
-    count = len(texts.original)
+    asked = texts.asked
+    pools = [np.arange(len(texts.original))] * 2 if asked is None else [np.flatnonzero(asked), np.flatnonzero(~asked)]
+    alone = [np.intersect1d(further, pool) for pool in pools]
 
     def loss_of(step: Sequence[Rows]) -> Any:
-        some = rng.integers(count, size=recipe.further)
-        return network.loss(texts, step, np.where(np.arange(len(some)) % 2, some, rng.choice(further, len(some))))
+        count = recipe.further // 4
+        drawn = [rng.choice(pool, count) for pair in zip(pools, alone, strict=True) for pool in pair]
+        return network.loss(texts, step, np.concatenate(drawn))
 
     return fit(network, recipe, len(steps), lambda: steps, loss_of)
 
@@ -126,12 +135,14 @@ def train(arguments: argparse.Namespace) -> None:
     recipe = Recipe(**{name: getattr(arguments, name) for name in SETTINGS})
     rng = np.random.default_rng(arguments.seed)
     drawn = list(batches(material.learnt(arguments.left_out), recipe, rng))
-    checks = material.checks(arguments.left_out, rng)
+    checks = material.checks(arguments.left_out, rng, arguments.checked)
     material, drawn, checks = material.only(drawn, checks)
     texts = Texts.read(material, weights, config, layer, arguments.device)
     print(f"{len(material.groups)} questions, {len(material.pieces)} texts, {seconds_so_far()} s", flush=True)
     layers = range(layer, config.num_hidden_layers)
-    network = Network(weights, config, layers, recipe, arguments.seed, arguments.device)
+    network = Network(
+        weights, config, layers, recipe, arguments.seed, arguments.device, prefixed=texts.asked is not None
+    )
     start = bert_graph.mean_of(arguments.start) if arguments.start else {}
     found = tune(network, texts, material.further, drawn, start)
     network.parameters = {name: network.put(value) for name, value in found.items()}
@@ -158,6 +169,7 @@ def main() -> None:
     )
     parser.add_argument("--everything", action="store_true", help="read every word piece of passages")
     parser.add_argument("--left-out", nargs="*", default=[], help="domains that are not learnt from, but measured on")
+    parser.add_argument("--checked", type=int, default=CHECKED, help="questions of each domain that are measured on")
     parser.add_argument("--device", default="cpu", help="of torch, such as cuda")
     parser.add_argument("--precision", default="float32", help="of the weights in the file")
     parser.add_argument("--out", type=Path, default=Path("tuned.npz"))

@@ -45,22 +45,29 @@ class Texts:
     original: Any  # unit vectors of the original encoder, float32 (n, dim)
     layers: Any  # its means and first states of the layers above the lower part, float16 (n, layers * dim)
     idf: Array  # of pieces over texts, 0 for what is no term, float32 (vocabulary,)
+    asked: npt.NDArray[np.bool_] | None = None  # which were read as questions; None: an encoder without prefixes
 
     @classmethod
     def read(
         cls, material: Material, weights: Mapping[str, Array], config: BertConfig, layer: int, device: str
     ) -> Texts:
-        """Read texts by all layers of the original encoder; the first `layer` are its lower part."""
+        """Read texts by all layers of the original encoder; the first `layer` are its lower part.
+
+        An encoder with prefixes reads each text behind one of them. Their states are not kept.
+        """
         torch = import_extra("torch", EXTRA)
         model = {name: torch.tensor(value, dtype=torch.float32, device=device) for name, value in weights.items()}
-        ids, views = material.texts(), Views.of_depth(config.num_hidden_layers)
+        ids, asked = material.texts(), material.asked() if any(material.prefixes) else None
+        views = Views.of_depth(config.num_hidden_layers, prefixed=asked is not None)
+        read, own = (ids, None) if asked is None else prefixed(ids, asked, material.prefixes)
         shape = len(ids), config.hidden_size
         means, firsts = ([at for at in some if at > layer] for some in (views.mean_layers, views.first_token_layers))
         states = torch.empty((len(ids.values), shape[1]), dtype=torch.float16, device=device)
         original = torch.empty(shape, device=device)
         layers = torch.empty((shape[0], (len(means) + len(firsts)) * shape[1]), dtype=torch.float16, device=device)
-        for rows, offsets, found in read_texts(model, config, ids, AT_ONCE.get(device, MANY)):
-            states[torch.from_numpy(ids.places(rows)).to(device)] = found[layer].half()
+        for rows, offsets, found in read_texts(model, config, read, AT_ONCE.get(device, MANY)):
+            below = found[layer] if own is None else found[layer][torch.from_numpy(own[read.places(rows)]).to(device)]
+            states[torch.from_numpy(ids.places(rows)).to(device)] = below.half()
             lengths = np.diff(offsets)
             count = torch.from_numpy(lengths).to(device)
             owner = torch.arange(len(rows), device=device).repeat_interleave(count)
@@ -73,14 +80,14 @@ class Texts:
             layers[rows] = torch.cat(
                 [*(mean(found[at]) for at in means), *(found[at][begins] for at in firsts)], 1
             ).half()
-        return cls(ids, material.kept[ids.values], states, original, layers, material.idf)
+        return cls(ids, material.kept[ids.values], states, original, layers, material.idf, asked)
 
     @classmethod
     def below(cls, material: Material, encoder: OnnxEncoder, device: str) -> Texts:
         """Read texts by the lower part of an encoder as it ships, in int8; without any vectors of layers above."""
         torch, ids = import_extra("torch", EXTRA), material.texts()
         states = torch.empty((len(ids.values), encoder.views[STATES]), dtype=torch.float16)
-        prefix, lengths = list(encoder.prefix), ids.lengths()
+        prefix, lengths = encoder.prefix, ids.lengths()
         for length in np.unique(lengths).tolist():
             alike = np.flatnonzero(lengths == length)
             for rows in np.array_split(alike, -(-len(alike) // TOGETHER)):
@@ -130,6 +137,7 @@ class Material:
     special: tuple[int, int]
     kept: npt.NDArray[np.bool_]  # word pieces that are read of a passage, (vocabulary,)
     idf: Array  # float32 (vocabulary,)
+    prefixes: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())  # word pieces before a question, before a passage
 
     @classmethod
     def of(cls, groups: Sequence[Group], further: Iterable[str], encoder: OnnxEncoder) -> Material:
@@ -153,7 +161,8 @@ class Material:
         idf = statistics([count_terms(terms, encoder.is_term)]).idf.astype(np.float32)
         pieces = Ragged(terms.values.astype(np.uint32), terms.offsets)
         held = held_out(groups) | np.array([measured_on(group.domain) for group in groups])
-        return cls(pieces, found, held, alone, encoder.special, kept_pieces(encoder.vocabulary), idf)
+        kept = kept_pieces(encoder.vocabulary)
+        return cls(pieces, found, held, alone, encoder.special, kept, idf, encoder.prefixes)
 
     def save(self, path: Path) -> None:
         """Write a file; see :meth:`load`."""
@@ -172,6 +181,8 @@ class Material:
             "held": self.held,
             "further": self.further,
             "special": np.array(self.special),
+            "prefixes": np.concatenate(self.prefixes).astype(np.int64),
+            "prefix": np.array(len(self.prefixes[0])),
             "kept": self.kept,
             "idf": self.idf,
         }  # fmt: skip
@@ -199,7 +210,15 @@ class Material:
         )
         pieces = Ragged(a["pieces"], offsets_of(a["lengths"].astype(np.int64)))
         first, last = a["special"].tolist()
-        return cls(pieces, groups, a["held"], a["further"], (first, last), a["kept"], a["idf"])
+        asked, given = (tuple(part.tolist()) for part in np.split(a["prefixes"], [int(a["prefix"])]))
+        return cls(pieces, groups, a["held"], a["further"], (first, last), a["kept"], a["idf"], (asked, given))
+
+    def asked(self) -> npt.NDArray[np.bool_]:
+        """Which texts are questions; of those without a group every other one is read so, bool (n,)."""
+        found = np.zeros(len(self.pieces), np.bool_)
+        found[[group.question for group in self.groups]] = True
+        found[self.further[::2]] = True
+        return found
 
     def texts(self) -> Ragged:
         """Word pieces with the special tokens, cut to LONGEST, int64."""
@@ -252,6 +271,20 @@ class Material:
         )
         steps = [[moved[id(group)] for group in step] for step in drawn]
         return material, steps, {name: [moved[id(group)] for group in some] for name, some in checks.items()}
+
+
+def prefixed(ids: Ragged, asked: npt.NDArray[np.bool_], prefixes: Sequence[Sequence[int]]) -> tuple[Ragged, Array]:
+    """Texts with the prefix of their kind behind the first token, and which of their word pieces are their own."""
+    lengths = ids.lengths()
+    added = np.where(asked, *map(len, prefixes))
+    own = np.ones(int((lengths + added).sum()), np.bool_)
+    offsets = offsets_of(lengths + added)
+    values = np.empty(len(own), np.int64)
+    for prefix, rows in zip(prefixes, (np.flatnonzero(asked), np.flatnonzero(~asked)), strict=True):
+        places = (offsets[rows][:, None] + 1 + np.arange(len(prefix))).astype(np.int64)
+        values[places], own[places] = prefix, False
+    values[own] = ids.values
+    return Ragged(values, offsets), own
 
 
 def pairs_of(

@@ -27,7 +27,7 @@ import bert_graph
 import onnx_graphs
 from bench.peers.rows import SOURCE
 from bench.peers.systems import INPUTS, CrossEncoder, feed, pair_tokenizer
-from bert_torch import EXTRA, arrays, linear, norm, packed_layer, parts_of
+from bert_torch import EXTRA, FAR, arrays, linear, norm, padded_layer
 from command import make_parser, run
 from export_encoder import SMOOTHING, find_source
 from pair_domains import Domain, read_domains
@@ -35,7 +35,6 @@ from pair_fits import LAMBDAS
 from semclass import HybridRetriever
 from semclass.core import artifacts
 from semclass.core.errors import import_extra
-from semclass.core.types import offsets_of
 from semclass.encoders.batching import batches_by_length
 from semclass.evaluation.candidate_scores import reciprocal_ranks
 from semclass.ranking.methods import METHODS
@@ -88,16 +87,14 @@ class Network:
     def run(self, inputs: Mapping[str, Array]) -> Any:
         """One batch of padded pairs."""
         p, inside = self.parameters, inputs["attention_mask"] > 0
-        values = inputs["input_ids"], inputs["token_type_ids"], np.indices(inside.shape)[1]
-        ids, types, places = (self.torch.from_numpy(part[inside]) for part in values)
+        ids, types = (self.torch.from_numpy(inputs[name]) for name in ("input_ids", "token_type_ids"))
+        far = self.torch.where(self.torch.from_numpy(inside), 0.0, FAR)[:, None, None, :]
         states = p["embeddings.word_embeddings.weight"][ids] + p["embeddings.token_type_embeddings.weight"][types]
-        states = states + p["embeddings.position_embeddings.weight"][places]
+        states = states + p["embeddings.position_embeddings.weight"][: ids.shape[1]]
         states = norm(p, states, "embeddings.LayerNorm", self.config.layer_norm_eps)
-        offsets = offsets_of(inside.sum(axis=1))
-        parts = parts_of(offsets)
         for index in range(self.config.num_hidden_layers):
-            states = packed_layer(p, self.config, index, states, parts, lambda values: values)
-        return linear(p, states[offsets[:-1]], "score")[:, 0].float()
+            states = padded_layer(p, self.config, index, states, far, lambda values: values)
+        return linear(p, states[:, 0], "score")[:, 0].float()
 
 
 def batches_of(rows: Array, length: Array, size: int, rng: np.random.Generator) -> list[Array]:

@@ -194,7 +194,7 @@ class OnnxEncoder:
                 if name in rows:
                     rows[name][batch] = output
                 else:
-                    scatter(pieces[name], batch, output if name == STATES else output[:, 1 + len(self.prefix) :])
+                    scatter(pieces[name], batch, output)
         if len(read) > len(terms):
             rows = {name: windows.pooled(name, values) for name, values in rows.items()}
             pieces = {name: windows.joined(values) for name, values in pieces.items()}
@@ -213,24 +213,31 @@ class OnnxEncoder:
 
     def _no_pieces(self, name: str, read: IntArray, kept: Ragged | None) -> Ragged:
         """Zeros for each word piece of each window, float32 of item shape (dim,)."""
-        around = len(self.special) + len(self.prefix)
-        offsets = offsets_of(read + around) if name == STATES else offsets_of(read) if kept is None else kept.offsets
+        inside = offsets_of(read) if kept is None else kept.offsets
+        offsets = offsets_of(read + len(self.special)) if name == STATES else inside
         return Ragged(np.zeros((offsets[-1], self.views[name]), np.float32), offsets)
 
     def _run(self, ids: IntArray, mask: IntArray, wanted: Sequence[str]) -> dict[str, FloatArray]:
-        """Run the lower part and, if a view of it is wanted, the upper part."""
+        """Run the lower part and, if a view of it is wanted, the upper part.
+
+        States are given without those of the prefix. A tuned upper part reads them so, too.
+        """
         (states,) = self.lower.run([STATES], {"input_ids": ids, "attention_mask": mask})
-        found = {STATES: states} if STATES in wanted else {}
+        first, tuned = 1 + len(self.prefix), self.kept is not None
+        bare = np.delete(states, slice(1, first), axis=1) if first > 1 else states
+        found = {STATES: bare} if STATES in wanted else {}
         above = [name for name in wanted if name != STATES]
         if above:
             seen = mask > 0
-            if self.kind == PASSAGE and self.kept is not None:
-                first = 1 + len(self.prefix)
-                seen[:, first:] &= self.kept[ids[:, first:]]
+            if tuned:
+                seen[:, 1:first] = False
+                if self.kind == PASSAGE:
+                    seen[:, first:] &= self.kept[ids[:, first:]]
             feeds = _packed(states, seen)
-            if self.kept is not None:
+            if tuned:
                 feeds["kind"] = np.array(self.kind, np.int64)
-            found |= dict(zip(above, self.upper.run(above, feeds), strict=True))
+            for name, output in zip(above, self.upper.run(above, feeds), strict=True):
+                found[name] = output[:, 1 if tuned else first :] if name in PIECE_VIEWS else output
         return found
 
     def _pad(self, terms: Ragged, starts: IntArray, read: IntArray) -> tuple[IntArray, IntArray]:

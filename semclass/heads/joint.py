@@ -20,7 +20,7 @@ from semclass.core import artifacts
 from semclass.core.onnx_sessions import open_session
 from semclass.core.types import DoubleArray, Encoder, FloatArray, Ragged, padded, ragged
 from semclass.encoders.batching import STEP, batches_by_length
-from semclass.encoders.onnx_encoder import STATES, OnnxEncoder, check_encoder
+from semclass.encoders.onnx_encoder import STATES, check_encoder
 
 PIECES = 96
 """Most word pieces of a question, and of a text, that the head reads."""
@@ -82,18 +82,12 @@ def pairs_of(encoder: Encoder, questions: Sequence[str], passages: Sequence[Sequ
     given = [[places.setdefault(text, len(places)) for text in sentences] for sentences in passages]
     encoding = encoder.encode(list(places), views=(STATES,))
     states, terms = encoding.pieces(STATES), encoding.terms
-    prefix = len(encoder.prefix) if isinstance(encoder, OnnxEncoder) else 0
-    return [_pair(states, terms, *pair, encoder.is_term, prefix) for pair in zip(asked, given, strict=True)]
+    return [_pair(states, terms, *pair, encoder.is_term) for pair in zip(asked, given, strict=True)]
 
 
-def _states(row: FloatArray, prefix: int) -> FloatArray:
-    """States of a text without those of the prefix behind its first token."""
-    return np.concatenate([row[:1], row[1 + prefix :]]) if prefix else row
-
-
-def _pair(states: Ragged, terms: Ragged, question: int, sentences: Sequence[int], is_term: Flags, prefix: int) -> Pair:
+def _pair(states: Ragged, terms: Ragged, question: int, sentences: Sequence[int], is_term: Flags) -> Pair:
     """States of a question and of sentences without their first tokens, `PIECES` of either, and the mark of each."""
-    rows = [_states(states.row(question), prefix), *(_states(states.row(row), prefix)[1:] for row in sentences)]
+    rows = [states.row(question), *(states.row(row)[1:] for row in sentences)]
     # special tokens are no terms: 0 stands for them, as for padding
     ids = [np.append(0, terms.row(question)), *(terms.row(row) for row in sentences)]
     within = [np.append(part[: len(row) - 1], 0) for part, row in zip(ids, rows, strict=True)]

@@ -1,6 +1,7 @@
 """How the encoder's upper layers are tuned: what is learnt from, and that the graph computes what was tuned."""
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -31,6 +32,8 @@ def test_articles_and_marks_are_passed_over_but_not_what_tells_a_question():
     pieces = ["[CLS]", "[SEP]", "[PAD]", "the", ",", "?", "who", "not", "bridge", "##s"]
     assert kept_pieces(pieces).tolist() == [True, True, True, False, False, True, True, True, True, True]
     assert kept_pieces(["in", "at", "and", "of", "with"]).tolist() == [True, True, False, False, True]
+    many = ["<s>", "</s>", "\u2581", "\u2581and", "and", "\u2581?", "\u3002", "\u6a4b"]  # "and" is a duck elsewhere
+    assert kept_pieces(many).tolist() == [True, True, False, True, True, True, False, True]
 
 
 def test_contrast_has_three_answers_and_six_texts_that_only_resemble_one():
@@ -150,6 +153,7 @@ class FakeEncoder:
 
     vocabulary = ("[CLS]", "[SEP]", "Who", "built", "it?", "Ada", "it.", "It", "is", "red.", "old.", "Who?", "Alone.")
     special = (0, 1)
+    prefixes = ((), ())
     is_term = np.arange(len(vocabulary)) > 1
 
     def tokenize(self, texts):
@@ -191,6 +195,26 @@ def test_the_original_encoder_is_read_in_parts_of_like_length():
         pooled, layers = session.run(["pooled", "layers"], onnx_graphs.text_feed(texts.ids.row(row)))
         np.testing.assert_allclose(texts.original[row], pooled[0], atol=1e-5)
         np.testing.assert_allclose(texts.layers[row], layers[0, 32:], atol=5e-3)
+
+
+def test_texts_are_read_behind_the_prefix_of_their_kind_which_is_not_kept():
+    pytest.importorskip("torch")
+    weights = random_weights(CONFIG, pieces=len(FakeEncoder.vocabulary))
+    material = replace(made_material()[0], prefixes=((12,), (10, 9)))
+    plain = replace(material, prefixes=((), ()))
+    found = tuning_texts.Texts.read(material, weights, CONFIG, 1, "cpu")
+    # two questions, and a text that stands alone
+    assert found.asked.tolist() == [True, False, False, False, True, True]
+    model, _ = bert_graph.BertWriter(weights, CONFIG, None, 0.8).write(bert_graph.Views.of_depth(3, prefixed=True))
+    session = onnx_graphs.open_model(model)
+    prefixes = ([12] if asked else [10, 9] for asked in found.asked.tolist())
+    for row, prefix in enumerate(prefixes):
+        ids = plain.texts().row(row)
+        np.testing.assert_array_equal(found.ids.row(row), ids)
+        pooled, state = session.run(["pooled", "layer1"], onnx_graphs.text_feed([ids[0], *prefix, *ids[1:]]))
+        np.testing.assert_allclose(found.original[row], pooled[0], atol=1e-5)
+        own = np.delete(state[0], slice(1, 1 + len(prefix)), axis=0)
+        np.testing.assert_allclose(found.states[found.ids.places(np.array([row]))].float(), own, atol=5e-3)
 
 
 def test_a_run_goes_on_from_the_weights_of_earlier_ones():
