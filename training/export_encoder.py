@@ -87,7 +87,7 @@ FROM_DOCUMENTS = (
 SHARPNESS = 120.0
 """Factor of cosines in a softmax over classes, for multilingual-e5-small: with the least mean log loss over names of topics
 (SIB-200, training sentences in four languages) and over descriptions of intents (BANKING77, CLINC150, training parts)."""
-READS_OF_LANGUAGES = " with the word pieces of a text that have a letter or a digit, without those of the prefix, which the lower part read"
+READS_OF_LANGUAGES = " without the prefix, and of a passage with the word pieces that have a letter or a digit"
 TUNED_ON_LANGUAGES = (
     " The layers above {}, and what reads `tokens`, `weights`, `asks`, `provides` and `expects` off them, were tuned by "
     "`training/tune_encoder.py` on the English questions that the English encoder was tuned on, on questions over "

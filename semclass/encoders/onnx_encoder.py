@@ -229,7 +229,7 @@ class OnnxEncoder:
         above = [name for name in wanted if name != STATES]
         if above:
             seen = mask > 0
-            if tuned:
+            if self.kept is not None:
                 seen[:, 1:first] = False
                 if self.kind == PASSAGE:
                     seen[:, first:] &= self.kept[ids[:, first:]]
