@@ -73,7 +73,7 @@ LEARNT_FROM_HEADINGS = (
     "resemble an answer."
 )
 LEARNT_FROM_LANGUAGES = (
-    "questions in ten languages and the paragraphs that answer them, and English headings that are questions; NOTICE names "
+    "questions in languages that the encoder did not learn from, with paragraphs, and English headings that are questions; NOTICE names "
     "the sources."
 )
 ENGLISH = ("community", "legal", "support")
