@@ -73,8 +73,8 @@ LEARNT_FROM_HEADINGS = (
     "resemble an answer."
 )
 LEARNT_FROM_LANGUAGES = (
-    "questions in languages that the encoder did not learn from, with paragraphs, and English headings that are questions; NOTICE names "
-    "the sources."
+    "questions in languages that the encoder did not learn from, with paragraphs, and English headings that are questions; "
+    "NOTICE names the sources."
 )
 ENGLISH = ("community", "legal", "support")
 """Domains of ``sections`` from which weights for many languages learn English."""
