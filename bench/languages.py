@@ -39,6 +39,7 @@ ENGLISH, TRAIN = "eng_Latn", "train"
 ACROSS = ("deu-eng", "jpn-eng", "arb-eng", "hin-eng", "eng-deu", "swe-deu", "eng-jpn", "zho-jpn")
 """Languages of a sentence and of what is searched for it. Some share their letters, and some no piece of a word."""
 
+LEARNT = ("fa-", "fr-", "ja-", "th-", "zh-")  # files of one language that the encoder learnt from
 Questions = list[tuple[str, set[str]]]
 """Questions, with the ids of the passages that answer each."""
 
@@ -170,4 +171,23 @@ def topics_table(found: Mapping[str, Any]) -> str:
     return readme.markdown(("learnt from", "English", "mean of the others", "worst"), rows)
 
 
-TABLES = {"": table, "topics": topics_table}
+def howto_table(found: Mapping[str, Any], *, across: bool) -> str:
+    """Figures of the models for other languages beside those that ship; texts that the encoder learnt from have a star."""
+    ours, shipped = (found["languages"]["by_models"].get(name, {}) for name in (OTHERS, "shipped"))
+    rows = []
+    for name, row in ours.items():
+        if name.endswith("-translated") or (name in ACROSS or f"{name}-translated" in ours) != across:
+            continue
+        cells = (
+            f"{one[method]:.3f}" for one, method in [(shipped[name], DEFAULT), *((row, method) for method in SHOWN)]
+        )
+        rows.append((f"`{name}`{'*' * (across or name.startswith(LEARNT))}", *cells))
+    return readme.markdown(("questions", "English models", *SHOWN), rows)
+
+
+TABLES = {
+    "": table,
+    "topics": topics_table,
+    "one language": partial(howto_table, across=False),
+    "two languages": partial(howto_table, across=True),
+}

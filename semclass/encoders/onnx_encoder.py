@@ -347,8 +347,9 @@ def fits(made_for: str, used: str, views: Iterable[str]) -> bool:
 def check_encoder(folder: Path, made_for: str, used: str | None, views: Iterable[str]) -> None:
     """Refuse a model that was trained on some views of another encoder. `folder` is for the message."""
     if not fits(made_for, used or "", views):
+        # often the upper parts alone differ
         parts = zip(made_for.split("-"), (used or "none").split("-"), strict=False)
-        made, given = next((pair for pair in parts if pair[0] != pair[1]), (made_for, used))  # often the upper part alone
+        made, given = next((pair for pair in parts if pair[0] != pair[1]), (made_for, used))
         raise EncoderMismatchError(
             f"the head in {folder} was trained for encoder {made}, but is used with {given}: "
             "use that encoder, or train the head for this one"
