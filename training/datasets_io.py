@@ -62,6 +62,10 @@ def calibration_texts(data: Path, seed: int) -> tuple[list[str], list[str]]:
     return chosen_questions[:400] + chosen_passages[:200], chosen_questions[400:] + chosen_passages[200:]
 
 
+LANGUAGE, PARALLEL = "language ", "parallel"
+"""Domains of what tuning learns from: this and the name of a file of ``multilingual``; sentences that say the same."""
+
+
 def language_files(data: Path) -> list[Path]:
     """The files of ``multilingual`` that are for training, by name."""
     return [path for path in sorted((data / "multilingual").glob("*.jsonl.gz")) if "-dev" not in path.name]

@@ -30,8 +30,8 @@ from bert_torch import (
     tensor_of,
     two_rates,
 )
+from datasets_io import LANGUAGE, PARALLEL
 from export_encoder import SMOOTHING
-from language_groups import PARALLEL, PREFIX
 from semclass.core.errors import import_extra
 from semclass.core.types import IntArray, Ragged, offsets_of
 from semclass.heads.joint import PIECES
@@ -140,15 +140,15 @@ class Network:
         """Logits (n,) of n pairs."""
         torch, p = self.torch, self.parameters
         parts = alike(read.places.lengths(), self.device)
-        pooled = self.drop(torch.cat([self._pooled(texts, read, rows) for rows in parts]))
+        half = {name: value.to(torch.bfloat16) for name, value in p.items()}
+        pooled = self.drop(torch.cat([self._pooled(half, texts, read, rows) for rows in parts]))
         hidden = self.drop(torch.nn.functional.gelu(linear(p, pooled, "hidden")))
         logits = linear(p, hidden, "last")[:, 0]
         return logits[self.put(np.argsort(np.concatenate(parts)))]
 
-    def _pooled(self, texts: Texts, read: Pairs, rows: IntArray) -> Any:
-        """First states and means of passages, (n, 2 * hidden), of pairs of like length, in bfloat16."""
+    def _pooled(self, p: Mapping[str, Any], texts: Texts, read: Pairs, rows: IntArray) -> Any:
+        """First states and means of passages, (n, 2 * hidden), of pairs of like length; `p` in bfloat16."""
         torch, kind = self.torch, self.torch.bfloat16
-        p = {name: value.to(kind) for name, value in self.parameters.items()}
         at, inside = padded(read.places.offsets, rows)
         marks = read.marks[at]
         states = texts.states[self.put(read.places.values[at])].to(kind)
@@ -202,7 +202,7 @@ def batches(groups: Sequence[Rows], recipe: Recipe, rng: np.random.Generator) ->
     for group in groups:
         by_domain.setdefault(group.domain, []).append(group)
     fixed = {"squad": recipe.squad, "contrast": recipe.contrast, "echoes": recipe.echoes}
-    spoken = [name for name in by_domain if name.startswith(PREFIX)]
+    spoken = [name for name in by_domain if name.startswith(LANGUAGE)]
     names = [name for name in by_domain if name not in fixed and name not in spoken and name != PARALLEL]
     chance = np.sqrt([len(by_domain[name]) for name in names])
     waiting: dict[str, list[int]] = {}

@@ -151,9 +151,9 @@ class Network:
             states = states.float() * present
             read.append(torch.nn.functional.pad(states, (0, 0, 0, longest - at.shape[1])))
             layers.append(torch.cat([*means, *firsts], 1))
-        places, again = np.arange(longest), self.put(np.argsort(np.concatenate(parts)))
-        table = np.where(places < back[:, None], offsets[:-1, None] + places, offsets[-1])
-        count, at = self.put(back)[:, None], self.put(places)
+        again = self.put(np.argsort(np.concatenate(parts)))
+        table, _ = padded(offsets, np.arange(len(back)))
+        count, at = self.put(back)[:, None], self.put(np.arange(longest))
         gathered = torch.cat(read).index_select(0, again)
         pooled = torch.nn.functional.normalize(gathered.sum(1) / count, dim=-1)
         inside = (at > 0) & (at < count - 1)
@@ -162,7 +162,7 @@ class Network:
         found = {"pooled": pooled, "tokens": tokens * inside[..., None], "inside": inside, "lengths": back}
         found["both"] = torch.cat([gathered[:, 0], mean], -1)
         found["layers"] = torch.cat(layers).index_select(0, again)
-        found["ids"] = self.put(np.append(ids, -1)[table]).masked_fill(~inside, -1)
+        found["ids"] = self.put(ids[table]).masked_fill(~inside, -1)
         if kind == QUESTION:
             weights = linear(self.parameters, gathered, "weights")[..., 0]
             found["weights"] = weights.masked_fill(~inside, FAR).softmax(1)

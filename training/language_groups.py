@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from answer_groups import Group
-from datasets_io import language_files, parallel_sentences, read_jsonl
+from datasets_io import LANGUAGE, PARALLEL, language_files, parallel_sentences, read_jsonl
 from semclass.core.types import Passage, Ragged
 from semclass.encoders.onnx_encoder import OnnxEncoder
 from semclass.heads.passages import PassageClassifier
@@ -24,7 +24,6 @@ from semclass.scoring.topk import unit
 
 PASSAGES, QUESTIONS = 2500, 3000  # of a language at most
 WRONG = 6  # passages of a question that do not answer
-PREFIX, PARALLEL = "language ", "parallel"
 
 
 def read_groups(data: Path, encoder: OnnxEncoder, seed: int) -> list[Group]:
@@ -68,4 +67,4 @@ def _groups(path: Path, encoder: OnnxEncoder, seed: int) -> Iterator[Group]:
         best[answers] = -1
         near = np.argsort(-best, kind="stable")[:WRONG].tolist()
         texts = [tuple(chosen_sentences(passages[place], worth.row(place))) for place in (*answers, *near)]
-        yield Group(f"{PREFIX}{path.name.split('.')[0]}", question, tuple(texts), frozenset(range(len(answers))))
+        yield Group(f"{LANGUAGE}{path.name.split('.')[0]}", question, tuple(texts), frozenset(range(len(answers))))

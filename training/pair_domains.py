@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from datasets_io import language_files, language_sample, read_jsonl, read_tsv, squad_train
+from datasets_io import LANGUAGE, language_files, language_sample, read_jsonl, read_tsv, squad_train
 
 LABELS = Path(__file__).parent / "labels"
 SQUAD_SENTENCES, WIKIQA_SENTENCES = 8, 6  # sentences of a passage at most
@@ -51,7 +51,7 @@ def read_languages(data: Path, learnt: Sequence[str] = (), asked: int = ASKED) -
     domains = []
     for path in language_files(data):
         name = path.name.split(".")[0]
-        if name in ACROSS or f"language {name}" in learnt:
+        if name in ACROSS or f"{LANGUAGE}{name}" in learnt:
             continue
         passages, rows = language_sample(path, asked, seed=1)
         domains.append(Domain(name, passages, [text for text, _ in rows], [frozenset(found) for _, found in rows]))

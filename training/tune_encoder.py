@@ -29,9 +29,9 @@ from sklearn.metrics import roc_auc_score
 import bert_graph
 from bert_torch import EXTRA, fit
 from command import make_parser, run, seconds_so_far
+from datasets_io import LANGUAGE, PARALLEL
 from encoder_network import Network, Recipe
 from export_encoder import SHARED, find_source
-from language_groups import PARALLEL, PREFIX
 from semclass.core.errors import import_extra
 from tuning_texts import CHECKED, PAIRED, Material, Rows, Texts, tables
 
@@ -52,7 +52,7 @@ def batches(groups: Sequence[Rows], recipe: Recipe, rng: np.random.Generator) ->
         by_domain.setdefault(group.domain, []).append(group)
     squad = by_domain.pop("squad")
     apart = [(by_domain.pop(name, []), getattr(recipe, name)) for name in ("contrast", "echoes", PARALLEL)]
-    spoken = [by_domain.pop(name) for name in list(by_domain) if name.startswith(PREFIX)]
+    spoken = [by_domain.pop(name) for name in list(by_domain) if name.startswith(LANGUAGE)]
     names = list(by_domain)
     chance = np.sqrt([len(by_domain[name]) for name in names])
     starts: list[int] = []

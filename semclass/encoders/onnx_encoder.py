@@ -223,9 +223,10 @@ class OnnxEncoder:
         States are given without those of the prefix. A tuned upper part reads them so, too.
         """
         (states,) = self.lower.run([STATES], {"input_ids": ids, "attention_mask": mask})
-        first, tuned = 1 + len(self.prefix), self.kept is not None
-        bare = np.delete(states, slice(1, first), axis=1) if first > 1 else states
-        found = {STATES: bare} if STATES in wanted else {}
+        first = 1 + len(self.prefix)
+        found: dict[str, FloatArray] = {}
+        if STATES in wanted:
+            found[STATES] = np.delete(states, slice(1, first), axis=1) if self.prefix else states
         above = [name for name in wanted if name != STATES]
         if above:
             seen = mask > 0
@@ -234,10 +235,11 @@ class OnnxEncoder:
                 if self.kind == PASSAGE:
                     seen[:, first:] &= self.kept[ids[:, first:]]
             feeds = _packed(states, seen)
-            if tuned:
+            if self.kept is not None:
                 feeds["kind"] = np.array(self.kind, np.int64)
+                first = 1
             for name, output in zip(above, self.upper.run(above, feeds), strict=True):
-                found[name] = output[:, 1 if tuned else first :] if name in PIECE_VIEWS else output
+                found[name] = output[:, first:] if name in PIECE_VIEWS else output
         return found
 
     def _pad(self, terms: Ragged, starts: IntArray, read: IntArray) -> tuple[IntArray, IntArray]:
