@@ -12,6 +12,7 @@ are told by heads that learnt from English sentences, or from the names of the t
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -20,10 +21,11 @@ from typing import Any
 
 import numpy as np
 
-from bench import readme
+from bench import provenance, readme
 from bench.measures import dcg, gain
 from bench.steps import Bench
 from datasets_io import language_sample, parallel_sentences, read_jsonl, topic_rows
+from section_sets import learnt_by
 from semclass import HybridRetriever, Models, Passage, TextClassifier, ZeroShotClassifier
 from semclass.core.artifacts import models_folder
 from semclass.core.errors import ArtifactError
@@ -39,7 +41,6 @@ ENGLISH, TRAIN = "eng_Latn", "train"
 ACROSS = ("deu-eng", "jpn-eng", "arb-eng", "hin-eng", "eng-deu", "swe-deu", "eng-jpn", "zho-jpn")
 """Languages of a sentence and of what is searched for it. Some share their letters, and some no piece of a word."""
 
-LEARNT = ("fa-", "fr-", "ja-", "th-", "zh-")  # files of one language that the encoder learnt from
 Questions = list[tuple[str, set[str]]]
 """Questions, with the ids of the passages that answer each."""
 
@@ -64,12 +65,8 @@ def sets_of(data: Path, limit: int, files: int | None) -> Iterator[tuple[str, li
     for target in dict.fromkeys(pair.partition("-")[2] for pair in ACROSS):
         passages = [Passage(name, text) for name, text in sorted(sentences[target].items())[: 10 * limit]]
         chosen = [passages[place].id for place in np.random.default_rng(0).permutation(len(passages))[:limit]]
-        pairs = [pair for pair in ACROSS if pair.endswith(target)]
-        yield (
-            target,
-            passages,
-            {pair: [(sentences[pair.partition("-")[0]][name], {name}) for name in chosen] for pair in pairs},
-        )
+        asked = {pair: sentences[pair.partition("-")[0]] for pair in ACROSS if pair.endswith(target)}
+        yield target, passages, {pair: [(texts[name], {name}) for name in chosen] for pair, texts in asked.items()}
 
 
 def measure(models: Models, retriever: HybridRetriever, questions: Questions) -> dict[str, Any]:
@@ -97,11 +94,10 @@ def measured(data: str, models: str | None, limit: int, files: int | None) -> di
     for _, passages, rows in sets_of(Path(data), limit, files):
         retriever = HybridRetriever.from_passages(passages, models=loaded)
         for name, questions in rows.items():
-            sizes = {"questions": len(questions), "passages": len(passages)}
             row = measure(loaded, retriever, questions)
             if loaded.pair_heads is None:  # then the default is plain fusion
                 row = {method: row[method] for method in SHOWN if method != DEFAULT}
-            found[name] = {**sizes, **row}
+            found[name] = {"questions": len(questions), "passages": len(passages), **row}
     return {"rows": found}
 
 
@@ -135,7 +131,7 @@ def topics(data: str, most: int) -> dict[str, Any]:
 def run(bench: Bench) -> dict[str, Any]:
     """The shipped models and, where their package is installed, those for other languages."""
     limit, files, most = (5, 3, 20) if bench.quick else (LIMIT, None, 1000)
-    step = partial(bench.step, data=bench.data)
+    step = partial(bench.step, data=bench.data, of=json.dumps(provenance.of("languages")))
     rows = partial(step, function="bench.languages:measured", limit=limit, files=files)
     found = {"shipped": rows("languages/shipped", models=None)["rows"]}
     results: dict[str, Any] = {"task": {"what": "search in other languages"}, "by_models": found}
@@ -144,6 +140,7 @@ def run(bench: Bench) -> dict[str, Any]:
     except ArtifactError as error:  # the package is not installed
         bench.say(f"  {error}")
     else:
+        results["learnt"] = learnt_by(models_folder(OTHERS) / "encoder")
         found[OTHERS] = rows(f"languages/{OTHERS}", models=OTHERS)["rows"]
         results["topics"] = step("languages/topics", "bench.languages:topics", most=most)["accuracy"]
     return results
@@ -164,24 +161,22 @@ def topics_table(found: Mapping[str, Any]) -> str:
     """Accuracy in English, on average over the other languages, and in the worst of them."""
     rows = []
     for name, right in found["languages"].get("topics", {}).items():
-        others = {language: value for language, value in right.items() if language != ENGLISH}
-        worst = sorted(others, key=lambda language: (others[language], language))[:3]
-        named = ", ".join(f"{language} {others[language]:.3f}" for language in worst)
-        rows.append((name, f"{right[ENGLISH]:.3f}", f"{np.mean(list(others.values())):.3f}", named))
+        others = sorted((value, language) for language, value in right.items() if language != ENGLISH)
+        worst = ", ".join(f"{language} {value:.3f}" for value, language in others[:3])
+        rows.append((name, f"{right[ENGLISH]:.3f}", f"{np.mean([value for value, _ in others]):.3f}", worst))
     return readme.markdown(("learnt from", "English", "mean of the others", "worst"), rows)
 
 
 def howto_table(found: Mapping[str, Any], *, across: bool) -> str:
     """Figures of the models for other languages beside those that ship; texts that the encoder learnt from have a star."""
     ours, shipped = (found["languages"]["by_models"].get(name, {}) for name in (OTHERS, "shipped"))
+    learnt = found["languages"].get("learnt", ())
     rows = []
     for name, row in ours.items():
         if name.endswith("-translated") or (name in ACROSS or f"{name}-translated" in ours) != across:
             continue
-        cells = (
-            f"{one[method]:.3f}" for one, method in [(shipped[name], DEFAULT), *((row, method) for method in SHOWN)]
-        )
-        rows.append((f"`{name}`{'*' * (across or name.startswith(LEARNT))}", *cells))
+        cells = (f"{value:.3f}" for value in (shipped[name][DEFAULT], *map(row.__getitem__, SHOWN)))
+        rows.append((f"`{name}`{'*' * (name in ACROSS or f'language {name}' in learnt)}", *cells))
     return readme.markdown(("questions", "English models", *SHOWN), rows)
 
 

@@ -22,9 +22,11 @@ from typing import Any
 
 from semclass.core.artifacts import MANIFEST, default_models, read_json
 
+ROOT = Path(__file__).parent.parent
 Results = Mapping[str, Mapping[str, Any]]  # by section, what its file holds
 
-RANKING = ("codebooks", "encoder", "entailment", "pairs/entailment", "pairs/evidence", "pairs/learned")  # of a search
+PAIRS = ("codebooks", "encoder", "pairs/entailment", "pairs/evidence", "pairs/learned")
+RANKING = ("entailment", *PAIRS)  # of a search
 CLASSES = ("match", "passages", "questions")  # what the methods of the thesis read, too
 
 DEPENDS: Mapping[str, tuple[str, ...]] = {
@@ -41,11 +43,11 @@ DEPENDS: Mapping[str, tuple[str, ...]] = {
     "words": RANKING,
     "abstain": (*RANKING, "answerable", "deep"),
     "small_folders": (*RANKING, "answerable", "generic"),
-    "languages": (*RANKING, "language"),
+    "languages": (*RANKING, "language", *(f"multilingual/{name}" for name in (*PAIRS, "deep"))),
     "cascade": (*RANKING, "deep", "passages", "questions", "questions-svm"),
     "over_time": (*RANKING, *CLASSES),
 }
-"""Models on which the figures of a section depend: folders below ``models``."""
+"""Models on which the figures of a section depend: folders below ``models``, and below those of a package by its name."""
 
 UNMEASURED = ("metrics", "training")  # fields of a manifest that say how a model came about, not what it does
 
@@ -59,9 +61,15 @@ def fingerprint(manifest: Mapping[str, Any]) -> str:
 @lru_cache(maxsize=1)
 def shipped() -> Mapping[str, str]:
     """Fingerprints of the models that ship, by folder."""
-    root = default_models()
-    found = {path.parent.relative_to(root).as_posix(): path for path in sorted(root.rglob(MANIFEST))}
-    return {name: fingerprint(read_json(path)) for name, path in found.items()}
+    roots = {
+        "": default_models(),
+        "multilingual/": ROOT / "packages/semclass-multilingual/semclass_multilingual/models",
+    }
+    return {
+        before + path.parent.relative_to(root).as_posix(): fingerprint(read_json(path))
+        for before, root in roots.items()
+        for path in sorted(root.rglob(MANIFEST))
+    }
 
 
 def of(section: str) -> dict[str, str]:
@@ -229,8 +237,6 @@ def log(what: str, figures: Mapping[str, Any], file: Path = LOOKS) -> None:
 
 # -- machine, versions and commit ----------------------------------------------------------------------------------------
 
-
-ROOT = Path(__file__).parent.parent
 
 PACKAGES = ("numpy", "onnxruntime", "tokenizers")  # of the run time
 

@@ -42,7 +42,6 @@ SETTLED = (
 )  # fmt: skip
 """What was measured once, to decide something. Results and pages stay as they were; no module measures them again."""
 
-
 DERIVED = ("decide",)
 """Modules with tables that are made of the results of sections alone."""
 

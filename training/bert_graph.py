@@ -59,6 +59,14 @@ def mean_of(runs: Sequence[Path]) -> dict[str, Array]:
     return {name: np.mean([run[name] for run in weights], axis=0, dtype=np.float32) for name in names}
 
 
+def nearer(tuned: Mapping[str, Array], original: Mapping[str, Array], share: float) -> dict[str, Array]:
+    """Tuned weights, moved by `share` of the way to the original ones if there are any (WiSE-FT, Wortsman et al. 2022)."""
+    return {
+        name: (1 - np.float32(share)) * value + np.float32(share) * original[name] if name in original else value
+        for name, value in tuned.items()
+    }
+
+
 def learnt_from(runs: Sequence[Path]) -> list[str]:
     """Names of the domains that any of several runs of a tuning learnt from, sorted."""
     return sorted({str(name) for path in runs for name in np.load(path)[LEARNT]})

@@ -306,7 +306,7 @@ def export(arguments: argparse.Namespace) -> None:
     kept = kept_pieces(pieces_of(tokenizer.get_vocab()))
     original, _ = bert_graph.BertWriter(weights, config, None, SMOOTHING).write(views)
     if arguments.tuned is not None:
-        tuned = bert_graph.mean_of(arguments.tuned)
+        tuned = bert_graph.nearer(bert_graph.mean_of(arguments.tuned), weights, arguments.original)
         weights = {**weights, **{name: value for name, value in tuned.items() if name.startswith("encoder.")}}
         views = replace(views, tuned=tuned, shared=shared)
     float_model, inputs = bert_graph.BertWriter(weights, config, None, SMOOTHING).write(views)
@@ -418,6 +418,9 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("models/encoder"))
     parser.add_argument(
         "--tuned", type=Path, nargs="+", help="weights of tune_encoder.py for the upper layers; means of several"
+    )
+    parser.add_argument(
+        "--original", type=float, default=0.0, help="share of the published weights in those of the upper layers, 0 to 1"
     )
     parser.add_argument(
         "--multilingual", action="store_true", help="calibrate on DATA/multilingual, without probes that know English"

@@ -83,3 +83,11 @@ def test_weights_of_several_runs_are_averaged(tmp_path):
     assert bert_graph.learnt_from(runs) == ["0", "1", "squad"]
     assert found["bias"].dtype == np.float32
     np.testing.assert_allclose(found["bias"], 1.5)
+
+
+def test_tuned_weights_go_part_of_the_way_back_to_the_original_ones():
+    tuned = {"encoder.weight": np.full(2, 4.0, np.float32), "asks.weight": np.full(2, 1.0, np.float32)}
+    found = bert_graph.nearer(tuned, {"encoder.weight": np.zeros(2, np.float32)}, 0.25)
+    np.testing.assert_allclose(found["encoder.weight"], 3.0)
+    np.testing.assert_allclose(found["asks.weight"], 1.0)  # the original has none
+    assert found["encoder.weight"].dtype == np.float32
