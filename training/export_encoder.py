@@ -84,7 +84,7 @@ FROM_DOCUMENTS = (
     " They also learnt from headings of public documentation, handbooks and textbooks with the sections below them, and "
     "from questions of FairytaleQA, AfriQA, DSTC9, QAMR, QMSum, TimeQA and WikiTableQuestions; the manifest lists them all."
 )
-SHARPNESS = 100.0
+SHARPNESS = 26.0
 """Factor of cosines in a softmax over classes, for multilingual-e5-small: with the least mean log loss over names of topics
 (SIB-200, training sentences in four languages) and over descriptions of intents (BANKING77, CLINC150, training parts)."""
 READS_OF_LANGUAGES = " without the prefix, and of a passage with the word pieces that have a letter or a digit"
