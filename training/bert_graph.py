@@ -93,6 +93,7 @@ class Views:
     # what ``tune_encoder.py`` adds to the layers: by name, ``marks``, and weight and bias of linear maps; None if nothing
     tuned: Mapping[str, Array] | None = None
     shared: int = 0  # layer behind which the graph is cut, and the mark of the kind of reading is added
+    centre: Array | None = None  # what vectors of texts have in common, float32 (hidden,), and lose; None: they keep it
 
     @classmethod
     def of_depth(cls, layers: int, *, prefixed: bool = False) -> Views:
@@ -374,7 +375,11 @@ class BertWriter:
         last = cfg.num_hidden_layers
         used = sorted({*views.mean_layers, last})
         means = {layer: self.mean(layer) for layer in used}
-        self.unit(means[last], "pooled")
+        if views.centre is None:
+            self.unit(means[last], "pooled")
+        else:
+            whole = self.unit(means[last], "pooled.whole")
+            self.unit(g.op("Sub", [whole, g.const("centre", views.centre)], "pooled.centred"), "pooled")
         parts = [means[layer] for layer in views.mean_layers]
         parts += [self.first_token(layer) for layer in views.first_token_layers]
         g.op("Concat", parts, "layers", axis=-1)

@@ -31,7 +31,7 @@ from semclass.evaluation.weight_search import (
     search_weights,
 )
 from semclass.index.records import Query
-from semclass.ranking.methods import DEFAULT, METHODS, Method, scale_of
+from semclass.ranking.methods import DEFAULT, METHODS, Method, bm25_top_of
 from semclass.ranking.retriever import HybridRetriever
 from semclass.scoring.topk import class_match
 
@@ -120,13 +120,13 @@ def tune(
     fold = fold_of(len(texts), folds, seed)
     queries = retriever.encode(texts)
     before = retriever.weights
-    scales = [scale_of(before, retriever.index.idf, query.bm25_terms) for query in queries]
+    tops = [bm25_top_of(before, retriever.index.idf, query.bm25_terms) for query in queries]
     live = [np.searchsorted(retriever.local_index.rows, place) for place in places]
 
     def in_index(name: str, kind: str | None = None, w: float = 0.0) -> WeightSearch:
         scores = _scores(retriever, queries, kind, w, progress)
         method = "convex" if name == "alpha" else "linear"
-        found = search_weights(scores, live, method, scales=scales, default=before[name], folds=folds, seed=seed)
+        found = search_weights(scores, live, method, bm25_tops=tops, default=before[name], folds=folds, seed=seed)
         return replace(found, name=name)
 
     def over(parts: Components, method: Method) -> WeightSearch:

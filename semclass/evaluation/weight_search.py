@@ -171,7 +171,7 @@ def search_weights(
     places: Sequence[IntArray],
     method: str = "convex",
     *,
-    scales: Iterable[fusion.Scale] = repeat(fusion.PLAIN),
+    bm25_tops: Iterable[float] = repeat(0.0),
     default: float = fusion.ALPHA,
     folds: int = 5,
     seed: int = 0,
@@ -179,25 +179,25 @@ def search_weights(
     """Search alpha of a convex combination, or w of the linear one, on the scores of questions with known answers.
 
     For each question, `scores` gives the scores of all n passages by vectors and by BM25, and `places` gives the places
-    of the relevant passages. `scales` gives the scale of each question in convex combination. Bruch, Gai and Ingber
-    (2023) report that few questions are enough for alpha. `FEW` guards against chance.
+    of the relevant passages. `bm25_tops` gives the BM25 score that counts as 1 for each question in convex combination.
+    Bruch, Gai and Ingber (2023) report that few questions are enough for alpha. `FEW` guards against chance.
     """
     name, grid = ("alpha", ALPHA_GRID) if method == "convex" else ("bm25", GRID)
     fold = fold_of(len(places), folds, seed)
     weights = np.append(grid, default)
     found = [
-        _ranks_of(*pair, place, method, weights, scale)
-        for (pair, place), scale in zip(zip(scores, places, strict=True), scales, strict=False)
+        _ranks_of(*pair, place, method, weights, top)
+        for (pair, place), top in zip(zip(scores, places, strict=True), bm25_tops, strict=False)
     ]
     return search(name, default, grid, np.stack(found), fold)
 
 
 def _ranks_of(
-    dense: DoubleArray, bm25: DoubleArray, place: IntArray, method: str, weights: DoubleArray, scale: fusion.Scale
+    dense: DoubleArray, bm25: DoubleArray, place: IntArray, method: str, weights: DoubleArray, bm25_top: float
 ) -> DoubleArray:
     """Reciprocal ranks of one question along the weight of a fusion, of shape (w,)."""
     rows = fusion.pool(dense, bm25) if method == "convex" else np.arange(len(dense))
-    base, signal = fusion.line(dense[rows], bm25[rows], method, scale)
+    base, signal = fusion.line(dense[rows], bm25[rows], method, bm25_top)
     relevant = np.isin(rows, place)
     if not relevant.any():
         return np.zeros(len(weights))

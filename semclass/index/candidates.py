@@ -245,7 +245,7 @@ def ranked(search: Search, scored: Scored, n: int) -> Candidates:
     depth = None if scoring.fusion == "linear" else max(DEPTH, n)
     w, alpha = scoring.bm25_weight, scoring.alpha
     added = (dense, lexical) if search.firsts is None else _with_documents(search, search.firsts, scored)
-    sums = fused(*added, scoring.fusion, weight=w, alpha=alpha, depth=depth, scale=scoring.scale).parts
+    sums = fused(*added, scoring.fusion, weight=w, alpha=alpha, depth=depth, bm25_top=scoring.bm25_top).parts
     if scoring.match is not None:
         matched = np.empty(len(rows))
         for part, here, places in _split(search, rows):

@@ -14,7 +14,7 @@ from semclass.core.checks import short
 from semclass.core.errors import InputError
 from semclass.core.types import DoubleArray, FloatArray, IntArray, Passage
 from semclass.index.passage_encoder import Evidence, PassageEncoder
-from semclass.scoring.fusion import ALPHA, PLAIN, Scale, only_of
+from semclass.scoring.fusion import ALPHA, only_of
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Scoring:
     document: float = (
         0.0  #: weight, at least 0, of the scores of a document's first passage, added to those of all its passages
     )
-    scale: Scale = PLAIN  #: what "convex" fusion compares scores with
+    bm25_top: float = 0.0  #: BM25 score that counts as 1 in "convex" fusion, unless a passage has a better score
 
     @property
     def alone(self) -> str | None:

@@ -175,7 +175,9 @@ def score(
     classes = [point.vector["classes"][: len(thresholds)] if len(thresholds) else [] for point in points]
     probabilities = np.array(classes, np.float32).reshape(len(points), len(thresholds))
     w, alpha = scoring.bm25_weight, scoring.alpha
-    parts = fusion.fused(dense, lexical, scoring.fusion, weight=w, alpha=alpha, depth=depth, scale=scoring.scale).parts
+    parts = fusion.fused(
+        dense, lexical, scoring.fusion, weight=w, alpha=alpha, depth=depth, bm25_top=scoring.bm25_top
+    ).parts
     fields: dict[str, Any] = {"dense": dense, "bm25": lexical, "match": None, "parts": parts}
     if scoring.match is not None:
         fields["match"] = class_match(query.probabilities, probabilities, thresholds, scoring.match)

@@ -20,7 +20,6 @@ from semclass.core.types import FloatArray
 from semclass.index.records import Scoring
 from semclass.scoring import FUSIONS
 from semclass.scoring.bm25 import attainable
-from semclass.scoring.fusion import Scale
 
 
 @dataclass(frozen=True)
@@ -149,13 +148,6 @@ the weight is smaller in proportion. The weight is 0 by default, so that BM25 al
 several languages set it, because a question in another language shares few words with any passage.
 """
 
-UNRELATED = "unrelated"
-"""Similarity of unrelated texts, 0 to 1, which convex fusion compares fewer than 100 candidates with.
-
-It is 0 by default. Some encoders of several languages give any two texts a similarity of 0.7. Compared with 0, all
-passages of a small index would look alike.
-"""
-
 DEFAULT = "default"
 """Default method of a search. Its fusion and number of candidates were chosen over sets of all kinds, with each set left
 out in turn, by ``python -m bench retrieval``. ``training/fit_evidence.py`` fitted the weights of the evidence.
@@ -173,7 +165,6 @@ WEIGHTS = (
     *dict.fromkeys(name for method in METHODS.values() for name in method.weights),
     DOCUMENT,
     COVERAGE,
-    UNRELATED,
 )
 """Names of all weights."""
 
@@ -186,10 +177,10 @@ def find_method(name: str, fusion: str | None = None, *, reranking: bool = False
     return method if fusion is None or method.alpha is not None else replace(method, fusion=fusion)
 
 
-def scale_of(weights: Mapping[str, float], idf: FloatArray, terms: npt.NDArray[Any]) -> Scale:
-    """Return the scale of convex fusion for a question with these terms."""
+def bm25_top_of(weights: Mapping[str, float], idf: FloatArray, terms: npt.NDArray[Any]) -> float:
+    """Return the BM25 score that counts as 1 in convex fusion, for a question with these terms."""
     coverage = weights.get(COVERAGE, 0.0)
-    return Scale(coverage * attainable(idf, terms) if coverage else 0.0, weights.get(UNRELATED, 0.0))
+    return coverage * attainable(idf, terms) if coverage else 0.0
 
 
 def weight_of(weights: Mapping[str, float], name: str) -> float:

@@ -9,7 +9,7 @@ from typing import Any, TypedDict
 
 from semclass.core.checks import check_choice, check_positive, check_probability, check_weight
 from semclass.core.errors import InputError
-from semclass.ranking.methods import COVERAGE, DEFAULT, UNRELATED, WEIGHTS, Method, find_method
+from semclass.ranking.methods import COVERAGE, DEFAULT, WEIGHTS, Method, find_method
 
 
 class SearchKeywords(TypedDict, total=False):
@@ -39,11 +39,10 @@ class SearchOptions:
         ``"rrf"``. See :mod:`semclass.scoring.fusion`.
     weights
         Weights by name, in place of the weights in :attr:`semclass.HybridRetriever.weights`. Weights that the method
-        does not read have no effect. ``alpha``, ``coverage`` and ``unrelated`` are from 0 to 1, and all other weights are
-        at least 0. ``document``, 0 by default, weights the scores of the first passage of the same document. Use it for
+        does not read have no effect. ``alpha`` and ``coverage`` are from 0 to 1, and all other weights are at least 0.
+        ``document``, 0 by default, weights the scores of the first passage of the same document. Use it for
         chunks that do not name their topic. ``coverage`` is the share of the question's words that a passage must have
-        for BM25 to have its full weight in convex fusion, and ``unrelated`` is the similarity of unrelated texts. Both
-        are 0 unless the models are for several languages.
+        for BM25 to have its full weight in convex fusion. It is 0 unless the models are for several languages.
     candidates
         How many passages to re-rank. Defaults to the number of the method. If `k` is larger, the other passages follow
         in their order before re-ranking, so that the first hits do not depend on `k`.
@@ -86,8 +85,8 @@ class SearchOptions:
 def check_weights(weights: Mapping[str, float] | None) -> dict[str, float]:
     """Check the weights of a caller.
 
-    The names must be in `WEIGHTS`. ``alpha``, ``coverage`` and ``unrelated`` must be from 0 to 1, and all other weights
-    finite and not negative.
+    The names must be in `WEIGHTS`. ``alpha`` and ``coverage`` must be from 0 to 1, and all other weights finite and not
+    negative.
     """
     if weights is None:
         return {}
@@ -96,6 +95,6 @@ def check_weights(weights: Mapping[str, float] | None) -> dict[str, float]:
     for name in weights:
         check_choice(name, WEIGHTS, "a weight")
     return {
-        name: check_probability(value, name) if name in ("alpha", COVERAGE, UNRELATED) else check_weight(value, name)
+        name: check_probability(value, name) if name in ("alpha", COVERAGE) else check_weight(value, name)
         for name, value in weights.items()
     }

@@ -17,7 +17,7 @@ from semclass.index.passage_encoder import parts_of, searchable
 from semclass.index.records import Candidates, Query, sum_of
 from semclass.ranking.explain import explain as explain_ranking
 from semclass.ranking.language import OTHER, warn_of_language, with_language
-from semclass.ranking.methods import DEFAULT, Method, find_method, scale_of
+from semclass.ranking.methods import DEFAULT, Method, bm25_top_of, find_method
 from semclass.ranking.models import Models
 from semclass.ranking.options import SearchOptions
 from semclass.ranking.order import needs, reorder, require
@@ -218,9 +218,9 @@ class Reranker:
             own = evidence.take(rows)
             dense = found_vectors.scores_at(query.pooled, rows)
             lexical = bm25.score_few(own.terms, query.bm25_terms, self.models.pairs.idf)
-            scale = scale_of(weights, self.models.pairs.idf, query.bm25_terms)
+            top = bm25_top_of(weights, self.models.pairs.idf, query.bm25_terms)
             weight, alpha = weights["bm25"], weights["alpha"]
-            parts = fused(dense, lexical, method.fusion, weight=weight, alpha=alpha, scale=scale).parts
+            parts = fused(dense, lexical, method.fusion, weight=weight, alpha=alpha, bm25_top=top).parts
             made = Candidates(
                 rows=np.arange(len(rows)),
                 dense=dense,

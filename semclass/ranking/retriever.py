@@ -25,7 +25,7 @@ from semclass.ranking.ask import READ, SENTENCES, Answer, answer_from
 from semclass.ranking.boost import boosted, read_boost
 from semclass.ranking.explain import explain
 from semclass.ranking.language import BY_WORDS_ALPHA, OTHER, warn_of_language
-from semclass.ranking.methods import DEFAULT, METHODS, Method, scale_of
+from semclass.ranking.methods import DEFAULT, METHODS, Method, bm25_top_of
 from semclass.ranking.models import Models
 from semclass.ranking.options import SearchKeywords, SearchOptions, check_weights
 from semclass.ranking.order import available, needs, reorder, require
@@ -459,7 +459,7 @@ class HybridRetriever:
         """How a method finds candidates, for which it needs heads only to match classes."""
         if method.match is not None:
             require(self.models, method)
-        return replace(method.scoring(weights), scale=scale_of(weights, self.index.idf, query.bm25_terms))
+        return replace(method.scoring(weights), bm25_top=bm25_top_of(weights, self.index.idf, query.bm25_terms))
 
     def used(self, weights: Mapping[str, float] | None) -> dict[str, float]:
         """Return :attr:`weights`, with the given `weights` in place of the weights of the same name."""

@@ -32,26 +32,6 @@ RRF_K = 60
 """Constant of reciprocal rank fusion, as in its paper. Ranks count from 1."""
 
 
-class Scale(NamedTuple):
-    """What convex combination compares the scores for a question with, besides each other."""
-
-    bm25_top: float = 0.0
-    """BM25 score that counts as 1, unless a passage has a better score.
-
-    If question and passages are in different languages, the best passage by words shares little with the question.
-    """
-
-    unrelated: float = 0.0
-    """Similarity of unrelated texts, which fewer than 100 candidates are compared with.
-
-    Some encoders give any two texts a high similarity.
-    """
-
-
-PLAIN = Scale()
-"""The scores of a question are compared with each other, and with 0."""
-
-
 class Fused(NamedTuple):
     """Fused scores of n passages, float64 of shape (n,). A passage in neither list has -inf."""
 
@@ -67,15 +47,15 @@ def fused(
     weight: float = 0.1,
     alpha: float = ALPHA,
     depth: int | None = None,
-    scale: Scale = PLAIN,
+    bm25_top: float = 0.0,
 ) -> Fused:
     """Fuse the scores of vectors and of BM25, and return the summands.
 
     - ``"linear"`` is dense + weight * bm25, the sum of the reference system. It needs no list and no other passage, so
       shards of a corpus agree on the score.
     - ``"convex"`` is alpha * N(dense) + (1 - alpha) * N(bm25). N scales the scores of a system to [0, 1] by (s - least)
-      / (most - least). With fewer than 100 candidates, least is at most 0. See `scale` for exceptions, and Bruch, Gai and
-      Ingber, "An analysis of fusion functions for hybrid retrieval" (2023).
+      / (most - least). With fewer than 100 candidates, least is at most 0. See Bruch, Gai and Ingber,
+      "An analysis of fusion functions for hybrid retrieval" (2023).
     - ``"rrf"`` is the sum of 1 / (60 + rank) over both lists, with ranks from 1. See Cormack, Clarke and Buettcher,
       "Reciprocal rank fusion outperforms Condorcet and individual rank learning methods" (2009).
 
@@ -96,8 +76,9 @@ def fused(
         Weight of the vectors for ``"convex"``: from 0 (only BM25) to 1 (only vectors).
     depth
         Length of each of the two lists. If None, the lists hold all n passages.
-    scale
-        Scores that ``"convex"`` compares with.
+    bm25_top
+        BM25 score that counts as 1 in ``"convex"``, unless a passage has a better score. If question and passages are in
+        different languages, the best passage by words shares little with the question.
 
     Returns
     -------
@@ -121,8 +102,7 @@ def fused(
         pair = _filled(dense), check_weight(weight, "weight") * _filled(bm25)
     elif method == "convex":
         share = check_probability(alpha, "alpha")
-        vectors, words = _scaled(dense, bm25, scale)
-        pair = share * vectors, (1 - share) * words
+        pair = share * normalise(dense), (1 - share) * normalise(bm25, top=bm25_top)
     else:
         pair = _reciprocal(_first(dense, depth, -np.inf), len(dense)), _reciprocal(_first(bm25, depth, 0.0), len(dense))
     if rows is not None:
@@ -153,28 +133,24 @@ def line(
     dense: DoubleArray,
     bm25: DoubleArray,
     method: str,
-    scale: Scale = PLAIN,
+    bm25_top: float = 0.0,
 ) -> tuple[DoubleArray, DoubleArray]:
     """Write ``"linear"`` or ``"convex"`` as base + weight * signal, so that every weight can be tried at once."""
     check_choice(method, ("linear", "convex"), "method")
     if method == "linear":
         return _filled(dense), _filled(bm25)
-    vectors, words = _scaled(dense, bm25, scale)
-    return words, vectors - words
+    words = normalise(bm25, top=bm25_top)
+    return words, normalise(dense) - words
 
 
-def _scaled(dense: DoubleArray, bm25: DoubleArray, scale: Scale) -> tuple[DoubleArray, DoubleArray]:
-    return normalise(dense, unrelated=scale.unrelated), normalise(bm25, top=scale.bm25_top)
-
-
-def normalise(scores: DoubleArray, *, top: float = -np.inf, unrelated: float = 0.0) -> DoubleArray:
+def normalise(scores: DoubleArray, *, top: float = -np.inf) -> DoubleArray:
     """Scale the scores of one system for one question to 0 to 1. An unknown score becomes 0.
 
-    If no score reaches `top`, the scores are scaled as if one did. `unrelated` is the score of an unrelated passage.
+    If no score reaches `top`, the scores are scaled as if one did.
 
     The scaling is min-max, see Lee, "Analyses of multiple evidence combination" (1997). If all scores are equal, hits
     become 1. A few candidates may all be relevant, and min-max would exaggerate their small differences. For a few
-    candidates, the least score is therefore at most `unrelated`. By nDCG@10 on seven sets, this is better by 0.002 to
+    candidates, the least score is therefore at most 0. By nDCG@10 on seven sets, this is better by 0.002 to
     0.004 for re-ranking of 5 to 50 passages; plain min-max is better by 0.001 to 0.002 for the candidates of two lists
     of 100.
     """
@@ -184,7 +160,7 @@ def normalise(scores: DoubleArray, *, top: float = -np.inf, unrelated: float = 0
         return np.zeros_like(scores)
     least, most = float(known.min()), max(float(known.max()), top)
     if len(scores) < DEPTH:
-        least = min(least, unrelated)
+        least = min(least, 0.0)
     scaled = (scores - least) / (most - least) if most > least else (scores > 0).astype(np.float64)
     return np.where(unknown, 0.0, scaled)
 

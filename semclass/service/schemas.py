@@ -61,7 +61,6 @@ class Weights(Request):
     bm25: Weight | None = None
     alpha: Probability | None = None
     coverage: Probability | None = None
-    unrelated: Probability | None = None
     document: Weight | None = None
     entailment: Weight | None = None
     evidence: Weight | None = None

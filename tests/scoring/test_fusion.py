@@ -10,7 +10,7 @@ from hypothesis.extra.numpy import arrays
 
 from semclass import InputError, InputTypeError
 from semclass.scoring import FUSIONS
-from semclass.scoring.fusion import DEPTH, Scale, fused, line, normalise, only_of, pool
+from semclass.scoring.fusion import DEPTH, fused, line, normalise, only_of, pool
 
 DENSE = np.array([0.8, 0.2, 0.5, -0.1])
 BM25 = np.array([0.0, 9.0, 4.5, 3.0])
@@ -47,25 +47,16 @@ def test_reciprocal_ranks_count_from_one_and_k_is_60():
 
 
 def test_bm25_has_its_full_weight_from_a_score_on():
-    found = {top: fused(DENSE, BM25, "convex", alpha=0.5, scale=Scale(bm25_top=top)).parts for top in (0, 9, 18)}
+    found = {top: fused(DENSE, BM25, "convex", alpha=0.5, bm25_top=top).parts for top in (0, 9, 18)}
     assert found[0]["bm25"].tolist() == found[9]["bm25"].tolist() == pytest.approx([0, 1 / 2, 1 / 4, 1 / 6])
     assert found[18]["bm25"].tolist() == pytest.approx([0, 1 / 4, 1 / 8, 1 / 12])
     assert found[18]["dense"].tolist() == found[0]["dense"].tolist()
 
 
-def test_few_candidates_are_compared_with_unrelated_texts():
-    assert normalise(np.array([0.9, 0.8, 0.65]), unrelated=0.7).tolist() == pytest.approx([1, 3 / 5, 0])
-    assert normalise(np.array([0.9, 0.8]), unrelated=0.7).tolist() == pytest.approx([1, 1 / 2])
-    many = np.linspace(0.8, 0.9, DEPTH)
-    assert normalise(many, unrelated=0.7).tolist() == normalise(many).tolist()
-
-
 @pytest.mark.parametrize("weight", [0.0, 0.3, 1.0])
 def test_a_method_is_a_line_along_its_weight(weight):
-    base, signal = line(DENSE, BM25, "convex", Scale(18.0, 0.1))
-    np.testing.assert_allclose(
-        base + weight * signal, fused(DENSE, BM25, "convex", alpha=weight, scale=Scale(18.0, 0.1)).score
-    )
+    base, signal = line(DENSE, BM25, "convex", 18.0)
+    np.testing.assert_allclose(base + weight * signal, fused(DENSE, BM25, "convex", alpha=weight, bm25_top=18.0).score)
     base, signal = line(DENSE, BM25, "linear")
     np.testing.assert_allclose(base + weight * signal, fused(DENSE, BM25, "linear", weight=weight).score)
 
