@@ -205,7 +205,7 @@ def test_what_is_said_of_peers_holds():
         assert ours > sparse, name
         assert ours > max(found["dense"], found["convex"], found["RRF"]), name
     times = [{row["name"]: row["p50_ms"] for row in found["systems"]} for found in FOUND["retrieval"]["sets"].values()]
-    assert all(15 * each["BM25, bm25s"] < each["default"] < each["cross-encoder"] / 4 for each in times)
+    assert all(14 * each["BM25, bm25s"] < each["default"] < each["cross-encoder"] / 4 for each in times)
     peers = {row["name"]: row for row in FOUND["questions"]["systems"]}
     ours, tuned = peers["semclass"], peers["fine-tuned MiniLM, int8"]
     assert 0 < ours["accuracy"] - tuned["accuracy"] < 0.02
@@ -299,7 +299,7 @@ NO_FIGURES = {
     "three questions": "a setting of the page",
     "40 questions": "an example of how many to judge",
     **dict.fromkeys(("24 questions", "150 questions"), "of each language"),
-    **dict.fromkeys(("34 %", "96 %"), "of the card of the package's answerable"),
+    **dict.fromkeys(("32 %", "96 %"), "of the card of the package's answerable"),
     "10 %": "labels of questions that are debatable, as those say who collected them",
     "30 seconds": "a limit of the service",
     "128 MiB": "a limit of the service",
