@@ -210,9 +210,9 @@ def test_what_is_said_of_peers_holds():
     ours, tuned = peers["semclass"], peers["fine-tuned MiniLM, int8"]
     assert 0 < ours["accuracy"] - tuned["accuracy"] < 0.02
     assert tuned["p50_ms"] < ours["p50_ms"]
-    assert tuned["peak_mb"] < 0.7 * ours["peak_mb"]
+    assert tuned["peak_mb"] < 0.76 * ours["peak_mb"]
     for name in ("model2vec: logistic", "tf-idf, linear svm"):
-        assert peers[name]["per_second"] > 14 * ours["per_second"]
+        assert peers[name]["per_second"] > 13 * ours["per_second"]
         assert peers[name]["accuracy"] < ours["accuracy"]
     for found in FOUND["labels"]["few_labels"].values():
         ahead = {
