@@ -24,7 +24,7 @@ import numpy as np
 from bench import provenance, readme
 from bench.measures import dcg, gain
 from bench.steps import Bench
-from datasets_io import language_sample, parallel_sentences, read_jsonl, topic_rows
+from datasets_io import LANGUAGE, language_sample, parallel_sentences, read_jsonl, topic_rows
 from section_sets import learnt_by
 from semclass import HybridRetriever, Models, Passage, TextClassifier, ZeroShotClassifier
 from semclass.core.artifacts import models_folder
@@ -176,7 +176,7 @@ def howto_table(found: Mapping[str, Any], *, across: bool) -> str:
         if name.endswith("-translated") or (name in ACROSS or f"{name}-translated" in ours) != across:
             continue
         cells = (f"{value:.3f}" for value in (shipped[name][DEFAULT], *map(row.__getitem__, SHOWN)))
-        rows.append((f"`{name}`{'*' * (name in ACROSS or f'language {name}' in learnt)}", *cells))
+        rows.append((f"`{name}`{'*' * (name in ACROSS or f'{LANGUAGE}{name}' in learnt)}", *cells))
     return readme.markdown(("questions", "English models", *SHOWN), rows)
 
 

@@ -161,11 +161,7 @@ PROMPTED = ("pointwise", "listwise")
 the passages that answer, in one call.
 """
 
-WEIGHTS = (
-    *dict.fromkeys(name for method in METHODS.values() for name in method.weights),
-    DOCUMENT,
-    COVERAGE,
-)
+WEIGHTS = (*dict.fromkeys(name for method in METHODS.values() for name in method.weights), DOCUMENT, COVERAGE)
 """Names of all weights."""
 
 
