@@ -10,7 +10,7 @@ distance from them. Domains weigh the same, and so do headings that are question
 tell what an answer consists of, stay: below a heading any text may stand; nor is ``match`` weighed, as the default method
 classifies no question. The result is half way from the start to the fit. With --multilingual, the domains are the languages
 of ``pair_domains.read_languages``, with questions in place of headings, and the headings of some English domains that are
-questions; short candidates add nothing.
+questions; the result is three quarters of the way, and short candidates add nothing.
 
 What short candidates add to the weights is fitted next, in the same way: to files of ``qa`` from which the encoder did not
 learn, both re-ranked within a document and searched in an index, to sentences of ``wikiqa``, to the contrast items
@@ -27,6 +27,7 @@ import argparse
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -61,8 +62,9 @@ SEARCHED = ("afriqa_en", "pira_en", "qamr_sentences", "tatqa", "timeqa")
 
 KEPT = ("numbers", "provided", "provided_z", "expected", "expected_z", "match")
 RIDGE, SHORT_RIDGE = 1.0, 0.5  # penalty on the squared distance from the start, in deviations within a question
-SHARE, SHORT_SHARE = 0.5, 0.85  # of the way to the fit that is gone
+SHARE, SHARE_OF_LANGUAGES, SHORT_SHARE = 0.5, 0.75, 0.85  # of the way to the fit that is gone
 ASKED = 500  # questions of each set of sentences
+ASKED_IN_LANGUAGE = 1000  # and of each language
 FOLDS = 5
 FEWER = (1, 4, 12)  # domains that a fit sees, to learn whether more of them would help
 DEPTH = 10  # places that nDCG counts
@@ -205,9 +207,9 @@ def total(judged: Judged, weights: Array) -> Array:
     return np.asarray(judged.score + np.einsum("f,fqn->qn", weights, judged.features))
 
 
-def fit(sets: Mapping[tuple[str, str], Judged]) -> Array:
+def fit(sets: Mapping[tuple[str, str], Judged], share: float = SHARE) -> Array:
     """Weights of all features, from collections by name and kind."""
-    return np.asarray(START + SHARE * (fitted(sets, START, KEPT, RIDGE) - START))
+    return np.asarray(START + share * (fitted(sets, START, KEPT, RIDGE) - START))
 
 
 def fit_short(sets: Mapping[tuple[str, str], Judged]) -> Array:
@@ -287,7 +289,7 @@ def train(arguments: argparse.Namespace) -> None:
         asked = {name: read_domain(arguments.data, name) for name in ENGLISH}
         collections = [
             *((name, replace(one, queries={"question": one.queries["question"]})) for name, one in asked.items()),
-            *((domain.name, of_language(domain)) for domain in read_languages(arguments.data, learnt_by(encoder))),
+            *((domain.name, of_language(domain)) for domain in read_languages(arguments.data, learnt_by(encoder), ASKED_IN_LANGUAGE)),
         ]
     else:
         collections = ((name, read_domain(arguments.data, name)) for name in unseen(arguments.data, encoder))
@@ -295,18 +297,20 @@ def train(arguments: argparse.Namespace) -> None:
         for kind, judged in read(collection, models).items():
             sets[name, kind] = judged
             print(f"{name}, {kind}s: {len(judged.ideal)}  {seconds_so_far()} s", flush=True)
-    folds = left_out(sets)
+    share = SHARE_OF_LANGUAGES if arguments.multilingual else SHARE
+    long = partial(fit, share=share)
+    folds = left_out(sets, fit=long)
     rows = {key: (ndcg(one, 0 * START), ndcg(one, START), ndcg(one, folds[key])) for key, one in sets.items()}
     metrics = {"domains": len({name for name, _ in sets}), "questions": sum(len(one.ideal) for one in sets.values())}
     for kind in sorted({kind for _, kind in sets}):
         means = np.mean([row for key, row in rows.items() if key[1] == kind], axis=0).round(4).tolist()
         metrics |= dict(zip((f"{kind}s_convex", f"{kind}s_start", f"{kind}s_left_out"), means, strict=True))
     for count in FEWER:
-        metrics[f"left_out_fitted_to_{count}"] = round(mean_ndcg(sets, left_out(sets, count)), 4)
+        metrics[f"left_out_fitted_to_{count}"] = round(mean_ndcg(sets, left_out(sets, count, long)), 4)
     metrics["left_out_fitted_to_all"] = round(mean_ndcg(sets, folds), 4)
     for key, row in rows.items():
         print(f"{', '.join(key)}: convex, start, left out {' '.join(f'{value:.3f}' for value in row)}")
-    weights = np.round(fit(sets), 5)
+    weights = np.round(long(sets), 5)
     short = {} if arguments.multilingual else read_short(arguments.data, encoder, models)
     both = {key: added(one, weights) for key, one in (sets | short).items()}
     folds = left_out(both, fit=fit_short) if short else {}
@@ -329,7 +333,7 @@ def train(arguments: argparse.Namespace) -> None:
             "data": ", ".join(dict.fromkeys(name for name, _ in sets)),
             "data_of_short_candidates": ", ".join(f"{name} ({kind})" for name, kind in short),
             "ridge": [RIDGE, SHORT_RIDGE],
-            "share": [SHARE, SHORT_SHARE],
+            "share": [share, SHORT_SHARE],
             "kept": list(KEPT),
             "seconds": seconds_so_far(),
         },
