@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,7 @@ from semclass.ranking.methods import DEFAULT, METHODS
 from semclass.ranking.order import available, reorder
 
 SHOWN = ("bm25", "dense", "convex", DEFAULT, "deep")
-DEPTH, LIMIT = 10, 100  # places that count; questions of each set
+DEPTH, LIMIT, SENTENCES = 10, 500, 100  # places that count; questions of each file, and sentences that are asked
 OTHERS = "multilingual"  # the package of models for other languages
 ENGLISH, TRAIN = "eng_Latn", "train"
 
@@ -61,7 +61,7 @@ def sets_of(data: Path, limit: int, files: int | None) -> Iterator[tuple[str, li
         if "question_translated" in read_jsonl(path)[0]:
             rows[f"{name}-translated"] = sample(path, limit, asked="question_translated")[1]
         yield name, passages, rows
-    sentences = parallel_sentences(data)
+    sentences, limit = parallel_sentences(data), min(limit, SENTENCES)
     for target in dict.fromkeys(pair.partition("-")[2] for pair in ACROSS):
         passages = [Passage(name, text) for name, text in sorted(sentences[target].items())[: 10 * limit]]
         chosen = [passages[place].id for place in np.random.default_rng(0).permutation(len(passages))[:limit]]
@@ -69,12 +69,12 @@ def sets_of(data: Path, limit: int, files: int | None) -> Iterator[tuple[str, li
         yield target, passages, {pair: [(texts[name], {name}) for name in chosen] for pair, texts in asked.items()}
 
 
-def measure(models: Models, retriever: HybridRetriever, questions: Questions) -> dict[str, Any]:
+def measure(retriever: HybridRetriever, questions: Questions, methods: Sequence[str]) -> dict[str, Any]:
     """NDCG@10 of each method, and the share of the questions whose passages are told to be in another language."""
-    found: dict[str, list[float]] = {name: [] for name in SHOWN}
-    foreign = []
+    found: dict[str, list[float]] = {name: [] for name in methods}
+    foreign, models = [], retriever.models
     for query, (_, relevant) in zip(models.encode([text for text, _ in questions]), questions, strict=True):
-        for name in SHOWN:
+        for name in methods:
             method = available(models, METHODS[name])
             candidates = retriever.candidates(query, method.candidates, method)
             passages = retriever.index.passages(candidates.rows)
@@ -90,13 +90,14 @@ def measure(models: Models, retriever: HybridRetriever, questions: Questions) ->
 
 def measured(data: str, models: str | None, limit: int, files: int | None) -> dict[str, Any]:
     """Figures of every row, by some models; None for those that ship."""
-    loaded, found = Models.load(models, threads=1), {}
+    loaded, found = Models.load(models, threads=2), {}
+    methods = SHOWN if models else SHOWN[:-1]  # who reads English alone need not read twice
     for _, passages, rows in sets_of(Path(data), limit, files):
         retriever = HybridRetriever.from_passages(passages, models=loaded)
         for name, questions in rows.items():
-            row = measure(loaded, retriever, questions)
+            row = measure(retriever, questions, methods)
             if loaded.pair_heads is None:  # then the default is plain fusion
-                row = {method: row[method] for method in SHOWN if method != DEFAULT}
+                row = {method: row[method] for method in methods if method != DEFAULT}
             found[name] = {"questions": len(questions), "passages": len(passages), **row}
     return {"rows": found}
 
@@ -131,7 +132,7 @@ def topics(data: str, most: int) -> dict[str, Any]:
 def run(bench: Bench) -> dict[str, Any]:
     """The shipped models and, where their package is installed, those for other languages."""
     limit, files, most = (5, 3, 20) if bench.quick else (LIMIT, None, 1000)
-    step = partial(bench.step, data=bench.data, of=json.dumps(provenance.of("languages")))
+    step = partial(bench.step, threads=2, data=bench.data, of=json.dumps(provenance.of("languages")))
     rows = partial(step, function="bench.languages:measured", limit=limit, files=files)
     found = {"shipped": rows("languages/shipped", models=None)["rows"]}
     results: dict[str, Any] = {"task": {"what": "search in other languages"}, "by_models": found}

@@ -287,9 +287,10 @@ def train(arguments: argparse.Namespace) -> None:
     collections: Iterable[tuple[str, Collection]]
     if arguments.multilingual:
         asked = {name: read_domain(arguments.data, name) for name in ENGLISH}
+        languages = read_languages(arguments.data, learnt_by(encoder), ASKED_IN_LANGUAGE)
         collections = [
             *((name, replace(one, queries={"question": one.queries["question"]})) for name, one in asked.items()),
-            *((domain.name, of_language(domain)) for domain in read_languages(arguments.data, learnt_by(encoder), ASKED_IN_LANGUAGE)),
+            *((domain.name, of_language(domain)) for domain in languages),
         ]
     else:
         collections = ((name, read_domain(arguments.data, name)) for name in unseen(arguments.data, encoder))
