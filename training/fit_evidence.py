@@ -9,8 +9,8 @@ the passages under a heading (ListNet, Cao et al. 2007), from the weights that s
 distance from them. Domains weigh the same, and so do headings that are questions and others. The weights in `KEPT`, which
 tell what an answer consists of, stay: below a heading any text may stand; nor is ``match`` weighed, as the default method
 classifies no question. The result is half way from the start to the fit. With --multilingual, the domains are the languages
-of ``pair_domains.read_languages``, with questions in place of headings, and the headings of some English domains that are
-questions; the result is three quarters of the way, and short candidates add nothing.
+of ``pair_domains.read_languages`` and `read_across`, with questions in place of headings, and the headings of some English
+domains that are questions; the result is three quarters of the way, and short candidates add nothing.
 
 What short candidates add to the weights is fitted next, in the same way: to files of ``qa`` from which the encoder did not
 learn, both re-ranked within a document and searched in an index, to sentences of ``wikiqa``, to the contrast items
@@ -37,7 +37,7 @@ from scipy.optimize import minimize
 
 from answer_groups import Group, contrast, wikiqa
 from command import ENCODER_HELP, make_parser, npy_bytes, run, save_artifact, seconds_so_far
-from pair_domains import Domain, read_languages
+from pair_domains import Domain, read_across, read_languages
 from pair_fits import listwise
 from section_sets import Collection, collection_of, learnt_by, read_domain, read_groups, unseen, unseen_qa
 from semclass.core.errors import TruncationWarning
@@ -61,8 +61,12 @@ SEARCHED = ("afriqa_en", "pira_en", "qamr_sentences", "tatqa", "timeqa")
 """Those of them whose questions name what they are about, so that they can be asked of all documents at once."""
 
 KEPT = ("numbers", "provided", "provided_z", "expected", "expected_z", "match")
-RIDGE, SHORT_RIDGE = 1.0, 0.5  # penalty on the squared distance from the start, in deviations within a question
-SHARE, SHARE_OF_LANGUAGES, SHORT_SHARE = 0.5, 0.75, 0.85  # of the way to the fit that is gone
+RIDGE, RIDGE_OF_LANGUAGES, SHORT_RIDGE = 1.0, 0.1, 0.5
+"""Penalty on the squared distance from the start, in deviations within a question."""
+
+SHARE, SHARE_OF_LANGUAGES, SHORT_SHARE = 0.5, 0.75, 0.85
+"""Share of the way to the fit that is gone."""
+
 ASKED = 500  # questions of each set of sentences
 ASKED_IN_LANGUAGE = 1000  # and of each language
 FOLDS = 5
@@ -75,8 +79,8 @@ LEARNT_FROM_HEADINGS = (
     "resemble an answer."
 )
 LEARNT_FROM_LANGUAGES = (
-    "questions in languages that the encoder did not learn from, with paragraphs, and English headings that are questions; "
-    "NOTICE names the sources."
+    "questions in languages that the encoder did not learn from, with paragraphs, others with paragraphs in another "
+    "language, and English headings that are questions; NOTICE names the sources."
 )
 ENGLISH = ("community", "legal", "support")
 """Domains of ``sections`` from which weights for many languages learn English."""
@@ -207,9 +211,9 @@ def total(judged: Judged, weights: Array) -> Array:
     return np.asarray(judged.score + np.einsum("f,fqn->qn", weights, judged.features))
 
 
-def fit(sets: Mapping[tuple[str, str], Judged], share: float = SHARE) -> Array:
+def fit(sets: Mapping[tuple[str, str], Judged], ridge: float = RIDGE, share: float = SHARE) -> Array:
     """Weights of all features, from collections by name and kind."""
-    return np.asarray(START + share * (fitted(sets, START, KEPT, RIDGE) - START))
+    return np.asarray(START + share * (fitted(sets, START, KEPT, ridge) - START))
 
 
 def fit_short(sets: Mapping[tuple[str, str], Judged]) -> Array:
@@ -288,6 +292,7 @@ def train(arguments: argparse.Namespace) -> None:
     if arguments.multilingual:
         asked = {name: read_domain(arguments.data, name) for name in ENGLISH}
         languages = read_languages(arguments.data, learnt_by(encoder), ASKED_IN_LANGUAGE)
+        languages += read_across(arguments.data, ASKED_IN_LANGUAGE)
         collections = [
             *((name, replace(one, queries={"question": one.queries["question"]})) for name, one in asked.items()),
             *((domain.name, of_language(domain)) for domain in languages),
@@ -298,8 +303,8 @@ def train(arguments: argparse.Namespace) -> None:
         for kind, judged in read(collection, models).items():
             sets[name, kind] = judged
             print(f"{name}, {kind}s: {len(judged.ideal)}  {seconds_so_far()} s", flush=True)
-    share = SHARE_OF_LANGUAGES if arguments.multilingual else SHARE
-    long = partial(fit, share=share)
+    ridge, share = (RIDGE_OF_LANGUAGES, SHARE_OF_LANGUAGES) if arguments.multilingual else (RIDGE, SHARE)
+    long = partial(fit, ridge=ridge, share=share)
     folds = left_out(sets, fit=long)
     rows = {key: (ndcg(one, 0 * START), ndcg(one, START), ndcg(one, folds[key])) for key, one in sets.items()}
     metrics = {"domains": len({name for name, _ in sets}), "questions": sum(len(one.ideal) for one in sets.values())}
@@ -333,7 +338,7 @@ def train(arguments: argparse.Namespace) -> None:
         "training": {
             "data": ", ".join(dict.fromkeys(name for name, _ in sets)),
             "data_of_short_candidates": ", ".join(f"{name} ({kind})" for name, kind in short),
-            "ridge": [RIDGE, SHORT_RIDGE],
+            "ridge": [ridge, SHORT_RIDGE],
             "share": [share, SHORT_SHARE],
             "kept": list(KEPT),
             "seconds": seconds_so_far(),

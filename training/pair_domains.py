@@ -48,14 +48,19 @@ def read_languages(data: Path, learnt: Sequence[str] = (), asked: int = ASKED) -
 
     Those of files that the encoder learnt from, as its manifest names them, are left out.
     """
-    domains = []
-    for path in language_files(data):
-        name = path.name.split(".")[0]
-        if name in ACROSS or f"{LANGUAGE}{name}" in learnt:
-            continue
-        passages, rows = language_sample(path, asked, seed=1)
-        domains.append(Domain(name, passages, [text for text, _ in rows], [frozenset(found) for _, found in rows]))
-    return domains
+    left = {*ACROSS, *(name.removeprefix(LANGUAGE) for name in learnt)}
+    return [_language(path, asked) for path in language_files(data) if path.name.split(".")[0] not in left]
+
+
+def read_across(data: Path, asked: int) -> list[Domain]:
+    """Read some questions whose passages are in another language, whether the encoder learnt from them or not."""
+    return [_language(path, asked) for path in language_files(data) if path.name.split(".")[0] in ACROSS]
+
+
+def _language(path: Path, asked: int) -> Domain:
+    passages, rows = language_sample(path, asked, seed=1)
+    answers = [frozenset(found) for _, found in rows]
+    return Domain(path.name.split(".")[0], passages, [text for text, _ in rows], answers)
 
 
 def read_multilingual(data: Path, learnt: Sequence[str]) -> list[Domain]:
