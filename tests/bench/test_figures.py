@@ -277,6 +277,7 @@ CHECKED = {
     "100 minutes": lambda: _minutes() < 100,
     "about a millisecond": lambda: 0.5 < _question_ms() < 2,
     "3,000 questions": lambda: FOUND["main_job"]["search"]["squad4"]["questions"] == 3000,
+    "500 questions": lambda: FOUND["languages"]["by_models"]["multilingual"]["es-squad-dev"]["questions"] == 500,
     "1,000 over PubMedQA": lambda: FOUND["main_job"]["search"]["pubmedqa"]["questions"] == 1000,
     "a thousand questions": lambda: min(
         item["questions"] for name in ("squad4", "pubmedqa") for item in _engines(ENGINES[name])
