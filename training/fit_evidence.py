@@ -44,6 +44,7 @@ from semclass.core.errors import TruncationWarning
 from semclass.core.types import Passage
 from semclass.index.passage_index import PassageIndex
 from semclass.index.records import Candidates, Query
+from semclass.ranking.certainty import Bounds
 from semclass.ranking.features import PAIR_FEATURES, pair_features
 from semclass.ranking.methods import DEFAULT, METHODS
 from semclass.ranking.models import Models
@@ -284,6 +285,24 @@ def mean_ndcg(sets: Mapping[tuple[str, str], Judged], weights: Mapping[tuple[str
     return float(np.mean([ndcg(judged, weights[key]) for key, judged in sets.items()]))
 
 
+def certain(sets: Mapping[tuple[str, str], Judged], weights: Mapping[tuple[str, str], Array]) -> dict[str, float]:
+    """How often the first passage is right by the lead that words of certainty go by, and how often such leads are."""
+    bounds, leads, right = Bounds(), [], []
+    for key, judged in sets.items():
+        score = total(judged, weights[key])
+        order = np.argsort(-score, axis=1, kind="stable")[:, :2]
+        first, second = np.take_along_axis(score, order, axis=1).T
+        leads.append(first - second)
+        right.append(np.take_along_axis(judged.gains, order[:, :1], axis=1)[:, 0] > 0)
+    lead, found = np.concatenate(leads), np.concatenate(right)
+    strong, likely = lead >= bounds.strong, (lead >= bounds.likely) & (lead < bounds.strong)
+    return {
+        f"{word}_{what}": round(float(value), 3)
+        for word, of in (("strong", strong), ("likely", likely))
+        for what, value in (("share", of.mean()), ("right", found[of].mean() if of.any() else 0.0))
+    }
+
+
 def train(arguments: argparse.Namespace) -> None:
     models = Models.load(arguments.models, encoder=arguments.encoder, threads=arguments.threads)
     sets = {}
@@ -314,6 +333,7 @@ def train(arguments: argparse.Namespace) -> None:
     for count in FEWER:
         metrics[f"left_out_fitted_to_{count}"] = round(mean_ndcg(sets, left_out(sets, count, long)), 4)
     metrics["left_out_fitted_to_all"] = round(mean_ndcg(sets, folds), 4)
+    metrics |= certain(sets, folds)
     for key, row in rows.items():
         print(f"{', '.join(key)}: convex, start, left out {' '.join(f'{value:.3f}' for value in row)}")
     weights = np.round(long(sets), 5)

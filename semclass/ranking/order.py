@@ -85,8 +85,8 @@ def by_evidence(
         ranked = replace(ranked, answerable=_answerable(models, query, ranked, features))
     if method.joint_top_k:
         return _read_jointly(models, query, ranked, method, weight_of(weights, "deep"), passages)
-    # the words of certainty were measured with these options, and with models that tell their language from others
-    measured = method == METHODS[DEFAULT] and pairs.similarity == "cosine" and models.language is not None
+    # the words of certainty were measured with these options
+    measured = method == METHODS[DEFAULT] and pairs.similarity == "cosine"
     measured = measured and all(weights[name] == models.weights[name] for name in method.weights)
     return replace(ranked, certainty=certainty(ranked, features) if measured else None)
 

@@ -301,6 +301,7 @@ NO_FIGURES = {
     "40 questions": "an example of how many to judge",
     **dict.fromkeys(("24 questions", "150 questions"), "of each language"),
     **dict.fromkeys(("31 %", "96 %"), "of the card of the package's answerable"),
+    **dict.fromkeys(("94 %", "59 %", "34 %", "63 %"), "of the card of the package's evidence"),
     "10 %": "labels of questions that are debatable, as those say who collected them",
     "30 seconds": "a limit of the service",
     "128 MiB": "a limit of the service",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from semclass import HybridRetriever, Passage, PassageIndex, Reranker
@@ -59,10 +57,6 @@ def test_copies_of_an_answer_are_level(models):
 )
 def test_what_was_not_measured_has_no_word(models, options):
     assert Reranker(models).rerank("Who built the lighthouse?", TOWN, **options).certainty is None
-
-
-def test_models_that_do_not_tell_their_language_have_no_word(models):
-    assert Reranker(replace(models, language=None)).rerank("Who built the lighthouse?", TOWN).certainty is None
 
 
 def test_one_passage_leads_nobody(models):
