@@ -286,7 +286,7 @@ def mean_ndcg(sets: Mapping[tuple[str, str], Judged], weights: Mapping[tuple[str
 
 
 def certain(sets: Mapping[tuple[str, str], Judged], weights: Mapping[tuple[str, str], Array]) -> dict[str, float]:
-    """How often the first passage is right by the lead that words of certainty go by, and how often such leads are."""
+    """How often the first passage is right where its lead alone makes a word of certainty, and how often it does."""
     bounds, leads, right = Bounds(), [], []
     for key, judged in sets.items():
         score = total(judged, weights[key])
