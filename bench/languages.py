@@ -72,17 +72,19 @@ def sets_of(data: Path, limit: int, files: int | None) -> Iterator[tuple[str, li
 def measure(retriever: HybridRetriever, questions: Questions, methods: Sequence[str]) -> dict[str, Any]:
     """NDCG@10 of each method, and the share of the questions whose passages are told to be in another language."""
     found: dict[str, list[float]] = {name: [] for name in methods}
-    foreign, models = [], retriever.models
+    foreign, other, models = [], False, retriever.models
     for query, (_, relevant) in zip(models.encode([text for text, _ in questions]), questions, strict=True):
         for name in methods:
             method = available(models, METHODS[name])
-            candidates = retriever.candidates(query, method.candidates, method)
-            passages = retriever.index.passages(candidates.rows)
-            ranked = reorder(models, query, candidates, method, passages=passages)
-            ids = [passages[place].id for place in ranked.places[:DEPTH]]
-            gains = np.isin(ids, list(relevant)).astype(float)
+            if method.kind is None:
+                rows = retriever.retrieve(query, DEPTH, method)
+            else:
+                first = retriever.candidates(query, method.candidates, method)
+                ranked = reorder(models, query, first, method, passages=retriever.index.passages(first.rows))
+                rows, other = first.rows[ranked.places[:DEPTH]], ranked.language == "other"
+            gains = np.isin([one.id for one in retriever.index.passages(rows)], list(relevant)).astype(float)
             found[name].append(float(dcg(gains) / dcg(np.ones(len(relevant)))))
-        foreign.append(ranked.language == "other")
+        foreign.append(other)
     row = {name: float(np.mean(values)) for name, values in found.items()} | {"other": float(np.mean(foreign))}
     better = max(("bm25", "convex"), key=row.__getitem__)
     return row | gain(np.array(found["default"]), np.array(found[better]))
@@ -103,10 +105,7 @@ def measured(data: str, models: str | None, limit: int, files: int | None) -> di
 
 
 def topics(data: str, most: int) -> dict[str, Any]:
-    """Accuracy by language of heads that learnt from English training sentences, or from the names of the topics.
-
-    At most so many sentences of each are taken.
-    """
+    """Accuracy by language, on `most` sentences each, of heads that learnt from English ones, or from the topics' names."""
     learnt: tuple[list[str], list[str]] = ([], [])
     tried: dict[str, tuple[list[str], list[str]]] = defaultdict(lambda: ([], []))
     for language, _, split, topic, sentence in topic_rows(Path(data)):

@@ -17,7 +17,9 @@ EXTRA = "tune"  # the extra that installs torch
 AVERAGE_EVERY = 10  # steps between two sets of weights that are averaged
 SAY_EVERY = 100  # steps between two lines of progress
 FAR = -1e4  # stands for minus infinity where padding must not win
-ALIKE, MANY = {"cpu": 16}, 4000  # texts of like length that are read at a time on a processor, and on any other device
+ALIKE = {"cpu": 16}  # texts of like length that are read at a time
+ALIKE_ELSEWHERE = 4000  # and on any other device
+
 
 Array = npt.NDArray[Any]
 
@@ -79,7 +81,7 @@ def dropped(values: Any, chance: float, rng: np.random.Generator) -> Any:
 def alike(lengths: IntArray, device: str) -> list[IntArray]:
     """Rows of texts of like length that are read at a time, by length."""
     order = np.argsort(lengths, kind="stable")
-    return np.array_split(order, -(-len(order) // ALIKE.get(device, MANY)))
+    return np.array_split(order, -(-len(order) // ALIKE.get(device, ALIKE_ELSEWHERE)))
 
 
 def padded(offsets: IntArray, rows: IntArray) -> tuple[Array, Array]:

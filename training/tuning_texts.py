@@ -32,7 +32,7 @@ CHECKED = 256  # groups of a domain, not learnt from, that are measured on
 HELD_OUT = 10  # every tenth stretch is held out, from the first on
 TOGETHER = 64  # texts of one length that the lower part of an encoder reads at a time
 AT_ONCE = {"cpu": 8192}  # word pieces that are read at a time
-MANY = 65536  # and on any other device
+AT_ONCE_ELSEWHERE = 65536  # and on any other device
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Texts:
         states = torch.empty((len(ids.values), shape[1]), dtype=torch.float16, device=device)
         original = torch.empty(shape, device=device)
         layers = torch.empty((shape[0], (len(means) + len(firsts)) * shape[1]), dtype=torch.float16, device=device)
-        for rows, offsets, found in read_texts(model, config, read, AT_ONCE.get(device, MANY)):
+        for rows, offsets, found in read_texts(model, config, read, AT_ONCE.get(device, AT_ONCE_ELSEWHERE)):
             below = found[layer] if own is None else found[layer][torch.from_numpy(own[read.places(rows)]).to(device)]
             states[torch.from_numpy(ids.places(rows)).to(device)] = below.half()
             lengths = np.diff(offsets)

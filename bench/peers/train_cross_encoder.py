@@ -207,7 +207,7 @@ def export(folder: Path, network: Network, task: Task, rows: Array, source: Path
 
 def train(arguments: argparse.Namespace) -> None:
     """Read, train, export; seconds are the processor's."""
-    import_extra("torch", EXTRA).set_num_threads(1)
+    import_extra("torch", EXTRA).set_num_threads(2)
     source = find_source(SOURCE)
     tokenizer = pair_tokenizer((source / "tokenizer.json").read_bytes(), RECIPE["length"])
     domains = read_domains(arguments.data, SEED)

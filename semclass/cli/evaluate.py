@@ -312,9 +312,7 @@ def _sent(
 
 
 def _usd(bill: Bill, prices: tuple[float, float] | None) -> str:
-    if prices is None:
-        return ""
-    return f", {(bill.prompt_tokens * prices[0] + bill.answer_tokens * prices[1]) / 1e6:.2f} USD"
+    return "" if prices is None else f", {bill.usd(prices):.2f} USD"
 
 
 def _settings(name: str, weights: Mapping[str, float]) -> dict[str, Any]:

@@ -46,6 +46,10 @@ class Bill:
         """How the tokens were counted: ``"the service"`` or ``"characters"``."""
         return "the service" if self.counted else "characters"
 
+    def usd(self, prices: tuple[float, float]) -> float:
+        """Return the price of the tokens; `prices` are USD for a million tokens of prompts and of answers."""
+        return (self.prompt_tokens * prices[0] + self.answer_tokens * prices[1]) / 1e6
+
     def figures(self) -> dict[str, Any]:
         """Return all figures in JSON types."""
         counts = {name: value for name, value in vars(self).items() if name not in ("seconds", "counted")}

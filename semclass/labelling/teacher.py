@@ -52,7 +52,7 @@ class Bill:
             "seconds": round(share * self.spent.seconds / concurrency, 1),
         }
         if self.prices is not None:
-            found["usd"] = round(sum(count * price for count, price in zip(tokens, self.prices, strict=True)) / 1e6, 4)
+            found["usd"] = round(share * self.spent.usd(self.prices), 4)
         return found
 
 
