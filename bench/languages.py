@@ -22,12 +22,12 @@ from typing import Any
 import numpy as np
 
 from bench import provenance, readme
-from bench.measures import dcg, gain
+from bench.measures import by_turns, dcg, gain
 from bench.steps import Bench
 from datasets_io import LANGUAGE, language_sample, parallel_sentences, read_jsonl, topic_rows
 from section_sets import learnt_by
 from semclass import HybridRetriever, Models, Passage, TextClassifier, ZeroShotClassifier
-from semclass.core.artifacts import models_folder
+from semclass.core.artifacts import MANIFEST, models_folder, read_json
 from semclass.core.errors import ArtifactError
 from semclass.heads.texts import open_encoder
 from semclass.ranking.methods import DEFAULT, METHODS
@@ -128,6 +128,20 @@ def topics(data: str, most: int) -> dict[str, Any]:
     return {"accuracy": found}
 
 
+def encode(models: str | None) -> dict[str, Any]:
+    """Encode a question; the step tells the memory that a process takes for it. Gives MB of the encoder's networks."""
+    open_encoder(models).encode(["Who was the first to cross it?"])
+    return {"mb": sum(path.stat().st_size for path in (models_folder(models) / "encoder").glob("*.onnx")) / 1e6}
+
+
+def times(data: str, models: Sequence[str | None]) -> dict[str, Any]:
+    """Milliseconds to encode a question, by the encoders of some models in turns."""
+    questions = [row["text"] for row in read_jsonl(Path(data) / "beir" / "squad4" / "queries.jsonl")[:200]]
+    jobs = {str(place): open_encoder(name).encode for place, name in enumerate(models)}
+    seconds = by_turns([[question] for question in questions], jobs)
+    return {"ms": [float(np.median(values)) * 1e3 for values in seconds.values()]}
+
+
 def run(bench: Bench) -> dict[str, Any]:
     """The shipped models and, where their package is installed, those for other languages."""
     limit, files, most = (5, 3, 20) if bench.quick else (LIMIT, None, 1000)
@@ -142,6 +156,11 @@ def run(bench: Bench) -> dict[str, Any]:
     else:
         results["learnt"] = learnt_by(models_folder(OTHERS) / "encoder")
         found[OTHERS] = rows(f"languages/{OTHERS}", models=OTHERS)["rows"]
+        results["types"] = read_json(models_folder(OTHERS) / "questions" / MANIFEST)["metrics"]
+        alone = partial(bench.step, of=json.dumps(provenance.of("languages")))
+        both = (None, OTHERS)
+        results["cost"] = [alone(f"languages/encode {one}", "bench.languages:encode", models=one) for one in both]
+        results |= alone("languages/times", "bench.languages:times", data=bench.data, models=both)
         results["topics"] = step("languages/topics", "bench.languages:topics", most=most)["accuracy"]
     return results
 
@@ -155,6 +174,39 @@ def table(found: Mapping[str, Any]) -> str:
             rows.append((f"{name} ({row['questions']})", str(row["passages"]), models, *cells, *ahead))
     head = ("questions", "passages", "models", *SHOWN, "default against the better, 95 %", "other language")
     return readme.markdown(head, rows)
+
+
+TYPED = {
+    "pt": "Portuguese", "es": "Spanish", "ar": "Arabic", "ba": "Bashkir", "be": "Belarusian", "nl": "Dutch",
+    "fr": "French", "de": "German", "hi": "Hindi", "it": "Italian", "ja": "Japanese", "lt": "Lithuanian",
+    "ru": "Russian", "uk": "Ukrainian",
+}  # fmt: skip
+
+
+def types_table(found: Mapping[str, Any]) -> str:
+    """Accuracy of the question head's coarse types by language, of its manifest."""
+    if (metrics := found["languages"].get("types")) is None:
+        return ""
+    measured = {"English, TREC test": {**metrics["test"]["coarse"], "left_out": False}}
+    measured |= {name: metrics["languages"][code] for code, name in TYPED.items()}
+    rows = [
+        (name, f"{row['questions']:,}", f"{row['accuracy']:.3f}", "yes" if row["left_out"] else "no")
+        for name, row in measured.items()
+    ]
+    return readme.markdown(("language", "questions", "accuracy", "left out"), rows)
+
+
+def cost_table(found: Mapping[str, Any]) -> str:
+    """What the encoder costs beside the one that ships."""
+    if (cost := found["languages"].get("cost")) is None:
+        return ""
+    ours, theirs = found["languages"]["ms"]
+    rows = [
+        ("networks, MB", *(f"{one['mb']:.0f}" for one in cost)),
+        ("memory of a process that encodes a question, MB", *(f"{one['peak_mb']:.0f}" for one in cost)),
+        ("time to encode a question, one thread", "1", f"{theirs / ours:.1f}"),
+    ]
+    return readme.markdown(("cost", "shipped encoder", "multilingual"), rows)
 
 
 def topics_table(found: Mapping[str, Any]) -> str:
@@ -183,6 +235,8 @@ def howto_table(found: Mapping[str, Any], *, across: bool) -> str:
 TABLES = {
     "": table,
     "topics": topics_table,
+    "types": types_table,
+    "cost": cost_table,
     "one language": partial(howto_table, across=False),
     "two languages": partial(howto_table, across=True),
 }

@@ -5,7 +5,6 @@ No text comes twice, so that whatever is kept of texts shows. Lengths are from 3
 
 from __future__ import annotations
 
-import compileall
 import os
 import subprocess
 import sys
@@ -113,22 +112,21 @@ def starts(corpus: str, passages: int, index: str, times: int) -> dict[str, Any]
 
 
 def sizes() -> dict[str, Any]:
-    """MB of the wheel, of the base install, and of what docs/container/Containerfile copies into its image."""
+    """MB of the wheel and, without pip, of the base install and of what docs/container/Containerfile copies."""
     with tempfile.TemporaryDirectory() as folder:
         where = Path(folder)
-        _pip(sys.executable, "wheel", "--no-deps", "--wheel-dir", where, ROOT)
+        _pip("wheel", "--no-deps", "--wheel-dir", where, ROOT)
         (wheel,) = where.glob("semclass-*.whl")
         found = {"wheel": wheel.stat().st_size}
         for name, extra in (("base install", ""), ("layer of the container", "[serve]")):
-            venv.create(where / name, with_pip=True)
-            _pip(where / name / "bin" / "python", "install", "--no-cache-dir", f"{wheel}{extra}")
-            compileall.compile_dir(where / name / "lib", quiet=1)
+            venv.create(where / name)
+            _pip("--python", where / name / "bin" / "python", "install", "--no-cache-dir", f"{wheel}{extra}")
             found[name] = sum(path.lstat().st_size for path in (where / name).rglob("*") if path.is_file())
     return {"mb": {name: round(size / 1e6, 1) for name, size in found.items()}}
 
 
-def _pip(python: str | Path, *words: object) -> None:
-    subprocess.run([python, "-m", "pip", "--quiet", *map(str, words)], check=True)
+def _pip(*words: object) -> None:
+    subprocess.run([sys.executable, "-m", "pip", "--quiet", *map(str, words)], check=True)
 
 
 def table(found: Mapping[str, Any]) -> str:

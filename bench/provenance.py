@@ -43,7 +43,7 @@ DEPENDS: Mapping[str, tuple[str, ...]] = {
     "words": RANKING,
     "abstain": (*RANKING, "answerable", "deep"),
     "small_folders": (*RANKING, "answerable", "generic"),
-    "languages": (*RANKING, "language", *(f"multilingual/{name}" for name in (*PAIRS, "deep"))),
+    "languages": (*RANKING, "language", *(f"multilingual/{name}" for name in (*PAIRS, "deep", "questions"))),
     "cascade": (*RANKING, "deep", "passages", "questions", "questions-svm"),
     "over_time": (*RANKING, *CLASSES),
 }

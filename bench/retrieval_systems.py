@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bench import measures
-from bench.peers.systems import FEW, CrossEncoder, order_of_few
+from bench.peers.systems import CrossEncoder
 from semclass import HybridRetriever, Models
 from semclass.core.errors import MissingExtraError, import_extra
 from semclass.documents.readers import read_passages
@@ -44,10 +44,7 @@ SEED = 0
 
 SYSTEMS = {
     "BM25": ("semclass", "BM25 over the encoder's word pieces, as the library computes it"),
-    "BM25, bm25s": (
-        "peer",
-        "bm25s with its own tokeniser, English stop words and a stemmer, as its documentation shows",
-    ),
+    "BM25, bm25s": ("peer", "bm25s with its own tokeniser, English stop words and a stemmer, as it documents"),
     "BM25, rank-bm25": ("peer", "rank-bm25 (Okapi) over lower-cased words"),
     "dense": ("semclass", "cosine of the shipped encoder's vectors"),
     "hybrid": ("semclass", "dense + 0.1 * BM25, the reference's sum, which is the baseline here"),
@@ -56,10 +53,7 @@ SYSTEMS = {
         "alpha * dense + (1 - alpha) * BM25, each brought to 0 ... 1 over the first 100 of both; on semclass's encoder and "
         "index",
     ),
-    "RRF": (
-        "peer",
-        "reciprocal rank fusion, k = 60, of the first 100 of dense and of BM25; on semclass's encoder and index",
-    ),
+    "RRF": ("peer", "reciprocal rank fusion, k = 60, of the first 100 of dense and of BM25; on semclass's index"),
     "default": ("semclass", "a search without options: convex + a weighted sum of evidence, first 50"),
     "entail-integrated": ("semclass", "hybrid + lambda * probability that the passage answers"),
     f"entail-integrated@{MORE}": ("semclass", f"the same with {MORE} candidates"),
@@ -68,7 +62,6 @@ SYSTEMS = {
         "hybrid, then a head over all evidence, read when the index was built, orders the first 10",
     ),
     f"learned@{MORE}": ("semclass", f"the same with {MORE} candidates"),
-    "learned, then cross-encoder": ("peer", f"learned, then the int8 cross-encoder reads the first {FEW} of it"),
     "cross-encoder": (
         "peer",
         "hybrid, then an int8 MiniLM that reads question and passage together orders the first 10; trained for this "
@@ -143,11 +136,11 @@ class Systems:
         return job
 
     def cross_encoders(self) -> dict[str, Job]:
-        """The cross-encoder, and ``learned`` with the cross-encoder behind it; none without the network."""
+        """The cross-encoder; nothing without the network."""
         if self.network is None:
             return {}
         network, retriever = self.network, self.retriever
-        weight, slope = (float(network.manifest[name]) for name in ("weight", "slope"))
+        weight = float(network.manifest["weight"])
 
         def alone(text: str) -> Found:
             (query,) = retriever.models.encode([text], classes=False, tokens=False)
@@ -157,23 +150,10 @@ class Systems:
             order = np.argsort(-logits, kind="stable")
             seconds = time.perf_counter() - started
             summed = np.argsort(-(found.score + weight * logits), kind="stable")
-            return Found(
-                self.ids(found.rows[order]), seconds, {"cross-encoder, integrated": self.ids(found.rows[summed])}
-            )
+            more = {"cross-encoder, integrated": self.ids(found.rows[summed])}
+            return Found(self.ids(found.rows[order]), seconds, more)
 
-        def few(text: str) -> Found:
-            query = encoded(retriever, text, METHODS["learned"])
-            found = retriever.candidates(query, DEPTH, METHODS["hybrid"], evidence=False)
-            started = time.perf_counter()
-            learned = ordered(retriever, query, found, METHODS["learned"])
-            logits = np.zeros(len(found), np.float32)
-            first = learned.places[:FEW]
-            logits[first] = network.scores(text, self.texts(found.rows[first]))
-            order = order_of_few(learned.score, logits, slope)
-            seconds = time.perf_counter() - started
-            return Found(self.ids(found.rows[order]), seconds)
-
-        return {"learned, then cross-encoder": few, "cross-encoder": alone}
+        return {"cross-encoder": alone}
 
     def texts(self, rows: npt.NDArray[Any]) -> list[str]:
         """Passages as the cross-encoder reads them."""
@@ -275,13 +255,8 @@ def measured(dataset: Dataset, rankings: Mapping[str, Sequence[Sequence[str]]]) 
     answered = per_question(dataset, rankings[BASELINE], ("RR@10",))["RR@10"] > 0
     systems = {}
     for name, result in results.items():
-        figures = {
-            "mrr@10": result.mrr,
-            "ndcg@10": result.ndcg,
-            "recall@10": result.recall,
-            "cond_mrr": result.cond_mrr,
-            "error_removed": result.error_removed,
-        }
+        figures = {"mrr@10": result.mrr, "ndcg@10": result.ndcg, "recall@10": result.recall}
+        figures |= {"cond_mrr": result.cond_mrr, "error_removed": result.error_removed}
         systems[name] = {
             **{key: round(value, 6) for key, value in figures.items()},
             "mrr@10_ci": [round(end, 4) for end in result.mrr_ci],

@@ -127,7 +127,7 @@ def table(found: Mapping[str, Any]) -> str:
             *(f"{one['refused'][kind]:.1%}" for kind in KINDS),
             *(f"{right} of {said}" for right, said in one["words"].values()),
         )
-        for size, one in found["small_folders"]["sizes"].items()
+        for size, one in sorted(found["small_folders"]["sizes"].items(), key=lambda item: int(item[0]))
     ]
     first = (f"right first, `{method}`" for method in METHODS)
     return readme.markdown(("passages", *first, *KINDS.values(), *(f"{word}: right" for word in CERTAINTIES)), rows)

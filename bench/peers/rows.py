@@ -97,12 +97,8 @@ def recorded(bench: Bench, task: str, figures: Mapping[str, Any], calls: int = 1
 
 def prompted_model(bench: Bench, task: str) -> dict[str, Any]:
     """The row of a language model behind the endpoint that the command line names; skipped if it names none."""
-    row = {
-        "name": bench.model or "any prompted model",
-        "kind": "prompted",
-        "what": "Few-shot prompted.",
-        "threads": None,
-    }
+    name = bench.model or "any prompted model"
+    row = {"name": name, "kind": "prompted", "what": "Few-shot prompted.", "threads": None}
     if bench.endpoint is None or bench.model is None:
         return {**row, "skipped": "give --endpoint URL and --model NAME"}
     found = bench.step(

@@ -345,7 +345,6 @@ def _combined(asked: Any, given: Any, how: str) -> Any:
 
 
 INPUTS = ("input_ids", "token_type_ids", "attention_mask")
-FEW = 3  # of the passages that ``learned`` puts first, the cross-encoder reads so many in the cheaper combination
 
 
 @dataclass(frozen=True)
@@ -390,12 +389,3 @@ def feed(pairs: Sequence[tokenizers.Encoding]) -> dict[str, Array]:
         for name, values in zip(INPUTS, (pair.ids, pair.type_ids, pair.attention_mask), strict=True):
             inputs[name][row, : len(values)] = values
     return inputs
-
-
-def order_of_few(probabilities: Array, logits: Array, slope: float) -> Array:
-    """Order by probabilities, then the first :data:`FEW` by both; logits of the others do not count."""
-    sure = np.clip(probabilities, 1e-7, 1 - 1e-7)  # what float32 tells apart
-    both = np.log(sure) - np.log1p(-sure) + slope * logits
-    order = np.argsort(-probabilities, kind="stable")
-    first, rest = order[:FEW], order[FEW:]
-    return np.concatenate([first[np.argsort(-both[first], kind="stable")], rest])

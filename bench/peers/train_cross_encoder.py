@@ -4,8 +4,7 @@
 
 It learns from the questions that ``learned`` learns from (``training/pair_domains.py``), with the hybrid's first ten
 passages, starting from the encoder's original weights, in one pass. The learning rate was found on few of the questions, of
-5e-5, 1e-4 and 2e-4. A tenth of each domain is held out: it gives lambda of score + lambda * logit and the slope that makes
-log-odds of logits. Needs torch.
+5e-5, 1e-4 and 2e-4. A tenth of each domain is held out: it gives lambda of score + lambda * logit. Needs torch.
 """
 
 from __future__ import annotations
@@ -21,7 +20,6 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 import tokenizers
-from sklearn.linear_model import LogisticRegression
 
 import bert_graph
 import onnx_graphs
@@ -174,13 +172,12 @@ def int8_network(
 
 
 def on_held_out(task: Task, folder: Path) -> dict[str, Any]:
-    """Find lambda and the slope of Platt's sigmoid on held-out questions; gives them with figures."""
+    """Find lambda on held-out questions; gives it with figures."""
     held, network = np.flatnonzero(task.held_out), CrossEncoder.load(folder)
     asked = [(task.questions[row], [task.passages[place] for place in task.rows[row]]) for row in held]
     scores = np.stack([network.scores(*one) for one in asked]).astype(np.float64)
     answers, score = task.answers[held], task.score[held]
     weight = max(LAMBDAS, key=lambda weight: float(reciprocal_ranks(score + weight * scores, answers).mean()))
-    platt = LogisticRegression(C=np.inf).fit(scores.reshape(-1, 1), answers.ravel())
     metrics = {
         "questions": len(held),
         **{
@@ -188,7 +185,7 @@ def on_held_out(task: Task, folder: Path) -> dict[str, Any]:
             for name, keys in (("hybrid", score), ("alone", scores), ("integrated", score + weight * scores))
         },
     }
-    return {"weight": weight, "slope": round(float(platt.coef_[0, 0]), 4), "metrics": {"held_out": metrics}}
+    return {"weight": weight, "metrics": {"held_out": metrics}}
 
 
 def export(folder: Path, network: Network, task: Task, rows: Array, source: Path, training: dict[str, Any]) -> None:

@@ -86,12 +86,6 @@ def test_a_long_passage_is_cut_and_the_question_is_not():
     assert not fed["input_ids"][1, 7:].any()
 
 
-def test_the_cross_encoder_orders_the_first_of_learned():
-    logits = np.array([0.0, 2.0, 9.0, 0.0], np.float32)
-    # the last one of `learned` is not read
-    assert systems.order_of_few(np.array([0.8, 0.7, 0.1, 0.9]), logits, 0.9).tolist() == [1, 3, 0, 2]
-
-
 def test_candidates_that_are_drawn_begin_with_the_answer():
     rows = np.arange(10)[None]
     domain = pair_domains.Domain("one", [f"p{i}" for i in range(10)], ["who ?"], [frozenset([4, 7])])

@@ -46,16 +46,10 @@ def test_a_table_of_a_page_is_the_measured_one(page):
         assert readme.block(name.replace(".py", ""), TABLES[name.replace(".py", "")]) in PAGES[page]
 
 
-KINDS = (r"written by bench/.+\.py(: .+)?", r"measured once, .+\.json", r"compared with .+", r"typed: .+")
+KINDS = (r"written by bench/.+\.py(: .+)?", r"compared with .+", r"typed: .+")
 """What a mark says of its table: where the figures are from."""
 
-TYPED = {
-    "docs/howto/languages.md": 2,
-    "docs/explanation/cost.md": 1,
-    "docs/explanation/design.md": 1,
-    "docs/howto/documents.md": 1,
-    "docs/howto/postgres.md": 1,
-}
+TYPED = {"docs/explanation/cost.md": 1, "docs/howto/documents.md": 1}
 """Tables that no file of results has yet: they are to become fewer."""
 
 
@@ -69,13 +63,6 @@ def test_a_table_of_figures_says_where_they_are_from(page):
     for table in re.findall(r"(?:^\|.*\n)+", text, flags=re.MULTILINE):
         figures = re.findall(r"\| *\**[-+]?[\d,]*\.?\d+ ?%?\** *(?=\|)", table)
         assert len([figure for figure in figures if "." in figure or "%" in figure]) < 2, table
-
-
-@pytest.mark.parametrize("page", PAGES)
-def test_a_table_that_was_measured_once_says_so(page):
-    for file, text in re.findall(r"measured once, (.+?)\.json -->(.*?)<!-- table: end -->", PAGES[page], re.DOTALL):
-        assert file in report.SETTLED
-        assert "*Measured once, with" in text
 
 
 def test_sections_of_earlier_models_are_listed_to_run_again(monkeypatch):
