@@ -128,12 +128,6 @@ def topics(data: str, most: int) -> dict[str, Any]:
     return {"accuracy": found}
 
 
-def encode(models: str | None) -> dict[str, Any]:
-    """Encode a question; the step tells the memory that a process takes for it. Gives MB of the encoder's networks."""
-    open_encoder(models).encode(["Who was the first to cross it?"])
-    return {"mb": sum(path.stat().st_size for path in (models_folder(models) / "encoder").glob("*.onnx")) / 1e6}
-
-
 def times(data: str, models: Sequence[str | None]) -> dict[str, Any]:
     """Milliseconds to encode a question, by the encoders of some models in turns."""
     questions = [row["text"] for row in read_jsonl(Path(data) / "beir" / "squad4" / "queries.jsonl")[:200]]
@@ -159,7 +153,7 @@ def run(bench: Bench) -> dict[str, Any]:
         results["types"] = read_json(models_folder(OTHERS) / "questions" / MANIFEST)["metrics"]
         alone = partial(bench.step, of=json.dumps(provenance.of("languages")))
         both = (None, OTHERS)
-        results["cost"] = [alone(f"languages/encode {one}", "bench.languages:encode", models=one) for one in both]
+        results["cost"] = [alone(f"languages/encode {one}", "bench.over_time:encode", models=one) for one in both]
         results |= alone("languages/times", "bench.languages:times", data=bench.data, models=both)
         results["topics"] = step("languages/topics", "bench.languages:topics", most=most)["accuracy"]
     return results

@@ -125,6 +125,15 @@ def sizes() -> dict[str, Any]:
     return {"mb": {name: round(size / 1e6, 1) for name, size in found.items()}}
 
 
+def encode(models: str | None) -> dict[str, Any]:
+    """Encode a question; the step tells the memory that a process takes for it. Gives MB of the encoder's networks."""
+    from semclass.core.artifacts import models_folder
+    from semclass.heads.texts import open_encoder
+
+    open_encoder(models).encode(["Who was the first to cross it?"])
+    return {"mb": sum(path.stat().st_size for path in (models_folder(models) / "encoder").glob("*.onnx")) / 1e6}
+
+
 def _pip(*words: object) -> None:
     subprocess.run([sys.executable, "-m", "pip", "--quiet", *map(str, words)], check=True)
 

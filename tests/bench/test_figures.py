@@ -188,11 +188,11 @@ def test_what_is_said_of_peers_holds():
     assert len(sets) == 8
     for name, found in sets.items():
         ours, sparse = found["default"], max(found[peer] for peer in ("BM25", "BM25, bm25s", "BM25, rank-bm25"))
-        assert ours > found["cross-encoder"], name
+        assert ours > max(found["cross-encoder"], found["cross-encoder, integrated"]), name
         assert ours > sparse, name
         assert ours > max(found["dense"], found["convex"], found["RRF"]), name
     times = [{row["name"]: row["p50_ms"] for row in found["systems"]} for found in FOUND["retrieval"]["sets"].values()]
-    assert all(14 * each["BM25, bm25s"] < each["default"] < each["cross-encoder"] / 4 for each in times)
+    assert all(5 * each["BM25, bm25s"] < each["default"] < each["cross-encoder"] / 4 for each in times)
     peers = {row["name"]: row for row in FOUND["questions"]["systems"]}
     ours, tuned = peers["semclass"], peers["fine-tuned MiniLM, int8"]
     assert 0 < ours["accuracy"] - tuned["accuracy"] < 0.02
