@@ -17,12 +17,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
 from semclass.core.errors import ArtifactError
 from semclass.core.npy import array_of
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 PROTOCOL = 1
 """Version of the folder format: raise it whenever an older reader would go wrong."""
@@ -89,9 +92,7 @@ def models_folder(models: str | Path | None) -> Path:
     folder, name = Path(models), str(models)
     if folder.exists():
         return folder
-    from importlib.metadata import entry_points  # takes a while, and few need it
-
-    installed = {point.name: point for point in entry_points(group=ENTRY_POINTS)}
+    installed = installed_models()
     if name in installed:
         try:
             return Path(installed[name].load())
@@ -112,6 +113,13 @@ def models_folder(models: str | Path | None) -> Path:
             "the path of a folder, or the name of a package"
         )
     return folder
+
+
+def installed_models() -> Mapping[str, EntryPoint]:
+    """Return the installed packages of models, by the name of the models."""
+    from importlib.metadata import entry_points  # takes a while, and few need it
+
+    return {point.name: point for point in entry_points(group=ENTRY_POINTS)}
 
 
 # -- reading ----------------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -16,7 +17,7 @@ import tokenizers
 from semclass.core import artifacts
 from semclass.core.artifacts import Artifact
 from semclass.core.checks import check_positive, check_texts
-from semclass.core.errors import ArtifactError, EncoderMismatchError, InputError
+from semclass.core.errors import ArtifactError, EncoderMismatchError, InputError, SemclassError
 from semclass.core.onnx_sessions import open_session
 from semclass.core.types import Encoder, Encoding, FloatArray, IntArray, Ragged, offsets_of, ragged
 from semclass.encoders.batching import batches_by_length, padded_length, steps
@@ -333,6 +334,30 @@ def fingerprint_of(records: Mapping[str, Mapping[str, object]]) -> str:
     """
     files = (*NETWORKS, *([KEPT] if KEPT in records else []), "tokenizer.json")
     return "-".join(str(records[name]["sha256"])[:12] for name in files)
+
+
+def mismatch(index: str, built_with: str, used: str, remedy: str) -> EncoderMismatchError:
+    """Return the error for an index that another encoder built. It names the models whose encoder that is, if any.
+
+    The fingerprints are those of both encoders.
+    """
+    name = models_of(built_with)
+    give = "name the encoder or the models of the index (--encoder, --models)"
+    if name is not None:
+        give = f"give the models {name!r}, whose encoder that is (--models {name})" if name else "leave --models out"
+    return EncoderMismatchError(
+        f"{index} was built with encoder {built_with}, but is opened with {used}; {give}, or {remedy}"
+    )
+
+
+def models_of(fingerprint: str) -> str | None:
+    """Return the name of the installed models with an encoder, an empty string for the shipped models, or None."""
+    for name in (None, *artifacts.installed_models()):
+        with suppress(SemclassError, OSError, KeyError):
+            records = artifacts.read_json(artifacts.models_folder(name) / "encoder" / artifacts.MANIFEST)["files"]
+            if fingerprint_of(records) == fingerprint:
+                return name or ""
+    return None
 
 
 def fits(made_for: str, used: str, views: Iterable[str]) -> bool:

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from semclass.core import artifacts
-from semclass.core.errors import ArtifactError, EncoderMismatchError
+from semclass.core.errors import ArtifactError
 from semclass.core.files import REMEDY, Files
+from semclass.encoders.onnx_encoder import mismatch
 from semclass.index import manifest, shapes
 from semclass.index.manifest import Entry, Manifest
 from semclass.index.removal import read_deleted
@@ -41,10 +42,7 @@ def open_segments(
     while True:
         folder, found = source.folder, source.manifest
         if encoder_fingerprint not in (None, found.header["encoder"]):
-            raise EncoderMismatchError(
-                f"the index {folder} was built with encoder {found.header['encoder']}, but is opened with "
-                f"{encoder_fingerprint}; name the encoder or the models of the index (--encoder, --models), or {REMEDY}"
-            )
+            raise mismatch(f"the index {folder}", found.header["encoder"], str(encoder_fingerprint), REMEDY)
         try:
             shapes.check_header(found.header, folder / artifacts.MANIFEST)
             opened = [_open(source, entry, known.get(entry.name), verify=verify) for entry in found.segments]

@@ -18,6 +18,7 @@ from semclass.core.types import DoubleArray, Encoder, FloatArray, Hit, IntArray,
 from semclass.documents.readers import iter_passages
 from semclass.documents.sources import Skipped
 from semclass.encoders.batching import concurrency_limit
+from semclass.encoders.onnx_encoder import mismatch
 from semclass.heads.texts import TextModel, classify_all
 from semclass.index.passage_index import PassageIndex
 from semclass.index.records import FOLDER, Candidates, Query, Scoring, SearchIndex
@@ -71,11 +72,7 @@ class HybridRetriever:
     def __post_init__(self) -> None:
         """Refuse an index that another encoder or other class heads made, or whose scores the pair heads do not know."""
         if self.index.encoder != self.models.encoder.fingerprint:
-            raise EncoderMismatchError(
-                f"the index was built with encoder {self.index.encoder}, but these models have encoder "
-                f"{self.models.encoder.fingerprint}; name the encoder or the models of the index (--encoder, --models), or "
-                f"{REMEDY}"
-            )
+            raise mismatch("the index", self.index.encoder, self.models.encoder.fingerprint, REMEDY)
         books = self.models.passage_encoder.codebooks
         if self.index.codebooks not in ("", "" if books is None else books.fingerprint):
             raise EncoderMismatchError(

@@ -11,7 +11,7 @@ from semclass import HybridRetriever, Models
 from semclass.cli.main import main
 from semclass.core import artifacts
 from semclass.core.artifacts import default_models, models_folder
-from semclass.core.errors import ArtifactError, InputError
+from semclass.core.errors import ArtifactError, EncoderMismatchError, InputError
 from semclass.heads.texts import open_encoder
 
 
@@ -40,6 +40,13 @@ def test_an_installed_package_is_found_by_its_name(installed):
     retriever = HybridRetriever.from_passages(["A red boat.", "A green hill."], models="tiny")
     assert retriever.search("red boat")[0].id == "0"
     assert Models.load("tiny").encoder.prefix
+
+
+def test_an_index_of_other_models_names_them(installed, tmp_path):
+    folder = tmp_path / "index"
+    HybridRetriever.from_passages(["A red boat.", "A green hill."], models="tiny").index.save(folder)
+    with pytest.raises(EncoderMismatchError, match="--models tiny"):
+        HybridRetriever.load(folder)
 
 
 def test_models_may_have_weights_of_fusion_of_their_own(installed):
