@@ -35,7 +35,7 @@ from semclass.ranking.order import available, reorder
 
 SHOWN = ("bm25", "dense", "convex", DEFAULT, "deep")
 DEPTH, LIMIT, SENTENCES = 10, 500, 100  # places that count; questions of each file, and sentences that are asked
-OTHERS = "multilingual"  # the package of models for other languages
+SHIPPED, OTHERS = "shipped", "multilingual"  # the models that ship, and the package of those for other languages
 ENGLISH, TRAIN = "eng_Latn", "train"
 
 ACROSS = ("deu-eng", "jpn-eng", "arb-eng", "hin-eng", "eng-deu", "swe-deu", "eng-jpn", "zho-jpn")
@@ -92,7 +92,7 @@ def measure(retriever: HybridRetriever, questions: Questions, methods: Sequence[
 
 def measured(data: str, models: str | None, limit: int, files: int | None) -> dict[str, Any]:
     """Figures of every row, by some models; None for those that ship."""
-    loaded, found = Models.load(models, threads=2), {}
+    loaded, found = Models.load(models), {}
     methods = SHOWN if models else SHOWN[:-1]  # who reads English alone need not read twice
     for _, passages, rows in sets_of(Path(data), limit, files):
         retriever = HybridRetriever.from_passages(passages, models=loaded)
@@ -139,23 +139,23 @@ def times(data: str, models: Sequence[str | None]) -> dict[str, Any]:
 def run(bench: Bench) -> dict[str, Any]:
     """The shipped models and, where their package is installed, those for other languages."""
     limit, files, most = (5, 3, 20) if bench.quick else (LIMIT, None, 1000)
-    step = partial(bench.step, threads=2, data=bench.data, of=json.dumps(provenance.of("languages")))
-    rows = partial(step, function="bench.languages:measured", limit=limit, files=files)
-    found = {"shipped": rows("languages/shipped", models=None)["rows"]}
-    results: dict[str, Any] = {"task": {"what": "search in other languages"}, "by_models": found}
+    step = partial(bench.step, of=json.dumps(provenance.of("languages")))
+    rows = partial(step, function="bench.languages:measured", data=bench.data, limit=limit, files=files)
+    both: tuple[str | None, ...] = (None, OTHERS)
     try:
         models_folder(OTHERS)
     except ArtifactError as error:  # the package is not installed
         bench.say(f"  {error}")
-    else:
+        both = (None,)
+    jobs = [partial(rows, f"languages/{models or SHIPPED}", models=models) for models in both]
+    found = {models or SHIPPED: one["rows"] for models, one in zip(both, bench.side_by_side(jobs), strict=True)}
+    results: dict[str, Any] = {"task": {"what": "search in other languages"}, "by_models": found}
+    if OTHERS in both:
         results["learnt"] = learnt_by(models_folder(OTHERS) / "encoder")
-        found[OTHERS] = rows(f"languages/{OTHERS}", models=OTHERS)["rows"]
         results["types"] = read_json(models_folder(OTHERS) / "questions" / MANIFEST)["metrics"]
-        alone = partial(bench.step, of=json.dumps(provenance.of("languages")))
-        both = (None, OTHERS)
-        results["cost"] = [alone(f"languages/encode {one}", "bench.over_time:encode", models=one) for one in both]
-        results |= alone("languages/times", "bench.languages:times", data=bench.data, models=both)
-        results["topics"] = step("languages/topics", "bench.languages:topics", most=most)["accuracy"]
+        results["cost"] = [step(f"languages/encode {one}", "bench.over_time:encode", models=one) for one in both]
+        results |= step("languages/times", "bench.languages:times", data=bench.data, models=both)
+        results["topics"] = step("languages/topics", "bench.languages:topics", data=bench.data, most=most)["accuracy"]
     return results
 
 
@@ -215,7 +215,7 @@ def topics_table(found: Mapping[str, Any]) -> str:
 
 def howto_table(found: Mapping[str, Any], *, across: bool) -> str:
     """Figures of the models for other languages beside those that ship; texts that the encoder learnt from have a star."""
-    ours, shipped = (found["languages"]["by_models"].get(name, {}) for name in (OTHERS, "shipped"))
+    ours, shipped = (found["languages"]["by_models"].get(name, {}) for name in (OTHERS, SHIPPED))
     learnt = found["languages"].get("learnt", ())
     rows = []
     for name, row in ours.items():

@@ -241,7 +241,7 @@ def log(what: str, figures: Mapping[str, Any], file: Path = LOOKS) -> None:
 PACKAGES = ("numpy", "onnxruntime", "tokenizers")  # of the run time
 
 PEERS = (
-    "bm25s", "ir-measures", "joblib", "model2vec", "openai", "rank-bm25", "scikit-learn", "scipy",
+    "bm25s", "ir-measures", "joblib", "model2vec", "openai", "scikit-learn", "scipy",
     "sentence-transformers", "skeletoken", "torch", "transformers",
 )  # fmt: skip
 

@@ -64,13 +64,20 @@ def run(bench: Bench) -> dict[str, Any]:
     network = bench.cross_encoder
     took = {"ours": trained_seconds(*PAIRS), "cross-encoder": None if network is None else seconds_of(network)}
     sets, tried, grid = {}, {}, {"depths": DEPTHS, "weights": WEIGHTS}
-    for name, folder in folders(bench).items():
-        step = partial(bench.step, folder=folder, cache=bench.indices)
+    most, some = (QUICK, QUICK) if bench.quick else (MOST, SAMPLE)
+
+    def step(name: str, what: str, function: str, **options: Any) -> dict[str, Any]:
+        used = {"folder": asked[name], "cache": bench.indices, **options}
+        return bench.step(f"retrieval/{name}/{what}", f"bench.retrieval_systems:{function}", **used)
+
+    def untimed(name: str) -> dict[str, Any]:
         if name in DEFAULTS:
-            tried[name] = step(f"retrieval/{name}/settings", "bench.retrieval_systems:settings", **grid)["tried"]
-        most, some = (QUICK, QUICK) if bench.quick else (MOST, SAMPLE)
-        full = step(f"retrieval/{name}/quality", "bench.retrieval_systems:quality", questions=most)
-        part = step(f"retrieval/{name}/times", "bench.retrieval_systems:timed", cross_encoder=network, questions=some)
+            tried[name] = step(name, "settings", "settings", **grid)["tried"]
+        return step(name, "quality", "quality", questions=most)
+
+    asked = folders(bench)
+    for name, full in zip(asked, bench.side_by_side([partial(untimed, name) for name in asked]), strict=True):
+        part = step(name, "times", "timed", cross_encoder=network, questions=some)
         sets[name] = {"what": NAMES.get(name, name), "passages": full["passages"], **of_set(full, part)}
         for row in sets[name]["systems"]:
             if row["name"] in (*TRAINED, *CROSS):

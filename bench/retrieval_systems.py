@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -45,7 +44,6 @@ SEED = 0
 SYSTEMS = {
     "BM25": ("semclass", "BM25 over the encoder's word pieces, as the library computes it"),
     "BM25, bm25s": ("peer", "bm25s with its own tokeniser, English stop words and a stemmer, as it documents"),
-    "BM25, rank-bm25": ("peer", "rank-bm25 (Okapi) over lower-cased words"),
     "dense": ("semclass", "cosine of the shipped encoder's vectors"),
     "hybrid": ("semclass", "dense + 0.1 * BM25, the reference's sum, which is the baseline here"),
     "convex": (
@@ -161,19 +159,14 @@ class Systems:
 
 
 def libraries(folder: Path) -> tuple[dict[str, Job], dict[str, str]]:
-    """BM25 of other libraries over a folder's passages; and why some are missing."""
+    """BM25 of another library over a folder's passages; or why it is missing."""
     passages = list(read_passages(folder / "corpus.jsonl"))
     ids, texts = [passage.id for passage in passages], [searchable(passage) for passage in passages]
-    found: dict[str, Job] = {}
-    missing = {}
-    for name, make in LIBRARIES.items():
-        try:
-            search = make(texts)
-        except MissingExtraError as error:
-            missing[name] = str(error)
-            continue
-        found[name] = lambda text, search=search: Found([ids[row] for row in search(text, DEPTH)])
-    return found, missing
+    try:
+        search = by_bm25s(texts)
+    except MissingExtraError as error:
+        return {}, {"BM25, bm25s": str(error)}
+    return {"BM25, bm25s": lambda text: Found([ids[row] for row in search(text, DEPTH)])}, {}
 
 
 # -- steps ----------------------------------------------------------------------------------------------------------------
@@ -265,15 +258,10 @@ def measured(dataset: Dataset, rankings: Mapping[str, Sequence[Sequence[str]]]) 
     return {"questions": len(dataset.questions), "answered": int(answered.sum()), "systems": systems}
 
 
-# -- peers: BM25 of other libraries ----------------------------------------------------------------------------------------
+# -- a peer: BM25 of another library -----------------------------------------------------------------------------
 
 
 Search = Callable[[str, int], list[int]]
-
-
-def lowered(text: str) -> list[str]:
-    """Lower-cased runs of letters and digits: rank-bm25 brings no tokeniser."""
-    return re.findall(r"\w+", text.lower())
 
 
 def by_bm25s(texts: Sequence[str]) -> Search:
@@ -289,13 +277,3 @@ def by_bm25s(texts: Sequence[str]) -> Search:
         return [int(row) for row in rows[0]]
 
     return search
-
-
-def by_rank_bm25(texts: Sequence[str]) -> Search:
-    """rank-bm25 over :func:`lowered`, k1 = 1.5 and b = 0.75 as it comes."""
-    model = import_extra("rank_bm25", "bench").BM25Okapi([lowered(text) for text in texts])
-    rows = list(range(len(texts)))
-    return lambda question, n: list(model.get_top_n(lowered(question), rows, n=n))
-
-
-LIBRARIES = {"BM25, bm25s": by_bm25s, "BM25, rank-bm25": by_rank_bm25}
