@@ -20,7 +20,6 @@ FAR = -1e4  # stands for minus infinity where padding must not win
 ALIKE = {"cpu": 16}  # texts of like length that are read at a time
 ALIKE_ELSEWHERE = 4000  # and on any other device
 
-
 Array = npt.NDArray[Any]
 
 

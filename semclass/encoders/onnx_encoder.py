@@ -341,23 +341,16 @@ def mismatch(index: str, built_with: str, used: str, remedy: str) -> EncoderMism
 
     The fingerprints are those of both encoders.
     """
-    name = models_of(built_with)
     give = "name the encoder or the models of the index (--encoder, --models)"
-    if name is not None:
-        give = f"give the models {name!r}, whose encoder that is (--models {name})" if name else "leave --models out"
-    return EncoderMismatchError(
-        f"{index} was built with encoder {built_with}, but is opened with {used}; {give}, or {remedy}"
-    )
-
-
-def models_of(fingerprint: str) -> str | None:
-    """Return the name of the installed models with an encoder, an empty string for the shipped models, or None."""
     for name in (None, *artifacts.installed_models()):
         with suppress(SemclassError, OSError, KeyError):
             records = artifacts.read_json(artifacts.models_folder(name) / "encoder" / artifacts.MANIFEST)["files"]
-            if fingerprint_of(records) == fingerprint:
-                return name or ""
-    return None
+            if fingerprint_of(records) == built_with:
+                by_name = f"give the models {name!r}, whose encoder that is (--models {name})"
+                give = by_name if name else "open it with the shipped models, without --models and --encoder"
+    return EncoderMismatchError(
+        f"{index} was built with encoder {built_with}, but is opened with {used}; {give}, or {remedy}"
+    )
 
 
 def fits(made_for: str, used: str, views: Iterable[str]) -> bool:
