@@ -95,6 +95,7 @@ class Bench:
         key = self._key({**task, "of": of}, ours=ours)
         kept = self.work / "steps" / f"{re.sub('[^A-Za-z0-9]+', '-', name)}-{key}.json"
         record = None if self.again or (wrote is not None and not wrote.exists()) else _kept(kept)
+        earlier = record is not None
         if record is None:
             self.say(f"  {name} ...")
             kept.parent.mkdir(parents=True, exist_ok=True)
@@ -107,7 +108,7 @@ class Bench:
             if not record["result"].get("failed"):
                 artifacts.write_atomic(kept, artifacts.dump_json(record))
         told = {key: record[key] for key in ("seconds", "peak_mb", "date", "commit")}
-        self.steps.append({"step": name, "threads": threads, **told})
+        self.steps.append({"step": name, "threads": threads, "earlier": earlier, **told})
         return {**record["result"], "peak_mb": record["peak_mb"]}
 
     def side_by_side(self, jobs: Sequence[Callable[[], Any]]) -> list[Any]:
