@@ -44,7 +44,6 @@ SEED = 0
 
 PEERS = {
     "ten lines: logistic": ("sentence-transformers", "products"),
-    "ten lines: cosine": ("sentence-transformers", "cosine"),
     "model2vec: logistic": ("model2vec", "products"),
     "tf-idf: cosine": ("tfidf", "cosine"),
 }
