@@ -12,6 +12,7 @@ are told by heads that learnt from English sentences, or from the names of the t
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,6 +36,7 @@ from semclass.ranking.order import available, reorder
 
 SHOWN = ("bm25", "dense", "convex", DEFAULT, "deep")
 DEPTH, LIMIT, SENTENCES = 10, 500, 100  # places that count; questions of each file, and sentences that are asked
+PARTS = 2  # of the sets, which run side by side
 SHIPPED, OTHERS = "shipped", "multilingual"  # the models that ship, and the package of those for other languages
 ENGLISH, TRAIN = "eng_Latn", "train"
 
@@ -90,11 +92,11 @@ def measure(retriever: HybridRetriever, questions: Questions, methods: Sequence[
     return row | gain(np.array(found["default"]), np.array(found[better]))
 
 
-def measured(data: str, models: str | None, limit: int, files: int | None) -> dict[str, Any]:
-    """Figures of every row, by some models; None for those that ship."""
+def measured(data: str, models: str | None, limit: int, files: int | None, part: int) -> dict[str, Any]:
+    """Figures of the rows of one part of the sets, by some models; None for those that ship."""
     loaded, found = Models.load(models), {}
     methods = SHOWN if models else SHOWN[:-1]  # who reads English alone need not read twice
-    for _, passages, rows in sets_of(Path(data), limit, files):
+    for _, passages, rows in itertools.islice(sets_of(Path(data), limit, files), part, None, PARTS):
         retriever = HybridRetriever.from_passages(passages, models=loaded)
         for name, questions in rows.items():
             row = measure(retriever, questions, methods)
@@ -147,8 +149,11 @@ def run(bench: Bench) -> dict[str, Any]:
     except ArtifactError as error:  # the package is not installed
         bench.say(f"  {error}")
         both = (None,)
-    jobs = [partial(rows, f"languages/{models or SHIPPED}", models=models) for models in both]
-    found = {models or SHIPPED: one["rows"] for models, one in zip(both, bench.side_by_side(jobs), strict=True)}
+    parts = list(itertools.product(reversed(both), range(PARTS)))  # the slower models first
+    jobs = [partial(rows, f"languages/{models or SHIPPED}/{part}", models=models, part=part) for models, part in parts]
+    found: dict[str, dict[str, Any]] = {models or SHIPPED: {} for models in both}
+    for (models, _), one in zip(parts, bench.side_by_side(jobs), strict=True):
+        found[models or SHIPPED] |= one["rows"]
     results: dict[str, Any] = {"task": {"what": "search in other languages"}, "by_models": found}
     if OTHERS in both:
         results["learnt"] = learnt_by(models_folder(OTHERS) / "encoder")
@@ -162,7 +167,7 @@ def run(bench: Bench) -> dict[str, Any]:
 def table(found: Mapping[str, Any]) -> str:
     rows = []
     for models, by_name in found["languages"]["by_models"].items():
-        for name, row in by_name.items():
+        for name, row in sorted(by_name.items()):
             cells = (readme.cell(row, method, ".3f") for method in SHOWN)
             ahead = (readme.with_error(row), f"{row['other']:.0%}") if DEFAULT in row else (readme.NONE, readme.NONE)
             rows.append((f"{name} ({row['questions']})", str(row["passages"]), models, *cells, *ahead))
@@ -218,7 +223,7 @@ def howto_table(found: Mapping[str, Any], *, across: bool) -> str:
     ours, shipped = (found["languages"]["by_models"].get(name, {}) for name in (OTHERS, SHIPPED))
     learnt = found["languages"].get("learnt", ())
     rows = []
-    for name, row in ours.items():
+    for name, row in sorted(ours.items()):
         if name.endswith("-translated") or (name in ACROSS or f"{name}-translated" in ours) != across:
             continue
         cells = (f"{value:.3f}" for value in (shipped[name][DEFAULT], *map(row.__getitem__, SHOWN)))
