@@ -54,21 +54,21 @@ def sample(path: Path, limit: int, *, asked: str = "question") -> tuple[list[Pas
     return passages, [(question, set(map(str, answers))) for question, answers in questions]
 
 
-def sets_of(data: Path, limit: int, files: int | None) -> Iterator[tuple[str, list[Passage], dict[str, Questions]]]:
-    """Name, passages, and the questions of each row over these passages; of so many files, None for all."""
-    for path in sorted((data / "multilingual").glob("*.jsonl.gz"))[:files]:
+def sets(data: Path, limit: int, files: int | None, part: int) -> Iterator[tuple[list[Passage], dict[str, Questions]]]:
+    """Passages, and the questions of each row over them, of a part of the sets; of so many files, None for all."""
+    for path in sorted((data / "multilingual").glob("*.jsonl.gz"))[:files][part::PARTS]:
         name = path.name.split(".")[0]
         passages, questions = sample(path, limit)
         rows = {name: questions}
         if "question_translated" in read_jsonl(path)[0]:
             rows[f"{name}-translated"] = sample(path, limit, asked="question_translated")[1]
-        yield name, passages, rows
+        yield passages, rows
     sentences, limit = parallel_sentences(data), min(limit, SENTENCES)
-    for target in dict.fromkeys(pair.partition("-")[2] for pair in ACROSS):
+    for target in sorted({pair.partition("-")[2] for pair in ACROSS})[part::PARTS]:
         passages = [Passage(name, text) for name, text in sorted(sentences[target].items())[: 10 * limit]]
         chosen = [passages[place].id for place in np.random.default_rng(0).permutation(len(passages))[:limit]]
         asked = {pair: sentences[pair.partition("-")[0]] for pair in ACROSS if pair.endswith(target)}
-        yield target, passages, {pair: [(texts[name], {name}) for name in chosen] for pair, texts in asked.items()}
+        yield passages, {pair: [(texts[name], {name}) for name in chosen] for pair, texts in asked.items()}
 
 
 def measure(retriever: HybridRetriever, questions: Questions, methods: Sequence[str]) -> dict[str, Any]:
@@ -96,7 +96,7 @@ def measured(data: str, models: str | None, limit: int, files: int | None, part:
     """Figures of the rows of one part of the sets, by some models; None for those that ship."""
     loaded, found = Models.load(models), {}
     methods = SHOWN if models else SHOWN[:-1]  # who reads English alone need not read twice
-    for _, passages, rows in itertools.islice(sets_of(Path(data), limit, files), part, None, PARTS):
+    for passages, rows in sets(Path(data), limit, files, part):
         retriever = HybridRetriever.from_passages(passages, models=loaded)
         for name, questions in rows.items():
             row = measure(retriever, questions, methods)
