@@ -53,6 +53,9 @@ SPARE = 256
 REFUSED, REFUSED_SECONDS = SPARE // 2, 1.0
 """Connections too many that get an answer; further ones are cut off. And the time that they have to send a head."""
 
+LINGER_SECONDS = 5.0
+"""Time in which a client that was refused while it sends may read why; what it sends is dropped (RFC 9112, 9.6)."""
+
 
 def run(app: FastAPI, settings: Settings, listener: socket.socket) -> None:
     """Serve until SIGTERM or SIGINT; requests that were taken are finished, within the time of a stop.
@@ -166,9 +169,13 @@ class LimitedProtocol(H11Protocol):
     _head: asyncio.TimerHandle | None = None
     _unread: asyncio.TimerHandle | None = None
     _ended = False  # whether the client sends nothing more, but reads
+    _refused = False  # whether it was told that it sends no HTTP
 
     def send_400_response(self, msg: str) -> None:
-        """Answer what is no HTTP request with the body that all errors have, and close."""
+        """Answer what is no HTTP request with the body that all errors have, and close when the client has read it.
+
+        A socket that is closed while bytes wait in it is reset, and the client would lose the answer.
+        """
         request_id = uuid.uuid4().hex
         answer = malformed(msg, CLOSE).answer({"semclass.id": request_id})
         headers = [*answer.raw_headers, *HEADERS, (b"x-request-id", request_id.encode())]
@@ -178,7 +185,14 @@ class LimitedProtocol(H11Protocol):
             h11.EndOfMessage(),
         ):
             self.transport.write(self.conn.send(event))
-        self.transport.close()
+        self.transport.write_eof()
+        self._refused = True
+        if self.cycle is not None:  # whoever answers a request whose body is broken need not go on
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        self.flow.resume_reading()
+        self._disarm_head()
+        self._head = self.loop.call_later(LINGER_SECONDS, self.transport.close)
 
     def handle_events(self) -> None:
         """Go on with what was received; a head that is too long or ambiguous is refused before it is read.
@@ -197,7 +211,7 @@ class LimitedProtocol(H11Protocol):
 
     def eof_received(self) -> bool:  # type: ignore[override] # of the base class, but not of asyncio
         """Keep a connection whose client has sent all until its requests are answered."""
-        self._ended = self._is_busy() and self.conn.their_state is not h11.SEND_BODY
+        self._ended = not self._refused and self._is_busy() and self.conn.their_state is not h11.SEND_BODY
         return self._ended
 
     def on_response_complete(self) -> None:
@@ -226,6 +240,8 @@ class LimitedProtocol(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Take what a client sends."""
+        if self._refused:
+            return
         if self._head is None and not self._is_busy():
             self._head = self.loop.call_later(HEAD_SECONDS, self.transport.close)
         super().data_received(data)
