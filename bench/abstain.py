@@ -9,6 +9,7 @@ the same with and without the answer, so that it cannot tell.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -43,15 +44,15 @@ SIGNALS = (
 
 def run(bench: Bench) -> dict[str, Any]:
     limit, some = (20, ["docs"]) if bench.quick else (MOST, list(SETS))
-    sets = {
-        name: bench.step(
-            f"abstain/{name}", "bench.abstain:measure", folder=bench.beir(name), foreign=bench.beir(SETS[name]),
-            cache=bench.indices, limit=limit,
+    jobs = [
+        partial(
+            bench.step, f"abstain/{name}", "bench.abstain:measure", folder=bench.beir(name),
+            foreign=bench.beir(SETS[name]), cache=bench.indices, limit=limit,
         )
         for name in some
-    }  # fmt: skip
+    ]  # fmt: skip
     what = "tell questions that an index answers from the same without their answers"
-    return {"task": {"what": what}, "sets_asked": sets}
+    return {"task": {"what": what}, "sets_asked": dict(zip(some, bench.side_by_side(jobs), strict=True))}
 
 
 def measure(folder: str, foreign: str, cache: str, limit: int) -> dict[str, Any]:

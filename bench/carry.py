@@ -9,6 +9,7 @@ Queries are headings that are questions, or other headings; what answers stands 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,13 +37,12 @@ DEPTH = 10
 
 
 def run(bench: Bench) -> dict[str, Any]:
-    steps = {
-        name: bench.step(f"carry, {name}", "bench.carry:measure", folder=bench.beir(name), cache=bench.indices)
-        for name in list(SETS)[: 1 if bench.quick else None]
-    }
+    measured, used = partial(bench.step, function="bench.carry:measure"), list(SETS)[: 1 if bench.quick else None]
+    jobs = [partial(measured, f"carry, {name}", folder=bench.beir(name), cache=bench.indices) for name in used]
+    collections = {name: {**row, "what": SETS[name]} for name, row in zip(used, bench.side_by_side(jobs), strict=True)}
     return {
         "task": {"what": "does re-ranking carry over to collections that no model learnt from?"},
-        "collections": {name: {**row, "what": SETS[name]} for name, row in steps.items()},
+        "collections": collections,
     }
 
 
@@ -120,9 +120,8 @@ def _groups(data: Path, name: str, reranker: Reranker) -> dict[str, Any]:
 def main(data: Path) -> None:
     """Print a table, and write the look down."""
     found = confirm(data, Models.load(threads=1))
-    rows = [(name, *_cells(row)) for name, row in found.items()]
-    for name, *cells in rows:
-        click.echo(f"{name}: {' '.join(cells)}")
+    for name, row in found.items():
+        click.echo(f"{name}: {' '.join(_cells(row))}")
     gains = [row["gain"] for row in found.values()]
     click.echo(f"default above convex: mean {np.mean(gains):+.4f}, worst {min(gains):+.4f}")
     provenance.log("carry", {name: {"methods": row["methods"], "gain": row["gain"]} for name, row in found.items()})

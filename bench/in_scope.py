@@ -41,29 +41,22 @@ def shipped(data: str, limit: int | None) -> dict[str, Any]:
     def share(flags: Any) -> dict[str, Any]:
         return {"items": len(flags), "in_scope": round(float(np.mean(flags)), 4)}
 
-    kept = given >= classifier.threshold
+    kept, both = given >= classifier.threshold, {"semclass": given, "peer": peer}
     kinds = {
         scope: list(dict.fromkeys(row["kind"] for row in rows if row["scope"] == scope)) for scope in ("in", "out")
     }
     return {
         "threshold": classifier.threshold,
-        "auc": {
-            "semclass": round(float(roc_auc_score(truth, given)), 4),
-            "peer": round(float(roc_auc_score(truth, peer)), 4),
-        },
+        "auc": {name: round(float(roc_auc_score(truth, said)), 4) for name, said in both.items()},
         "written": {
             scope: {
                 "all": share(kept[truth == (scope == "in")]),
-                **{
-                    kind: share([one for one, row in zip(kept, rows, strict=True) if row["kind"] == kind])
-                    for kind in some
-                },
+                **{kind: share(kept[[row["kind"] == kind for row in rows]]) for kind in some},
             }
             for scope, some in kinds.items()
         },
         "queries": {
-            name: share([label == IN_SCOPE for label in classifier.predict(some[:limit])])
-            for name, some in sets.items()
+            name: share([one == IN_SCOPE for one in classifier.predict(some[:limit])]) for name, some in sets.items()
         },
     }
 

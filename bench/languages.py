@@ -7,7 +7,8 @@ and plain fusion: the difference to the better one stands beside it. Models with
 Where the passages are in another language than the questions, a second row, ``NAME-translated``, has the same questions in
 the language of the passages. Rows such as ``deu-eng`` have sentences of ``multilingual/topics``: one in the first language
 is the question, and the same one in the second language answers it, among all others. Seven topics of the same sentences
-are told by heads that learnt from English sentences, or from the names of the topics.
+are told by heads that learnt from English sentences, or from the names of the topics. Rows such as ``en-docs`` are BEIR
+folders in English, with all their passages.
 """
 
 from __future__ import annotations
@@ -24,12 +25,14 @@ import numpy as np
 
 from bench import provenance, readme
 from bench.measures import by_turns, dcg, gain
+from bench.retrieval_systems import open_retriever
 from bench.steps import Bench
 from datasets_io import LANGUAGE, language_sample, parallel_sentences, read_jsonl, topic_rows
 from section_sets import learnt_by
 from semclass import HybridRetriever, Models, Passage, TextClassifier, ZeroShotClassifier
 from semclass.core.artifacts import MANIFEST, models_folder, read_json
 from semclass.core.errors import ArtifactError
+from semclass.evaluation.dataset import load_dataset
 from semclass.heads.texts import open_encoder
 from semclass.ranking.methods import DEFAULT, METHODS
 from semclass.ranking.order import available, reorder
@@ -39,6 +42,8 @@ DEPTH, LIMIT, SENTENCES = 10, 500, 100  # places that count; questions of each f
 PARTS = 2  # of the sets, which run side by side
 SHIPPED, OTHERS = "shipped", "multilingual"  # the models that ship, and the package of those for other languages
 ENGLISH, TRAIN = "eng_Latn", "train"
+
+WHOLE, MOST = ("docs", "handbook", "squad4"), 200  # folders in English, and the most questions of one
 
 ACROSS = ("deu-eng", "jpn-eng", "arb-eng", "hin-eng", "eng-deu", "swe-deu", "eng-jpn", "zho-jpn")
 """Languages of a sentence and of what is searched for it. Some share their letters, and some no piece of a word."""
@@ -54,21 +59,28 @@ def sample(path: Path, limit: int, *, asked: str = "question") -> tuple[list[Pas
     return passages, [(question, set(map(str, answers))) for question, answers in questions]
 
 
-def sets(data: Path, limit: int, files: int | None, part: int) -> Iterator[tuple[list[Passage], dict[str, Questions]]]:
-    """Passages, and the questions of each row over them, of a part of the sets; of so many files, None for all."""
+def sets(
+    data: Path, cache: Path, models: Models, limit: int, files: int | None, part: int
+) -> Iterator[tuple[HybridRetriever, dict[str, Questions]]]:
+    """Indices, and the questions of each row over them, of a part of the sets; of so many files, None for all."""
+    for name in WHOLE[part::PARTS] if files is None else ():
+        dataset = load_dataset(data / "beir" / name, limit=MOST)
+        asked = [(text, set(dataset.relevance[key])) for key, text in dataset.questions.items()]
+        yield open_retriever(data / "beir" / name, cache, models), {f"en-{name}": asked}
+    opened = partial(HybridRetriever.from_passages, models=models)
     for path in sorted((data / "multilingual").glob("*.jsonl.gz"))[:files][part::PARTS]:
         name = path.name.split(".")[0]
         passages, questions = sample(path, limit)
         rows = {name: questions}
         if "question_translated" in read_jsonl(path)[0]:
             rows[f"{name}-translated"] = sample(path, limit, asked="question_translated")[1]
-        yield passages, rows
+        yield opened(passages), rows
     sentences, limit = parallel_sentences(data), min(limit, SENTENCES)
     for target in sorted({pair.partition("-")[2] for pair in ACROSS})[part::PARTS]:
         passages = [Passage(name, text) for name, text in sorted(sentences[target].items())[: 10 * limit]]
         chosen = [passages[place].id for place in np.random.default_rng(0).permutation(len(passages))[:limit]]
-        asked = {pair: sentences[pair.partition("-")[0]] for pair in ACROSS if pair.endswith(target)}
-        yield passages, {pair: [(texts[name], {name}) for name in chosen] for pair, texts in asked.items()}
+        given = {pair: sentences[pair.partition("-")[0]] for pair in ACROSS if pair.endswith(target)}
+        yield opened(passages), {pair: [(texts[name], {name}) for name in chosen] for pair, texts in given.items()}
 
 
 def measure(retriever: HybridRetriever, questions: Questions, methods: Sequence[str]) -> dict[str, Any]:
@@ -92,17 +104,17 @@ def measure(retriever: HybridRetriever, questions: Questions, methods: Sequence[
     return row | gain(np.array(found["default"]), np.array(found[better]))
 
 
-def measured(data: str, models: str | None, limit: int, files: int | None, part: int) -> dict[str, Any]:
+def measured(data: str, cache: str, models: str | None, limit: int, files: int | None, part: int) -> dict[str, Any]:
     """Figures of the rows of one part of the sets, by some models; None for those that ship."""
     loaded, found = Models.load(models), {}
     methods = SHOWN if models else SHOWN[:-1]  # who reads English alone need not read twice
-    for passages, rows in sets(Path(data), limit, files, part):
-        retriever = HybridRetriever.from_passages(passages, models=loaded)
+
+    for retriever, rows in sets(Path(data), Path(cache), loaded, limit, files, part):
         for name, questions in rows.items():
             row = measure(retriever, questions, methods)
             if loaded.pair_heads is None:  # then the default is plain fusion
                 row = {method: row[method] for method in methods if method != DEFAULT}
-            found[name] = {"questions": len(questions), "passages": len(passages), **row}
+            found[name] = {"questions": len(questions), "passages": len(retriever.index), **row}
     return {"rows": found}
 
 
@@ -142,7 +154,8 @@ def run(bench: Bench) -> dict[str, Any]:
     """The shipped models and, where their package is installed, those for other languages."""
     limit, files, most = (5, 3, 20) if bench.quick else (LIMIT, None, 1000)
     step = partial(bench.step, of=json.dumps(provenance.of("languages")))
-    rows = partial(step, function="bench.languages:measured", data=bench.data, limit=limit, files=files)
+    what = {"data": bench.data, "cache": bench.indices, "limit": limit, "files": files}
+    rows = partial(step, function="bench.languages:measured", **what)
     both: tuple[str | None, ...] = (None, OTHERS)
     try:
         models_folder(OTHERS)
@@ -218,13 +231,14 @@ def topics_table(found: Mapping[str, Any]) -> str:
     return readme.markdown(("learnt from", "English", "mean of the others", "worst"), rows)
 
 
-def howto_table(found: Mapping[str, Any], *, across: bool) -> str:
+def howto_table(found: Mapping[str, Any], *, across: bool = False, whole: bool = False) -> str:
     """Figures of the models for other languages beside those that ship; texts that the encoder learnt from have a star."""
     ours, shipped = (found["languages"]["by_models"].get(name, {}) for name in (OTHERS, SHIPPED))
     learnt = found["languages"].get("learnt", ())
     rows = []
     for name, row in sorted(ours.items()):
-        if name.endswith("-translated") or (name in ACROSS or f"{name}-translated" in ours) != across:
+        here = (name in ACROSS or f"{name}-translated" in ours, name.startswith("en-"))
+        if name.endswith("-translated") or here != (across, whole):
             continue
         cells = (f"{value:.3f}" for value in (shipped[name][DEFAULT], *map(row.__getitem__, SHOWN)))
         rows.append((f"`{name}`{'*' * (name in ACROSS or f'{LANGUAGE}{name}' in learnt)}", *cells))
@@ -236,6 +250,7 @@ TABLES = {
     "topics": topics_table,
     "types": types_table,
     "cost": cost_table,
-    "one language": partial(howto_table, across=False),
+    "English": partial(howto_table, whole=True),
+    "one language": howto_table,
     "two languages": partial(howto_table, across=True),
 }

@@ -5,6 +5,7 @@ No text comes twice, so that whatever is kept of texts shows. Lengths are from 3
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 import sys
@@ -37,10 +38,9 @@ def run(bench: Bench) -> dict[str, Any]:
     corpus = str(bench.data / "beir" / "hobby" / "corpus.jsonl")
     index = str(bench.work / "over_time" / "index")
     passages, calls, times = (50, LOOKS[0], 1) if bench.quick else (PASSAGES, LOOKS[-1], STARTS)
-    memory = bench.step("over_time/memory", "bench.over_time:memory", corpus=corpus, passages=passages, calls=calls)
-    starts = bench.step(
-        "over_time/starts", "bench.over_time:starts", corpus=corpus, passages=passages, index=index, times=times
-    )
+    some = {"corpus": corpus, "passages": passages}
+    memory = bench.step("over_time/memory", "bench.over_time:memory", **some, calls=calls)
+    starts = bench.step("over_time/starts", "bench.over_time:starts", **some, index=index, times=times)
     found = {"memory": memory, "starts": starts}
     # a quick run installs nothing
     return found if bench.quick else {**found, "sizes": bench.step("over_time/sizes", "bench.over_time:sizes")}
@@ -55,9 +55,7 @@ def resident() -> float:
 def made_texts(words: list[str], longest: int) -> Iterator[str]:
     """Texts of 3 to `longest` words, most of them short."""
     rng = np.random.default_rng(0)
-    number = 0
-    while True:
-        number += 1
+    for number in itertools.count(1):
         # the longest comes first: what a process once needed for it stays with it, and is no growth
         length = longest if number == 1 else min(int(3 + rng.pareto(1.2) * 8), longest)
         start = int(rng.integers(len(words) - length))

@@ -51,9 +51,7 @@ def passages_of(folder: Mapping[str, Any]) -> list[Passage]:
     ]
 
 
-def measure(
-    retriever: HybridRetriever, folders: list[dict[str, Any]], others: list[str]
-) -> dict[str, list[float | str | bool]]:
+def measure(retriever: HybridRetriever, folders: list[dict[str, Any]], others: list[str]) -> dict[str, list[Any]]:
     """What a search says to the questions of some folders, and to `others` on another subject."""
     rows = [(folder["name"], row) for folder in folders for row in folder["questions"]]
     answered = [row["question"] for _, row in rows]

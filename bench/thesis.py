@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from bench import prices, readme
@@ -26,10 +27,9 @@ ALPHA = 0.01  # differences of a larger p-value are marked as not significant
 
 
 def run(bench: Bench) -> dict[str, Any]:
-    return {
-        name: bench.step(f"thesis/{name}", "bench.thesis:measure", folder=bench.beir(name), indices=bench.indices)
-        for name in list(FOLDERS)[: 1 if bench.quick else None]
-    }
+    measured, used = partial(bench.step, function="bench.thesis:measure"), list(FOLDERS)[: 1 if bench.quick else None]
+    jobs = [partial(measured, f"thesis/{name}", folder=bench.beir(name), indices=bench.indices) for name in used]
+    return dict(zip(used, bench.side_by_side(jobs), strict=True))
 
 
 def measure(folder: str, indices: str) -> dict[str, Any]:

@@ -282,6 +282,11 @@ def for_passages(encoder: Encoder) -> Encoder:
     return encoder.for_passages if isinstance(encoder, OnnxEncoder) else encoder
 
 
+def same_states(one: Encoder, other: Encoder) -> bool:
+    """Tell whether the lower part gives two encoders of the same files the same states: they have the same prefix."""
+    return getattr(one, "prefix", ()) == getattr(other, "prefix", ())
+
+
 def scatter(target: Ragged, batch: IntArray, output: FloatArray) -> None:
     """Copy the first rows of each text of a run, (batch, length, dim), to where the text's rows are."""
     places = np.arange(output.shape[1])

@@ -26,10 +26,10 @@ from semclass.core.errors import ArtifactError, InputTypeError
 from semclass.core.onnx_sessions import open_session
 from semclass.core.types import DoubleArray, Encoder, Encoding, FloatArray, IntArray, Ragged, padded
 from semclass.encoders.batching import CHUNK, batches_by_length, steps, warn_truncated
-from semclass.encoders.onnx_encoder import check_encoder, for_passages, open_models
+from semclass.encoders.onnx_encoder import STATES, check_encoder, for_passages, open_models, same_states
 from semclass.heads.asked import find_asked, load_generic
 from semclass.heads.head import Head, log_odds
-from semclass.heads.joint import JointHead
+from semclass.heads.joint import JointHead, pair_of
 
 BATCH = 32  # pairs per run of the head
 
@@ -142,13 +142,22 @@ class EntailmentClassifier:
             part = slice(start, start + CHUNK)
             first, rows = _distinct([each.text for each in find_asked(self.encoder, asked[part], self.generic)])
             second, places = _distinct(given[part])
-            question = _encode(self.encoder, first, QUESTION_VIEWS)
-            sentence = _encode(for_passages(self.encoder), second, SENTENCE_VIEWS)
-            found[part] = self.compare(question, sentence, rows, places)
-            if self.joint is not None and self.joint.beside_entailment is not None:
-                together = self.joint.read([first[row] for row in rows], [[second[place]] for place in places])
-                found[part] = combined(found[part], together, self.joint.beside_entailment)
+            found[part] = self._compared(first, rows, second, places)
         return np.column_stack([1 - found, found])
+
+    def _compared(self, first: list[str], rows: IntArray, second: list[str], places: IntArray) -> DoubleArray:
+        """P(sentence answers question) of pairs, given as `rows` of questions and `places` of sentences."""
+        joint, passages = self.joint, for_passages(self.encoder)
+        weights = None if joint is None else joint.beside_entailment
+        if joint is None or weights is None:
+            question, sentence = _encode(self.encoder, first, QUESTION_VIEWS), _encode(passages, second, SENTENCE_VIEWS)
+            return self.compare(question, sentence, rows, places)
+        question, asked = _with_states(self.encoder, self.encoder, first, QUESTION_VIEWS)
+        sentence, given = _with_states(self.encoder, passages, second, SENTENCE_VIEWS)
+        apart = self.compare(question, sentence, rows, places)
+        terms = self.encoder.is_term
+        pairs = [pair_of(asked, row, given, [place], terms) for row, place in zip(rows, places, strict=True)]
+        return combined(apart, joint.compare(pairs), weights)
 
     def compare(self, question: Encoding, sentence: Encoding, rows: IntArray, places: IntArray) -> DoubleArray:
         """Return P(sentence answers question) of pairs, given as `rows` of `question` and `places` of `sentence`."""
@@ -184,6 +193,17 @@ def _encode(encoder: Encoder, texts: Sequence[str], views: Sequence[str]) -> Enc
     found = encoder.encode(texts, views=views)
     warn_truncated(found.truncated, len(texts), found)
     return found
+
+
+def _with_states(
+    encoder: Encoder, reading: Encoder, texts: Sequence[str], views: Sequence[str]
+) -> tuple[Encoding, Encoding]:
+    """Views of texts by `reading`, and their states by `encoder`: from one run if it reads alike, and all of each text."""
+    if same_states(encoder, reading):
+        found = reading.encode(texts, views=(*views, STATES))
+        if not found.truncated:
+            return found, found
+    return _encode(reading, texts, views), encoder.encode(texts, views=(STATES,))
 
 
 def check_pairs(pairs: object) -> list[tuple[str, str]]:

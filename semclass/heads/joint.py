@@ -18,7 +18,7 @@ import onnxruntime
 
 from semclass.core import artifacts
 from semclass.core.onnx_sessions import open_session
-from semclass.core.types import DoubleArray, Encoder, FloatArray, Ragged, padded, ragged
+from semclass.core.types import DoubleArray, Encoder, Encoding, FloatArray, padded, ragged
 from semclass.encoders.batching import STEP, batches_by_length
 from semclass.encoders.onnx_encoder import STATES, check_encoder
 
@@ -60,7 +60,10 @@ class JointHead:
 
     def read(self, questions: Sequence[str], passages: Sequence[Sequence[str]]) -> DoubleArray:
         """Log-odds of n pairs of a question and the sentences of a passage, float64 (n,)."""
-        pairs = pairs_of(self.encoder, questions, passages)
+        return self.compare(pairs_of(self.encoder, questions, passages))
+
+    def compare(self, pairs: Sequence[Pair]) -> DoubleArray:
+        """Log-odds of n pairs, given as the network's inputs, float64 (n,)."""
         found = np.zeros(len(pairs))
         for batch in batches_by_length(np.array([len(marks) for _, marks in pairs]), BATCH):
             rows, marks = zip(*(pairs[row] for row in batch), strict=True)
@@ -81,21 +84,22 @@ def pairs_of(encoder: Encoder, questions: Sequence[str], passages: Sequence[Sequ
     asked = [places.setdefault(text, len(places)) for text in questions]
     given = [[places.setdefault(text, len(places)) for text in sentences] for sentences in passages]
     encoding = encoder.encode(list(places), views=(STATES,))
-    states, terms = encoding.pieces(STATES), encoding.terms
-    return [_pair(states, terms, *pair, encoder.is_term) for pair in zip(asked, given, strict=True)]
+    return [pair_of(encoding, row, encoding, rows, encoder.is_term) for row, rows in zip(asked, given, strict=True)]
 
 
-def _pair(states: Ragged, terms: Ragged, question: int, sentences: Sequence[int], is_term: Flags) -> Pair:
-    """States of a question and of sentences without their first tokens, `PIECES` of either, and the mark of each."""
-    rows = [states.row(question), *(states.row(row)[1:] for row in sentences)]
+def pair_of(asked: Encoding, question: int, given: Encoding, sentences: Sequence[int], is_term: Flags) -> Pair:
+    """States of a question and of sentences without their first tokens, `PIECES` of either, and the mark of each.
+
+    `question` is a row of `asked`, `sentences` are rows of `given`.
+    """
+    states = given.pieces(STATES)
+    rows = [asked.pieces(STATES).row(question), *(states.row(row)[1:] for row in sentences)]
     # special tokens are no terms: 0 stands for them, as for padding
-    ids = [np.append(0, terms.row(question)), *(terms.row(row) for row in sentences)]
+    ids = [np.append(0, asked.terms.row(question)), *(given.terms.row(row) for row in sentences)]
     within = [np.append(part[: len(row) - 1], 0) for part, row in zip(ids, rows, strict=True)]
-    asked, given = rows[0], np.concatenate(rows[1:])
-    if len(asked) > PIECES:  # what is asked stands at the end
-        asked, within[0] = asked[-PIECES:], within[0][-PIECES:]
-    marks = marks_of(within[0], np.concatenate(within[1:])[:PIECES], is_term)
-    return np.concatenate([asked, given[:PIECES]]), marks
+    # of a long question, what is asked stands at the end
+    marks = marks_of(within[0][-PIECES:], np.concatenate(within[1:])[:PIECES], is_term)
+    return np.concatenate([rows[0][-PIECES:], np.concatenate(rows[1:])[:PIECES]]), marks
 
 
 def marks_of(asked: npt.NDArray[Any], given: npt.NDArray[Any], is_term: Flags) -> npt.NDArray[np.int64]:

@@ -21,6 +21,15 @@ def test_models_without_a_default_of_their_own_show_the_other_methods():
     assert "| de (5) | 9 | multilingual | 0.100 | 0.200 | 0.300 | - | - | - | - |" in languages.table(found)
 
 
+def test_collections_in_english_stand_in_a_table_of_their_own():
+    row = {"bm25": 0.1, "dense": 0.2, "convex": 0.3, "default": 0.4, "deep": 0.5}
+    by_models = {"shipped": {"en-docs": row, "de": row}, "multilingual": {"en-docs": row, "de": row}}
+    found = {"languages": {"by_models": by_models}}
+    assert "| `en-docs` | 0.400 | 0.100 | 0.200 | 0.300 | 0.400 | 0.500 |" in languages.TABLES["English"](found)
+    assert "`de`" not in languages.TABLES["English"](found)
+    assert "`en-docs`" not in languages.TABLES["one language"](found)
+
+
 def test_topics_are_shown_in_english_on_average_and_in_the_worst_languages():
     right = {"eng_Latn": 0.9, "deu_Latn": 0.8, "jpn_Jpan": 0.6}
     table = languages.topics_table({"languages": {"topics": {"the names": right}}})

@@ -54,9 +54,10 @@ def test_labels_follow_the_threshold(classifier):
         assert replace(classifier, threshold=threshold).predict([pair]) == [label]
 
 
-def test_company_changes_nothing(classifier):
-    """Padding, repeated texts and order leave a pair's probability as it is."""
-    long = " ".join(SENTENCES * 5)
+@pytest.mark.parametrize("times", [5, 20], ids=["one window", "several windows"])
+def test_company_changes_nothing(classifier, times):
+    """Padding, long texts, repeated ones and order leave a pair's probability as it is."""
+    long = " ".join(SENTENCES * times)
     sentences = [long, *SENTENCES[1:], SENTENCES[0]]
     pairs = list(zip([*QUESTIONS, QUESTIONS[0]], sentences, strict=True))
     together = classifier.predict_proba(pairs)
