@@ -196,7 +196,7 @@ def test_what_is_said_of_peers_holds():
     peers = {row["name"]: row for row in FOUND["questions"]["systems"]}
     ours, tuned = peers["semclass"], peers["fine-tuned MiniLM, int8"]
     assert 0 < ours["accuracy"] - tuned["accuracy"] < 0.02
-    assert tuned["p50_ms"] < ours["p50_ms"]
+    assert 0.7 < tuned["p50_ms"] / ours["p50_ms"] < 1.4
     assert tuned["peak_mb"] < 0.76 * ours["peak_mb"]
     for name in ("model2vec: logistic", "tf-idf, linear svm"):
         assert peers[name]["per_second"] > 13 * ours["per_second"]
