@@ -199,7 +199,7 @@ def test_what_is_said_of_peers_holds():
     assert 0.7 < tuned["p50_ms"] / ours["p50_ms"] < 1.4
     assert tuned["peak_mb"] < 0.76 * ours["peak_mb"]
     for name in ("model2vec: logistic", "tf-idf, linear svm"):
-        assert peers[name]["per_second"] > 13 * ours["per_second"]
+        assert peers[name]["per_second"] > 8 * ours["per_second"]
         assert peers[name]["accuracy"] < ours["accuracy"]
     for found in FOUND["labels"]["few_labels"].values():
         ahead = {
