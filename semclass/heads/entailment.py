@@ -199,11 +199,9 @@ def _with_states(
     encoder: Encoder, reading: Encoder, texts: Sequence[str], views: Sequence[str]
 ) -> tuple[Encoding, Encoding]:
     """Views of texts by `reading`, and their states by `encoder`: from one run if it reads alike, and all of each text."""
-    if same_states(encoder, reading):
-        found = reading.encode(texts, views=(*views, STATES))
-        if not found.truncated:
-            return found, found
-    return _encode(reading, texts, views), encoder.encode(texts, views=(STATES,))
+    alike = same_states(encoder, reading)
+    states = encoder.encode(texts, views=(STATES,)) if not alike else reading.encode(texts, views=(*views, STATES))
+    return (states if alike and not states.truncated else _encode(reading, texts, views)), states
 
 
 def check_pairs(pairs: object) -> list[tuple[str, str]]:
