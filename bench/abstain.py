@@ -44,15 +44,15 @@ SIGNALS = (
 
 def run(bench: Bench) -> dict[str, Any]:
     limit, some = (20, ["docs"]) if bench.quick else (MOST, list(SETS))
-    jobs = [
-        partial(
+    jobs = {
+        name: partial(
             bench.step, f"abstain/{name}", "bench.abstain:measure", folder=bench.beir(name),
             foreign=bench.beir(SETS[name]), cache=bench.indices, limit=limit,
         )
         for name in some
-    ]  # fmt: skip
+    }  # fmt: skip
     what = "tell questions that an index answers from the same without their answers"
-    return {"task": {"what": what}, "sets_asked": dict(zip(some, bench.side_by_side(jobs), strict=True))}
+    return {"task": {"what": what}, "sets_asked": bench.side_by_side(jobs)}
 
 
 def measure(folder: str, foreign: str, cache: str, limit: int) -> dict[str, Any]:

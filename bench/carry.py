@@ -38,8 +38,8 @@ DEPTH = 10
 
 def run(bench: Bench) -> dict[str, Any]:
     measured, used = partial(bench.step, function="bench.carry:measure"), list(SETS)[: 1 if bench.quick else None]
-    jobs = [partial(measured, f"carry, {name}", folder=bench.beir(name), cache=bench.indices) for name in used]
-    found = {name: {**row, "what": SETS[name]} for name, row in zip(used, bench.side_by_side(jobs), strict=True)}
+    jobs = {name: partial(measured, f"carry, {name}", folder=bench.beir(name), cache=bench.indices) for name in used}
+    found = {name: {**row, "what": SETS[name]} for name, row in bench.side_by_side(jobs).items()}
     what = "does re-ranking carry over to collections that no model learnt from?"
     return {"task": {"what": what}, "collections": found}
 

@@ -65,7 +65,7 @@ def run(bench: Bench) -> dict[str, Any]:
         options = {"data": data, "level": level, "size": size, "draws": draws[size]}
         name = f"{level}/{size}"
         jobs[name] = partial(bench.step, f"labels/{name}", "bench.labels:learning_curve", **options)
-    made = dict(zip(jobs, bench.side_by_side(list(jobs.values())), strict=True))
+    made = bench.side_by_side(jobs)
     intents = {name: made[name]["sizes"] for name in names}
     for size in filter(sizes.__contains__, TUNED if bench.fine_tune else ()):
         found = bench.step(

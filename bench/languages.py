@@ -108,7 +108,6 @@ def measured(data: str, cache: str, models: str | None, limit: int, files: int |
     """Figures of the rows of one part of the sets, by some models; None for those that ship."""
     loaded, found = Models.load(models), {}
     methods = SHOWN if models else SHOWN[:-1]  # who reads English alone need not read twice
-
     for retriever, rows in sets(Path(data), Path(cache), loaded, limit, files, part):
         for name, questions in rows.items():
             row = measure(retriever, questions, methods)
@@ -163,10 +162,12 @@ def run(bench: Bench) -> dict[str, Any]:
         bench.say(f"  {error}")
         both = (None,)
     parts = list(itertools.product(reversed(both), range(PARTS)))  # the slower models first
-    jobs = [partial(rows, f"languages/{models or SHIPPED}/{part}", models=models, part=part) for models, part in parts]
+    jobs = {
+        (one, part): partial(rows, f"languages/{one or SHIPPED}/{part}", models=one, part=part) for one, part in parts
+    }
     found: dict[str, dict[str, Any]] = {models or SHIPPED: {} for models in both}
-    for (models, _), one in zip(parts, bench.side_by_side(jobs), strict=True):
-        found[models or SHIPPED] |= one["rows"]
+    for (name, _), one in bench.side_by_side(jobs).items():
+        found[name or SHIPPED] |= one["rows"]
     results: dict[str, Any] = {"task": {"what": "search in other languages"}, "by_models": found}
     if OTHERS in both:
         results["learnt"] = learnt_by(models_folder(OTHERS) / "encoder")

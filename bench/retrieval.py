@@ -76,7 +76,7 @@ def run(bench: Bench) -> dict[str, Any]:
         return step(name, "quality", "quality", questions=most)
 
     asked = folders(bench)
-    for name, full in zip(asked, bench.side_by_side([partial(untimed, name) for name in asked]), strict=True):
+    for name, full in bench.side_by_side({name: partial(untimed, name) for name in asked}).items():
         part = step(name, "times", "timed", cross_encoder=network, questions=some)
         sets[name] = {"what": NAMES.get(name, name), "passages": full["passages"], **of_set(full, part)}
         for row in sets[name]["systems"]:

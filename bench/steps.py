@@ -17,7 +17,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
@@ -111,10 +111,10 @@ class Bench:
         self.steps.append({"step": name, "threads": threads, "earlier": earlier, **told})
         return {**record["result"], "peak_mb": record["peak_mb"]}
 
-    def side_by_side(self, jobs: Sequence[Callable[[], Any]]) -> list[Any]:
-        """What some jobs give, which run steps that take no times: two at once, each on one thread."""
+    def side_by_side(self, jobs: Mapping[Any, Callable[[], Any]]) -> dict[Any, Any]:
+        """What each job gives, which runs steps that take no times: two at once, each on one thread."""
         with ThreadPoolExecutor(2) as pool:
-            return list(pool.map(lambda job: job(), jobs))
+            return dict(zip(jobs, pool.map(lambda job: job(), jobs.values()), strict=True))
 
     def _key(self, task: dict[str, Any], *, ours: bool = True) -> str:
         named = {found[0] for found in re.findall(r'"((bench\.[a-z_.]+):[a-z_]+)"', json.dumps(task))}

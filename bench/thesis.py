@@ -28,8 +28,8 @@ ALPHA = 0.01  # differences of a larger p-value are marked as not significant
 
 def run(bench: Bench) -> dict[str, Any]:
     measured, used = partial(bench.step, function="bench.thesis:measure"), list(FOLDERS)[: 1 if bench.quick else None]
-    jobs = [partial(measured, f"thesis/{name}", folder=bench.beir(name), indices=bench.indices) for name in used]
-    return dict(zip(used, bench.side_by_side(jobs), strict=True))
+    jobs = {name: partial(measured, f"thesis/{name}", folder=bench.beir(name), indices=bench.indices) for name in used}
+    return bench.side_by_side(jobs)
 
 
 def measure(folder: str, indices: str) -> dict[str, Any]:

@@ -51,16 +51,16 @@ FOREIGN = 25  # questions of each other set
 def run(bench: Bench) -> dict[str, Any]:
     """Where the first hits of every set stand, and the words that the bounds of the others give them."""
     sets = ["contrast", "docs"] if bench.quick else [*DEFAULTS, *STRINGS]
-    jobs = [
-        partial(
+    jobs = {
+        name: partial(
             bench.step, f"words, {name}", "bench.words:measure", source=name, data=bench.data, cache=bench.indices,
             folder=None if name in STRINGS else bench.beir(name),
         )
         for name in sets
-    ]  # fmt: skip
+    }  # fmt: skip
     first = {
         name: {key: np.array(values) for key, values in one.items() if key != "peak_mb"}
-        for name, one in zip(sets, bench.side_by_side(jobs), strict=True)
+        for name, one in bench.side_by_side(jobs).items()
     }
     counted = [name for name in sets if name != UNJUDGED]
     tried = [Bounds(**dict(zip(GRID, values, strict=True))) for values in itertools.product(*GRID.values())]
