@@ -26,10 +26,10 @@ from bench.steps import Bench
 from datasets_io import read_jsonl, read_tsv
 from semclass import Cascade, EntailmentClassifier, OnnxEncoder, PassageClassifier, QuestionClassifier, TextClassifier
 from semclass.core.taxonomy import COARSE
-from semclass.endpoint.client import Endpoint
 from semclass.evaluation import figures
-from semclass.labelling.cascade import CascadeLabels, Item, text_of
-from semclass.labelling.teacher import Bill, teach
+from semclass_llm.endpoint.client import Endpoint
+from semclass_llm.labelling.cascade import CascadeLabels, Item, text_of
+from semclass_llm.labelling.teacher import Bill, teach
 
 Array = npt.NDArray[Any]
 

@@ -18,9 +18,9 @@ from bench import labels, readme
 from bench.retrieval_systems import drawn, open_retriever
 from datasets_io import read_jsonl
 from semclass import Cascade, Reranker, TextClassifier
-from semclass.endpoint.client import Endpoint
 from semclass.evaluation.dataset import load_dataset
-from semclass.ranking.prompted import FIRST, lead
+from semclass_llm.endpoint.client import Endpoint
+from semclass_llm.prompted import FIRST, lead
 
 Array = npt.NDArray[Any]
 

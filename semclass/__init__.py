@@ -10,8 +10,6 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from semclass.context.build import build_context
-    from semclass.context.prompt import Context
     from semclass.core.errors import (
         ArtifactError,
         EncoderMismatchError,
@@ -34,14 +32,11 @@ if TYPE_CHECKING:
     from semclass.index.build import build_index
     from semclass.index.passage_index import PassageIndex
     from semclass.index.writer import IndexWriter
-    from semclass.integrations.qdrant import QdrantIndex
-    from semclass.labelling.cascade import Cascade, CascadeLabels
     from semclass.ranking.models import Models
     from semclass.ranking.options import SearchOptions
     from semclass.ranking.reranker import Reranker
     from semclass.ranking.result import SearchResult
     from semclass.ranking.retriever import HybridRetriever
-    from semclass.rewriting.retriever import RewritingRetriever
     from semclass.train.estimators import TextClassifier
     from semclass.train.vectors import HeadClassifier
 
@@ -49,8 +44,6 @@ __version__ = "1.0.0"
 
 _HOMES = {
     "index.build": ("build_index",),
-    "context.build": ("build_context",),
-    "context.prompt": ("Context",),
     "encoders.onnx_encoder": ("OnnxEncoder",),
     "heads.described": ("ZeroShotClassifier", "description_examples", "read_descriptions"),
     "heads.entailment": ("EntailmentClassifier", "EntailmentLabel"),
@@ -69,15 +62,12 @@ _HOMES = {
     "index.passage_index": ("PassageIndex",),
     "heads.in_scope": ("ScopeClassifier",),
     "heads.passages": ("PassageClassifier",),
-    "integrations.qdrant": ("QdrantIndex",),
-    "labelling.cascade": ("Cascade", "CascadeLabels"),
     "heads.questions": ("QuestionClassifier",),
     "ranking.models": ("Models",),
     "ranking.options": ("SearchOptions",),
     "ranking.reranker": ("Reranker",),
     "ranking.result": ("SearchResult",),
     "ranking.retriever": ("HybridRetriever",),
-    "rewriting.retriever": ("RewritingRetriever",),
     "core.taxonomy": ("ABSTAIN",),
     "heads.texts": ("TextLabels", "TextModel"),
     "core.types": ("Encoder", "Encoding", "Explanation", "Hit", "Passage", "PassageLabels", "QuestionLabel"),
@@ -88,9 +78,6 @@ _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 __all__: list[str] = [
     "ABSTAIN",
     "ArtifactError",
-    "Cascade",
-    "CascadeLabels",
-    "Context",
     "Encoder",
     "EncoderMismatchError",
     "Encoding",
@@ -110,11 +97,9 @@ __all__: list[str] = [
     "PassageClassifier",
     "PassageIndex",
     "PassageLabels",
-    "QdrantIndex",
     "QuestionClassifier",
     "QuestionLabel",
     "Reranker",
-    "RewritingRetriever",
     "ScopeClassifier",
     "SearchOptions",
     "SearchResult",
@@ -126,7 +111,6 @@ __all__: list[str] = [
     "TruncationWarning",
     "ZeroShotClassifier",
     "__version__",
-    "build_context",
     "build_index",
     "description_examples",
     "read_descriptions",

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from conftest import BOOKS, FakeEncoder, passage_encoder_of, passages, scores
+from world import BOOKS, FakeEncoder, passage_encoder_of, passages, scores
 
 from semclass import Passage, PassageIndex
 from semclass.index.writer import IndexWriter

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 from beir import write_beir
-from conftest import MODELS, ROOT, FakeEncoder
 from made_models import export, save_pairs, write_model
+from world import MODELS, ROOT, FakeEncoder
 
 from export_encoder import check_source
 from semclass import (

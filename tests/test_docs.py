@@ -9,7 +9,7 @@ from collections import Counter
 
 import blocks
 import pytest
-from conftest import ROOT
+from world import ROOT
 
 import semclass
 from bench import readme
@@ -182,9 +182,9 @@ def routes(openapi):
 
 def test_the_table_of_routes_is_that_of_openapi(models):
     pytest.importorskip("fastapi")
-    from semclass.service.app import create_app
-    from semclass.service.engine import Engine
-    from semclass.service.settings import Settings
+    from semclass_serve.app import create_app
+    from semclass_serve.engine import Engine
+    from semclass_serve.settings import Settings
 
     table = routes(create_app(Engine(models, None, Settings()), Settings()).openapi())
     begin, end = "<!-- table: begin, compared with OpenAPI by tests/test_docs.py -->", "<!-- table: end -->"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from conftest import ROOT
+from world import ROOT
 
 from semclass import HybridRetriever, Models, Passage, ScopeClassifier, ZeroShotClassifier
 from semclass.core.errors import ArtifactError

@@ -8,7 +8,7 @@ import sys
 
 import blocks
 import pytest
-from conftest import ROOT
+from world import ROOT
 
 import semclass
 from semclass.core.errors import MissingExtraError, SemclassError, import_extra

@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 import semclass
-from semclass.endpoint.client import Endpoint
-from semclass.ranking.prompted import PromptedReranker
-from semclass.rewriting.rewriter import Rewriter
-from semclass.rewriting.transform import Rewritten
+from semclass_llm.endpoint.client import Endpoint
+from semclass_llm.prompted import PromptedReranker
+from semclass_llm.rewriting.rewriter import Rewriter
+from semclass_llm.rewriting.transform import Rewritten
 
 
 def classify(questions: list[str]) -> list[tuple[str, float]]:

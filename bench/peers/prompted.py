@@ -21,9 +21,9 @@ from bench import measures, prices
 from datasets_io import read_jsonl, read_tsv, squad_train
 from semclass.core import artifacts
 from semclass.core.taxonomy import COARSE, MEANINGS, PROVIDED
-from semclass.endpoint.client import Endpoint, EndpointError, agree, replies, user
-from semclass.endpoint.kept import Reply
-from semclass.endpoint.reading import YES_NO, one_of
+from semclass_llm.endpoint.client import Endpoint, EndpointError, agree, replies, user
+from semclass_llm.endpoint.kept import Reply
+from semclass_llm.endpoint.reading import YES_NO, one_of
 
 ALONE = 20  # items whose calls are made one at a time, for the latency of a call
 ITEMS, QUICK = 1000, 12  # items that a run and a quick run ask about at most: each call is paid for

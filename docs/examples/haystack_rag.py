@@ -25,8 +25,8 @@ from haystack.utils import Secret
 
 from semclass import Context, Models, PassageIndex, build_context
 from semclass.documents.chunking import cut
-from semclass.integrations.haystack import SemclassRanker, SemclassRetriever, to_hits, to_passages
-from semclass.integrations.haystack_router import SemclassQueryRouter
+from semclass_integrations.haystack import SemclassRanker, SemclassRetriever, to_hits, to_passages
+from semclass_integrations.haystack_router import SemclassQueryRouter
 from steps import (
     ANSWER,
     HYDE,

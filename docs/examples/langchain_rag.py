@@ -17,8 +17,8 @@ from langchain_openai import ChatOpenAI
 
 from semclass import Context, Models, Reranker, build_context
 from semclass.documents.chunking import cut
-from semclass.integrations.langchain import SemclassCompressor, SemclassRetriever, to_hits
-from semclass.integrations.langchain_router import SemclassRouter
+from semclass_integrations.langchain import SemclassCompressor, SemclassRetriever, to_hits
+from semclass_integrations.langchain_router import SemclassRouter
 from steps import (
     ANSWER,
     HYDE,

@@ -23,8 +23,8 @@ from llama_index.core.schema import BaseNode, MetadataMode, QueryBundle, Transfo
 from llama_index.llms.openai_like import OpenAILike
 
 from semclass import Context, HybridRetriever, Models, PassageIndex, Reranker, build_context
-from semclass.integrations.llama_index import SemclassRerank, SemclassRetriever, to_hits, to_passages
-from semclass.integrations.llama_index_selector import SemclassSelector
+from semclass_integrations.llama_index import SemclassRerank, SemclassRetriever, to_hits, to_passages
+from semclass_integrations.llama_index_selector import SemclassSelector
 from steps import (
     ANSWER,
     HYDE,

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 import semclass
-from semclass.cli import cascade, options
+from semclass.cli import options
 from semclass.cli.options import shorten, show
 from semclass.core.errors import InputError
 from semclass.heads.questions import HEADS
@@ -56,7 +56,6 @@ def classify() -> None:
     is_flag=True,
     help="Also show the probability that each text is a question for documents, not chat or a command.",
 )
-@cascade.cascade_options
 @options.json_output
 @options.models
 @options.threads
@@ -73,15 +72,10 @@ def classify_questions(
     as_json: bool,
     models: Path | None,
     threads: int | None,
-    **asked: Any,
 ) -> None:
     """Show the answer type that each question asks for."""
-    send = cascade.wanted(asked, {"fine": fine, "min_probability": min_probability, "in_scope": in_scope})
     questions = _read_texts(texts, file, text, encoding)
     classifier = semclass.QuestionClassifier.load(models, head=head, threads=threads or 1)
-    if send:
-        cascade.classify(classifier, questions, asked, _held_out, as_json=as_json)
-        return
     likely: Sequence[float | None] = [None] * len(questions)
     if in_scope:
         scope = semclass.ScopeClassifier.load(models, encoder=classifier.encoder)
@@ -105,7 +99,6 @@ def classify_questions(
     help="JSON lines with `text` and `_id`, a table, or a text file. Use - for standard input.",
 )
 @options.columns
-@cascade.cascade_options
 @options.json_output
 @options.models
 @options.threads
@@ -116,23 +109,17 @@ def classify_passages(
     as_json: bool,
     models: Path | None,
     threads: int | None,
-    **asked: Any,
+    **columns: str | None,
 ) -> None:
     """Show the answer types that each passage provides."""
     from semclass.documents.readers import read_passages
 
-    send = cascade.wanted(asked, {})
-    columns = {name: asked.pop(name) for name in options.COLUMNS}
     _check_source(texts, file)
     if file is None:
         passages = [semclass.Passage(str(number), text) for number, text in enumerate(texts, 1)]
     else:
         passages = read_passages(file, **columns)
     classifier = semclass.PassageClassifier.load(models, threads=threads or 1)
-    if send:
-        given, ids = [item.text for item in passages], [item.id for item in passages]
-        cascade.classify(classifier, given, asked, _held_out, as_json=as_json, ids=ids)
-        return
     for passage, found in zip(passages, classifier.classify([item.text for item in passages]), strict=True):
         probabilities, labels = dict(found.probabilities), list(found.labels)
         record = {"_id": passage.id, "text": found.text, "probabilities": probabilities, "labels": labels}
@@ -145,7 +132,6 @@ def classify_passages(
 @click.option(
     "--file", type=options.InputPath(), help="JSON lines with `question` and `sentence`. Use - for standard input."
 )
-@cascade.cascade_options
 @options.json_output
 @options.models
 @options.threads
@@ -157,15 +143,10 @@ def classify_pairs(
     as_json: bool,
     models: Path | None,
     threads: int | None,
-    **asked: Any,
 ) -> None:
     """Show whether each SENTENCE answers QUESTION."""
-    send = cascade.wanted(asked, {})
     pairs = _pairs(question, sentences, file)
     classifier = semclass.EntailmentClassifier.load(models, threads=threads or 1)
-    if send:
-        cascade.classify(classifier, pairs, asked, _held_out_pairs, as_json=as_json)
-        return
     for found in classifier.classify(pairs):
         line = f"{found.label:<14} {found.probability:.3f}  {shorten(found.sentence)}"
         show(asdict(found), line, as_json=as_json)
@@ -191,7 +172,6 @@ def classify_pairs(
 @click.option(
     "--why", is_flag=True, help="Show the most similar training texts. Needs a head trained with --keep-examples."
 )
-@cascade.cascade_options
 @options.json_output
 @options.threads
 def classify_texts(
@@ -207,14 +187,10 @@ def classify_texts(
     why: bool,
     as_json: bool,
     threads: int | None,
-    **asked: Any,
 ) -> None:
     """Classify texts with a trained head, or with labels that you describe in words."""
-    send = cascade.wanted(asked, {"min_probability": min_probability, "why": why})
-    if (head is None and labels is None) or (head is not None and labels is not None and not send):
-        raise InputError(
-            "give either --head FOLDER or --labels FILE; with --endpoint, --labels may describe the head's"
-        )
+    if (head is None and labels is None) or (head is not None and labels is not None):
+        raise InputError("give either --head FOLDER or --labels FILE")
     if why and head is None:
         raise InputError("--why shows training texts, but --labels uses none; use --head instead")
     given, threads = _read_texts(texts, file, text, encoding), threads or 1
@@ -226,9 +202,6 @@ def classify_texts(
         nearest = loaded.nearest(given) if why else nearest
     else:
         loaded = semclass.ZeroShotClassifier.from_descriptions(described or {}, encoder=encoder, threads=threads)
-    if send:
-        cascade.classify(loaded, given, asked, _held_out, as_json=as_json, labels=described)
-        return
     for found, near in zip(loaded.classify(given, min_probability=min_probability), nearest, strict=True):
         record: dict[str, Any] = {"text": found.text, "labels": list(found.labels), "label": found.label}
         record |= {"probability": found.probability, "probabilities": dict(found.probabilities)}
@@ -239,20 +212,6 @@ def classify_texts(
             f"  near {one.similarity:.2f}  {' '.join(map(str, one.labels))}: {shorten(one.text, 70)}" for one in near
         ]
         show(record, "\n".join(lines), as_json=as_json)
-
-
-def _held_out(path: Path) -> tuple[list[str], list[Any]]:
-    """Labelled texts of a file."""
-    from semclass.documents.labelled import read_labelled
-
-    data = read_labelled(path)
-    return data.texts, data.targets()
-
-
-def _held_out_pairs(path: Path) -> tuple[list[tuple[str, str]], list[str]]:
-    """Labelled pairs of a file."""
-    rows = _rows(path, "question", "sentence", "label")
-    return [(question, sentence) for question, sentence, _ in rows], [label for *_, label in rows]
 
 
 def _check_source(texts: Sequence[str], file: Path | None) -> None:

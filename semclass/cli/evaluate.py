@@ -14,17 +14,13 @@ import click
 import semclass
 from semclass.cli import options
 from semclass.cli.options import any_path, positive, show, show_weights
-from semclass.cli.output import echo
 from semclass.cli.progress import progress
 from semclass.core.checks import counted
 from semclass.core.errors import InputError
-from semclass.ranking.methods import METHODS, PROMPTED
+from semclass.ranking.methods import METHODS
 
 if TYPE_CHECKING:
-    from semclass.endpoint.bill import Bill
-    from semclass.evaluation.dataset import Dataset
     from semclass.evaluation.tune import Tuning
-    from semclass.ranking.prompted import PromptedReranker
 
 CACHE_VARIABLE = "SEMCLASS_CACHE"
 """Environment variable that names the folder for indices that ``evaluate`` and ``sweep`` build."""
@@ -175,16 +171,6 @@ def _tuning(found: Tuning) -> Iterator[str]:
     multiple=True,
     help="TREC run file of another system to compare with. Repeatable.",
 )
-@click.option(
-    "--send",
-    type=click.FloatRange(0, 1),
-    multiple=True,
-    help="Also let a language model re-rank the first 5 passages of this share of the questions: those in which `default` "
-    "is the least sure of the first passage. Repeatable. Needs --endpoint and --model.",
-)
-@options.prompt
-@options.service_options
-@options.cost_options
 @options.similarity
 @options.storage
 @options.json_output
@@ -202,19 +188,14 @@ def evaluate(
     place: Path | None,
     runs: Path | None,
     foreign: Sequence[Path],
-    send: Sequence[float],
-    way: str | None,
-    prices: tuple[float, float] | None,
     similarity: str,
     storage: str | None,
     *,
-    only_estimate: bool,
     slices: bool,
     as_json: bool,
     models: Path | None,
     encoder: str | None,
     threads: int | None,
-    **service: Any,
 ) -> None:
     """Measure every ranking method on the data set in BEIR_DIR.
 
@@ -228,16 +209,9 @@ def evaluate(
     from semclass.evaluation.measure import MEASURES, check_measures, measure
     from semclass.evaluation.slices import slices_of
     from semclass.evaluation.trec import SUFFIX, read_run, write_run
-    from semclass.ranking.prompted import PromptedReranker
 
     names = MEASURES if measures is None else tuple(measures.replace(",", " ").split())
     check_measures(names)
-    judge = None
-    if send:
-        replies = (cache or cache_folder()) / "replies.jsonl"
-        judge = PromptedReranker(options.open_endpoint(**service, cache=replies), way or PROMPTED[0])
-    elif service["endpoint"] or way or prices or only_estimate:
-        raise InputError("--endpoint, --prompt, --prices and --estimate need --send SHARE; add it, or remove them")
     dataset = load_dataset(folder, split=split, limit=limit, corpus=place is None)
     others = {_run_name(path, foreign): read_run(path, dataset) for path in foreign}
     loaded = semclass.Models.load(models, encoder=encoder, threads=threads or available_threads())
@@ -250,13 +224,8 @@ def evaluate(
     else:
         passages = open_index(place, loaded, folder / "qrels" / f"{split}.tsv")
     retriever = semclass.HybridRetriever(passages, loaded)
-    sent = {}
-    if judge is not None:
-        sent = _sent(dataset, retriever, send, judge, prices, only_estimate=only_estimate)
-        if only_estimate:
-            return
     with progress("searching", len(dataset.questions), "questions") as step:
-        rankings = {**evaluate.rank(dataset, retriever, candidates=candidates, progress=step), **sent}
+        rankings = evaluate.rank(dataset, retriever, candidates=candidates, progress=step)
     if runs is not None:
         for name, ranking in rankings.items():
             write_run(runs / f"{name}{SUFFIX}", dataset.questions, ranking, name)
@@ -277,42 +246,6 @@ def evaluate(
         lines += _slices(results)
     records = {name: {**_settings(name, retriever.weights), **result.as_json()} for name, result in results.items()}
     show(records, "\n".join(lines), as_json=as_json)
-
-
-def _sent(
-    dataset: Dataset,
-    retriever: semclass.HybridRetriever,
-    shares: Sequence[float],
-    judge: PromptedReranker,
-    prices: tuple[float, float] | None,
-    *,
-    only_estimate: bool,
-) -> dict[str, list[list[str]]]:
-    """Rankings in which a model re-ranked the first passages of shares of the questions; says what that costs."""
-    from semclass.evaluation.evaluate import RUN_DEPTH
-    from semclass.ranking.prompted import lead, lead_below
-
-    results = retriever.search_many(list(dataset.questions.values()), RUN_DEPTH)
-    below = {f"sent-{share:.3g}": lead_below(results, share) for share in shares}
-    expected = judge.estimate(results, max(below.values()))
-    echo(f"to send: {expected}{_usd(expected, prices)}", err=True)
-    if only_estimate:
-        return {}
-    after = judge.rerank_unsure(results, max(below.values()))
-    bill = judge.chat.bill
-    nothing = f"; {bill.failed} failed, {bill.refused} refused, {bill.nonsense} could not be read"
-    echo(f"sent: {bill}{_usd(bill, prices)}{nothing}", err=True)
-    found = {}
-    for name, least in below.items():
-        unsure = [lead(one) < least for one in results]
-        echo(f"{name}: {sum(unsure)} of {counted(len(unsure), 'question')}; --send-below {least:.4g}", err=True)
-        chosen = (new if goes else old for old, new, goes in zip(results, after, unsure, strict=True))
-        found[name] = [[hit.id for hit in one] for one in chosen]
-    return found
-
-
-def _usd(bill: Bill, prices: tuple[float, float] | None) -> str:
-    return "" if prices is None else f", {bill.usd(prices):.2f} USD"
 
 
 def _settings(name: str, weights: Mapping[str, float]) -> dict[str, Any]:

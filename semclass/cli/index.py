@@ -11,7 +11,7 @@ import click
 
 import semclass
 from semclass.cli import options
-from semclass.cli.options import qdrant_key, read_heads, show, show_weights, tell_duplicates
+from semclass.cli.options import read_heads, show, show_weights, tell_duplicates
 from semclass.cli.passages import Told, cutting_options, kept, loading, passages_from, telling
 from semclass.cli.progress import progress
 from semclass.core.checks import counted
@@ -187,32 +187,6 @@ def delete(
             counts["removed"] = changed.delete(where=read_terms(where, fields))
         else:
             counts["removed"] = changed.delete(given, missing="ignore" if ignore_missing else "error")
-
-
-@index.command()
-@_folder
-@click.option("--url", required=True, help="Address of a Qdrant server, e.g. http://localhost:6333.")
-@click.option("--collection", required=True, help="Name of the collection to create.")
-@click.option("--replace", is_flag=True, help="Remove an existing collection of that name first.")
-@click.option(
-    "--codes/--no-codes",
-    default=True,
-    help="Upload the vectors for re-ranking, or leave them out and encode texts at query time.",
-)
-@options.json_output
-def upload(folder: Path, url: str, collection: str, *, replace: bool, codes: bool, as_json: bool) -> None:
-    """Upload the index in DIR to a Qdrant server.
-
-    `semclass search` then accepts the address of the collection in place of the folder.
-    """
-    found = semclass.PassageIndex.load(folder)
-    with progress("uploading", len(found)) as step:
-        semclass.QdrantIndex.upload(
-            found, url, collection, codes=codes, replace=replace, progress=step, api_key=qdrant_key()
-        )
-    address = f"{url.rstrip('/')}/{collection}"
-    text = f"{counted(len(found), 'passage')} uploaded; search them with: semclass search {address} QUESTION"
-    show({"index": address, "passages": len(found)}, text, as_json=as_json)
 
 
 @index.command()

@@ -22,25 +22,37 @@ import click
 
 import semclass
 from semclass.cli import options
-from semclass.cli.ask import ask
 from semclass.cli.classes import classes
 from semclass.cli.classify import classify
 from semclass.cli.evaluate import evaluate, tune
 from semclass.cli.feedback import calibrate, feedback
 from semclass.cli.index import index
-from semclass.cli.label import label
-from semclass.cli.labels import labels
-from semclass.cli.measuring import evaluate_answers, sweep
 from semclass.cli.output import EchoHandler, echo
-from semclass.cli.questions import questions
 from semclass.cli.search import rerank, search
-from semclass.cli.serve import mcp, serve
+from semclass.cli.sweep import sweep
 from semclass.cli.sync import sync
 from semclass.cli.train import train
+from semclass.core import plugins
 from semclass.core.errors import ArtifactError, SemclassError
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class _WithInstalled(click.Group):
+    """The commands of semclass, and those of installed packages by the group of entry points ``semclass.commands``."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Names of all commands."""
+        return sorted({*super().list_commands(ctx), *plugins.installed(plugins.COMMANDS)})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Find a command; a known one whose package is missing is refused with what installs it."""
+        known = super().get_command(ctx, cmd_name)
+        if known is not None or not plugins.is_known(plugins.COMMANDS, cmd_name):
+            return known
+        command: click.Command = plugins.find(plugins.COMMANDS, cmd_name)
+        return command
+
+
+@click.group(cls=_WithInstalled, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(semclass.__version__, prog_name="semclass")
 def cli() -> None:
     """Classify questions by answer type, and find the passage that answers a question."""
@@ -71,8 +83,7 @@ def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
 
 index.add_command(sync)
 index.add_command(classes)
-FINDING = (index, search, ask, rerank, feedback, tune, calibrate, evaluate, sweep, evaluate_answers, questions)
-for command in (classify, train, label, labels, *FINDING, serve, mcp):
+for command in (classify, train, index, search, rerank, feedback, tune, calibrate, evaluate, sweep):
     cli.add_command(command)
 
 
@@ -116,7 +127,7 @@ def demo(context: click.Context, *, in_browser: bool, models: Path | None) -> No
         encoder = PassageEncoder.load(models)
         semclass.build_index(folder, read_passages(CORPUS), passage_encoder=encoder)
         echo("open http://127.0.0.1:8080/ in a browser; Ctrl+C ends it", err=True)
-        context.invoke(serve, place=folder, models=models, examples=QUESTIONS[:3])
+        context.invoke(plugins.find(plugins.COMMANDS, "serve"), place=folder, models=models, examples=QUESTIONS[:3])
 
 
 @cli.command()

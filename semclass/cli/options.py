@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 
 import semclass
 from semclass.cli.output import echo, json_line
+from semclass.core import plugins
 from semclass.core.checks import counted
 from semclass.core.errors import InputError
-from semclass.ranking.methods import PROMPTED
-
-if TYPE_CHECKING:
-    from semclass.endpoint.client import Endpoint
-
-API_KEY_VARIABLE = "SEMCLASS_QDRANT_API_KEY"
-"""Environment variable that holds the key of a Qdrant server."""
 
 
 class InputPath(click.Path):
@@ -135,84 +128,11 @@ def show_weights(values: Mapping[str, float]) -> str:
     return ", ".join(f"{name} {value:g}" for name, value in values.items())
 
 
-def qdrant_key() -> str | None:
-    """Key of a Qdrant server, from the environment: command lines are visible to everybody."""
-    return os.environ.get(API_KEY_VARIABLE)
-
-
-service_options = together(
-    click.option(
-        "--endpoint", metavar="URL", help="Base URL of an OpenAI-compatible API, e.g. http://localhost:8000/v1."
-    ),
-    click.option("--model", help="Name of the language model at --endpoint."),
-    click.option(
-        "--concurrency",
-        type=positive,
-        default=8,
-        show_default=True,
-        help="Maximum number of simultaneous calls to the language model.",
-    ),
-    click.option(
-        "--timeout", type=float, default=60.0, show_default=True, help="Time limit of one call attempt, in seconds."
-    ),
-)
-endpoint_options = together(
-    service_options,
-    click.option(
-        "--cache",
-        type=any_path,
-        help="File that caches the language model's replies. Default: beside --out; without --out, no cache.",
-    ),
-)
-"""Options of :func:`open_endpoint`, for commands that ask a language model."""
-
-cost_options = together(
-    click.option(
-        "--prices",
-        type=float,
-        nargs=2,
-        metavar="IN OUT",
-        help="Prices in USD per million prompt tokens and per million answer tokens.",
-    ),
-    click.option(
-        "--estimate",
-        "only_estimate",
-        is_flag=True,
-        help="Ask about a few texts, print the estimated cost of all texts, and stop.",
-    ),
-)
-
-
-prompt = click.option(
-    "--prompt",
-    "way",
-    type=click.Choice(PROMPTED),
-    help=f"With --endpoint: one call per passage, or one call for all passages.  [default: {PROMPTED[0]}]",
-)
-
-
-def open_endpoint(
-    endpoint: str | None, model: str | None, concurrency: int, timeout: float, cache: Path | None, retries: int = 5
-) -> Endpoint:
-    """Describe the service that options name; its key is in the environment."""
-    from semclass.endpoint import client
-
-    if endpoint is None or model is None:
-        raise InputError("give both --endpoint URL and --model NAME")
-    key = os.environ.get(client.KEY_VARIABLE)
-    return client.Endpoint(endpoint, model, key, concurrency, retries, timeout, cache)
-
-
 def open_retriever(place: str, models: semclass.Models) -> semclass.HybridRetriever:
-    """Open the index in a folder, or in a collection on a Qdrant server, such as ``http://localhost:6333/passages``."""
-    if place.startswith(("http://", "https://")):
-        url, _, collection = place.rstrip("/").rpartition("/")
-        if url.endswith(":/"):
-            raise InputError(
-                f"{place} has no collection name; add one to the address, e.g. {url}/{collection}/passages"
-            )
-        index = semclass.QdrantIndex.connect(url, collection, api_key=qdrant_key())
-        return semclass.HybridRetriever(index, models)
+    """Open the index in a folder, or at an address that an installed package opens, such as a collection of Qdrant."""
+    scheme, separator, _ = place.partition("://")
+    if separator:
+        return semclass.HybridRetriever(plugins.find(plugins.INDICES, scheme)(place, models), models)
     return semclass.HybridRetriever(
         semclass.PassageIndex.load(place, encoder_fingerprint=models.encoder.fingerprint), models
     )

@@ -156,11 +156,6 @@ out in turn, by ``python -m bench retrieval``. ``training/fit_evidence.py`` fitt
 RERANKING = tuple(name for name, method in METHODS.items() if method.kind is not None)
 """Methods that re-rank candidates."""
 
-PROMPTED = ("pointwise", "listwise")
-"""How a language model re-ranks. ``"pointwise"`` asks for yes or no to each passage. ``"listwise"`` asks for a list of
-the passages that answer, in one call.
-"""
-
 WEIGHTS = (*dict.fromkeys(name for method in METHODS.values() for name in method.weights), DOCUMENT, COVERAGE)
 """Names of all weights."""
 

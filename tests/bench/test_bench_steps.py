@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click.testing
 import pytest
-from conftest import ROOT
+from world import ROOT
 
 from bench import __main__ as entry
 from bench import provenance, steps

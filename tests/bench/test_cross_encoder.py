@@ -3,7 +3,7 @@
 import numpy as np
 import onnxruntime
 import pytest
-from conftest import MODELS
+from world import MODELS
 
 pytest.importorskip("onnx")
 pytest.importorskip("safetensors")

@@ -11,7 +11,7 @@ import re
 from pathlib import Path
 
 import pytest
-from conftest import ROOT
+from world import ROOT
 
 pytest.importorskip("ir_measures")
 pytest.importorskip("sklearn")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import MODELS
+from world import MODELS
 
 from semclass.core import artifacts
 

@@ -14,7 +14,7 @@ import sys
 import termios
 from collections.abc import Callable, Sequence
 
-from conftest import ROOT
+from world import ROOT
 
 CTRL_C = b"\x03"
 LONGEST = 120  # seconds without a sign of life

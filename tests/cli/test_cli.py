@@ -10,9 +10,9 @@ from importlib.util import find_spec
 import click
 import pytest
 from beir import write_beir
-from conftest import ROOT
 from running import running
 from stub_endpoint import stub_endpoint
+from world import ROOT
 
 from semclass.cli.main import cli, main
 from semclass.ranking.methods import METHODS

@@ -7,7 +7,7 @@ import re
 import sys
 
 import pytest
-from conftest import ROOT
+from world import ROOT
 
 from semclass.cli.output import json_line, plain
 

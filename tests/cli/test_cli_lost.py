@@ -7,8 +7,8 @@ import subprocess
 import sys
 
 import pytest
-from conftest import ROOT
 from running import running
+from world import ROOT
 
 from semclass import PassageIndex
 

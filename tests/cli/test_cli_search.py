@@ -9,9 +9,9 @@ from running import running
 
 from semclass import HybridRetriever, PassageIndex
 from semclass.cli.main import main
-from semclass.context.build import build_context
 from semclass.documents.readers import read_passages
 from semclass.encoders.onnx_encoder import for_passages
+from semclass_llm.context.build import build_context
 
 run = pytest.fixture(running)
 

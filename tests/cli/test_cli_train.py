@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from conftest import ROOT
 from running import running
+from world import ROOT
 
 from semclass import InputError, TextModel
 

@@ -8,7 +8,7 @@ import os
 import stat
 
 import pytest
-from conftest import MODELS
+from world import MODELS
 
 from semclass import ArtifactError, EncoderMismatchError
 from semclass.core import artifacts

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from conftest import MODELS
 from huggingface_hub import ModelCard
+from world import MODELS
 
 from semclass import TextClassifier
 

@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from conftest import MODELS
+from world import MODELS
 
 from semclass import ArtifactError
 from semclass.core import artifacts

@@ -9,8 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from conftest import ROOT
 from made_documents import BOILER, PUMP, WRITERS, odt, shown, written
+from world import ROOT
 
 from semclass import InputError
 from semclass.core.errors import MissingExtraError

@@ -9,8 +9,8 @@ from functools import partial
 
 import hostile_files
 import pytest
-from conftest import ROOT
 from made_documents import odt, pdf, shown, written
+from world import ROOT
 
 from semclass import InputError
 from semclass.documents import limits

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from conftest import FAKE
+from world import FAKE
 
 from semclass import InputError, Passage, PassageIndex
 from semclass.documents.labelled import read_texts

@@ -4,10 +4,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from conftest import MODELS
 from hypothesis import given
 from hypothesis import strategies as st
 from made_models import export
+from world import MODELS
 
 from semclass import InputError, InputTypeError, OnnxEncoder
 from semclass.encoders.onnx_encoder import fits

@@ -11,8 +11,8 @@ import pytest
 pytest.importorskip("onnx")
 pytest.importorskip("safetensors")
 
-from conftest import FakeEncoder
 from made_models import export
+from world import FakeEncoder
 
 from semclass import ArtifactError, OnnxEncoder
 from semclass.encoders.onnx_encoder import for_passages

@@ -4,16 +4,16 @@ import json
 import time
 
 import pytest
-from conftest import FAKE, passages
 from stub_endpoint import stub_endpoint
+from world import FAKE, passages
 
 from semclass import HybridRetriever, InputError, Models, Passage, PassageIndex, QuestionClassifier
-from semclass.endpoint.client import Endpoint
-from semclass.endpoint.reading import questions_of
 from semclass.evaluation.dataset import load_dataset
 from semclass.evaluation.made_questions import Draft, keep_good, sample_passages, write_questions
 from semclass.evaluation.question_headings import write_from_headings
-from semclass.evaluation.question_prompts import write_by_model
+from semclass_llm.endpoint.client import Endpoint
+from semclass_llm.endpoint.reading import questions_of
+from semclass_llm.question_prompts import write_by_model
 
 PUMP = Passage(
     "pump",

@@ -9,7 +9,7 @@ import sys
 
 import blocks
 import pytest
-from conftest import ROOT
+from world import ROOT
 
 pytestmark = [pytest.mark.extras, pytest.mark.filterwarnings("default")]
 

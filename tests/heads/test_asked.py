@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from conftest import MODELS, Counting, FakeEncoder
+from world import MODELS, Counting, FakeEncoder
 
 from semclass import EntailmentClassifier, Reranker
 from semclass.heads.asked import LAST, PIECES, find_asked, questions_of

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from conftest import MODELS
+from world import MODELS
 
 from semclass import (
     EntailmentClassifier,

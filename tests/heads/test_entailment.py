@@ -9,7 +9,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from conftest import MODELS
+from world import MODELS
 
 from semclass.core.errors import ArtifactError, EncoderMismatchError, InputError, InputTypeError, TruncationWarning
 from semclass.encoders.onnx_encoder import OnnxEncoder

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from conftest import MODELS
+from world import MODELS
 
 from semclass import ABSTAIN, InputError, InputTypeError, QuestionClassifier, TruncationWarning
 from semclass.core.taxonomy import COARSE, coarse_of

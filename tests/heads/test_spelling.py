@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import MODELS
+from world import MODELS
 
 from semclass import OnnxEncoder, QuestionClassifier
 from semclass.core import artifacts

@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 
 import numpy as np
-from conftest import FAKE, passages
+from world import FAKE, passages
 
 from semclass import PassageIndex
 from semclass.index import build, passage_stream

@@ -8,7 +8,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from conftest import FAKE
+from world import FAKE
 
 from semclass.documents.readers import iter_passages
 from semclass.index.build import build_index

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from conftest import FAKE, Counting, passage_encoder_of, passages
 from test_writer import assert_ranks_as_rebuilt
+from world import FAKE, Counting, passage_encoder_of, passages
 
 from semclass import ArtifactError, InputError, Passage, PassageIndex, TruncationWarning
 from semclass.cli.main import cli

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from conftest import BOOKS, FAKE, FakeEncoder, passage_encoder_of, passages
+from world import BOOKS, FAKE, FakeEncoder, passage_encoder_of, passages
 
 from semclass import ArtifactError, PassageIndex
 from semclass.index.ingest import STORAGES

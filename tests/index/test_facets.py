@@ -1,6 +1,6 @@
 """Fields whose values are a choice, and how many passages have each value."""
 
-from conftest import FAKE, passages
+from world import FAKE, passages
 
 from semclass import IndexWriter, PassageIndex
 from semclass.index.facets import MOST, count_facets

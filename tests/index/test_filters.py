@@ -4,11 +4,11 @@ from datetime import date, datetime, timedelta, timezone
 
 import numpy as np
 import pytest
-from conftest import FAKE
 from filter_oracle import mask_without_ids, matches
 from hypothesis import given
 from hypothesis import strategies as st
 from made_metadata import METADATA, WHERE
+from world import FAKE
 
 from semclass import Passage, PassageIndex
 from semclass.core.errors import InputError, InputTypeError

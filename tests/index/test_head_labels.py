@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from conftest import Counting, FakeEncoder, passage_encoder_of, passages
+from world import Counting, FakeEncoder, passage_encoder_of, passages
 
 from semclass import (
     EncoderMismatchError,

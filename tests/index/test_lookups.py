@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from conftest import FAKE
+from world import FAKE
 
 from semclass import HybridRetriever, InputTypeError, Passage, PassageIndex
-from semclass.context.build import build_context
-from semclass.context.window import by_document
 from semclass.index import pending
 from semclass.index.writer import IndexWriter
+from semclass_llm.context.build import build_context
+from semclass_llm.context.window import by_document
 
 
 def passages(document, *texts):

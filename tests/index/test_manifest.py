@@ -7,7 +7,7 @@ import json
 import os
 
 import pytest
-from conftest import FAKE, passages
+from world import FAKE, passages
 
 from semclass import ArtifactError, PassageIndex
 from semclass.core import artifacts

@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from conftest import FAKE, ROOT, FakeEncoder, passage_encoder_of
+from world import FAKE, ROOT, FakeEncoder, passage_encoder_of
 
 from semclass import Passage
 from semclass.documents.chunking import cut

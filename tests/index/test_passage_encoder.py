@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from conftest import FAKE, Counting, passage_encoder_of
+from world import FAKE, Counting, passage_encoder_of
 
 from semclass import HybridRetriever, InputError, Passage, PassageIndex
 from semclass.documents.chunking import cut

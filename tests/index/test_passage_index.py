@@ -5,7 +5,7 @@ from functools import reduce
 
 import numpy as np
 import pytest
-from conftest import FAKE
+from world import FAKE
 
 from semclass import ArtifactError, EncoderMismatchError, InputError, Passage, PassageIndex
 from semclass.index.ingest import STORAGES

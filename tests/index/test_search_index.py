@@ -13,9 +13,9 @@ from semclass import HybridRetriever, InputError, MissingExtraError, PassageInde
 from semclass.core.types import ragged
 from semclass.evaluation import evaluate
 from semclass.evaluation.dataset import Dataset
-from semclass.integrations.qdrant_collection import point_id
 from semclass.scoring import bm25
 from semclass.scoring.postings import count_terms
+from semclass_integrations.qdrant_collection import point_id
 
 QUESTION = "Who designed the lighthouse?"
 

@@ -4,8 +4,8 @@ import random
 from collections import Counter
 
 import pytest
-from conftest import FAKE, WORDS, Counting, passage_encoder_of
 from test_writer import assert_ranks_as_rebuilt
+from world import FAKE, WORDS, Counting, passage_encoder_of
 
 from semclass import InputError, Passage, PassageIndex
 from semclass.documents.readers import iter_passages

@@ -5,7 +5,7 @@ import shutil
 
 import numpy as np
 import pytest
-from conftest import FAKE, passages
+from world import FAKE, passages
 
 from semclass import ArtifactError, PassageIndex
 from semclass.core import artifacts

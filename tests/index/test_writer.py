@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from conftest import BOOKS, FAKE, ROOT, WORDS, Counting, FakeEncoder, passage_encoder_of, passages, scores
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from world import BOOKS, FAKE, ROOT, WORDS, Counting, FakeEncoder, passage_encoder_of, passages, scores
 
 from semclass import ArtifactError, EncoderMismatchError, InputError, InputTypeError, Passage, PassageIndex
 from semclass.index.commit import describe, store_tuned

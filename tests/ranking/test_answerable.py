@@ -7,7 +7,7 @@ import shutil
 
 import numpy as np
 import pytest
-from conftest import MODELS
+from world import MODELS
 
 from semclass import ArtifactError, HybridRetriever, Passage, PassageIndex, Reranker
 from semclass.core import artifacts

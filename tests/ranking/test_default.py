@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from conftest import FakeEncoder
 from made_models import npy_bytes, save_pairs
+from world import FakeEncoder
 
 from semclass import (
     ArtifactError,

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
-from conftest import MODELS
 from hypothesis import given
 from hypothesis import strategies as st
+from world import MODELS
 
 from semclass import Models
 from semclass.core.errors import ArtifactError

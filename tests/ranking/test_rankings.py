@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from conftest import ROOT
 from make_rankings import rankings
+from world import ROOT
 
 
 def test_every_method_ranks_as_recorded(models):

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 import numpy as np
 import onnxruntime
 import pytest
-from conftest import ROOT, FakeEncoder
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, KFold, LeaveOneOut, cross_val_score
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer, MultiLabelBinarizer
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from world import ROOT, FakeEncoder
 
 from semclass import (
     ABSTAIN,

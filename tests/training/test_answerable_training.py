@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from conftest import MODELS
+from world import MODELS
 
 pytest.importorskip("onnx")
 pytest.importorskip("sklearn")

@@ -8,8 +8,8 @@ import numpy as np
 import onnxruntime
 import pytest
 import tokenizers
-from conftest import MODELS, ROOT
 from made_models import export as export_encoder
+from world import MODELS, ROOT
 
 from semclass import OnnxEncoder, PassageClassifier, QuestionClassifier
 from semclass.core import artifacts

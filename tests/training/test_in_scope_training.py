@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from conftest import ROOT
+from world import ROOT
 
 pytest.importorskip("sklearn")
 

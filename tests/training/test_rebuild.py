@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from conftest import ROOT
+from world import ROOT
 
 pytest.importorskip("onnx")
 pytest.importorskip("sklearn")

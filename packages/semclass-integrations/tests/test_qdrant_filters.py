@@ -1,0 +1,121 @@
+"""Filters in Qdrant: the client's local mode and the engine's own core select the same passages."""
+
+import json
+import tempfile
+
+import pytest
+from edge_client import edge_filter
+from filter_oracle import matches
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+from made_metadata import METADATA, WHERE
+
+from semclass.core.errors import InputError
+from semclass.index.filters import parse
+from semclass_integrations.qdrant_collection import point_id
+from semclass_integrations.qdrant_search import to_qdrant
+
+qdrant_client = pytest.importorskip("qdrant_client")
+models = qdrant_client.models
+
+
+def local_mode(metadata, wheres):
+    client = qdrant_client.QdrantClient(":memory:")
+    client.create_collection("c", vectors_config={})
+    client.upsert(
+        "c",
+        [
+            models.PointStruct(id=point_id(str(row)), vector={}, payload={"row": row, "metadata": each})
+            for row, each in enumerate(metadata)
+        ],
+    )
+    for where in wheres:
+        points, _ = client.scroll("c", scroll_filter=to_qdrant(parse(where)), limit=1000)
+        yield where, sorted(point.payload["row"] for point in points)
+
+
+def engine_core(metadata, wheres):
+    edge = pytest.importorskip("qdrant_edge")
+    vectors = {"v": edge.EdgeVectorParams(size=1, distance=edge.Distance.Dot)}
+    with tempfile.TemporaryDirectory() as folder:
+        shard = edge.EdgeShard.create(folder, edge.EdgeConfig(vectors=vectors))
+        points = [
+            edge.Point(point_id(str(row)), {"v": [1.0]}, {"row": row, "metadata": each})
+            for row, each in enumerate(metadata)
+        ]
+        shard.update(edge.UpdateOperation.upsert_points(points))
+        for where in wheres:
+            try:
+                condition = edge_filter(to_qdrant(parse(where)))
+            except NotImplementedError:
+                continue
+            found, _ = shard.scroll(edge.ScrollRequest(limit=1000, filter=condition, with_payload=True))
+            yield where, sorted(point.payload["row"] for point in found)
+        shard.close()
+
+
+def possible(where):
+    try:
+        to_qdrant(parse(where))
+    except InputError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize(("selected", "examples"), [(local_mode, 30), (engine_core, 5)])
+def test_the_same_passages_are_selected(selected, examples):
+    @settings(suppress_health_check=list(HealthCheck), max_examples=examples)
+    @given(st.lists(METADATA, min_size=1, max_size=6), st.lists(WHERE, min_size=5, max_size=20))
+    def check(metadata, wheres):
+        assume("\\ud800" not in json.dumps([metadata, wheres], default=str))
+        for where, rows in selected(metadata, filter(possible, wheres)):
+            condition = parse(where)
+            assert rows == [row for row, each in enumerate(metadata) if matches(condition, each)], where
+
+    check()
+
+
+PASSAGES = [
+    {"page": 3, "tags": ["tax", "law"], "author": {"name": "Ada"}, "date": "2024-01-01"},
+    {"page": 3.0, "tags": [], "author": [{"name": "Bo"}, {"name": "Ada"}], "date": "2023-12-31T23:30:00-01:00"},
+    {"page": "3", "tags": None, "author.name": "Ada", "date": "soon", "draft": True},
+    {"draft": 1, "a field, with [marks]": 1, "a.b": {"c": "x"}},
+]
+
+
+@pytest.mark.parametrize(
+    ("where", "rows"),
+    [
+        ({}, [0, 1, 2, 3]),
+        ({"page": 3}, [0, 1]),
+        ({"page": {"$gte": 3, "$lt": 4}}, [0, 1]),
+        ({"tags": "law"}, [0]),
+        ({"tags": {"$in": []}}, []),
+        ({"tags": {"$exists": False}}, [1, 2, 3]),
+        ({"author.name": "Ada"}, [0, 1, 2]),
+        ({"author": {"$exists": True}}, [0, 1]),
+        ({"a.b.c": "x"}, [3]),
+        ({"draft": {"$in": [1, "x", False]}}, [3]),
+        ({"date": {"$gt": "2024-01-01"}}, [1]),
+        ({"a field, with [marks]": 1}, [3]),
+        ({"_id": {"$in": ["1", "2", "9"]}}, [1, 2]),
+        ({"_id": {"$ne": "1"}, "page": {"$exists": True}}, [0, 2]),
+    ],
+)
+def test_what_is_selected(where, rows):
+    assert [found for _, found in local_mode(PASSAGES, [where])] == [rows]
+
+
+@pytest.mark.parametrize(
+    ("where", "message"),
+    [
+        ({"name": {"$gte": "b"}}, "orders only numbers and dates"),
+        ({"page": 2**53}, "numbers below"),
+        ({"a.b.c.d.e": 1}, "at most 4 parts"),
+        ({'"': 1}, "or contain quotation marks"),
+        ({"date": {"$gt": "0001-01-01T00:00:00+01:00"}}, "outside the years 1"),
+    ],
+)
+def test_what_is_refused(where, message):
+    with pytest.raises(InputError, match=message):
+        to_qdrant(parse(where))

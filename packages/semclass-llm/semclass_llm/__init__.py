@@ -1,0 +1,1 @@
+"""A language model as teacher, judge, rewriter and reader beside semclass."""

@@ -1,0 +1,137 @@
+"""Sentences that answer a question, and what a language model writes from them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from stub_endpoint import stub_endpoint
+
+from semclass import HybridRetriever, InputError, Passage, PassageIndex
+from semclass.ranking.ask import FROM_ONE
+from semclass_llm.ask import AnswerWriter
+from semclass_llm.endpoint.client import Endpoint
+
+TOWER = "# Tower\n\nAll work on it was done in the year 1901. It is forty metres high, and made of granite."
+BRIDGE = "Ada Merriweather built the bridge over the river. It was opened to trams and people in 1874."
+PASSAGES = [
+    Passage("town.md#1", BRIDGE, {"document": "town.md", "heading": "Bridge"}),
+    Passage("town.md#2", TOWER, {"document": "town.md", "heading": "Tower"}),
+    Passage("copy.md#1", BRIDGE, {"document": "copy.md"}),
+]
+
+
+@pytest.fixture(scope="module")
+def retriever(models):
+    return HybridRetriever.from_passages(PASSAGES, models=models)
+
+
+def test_the_sentence_that_answers_comes_first_with_its_place(retriever):
+    answer = retriever.ask("When was all work on the tower done?")
+    first = answer.sentences[0]
+    assert (first.text, first.id) == ("All work on it was done in the year 1901.", "town.md#2")
+    assert TOWER[first.start : first.end] == first.text
+    assert first.metadata["heading"] == "Tower"
+    assert answer.answered
+    assert 0 <= answer.answerable <= 1
+    assert [one.score for one in answer.sentences] == sorted((one.score for one in answer.sentences), reverse=True)
+
+
+def test_a_sentence_comes_once_and_headings_are_none(retriever):
+    texts = [one.text for one in retriever.ask("Who built the bridge?", 10).sentences]
+    assert len(texts) == len(set(texts)) == 4
+    assert not any(text.startswith("#") for text in texts)
+
+
+def test_one_passage_gives_a_few_sentences_at_most(models):
+    text = " ".join(f"The bridge number {number} was built by a person named Ada." for number in range(9))
+    answer = HybridRetriever.from_passages([text], models=models).ask("Who built the bridge?", 9)
+    assert len(answer.sentences) == FROM_ONE
+
+
+def test_an_index_says_that_nothing_in_it_seems_to_answer(retriever):
+    question = "At what temperature does tungsten melt?"
+    assert not retriever.ask(question).answered
+    tuned = {"answerable": {"from": 0.0}}
+    assert replace(retriever, index=replace(retriever.index, tuned=tuned)).ask(question).answered
+    nothing = retriever.ask("Who built the bridge?", where={"document": "none.md"})
+    assert (nothing.sentences, nothing.answered) == ((), False)
+
+
+def test_options_are_those_of_a_search(retriever):
+    answer = retriever.ask("Who built the bridge?", 1, where={"document": "copy.md"})
+    assert [one.id for one in answer.sentences] == ["copy.md#1"]
+    with pytest.raises(InputError, match="k is 0"):
+        retriever.ask("Who?", 0)
+    with pytest.raises(InputError, match="question"):
+        retriever.ask(" ")
+
+
+def test_without_pair_heads_sentences_are_compared_by_their_vectors(fake_encoder):
+    from semclass import Models
+
+    models = Models.load(None, encoder=fake_encoder)
+    index = PassageIndex.build(
+        [Passage("a", "the red boat"), Passage("b", "a cake")], passage_encoder=models.passage_encoder
+    )
+    answer = HybridRetriever(index, models).ask("the red boat", 1)
+    assert [one.id for one in answer.sentences] == ["a"]
+    assert (answer.answered, answer.answerable) == (True, None)
+
+
+def says(reply):
+    return stub_endpoint(lambda prompt, before: reply)
+
+
+def written(stub, answer):
+    pytest.importorskip("openai")
+    writer = AnswerWriter(Endpoint(stub.url, "m", retries=0))
+    return writer.write(answer), writer.chat.bill
+
+
+def test_a_model_writes_an_answer_and_cites_by_number(retriever):
+    answer = retriever.ask("Who built the bridge?")
+    with says("Ada Merriweather built it [1], and trams use it [1, 2].") as stub:
+        found, bill = written(stub, answer)
+        (prompt,) = stub.asked
+    assert (found.cited, found.answered, found.why, bill.calls) == ((1, 2), True, "", 1)
+    assert found.text.startswith("Ada Merriweather")
+    assert all(one.text in prompt for one in answer.sentences)
+    assert "(Bridge)" in prompt
+
+
+@pytest.mark.parametrize(
+    ("reply", "why"),
+    [
+        ("Ada built it.", "nonsense"),
+        ("Ada built it [9].", "nonsense"),
+        ("I'm sorry, but I cannot help with that.", "refused"),
+        (500, "failed"),
+    ],
+)
+def test_an_answer_without_sources_is_none(retriever, reply, why):
+    answer = retriever.ask("Who built the bridge?")
+    with says(reply) as stub:
+        found, bill = written(stub, answer)
+    assert (found.text, found.why, found.sentences, found.answered) == ("", why, answer.sentences, answer.answered)
+    assert getattr(bill, why) == 1
+
+
+def test_a_model_says_that_the_sentences_do_not_answer(retriever):
+    with says("None of them does.") as stub:
+        found, _ = written(stub, retriever.ask("Who built the bridge?"))
+        assert (found.text, found.why, found.answered) == ("", "", False)
+        nothing = retriever.ask("Who?", where={"document": "none.md"})
+        assert written(stub, nothing)[0] == nothing
+        assert len(stub.requests) == 1
+
+
+def test_code_belongs_to_what_introduces_it_and_is_shown_without_fences(models):
+    code = "```sh\npip install watchfiles\n```"
+    text = f"# Watch\n\nInstall this:\n\n{code}\n\nIt may lie anywhere.\n\n```text\n1 file changed\n```"
+    found = HybridRetriever.from_passages([Passage("watch", text)], models=models).ask(
+        "What must be installed to watch?"
+    )
+    assert {one.text for one in found.sentences} == {
+        "Install this: pip install watchfiles", "It may lie anywhere.", "1 file changed"
+    }  # fmt: skip

@@ -1,0 +1,268 @@
+"""The cascade: what is sent, what comes back, what stays when the model fails, and the threshold for an accuracy."""
+
+import json
+import time
+
+import numpy as np
+import pytest
+from cli.running import running
+from stub_endpoint import stub_endpoint
+
+from semclass import Cascade, EntailmentClassifier, PassageClassifier, QuestionClassifier, TextModel
+from semclass.core.errors import InputError
+from semclass_llm.endpoint.client import Endpoint
+from semclass_llm.labelling.teacher import Bill
+
+pytest.importorskip("openai")
+pytest.importorskip("sklearn")
+
+TRAINED = {
+    "repair": ["My brakes squeak.", "The wheel is bent.", "A gear is broken.", "The tyre is flat."],
+    "price": ["How much is a chain?", "What does a wheel cost?", "Is there a discount?", "Send me the bill."],
+}
+EASY = ["The brakes are broken.", "What does a tyre cost?"]
+HARD = "Hello."
+"""Nothing that the head was trained on: it is the least sure of it."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    from semclass import TextClassifier
+
+    texts = [text for some in TRAINED.values() for text in some]
+    labels = [name for name, some in TRAINED.items() for _ in some]
+    place = tmp_path_factory.mktemp("head") / "head"
+    TextClassifier(views=("pooled",), kind="logistic", cv=2).fit(texts, labels).save(place)
+    return place
+
+
+@pytest.fixture(scope="module")
+def head(folder):
+    return TextModel.load(folder)
+
+
+@pytest.fixture
+def run(capsys, monkeypatch, tmp_path):
+    monkeypatch.setattr(time, "sleep", lambda seconds: None)
+    monkeypatch.chdir(tmp_path)
+    return running(capsys)
+
+
+def to(stub, **options):
+    return Endpoint(stub.url, "m", retries=0, timeout=2, **options)
+
+
+def always(said):
+    return stub_endpoint(lambda prompt, before: said)
+
+
+def test_the_least_sure_texts_are_sent_and_the_model_decides_them(head):
+    with always("price") as stub:
+        found = Cascade(head, to(stub), share=1 / 3).classify([*EASY, HARD])
+    assert [one.by for one in found] == ["head", "head", "model"]
+    assert [one.labels for one in found] == [("repair",), ("price",), ("price",)]
+    assert found[2].confidence == min(one.confidence for one in found)
+    assert sum(stub.asked.values()) == 1
+
+
+def test_nothing_or_everything_can_be_sent_and_equal_texts_are_asked_once(head):
+    with always("repair") as stub:
+        assert {one.by for one in Cascade(head, to(stub), share=0).classify(EASY)} == {"head"}
+        assert not stub.asked
+        found = Cascade(head, to(stub), share=1).classify([*EASY, *EASY])
+    assert [one.labels for one in found] == [("repair",)] * 4
+    assert sorted(stub.asked.values()) == [1, 1]
+
+
+@pytest.mark.parametrize(("said", "why"), [(500, "failed"), (400, "refused"), ("I do not know.", "nonsense")])
+def test_the_label_of_the_head_stays_where_the_model_gives_none(head, said, why):
+    # the first texts are answered, so that the service is known to work
+    with stub_endpoint(lambda prompt, before: said if HARD in prompt else "price") as stub:
+        found = Cascade(head, to(stub), share=1).classify([*EASY, HARD])
+    assert [one.why for one in found] == ["", "", why]
+    assert (found[2].by, found[2].labels) == ("head", found[2].head_labels)
+
+
+def test_a_service_that_is_not_there_changes_no_label(head):
+    endpoint = Endpoint("http://127.0.0.1:1/v1", "m", retries=0, timeout=1)
+    found = Cascade(head, endpoint, share=1).classify(EASY)
+    assert [(one.labels, one.by, one.why) for one in found] == [
+        (("repair",), "head", "failed"),
+        (("price",), "head", "failed"),
+    ]
+
+
+def test_a_share_becomes_a_threshold_on_held_out_texts(head):
+    with always("price") as stub:
+        cascade, report = Cascade(head, to(stub), share=1 / 3).calibrate([*EASY, HARD], ["repair", "price", "price"])
+        assert (report["share"], report["texts"]) == (pytest.approx(1 / 3), 3)
+        assert [one.sent for one in cascade.decide([HARD, *EASY])] == [True, False, False]
+        assert [one.sent for one in cascade.decide(EASY[:1])] == [False]
+        assert not stub.asked
+
+
+def knowing(texts, labels):
+    """A model that gives these texts these labels."""
+    right = dict(zip(texts, labels, strict=True))
+    return stub_endpoint(lambda prompt, before: right[prompt.partition("Text: ")[2].partition("\n")[0]])
+
+
+def wrong_when_unsure(head):
+    """Labelled texts that the head has wrong where it is the least sure."""
+    decided = Cascade(head, Endpoint("http://localhost", "m"), share=0).decide([*EASY, HARD, "Good morning."])
+    unsure = sorted(decided, key=lambda one: one.confidence)[:2]
+    labels = [
+        one.labels[0] if one not in unsure else next(name for name in TRAINED if name != one.labels[0])
+        for one in decided
+    ]
+    return [one.item for one in decided], labels
+
+
+def test_the_smallest_share_that_reaches_an_accuracy_is_sent(head):
+    texts, labels = wrong_when_unsure(head)
+    with knowing(texts, labels) as stub:
+        plain = Cascade(head, to(stub), accuracy=1.0)
+        with pytest.raises(InputError, match="calibrate"):
+            plain.classify(texts)
+        cascade, report = plain.calibrate(texts, labels)
+        assert (report["head"], report["both"], report["share"], report["asked"]) == (0.5, 1.0, 0.5, 2)
+        assert [label for one in cascade.classify(texts) for label in one.labels] == labels
+        _, told = plain.calibrate(texts, labels, model_accuracy=1.0)
+        assert (told["share"], told["asked"]) == (0.5, 0)
+        _, less = Cascade(head, to(stub), accuracy=0.75).calibrate(texts, labels)
+        assert less["share"] == 0.25
+        with pytest.raises(InputError, match="is reached at most"):
+            plain.calibrate(texts, labels, model_accuracy=0.0)
+
+
+def test_wrong_arguments_are_named(head):
+    endpoint = Endpoint("http://localhost", "m")
+    for options in ({}, {"share": 0.1, "accuracy": 0.9}):
+        with pytest.raises(InputError, match="either share"):
+            Cascade(head, endpoint, **options)
+    with pytest.raises(InputError, match="probability"):
+        Cascade(head, endpoint, share=1.5)
+    with pytest.raises(InputError, match="colour"):
+        Cascade(head, endpoint, share=0.1, labels={"colour": ""})
+    with pytest.raises(InputError, match="3 texts and 1 labels"):
+        Cascade(head, endpoint, share=0.1).calibrate([*EASY, HARD], ["price"])
+    with pytest.raises(InputError, match="colour"):
+        Cascade(head, endpoint, share=0.1).calibrate(EASY, ["price", "colour"])
+
+
+def test_questions_passages_and_pairs(tmp_path):
+    questions = Cascade(QuestionClassifier.load(), Endpoint("http://localhost", "m"), share=1)
+    (prompt,) = questions.task.prompts("Who?")
+    assert "- HUM: asks for a person" in prompt
+    pair = ("Who built it?", "Ada built it.")
+    passages = ["Ada built it.", "It is 40 m tall."]
+    with always("HUM, NUM") as stub:
+        found = Cascade(PassageClassifier.load(), to(stub), share=0.5).classify(passages)
+    assert sorted(one.labels for one in found if one.by == "model") == [("HUM", "NUM")]
+    with always("No.") as stub:
+        found = Cascade(EntailmentClassifier.load(), to(stub), share=1).classify([list(pair)])
+    assert [(one.item, one.labels, one.head_labels) for one in found] == [(pair, ("not_entailment",), ("entailment",))]
+    assert "Question: Who built it?\nPassage: Ada built it.\nAnswer:" in next(iter(stub.asked))
+
+
+def test_confidence_of_several_labels_is_the_distance_of_the_least_sure_one():
+    classifier = PassageClassifier.load()
+    cascade = Cascade(classifier, Endpoint("http://localhost", "m"), share=0)
+    (one,) = cascade.decide(["Ada built it."])
+    given, least = classifier.predict_proba(["Ada built it."])[0], classifier.thresholds
+    away = np.where(given >= least, (given - least) / (1 - least), (least - given) / least)
+    assert one.confidence == pytest.approx(away.min())
+
+
+def test_the_cost_is_told_before_and_after(head, tmp_path):
+    with always("price") as stub:
+        cascade = Cascade(head, to(stub, cache=tmp_path / "replies.jsonl"), share=2 / 3)
+        decided = cascade.decide([*EASY, HARD])
+        expected = cascade.estimate(decided, (1.0, 1.0))
+        bill = Bill(cascade.task, (1.0, 1.0))
+        cascade.ask(decided, bill)
+        assert expected["calls"] == bill.figures(2, 1)["calls"] == 2
+        assert expected["prompt_tokens"] == bill.spent.prompt_tokens
+        assert sum(stub.asked.values()) == 2  # replies are kept
+
+
+# -- the command line -------------------------------------------------------------------------------------------------
+
+
+def lines(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_the_command_sends_a_share_keeps_replies_and_labels_to_train_on(run, folder, tmp_path):
+    (tmp_path / "texts.txt").write_text("\n".join([*EASY, HARD]))
+    (tmp_path / "labels.json").write_text(json.dumps({"price": "what something costs"}))
+    with always("price") as stub:
+        arguments = ("classify", "texts", "--head", folder, "--file", "texts.txt", "--labels", "labels.json")
+        arguments += ("--endpoint", stub.url, "--model", "m", "--send", "0.34", "--json", "--prices", "1", "1")
+        code, out, told = run(*arguments)
+        assert code == 0, told
+        found = list(map(json.loads, out.splitlines()))
+        assert [one["by"] for one in found] == ["head", "head", "model"]
+        assert "1 of 3 texts to send, about 1 call" in told
+        assert "USD" in told
+        assert lines(tmp_path / "sent.jsonl") == [{"text": HARD, "label": "price", "by": "model"}]
+        assert "- price: what something costs" in next(iter(stub.asked))
+        run(*arguments[:-5], "1", "--json")  # all texts: those asked before are kept
+        assert sorted(stub.asked.values()) == [1, 1, 1]
+    assert [one["text"] for one in lines(tmp_path / "sent.jsonl")] == [HARD, *EASY]
+    assert run("train", "sent.jsonl", "--head", tmp_path / "next")[0] == 2  # one label alone cannot be learnt
+
+
+def test_the_command_tells_how_many_calls_failed(run, folder):
+    code, out, told = run(
+        "classify", "texts", "--head", folder, *EASY, "--endpoint", "http://127.0.0.1:1/v1", "--model", "m", "--send", "1"
+    )  # fmt: skip
+    assert code == 0
+    assert [line.split()[0] for line in out.splitlines()] == ["repair", "price"]
+    assert "2 failed" in told
+
+
+def test_the_command_reaches_an_accuracy_on_held_out_texts(run, folder, head, tmp_path):
+    texts, labels = wrong_when_unsure(head)
+    rows = "".join(f"{text}\t{label}\n" for text, label in zip(texts, labels, strict=True))
+    (tmp_path / "held.tsv").write_text("text\tlabel\n" + rows)
+    options = ("--accuracy", "1", "--held-out", "held.tsv", "--estimate")
+    with knowing(texts, labels) as stub:
+        code, out, told = run(
+            "classify", "texts", "--head", folder, *texts, "--endpoint", stub.url, "--model", "m", *options
+        )
+    assert (code, out) == (0, "")
+    assert "head right on 50.0%, with the model 100.0%" in told
+    assert "2 of 4 texts to send" in told
+
+
+def test_the_command_classifies_pairs_passages_and_questions(run, tmp_path):
+    with always("yes") as stub:
+        service = ("--endpoint", stub.url, "--model", "m", "--json", "--send", "1")
+        code, out, told = run("classify", "pairs", "Who built it?", "It is red.", *service, "--out", "pairs.jsonl")
+        assert code == 0, told
+        assert json.loads(out)["labels"] == ["entailment"]
+        (kept,) = lines(tmp_path / "pairs.jsonl")
+        assert kept == {"question": "Who built it?", "sentence": "It is red.", "label": "entailment", "by": "model"}
+    with always("HUM") as stub:
+        service = ("--endpoint", stub.url, "--model", "m", "--json", "--send", "1")
+        code, out, told = run("classify", "questions", "Who built it?", *service, "--out", "q.jsonl")
+        assert (code, json.loads(out)["labels"]) == (0, ["HUM"]), told
+        code, out, told = run("classify", "passages", "Ada built it.", *service, "--out", "p.jsonl")
+        assert (code, json.loads(out)["_id"]) == (0, "1"), told
+    assert lines(tmp_path / "p.jsonl") == [{"text": "Ada built it.", "labels": ["HUM"], "by": "model"}]
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        (("--send", "0.5"), "--endpoint"),
+        (("--endpoint", "http://localhost", "--model", "m"), "share"),
+        (("--endpoint", "http://localhost", "--model", "m", "--accuracy", "0.9"), "--held-out"),
+        (("--endpoint", "http://localhost", "--send", "0.5"), "--model"),
+        (("--endpoint", "http://localhost", "--model", "m", "--send", "0.5", "--why"), "--why"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(run, folder, options, named):
+    code, _, told = run("classify", "texts", "--head", folder, "A text.", *options)
+    assert (code, named in told) == (2, True), told

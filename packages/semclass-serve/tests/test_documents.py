@@ -1,0 +1,163 @@
+"""The documents of hits: links to them, and the files of one folder, which cannot be left."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+
+pytest.importorskip("fastapi")
+
+from asked import asked
+
+from semclass import HybridRetriever, InputError, Passage, PassageIndex
+from semclass_serve.app import create_app
+from semclass_serve.engine import Engine
+from semclass_serve.settings import Settings
+
+KEY = "open-sesame-open-sesame"
+SECRET = "the secret of the house"
+NAMES = ("a tower.md", "page.html", "manual.pdf", "plan.docx", "deep/notes.txt", "gone.txt", "link.txt", "way/out.txt")
+"""Documents that the index names."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder with documents, a file that is not indexed, and links that lead out of it."""
+    top = tmp_path_factory.mktemp("house")
+    folder = top / "documents"
+    (folder / "deep").mkdir(parents=True)
+    (top / "secret.txt").write_text(SECRET)
+    (top / "out.txt").write_text(SECRET)
+    for name in NAMES[:5]:
+        (folder / name).write_text(f"<script>1</script> {name}")
+    (folder / "other.txt").write_text(SECRET)
+    (folder / "link.txt").symlink_to(top / "secret.txt")
+    (folder / "way").symlink_to(top)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def retriever(models):
+    passages = [Passage(f"{name}#1", f"The tower {name} is tall.", {"document": name, "page": 3}) for name in NAMES]
+    row = Passage("rows.csv:7", "The seventh tower is red.", {"document": "rows.csv:7", "file": "deep/rows.csv"})
+    outside = [Passage(name, "The tower is far away.", {"document": name}) for name in ("../secret.txt", "/etc/passwd")]
+    return HybridRetriever(
+        PassageIndex.build([*passages, row, *outside], passage_encoder=models.passage_encoder), models
+    )
+
+
+@pytest.fixture(scope="module")
+def client(models, retriever, folder):
+    settings = Settings(documents=folder)
+    with asked(create_app(Engine(models, retriever, settings), settings)) as client:
+        yield client
+
+
+def links(client, **options):
+    """Addresses by document."""
+    hits = client.post("/api/search", {"question": "Which tower is tall?", "k": 20}, **options).json()["hits"]
+    return {hit["metadata"]["document"]: hit["url"] for hit in hits}
+
+
+def test_hits_link_to_their_documents(client):
+    found = links(client)
+    assert found["a tower.md"] == "documents/a%20tower.md"
+    assert found["rows.csv:7"] == "documents/deep/rows.csv"
+    answer = client.get(f"/{found['a tower.md']}")
+    assert (answer.status_code, answer.text) == (200, "<script>1</script> a tower.md")
+    assert client.request("HEAD", "/documents/deep/notes.txt").status_code == 200
+    assert client.post("/documents/deep/notes.txt").status_code == 405
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("a tower.md", "text/plain; charset=utf-8"),
+        ("page.html", "text/html; charset=utf-8"),
+        ("manual.pdf", "application/pdf"),
+        ("plan.docx", "application/octet-stream"),
+    ],
+)
+def test_no_document_runs_anything(client, name, kind):
+    headers = client.get(f"/documents/{quote(name)}").headers
+    assert headers["content-type"] == kind
+    assert headers["x-content-type-options"] == "nosniff"
+    assert len(headers.get_list("content-security-policy")) == 1
+    if kind.startswith("text"):
+        assert headers["content-security-policy"].endswith("; sandbox")
+    elif kind == "application/pdf":
+        assert "default-src 'none'" in headers["content-security-policy"]
+    else:
+        assert headers["content-disposition"].startswith("attachment")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "other.txt",  # not in the index
+        "gone.txt",  # only in the index
+        "link.txt",  # a link that leads out
+        "way/out.txt",  # below one
+        "../secret.txt",
+        "..%2fsecret.txt",
+        "deep/../../secret.txt",
+        "/etc/passwd",
+        "%2fetc/passwd",
+        "deep",
+        "deep/notes.txt%00",
+        "x" * 600,
+        "",
+    ],
+)
+def test_nothing_outside_of_the_folder_and_the_index_is_served(client, name):
+    answer = client.get(f"/documents/{name}")
+    assert answer.status_code == 404
+    assert SECRET not in answer.text
+
+
+def test_without_a_folder_there_are_no_links(models, retriever):
+    settings = Settings()
+    with asked(create_app(Engine(models, retriever, settings), settings)) as client:
+        assert set(links(client).values()) == {None}
+        assert client.get("/documents/page.html").status_code == 404
+
+
+def test_a_link_opens_its_own_document_without_a_key(models, retriever, folder):
+    settings = Settings(documents=folder, keys=(hashlib.sha256(KEY.encode()).digest(),))
+    with asked(create_app(Engine(models, retriever, settings), settings)) as client:
+        found = links(client, headers={"Authorization": f"Bearer {KEY}"})
+        address, _, signed = found["page.html"].partition("?")
+        assert client.get(f"/{found['a tower.md']}").status_code == 200
+        assert client.get(f"/{address}?{signed}").status_code == 200
+        for other in (address, f"{address}?pass=", f"documents/manual.pdf?{signed}", f"api/info?{signed}"):
+            assert client.get(f"/{other}").status_code == 401
+        assert client.post(f"/{address}?{signed}").status_code == 401
+
+
+def test_an_address_can_be_given_in_place_of_a_folder(models, retriever):
+    settings = Settings(documents="https://wiki.example.org/{document}?id={_id}&of={author}#page={page}")
+    with asked(create_app(Engine(models, retriever, settings), settings)) as client:
+        found = links(client)["a tower.md"]
+        assert found == "https://wiki.example.org/a%20tower.md?id=a%20tower.md%231&of=#page=3"
+
+
+@pytest.mark.parametrize("place", ["javascript:{document}", "https://{document}/", "https://wiki.example.org/", ""])
+def test_an_address_has_a_host_and_a_field(place):
+    with pytest.raises(InputError, match="documents is"):
+        Settings(documents=place)
+    with pytest.raises(InputError, match="no folder"):
+        replace(Settings(), documents=Path("nowhere") / (place or "x"))
+
+
+def test_conditions_are_read_as_on_the_command_line(client):
+    read = client.post("/api/filter", {"terms": ["page>=3", "document in (page.html, manual.pdf)"]}).json()["where"]
+    assert read == {"$and": [{"page": {"$gte": 3}}, {"document": {"$in": ["page.html", "manual.pdf"]}}]}
+    found = client.post("/api/search", {"question": "Which tower is tall?", "where": read}).json()["hits"]
+    assert {hit["metadata"]["document"] for hit in found} == {"page.html", "manual.pdf"}
+    for terms, told in ([["pages=3"], "did you mean 'page'"], [["page"], "must be a comparison"]):
+        answer = client.post("/api/filter", {"terms": terms})
+        assert (answer.status_code, told in answer.json()["message"]) == (422, True)

@@ -1,0 +1,481 @@
+"""The engine of the service: what shares a run, who waits for whom, and what happens to those who give up."""
+
+import asyncio
+import contextlib
+import threading
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from semclass import InputError, Passage, PassageIndex, Reranker
+from semclass.core.errors import ArtifactError
+from semclass.encoders.batching import steps
+from semclass.heads.entailment import EntailmentClassifier
+from semclass_serve import queue
+from semclass_serve.answers import OverloadedError, ServiceError
+from semclass_serve.engine import SEARCHED_TEXT, SHORT, Engine
+from semclass_serve.settings import Settings
+from semclass_serve.work_cost import Pace
+
+PATIENCE = 20
+"""Seconds after which a test says that something does not happen."""
+
+
+class Work:
+    """Stands for the models: every run waits until it is let go, and is remembered."""
+
+    def __init__(self, *, held=True):
+        self.runs = []
+        self.began, self.may_end = threading.Semaphore(0), threading.Semaphore(0)
+        self.held = held
+        self.questions = self.passages = SimpleNamespace(classify=self.classify)
+        self.encoder = SimpleNamespace(threads=1)
+
+    def classify(self, texts, min_probability=0.0):
+        self.runs.append(list(texts))
+        self.began.release()
+        if self.held:
+            assert self.may_end.acquire(timeout=PATIENCE)
+        if any("bad" in text for text in texts):
+            raise InputError("one of the texts is bad")
+        return [f"{text}@{min_probability}" for text in texts]
+
+    def rerank_many(self, questions, passages, **options):
+        return [[hit] for hit in self.classify(questions)]
+
+    def let_go(self, runs=1):
+        self.may_end.release(runs)
+
+    async def begun(self, runs=1):
+        """Wait until so many runs more have begun."""
+        for _ in range(runs):
+            assert await asyncio.to_thread(self.began.acquire, timeout=PATIENCE)
+
+
+@contextlib.asynccontextmanager
+async def started(work, workers=1, constants=(), batch_texts=4, **limits):
+    engine = Engine(work, None, Settings(**limits), workers=workers)
+    engine._reranker, before = work, asyncio.all_tasks()
+    await engine.start()
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in {"BATCH_TEXTS": batch_texts, **dict(constants)}.items():
+            patch.setattr(queue, name, value)
+        try:
+            yield engine
+        finally:
+            work.held = False
+            work.let_go(1000)
+            await engine.stop()
+    assert not any(engine._waiting.values())
+    assert asyncio.all_tasks() <= before
+
+
+async def asked(engine, *requests, **options):
+    """Begin requests in this order; gives their tasks."""
+    tasks = []
+    for texts in requests:
+        tasks.append(asyncio.create_task(engine.classify_questions(texts, **options)))
+        await asyncio.sleep(0)
+    return tasks
+
+
+def in_loop(test):
+    """Run a test in an event loop."""
+
+    def run():
+        asyncio.run(asyncio.wait_for(test(), PATIENCE))
+
+    run.__name__, run.__doc__ = test.__name__, test.__doc__
+    return run
+
+
+@in_loop
+async def test_those_who_wait_share_the_next_run():
+    work = Work()
+    async with started(work) as engine:
+        first = await asked(engine, ["a"])
+        await work.begun()
+        later = await asked(engine, ["b"], ["c", "d"], ["e"], ["f"])
+        assert engine.waiting == 5
+        work.let_go(3)
+        assert await asyncio.gather(*first, *later) == [["a@0.0"], ["b@0.0"], ["c@0.0", "d@0.0"], ["e@0.0"], ["f@0.0"]]
+    assert work.runs == [["a"], ["b", "c", "d", "e"], ["f"]]
+
+
+@in_loop
+async def test_other_options_are_another_run():
+    work = Work()
+    async with started(work) as engine:
+        tasks = await asked(engine, ["a"])
+        await work.begun()
+        tasks += await asked(engine, ["b"])
+        tasks += await asked(engine, ["c"], min_probability=0.5)
+        tasks += await asked(engine, ["d"])
+        work.let_go(3)
+        assert [found for (found,) in await asyncio.gather(*tasks)] == ["a@0.0", "b@0.0", "c@0.5", "d@0.0"]
+    assert work.runs == [["a"], ["b", "d"], ["c"]]
+
+
+@in_loop
+async def test_a_large_request_is_cut_and_lets_small_ones_pass():
+    work = Work()
+    async with started(work) as engine:
+        large = await asked(engine, [f"large {place}" for place in range(12)])
+        await work.begun()
+        small = await asked(engine, ["small"])
+        work.let_go(2)
+        assert await asyncio.gather(*small) == [["small@0.0"]]
+        work.let_go(2)
+        assert await asyncio.gather(*large) == [[f"large {place}@0.0" for place in range(12)]]
+    assert [len(run) for run in work.runs] == [4, 1, 4, 4]
+
+
+@in_loop
+async def test_what_cannot_be_cut_leaves_a_worker_to_the_others():
+    work = Work()
+    passages = [Passage(str(place), "text") for place in range(20)]
+    async with started(work, workers=2) as engine:
+        large = [asyncio.create_task(engine.rerank(f"large {place}", passages)) for place in range(3)]
+        await work.begun()
+        small = asyncio.create_task(engine.rerank("small", passages[:2]))
+        await work.begun()
+        assert work.runs == [["large 0"], ["small"]]
+        work.let_go(4)
+        assert await asyncio.gather(*large, small) == [["large 0@0.0"], ["large 1@0.0"], ["large 2@0.0"], ["small@0.0"]]
+
+
+class Searched:
+    """Stands for a retriever whose runs wait as those of the models do."""
+
+    def __init__(self, work):
+        self.work, self.index, self.error = work, object.__new__(PassageIndex), None
+
+    def search_many(self, questions, **options):
+        found = self.work.rerank_many(questions, None)
+        if self.error is not None:
+            raise self.error
+        return found
+
+
+@contextlib.asynccontextmanager
+async def searching(work, workers=1, **limits):
+    async with started(work, workers, **limits) as engine:
+        engine.retriever = Searched(work)
+        yield engine
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_large_searches_let_small_requests_pass(workers):
+    async def scene():
+        work = Work()
+        async with searching(work, workers, batch_texts=64) as engine:
+            large = [
+                asyncio.create_task(engine.search(f"large {place}", k=1000, candidates=1000, explain=True))
+                for place in range(3)
+            ]
+            await work.begun()
+            small = asyncio.create_task(engine.classify_questions(["small"]))
+            await asyncio.sleep(0)
+            await work.begun()  # beside it, also where there is one worker
+            assert work.runs == [["large 0"], ["small"]]
+            work.held = False
+            work.let_go(2)
+            await asyncio.gather(*large, small)
+        assert [len(run) for run in work.runs] == [1] * 4
+
+    asyncio.run(asyncio.wait_for(scene(), PATIENCE))
+
+
+@in_loop
+async def test_a_search_weighs_what_it_costs():
+    work, told = Work(held=False), []
+    passages = [Passage(str(place), "text") for place in range(50)]
+    async with searching(work) as engine:
+        engine.on_batch = lambda kind, texts: told.append(texts)
+        await engine.search("a")
+        await engine.search("a", k=1000, method="convex")
+        await engine.search("a", candidates=1000)
+        await engine.search("a", candidates=1000, k=1000, explain=True)
+        await engine.rerank("a", passages, explain=True)
+        await engine.rerank("a", passages, explain=True, k=10)
+    assert told == [7, 66, 66, 266, 61, 53]
+
+
+@in_loop
+async def test_a_long_question_is_large_whatever_else_it_asks_for():
+    work = Work()
+    async with searching(work, batch_texts=64) as engine:
+        long = [asyncio.create_task(engine.search("w " * 3000)) for _ in range(4)]
+        await work.begun()
+        small = asyncio.create_task(engine.search("small"))
+        work.let_go(2)
+        await small
+        assert [len(run) for run in work.runs[:2]] == [1, 1]
+        assert not all(task.done() for task in long)
+        work.held = False
+        work.let_go(4)
+        await asyncio.gather(*long)
+
+
+@in_loop
+async def test_requests_that_share_a_run_are_small_together():
+    work = Work()
+    async with started(work, batch_texts=64) as engine:
+        tasks = await asked(engine, ["first"])
+        await work.begun()
+        tasks += await asked(engine, *([letter * 700] for letter in "abcdef"))  # 700 characters cost about 1,900
+        work.held = False
+        work.let_go(10)
+        await asyncio.gather(*tasks)
+    assert [len(run) for run in work.runs] == [1, 2, 2, 2]
+
+
+@in_loop
+async def test_what_could_not_be_done_in_time_does_not_wait():
+    work = Work()
+    async with searching(work, request_seconds=15, batch_texts=64) as engine:
+        tasks = [asyncio.create_task(engine.search(text, candidates=1000)) for text in "ab"]
+        await work.begun()
+        engine.pace = paced(search=6 / (66 * SEARCHED_TEXT))
+        with pytest.raises(OverloadedError, match=r"6\.0 s"):
+            await engine.search("c", candidates=1000)
+        tasks.append(asyncio.create_task(engine.search("d")))  # a small one does not wait for large ones
+        await work.begun()
+        work.held = False
+        work.let_go(2)
+        await asyncio.gather(*tasks)
+
+
+def paced(slowness=1.0, **costs):
+    """A pace that knows what a character costs, s, and how much slower it is now."""
+    pace = Pace()
+    for name, cost in costs.items():
+        for _ in range(2):
+            pace.learn(name, 1, slowness * cost, cost)
+    return pace
+
+
+@in_loop
+async def test_what_never_could_be_done_in_time_is_refused_with_what_could():
+    work = Work(held=False)
+    passages = [Passage(str(place), "x" * 1000) for place in range(100)]
+    async with started(work, request_seconds=30) as engine:
+        engine.pace = paced(rerank=2e-4)
+        with pytest.raises(ServiceError, match=r"about 20 s.* 74,000 of its 100,001 characters"):
+            await engine.rerank("a", passages)
+        await engine.rerank("a", passages[:70])
+        engine.pace = paced(rerank=2e-4, slowness=2.0)
+        with pytest.raises(OverloadedError, match=r"37,000 of its 70,001 characters"):
+            await engine.rerank("a", passages[:70])
+        await engine.rerank("a", passages[:35])
+    assert len(work.runs) == 2
+
+
+@in_loop
+async def test_long_texts_make_a_request_large_and_no_more_is_counted_than_is_read():
+    work = Work()
+    async with started(
+        work, workers=2, batch_texts=64, constants={"BATCH_CHARACTERS": 20_000, "LIGHT": 20_000}
+    ) as engine:
+        large = [asyncio.create_task(engine.rerank(name, [Passage("0", "x" * 24_000)])) for name in "ab"]
+        await work.begun()
+        small = await asked(engine, ["d" * 10_000] * 3)
+        await work.begun()
+        assert work.runs == [["a"], ["d" * 10_000] * 3]
+        work.held = False
+        work.let_go(4)
+        await asyncio.gather(*large, *small)
+
+
+@in_loop
+async def test_small_requests_wait_no_longer_than_an_answer_may_take():
+    work = Work()
+    async with started(work, request_seconds=9) as engine:
+        tasks = await asked(engine, ["a"])
+        await work.begun()
+        engine.pace = paced(questions=5 / (1 + SHORT))
+        tasks += await asked(engine, ["b", "c"])
+        with pytest.raises(OverloadedError, match=r"10\.0 s"):
+            await engine.classify_questions(["d", "e"])
+        work.let_go(2)
+        await asyncio.gather(*tasks)
+        assert engine.pace.alone("questions", 1) > 0
+
+
+@in_loop
+async def test_who_gives_up_leaves_the_queue_at_once():
+    work = Work()
+    async with started(work) as engine:
+        tasks = await asked(engine, ["a"])
+        await work.begun()
+        gone, later = await asked(engine, ["b"], ["c"])
+        gone.cancel()
+        await asyncio.gather(gone, return_exceptions=True)
+        assert engine.waiting == 1
+        more = await asked(engine, ["d"])
+        tasks[0].cancel()  # it has begun: its run goes on to the end, for nobody
+        work.let_go(2)
+        assert await asyncio.gather(later, *more) == [["c@0.0"], ["d@0.0"]]
+    assert work.runs == [["a"], ["c", "d"]]
+
+
+@in_loop
+async def test_a_run_that_nobody_waits_for_ends_before_its_next_step():
+    work = Work()
+
+    def in_steps(texts, min_probability=0.0):
+        for _ in steps(range(100)):
+            work.classify(texts)
+        return texts
+
+    work.questions = SimpleNamespace(classify=in_steps)
+    async with started(work, workers=2) as engine:
+        first, second = await asked(engine, ["a"], ["b"])
+        await work.begun(2)
+        first.cancel()
+        await asyncio.gather(first, return_exceptions=True)
+        engine.give_up()
+        work.let_go(2)
+        assert (await asyncio.gather(second, return_exceptions=True))[0].status == 503
+        while engine.at_work:
+            await asyncio.sleep(0)
+    assert sorted(work.runs) == [["a"], ["b"]]
+
+
+@in_loop
+async def test_parts_of_a_request_that_was_given_up_are_not_done():
+    work = Work()
+    async with started(work) as engine:
+        (large,) = await asked(engine, [str(place) for place in range(40)])
+        await work.begun()
+        large.cancel()
+        await asyncio.gather(large, return_exceptions=True)
+        assert engine.waiting == 0
+        small = await asked(engine, ["small"])
+        work.let_go(2)
+        await asyncio.gather(*small)
+    assert work.runs == [["0", "1", "2", "3"], ["small"]]
+
+
+@in_loop
+async def test_one_bad_request_does_not_fail_those_beside_it():
+    work = Work()
+    async with started(work) as engine:
+        first = await asked(engine, ["a"])
+        await work.begun()
+        good, bad, other = await asked(engine, ["b"], ["bad"], ["c"])
+        work.held = False
+        work.let_go()
+        await asyncio.gather(*first)
+        assert await asyncio.gather(good, other) == [["b@0.0"], ["c@0.0"]]
+        with pytest.raises(InputError, match="bad"):
+            await bad
+    assert work.runs == [["a"], ["b", "bad", "c"], ["b"], ["bad"], ["c"]]
+
+
+@in_loop
+async def test_an_index_that_fails_fails_all_of_a_run_at_once():
+    work = Work()
+    async with searching(work, batch_texts=64) as engine:
+        engine.retriever.error = ArtifactError("the server is gone")
+        tasks = [asyncio.create_task(engine.search(str(place))) for place in range(3)]
+        await work.begun()
+        work.held = False
+        work.let_go()
+        found = await asyncio.gather(*tasks, return_exceptions=True)
+        assert [type(error) for error in found] == [ArtifactError] * 3
+    assert work.runs == [["0"], ["1", "2"]]
+
+
+@in_loop
+async def test_a_server_that_hangs_leaves_the_workers_to_others():
+    work, server = Work(held=False), Work()
+    async with searching(work, workers=2) as engine:
+        engine.retriever = Searched(server)
+        engine.retriever.index = SimpleNamespace(kind="a server")
+        tasks = [asyncio.create_task(engine.search(str(place))) for place in range(4)]
+        await server.begun(2)
+        assert await engine.classify_questions(["a"]) == ["a@0.0"]
+        assert len(server.runs) == 2
+        server.held = False
+        server.let_go(2)
+        await asyncio.gather(*tasks)
+
+
+@in_loop
+async def test_what_was_taken_is_finished_and_nothing_more_is_taken():
+    work = Work()
+    async with started(work) as engine:
+        tasks = await asked(engine, ["a"], ["b"])
+        await work.begun()
+        stopping = asyncio.create_task(engine.stop())
+        await asyncio.sleep(0)
+        assert not engine.running
+        with pytest.raises(ServiceError, match="stopping"):
+            await engine.classify_questions(["c"])
+        work.let_go(2)
+        assert await asyncio.gather(*tasks) == [["a@0.0"], ["b@0.0"]]
+        await stopping
+
+
+@settings(max_examples=60)
+@given(
+    requests=st.lists(
+        st.tuples(st.integers(1, 9), st.sampled_from([0.0, 0.5]), st.booleans(), st.integers(0, 2)), max_size=12
+    ),
+    workers=st.integers(1, 3),
+    batch_texts=st.integers(1, 6),
+)
+def test_whatever_comes_in_whatever_order_everybody_gets_their_own_answer(requests, workers, batch_texts):
+    async def scene():
+        work = Work(held=False)
+        async with started(work, workers, batch_texts=batch_texts) as engine:
+            tasks = []
+            for number, (size, least, _, pauses) in enumerate(requests):
+                texts = [f"{number}.{place}" for place in range(size)]
+                tasks.append(asyncio.create_task(engine.classify_questions(texts, min_probability=least)))
+                for _ in range(pauses):
+                    await asyncio.sleep(0)
+            for task, (_, _, gone, _) in zip(tasks, requests, strict=True):
+                if gone:
+                    task.cancel()
+            found = await asyncio.gather(*tasks, return_exceptions=True)
+        for number, ((size, least, gone, _), answer) in enumerate(zip(requests, found, strict=True)):
+            if not (gone and isinstance(answer, asyncio.CancelledError)):
+                assert answer == [f"{number}.{place}@{least}" for place in range(size)]
+        assert all(len(run) <= batch_texts for run in work.runs)
+
+    asyncio.run(asyncio.wait_for(scene(), PATIENCE))
+
+
+def test_with_the_models_answers_are_those_of_the_library(models, corpus, retriever):
+    entailment = EntailmentClassifier.load(encoder=models.encoder)
+    questions = ["Who designed the lighthouse?", "When was the bridge opened?", "How long is the river?"]
+
+    async def scene():
+        engine = Engine(models, retriever, Settings(), entailment=entailment)
+        await engine.start()
+        try:
+            return await asyncio.gather(
+                asyncio.gather(*(engine.rerank(question, corpus[:6], k=3) for question in questions)),
+                asyncio.gather(*(engine.search(question, k=3) for question in questions)),
+                engine.classify_questions(questions),
+                engine.classify_passages([item.text for item in corpus[:3]]),
+                engine.entails([(questions[0], corpus[0].text)]),
+            )
+        finally:
+            await engine.stop()
+
+    ranked, found, labels, provided, judged = asyncio.run(scene())
+    alone = Reranker(models)
+    for question, hits, results in zip(questions, ranked, found, strict=True):
+        expected = {hit.id: hit.score for hit in alone.rerank(question, corpus[:6], k=3)}
+        assert {hit.id: hit.score for hit in hits} == pytest.approx(expected, abs=1e-6)
+        assert [hit.id for hit in results] == [hit.id for hit in retriever.search(question, k=3)]
+    assert [label.label for label in labels] == [found.label for found in models.questions.classify(questions)]
+    assert [label.labels for label in provided] == [
+        found.labels for found in models.passages.classify([item.text for item in corpus[:3]])
+    ]
+    assert judged[0].probability == pytest.approx(entailment.classify([(questions[0], corpus[0].text)])[0].probability)

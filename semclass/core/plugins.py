@@ -1,0 +1,67 @@
+"""Installed packages that add to semclass: commands, indices and models, found by their entry points."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from semclass.core.errors import ArtifactError, MissingExtraError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+COMMANDS = "semclass.commands"
+"""Group of commands: a :class:`click.Command` under its name."""
+
+INDICES = "semclass.indices"
+"""Group of indices elsewhere: under the scheme of an address, a function of the address and the models that opens it."""
+
+PACKAGES: Mapping[str, Mapping[str, str]] = {
+    COMMANDS: {
+        **dict.fromkeys(("serve", "mcp"), "semclass-serve"),
+        "upload": "semclass-integrations",
+        **dict.fromkeys(("ask", "cascade", "evaluate-answers", "label", "labels", "questions"), "semclass-llm"),
+    },
+    INDICES: dict.fromkeys(("http", "https"), "semclass-integrations"),
+}
+"""By group: the names that are known, and the package that each is in."""
+
+
+def installed(group: str) -> Mapping[str, EntryPoint]:
+    """Return the entry points of a group by their names."""
+    from importlib.metadata import entry_points  # takes a while, and few need it
+
+    return {point.name: point for point in entry_points(group=group)}
+
+
+def is_known(group: str, name: str) -> bool:
+    """Whether a name is installed, or known to be in a package."""
+    return name in PACKAGES[group] or name in installed(group)
+
+
+def find(group: str, name: str) -> Any:
+    """Load what an installed package gives under a name.
+
+    Raises
+    ------
+    MissingExtraError
+        If its package is not installed. The message holds the command that installs it.
+    ArtifactError
+        If the package cannot be imported.
+    """
+    points = installed(group)
+    if name in points:
+        try:
+            return points[name].load()
+        except MissingExtraError:
+            raise
+        except Exception as error:  # whatever a package raises when it is imported
+            raise ArtifactError(f"the package of {name!r} cannot be opened: {error}; install it again") from error
+    package = PACKAGES[group].get(name)
+    if package is None:
+        known = ", ".join(sorted({*points, *PACKAGES[group]}))
+        raise MissingExtraError(f"no installed package provides {name!r}; known are: {known}")
+    raise MissingExtraError(
+        f"{name!r} needs {package}, which is not installed; run: pip install {package} (in a checkout: pip install "
+        f"./packages/{package})"
+    )
