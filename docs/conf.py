@@ -4,7 +4,11 @@ The extra ``docs`` alone is enough. What other extras bring is replaced by stand
 that the pages are the same everywhere.
 """
 
+import os
+import re
+import shutil
 import sys
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -16,7 +20,7 @@ project_copyright = "The semclass developers, Apache-2.0"
 version = release = semclass.__version__
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_click"]
-exclude_patterns = ["examples", "container/README.md"]
+exclude_patterns = ["examples", "packages/*/examples"]
 needs_sphinx = "8.0"
 nitpicky = True
 default_role = "literal"
@@ -91,6 +95,31 @@ napoleon_google_docstring = False
 napoleon_use_rtype = False
 napoleon_attr_annotations = False  # the signature has them
 
+# -- pages of packages, which lie beside them -------------------------------------------------------------------------
+HERE = Path(__file__).parent
+PACKAGES = HERE / "packages"
+shutil.rmtree(PACKAGES, ignore_errors=True)
+for folder in sorted(HERE.parent.glob("packages/*/docs")):
+    shutil.copytree(folder, PACKAGES / folder.parent.name)
+    sys.path.insert(0, str(folder.parent))
+
+
+def _link(app: Any, docname: str, source: list[str]) -> None:
+    """Let links between pages and packages lead to the copies."""
+    page = HERE / docname
+    home = HERE.parent / "packages" / page.parent.name / "docs" if page.is_relative_to(PACKAGES) else page.parent
+
+    def moved(found: re.Match[str]) -> str:
+        target = Path(os.path.normpath(home / found[1]))
+        if target.is_relative_to(HERE.parent / "packages"):
+            package, _, *rest = target.relative_to(HERE.parent / "packages").parts
+            target = PACKAGES.joinpath(package, *rest)
+        return f"]({os.path.relpath(target, page.parent)}"
+
+    if page.is_relative_to(PACKAGES) or "packages/" in source[0]:
+        source[0] = re.sub(r"\]\((?!\w+:|#|/)([^)#\s]+)", moved, source[0])
+
+
 # -- the look ---------------------------------------------------------------------------------------------------------
 html_theme = "furo"
 html_title = f"semclass {release}"
@@ -146,6 +175,7 @@ def _escape(_app: Any, _context: Any, lines: list[str]) -> None:
 
 def setup(app: Any) -> None:
     """Connect what mends lines before they are parsed, and what finds names where they live."""
+    app.connect("source-read", _link)
     app.connect("autodoc-process-docstring", _keep_first_line, priority=100)
     app.connect("missing-reference", _by_public_name)
     app.connect("sphinx-click-process-options", _escape)

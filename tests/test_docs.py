@@ -16,8 +16,8 @@ from bench import readme
 from semclass.cli.main import cli
 
 DOCS = ROOT / "docs"
-PAGES = blocks.pages(DOCS)
-TEXTS = {page.relative_to(DOCS).as_posix(): page.read_text(encoding="utf-8") for page in PAGES}
+PAGES = [*blocks.pages(DOCS), *sorted(ROOT.glob("packages/*/docs/*.md"))]
+
 
 NOT_RUN = {
     "a file of the assistant": 1,
@@ -43,7 +43,10 @@ RESULTS = {path.stem: path for path in sorted((ROOT / "bench" / "results").glob(
 
 
 def name_of(page):
-    return page.relative_to(DOCS).as_posix()
+    return page.relative_to(DOCS if page.is_relative_to(DOCS) else ROOT / "packages").as_posix()
+
+
+TEXTS = {name_of(page): page.read_text(encoding="utf-8") for page in PAGES}
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if not blocks.extras_of(page)], ids=name_of)
@@ -188,9 +191,9 @@ def test_the_table_of_routes_is_that_of_openapi(models):
 
     table = routes(create_app(Engine(models, None, Settings()), Settings()).openapi())
     begin, end = "<!-- table: begin, compared with OpenAPI by tests/test_docs.py -->", "<!-- table: end -->"
-    assert TEXTS["reference/http.md"].partition(begin)[2].partition(end)[0].strip() == table
+    assert TEXTS["semclass-serve/docs/http.md"].partition(begin)[2].partition(end)[0].strip() == table
     statuses = set(re.findall(r"\b[45]\d\d\b", table))
-    explained = set(re.findall(r"\b[45]\d\d\b", TEXTS["reference/http.md"].partition("## Errors")[2]))
+    explained = set(re.findall(r"\b[45]\d\d\b", TEXTS["semclass-serve/docs/http.md"].partition("## Errors")[2]))
     assert statuses - {"500"} <= explained
 
 
