@@ -33,7 +33,7 @@ NOT_RUN = {
     "needs a language model": 3,
     "needs an account of the hub": 1,
     "needs an index of your documents": 2,
-    "needs data sets and a model": 8,
+    "needs data sets and a model": 7,
     "needs the multilingual models": 3,
     "waits for changes": 2,
 }
