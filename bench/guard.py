@@ -135,7 +135,7 @@ def scope(models: Path) -> Scores:
 def generic(models: Path) -> Scores:
     """Questions that name something against those that name nothing of their own."""
     encoder = open_encoder(models / "encoder")
-    head = Head.load(models / "generic", encoder_fingerprint=encoder.fingerprint)
+    head = Head.load(models / "generic", encoder=encoder.fingerprint)
     named = [text for _, text in texts().questions]
     asked = (LABELS / "generic_questions.txt").read_text(encoding="utf-8").splitlines() + named
     given = head.probabilities({"pooled": encoder.encode(asked).rows("pooled")})[:, 0]

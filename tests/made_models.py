@@ -16,7 +16,7 @@ import bert_graph
 import onnx_graphs
 from export_encoder import Reading, ranges_of
 from kept_pieces import kept_pieces
-from semclass.core import artifacts, cards
+from semclass.core import artifacts
 from semclass.encoders.onnx_encoder import KEPT, pieces_of
 from semclass.ranking.features import PAIR_FEATURES
 from semclass.train.export import head_to_onnx
@@ -175,7 +175,7 @@ def save_pairs(folder: Path, encoder: str, n_terms: int, similarity: str = "cosi
     files = {"idf.npy": npy_bytes(np.ones(n_terms, np.float32)), "words.npy": npy_bytes(words)}
     names = ("entailment", "class", "match_soft", "match_hard")
     for name in ("entailment", "learned"):
-        card = cards.HeadCard(
+        card = artifacts.HeadCard(
             task="passage-answers-question",
             classes=("answers",),
             link="sigmoid",
@@ -192,7 +192,7 @@ def save_pairs(folder: Path, encoder: str, n_terms: int, similarity: str = "cosi
                 "weights": dict.fromkeys(names, 1.0),
             },
         )
-        cards.save_head(folder / name, network, card, title=name, sections=[], files=files)
+        artifacts.save_head(folder / name, network, card, title=name, sections=[], files=files)
 
 
 def npy_bytes(array: np.ndarray) -> bytes:

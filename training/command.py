@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from semclass.core import artifacts, cards
+from semclass.core import artifacts
 from semclass.core.errors import SemclassError
 
 ENCODER_HELP = "folder of an exported encoder, or hub:NAME or hub:FOLDER for a sentence-transformers model"
@@ -67,7 +67,7 @@ def save_artifact(
 ) -> None:
     """Write files with their manifest, `fields`, and a model card, and say where."""
     facts = {"license": "apache-2.0", "language": "multilingual" if multilingual else "en"}
-    card = cards.model_card(title, facts, sections, ["semclass", tag])
+    card = artifacts.model_card(title, facts, sections, ["semclass", tag])
     print(artifacts.save(folder, kind, files, fields, card))
 
 

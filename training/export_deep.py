@@ -35,7 +35,7 @@ from command import MULTILINGUAL, make_parser, run
 from deep_network import Recipe, write_network
 from export_encoder import find_source
 from export_entailment import balance, check, figures, overlaps, platt
-from semclass.core import artifacts, cards
+from semclass.core import artifacts
 from semclass.encoders.onnx_encoder import OnnxEncoder
 from semclass.heads.entailment import LEAST, EntailmentClassifier, combined
 from semclass.heads.head import log_odds
@@ -90,7 +90,7 @@ def network_of(
 ) -> tuple[bytes, dict[str, Any]]:
     """The network in int8 with calibrated log-odds, and what its manifest says, from weights of ``tune_deep.py``."""
     _, config = bert_graph.read_model(find_source(arguments.source))
-    layer = int(artifacts.load(arguments.encoder, "encoder").field("shared_layer"))
+    layer = int(artifacts.load_artifact(arguments.encoder, "encoder").field("shared_layer"))
     weights = bert_graph.mean_of(arguments.tuned)
     layers = range(layer, layer + len({name.split(".")[2] for name in weights if name.startswith("encoder.layer.")}))
     pairs = pairs_of(encoder, *calibration_pairs(learnt))
@@ -123,7 +123,7 @@ def export(arguments: argparse.Namespace) -> None:
     encoder = OnnxEncoder.load(arguments.encoder, threads=arguments.threads)
     models, many = arguments.encoder.parent, arguments.multilingual
     read = models / "pairs" / "learned" if many else models / "entailment"
-    idf = artifacts.load(read, "head" if many else "entailment").array("idf.npy")
+    idf = artifacts.load_artifact(read, "head" if many else "entailment").array("idf.npy")
     groups = read_groups(arguments.data, encoder, many, arguments.seed)
     out = held_out(groups).tolist()
     held = pairs_in([group for group, some in zip(groups, out, strict=True) if some], encoder, idf)
@@ -131,7 +131,7 @@ def export(arguments: argparse.Namespace) -> None:
         learnt = [group for group, some in zip(groups, out, strict=True) if not some]
         network, fields = network_of(arguments, encoder, learnt, held)
     else:
-        earlier = artifacts.load(arguments.out, "deep")
+        earlier = artifacts.load_artifact(arguments.out, "deep")
         network, fields = earlier.read("network.onnx"), {key: earlier.field(key) for key in ("layers", "calibration")}
     head = JointHead(encoder, onnx_graphs.open_model(onnx.ModelProto.FromString(network), arguments.threads))
     odds = head.read(held.questions, held.passages)
@@ -189,7 +189,7 @@ def card_of(found: dict[str, dict[str, float]], layers: list[int], many: bool) -
         ),
     ]
     facts = MULTILINGUAL if many else {"license": "apache-2.0", "language": "en"}
-    return cards.model_card(
+    return artifacts.model_card(
         "Does a passage answer a question? Both are read together",
         {**facts, "pipeline_tag": "text-ranking"},
         sections,

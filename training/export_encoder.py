@@ -36,10 +36,11 @@ from command import make_parser, npy_bytes, run
 from datasets_io import calibration_texts, multilingual_texts, training_passages
 from entity_probe import LAYER, entity_probe
 from kept_pieces import kept_pieces
-from semclass.core import artifacts, cards
+from semclass.core import artifacts
+from semclass.core.artifacts import STATES
 from semclass.core.errors import ArtifactError
 from semclass.core.onnx_sessions import session_options
-from semclass.encoders.onnx_encoder import KEPT, NETWORKS, PASSAGE, QUESTION, STATES, pieces_of, prefix_pieces
+from semclass.encoders.onnx_encoder import KEPT, NETWORKS, PASSAGE, QUESTION, pieces_of, prefix_pieces
 
 # name of the model that a source carries, and SHA-256 of its `model.safetensors`
 KNOWN = {
@@ -256,7 +257,7 @@ def kept_lower(folder: Path, manifest: dict[str, Any]) -> bytes | None:
     """
     if not (folder / artifacts.MANIFEST).is_file():
         return None
-    earlier = artifacts.load(folder, "encoder")
+    earlier = artifacts.load_artifact(folder, "encoder")
     same = all(
         earlier.field(name) == manifest[name] for name in ("source", "quantisation", "shared_layer", "max_length")
     )
@@ -433,7 +434,7 @@ def encoder_card(name: str, manifest: dict[str, Any]) -> str:
     title = f"{name}, int8, " + (
         "its upper layers tuned to find answers" if tuned else "with every view the heads need"
     )
-    return cards.model_card(title, facts, sections, ["semclass", "sentence-embeddings", "onnx", "int8"])
+    return artifacts.model_card(title, facts, sections, ["semclass", "sentence-embeddings", "onnx", "int8"])
 
 
 def main() -> None:

@@ -30,7 +30,7 @@ from answer_groups import squad
 from command import make_parser, npy_bytes, run
 from encoder_network import Recipe
 from pair_head import write_head
-from semclass.core import artifacts, cards
+from semclass.core import artifacts
 from semclass.core.errors import ArtifactError
 from semclass.encoders.onnx_encoder import OnnxEncoder
 from semclass.heads.entailment import EntailmentClassifier
@@ -110,7 +110,7 @@ def export(arguments: argparse.Namespace) -> None:
         weights = bert_graph.mean_of(arguments.tuned)
         head, idf = write_head(weights), weights["idf"]
     else:
-        earlier = artifacts.load(arguments.out, "entailment")
+        earlier = artifacts.load_artifact(arguments.out, "entailment")
         head, idf = onnx.ModelProto.FromString(earlier.read("head.onnx")), earlier.array("idf.npy")
     questions, sentences, answers = held_out_pairs(arguments.data)
     share = balance(answers, overlaps(encoder, idf, questions, sentences), Recipe.hardness)
@@ -163,7 +163,7 @@ def card_of(found: dict[str, float]) -> str:
             "candidates of a search, the probabilities are too high, though their order is right.",
         ),
     ]
-    return cards.model_card(
+    return artifacts.model_card(
         "Does a sentence answer a question?",
         {"license": "apache-2.0", "language": "en", "pipeline_tag": "text-classification"},
         sections,

@@ -70,7 +70,7 @@ def unseen_qa(encoder: Path) -> list[str]:
 def learnt_by(encoder: Path) -> Sequence[str]:
     """Names of what an encoder learnt from; another's learnt from none."""
     ours = (encoder / artifacts.MANIFEST).is_file()
-    return artifacts.load(encoder, "encoder").manifest.get("learnt", ()) if ours else ()
+    return artifacts.load_artifact(encoder, "encoder").manifest.get("learnt", ()) if ours else ()
 
 
 def read_domain(data: Path, domain: str) -> Collection:

@@ -29,7 +29,7 @@ from command import MULTILINGUAL, make_parser, run, seconds_so_far
 from pair_domains import read_languages
 from pair_fits import logistic
 from section_sets import learnt_by, unseen
-from semclass.core import cards
+from semclass.core import artifacts
 from semclass.core.types import Passage
 from semclass.index.passage_index import PassageIndex
 from semclass.ranking.answerable import FEATURES, answerable_features
@@ -198,7 +198,7 @@ def train(arguments: argparse.Namespace) -> None:
     inputs = {"ranking": len(FEATURES)}
     shapes = (np.float32(weights)[:, None], np.float32([bias]))
     head = FittedHead("logistic", "sigmoid", ("answerable",), inputs, *shapes, slope=slope, intercept=intercept)
-    card = cards.HeadCard(
+    card = artifacts.HeadCard(
         task="answerable",
         classes=("answerable",),
         link="sigmoid",
@@ -219,10 +219,10 @@ def train(arguments: argparse.Namespace) -> None:
     facts = MULTILINGUAL if arguments.multilingual else None
     sections = card_sections(card, multilingual=arguments.multilingual)
     title = "Does an index answer a question?"
-    cards.save_head(arguments.out, head_to_onnx(head), card, title=title, sections=sections, facts=facts)
+    artifacts.save_head(arguments.out, head_to_onnx(head), card, title=title, sections=sections, facts=facts)
 
 
-def card_sections(card: cards.HeadCard, *, multilingual: bool) -> list[tuple[str, str]]:
+def card_sections(card: artifacts.HeadCard, *, multilingual: bool) -> list[tuple[str, str]]:
     found = card.metrics
     areas = ", ".join(f"{name} {value:.3f}" for name, value in found["auc"].items())
     return [

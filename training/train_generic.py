@@ -23,7 +23,7 @@ from command import make_parser, run
 from datasets_io import read_jsonl, squad_train
 from one_class import fit_one_class, save_one_class
 from question_data import read_questions
-from semclass.core.cards import HeadCard
+from semclass.core.artifacts import HeadCard
 from semclass.heads.asked import GENERIC
 from semclass.heads.texts import open_encoder
 from semclass.train.fit import Choice

@@ -25,7 +25,7 @@ from command import make_parser, run
 from datasets_io import read_jsonl, read_tsv, squad_train
 from one_class import fit_one_class, save_one_class
 from question_data import read_questions
-from semclass.core.cards import HeadCard
+from semclass.core.artifacts import HeadCard
 from semclass.core.types import Encoder, FloatArray
 from semclass.heads.in_scope import IN_SCOPE
 from semclass.heads.texts import open_encoder

@@ -29,8 +29,9 @@ import onnx_graphs
 from command import make_parser, npy_bytes, run, save_artifact, seconds_so_far
 from datasets_io import squad_train, training_passages
 from pair_fits import LAMBDAS, listwise, reciprocal_ranks
+from semclass.core.artifacts import STATES
 from semclass.core.errors import InputError
-from semclass.encoders.onnx_encoder import PASSAGE, STATES, OnnxEncoder
+from semclass.encoders.onnx_encoder import PASSAGE, OnnxEncoder
 from semclass.heads.questions import QuestionClassifier
 from semclass.index.passage_encoder import PassageEncoder
 from semclass.ranking.proximity import ARRAYS, CLIP, ProximityModel, evidence_at_place

@@ -46,7 +46,7 @@ from pair_fits import (
     softmax_loss,
 )
 from section_sets import learnt_by
-from semclass.core import artifacts, cards
+from semclass.core import artifacts
 from semclass.core.errors import TruncationWarning, import_extra
 from semclass.core.types import Passage
 from semclass.encoders.words import CONTINUES, ENDING, WordTable, mark_of
@@ -225,7 +225,7 @@ def save(
     inputs = {"pairs": len(PAIR_FEATURES)}
     weights, bias = head.weights.astype(np.float32), np.float32(head.bias)
     network = FittedHead("logistic", "sigmoid", ("answers",), inputs, weights[:, None], bias[None])
-    card = cards.HeadCard(
+    card = artifacts.HeadCard(
         task="passage-answers-question",
         classes=("answers",),
         link="sigmoid",
@@ -250,7 +250,7 @@ def save(
         ("Limits", f"{limits}A probability is that of a passage among the first 10 of a retriever, not of any text."),
     ]
     title = f"pairs: {folder.name}"
-    cards.save_head(folder, head_to_onnx(network), card, title=title, sections=sections, files=files, facts=facts)
+    artifacts.save_head(folder, head_to_onnx(network), card, title=title, sections=sections, files=files, facts=facts)
 
 
 def train(arguments: argparse.Namespace) -> None:

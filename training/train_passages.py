@@ -42,7 +42,7 @@ from datasets_io import read_jsonl
 from figures import reliability_diagram
 from label_sources import article_groups, passage_articles
 from labels import labelled_passages
-from semclass.core.cards import HeadCard, save_head
+from semclass.core.artifacts import HeadCard, save_head
 from semclass.core.errors import ArtifactError
 from semclass.core.taxonomy import COARSE, COARSE_NAMES
 from semclass.core.types import Encoder, FloatArray
@@ -362,7 +362,7 @@ def write_head(
         facts=MULTILINGUAL if arguments.multilingual else None,
         files={"reliability.png": diagram(*out_of_fold(corpus, dense, dims, arguments.seed))},
     )
-    network = Head.load(arguments.out, encoder_fingerprint=encoder).probabilities(views)
+    network = Head.load(arguments.out, encoder=encoder).probabilities(views)
     expected = np.stack([one.probabilities(dense) for one in trained], axis=1)
     difference = float(np.abs(network - expected).max())
     if difference > TOLERANCE:

@@ -61,7 +61,7 @@ from question_sets import (
     unlabelled,
     words_file,
 )
-from semclass.core.cards import HeadCard, save_head
+from semclass.core.artifacts import HeadCard, save_head
 from semclass.core.errors import ArtifactError, InputError
 from semclass.core.taxonomy import COARSE, coarse_of
 from semclass.core.types import DoubleArray, Encoder, FloatArray
@@ -299,7 +299,7 @@ def train(arguments: argparse.Namespace) -> None:
 
 def check(folder: Path, encoder: str, views: Mapping[str, FloatArray], reference: DoubleArray) -> None:
     """Compare the head as it was written with what was fitted."""
-    loaded = Head.load(folder, encoder_fingerprint=encoder).probabilities(views)
+    loaded = Head.load(folder, encoder=encoder).probabilities(views)
     difference = float(np.abs(loaded - reference).max())
     print(f"largest difference between probabilities of network and arrays {difference:.1e}")
     if difference > TOLERANCE:

@@ -64,11 +64,11 @@ from question_sets import (
     words_file,
 )
 from semclass.core import artifacts
-from semclass.core.cards import HeadCard, save_head
+from semclass.core.artifacts import STATES, HeadCard, save_head
 from semclass.core.errors import ArtifactError, InputError, import_extra
 from semclass.core.taxonomy import COARSE
 from semclass.core.types import Ragged
-from semclass.encoders.onnx_encoder import STATES, OnnxEncoder
+from semclass.encoders.onnx_encoder import OnnxEncoder
 from semclass.heads.head import Head
 from semclass.heads.questions import QuestionClassifier
 from semclass.heads.spelling import Speller
@@ -241,7 +241,7 @@ def train(arguments: argparse.Namespace) -> None:
     weights, config = bert_graph.read_model(find_source(arguments.source))
     recipe = Recipe(**{item.name: getattr(arguments, item.name) for item in fields(Recipe) if item.name in arguments})
     encoder = replace(OnnxEncoder.load(arguments.encoder, threads=arguments.threads), max_length=LONGEST)
-    layer = int(artifacts.load(arguments.encoder, "encoder").field("shared_layer"))
+    layer = int(artifacts.load_artifact(arguments.encoder, "encoder").field("shared_layer"))
     if not layer < recipe.top <= config.num_hidden_layers:
         raise InputError(
             f"--top is {recipe.top}; it must be {layer + 1} to {config.num_hidden_layers} with this encoder"
@@ -358,7 +358,7 @@ def largest(given: Array, classes: Sequence[str]) -> dict[str, float]:
 
 def check(folder: Path, encoder: OnnxEncoder, given: Array, test: Questions) -> None:
     """Run the head as it was written, in batches, and compare it with the network that was measured one by one."""
-    head = Head.load(folder, encoder_fingerprint=encoder.fingerprint)
+    head = Head.load(folder, encoder=encoder.fingerprint)
     found = QuestionClassifier(encoder, head).predict_proba(test.texts, level="fine")
     difference = float(np.abs(found - given).max())
     print(f"largest difference between batches and single questions: {difference:.1e}")

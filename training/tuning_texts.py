@@ -17,9 +17,10 @@ from bert_graph import BertConfig, Views
 from bert_torch import EXTRA, read_texts
 from document_groups import measured_on
 from kept_pieces import kept_pieces
+from semclass.core.artifacts import STATES
 from semclass.core.errors import import_extra
 from semclass.core.types import IntArray, Ragged, offsets_of
-from semclass.encoders.onnx_encoder import PASSAGE, STATES, OnnxEncoder
+from semclass.encoders.onnx_encoder import PASSAGE, OnnxEncoder
 from semclass.scoring.bm25 import statistics
 from semclass.scoring.postings import count_terms
 

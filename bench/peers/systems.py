@@ -361,7 +361,7 @@ class CrossEncoder:
         from semclass.core import artifacts
         from semclass.core.onnx_sessions import open_session
 
-        artifact = artifacts.load(folder, "cross-encoder")
+        artifact = artifacts.load_artifact(folder, "cross-encoder")
         tokenizer = pair_tokenizer(artifact.read("tokenizer.json"), int(artifact.field("max_length")))
         return cls(open_session(artifact, "model.onnx", threads), tokenizer, dict(artifact.manifest))
 

@@ -100,7 +100,7 @@ def list_models(*, as_json: bool, models: Path | None) -> None:
         raise ArtifactError(f"{root} contains no models; name a folder with models (--models), or reinstall semclass")
     for folder in found:
         kind = str(artifacts.read_json(folder / artifacts.MANIFEST).get("kind"))
-        artifact = artifacts.load(folder, kind)
+        artifact = artifacts.load_artifact(folder, kind)
         size = sum(record["bytes"] for record in artifact.manifest["files"].values())
         name = folder.relative_to(root).as_posix()
         record = {**artifact.manifest, "name": name, "folder": str(folder), "bytes": size, "verified": True}

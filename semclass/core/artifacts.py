@@ -9,23 +9,24 @@ from __future__ import annotations
 import contextlib
 import errno
 import hashlib
+import io
 import json
+import math
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from tokenize import TokenError
+from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
-from semclass.core.errors import ArtifactError
-from semclass.core.npy import array_of
-
-if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
+from semclass.core import plugins
+from semclass.core.errors import ArtifactError, EncoderMismatchError, MissingExtraError
 
 PROTOCOL = 1
 """Version of the folder format: raise it whenever an older reader would go wrong."""
@@ -43,12 +44,17 @@ class Artifact:
 
     folder: Path
     manifest: Mapping[str, Any]
+    arrays: dict[str, npt.NDArray[Any]] = field(default_factory=dict, repr=False, compare=False)  # those asked for
     # bytes whose SHA-256 was compared, until they are read
     _verified: dict[str, bytes] = field(default_factory=dict, repr=False, compare=False)
 
+    def __contains__(self, name: str) -> bool:
+        """Whether the manifest lists a file."""
+        return name in self.manifest["files"]
+
     def path(self, name: str) -> Path:
         """Path of a file that the manifest lists, for messages."""
-        if name not in self.manifest["files"]:
+        if name not in self:
             raise ArtifactError(f"{self.folder / MANIFEST} lists no file {name!r}; {_RETRAIN}")
         return self.folder / name
 
@@ -59,10 +65,16 @@ class Artifact:
             return data
         return read_file(self.path(name), self.manifest["files"][name], _RETRAIN)
 
-    def array(self, name: str) -> npt.NDArray[Any]:
-        """The array of a ``.npy`` file that the manifest lists, read-only."""
+    def array(self, name: str, shape: Sequence[int | None] | None = None) -> npt.NDArray[Any]:
+        """The read-only array of a ``.npy`` file; None stands for any number in `shape`, and for any shape."""
         with reading(self.path(name), _RETRAIN):
-            return array_of(self.read(name))
+            found = array_of(self.read(name))
+        if shape is not None and (
+            found.ndim != len(shape) or any(a not in (None, b) for a, b in zip(shape, found.shape, strict=True))
+        ):
+            wanted = ", ".join("any" if size is None else str(size) for size in shape)
+            raise ArtifactError(f"{self.path(name)} has the shape {found.shape}, not ({wanted}); {_RETRAIN}")
+        return found
 
     def field(self, name: str) -> Any:
         """Value of a manifest field that must be there."""
@@ -78,55 +90,44 @@ def default_models() -> Path:
     return installed if installed.is_dir() else package.parent / "models"
 
 
-PACKAGES = {"multilingual": "semclass-multilingual"}
-"""Models that are installed as packages of their own: names, and what to install."""
-
-ENTRY_POINTS = "semclass.models"
-"""Group of entry points. A package of models gives the path of its folder under the models' name."""
-
-
 def models_folder(models: str | Path | None) -> Path:
     """Return a folder of models: by its path, by the name of an installed package of models, or the shipped one if None."""
     if models is None:
         return default_models()
     folder, name = Path(models), str(models)
-    if folder.exists():
+    if folder.exists() or folder.name != name:
         return folder
-    installed = installed_models()
-    if name in installed:
-        try:
-            return Path(installed[name].load())
-        except Exception as error:  # whatever a package raises when it is imported
-            raise ArtifactError(
-                f"the package of the models {name!r} cannot be opened: {error}; install it again"
-            ) from error
-    if name in PACKAGES:
-        package = PACKAGES[name]
-        raise ArtifactError(
-            f"the models {name!r} are a package of their own, which is not installed; run: pip install {package} (in a "
-            f"checkout: pip install ./packages/{package})"
-        )
-    if folder.name == name:  # no path
-        known = ", ".join(sorted(installed)) or "none"
-        raise ArtifactError(
-            f"there is no folder {name!r}, and no installed package of models with this name (installed: {known}); give "
-            "the path of a folder, or the name of a package"
-        )
-    return folder
-
-
-def installed_models() -> Mapping[str, EntryPoint]:
-    """Return the installed packages of models, by the name of the models."""
-    from importlib.metadata import entry_points  # takes a while, and few need it
-
-    return {point.name: point for point in entry_points(group=ENTRY_POINTS)}
+    try:
+        return Path(plugins.find(plugins.MODELS, name))
+    except MissingExtraError as error:
+        raise ArtifactError(f"there is no folder {name!r}, and {error}") from error
 
 
 # -- reading ----------------------------------------------------------------------------------------------------------
 
 
-def load(folder: str | Path, kind: str) -> Artifact:
-    """Read and verify a model folder of a kind; the bytes of its files are kept until they are used."""
+def load_artifact(
+    folder: str | Path,
+    kind: str,
+    *,
+    encoder: str | None = None,
+    views: Iterable[str] | None = None,
+    features: Sequence[str] | None = None,
+    arrays: Mapping[str, Sequence[int | None] | None] | None = None,
+) -> Artifact:
+    """Read and verify a model folder of a kind; the bytes of its files are kept until they are used.
+
+    Parameters
+    ----------
+    encoder
+        Fingerprint of the encoder in use. A model that was made for another encoder is refused. None compares nothing.
+    views
+        Views of the encoder that the model reads. Defaults to the ``inputs`` of the manifest; see :func:`fits`.
+    features
+        Names of the features that the model must have been trained on, in their order.
+    arrays
+        ``.npy`` files to read into `Artifact.arrays`, with their shapes; see :meth:`Artifact.array`.
+    """
     folder = Path(folder)
     if not folder.exists() and (folder.parent / "encoder").is_dir():
         raise ArtifactError(
@@ -140,7 +141,43 @@ def load(folder: str | Path, kind: str) -> Artifact:
         raise ArtifactError(f"{folder / MANIFEST} lists no files; {_RETRAIN}")
     if not all(map(is_record, records.values())):
         raise ArtifactError(f"{folder / MANIFEST} has no sizes and hashes of its files; {_RETRAIN}")
-    return Artifact(folder, manifest, {name: _read_own(folder, name, record) for name, record in records.items()})
+    found = Artifact(folder, manifest, {}, {name: _read_own(folder, name, record) for name, record in records.items()})
+    if encoder is not None and (made_for := found.field("encoder")) is not None:
+        check_encoder(folder, str(made_for), encoder, manifest.get("inputs", ()) if views is None else views)
+    if features is not None and list(found.field("features")) != list(features):
+        raise ArtifactError(
+            f"the features of the model in {folder} differ from those of this version of semclass; install the version "
+            "that trained it, or train it again"
+        )
+    found.arrays.update({name: found.array(name, shape) for name, shape in (arrays or {}).items()})
+    return found
+
+
+STATES = "states"
+"""View of the lower part of an encoder's network. The upper part reads this view, and computes all other views."""
+
+
+def fits(made_for: str, used: str, views: Iterable[str]) -> bool:
+    """Whether a model that reads some views of the encoder `made_for` can be used with the encoder `used`.
+
+    A model that reads only ``states`` continues from the lower part. It still fits if the upper part was exported again.
+    """
+    if made_for == used or set(views) != {STATES}:
+        return made_for == used
+    parts = [fingerprint.split("-") for fingerprint in (made_for, used)]
+    return (parts[0][0], parts[0][-1]) == (parts[1][0], parts[1][-1])
+
+
+def check_encoder(folder: Path, made_for: str, used: str, views: Iterable[str] = ()) -> None:
+    """Refuse a model that was made for another encoder. `folder` is for the message."""
+    if not fits(made_for, used, views):
+        # often the upper parts alone differ
+        parts = zip(made_for.split("-"), used.split("-"), strict=False)
+        made, given = next((pair for pair in parts if pair[0] != pair[1]), (made_for, used))
+        raise EncoderMismatchError(
+            f"the model in {folder} was trained for encoder {made}, but is used with {given}: use that encoder, or train "
+            "the model for this one"
+        )
 
 
 def _read_own(folder: Path, name: str, record: Mapping[str, Any]) -> bytes:
@@ -256,6 +293,48 @@ def sha256_of(file: Path | int) -> str:
     return digest.hexdigest()
 
 
+# -- arrays: plain numbers, row by row, that fill a ``.npy`` file ------------------------------------------------------
+
+MAX_HEADER = 1 << 16  # bytes before the array
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The header of a ``.npy`` file.
+
+    It is compared with the size of the file first: a few bytes cannot ask for more memory than the file has.
+    """
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    begin: int  # byte at which the array begins
+
+    @classmethod
+    def of(cls, head: bytes, size: int) -> Layout:
+        """Read the header from the first bytes of a file; a ValueError if no plain array fills the file's `size` bytes."""
+        file = io.BytesIO(head)
+        if (version := np.lib.format.read_magic(file)) != (1, 0):
+            raise ValueError(f"a .npy file of version {version}")
+        try:
+            shape, fortran, dtype = np.lib.format.read_array_header_1_0(file)
+        except (SyntaxError, TokenError, TypeError, RecursionError, MemoryError) as error:  # it is parsed as Python
+            raise ValueError("no valid header of a .npy file") from error
+        if dtype.kind not in "buif" or not dtype.isnative or (fortran and len(shape) > 1) or min(shape, default=0) < 0:
+            raise ValueError(f"an array of {dtype} and shape {shape}, but only numbers in row order are allowed")
+        if file.tell() + math.prod(shape) * dtype.itemsize != size:
+            raise ValueError(f"{size} bytes for an array of {dtype} and shape {shape}")
+        return cls(dtype, shape, file.tell())
+
+    def array(self, data: Any) -> npt.NDArray[Any]:
+        """The array in the bytes of its file."""
+        return np.frombuffer(data, self.dtype, math.prod(self.shape), self.begin).reshape(self.shape)
+
+
+def array_of(data: bytes) -> npt.NDArray[Any]:
+    """The array in the bytes of a ``.npy`` file, read-only; a ValueError if they are not those of a plain array."""
+    return Layout.of(data[:MAX_HEADER], len(data)).array(data)
+
+
 # -- writing ----------------------------------------------------------------------------------------------------------
 
 
@@ -328,3 +407,52 @@ def flush_all(folder: Path) -> None:
     """Flush a folder and all in it, many files at a time: they wait for the disk once instead of one by one."""
     with ThreadPoolExecutor(FLUSHING) as pool:
         list(pool.map(flush, [folder, *folder.rglob("*")]))
+
+
+# -- heads -------------------------------------------------------------------------------------------------------------
+
+
+def model_card(title: str, facts: Mapping[str, Any], sections: Sequence[tuple[str, str]], tags: Sequence[str]) -> str:
+    """Markdown of a model card; `facts` are front matter fields, `sections` pairs of heading and text."""
+    lines = ["---", "library_name: semclass"]
+    for key, value in facts.items():  # front matter is YAML, of which JSON is a part
+        lines.append(f"{key}: {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}")
+    lines += ["tags:", *(f"- {tag}" for tag in tags), "---", "", f"# {title}", ""]
+    for heading, text in sections:
+        lines += [f"## {heading}", "", text.strip(), ""]
+    return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class HeadCard:
+    """What a head's manifest and model card say, beyond the network itself."""
+
+    task: str  # such as "question-type" or "passage-provides"
+    classes: tuple[str, ...]  # names of the output columns
+    link: str  # "softmax": rows sum to 1; "sigmoid": each column is a probability of its own
+    inputs: Mapping[str, int]  # name and dimension of each input view
+    encoder: str | None  # its fingerprint; None for a head that reads no vectors
+    calibration: Mapping[str, Any]  # how probabilities were calibrated, and on what
+    training: Mapping[str, Any]  # data, sizes, seed and settings
+    metrics: Mapping[str, Any]  # measured figures by name
+    # probability from which a sigmoid head says yes; one for each class, or one
+    threshold: float | Sequence[float] | None = None
+    extra: Mapping[str, Any] | None = None  # further manifest fields
+
+
+def save_head(
+    folder: str | Path,
+    onnx: bytes,
+    card: HeadCard,
+    *,
+    title: str,
+    sections: Sequence[tuple[str, str]],
+    files: Mapping[str, bytes] | None = None,
+    facts: Mapping[str, Any] | None = None,
+) -> Path:
+    """Write a head: ``model.onnx``, any further files, the model card and the manifest."""
+    fields = {**vars(card), **(card.extra or {})}
+    del fields["extra"]
+    shipped = {"license": "apache-2.0", "language": "en", "pipeline_tag": "text-classification"}
+    text = model_card(title, shipped if facts is None else facts, sections, ["semclass", card.task, "onnx"])
+    return save(folder, "head", {"model.onnx": onnx, **(files or {})}, fields, text)

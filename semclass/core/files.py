@@ -22,8 +22,8 @@ import numpy as np
 import numpy.typing as npt
 
 from semclass.core import artifacts
+from semclass.core.artifacts import MAX_HEADER, Layout, array_of
 from semclass.core.errors import ChangedFileError
-from semclass.core.npy import LONGEST_HEADER, Layout, array_of
 from semclass.core.types import IntArray, Ragged, offsets_of
 
 REMEDY = "build it again with `semclass index build --replace`"
@@ -67,7 +67,7 @@ class Files:
                 hashed = artifacts.sha256_of(file.number) if self.hashes else None
                 artifacts.compare(path, file.size, self.records[name], REMEDY, hashed)
                 file.check()
-            layout = Layout.of(file.read(0, min(LONGEST_HEADER, file.size)), file.size)
+            layout = Layout.of(file.read(0, min(MAX_HEADER, file.size)), file.size)
             # only copies of the whole file touch the map
             values = layout.array(mmap.mmap(file.number, 0, access=mmap.ACCESS_READ))
         return StoredRagged(values, offsets, file, layout.begin)

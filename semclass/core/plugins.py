@@ -16,6 +16,9 @@ COMMANDS = "semclass.commands"
 INDICES = "semclass.indices"
 """Group of indices elsewhere: under the scheme of an address, a function of the address and the models that opens it."""
 
+MODELS = "semclass.models"
+"""Group of models: the path of their folder under their name."""
+
 PACKAGES: Mapping[str, Mapping[str, str]] = {
     COMMANDS: {
         **dict.fromkeys(("serve", "mcp"), "semclass-serve"),
@@ -23,6 +26,7 @@ PACKAGES: Mapping[str, Mapping[str, str]] = {
         **dict.fromkeys(("ask", "cascade", "evaluate-answers", "label", "labels", "questions"), "semclass-llm"),
     },
     INDICES: dict.fromkeys(("http", "https"), "semclass-integrations"),
+    MODELS: {"multilingual": "semclass-multilingual"},
 }
 """By group: the names that are known, and the package that each is in."""
 

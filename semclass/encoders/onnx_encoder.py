@@ -14,17 +14,14 @@ import numpy.typing as npt
 import onnxruntime
 import tokenizers
 
-from semclass.core import artifacts
-from semclass.core.artifacts import Artifact
+from semclass.core import artifacts, plugins
+from semclass.core.artifacts import STATES, Artifact
 from semclass.core.checks import check_positive, check_texts
 from semclass.core.errors import ArtifactError, EncoderMismatchError, InputError, SemclassError
 from semclass.core.onnx_sessions import open_session
 from semclass.core.types import Encoder, Encoding, FloatArray, IntArray, Ragged, offsets_of, ragged
 from semclass.encoders.batching import batches_by_length, padded_length, steps
 from semclass.encoders.windows import cut_windows
-
-STATES = "states"
-"""View of the lower part of the network. The upper part reads this view, and computes all other views."""
 
 NETWORKS = ("lower.onnx", "upper.onnx")
 """Files of the two parts."""
@@ -97,7 +94,9 @@ class OnnxEncoder:
         """
         check_positive(threads, "threads")
         check_positive(batch_size, "batch_size")
-        artifact = artifacts.load(artifacts.default_models() / "encoder" if folder is None else folder, "encoder")
+        artifact = artifacts.load_artifact(
+            artifacts.default_models() / "encoder" if folder is None else folder, "encoder"
+        )
         # before the tokeniser, because opening a network takes twice its size for a moment
         lower, upper = (open_session(artifact, name, threads, optimise=False) for name in NETWORKS)
         try:
@@ -112,7 +111,7 @@ class OnnxEncoder:
         outputs = {item.name: item.shape[-1] for item in [*lower.get_outputs(), *upper.get_outputs()]}
         if outputs != views:
             raise ArtifactError(f"the networks in {artifact.folder} have the outputs {outputs}, the manifest {views}")
-        kept = artifact.array(KEPT) if KEPT in artifact.manifest["files"] else None
+        kept = artifact.array(KEPT) if KEPT in artifact else None
         if (kept is not None) != any(item.name == "kind" for item in upper.get_inputs()):
             raise ArtifactError(
                 f"{artifact.folder}: {KEPT} must exist if the network has the input 'kind', and only then"
@@ -347,7 +346,7 @@ def mismatch(index: str, built_with: str, used: str, remedy: str) -> EncoderMism
     The fingerprints are those of both encoders.
     """
     give = "name the encoder or the models of the index (--encoder, --models)"
-    for name in (None, *artifacts.installed_models()):
+    for name in (None, *plugins.installed(plugins.MODELS)):
         with suppress(SemclassError, OSError, KeyError):
             records = artifacts.read_json(artifacts.models_folder(name) / "encoder" / artifacts.MANIFEST)["files"]
             if fingerprint_of(records) == built_with:
@@ -356,26 +355,3 @@ def mismatch(index: str, built_with: str, used: str, remedy: str) -> EncoderMism
     return EncoderMismatchError(
         f"{index} was built with encoder {built_with}, but is opened with {used}; {give}, or {remedy}"
     )
-
-
-def fits(made_for: str, used: str, views: Iterable[str]) -> bool:
-    """Tell whether a head that reads some views of the encoder `made_for` can be used with the encoder `used`.
-
-    A head that reads only ``states`` continues from the lower part. It still fits if the upper part was exported again.
-    """
-    if made_for == used or set(views) != {STATES}:
-        return made_for == used
-    parts = [fingerprint.split("-") for fingerprint in (made_for, used)]
-    return (parts[0][0], parts[0][-1]) == (parts[1][0], parts[1][-1])
-
-
-def check_encoder(folder: Path, made_for: str, used: str | None, views: Iterable[str]) -> None:
-    """Refuse a model that was trained on some views of another encoder. `folder` is for the message."""
-    if not fits(made_for, used or "", views):
-        # often the upper parts alone differ
-        parts = zip(made_for.split("-"), (used or "none").split("-"), strict=False)
-        made, given = next((pair for pair in parts if pair[0] != pair[1]), (made_for, used))
-        raise EncoderMismatchError(
-            f"the head in {folder} was trained for encoder {made}, but is used with {given}: "
-            "use that encoder, or train the head for this one"
-        )

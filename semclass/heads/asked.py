@@ -141,7 +141,7 @@ def questions_of(texts: Sequence[str]) -> list[str]:
 def load_generic(models: Path, encoder_fingerprint: str) -> Head | None:
     """Load the head that detects generic questions, trained for an encoder. Returns None if there is no head."""
     folder = models / GENERIC
-    return Head.load(folder, encoder_fingerprint=encoder_fingerprint) if folder.exists() else None
+    return Head.load(folder, encoder=encoder_fingerprint) if folder.exists() else None
 
 
 def find_asked(encoder: Encoder, texts: Sequence[str], generic: Head | None = None) -> list[Asked]:

@@ -21,12 +21,13 @@ import numpy.typing as npt
 import onnxruntime
 
 from semclass.core import artifacts
+from semclass.core.artifacts import STATES
 from semclass.core.checks import check_texts, short
-from semclass.core.errors import ArtifactError, InputTypeError
+from semclass.core.errors import InputTypeError
 from semclass.core.onnx_sessions import open_session
 from semclass.core.types import DoubleArray, Encoder, Encoding, FloatArray, IntArray, Ragged, padded
 from semclass.encoders.batching import CHUNK, batches_by_length, steps, warn_truncated
-from semclass.encoders.onnx_encoder import STATES, check_encoder, for_passages, open_models, same_states
+from semclass.encoders.onnx_encoder import for_passages, open_models, same_states
 from semclass.heads.asked import find_asked, load_generic
 from semclass.heads.head import Head, log_odds
 from semclass.heads.joint import JointHead, pair_of
@@ -95,15 +96,17 @@ class EntailmentClassifier:
     ) -> EntailmentClassifier:
         """Load the head that reads each text by itself, alone."""
         root, used = open_models(models, encoder, threads)
-        artifact = artifacts.load(root / "entailment", "entailment")
-        check_encoder(artifact.folder, str(artifact.field("encoder")), used.fingerprint, QUESTION_VIEWS)
+        artifact = artifacts.load_artifact(
+            root / "entailment", "entailment", encoder=used.fingerprint, arrays={"idf.npy": used.is_term.shape}
+        )
         head = open_session(artifact, "head.onnx", threads)
-        idf = artifact.array("idf.npy")
-        if idf.shape != used.is_term.shape:
-            raise ArtifactError(
-                f"{artifact.path('idf.npy')} has shape {idf.shape}; the encoder's vocabulary has {used.is_term.shape}"
-            )
-        return cls(used, head, idf, float(artifact.field("threshold")), load_generic(root, used.fingerprint))
+        return cls(
+            used,
+            head,
+            artifact.arrays["idf.npy"],
+            float(artifact.field("threshold")),
+            load_generic(root, used.fingerprint),
+        )
 
     def classify(self, pairs: Iterable[tuple[str, str]]) -> list[EntailmentLabel]:
         """Classify pairs of a question and a sentence.

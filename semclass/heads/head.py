@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,7 +14,6 @@ from semclass.core import artifacts
 from semclass.core.errors import ArtifactError, InputError
 from semclass.core.onnx_sessions import open_session
 from semclass.core.types import DoubleArray, FloatArray
-from semclass.encoders.onnx_encoder import check_encoder
 
 LINKS = ("softmax", "sigmoid")
 
@@ -30,15 +29,16 @@ class Head:
     session: onnxruntime.InferenceSession
 
     @classmethod
-    def load(cls, folder: str | Path, *, encoder_fingerprint: str | None) -> Head:
-        """Load a head and check it.
-
-        `encoder_fingerprint` is the fingerprint of the encoder whose outputs the head will read.
-        """
-        artifact = artifacts.load(folder, "head")
-        made_for = artifact.field("encoder")
-        if made_for is not None:
-            check_encoder(artifact.folder, str(made_for), encoder_fingerprint, artifact.field("inputs"))
+    def load(
+        cls,
+        folder: str | Path,
+        *,
+        encoder: str | None,
+        features: Sequence[str] | None = None,
+        arrays: Mapping[str, Sequence[int | None] | None] | None = None,
+    ) -> Head:
+        """Load a head and check it. See :func:`semclass.core.artifacts.load_artifact` for the arguments and errors."""
+        artifact = artifacts.load_artifact(folder, "head", encoder=encoder, features=features, arrays=arrays)
         # heads are a few kilobytes of matrix product: more threads would only cost hand-overs
         session = open_session(artifact, "model.onnx", threads=1)
         head = cls(

@@ -47,7 +47,7 @@ class ScopeClassifier:
     ) -> ScopeClassifier:
         """Load the classifier. See :meth:`semclass.QuestionClassifier.load` for the parameters."""
         root, used = open_models(models, encoder, threads)
-        return cls(used, Head.load(root / "in_scope", encoder_fingerprint=used.fingerprint))
+        return cls(used, Head.load(root / "in_scope", encoder=used.fingerprint))
 
     @property
     def threshold(self) -> float:

@@ -8,9 +8,9 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from semclass.core.artifacts import STATES
 from semclass.core.types import DoubleArray, Encoding, FloatArray, Ragged, padded
 from semclass.encoders.batching import STEP, batches_by_length, steps
-from semclass.encoders.onnx_encoder import STATES
 from semclass.heads.head import Head
 from semclass.heads.surface import surface_features
 

@@ -17,10 +17,10 @@ import numpy.typing as npt
 import onnxruntime
 
 from semclass.core import artifacts
+from semclass.core.artifacts import STATES
 from semclass.core.onnx_sessions import open_session
 from semclass.core.types import DoubleArray, Encoder, Encoding, FloatArray, padded, ragged
 from semclass.encoders.batching import STEP, batches_by_length
-from semclass.encoders.onnx_encoder import STATES, check_encoder
 
 PIECES = 96
 """Most word pieces of a question, and of a text, that the head reads."""
@@ -52,8 +52,7 @@ class JointHead:
 
         Raises an ArtifactError if the head is damaged or was made for another encoder.
         """
-        artifact = artifacts.load(folder, "deep")
-        check_encoder(folder, str(artifact.field("encoder")), encoder.fingerprint, (STATES,))
+        artifact = artifacts.load_artifact(folder, "deep", encoder=encoder.fingerprint, views=(STATES,))
         beside = artifact.manifest.get("beside_entailment")
         weights = None if beside is None else (float(beside[0]), float(beside[1]), float(beside[2]))
         return cls(encoder, open_session(artifact, "network.onnx", threads), weights)

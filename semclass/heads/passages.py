@@ -33,7 +33,7 @@ class PassageClassifier:
     ) -> PassageClassifier:
         """Load the classifier. See :meth:`semclass.QuestionClassifier.load` for the parameters."""
         root, used = open_models(models, encoder, threads)
-        return cls(used, Head.load(root / "passages", encoder_fingerprint=used.fingerprint))
+        return cls(used, Head.load(root / "passages", encoder=used.fingerprint))
 
     @property
     def classes(self) -> tuple[str, ...]:

@@ -72,7 +72,7 @@ class QuestionClassifier:
         """
         check_choice(head, HEADS, "head")
         root, used = open_models(models, encoder, threads)
-        return cls(used, Head.load(root / head, encoder_fingerprint=used.fingerprint))
+        return cls(used, Head.load(root / head, encoder=used.fingerprint))
 
     @cached_property
     def classes(self) -> tuple[str, ...]:

@@ -112,7 +112,7 @@ class TextModel:
             If the head was trained with another encoder.
         """
         used = open_encoder(encoder, threads)
-        head = Head.load(folder, encoder_fingerprint=used.fingerprint)
+        head = Head.load(folder, encoder=used.fingerprint)
         manifest = head.artifact.manifest
         classes = tuple(manifest.get("labels", head.classes))
         multi_label = head.artifact.field("link") == "sigmoid"

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from semclass.core import artifacts
+from semclass.core.artifacts import array_of
 from semclass.core.errors import ArtifactError
 from semclass.core.files import REMEDY
-from semclass.core.npy import array_of
 from semclass.index.manifest import REMOVED
 from semclass.scoring.postings import Deleted
 

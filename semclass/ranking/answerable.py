@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 
-from semclass.core.errors import ArtifactError
 from semclass.core.types import DoubleArray, FloatArray
 from semclass.heads.head import Head, log_odds
 from semclass.index.records import Candidates, Query
@@ -56,13 +55,7 @@ def load_answerable(models: Path, encoder_fingerprint: str) -> Head | None:
     folder = models / "answerable"
     if not folder.exists():
         return None
-    head = Head.load(folder, encoder_fingerprint=encoder_fingerprint)
-    if tuple(head.artifact.field("features")) != FEATURES:
-        raise ArtifactError(
-            f"the features of the head in {folder} differ from those of this version of semclass; install the version "
-            "that trained the head, or train it again with training/train_answerable.py"
-        )
-    return head
+    return Head.load(folder, encoder=encoder_fingerprint, features=FEATURES)
 
 
 def answerable_features(query: Query, ranked: Candidates, features: FloatArray, learned: DoubleArray) -> FloatArray:

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from semclass.core import artifacts
-from semclass.core.errors import ArtifactError, EncoderMismatchError, warn
+from semclass.core.errors import warn
 from semclass.core.types import Encoder, FloatArray
 from semclass.index.records import Candidates, sum_of
 from semclass.scoring.fusion import fused
@@ -67,18 +67,9 @@ class LanguageTest:
     @classmethod
     def load(cls, folder: Path, *, encoder_fingerprint: str, vocabulary: int) -> LanguageTest:
         """Read the table of an encoder's word pieces. The table of another encoder is refused."""
-        artifact = artifacts.load(folder, FOLDER)
-        if (made_with := artifact.field("encoder")) != encoder_fingerprint:
-            raise EncoderMismatchError(
-                f"the table in {artifact.folder} belongs to encoder {made_with}, but is used with "
-                f"{encoder_fingerprint}; make one for this encoder with training/train_language.py"
-            )
-        table = artifact.array("pieces.npy")
-        if table.shape != (vocabulary,):
-            raise ArtifactError(
-                f"{artifact.path('pieces.npy')} has shape {table.shape}; the encoder's vocabulary has {vocabulary} pieces"
-            )
-        return cls((table / UNITS).astype(np.float32))
+        arrays = {"pieces.npy": (vocabulary,)}
+        artifact = artifacts.load_artifact(folder, FOLDER, encoder=encoder_fingerprint, arrays=arrays)
+        return cls((artifact.arrays["pieces.npy"] / UNITS).astype(np.float32))
 
     def language(self, candidates: Candidates) -> str:
         """Return `ENGLISH` or `OTHER`, the language of the first candidates."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from semclass.core import artifacts
 from semclass.core.errors import ArtifactError, InputError
-from semclass.core.once import Once
+from semclass.core.tools import Once
 from semclass.core.types import Encoder
 from semclass.encoders.onnx_encoder import fingerprint_of, open_models
 from semclass.heads.asked import load_generic
@@ -219,7 +219,7 @@ def _fusion_weights(models: Path) -> dict[str, float]:
     folder = models / "fusion"
     if not folder.exists():
         return {}
-    artifact = artifacts.load(folder, "fusion")
+    artifact = artifacts.load_artifact(folder, "fusion")
     path = artifact.path(FUSION)
     return check_weights(artifacts.parse_json(artifact.read(FUSION), path, "restore the folder from its source"))
 

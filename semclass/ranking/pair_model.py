@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,6 @@ import numpy as np
 from semclass.core import artifacts
 from semclass.core.errors import ArtifactError
 from semclass.core.types import DoubleArray, FloatArray, IntArray
-from semclass.encoders.onnx_encoder import check_encoder
 from semclass.encoders.words import WordTable
 from semclass.heads.head import Head
 from semclass.ranking.features import FEATURE_GROUPS, PAIR_FEATURES
@@ -171,16 +171,10 @@ class PairModel:
     def load(cls, folder: str | Path, *, encoder_fingerprint: str) -> PairModel:
         """Load the heads in ``folder/entailment`` and ``folder/learned``, and the weights in ``folder/evidence``."""
         folder = Path(folder)
-        entailment = Head.load(folder / "entailment", encoder_fingerprint=encoder_fingerprint)
-        learned = Head.load(folder / "learned", encoder_fingerprint=encoder_fingerprint)
-        for head in (entailment, learned):
-            if tuple(head.artifact.field("features")) != PAIR_FEATURES:
-                raise ArtifactError(
-                    f"the pair features of the head in {head.artifact.folder} differ from those of this version of "
-                    "semclass; install the version that trained the head, or train it again"
-                )
-        idf = learned.artifact.array("idf.npy")
-        words = WordTable.of(learned.artifact.array("words.npy"))
+        load = partial(Head.load, encoder=encoder_fingerprint, features=PAIR_FEATURES)
+        entailment = load(folder / "entailment")
+        learned = load(folder / "learned", arrays={"idf.npy": (None,), "words.npy": (2, None)})
+        idf, words = learned.artifact.arrays["idf.npy"], WordTable.of(learned.artifact.arrays["words.npy"])
         if len(words.keys) != len(idf):
             raise ArtifactError(
                 f"{learned.artifact.folder}: words.npy has {len(words.keys)} rows, idf.npy {len(idf)}; train it again"
@@ -199,12 +193,11 @@ def load_evidence(folder: Path, encoder_fingerprint: str) -> DoubleArray:
     """Load the weights that were fitted for an encoder; `EVIDENCE` for candidates of any length where there are none."""
     if not folder.exists():
         return np.stack([weights_of(EVIDENCE), weights_of({})])
-    artifact = artifacts.load(folder, "evidence")
-    check_encoder(folder, str(artifact.field("encoder")), encoder_fingerprint, ())
-    weights = artifact.array("weights.npy")
-    if tuple(artifact.field("features")) != PAIR_FEATURES or weights.shape != (2, len(PAIR_FEATURES)):
-        raise ArtifactError(
-            f"the pair features of the weights in {folder} differ from those of this version of semclass; install the "
-            "version that fitted them, or fit them again with training/fit_evidence.py"
-        )
-    return weights.astype(np.float64)
+    artifact = artifacts.load_artifact(
+        folder,
+        "evidence",
+        encoder=encoder_fingerprint,
+        features=PAIR_FEATURES,
+        arrays={"weights.npy": (2, len(PAIR_FEATURES))},
+    )
+    return artifact.arrays["weights.npy"].astype(np.float64)

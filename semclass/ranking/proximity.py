@@ -24,7 +24,6 @@ import numpy as np
 from semclass.core import artifacts
 from semclass.core.errors import ArtifactError
 from semclass.core.types import DoubleArray, FloatArray
-from semclass.encoders.onnx_encoder import check_encoder
 from semclass.index.records import Candidates, Query
 from semclass.scoring.matmul import float_products
 
@@ -77,8 +76,7 @@ class ProximityModel:
     @classmethod
     def load(cls, folder: str | Path, *, encoder_fingerprint: str, classes: tuple[str, ...]) -> ProximityModel:
         """Load the model."""
-        artifact = artifacts.load(folder, "match")
-        check_encoder(artifact.folder, str(artifact.field("encoder")), encoder_fingerprint, ())
+        artifact = artifacts.load_artifact(folder, "match", encoder=encoder_fingerprint)
         if artifact.field("classes") != list(classes):
             raise ArtifactError(
                 f"{artifact.folder} was made for other question classes than those of these models; make it again with "

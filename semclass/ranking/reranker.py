@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from semclass.core.asynchronous import in_thread
 from semclass.core.checks import check_positive, check_text, check_texts, check_unique, short
 from semclass.core.errors import InputError, InputTypeError
+from semclass.core.tools import in_thread
 from semclass.core.types import Encoder, Hit, Passage, Ragged
 from semclass.encoders.batching import CHUNK, concurrency_limit, warn_truncated
 from semclass.index.passage_encoder import parts_of, searchable

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from semclass.core.asynchronous import in_thread
 from semclass.core.checks import check_positive, check_text, check_texts, counted
 from semclass.core.errors import EncoderMismatchError, InputError, SkippedWarning, warn
 from semclass.core.files import REMEDY
+from semclass.core.tools import in_thread
 from semclass.core.types import DoubleArray, Encoder, FloatArray, Hit, IntArray, Passage
 from semclass.documents.readers import iter_passages
 from semclass.documents.sources import Skipped

@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 
 from semclass.core import artifacts
-from semclass.core.errors import EncoderMismatchError
 from semclass.core.types import FloatArray
 
 CENTROIDS = 256
@@ -77,13 +76,9 @@ class Codebooks:
     @classmethod
     def load(cls, folder: str | Path, *, encoder_fingerprint: str) -> Codebooks:
         """Read ``models/codebooks``; those of another encoder are refused."""
-        artifact = artifacts.load(folder, "codebooks")
-        if (made_with := artifact.field("encoder")) != encoder_fingerprint:
-            raise EncoderMismatchError(
-                f"the codebooks in {artifact.folder} belong to encoder {made_with}, but are used with "
-                f"{encoder_fingerprint}; make codebooks for this encoder with training/train_codebooks.py"
-            )
-        pieces, rest = artifact.array("pieces.npy"), Codebook(artifact.array("rest.npy").astype(np.float32))
+        shapes = {"pieces.npy": (None, None), "rest.npy": (None, CENTROIDS, None)}
+        artifact = artifacts.load_artifact(folder, "codebooks", encoder=encoder_fingerprint, arrays=shapes)
+        pieces, rest = artifact.arrays["pieces.npy"], Codebook(artifact.arrays["rest.npy"].astype(np.float32))
         hashes = (str(artifact.manifest["files"][name]["sha256"]) for name in ("pieces.npy", "rest.npy"))
         return cls("".join(name[:6] for name in hashes), pieces, rest)
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import onnxruntime
 
 from semclass.core.files import Files
-from semclass.core.once import Once
+from semclass.core.tools import Once
 from semclass.core.types import FloatArray, IntArray, offsets_of
 from semclass.scoring.clusters import CELL, Clusters, centres_of, nearest_of
 from semclass.scoring.matmul import half_byte_product_with

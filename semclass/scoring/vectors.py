@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import onnxruntime
 
-from semclass.core.once import Once
+from semclass.core.tools import Once
 from semclass.core.types import DoubleArray, FloatArray, IntArray, Ragged
 from semclass.scoring.approximation import Approximation
 from semclass.scoring.dense import dense_scores

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from semclass.core import cards
+from semclass.core import artifacts
 from semclass.core.checks import check_positive, check_probability, check_texts
 from semclass.core.errors import InputError, import_extra
 from semclass.core.taxonomy import ABSTAIN
@@ -385,7 +385,7 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
         head, report, task = self.head_, self.report_, "text-classification"
         multi_label, least = bool(self.multi_label), float(self.min_probability)
         by_label = self.label_thresholds_.any() and not multi_label
-        card = cards.HeadCard(
+        card = artifacts.HeadCard(
             task=task,
             classes=head.classes,
             link=head.link,
@@ -411,4 +411,4 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
         sections = card_sections(report, head.inputs, self.label_thresholds_, multi_label=multi_label)
         shown: dict[str, Any] = {"title": heading, "sections": sections, "facts": facts}
         files = self.examples_.files() if examples else None
-        return cards.save_head(folder, head_to_onnx(head), card, files=files, **shown)
+        return artifacts.save_head(folder, head_to_onnx(head), card, files=files, **shown)

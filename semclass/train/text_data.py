@@ -15,11 +15,11 @@ import numpy as np
 import numpy.typing as npt
 
 from semclass import __version__
+from semclass.core.artifacts import STATES
 from semclass.core.checks import check_choice, short
 from semclass.core.errors import InputError, InputTypeError, import_extra
 from semclass.core.types import Encoder, FloatArray, IntArray
 from semclass.encoders.batching import CHUNK, warn_truncated
-from semclass.encoders.onnx_encoder import STATES
 from semclass.heads.inputs import PIECES, SURFACE, piece_matrix
 from semclass.heads.surface import surface_features
 from semclass.heads.texts import Label, open_encoder

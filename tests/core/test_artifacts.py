@@ -7,6 +7,7 @@ import json
 import os
 import stat
 
+import numpy as np
 import pytest
 from world import MODELS
 
@@ -53,7 +54,7 @@ def flipped(path):
 def test_a_damaged_file_is_named(head_folder, encoder, damage, says):
     damage(head_folder / "model.onnx")
     with pytest.raises(ArtifactError, match=says):
-        Head.load(head_folder, encoder_fingerprint=encoder.fingerprint)
+        Head.load(head_folder, encoder=encoder.fingerprint)
 
 
 @pytest.mark.parametrize(
@@ -71,12 +72,32 @@ def test_a_damaged_file_is_named(head_folder, encoder, damage, says):
 def test_a_manifest_that_does_not_fit_is_refused(head_folder, encoder, fields, says):
     edit_manifest(head_folder, **fields)
     with pytest.raises(ArtifactError, match=says):
-        Head.load(head_folder, encoder_fingerprint=encoder.fingerprint)
+        Head.load(head_folder, encoder=encoder.fingerprint)
 
 
 def test_a_head_for_another_encoder_is_refused(head_folder):
-    with pytest.raises(EncoderMismatchError, match="use that encoder, or train the head"):
-        Head.load(head_folder, encoder_fingerprint="another")
+    with pytest.raises(EncoderMismatchError, match="trained for encoder"):
+        Head.load(head_folder, encoder="another")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "says"),
+    [
+        ({"features": ["b", "a"]}, "the features of the model in"),
+        ({"arrays": {"table.npy": (3, None)}}, r"table\.npy has the shape \(2, 3\), not \(3, any\)"),
+        ({"arrays": {"table.npy": (2,)}}, "has the shape"),
+        ({"arrays": {"other.npy": None}}, "lists no file 'other.npy'"),
+    ],
+)
+def test_features_and_shapes_are_compared(tmp_path, wanted, says):
+    np.save(tmp_path / "table.npy", np.zeros((2, 3)))
+    files = {"table.npy": (tmp_path / "table.npy").read_bytes()}
+    artifacts.save(tmp_path, "table", files, {"features": ["a", "b"], "encoder": None})
+    shape = (2, None)
+    found = artifacts.load_artifact(tmp_path, "table", encoder="any", features=["a", "b"], arrays={"table.npy": shape})
+    assert found.arrays["table.npy"].shape == (2, 3)
+    with pytest.raises(ArtifactError, match=says):
+        artifacts.load_artifact(tmp_path, "table", **wanted)
 
 
 def test_a_full_disk_leaves_the_old_file_whole(tmp_path, monkeypatch):
@@ -117,15 +138,15 @@ def test_a_link_that_leads_out_of_a_model_is_not_followed(head_folder, encoder, 
     (head_folder / name).replace(tmp_path / "elsewhere")
     (head_folder / name).symlink_to(tmp_path / "elsewhere")
     with pytest.raises(ArtifactError, match=f"{name} leads out of .*cp -rL"):
-        Head.load(head_folder, encoder_fingerprint=encoder.fingerprint)
+        Head.load(head_folder, encoder=encoder.fingerprint)
     (head_folder / name).unlink()
     (head_folder / name).symlink_to(name)
     with pytest.raises(ArtifactError, match=f"{name}"):
-        Head.load(head_folder, encoder_fingerprint=encoder.fingerprint)
+        Head.load(head_folder, encoder=encoder.fingerprint)
     (head_folder / name).unlink()
     (tmp_path / "elsewhere").replace(head_folder / "inside")
     (head_folder / name).symlink_to("inside")
-    assert Head.load(head_folder, encoder_fingerprint=encoder.fingerprint).classes
+    assert Head.load(head_folder, encoder=encoder.fingerprint).classes
 
 
 @pytest.mark.parametrize("name", ["../secret", "/etc/hostname", "a\0b"])
@@ -136,12 +157,12 @@ def test_a_name_that_leads_out_of_a_model_is_refused(head_folder, encoder, name)
     record = {"bytes": len(secret), "sha256": hashlib.sha256(secret).hexdigest()}
     edit_manifest(head_folder, files={**manifest["files"], name: record})
     with pytest.raises(ArtifactError, match=r"leads out of|cannot be read"):
-        Head.load(head_folder, encoder_fingerprint=encoder.fingerprint)
+        Head.load(head_folder, encoder=encoder.fingerprint)
 
 
 def test_what_is_swapped_after_it_was_verified_is_not_read(tmp_path):
     artifacts.save(tmp_path, "head", {"words.txt": b"right", "idf.npy": b"right"}, {})
-    artifact = artifacts.load(tmp_path, "head")
+    artifact = artifacts.load_artifact(tmp_path, "head")
     (tmp_path / "words.txt").write_bytes(b"wrong")
     assert artifact.read("words.txt") == b"right"
     with pytest.raises(ArtifactError, match=r"words\.txt was changed"):

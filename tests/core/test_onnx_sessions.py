@@ -15,7 +15,7 @@ from semclass.core.onnx_sessions import open_session
 
 def opened(folder, model):
     artifacts.save(folder, "head", {"model.onnx": model}, {})
-    return open_session(artifacts.load(folder, "head"), "model.onnx", 1)
+    return open_session(artifacts.load_artifact(folder, "head"), "model.onnx", 1)
 
 
 def adding(tensor, place):

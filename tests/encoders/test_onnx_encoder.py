@@ -10,7 +10,7 @@ from made_models import export
 from world import MODELS
 
 from semclass import InputError, InputTypeError, OnnxEncoder
-from semclass.encoders.onnx_encoder import fits
+from semclass.core.artifacts import fits
 from semclass.encoders.windows import cut_windows
 
 TEXTS = [

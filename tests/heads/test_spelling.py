@@ -82,7 +82,7 @@ def test_a_question_mark_is_added_where_no_mark_is(typed: str, read: str) -> Non
 
 def save_with_words(folder: Path, words: str | None) -> Path:
     """Copy the shipped question head, with a list of known words of its own or none."""
-    shipped = artifacts.load(MODELS / "questions", "head")
+    shipped = artifacts.load_artifact(MODELS / "questions", "head")
     fields = {name: value for name, value in shipped.manifest.items() if name not in ("protocol", "kind", "files")}
     files = {"model.onnx": shipped.path("model.onnx").read_bytes()} | ({WORDS: words.encode()} if words else {})
     artifacts.save(folder, "head", files, fields)
@@ -93,7 +93,7 @@ def save_with_words(folder: Path, words: str | None) -> Path:
 def classifier(encoder: OnnxEncoder, tmp_path_factory: pytest.TempPathFactory) -> QuestionClassifier:
     """The shipped head, knowing a few words."""
     folder = save_with_words(tmp_path_factory.mktemp("head"), "the\nwhat\nis\nof\ncapital\nperu\nmany\nhow\n")
-    return QuestionClassifier(encoder, Head.load(folder, encoder_fingerprint=encoder.fingerprint))
+    return QuestionClassifier(encoder, Head.load(folder, encoder=encoder.fingerprint))
 
 
 def test_a_misspelt_question_gets_the_answer_of_the_one_that_was_meant(classifier: QuestionClassifier) -> None:
@@ -118,5 +118,5 @@ def test_questions_that_are_encoded_already_get_the_same_answer(
 
 
 def test_a_head_without_words_reads_texts_as_they_are(encoder: OnnxEncoder, tmp_path: Path) -> None:
-    head = Head.load(save_with_words(tmp_path, None), encoder_fingerprint=encoder.fingerprint)
+    head = Head.load(save_with_words(tmp_path, None), encoder=encoder.fingerprint)
     assert QuestionClassifier(encoder, head).speller is None

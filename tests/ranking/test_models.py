@@ -75,7 +75,7 @@ def test_pair_heads_over_other_features_are_refused(tmp_path, monkeypatch, fake_
     save_pairs(tmp_path / "pairs", fake_encoder.fingerprint, fake_encoder.n_terms)
     assert PairModel.load(tmp_path / "pairs", encoder_fingerprint=fake_encoder.fingerprint).weights["class_hard"] == 1
     monkeypatch.setattr("semclass.ranking.pair_model.PAIR_FEATURES", PAIR_FEATURES[::-1])
-    with pytest.raises(ArtifactError, match="pair features of the head in"):
+    with pytest.raises(ArtifactError, match="the features of the model in"):
         PairModel.load(tmp_path / "pairs", encoder_fingerprint=fake_encoder.fingerprint)
     linear = SimpleNamespace(folder="head", field=lambda name: {"weights": [1.0], "bias": 0.0})
     with pytest.raises(ArtifactError, match=f"1 weights, not {len(PAIR_FEATURES)}"):

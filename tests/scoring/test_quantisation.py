@@ -145,7 +145,7 @@ def test_codebooks_know_each_other_by_their_tables(tmp_path):
 
 def test_codebooks_of_another_encoder_are_refused(tmp_path):
     write(tmp_path, 0, encoder="other")
-    with pytest.raises(EncoderMismatchError, match="train_codebooks"):
+    with pytest.raises(EncoderMismatchError, match="trained for encoder"):
         load(tmp_path)
 
 

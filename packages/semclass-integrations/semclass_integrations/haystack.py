@@ -17,9 +17,9 @@ from inspect import signature
 from pathlib import Path
 from typing import Any
 
-from semclass.core.asynchronous import in_thread
 from semclass.core.checks import check_positive, check_text, check_texts, check_weight
 from semclass.core.errors import InputTypeError, import_extra
+from semclass.core.tools import in_thread
 from semclass.core.types import Hit, Passage
 from semclass.ranking.methods import DEFAULT
 from semclass.ranking.reranker import Reranker

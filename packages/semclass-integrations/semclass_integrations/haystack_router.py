@@ -10,10 +10,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from semclass.core.asynchronous import in_thread
 from semclass.core.checks import check_probability, check_texts, check_unique
 from semclass.core.errors import InputError, import_extra
 from semclass.core.taxonomy import ABSTAIN, COARSE
+from semclass.core.tools import in_thread
 from semclass.heads.questions import QuestionClassifier
 from semclass.heads.texts import TextModel
 from semclass_integrations import shared

@@ -14,8 +14,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any
 
-from semclass.core.asynchronous import in_thread
 from semclass.core.errors import InputError, SemclassError, import_extra
+from semclass.core.tools import in_thread
 from semclass.core.types import Hit, Passage
 from semclass.ranking.models import Models
 from semclass.ranking.reranker import Reranker

@@ -14,9 +14,9 @@ from collections.abc import Iterable
 from copy import deepcopy
 from typing import Any
 
-from semclass.core.asynchronous import in_thread
 from semclass.core.checks import check_positive, short
 from semclass.core.errors import InputError, InputTypeError, import_extra
+from semclass.core.tools import in_thread
 from semclass.core.types import Hit, Passage
 from semclass.ranking.reranker import Reranker
 from semclass.ranking.result import SearchResult

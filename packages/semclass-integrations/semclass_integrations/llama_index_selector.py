@@ -7,10 +7,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from semclass.core.asynchronous import in_thread
 from semclass.core.checks import check_choice, check_probability, check_texts, short
 from semclass.core.errors import InputError, InputTypeError, import_extra
 from semclass.core.taxonomy import coarse_of
+from semclass.core.tools import in_thread
 from semclass.heads.questions import QuestionClassifier
 from semclass.heads.texts import TextModel
 from semclass_integrations import shared

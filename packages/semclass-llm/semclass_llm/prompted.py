@@ -10,9 +10,9 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from semclass.core.asynchronous import in_thread
 from semclass.core.checks import check_choice, check_positive, check_probability, check_text, check_texts
 from semclass.core.errors import InputError
+from semclass.core.tools import in_thread
 from semclass.core.types import Hit, Passage
 from semclass.index.passage_encoder import searchable
 from semclass.ranking.reranker import check_passages

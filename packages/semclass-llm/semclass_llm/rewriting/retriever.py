@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from semclass.core.asynchronous import in_thread
 from semclass.core.checks import check_positive, check_text
+from semclass.core.tools import in_thread
 from semclass.core.types import Hit
 from semclass.ranking.language import OTHER
 from semclass.ranking.options import SearchKeywords, SearchOptions

@@ -1,12 +1,16 @@
-"""Asynchronous programs search and re-rank without holding up their event loop."""
+"""Values that only one thread computes, and asynchronous twins of methods."""
 
 import asyncio
+import copy
 import inspect
 import threading
+from threading import Event, Thread
+
+import pytest
 
 from semclass import HybridRetriever
-from semclass.core.asynchronous import in_thread
 from semclass.core.cpu import available_threads
+from semclass.core.tools import Once, in_thread
 from semclass.encoders.batching import concurrency_limit, watched
 
 QUESTIONS = ["Who discovered penicillin?", "When was the bridge opened?", "How long is the river?"]
@@ -64,3 +68,77 @@ def test_a_question_waits_while_all_processors_are_busy(retriever):
         limit.release()
     thread.join(10)
     assert not thread.is_alive()
+
+
+class Lazy:
+    """Makes a value when it is let, and counts how often."""
+
+    def __init__(self):
+        self.made = 0
+
+    @Once
+    def value(self):
+        STARTED.set()
+        assert LET.wait(10)
+        self.made += 1
+        return [self.made]
+
+    @Once
+    def other(self):
+        return "other"
+
+
+STARTED, LET = Event(), Event()
+
+
+@pytest.fixture(autouse=True)
+def fresh():
+    STARTED.clear()
+    LET.set()
+
+
+def test_threads_that_come_together_share_one_value():
+    LET.clear()
+    slow, found = Lazy(), []
+    threads = [Thread(target=lambda: found.append(slow.value)) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    assert STARTED.wait(10)
+    LET.set()
+    for thread in threads:
+        thread.join()
+    assert slow.made == 1
+    assert all(value is slow.value for value in found)
+
+
+def test_other_values_and_other_objects_do_not_wait():
+    LET.clear()
+    slow = Lazy()
+    thread = Thread(target=lambda: slow.value)
+    thread.start()
+    assert STARTED.wait(10)
+    assert (slow.other, Lazy().other) == ("other", "other")
+    LET.set()
+    thread.join()
+
+
+def test_an_object_can_be_copied_once_its_value_is_made():
+    slow = Lazy()
+    assert slow.value == [1]
+    assert copy.deepcopy(slow).value == [1]
+
+
+def test_a_value_that_could_not_be_made_is_made_again():
+    class Failing:
+        failures = iter([ValueError("first")])
+
+        @Once
+        def value(self):
+            for failure in self.failures:
+                raise failure
+            return 7
+
+    failing = Failing()
+    with pytest.raises(ValueError, match="first"):
+        _ = failing.value
+    assert failing.value == 7

@@ -1,0 +1,53 @@
+"""Two tools: values that only one thread computes, and asynchronous twins of methods."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Coroutine
+from functools import cached_property
+from threading import RLock
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
+Owner = TypeVar("Owner")
+
+
+class Once(cached_property[T]):
+    """A ``cached_property`` that is made once whatever threads read it; each object has a lock for each value.
+
+    It is for values that take long or much memory: without a lock threads that come at the same time would make several.
+    """
+
+    def __get__(self, instance: object, owner: type[Any] | None = None) -> Any:
+        """Make the value if there is none; later reads find it without coming here."""
+        if instance is None:
+            return self
+        values, name = vars(instance), str(self.attrname)
+        guard = f"{name} is being made"
+        with values.setdefault(guard, RLock()):  # one step: threads get the same lock
+            if name not in values:
+                values[name] = self.func(instance)
+        values.pop(guard, None)  # a lock cannot be copied or pickled
+        return values[name]
+
+
+def in_thread(
+    method: Callable[Concatenate[Owner, P], T], *, name: str | None = None
+) -> Callable[Concatenate[Owner, P], Coroutine[Any, Any, T]]:
+    """Make the asynchronous twin of a method. Its name is that of the method after an ``a``, unless you give `name`.
+
+    The method runs in a thread of the event loop's default executor. ``loop.set_default_executor`` sets how many
+    methods run at a time. If you cancel a twin, the waiting stops, but the work continues.
+    """
+
+    @functools.wraps(method)
+    async def twin(self: Owner, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        import asyncio  # who awaits has imported it; who does not should not wait for it
+
+        return await asyncio.to_thread(method, self, *args, **kwargs)
+
+    twin.__name__ = f"a{method.__name__}" if name is None else name
+    twin.__qualname__ = ".".join([*method.__qualname__.split(".")[:-1], twin.__name__])
+    twin.__doc__ = f"Await :meth:`{method.__name__}`, which runs in a thread. Takes the same arguments."
+    return twin
