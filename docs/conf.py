@@ -39,7 +39,7 @@ nitpick_ignore_regex = [
         r"semclass\.encoders\.(words\.WordTable|batching\.watched|onnx_encoder\.MAX_WINDOWS)",
     ),
     (r"py:.*", r"semclass\.(ranking\.pair_model\.PairModel|heads\.joint\.JointHead)(\.\w+)?"),
-    (r"py:.*", r"semclass\.index\.(opening\.Source|ingest\.STORAGES|segment\.Segment(\.\w+)?)"),
+    (r"py:.*", r"semclass\.index\.(opening\.Source|segment\.Segment(\.\w+)?)"),
     (
         r"py:.*",
         r"semclass\.(core\.(files(\.Files)?|artifacts\.Artifact)|heads\.(head\.Head|spelling\.Speller)|service\.jobs\.Job)",

@@ -163,7 +163,7 @@ def tuned_parts(hidden: int, dim: int = 8, provided: int = 4, expected: int = 2)
     return {name: value.astype(np.float32) for name, value in found.items()}
 
 
-def save_pairs(folder: Path, encoder: str, n_terms: int, similarity: str = "cosine") -> None:
+def save_pairs(folder: Path, encoder: str, n_terms: int) -> None:
     """Write pair heads that go by the words which question and passage share."""
     weights = np.array([4.0 if name.startswith("overlap") else 0.0 for name in PAIR_FEATURES], np.float32)
     inputs = {"pairs": len(PAIR_FEATURES)}
@@ -188,7 +188,6 @@ def save_pairs(folder: Path, encoder: str, n_terms: int, similarity: str = "cosi
             extra={
                 "features": list(PAIR_FEATURES),
                 "linear": {"weights": weights.tolist(), "bias": -2.0},
-                "similarity": similarity,
                 "weights": dict.fromkeys(names, 1.0),
             },
         )

@@ -55,8 +55,8 @@ def models(tmp_path, fake_encoder):
     return tmp_path / "models"
 
 
-def retriever_of(models, similarity="cosine"):
-    index = PassageIndex.build(PASSAGES, passage_encoder=models.passage_encoder, similarity=similarity)
+def retriever_of(models):
+    index = PassageIndex.build(PASSAGES, passage_encoder=models.passage_encoder)
     return HybridRetriever(index, models)
 
 
@@ -140,35 +140,6 @@ def test_an_index_without_classes_is_not_searched_with_class_heads(encoder, fake
         HybridRetriever(index, other)
 
 
-def test_the_similarity_decides_what_length_means():
-    encoder = LongVectors()
-    models = Models.load(encoder=encoder)
-    question, passages = (encoder.encode(texts).pooled for texts in (["red boat"], [item.text for item in PASSAGES]))
-    expected = {
-        "cosine": passages @ question[0] / np.linalg.norm(passages, axis=1) / np.linalg.norm(question),
-        "ip": passages @ question[0],
-        "l2": 1 - ((passages - question) ** 2).sum(axis=1) / 2,
-    }
-    for similarity, values in expected.items():
-        hits = retriever_of(models, similarity).search("red boat", method="convex")
-        found = {hit.id: hit.components["dense"] for hit in hits}
-        assert [found[item.id] for item in PASSAGES] == pytest.approx(values.tolist(), abs=1e-4), similarity
-
-
-def test_pair_heads_refuse_scores_of_another_scale(tmp_path, fake_encoder, models):
-    encoder = LongVectors()
-    save_pairs(tmp_path / "long" / "pairs", encoder.fingerprint, encoder.n_terms, similarity="ip")
-    long = Models.load(tmp_path / "long", encoder=encoder)
-    with pytest.raises(InputError, match=r"trained with the similarity 'ip'.*--similarity cosine"):
-        retriever_of(long, "cosine")
-    searched = retriever_of(long, "ip").search("red sea")
-    assert searched[0].id == "sea"
-    hits = {hit.id: hit.components["dense"] for hit in Reranker(long).rerank("red sea", PASSAGES)}
-    assert [hits[hit.id] for hit in searched] == pytest.approx([hit.components["dense"] for hit in searched], rel=0.02)
-    # of vectors of length 1 all similarities are the same
-    assert retriever_of(Models.load(models, encoder=fake_encoder), "ip").search("red sea")[0].id == "sea"
-
-
 @pytest.fixture
 def beir(tmp_path):
     return write_beir(tmp_path / "beir", PASSAGES, {"q": ("red sea", "sea")})
@@ -185,19 +156,18 @@ def test_methods_whose_heads_are_missing_are_left_out_of_an_evaluation(fake_enco
     assert slices_of(dataset, bare) == {"passage kind": ["text"]}
 
 
-def test_a_kept_index_is_not_used_for_another_similarity_or_encoder(fake_encoder, beir, tmp_path):
+def test_a_kept_index_is_not_used_for_another_encoder(fake_encoder, beir, tmp_path):
     for encoder in (fake_encoder, LongVectors()):
         passage_encoder = Models.load(encoder=encoder).passage_encoder
-        for similarity in ("cosine", "l2", "cosine"):
-            found = cached_index(beir, tmp_path / "cache", passage_encoder, similarity=similarity)
-            assert found.similarity == similarity
-    assert len(list((tmp_path / "cache").iterdir())) == 4
+        for _ in range(2):
+            cached_index(beir, tmp_path / "cache", passage_encoder)
+    assert len(list((tmp_path / "cache").iterdir())) == 2
 
 
 def test_an_exported_encoder_is_named_on_the_command_line(tmp_path, beir, capsys):
     encoder = ["--encoder", str(export(tmp_path, layers=2))]
-    main(["index", "build", str(CORPUS), "--out", str(tmp_path / "index"), "--similarity", "l2", *encoder])
-    assert "similarity l2" in capsys.readouterr().out
+    main(["index", "build", str(CORPUS), "--out", str(tmp_path / "index"), *encoder])
+    capsys.readouterr()
     question = ["search", str(tmp_path / "index"), "Who designed the lighthouse?", *encoder]
     main([*question, "--method", "convex", "--explain"])
     out = capsys.readouterr().out

@@ -73,7 +73,7 @@ def build(texts: Mapping[str, str], folder: str) -> int:
 
 
 def change(folder: str, passages: list[semclass.Passage]) -> int:
-    built = semclass.build_index(folder, iter(passages), storage="lean", workers=2)
+    built = semclass.build_index(folder, iter(passages), small=True, workers=2)
     with semclass.IndexWriter.open(folder) as changed:
         changed.update(passages[:1])
         changed.delete([passages[0].id])

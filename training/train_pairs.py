@@ -59,7 +59,7 @@ from semclass.ranking.features import PAIR_FEATURES, TEXT_FEATURES, pair_feature
 from semclass.ranking.models import BM25_WEIGHT
 from semclass.ranking.queries import read_questions
 from semclass.scoring.bm25 import Statistics
-from semclass.scoring.topk import SIMILARITIES, class_match, top_k
+from semclass.scoring.topk import class_match, top_k
 from semclass.train.export import head_to_onnx
 from semclass.train.fitted import FittedHead
 from tuning_texts import held_out
@@ -82,11 +82,11 @@ def load_classifier(root: Path, passage_encoder: PassageEncoder) -> QuestionClas
     return QuestionClassifier.load(root, encoder=passage_encoder.encoder)
 
 
-def build_index(texts: Sequence[str], passage_encoder: PassageEncoder, similarity: str = "cosine") -> PassageIndex:
+def build_index(texts: Sequence[str], passage_encoder: PassageEncoder) -> PassageIndex:
     passages = [Passage(str(place), text) for place, text in enumerate(texts)]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TruncationWarning)  # a few long passages
-        return PassageIndex.build(passages, passage_encoder=passage_encoder, similarity=similarity)
+        return PassageIndex.build(passages, passage_encoder=passage_encoder)
 
 
 def encode(texts: list[str], passage_encoder: PassageEncoder, classifier: QuestionClassifier | None) -> Iterator[Query]:
@@ -163,7 +163,6 @@ def collect(
     passage_encoder: PassageEncoder,
     classifier: QuestionClassifier | None,
     words: WordTable,
-    similarity: str,
     learnt: set[str],
 ) -> tuple[Examples, Array, Array]:
     """Build the indices, ask the questions; `learnt` are those that the encoder was tuned on.
@@ -175,7 +174,7 @@ def collect(
     ranks = np.zeros((2, len(LAMBDAS)))
     idf = np.zeros(0, np.float32)
     for number, domain in enumerate(domains):
-        index = build_index(domain.passages, passage_encoder, similarity)
+        index = build_index(domain.passages, passage_encoder)
         idf = idf if number else index.idf
         before, total = len(rows), np.zeros((2, len(LAMBDAS)))
         for query, answers in zip(encode(domain.questions, passage_encoder, classifier), domain.answers, strict=True):
@@ -264,9 +263,7 @@ def train(arguments: argparse.Namespace) -> None:
         else read_domains(arguments.data, arguments.seed)
     )
     learnt = learnt_questions(arguments.data, arguments.seed) if "provides" in encoder.views else set()
-    everything, ranks, idf = collect(
-        domains, passage_encoder, classifier, WordTable.of(table), arguments.similarity, learnt
-    )
+    everything, ranks, idf = collect(domains, passage_encoder, classifier, WordTable.of(table), learnt)
     data = everything.take(everything.unseen)
     if arguments.multilingual:
         idf = general_idf(domains, passage_encoder)
@@ -340,7 +337,7 @@ def train(arguments: argparse.Namespace) -> None:
         facts=facts,
         what="P(passage answers question) from the two texts and the other candidates, without their classes. `idf.npy` "
         "holds the inverse document frequency of word pieces in general text, `words.npy` which pieces make one word.",
-        extra={"weights": found, "similarity": arguments.similarity},
+        extra={"weights": found},
         files={"idf.npy": npy_bytes(idf), "words.npy": npy_bytes(table)},
     )
     # weights of other pair features; fit_evidence.py makes them again
@@ -354,9 +351,6 @@ def main() -> None:
     )
     parser.add_argument("--out", type=Path, default=Path("models/pairs"))
     parser.add_argument("--multilingual", action="store_true", help="learn from questions in many languages instead")
-    parser.add_argument(
-        "--similarity", choices=SIMILARITIES, default="cosine", help="how the indices to search compare vectors"
-    )
     run(parser, train)
 
 

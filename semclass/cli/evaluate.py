@@ -171,8 +171,6 @@ def _tuning(found: Tuning) -> Iterator[str]:
     multiple=True,
     help="TREC run file of another system to compare with. Repeatable.",
 )
-@options.similarity
-@options.storage
 @options.json_output
 @options.models
 @options.encoder
@@ -188,8 +186,6 @@ def evaluate(
     place: Path | None,
     runs: Path | None,
     foreign: Sequence[Path],
-    similarity: str,
-    storage: str | None,
     *,
     slices: bool,
     as_json: bool,
@@ -218,9 +214,7 @@ def evaluate(
     if place is None:
         total = find_files(folder).count_records() if sys.stderr.isatty() else None
         with progress("indexing", total) as step:
-            passages = evaluate.cached_index(
-                folder, cache or cache_folder(), loaded.passage_encoder, step, similarity=similarity, storage=storage
-            )
+            passages = evaluate.cached_index(folder, cache or cache_folder(), loaded.passage_encoder, step)
     else:
         passages = open_index(place, loaded, folder / "qrels" / f"{split}.tsv")
     retriever = semclass.HybridRetriever(passages, loaded)

@@ -48,8 +48,7 @@ def index() -> None:
 @cutting_options
 @_mark_duplicates
 @options.heads
-@options.similarity
-@options.storage
+@options.small
 @options.json_output
 @options.models
 @options.encoder
@@ -58,9 +57,8 @@ def build(
     source: Path,
     out: Path,
     heads: Sequence[str],
-    similarity: str,
-    storage: str | None,
     *,
+    small: bool,
     replace: bool,
     no_resume: bool,
     mark_duplicates: bool,
@@ -86,7 +84,7 @@ def build(
     check_target(out, replace=replace)
     # a thread of its own for each stretch of passages makes better use of processors than several for each text
     loaded = semclass.Models.load(models, encoder=encoder, heads=read_heads(heads), threads=1)
-    header = IndexConfig.of(loaded.passage_encoder, similarity, storage).header()
+    header = IndexConfig.of(loaded.passage_encoder, small=small).header()
     # what could not be searched is refused before it is built
     semclass.HybridRetriever(semclass.PassageIndex(**header, segments=(), deleted=()), loaded)
     with telling() as told, progress("indexing", None) as step:
@@ -95,8 +93,7 @@ def build(
             out,
             tell_duplicates(duplicates.mark_duplicates(passages)) if mark_duplicates else passages,
             passage_encoder=loaded.passage_encoder,
-            similarity=similarity,
-            storage=storage,
+            small=small,
             progress=step,
             resume=not no_resume,
             workers=threads or available_threads(),
@@ -106,11 +103,11 @@ def build(
         if told.boilerplate:
             store_cutting(out, kept(cutting, told.keys))
     record = {"index": str(out), "passages": len(built), "encoder": built.encoder}
-    record |= {"similarity": built.similarity, "classes": list(built.classes)}
+    record["classes"] = list(built.classes)
     record |= told.record()
     show(
         record,
-        f"{counted(len(built), 'passage')} indexed in {out} (similarity {built.similarity}, encoder {built.encoder[:12]}, "
+        f"{counted(len(built), 'passage')} indexed in {out} (encoder {built.encoder[:12]}, "
         f"classes {' '.join(built.classes) or 'none'})",
         as_json=as_json,
     )
@@ -202,7 +199,7 @@ def info(folder: Path, *, as_json: bool) -> None:
     classes = " ".join(found["classes"]) or "none"
     lines = [
         f"{counted(found['passages'], 'passage')}, {total / 1e6:.1f} MB{each}",
-        f"{found['storage']}, encoder {found['encoder']}, similarity {found['similarity']}, classes {classes}",
+        f"{'small, ' * found['small']}encoder {found['encoder']}, classes {classes}",
     ]
     if found["heads"]:
         lines.append("labelled by the heads " + ", ".join(f"{name} ({mark})" for name, mark in found["heads"].items()))

@@ -50,18 +50,8 @@ encoder = click.option(
     help="Encoder to use: a folder, the name of an installed package of models, e.g. multilingual, or hub:NAME for a "
     "sentence-transformers model. Default: the shipped encoder.",
 )
-storage = click.option(
-    "--storage",
-    type=click.Choice(["standard", "lean", "exact"]),
-    help="Vectors to store. standard (default): compressed vectors of words and sentences; lean: only vectors of "
-    "sentences, so re-ranking encodes texts at query time; exact: precise vectors of words and sentences.",
-)
-similarity = click.option(
-    "--similarity",
-    type=click.Choice(["cosine", "ip", "l2"]),
-    default="cosine",
-    show_default=True,
-    help="Vector similarity: cosine, inner product (ip) or Euclidean distance (l2).",
+small = click.option(
+    "--small", is_flag=True, help="Store no vectors of words. Each search then encodes the texts that it re-ranks."
 )
 text_column = click.option("--text", metavar="COLUMN", help="Name or number of the text column. Default: `text`.")
 encoding = click.option("--encoding", help="Encoding of non-UTF-8 files, e.g. cp1252.")

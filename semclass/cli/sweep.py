@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-import numpy as np
 
 import semclass
 from semclass.cli import options
@@ -66,7 +64,7 @@ def sweep(
     models: Path | None,
     threads: int | None,
 ) -> None:
-    """Compare encoders, similarities, fusions and passage lengths on the questions in BEIR_DIR.
+    """Compare encoders, fusions and passage lengths on the questions in BEIR_DIR.
 
     BEIR_DIR is a folder in BEIR format. The best setting is chosen on a random half of the questions, and reported on the
     other half, because the best of many settings looks too good on the questions that it was chosen by.
@@ -88,12 +86,10 @@ def sweep(
                 index = open_index(place, loaded, folder / "qrels" / f"{split}.tsv")
                 yield place.name, semclass.HybridRetriever(index, loaded)
                 return
-            for size, similarity in itertools.product(sizes or SIZES, _different(loaded)):
+            for size in sizes or SIZES:
                 name = f"{own or models or SHIPPED}, {f'{size} words' if size else 'whole'}"
                 with progress(f"indexing {name}", None) as step:
-                    index = cached_index(
-                        folder, cache_folder(), loaded.passage_encoder, step, similarity=similarity, size=size
-                    )
+                    index = cached_index(folder, cache_folder(), loaded.passage_encoder, step, size=size)
                 yield name, semclass.HybridRetriever(index, loaded)
 
     with progress("searching", None, "questions") as step:
@@ -101,23 +97,15 @@ def sweep(
     show(asdict(found), "\n".join(_lines(found)), as_json=as_json)
 
 
-def _different(models: semclass.Models) -> Sequence[str]:
-    """The similarities that differ for an encoder: vectors of length 1 have but one, and heads were trained with one."""
-    if models.pair_heads is not None:
-        return (models.pair_heads.similarity,)
-    length = float(np.linalg.norm(models.encoder.encode(["length"]).rows("pooled")))
-    return ("cosine",) if abs(length - 1) < 1e-3 else ("cosine", "ip", "l2")
-
-
 def _lines(found: Sweep) -> Iterator[str]:
     """A line for each setting, and what the best one gains."""
     settings, width = found.settings, max(len(one.name) for one in found.settings)
     yield f"{found.measure}; * is best on the questions to choose by, and counts on the {found.gain.questions} others\n"
-    yield f"  {'passages':<{width}}  similarity  method   others (95 % from, to)     to choose by"
+    yield f"  {'passages':<{width}}  method   others (95 % from, to)     to choose by"
     for place, one in enumerate(settings):
         mark, (low, high) = "*" if place == found.best else " ", one.reported.interval
         yield (
-            f"{mark} {one.name:<{width}}  {one.similarity:<10}  {one.method:<7}  {one.reported.value:.4f} ({low:.4f} to "
+            f"{mark} {one.name:<{width}}  {one.method:<7}  {one.reported.value:.4f} ({low:.4f} to "
             f"{high:.4f})  {one.chosen_by:.4f}"
         )
     if found.best == 0:

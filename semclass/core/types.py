@@ -335,10 +335,10 @@ class Hit:
     rank, rank_before
         Place in the ranking, and place before re-ranking. Both count from 1.
     components
-        The computed components: ``dense`` (similarity of the vectors: the cosine, unless the index has another
-        similarity), ``bm25`` (unbounded, >= 0), ``match`` (class match, in [0, 1]; in integrated re-ranking with a
-        model of the class match, the log-odds of a match near the question's words), ``relevance`` (probability that
-        the passage answers the question), ``entails`` (1 if `relevance` reaches the threshold of the head, else 0).
+        The computed components: ``dense`` (cosine of the vectors), ``bm25`` (unbounded, >= 0), ``match`` (class match, in
+        [0, 1]; in integrated re-ranking with a model of the class match, the log-odds of a match near the question's
+        words), ``relevance`` (probability that the passage answers the question), ``entails`` (1 if `relevance` reaches
+        the threshold of the head, else 0).
     labels
         The answer types that the passage provides.
     probabilities

@@ -1,10 +1,8 @@
 """Makes an encoder of any sentence-transformers model, from a hub or from a local folder (extra ``hub``).
 
 You must train heads for such an encoder, by the same scripts as the shipped heads, with ``--encoder
-hub:NAME_OR_FOLDER``. Vectors keep the length that the model returns, because some models are trained for inner
-products, in which length has a meaning. The similarity of an index decides whether length counts, see
-:func:`semclass.scoring.topk.SIMILARITIES`. The cosine ignores the length. Instructions that some models need before a
-text ("query: ...") are not added.
+hub:NAME_OR_FOLDER``. Vectors keep the length that the model returns, and an index compares them by their cosine.
+Instructions that some models need before a text ("query: ...") are not added.
 """
 
 from __future__ import annotations

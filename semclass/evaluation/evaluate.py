@@ -41,8 +41,6 @@ def cached_index(
     passage_encoder: PassageEncoder,
     progress: Callable[[int], object] | None = None,
     *,
-    similarity: str = "cosine",
-    storage: str | None = None,
     size: int = 0,
 ) -> PassageIndex:
     """Index the passages of a BEIR folder, or open the index of an earlier run on the same passages and models.
@@ -53,7 +51,7 @@ def cached_index(
     """
     corpus = Path(folder) / "corpus.jsonl"
     encoder, head = passage_encoder.encoder.fingerprint, passage_encoder.classifier.head
-    identity = [artifacts.sha256_of(corpus), encoder, similarity, str(storage), str(PROTOCOL)]
+    identity = [artifacts.sha256_of(corpus), encoder, str(PROTOCOL)]
     if size:
         identity.append(f"windows of {size}")
     if passage_encoder.codebooks:
@@ -64,7 +62,7 @@ def cached_index(
     try:
         return PassageIndex.load(place, encoder_fingerprint=encoder)
     except ArtifactError:
-        options: dict[str, Any] = {"similarity": similarity, "storage": storage, "progress": progress, "replace": True}
+        options: dict[str, Any] = {"progress": progress, "replace": True}
         passages = read_passages(corpus, "window", size=size) if size else read_passages(corpus)
         return build_index(place, passages, passage_encoder=passage_encoder, **options)
 

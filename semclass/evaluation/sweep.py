@@ -26,7 +26,6 @@ class Setting:
     """A setting of a search, and its figures."""
 
     name: str  #: name of the retriever, such as its encoder and the length of its passages
-    similarity: str  #: how the vectors are compared
     method: str  #: method of ranking
     chosen_by: float  #: the figure over the half of the questions that settings are chosen by
     reported: Estimate  #: the figure over the other half
@@ -80,11 +79,10 @@ def sweep(
         raise InputError(
             f"there is {counted(number, 'question')}; give at least 4, half of them to choose a setting by"
         )
-    values: dict[tuple[str, str, str], DoubleArray] = {}
+    values: dict[tuple[str, str], DoubleArray] = {}
     for name, retriever in retrievers:
         for method, ranking in _rankings(dataset, retriever, progress).items():
-            key = name, retriever.index.similarity, method
-            values[key] = per_question(dataset, ranking, [measure])[measure]
+            values[name, method] = per_question(dataset, ranking, [measure])[measure]
     if not values:
         raise InputError("there is no retriever; give at least one")
     order = np.random.default_rng(seed).permutation(number)

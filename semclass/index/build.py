@@ -37,8 +37,7 @@ def build_index(
     passages: Iterable[Passage],
     *,
     passage_encoder: PassageEncoder | None = None,
-    similarity: str = "cosine",
-    storage: str | None = None,
+    small: bool = False,
     progress: Callable[[int], object] | None = None,
     resume: bool = True,
     workers: int | None = None,
@@ -55,7 +54,7 @@ def build_index(
     passages
         A stream of at least one passage, see :func:`semclass.documents.readers.iter_passages`. Ids must be unique, and
         texts must not be empty.
-    passage_encoder, similarity, storage, progress
+    passage_encoder, small, progress
         See :meth:`semclass.PassageIndex.build`.
     resume
         Whether to resume an unfinished build in this folder. Encoded passages are reused as long as passages, models
@@ -80,7 +79,7 @@ def build_index(
         true.
     """
     folder = Path(folder)
-    config = IndexConfig.of(PassageEncoder.load() if passage_encoder is None else passage_encoder, similarity, storage)
+    config = IndexConfig.of(PassageEncoder.load() if passage_encoder is None else passage_encoder, small=small)
     threads = threads_of(config.passage_encoder, workers)
     check_target(folder, replace=replace)
     groups = chunks(passages)
@@ -95,7 +94,7 @@ def build_index(
         truncated = _fill(folder / AREA, chain([first], groups), config, progress, threads, resume=resume)
         with commit.staging(folder) as place, commit.rollback(folder):
             filled = PassageIndex.load(folder / AREA, verify=False, mmap=True)
-            entry = commit.install(filled.parts(), folder, place, similarity)
+            entry = commit.install(filled.parts(), folder, place)
             generation = manifest.generation_of(folder) + 1
             made = Manifest(header_of(config.header()), (entry,), generation, cutting=cutting)
             commit.commit(folder, made, built=True)

@@ -3,7 +3,7 @@
 Of a small corpus every passage is scored. Of a large one, those that are best by vectors alone and those that are best by
 BM25 alone are scored, and it is checked that no other passage can be better: the threshold of Fagin, Lotem & Naor (2003).
 If one could be, more are looked at. Without reduced vectors the result is therefore that of scoring all; with them, it is
-that of scoring all whose vectors they find, see :class:`semclass.scoring.vectors.Reduced`.
+that of scoring all whose vectors they find, see :mod:`semclass.scoring.approximation`.
 
 Fusions that are not linear (:mod:`semclass.scoring.fusion`) look at nothing but two lists, the best by vectors and by
 BM25, so that there is nothing to check.
@@ -23,10 +23,10 @@ from semclass.index.passage_encoder import no_evidence
 from semclass.index.records import Candidates, Query, Scoring, sum_of
 from semclass.scoring import bm25
 from semclass.scoring.bm25 import Statistics
+from semclass.scoring.dense import Vectors
 from semclass.scoring.fusion import DEPTH, fused
 from semclass.scoring.postings import Postings
 from semclass.scoring.topk import class_match, nth_at_least, top_k
-from semclass.scoring.vectors import Vectors
 
 EXHAUSTIVE_BELOW = 50_000
 """Passages up to which each one is scored."""
@@ -194,7 +194,7 @@ def _similar(search: Search, depth: int) -> tuple[IntArray, DoubleArray, float]:
     found, values, beyond, first = [], [], -np.inf, 0
     for part in search.segments:
         allowed = None if search.allowed is None else search.allowed[first : first + len(part)]
-        if part.vectors.index is None:
+        if part.vectors.reduced is None:
             scores = part.vectors.scores(search.query.pooled)
             if allowed is not None:
                 scores[~allowed] = -np.inf

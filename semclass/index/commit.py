@@ -78,13 +78,10 @@ def rollback(folder: Path) -> Iterator[None]:
         raise
 
 
-def install(parts: list[Part], folder: Path, place: Path, similarity: str) -> Entry:
-    """Join segments into one within `folder`, written in `place` and flushed; no manifest names it yet.
-
-    What is near by a distance (``"l2"``) is not looked for in reduced vectors, and none are written.
-    """
+def install(parts: list[Part], folder: Path, place: Path) -> Entry:
+    """Join segments into one within `folder`, written in `place` and flushed; no manifest names it yet."""
     made = place / uuid.uuid4().hex
-    files = joining.write(parts, made, reduced=similarity != "l2")
+    files = joining.write(parts, made, reduced=True)
     name = joining.name_of(files)
     try:
         artifacts.check_files(folder / name, files, REMEDY)  # what has this name is the same to the last bit
@@ -175,7 +172,7 @@ def describe(folder: str | Path) -> dict[str, Any]:
         "removed": sum(entry.passages for entry in found.segments) - live,
         "segments": [entry.live for entry in found.segments],
         "generation": found.generation,
-        **{name: found.header[name] for name in ("encoder", "similarity", "storage", "classes")},
+        **{name: found.header[name] for name in ("encoder", "small", "classes")},
         "heads": found.header.get("heads", {}),
         "bytes": sizes,
         "tuned": found.tuned,

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from semclass.core.checks import check_choice, check_positive, counted
+from semclass.core.checks import check_positive, counted
 from semclass.core.cpu import available_threads
 from semclass.core.errors import ArtifactError, InputError, TruncationWarning, warn
 from semclass.core.files import REMEDY
@@ -33,15 +33,7 @@ from semclass.scoring.quantisation import (
     to_quarter_bytes,
     to_scaled_bytes,
 )
-from semclass.scoring.topk import SIMILARITIES, unit
-
-STORAGES = ("standard", "lean", "exact")
-"""Names of the ways to store the vectors of passages.
-
-``"standard"`` stores vectors of sentences, with their view ``provides``, in quarter bytes, and token vectors in
-codebook bytes. ``"lean"`` stores only vectors of sentences, and re-ranking encodes the candidates again. ``"exact"``
-stores vectors of sentences, with their view ``provides``, in float32, and token vectors in int8.
-"""
+from semclass.scoring.topk import unit
 
 
 @dataclass(frozen=True)
@@ -49,30 +41,28 @@ class IndexConfig:
     """Turns passages into rows of an index."""
 
     passage_encoder: PassageEncoder
-    similarity: str  # "cosine", "ip" or "l2", see semclass.scoring.topk.SIMILARITIES
-    storage: str  # one of STORAGES
+    small: bool  # whether to store only the vectors of sentences
 
     @classmethod
-    def of(cls, passage_encoder: PassageEncoder, similarity: str, storage: str | None) -> IndexConfig:
-        """Check the options. If None, `storage` is ``"standard"``, or ``"exact"`` without codebooks."""
-        check_choice(similarity, SIMILARITIES, "similarity")
-        storage = ("exact" if passage_encoder.codebooks is None else "standard") if storage is None else storage
-        check_choice(storage, STORAGES, "storage")
-        if storage == "standard" and passage_encoder.codebooks is None:
+    def of(cls, passage_encoder: PassageEncoder, *, small: bool) -> IndexConfig:
+        """Refuse an encoder whose vectors cannot be stored in quarter bytes where they are."""
+        dims = passage_encoder.encoder.views["pooled"], passage_encoder.provided_dim
+        if (small or passage_encoder.codebooks is not None) and any(dim % COMPONENTS for dim in dims):
             raise InputError(
-                "the storage 'standard' needs codebooks for this encoder; make them with "
-                "training/train_codebooks.py, or use storage='exact'"
+                f"vectors of {max(dims)} dimensions cannot be stored in quarter bytes, which need a multiple of "
+                f"{COMPONENTS}; build the index without small=True (--small), and the models without codebooks"
             )
-        if storage != "exact" and (passage_encoder.encoder.views["pooled"] | passage_encoder.provided_dim) % COMPONENTS:
-            raise InputError(
-                f"the storage {storage!r} needs vectors whose size is a multiple of 4; use storage='exact'"
-            )
-        return cls(passage_encoder, similarity, storage)
+        return cls(passage_encoder, small)
+
+    @property
+    def exact(self) -> bool:
+        """Whether vectors are stored as they are: there are no codebooks to compress them."""
+        return not self.small and self.books is None
 
     @property
     def books(self) -> Codebooks | None:
         """The codebooks that compress token vectors."""
-        return self.passage_encoder.codebooks if self.storage == "standard" else None
+        return None if self.small else self.passage_encoder.codebooks
 
     def header(self) -> dict[str, Any]:
         """The fields that describe the whole index, see :class:`semclass.PassageIndex`."""
@@ -80,8 +70,7 @@ class IndexConfig:
             "encoder": self.passage_encoder.encoder.fingerprint,
             "classes": self.passage_encoder.classifier.classes,
             "thresholds": self.passage_encoder.classifier.thresholds,
-            "similarity": self.similarity,
-            "storage": self.storage,
+            "small": self.small,
             "codebooks": "" if self.books is None else self.books.fingerprint,
             "heads": self.passage_encoder.head_fingerprints,
         }
@@ -89,16 +78,14 @@ class IndexConfig:
     def read(self, passages: Sequence[Passage]) -> tuple[Segment, list[str]]:
         """Encode passages. Returns their segment, and the ids of passages that are longer than the encoder reads."""
         heads = self.passage_encoder.heads
-        lean, books = self.storage == "lean", self.books
-        found, cut = self.passage_encoder.read(passages, tokens=not lean)
+        found, cut = self.passage_encoder.read(passages, tokens=not self.small)
         lines = [line_of(labelled(passage, dict.fromkeys(fields_of(heads)))) for passage in passages]
         if heads:
             passages = label(passages, heads)
             lines = [line_of(passage) for passage in passages]
-        vectors, words = found.sentences.values, found.words.values
-        vectors = unit(vectors) if self.similarity == "cosine" else vectors
+        vectors, words = unit(found.sentences.values), found.words.values
         shares = shares_of(vectors, words, found.sentences.offsets)
-        codes, scales = (vectors, np.ones_like(words)) if self.storage == "exact" else to_quarter_bytes(vectors)
+        codes, scales = (vectors, np.ones_like(words)) if self.exact else to_quarter_bytes(vectors)
         is_term = self.passage_encoder.encoder.is_term
         kind = np.min_scalar_type(len(is_term))
         hashes, rows = hash_table(hashes_of([passage.id for passage in passages]))
@@ -106,10 +93,10 @@ class IndexConfig:
             sentences=Ragged(codes, found.sentences.offsets),
             scales=Ragged(scales, found.sentences.offsets),
             shares=Ragged(shares, found.sentences.offsets),
-            provides=written_provides(found, self.storage),
+            provides=_written_provides(found, exact=self.exact),
             probabilities=found.probabilities,
-            tokens=NOTHING if lean else _written(found, books),
-            pieces=NOTHING if lean else Ragged(found.pieces.values.astype(kind), found.pieces.offsets),
+            tokens=NOTHING if self.small else _written(found, self.books),
+            pieces=NOTHING if self.small else Ragged(found.pieces.values.astype(kind), found.pieces.offsets),
             postings=count_terms(found.terms, is_term),
             records=records_of(lines),
             columns=columns_of([passage.metadata for passage in passages]),
@@ -119,16 +106,18 @@ class IndexConfig:
         return segment, [passages[row].id for row in cut]
 
 
-def stored_types(passage_encoder: PassageEncoder, storage: str) -> dict[str, tuple[str, int]]:
-    """Return the dtypes and numbers of columns of the vectors that an index with the storage holds."""
+def stored_types(passage_encoder: PassageEncoder, *, small: bool) -> dict[str, tuple[str, int]]:
+    """Return the dtypes and numbers of columns of the vectors that an index stores."""
     dim, provided = passage_encoder.encoder.views["pooled"], passage_encoder.provided_dim
-    if storage == "exact":
+    if small:
+        return {"sentences": ("u1", dim // COMPONENTS), "provides": ("u1", 0)}
+    if passage_encoder.codebooks is None:
         return {"sentences": ("<f4", dim), "provides": ("<f4", provided), "tokens": ("i1", passage_encoder.token_dim)}
-    found = {"sentences": ("u1", dim // COMPONENTS), "provides": ("u1", 0)}
-    if storage == "standard" and passage_encoder.codebooks is not None:
-        found["provides"] = ("u1", provided // COMPONENTS + SCALE_BYTES if provided else 0)
-        found["tokens"] = ("u1", passage_encoder.codebooks.rest.parts)
-    return found
+    return {
+        "sentences": ("u1", dim // COMPONENTS),
+        "provides": ("u1", provided // COMPONENTS + SCALE_BYTES if provided else 0),
+        "tokens": ("u1", passage_encoder.codebooks.rest.parts),
+    }
 
 
 def _written(found: PassageFeatures, books: Codebooks | None) -> Ragged:
@@ -138,9 +127,9 @@ def _written(found: PassageFeatures, books: Codebooks | None) -> Ragged:
     return Ragged(values, found.tokens.offsets)
 
 
-def written_provides(found: PassageFeatures, storage: str) -> Ragged:
+def _written_provides(found: PassageFeatures, *, exact: bool) -> Ragged:
     """Return the view ``provides`` of sentences as an index stores it, one row each. Unknown views have no columns."""
-    values, exact = found.provides.values, storage == "exact"
+    values = found.provides.values
     if not values.shape[1]:
         stored: npt.NDArray[Any] = np.zeros((len(found.sentences.values), 0), np.float32 if exact else np.uint8)
     else:
@@ -174,7 +163,7 @@ def _decoded_provides(stored: Ragged) -> Ragged:
 
 
 def evidence_of(passage_encoder: PassageEncoder, passages: Sequence[Passage]) -> Evidence:
-    """Encode the evidence of passages of a lean index. See :meth:`semclass.PassageIndex.evidence`."""
+    """Encode the evidence of passages of a small index. See :meth:`semclass.PassageIndex.evidence`."""
     found, _ = passage_encoder.read(passages, classes=False)
     sentences = Ragged(unit(found.sentences.values), found.sentences.offsets)
     return Evidence(sentences, found.provides, found.tokens, found.pieces)

@@ -18,7 +18,7 @@ from semclass.index import column_files
 from semclass.index.column_tables import concatenate
 from semclass.index.columns import Columns
 from semclass.index.segment import FLAT, PREFIX, RAGGED, REDUCED, Part, Segment, hash_table
-from semclass.scoring import postings, reduction
+from semclass.scoring import approximation, postings
 
 BLOCK = 4096
 """Passages that are copied at a time, at most: bounds memory, changes no value."""
@@ -50,7 +50,7 @@ def write(
     """Join segments, at least one, in a new folder, in bounded memory; the ``bytes`` and ``sha256`` of each file.
 
     With `durable` all of it survives a loss of power. With `reduced` many sentences get reduced vectors, see
-    :func:`semclass.scoring.reduction.reduce_vectors`.
+    :mod:`semclass.scoring.approximation`.
     """
     folder.mkdir(parents=True)
     kept = sum(map(count, parts))
@@ -69,9 +69,9 @@ def write(
     else:
         postings.merge([segment.postings for segment, _ in parts], [keep for _, keep in parts], folder=folder / "bm25")
     coded = parts[0][0].sentences.values.dtype == np.uint8
-    if reduced and coded and _offsets(parts, "sentences")[-1] >= reduction.MANY:
+    if reduced and coded and _offsets(parts, "sentences")[-1] >= approximation.REDUCED_FROM:
         codes, scales = (np.load(folder / f"{name}.npy", mmap_mode="r") for name in ("sentences", "scales"))
-        reduction.save(reduction.reduce_vectors(codes, scales), folder / REDUCED)
+        approximation.save(approximation.reduce_vectors(codes, scales), folder / REDUCED)
     if durable:
         artifacts.flush_all(folder)
     return {
@@ -139,7 +139,7 @@ def _offsets(parts: Sequence[Part], name: str) -> IntArray:
     lengths = [np.zeros(1, np.int64)]
     for segment, keep in parts:
         rows = getattr(segment, name)
-        if len(rows):  # a lean index has none
+        if len(rows):  # a small index has none
             lengths.append(rows.lengths() if keep is None else rows.lengths()[keep])
     return np.cumsum(np.concatenate(lengths))
 

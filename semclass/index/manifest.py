@@ -14,7 +14,7 @@ from semclass.core.errors import ArtifactError
 from semclass.core.files import REMEDY
 from semclass.index import segment
 
-PROTOCOL = 6
+PROTOCOL = 7
 """Version of the folder's format."""
 
 ANSWERABLE = "answerable"
@@ -25,11 +25,8 @@ REMOVED = "removed-"
 
 SEGMENT_NAME, REMOVED_NAME = rf"{segment.PREFIX}[0-9a-f]{{16}}", rf"{REMOVED}[0-9a-f]{{16}}\.npz"
 
-HEADER = ("encoder", "classes", "thresholds", "similarity", "storage", "codebooks")
+HEADER = ("encoder", "classes", "thresholds", "small", "codebooks")
 """Fields about the whole index; ``heads`` is there, too, where heads label passages."""
-
-KEYS = {**{name: name for name in HEADER}, "storage": "form"}
-"""Under which key the file has each of these fields."""
 
 
 @dataclass(frozen=True)
@@ -83,8 +80,7 @@ class Manifest:
         fields["passages"] = self.passages
         fields |= {"tuned": dict(self.tuned)} if self.tuned else {}
         fields |= {} if self.cutting is None else {"cutting": dict(self.cutting)}
-        header = {KEYS.get(name, name): value for name, value in self.header.items()}
-        return artifacts.dump_json({**header, **fields})
+        return artifacts.dump_json({**self.header, **fields})
 
 
 def header_of(fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -133,7 +129,7 @@ def generation_of(folder: Path) -> int:
 def parse(values: Mapping[str, Any], path: Path) -> Manifest:
     """Check what a manifest holds."""
     artifacts.check_protocol(values, path, "index", PROTOCOL)
-    missing = [key for key in (*KEYS.values(), "segments", "generation") if key not in values]
+    missing = [key for key in (*HEADER, "segments", "generation") if key not in values]
     if missing:
         raise ArtifactError(f"{path} has no field {missing[0]!r}; {REMEDY}")
 
@@ -141,10 +137,10 @@ def parse(values: Mapping[str, Any], path: Path) -> Manifest:
         if not right:
             raise ArtifactError(f"{path} has an invalid description of {what}; {REMEDY}")
 
-    header = {name: values[key] for name, key in KEYS.items()}
-    texts = [header[name] for name in HEADER if name not in {"classes", "thresholds"}]
+    header = {name: values[name] for name in HEADER}
     classes, thresholds = header["classes"], header["thresholds"]
-    require(all(isinstance(text, str) for text in texts), "its models")
+    require(all(isinstance(header[name], str) for name in ("encoder", "codebooks")), "its models")
+    require(isinstance(header["small"], bool) and not (header["small"] and header["codebooks"]), "its vectors")
     require(isinstance(classes, list) and all(isinstance(name, str) for name in classes), "its classes")
     require(isinstance(thresholds, list) and all(map(_is_number, thresholds)), "its thresholds")
     require(len(classes) == len(thresholds), "its thresholds")

@@ -44,7 +44,6 @@ def open_segments(
         if encoder_fingerprint not in (None, found.header["encoder"]):
             raise mismatch(f"the index {folder}", found.header["encoder"], str(encoder_fingerprint), REMEDY)
         try:
-            shapes.check_header(found.header, folder / artifacts.MANIFEST)
             opened = [_open(source, entry, known.get(entry.name), verify=verify) for entry in found.segments]
             shapes.check_alike([each.segment for each in opened], folder)
             return source, opened

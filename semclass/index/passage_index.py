@@ -51,10 +51,8 @@ class PassageIndex(PassageRows):
         Names of the passage classes.
     thresholds
         Probability from which a passage has a class, float64 of shape (n_classes,).
-    similarity
-        How to compare the vectors of sentences and questions. See :func:`semclass.scoring.topk.SIMILARITIES`.
-    storage
-        One of :data:`semclass.index.ingest.STORAGES`.
+    small
+        Whether only the vectors of sentences are stored, so that re-ranking encodes the candidates again.
     codebooks
         Fingerprint of the codebooks of the token vectors. Empty without codebooks.
     segments
@@ -73,8 +71,7 @@ class PassageIndex(PassageRows):
     encoder: str
     classes: tuple[str, ...]
     thresholds: DoubleArray
-    similarity: str
-    storage: str
+    small: bool
     codebooks: str
     heads: Mapping[str, str] = field(default_factory=dict)
     tuned: Mapping[str, Any] = field(default_factory=dict)
@@ -82,8 +79,8 @@ class PassageIndex(PassageRows):
     kind = FOLDER
 
     def evidence(self, rows: IntArray, passage_encoder: PassageEncoder) -> Evidence:
-        """Read or decode the evidence of some passages for re-ranking. A lean index encodes the passages again."""
-        if self.storage == "lean":
+        """Read or decode the evidence of some passages for re-ranking. A small index encodes the passages again."""
+        if self.small:
             return evidence_of(passage_encoder, self.passages(rows))
         ragged = {name: self._take(name, rows) for name in ("sentences", "provides", "tokens", "pieces")}
         stored = Evidence(**ragged)
@@ -93,7 +90,7 @@ class PassageIndex(PassageRows):
 
     def check_passage_encoder(self, passage_encoder: PassageEncoder) -> None:
         """Refuse models whose arrays differ from those of this index, even if their fingerprints are the same."""
-        wanted = stored_types(passage_encoder, self.storage)
+        wanted = stored_types(passage_encoder, small=self.small)
         vocabulary = len(passage_encoder.encoder.is_term)
         for segment in self.segments:
             terms = len(segment.postings.is_term)
@@ -109,7 +106,7 @@ class PassageIndex(PassageRows):
 
     def dense_scores(self, pooled: FloatArray) -> DoubleArray:
         """Return the similarities of all rows with a question's vector (dim,), float64 of shape (rows,)."""
-        return one_array([segment.vectors(self.similarity).scores(pooled) for segment in self.segments])
+        return one_array([segment.vectors.scores(pooled) for segment in self.segments])
 
     def lexical_scores(self, terms: npt.NDArray[Any]) -> FloatArray:
         """Return the BM25 scores of all rows for a question's word pieces, float32 of shape (rows,)."""
@@ -148,10 +145,7 @@ class PassageIndex(PassageRows):
 
     @cached_property
     def _searched(self) -> list[SearchedSegment]:
-        return [
-            SearchedSegment(segment.vectors(self.similarity), segment.postings, segment.probabilities)
-            for segment in self.segments
-        ]
+        return [SearchedSegment(segment.vectors, segment.postings, segment.probabilities) for segment in self.segments]
 
     @classmethod
     def build(
@@ -159,8 +153,7 @@ class PassageIndex(PassageRows):
         passages: Iterable[Passage],
         *,
         passage_encoder: PassageEncoder | None = None,
-        similarity: str = "cosine",
-        storage: str | None = None,
+        small: bool = False,
         progress: Callable[[int], object] | None = None,
     ) -> PassageIndex:
         """Index passages in memory. :func:`semclass.build_index` builds an index on the disk, and can resume a build.
@@ -172,12 +165,8 @@ class PassageIndex(PassageRows):
             encoded before each sentence of the text, or in place of an empty text.
         passage_encoder
             Encodes the passages. Defaults to the passage encoder of the shipped models.
-        similarity
-            The similarity for which the encoder was trained: ``"cosine"``, ``"ip"`` or ``"l2"``. See
-            :func:`semclass.scoring.topk.SIMILARITIES`.
-        storage
-            One of :data:`semclass.index.ingest.STORAGES`. Defaults to ``"standard"``, or to ``"exact"`` without
-            codebooks.
+        small
+            Whether to store only the vectors of sentences. Each search then encodes the passages that it re-ranks.
         progress
             Function that is called now and then with the number of passages done.
 
@@ -186,9 +175,8 @@ class PassageIndex(PassageRows):
         InputError, InputTypeError
             If there is no passage, an id comes twice, a text is empty or not a string, or an option is not allowed.
         """
-        config = IndexConfig.of(
-            PassageEncoder.load() if passage_encoder is None else passage_encoder, similarity, storage
-        )
+        passage_encoder = PassageEncoder.load() if passage_encoder is None else passage_encoder
+        config = IndexConfig.of(passage_encoder, small=small)
         index, truncated = read_index(config, passages, progress, workers=1)
         warn_of_long(truncated, len(index))
         return index
@@ -216,7 +204,7 @@ class PassageIndex(PassageRows):
         check_target(folder, replace=True)
         with locked(folder), commit.staging(folder) as place, commit.rollback(folder):
             self._check_current(folder)
-            entry = commit.install(self.parts(), folder, place, self.similarity)
+            entry = commit.install(self.parts(), folder, place)
             generation = manifest.generation_of(folder) + 1
             commit.commit(folder, Manifest(self.header(), (entry,), generation, self.tuned))
 

@@ -75,7 +75,7 @@ class PassageRows:
 
     @cached_property
     def pieces(self) -> Ragged:
-        """Ids of the word pieces whose token vectors are stored. A lean index has no rows here."""
+        """Ids of the word pieces whose token vectors are stored. A small index has no rows here."""
         return chained([segment.pieces for segment in self.segments])
 
     def _within(self, rows: IntArray) -> Iterator[tuple[Segment, IntArray, IntArray]]:

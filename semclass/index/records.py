@@ -75,7 +75,7 @@ class Candidates:
     """n passages in their order before re-ranking. Re-ranking fills `order`, `components` and `features`."""
 
     rows: IntArray  #: row of each passage in its index, or its place in the given list, (n,)
-    dense: DoubleArray  #: similarity of the vectors, see :mod:`semclass.scoring.dense`, (n,)
+    dense: DoubleArray  #: cosine of the vectors, see :mod:`semclass.scoring.dense`, (n,)
     bm25: DoubleArray  #: BM25 score, (n,)
     match: DoubleArray | None  #: class match before re-ranking, (n,); None without
     parts: dict[str, DoubleArray]  #: weighted summands of `score`, each (n,); empty for a head's score
@@ -120,10 +120,6 @@ class SearchIndex(Protocol):
     @property
     def classes(self) -> tuple[str, ...]:
         """Names of the passage classes."""
-
-    @property
-    def similarity(self) -> str:
-        """How vectors are compared, see :func:`semclass.scoring.topk.SIMILARITIES`."""
 
     @property
     def codebooks(self) -> str:

@@ -10,7 +10,6 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import chain
 from typing import Any
 
@@ -19,16 +18,17 @@ import numpy.typing as npt
 
 from semclass.core.errors import ArtifactError, ChangedFileError
 from semclass.core.files import REMEDY, Files, StoredRagged
+from semclass.core.tools import Once
 from semclass.core.types import FloatArray, IntArray, Passage, Ragged
 from semclass.index import column_files
 from semclass.index.columns import Columns
-from semclass.scoring import postings, reduction
+from semclass.scoring import approximation, postings
+from semclass.scoring.approximation import Reduced
+from semclass.scoring.dense import Vectors
 from semclass.scoring.postings import Postings
-from semclass.scoring.reduction import Reduced
-from semclass.scoring.vectors import Vectors
 
 NOTHING = Ragged(np.zeros(0, np.uint8), np.zeros(1, np.int64))
-"""The tokens and their word pieces of a lean index."""
+"""The tokens and their word pieces of a small index."""
 
 REDUCED = "reduced"
 """Folder of the reduced vectors, within that of a segment."""
@@ -56,7 +56,7 @@ FILES = (
 )
 """Files of each segment."""
 
-MORE = tuple(f"{REDUCED}/{name}.npy" for name in reduction.PARTS)
+MORE = tuple(f"{REDUCED}/{name}.npy" for name in approximation.PARTS)
 """Files that a large segment has as well."""
 
 FORMER = ("titles.npy",)
@@ -67,19 +67,19 @@ FORMER = ("titles.npy",)
 class Segment:
     """n passages, in memory or in files. Read-only; many threads and many indices may share one."""
 
-    sentences: Ragged  # vectors of the sentences, see :class:`semclass.scoring.vectors.Vectors`
+    sentences: Ragged  # vectors of the sentences, see :class:`semclass.scoring.dense.Vectors`
     scales: Ragged  # what each is multiplied with, float32
     shares: Ragged  # what each counts in the mean of its passage, float32
     provides: Ragged  # what each provides: quarter bytes with a scale, or float32; no columns where it is not known
     probabilities: FloatArray  # P(class | passage), (n, n_classes)
     tokens: Ragged  # unit vectors, one for each of `pieces`: codes (uint8), or int8 with components times 127
-    pieces: Ragged  # ids of the word pieces that were read; it and `tokens` have no rows in a lean index
+    pieces: Ragged  # ids of the word pieces that were read; it and `tokens` have no rows in a small index
     postings: Postings
     records: Ragged  # passages as JSON lines, uint8
     columns: Columns
     id_hashes: npt.NDArray[np.uint64]  # (n,), ascending: ids are found without a table of strings
     id_rows: npt.NDArray[Any]  # (n,), the passage of each hash
-    near: Reduced | None = None  # for many vectors of quarter bytes, see `MANY` of semclass.scoring.reduction
+    near: Reduced | None = None  # for many vectors of quarter bytes, see semclass.scoring.approximation
     name: str = ""  # of its folder; empty in memory
 
     def __len__(self) -> int:
@@ -101,18 +101,10 @@ class Segment:
             return True
         return False
 
-    def vectors(self, similarity: str) -> Vectors:
+    @Once
+    def vectors(self) -> Vectors:
         """The sentences, laid out to be compared with questions; kept, as that takes time and memory."""
-        if similarity not in self._vectors:
-            # what is near by a distance is not always near by products
-            index = None if similarity == "l2" else self.near
-            found = Vectors(self.sentences, self.scales.values, self.shares.values, similarity, index)
-            self._vectors.setdefault(similarity, found)
-        return self._vectors[similarity]
-
-    @cached_property
-    def _vectors(self) -> dict[str, Vectors]:
-        return {}
+        return Vectors(self.sentences, self.scales.values, self.shares.values, self.near)
 
     def passages(self, rows: npt.NDArray[Any]) -> list[Passage]:
         """Passages at some rows, int64 of shape (m,), as they were handed in."""
@@ -187,7 +179,7 @@ class Segment:
                 columns=column_files.load(files),
                 id_hashes=files.array("id_hashes.npy"),
                 id_rows=files.array("id_rows.npy"),
-                near=reduction.load(files, f"{REDUCED}/") if reduced else None,
+                near=approximation.load(files, f"{REDUCED}/") if reduced else None,
                 name=name,
             )
         except ArtifactError:

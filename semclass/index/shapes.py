@@ -18,12 +18,10 @@ from semclass.core.errors import ArtifactError
 from semclass.core.files import REMEDY
 from semclass.core.types import Ragged
 from semclass.index import column_files
-from semclass.index.ingest import STORAGES
 from semclass.index.segment import REDUCED, Segment
+from semclass.scoring.approximation import DIMENSIONS
 from semclass.scoring.postings import Deleted
 from semclass.scoring.quantisation import COMPONENTS
-from semclass.scoring.reduction import DIMENSIONS
-from semclass.scoring.topk import SIMILARITIES
 
 TERMS_OF_A_BYTE = 32
 """Terms that a byte of a passage's record stands for at most: some characters are written out as a dozen others."""
@@ -35,21 +33,12 @@ def require(right: object, where: Path, what: str) -> None:
         raise ArtifactError(f"{where}: {what}; {REMEDY}")
 
 
-def check_header(header: Mapping[str, Any], where: Path) -> None:
-    """Refuse a manifest with an unknown option."""
-    for name, known in (("similarity", SIMILARITIES), ("storage", STORAGES)):
-        require(header[name] in known, where, f"the {name} is {short(header[name])}, not one of {', '.join(known)}")
-    coded = bool(header["codebooks"]) == (header["storage"] == "standard")
-    books, storage = short(header["codebooks"]), short(header["storage"])
-    require(coded, where, f"the codebooks {books} do not fit the storage {storage}")
-
-
 def check(segment: Segment, header: Mapping[str, Any], passages: int, where: Path) -> None:
     """Refuse a segment whose arrays do not fit together, naming the first file that is wrong."""
     found, ends = segment.postings, segment.sentences.offsets
     require(ends.ndim == 1 and ends.size, where / "sentence_offsets.npy", f"the shape is {ends.shape}")
     require(len(segment) == passages, where, f"it holds {len(segment)} passages, not {passages}")
-    n, exact = len(segment), header["storage"] == "exact"
+    n, exact = len(segment), not (header["small"] or header["codebooks"])
     postings, vocabulary = found.counts.size, found.is_term.size
     shapes: Mapping[str, tuple[npt.NDArray[Any], tuple[int, ...], tuple[str, ...]]] = {
         "scales.npy": (segment.scales.values, (len(segment.sentences.values),), ("f4",)),
@@ -63,7 +52,7 @@ def check(segment: Segment, header: Mapping[str, Any], passages: int, where: Pat
         "bm25/counts.npy": (found.counts, (postings,), ("u",)),
         "bm25/passages.npy": (found.passages, (postings,), ("u",)),
     }
-    _check_rows(segment, lean=header["storage"] == "lean", exact=exact, where=where)
+    _check_rows(segment, small=header["small"], exact=exact, where=where)
     for name, (array, shape, kinds) in shapes.items():
         _check_array(array, shape, kinds, where / name)
     rows = np.bincount(segment.id_rows, minlength=n) if n else segment.id_rows
@@ -88,13 +77,13 @@ def _check_array(array: npt.NDArray[Any], shape: tuple[int, ...], kinds: tuple[s
         require(np.isfinite([array.min(), array.max()]).all(), where, "it holds NaN or infinity")
 
 
-def _check_rows(segment: Segment, *, lean: bool, exact: bool, where: Path) -> None:
-    """Whether ragged arrays have a row for each passage, one after another; a lean index has no tokens."""
-    n, kept = len(segment), 0 if lean else len(segment)
+def _check_rows(segment: Segment, *, small: bool, exact: bool, where: Path) -> None:
+    """Whether ragged arrays have a row for each passage, one after another; a small index has no tokens."""
+    n, kept = len(segment), 0 if small else len(segment)
     for name, rows, count, kinds, dimensions in (
         ("sentences", segment.sentences, n, ("f4" if exact else "u1",), 2),
         ("provides", segment.provides, n, ("f4" if exact else "u1",), 2),
-        ("tokens", segment.tokens, kept, ("i1" if exact else "u1",), 2 - lean),
+        ("tokens", segment.tokens, kept, ("i1" if exact else "u1",), 2 - small),
         ("pieces", segment.pieces, kept, ("u1", "u2", "u4"), 1),
         ("records", segment.records, n, ("u1",), 1),
     ):
@@ -145,9 +134,9 @@ def _check_reduced(segment: Segment, where: Path) -> None:
     _check_array(near.places, (n,), ("i4",), where / "places.npy")
     places = np.sort(near.places)
     require(np.array_equal(places, np.arange(n)), where / "places.npy", "it must name each sentence once")
-    for name, array in vars(near.clusters).items():
-        _check_array(array, (len(near.starts) - 1, DIMENSIONS), ("f4",), where / f"{name}.npy")
-    require((near.clusters.variances >= 0).all(), where / "variances.npy", "it holds numbers below 0")
+    for name in ("means", "variances"):
+        _check_array(getattr(near, name), (len(near.starts) - 1, DIMENSIONS), ("f4",), where / f"{name}.npy")
+    require((near.variances >= 0).all(), where / "variances.npy", "it holds numbers below 0")
 
 
 def check_deleted(segment: Segment, deleted: Deleted, passages: int, where: Path) -> None:

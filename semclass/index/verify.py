@@ -59,7 +59,7 @@ def _check_ids(segment: Segment, where: Path, report: Callable[[int], object]) -
 
 
 def _check_statistics(segment: Segment, where: Path) -> None:
-    """Whether lengths are what BM25 counts, and it counts the word pieces that are kept; a lean index keeps none."""
+    """Whether lengths are what BM25 counts, and it counts the word pieces that are kept; a small index keeps none."""
     found = segment.postings
     lengths = np.zeros(len(segment), np.int64)
     for begin in range(0, len(found.counts), BLOCK * BLOCK):

@@ -335,8 +335,7 @@ class IndexWriter:
             if item.deleted is not None and item.live * 2 >= len(item.segment):
                 deleted = count_deleted(item.segment.postings, np.flatnonzero(item.deleted))
                 return replace(item.entry, deleted=write_deleted(self._folder, deleted))
-        similarity = str(self._manifest.header["similarity"])
-        return commit.install([item.part for item in group], self._folder, self._place, similarity)
+        return commit.install([item.part for item in group], self._folder, self._place)
 
     @contextlib.contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
@@ -372,7 +371,7 @@ class IndexWriter:
         """The models, loaded once they are needed; they must be those that made the index."""
         if self._config is None:
             index = self._index
-            config = IndexConfig.of(self._passage_encoder(), index.similarity, index.storage)
+            config = IndexConfig.of(self._passage_encoder(), small=index.small)
             check_heads(self._folder, index.heads, config.header()["heads"])
             for name, value in config.header().items():
                 if name != "heads" and not np.array_equal(value, getattr(index, name)):

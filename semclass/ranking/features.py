@@ -97,8 +97,7 @@ def pair_features(query: Query, candidates: Candidates, words: WordTable) -> Flo
     The columns are :data:`PAIR_FEATURES`. From the two texts alone:
 
     ``dense``
-        Similarity of the vectors, see :mod:`semclass.scoring.dense`: of cosines, or of inner products or distances, with
-        which a head is then trained.
+        Cosine of the vectors, see :mod:`semclass.scoring.dense`.
     ``sentence``
         Largest cosine of the question's vector with that of a sentence of the passage; 0 if it has none.
     ``cosine``, ``cosine_rarity``

@@ -86,8 +86,7 @@ def by_evidence(
     if method.joint_top_k:
         return _read_jointly(models, query, ranked, method, weight_of(weights, "deep"), passages)
     # the words of certainty were measured with these options
-    measured = method == METHODS[DEFAULT] and pairs.similarity == "cosine"
-    measured = measured and all(weights[name] == models.weights[name] for name in method.weights)
+    measured = method == METHODS[DEFAULT] and all(weights[name] == models.weights[name] for name in method.weights)
     return replace(ranked, certainty=certainty(ranked, features) if measured else None)
 
 

@@ -152,9 +152,6 @@ class PairModel:
     evidence
         Weights of the pair features that the default method adds to a convex combination, which is from 0 to 1, and
         what is added to them for short candidates: float64 of shape (2, n_features), see :func:`weights_for`.
-    similarity
-        How vectors were compared there, see :func:`semclass.scoring.topk.SIMILARITIES`: heads and weights fit scores of
-        its scale.
     """
 
     entailment: Head
@@ -165,7 +162,6 @@ class PairModel:
     weights: dict[str, float]
     words: WordTable
     evidence: DoubleArray
-    similarity: str = "cosine"
 
     @classmethod
     def load(cls, folder: str | Path, *, encoder_fingerprint: str) -> PairModel:
@@ -182,11 +178,10 @@ class PairModel:
         weights = {str(name): float(value) for name, value in learned.artifact.field("weights").items()}
         weights |= {name: weights[other] for name, other in _WITHOUT_OWN_WEIGHT.items() if name not in weights}
         weights["evidence"] = 1.0
-        similarity = str(learned.artifact.manifest.get("similarity", "cosine"))
         # only what `learned` is the sum of is explained: the other head may be anything
         terms = LinearTerms.of(entailment) if "linear" in entailment.artifact.manifest else None
         evidence = load_evidence(folder / "evidence", encoder_fingerprint)
-        return cls(entailment, learned, idf, terms, LinearTerms.of(learned), weights, words, evidence, similarity)
+        return cls(entailment, learned, idf, terms, LinearTerms.of(learned), weights, words, evidence)
 
 
 def load_evidence(folder: Path, encoder_fingerprint: str) -> DoubleArray:

@@ -23,10 +23,9 @@ from semclass.ranking.options import SearchOptions
 from semclass.ranking.order import needs, reorder, require
 from semclass.ranking.result import SearchResult, make_hits
 from semclass.scoring import bm25
-from semclass.scoring.dense import shares_of
+from semclass.scoring.dense import Vectors, shares_of
 from semclass.scoring.fusion import fused
 from semclass.scoring.topk import unit
-from semclass.scoring.vectors import Vectors
 
 
 @dataclass(frozen=True)
@@ -205,12 +204,10 @@ class Reranker:
         )
         distinct = [Passage("", text, {"title": title}) for title, text in places]
         evidence, cut = self.models.passage_encoder.read(distinct, **needed)
-        compared = self.models.pairs.similarity
         offsets = evidence.sentences.offsets
         units = Ragged(unit(evidence.sentences.values), offsets)
-        vectors = units.values if compared == "cosine" else evidence.sentences.values
-        shares = shares_of(vectors, evidence.words.values, offsets)
-        found_vectors = Vectors(Ragged(vectors, offsets), np.ones_like(shares), shares, compared)
+        shares = shares_of(units.values, evidence.words.values, offsets)
+        found_vectors = Vectors(units, np.ones_like(shares), shares)
         ends = np.cumsum([0, *map(len, passages)])
         found = []
         for query, first, end in zip(queries, ends[:-1].tolist(), ends[1:].tolist(), strict=True):

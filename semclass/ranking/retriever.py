@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 USUAL = SearchOptions()
 """The default options of a search."""
 
-_LENGTH_TOLERANCE = 1e-3
 """Greatest difference from 1 at which the length of a vector counts as 1."""
 
 FEW = 20
@@ -87,7 +86,6 @@ class HybridRetriever:
                 f"the classes of the index are {mine}, the classes of the models {theirs}; build the index with the models "
                 "that search it (--models)"
             )
-        _check_similarity(self.models, self.index.similarity)
         self.index.check_passage_encoder(self.models.passage_encoder)
 
     @classmethod
@@ -461,20 +459,3 @@ class HybridRetriever:
     def used(self, weights: Mapping[str, float] | None) -> dict[str, float]:
         """Return :attr:`weights`, with the given `weights` in place of the weights of the same name."""
         return {**self.weights, **check_weights(weights)}
-
-
-def _check_similarity(models: Models, similarity: str) -> None:
-    """Refuse an index whose similarity gives scores of another scale than the pair heads were trained on.
-
-    For vectors of length 1 all similarities are the same.
-    """
-    heads = models.pair_heads
-    if heads is None or similarity == heads.similarity:
-        return
-    length = float(np.linalg.norm(models.encoder.encode(["length"]).rows("pooled")))
-    if abs(length - 1) > _LENGTH_TOLERANCE:
-        raise InputError(
-            f"the pair heads were trained with the similarity {heads.similarity!r}, but the index compares the vectors of "
-            f"this encoder (length {length:.2f}) by {similarity!r}; build the index with --similarity "
-            f"{heads.similarity}, or train pair heads with --similarity {similarity}"
-        )

@@ -1,20 +1,51 @@
-"""Computes the dense score of a passage, from the similarities of a question with the passage's sentences."""
+"""Dense scores: the similarity of a question with the sentences of each passage.
+
+The score of a passage is the mean of two cosines with the question: that of its best sentence, and that of the mean of its
+sentences (:data:`MEAN_WEIGHT`).
+
+Sentences are stored as odd numbers within +-3 with a scale for each. A question's vector is rounded to 20 bits and written
+as three rows of 7 bits, so that its products with all sentences are sums of integers: exact, and the same by every route
+and in every order of the sums. The rounding changes a cosine by about 1e-7, as much as float32 does.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
+import onnxruntime
 
-from semclass.core.types import FloatArray, IntArray
+from semclass.core.tools import Once
+from semclass.core.types import DoubleArray, FloatArray, IntArray, Ragged
+from semclass.scoring.approximation import CLUSTERED_FROM, ApproximateScores, Reduced
+from semclass.scoring.matmul import SMALL_ZERO, int_products, product_with, transposed
+from semclass.scoring.quantisation import from_quarter_bytes
+from semclass.scoring.topk import is_most, nth_at_least, unit
 
-MEAN = 0.5
+MEAN_WEIGHT = 0.5
 """Weight of the mean of a passage's sentences in its dense score. The rest is the weight of the best sentence.
 
 nDCG@10 of the dense score alone with the weights 1, 0 and 0.5: docs .672, .734, .733; codebase .549, .659, .644; cacm
 .401, .394, .405; cranfield .361, .366, .369.
 """
+
+LAYOUT_BLOCK = 16_384
+"""Sentences of one product with weights that are laid out for it: the result stays in the cache."""
+
+PRODUCT_BLOCK = 2_048
+"""Sentences of one product with weights as they are."""
+
+LAYOUT_FROM = 4_096
+"""Sentences of a segment from which their vectors are laid out for products: once, in some milliseconds a thousand."""
+
+MAX_DIGIT = 63
+"""Largest absolute value of a digit of a question's components."""
+
+BASE, DIGITS = 2 * MAX_DIGIT + 1, 3
+"""Base and number of these digits."""
 
 
 def shares_of(vectors: FloatArray, words: FloatArray, offsets: IntArray) -> FloatArray:
@@ -32,12 +63,115 @@ def shares_of(vectors: FloatArray, words: FloatArray, offsets: IntArray) -> Floa
     return np.asarray(weights * np.repeat(factors, np.diff(offsets)), np.float32)
 
 
-def dense_scores(mean: npt.NDArray[Any], similar: npt.NDArray[Any], offsets: IntArray) -> npt.NDArray[Any]:
-    """Return the dense scores of n passages.
+@dataclass(frozen=True)
+class Vectors:
+    """Vectors of the sentences of n passages, ready to be compared with questions. Threads may share one instance.
 
-    They are computed from the similarities of the means, (n,), and of the sentences, (m,), with the same dtype.
+    The cosine of a passage's mean is the sum of the cosines of its sentences times their shares, so no mean is stored.
     """
-    best = np.maximum.reduceat(similar, offsets[:-1])
-    best *= 1 - MEAN
-    best += MEAN * mean
-    return np.asarray(best)
+
+    sentences: Ragged  # quarter bytes or float32 of item shape (dim,), of unit length once multiplied by `scales`
+    scales: FloatArray  # of each sentence, float32 of shape (m,)
+    shares: FloatArray  # of each sentence in the mean, float32 of shape (m,), see :func:`shares_of`
+    reduced: Reduced | None = None  # finds similar sentences without comparing all; None to compare all
+
+    def __len__(self) -> int:
+        """Count the passages."""
+        return len(self.sentences)
+
+    def scores(self, question: FloatArray) -> DoubleArray:
+        """Score every passage for a question's vector of any length (dim,), float64 of shape (n,)."""
+        question = unit(question)
+        # a graph for each block costs more bytes than the vectors: reduced vectors make comparing all rare
+        if self._coded and self.reduced is None and len(self.scales) >= LAYOUT_FROM:
+            digits, step = digits_of(question)
+            rows = (digits + np.int8(SMALL_ZERO)).astype(np.uint8)
+            products = [value_of(session.run(None, {"a": rows})[0], step) for session in self._sessions]
+        else:
+            products = self._products(question, self._blocks())
+        return self._scores(products, slice(None), self.sentences.offsets)
+
+    def scores_at(self, question: FloatArray, rows: IntArray) -> DoubleArray:
+        """Score some passages, float64 of shape (m,): the same numbers as :meth:`scores`, to the last bit."""
+        # comparing most passages takes longer than comparing all, unless none are laid out
+        if len(rows) == len(self) or (self.reduced is None and is_most(len(rows), len(self))):
+            return self.scores(question)[rows]
+        taken, places = self.sentences.take(rows), self.sentences.places(rows)
+        blocks = (taken.values[begin : begin + PRODUCT_BLOCK] for begin in range(0, len(places), PRODUCT_BLOCK))
+        return self._scores(self._products(unit(question), blocks), places, taken.offsets)
+
+    def nearest(self, question: FloatArray, n: int, allowed: npt.NDArray[np.bool_] | None) -> IntArray:
+        """Rows of about 3 n passages, ascending, that likely include the n most similar ones.
+
+        They have the best scores by reduced vectors of all sentences, or one of the nearest of very many sentences.
+        """
+        reduced, offsets = cast("Reduced", self.reduced), self.sentences.offsets
+        if len(self.scales) < CLUSTERED_FROM:
+            rows, scores = self._approximate.rows, self._approximate.scores(unit(question))
+            if allowed is not None:
+                scores[~allowed[rows]] = -np.inf
+            return np.sort(rows[scores >= max(nth_at_least(scores, 3 * n), np.finfo(scores.dtype).min)])
+        allowed = None if allowed is None else np.repeat(allowed, np.diff(offsets))
+        places = reduced.nearest(question, n, allowed)
+        return np.unique(np.searchsorted(offsets, places, side="right") - 1)
+
+    @property
+    def _coded(self) -> bool:
+        return self.sentences.values.dtype == np.uint8
+
+    def _blocks(self) -> Iterable[npt.NDArray[Any]]:
+        rows, n = max(PRODUCT_BLOCK * len(self) // max(len(self.scales), 1), 1), len(self)
+        return (self.sentences.take(np.arange(begin, min(begin + rows, n))).values for begin in range(0, n, rows))
+
+    def _products(self, question: FloatArray, blocks: Iterable[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
+        """Products of blocks of sentences with a question."""
+        if not self._coded:
+            # not of BLAS: the same number for a row however many there are
+            return [np.einsum("nd,d->n", block, question) for block in blocks]
+        digits, step = digits_of(question)
+        columns = digits.T.copy()
+        return [value_of(int_products(from_quarter_bytes(block), columns).T, step) for block in blocks]
+
+    def _scores(self, products: Iterable[npt.NDArray[Any]], places: slice | IntArray, offsets: IntArray) -> DoubleArray:
+        """Scores of passages from the products with their sentences, which are at some places."""
+        if len(offsets) < 2:
+            return np.zeros(0)
+        similar = np.asarray(np.concatenate([np.zeros(0), *products]) * self.scales[places], np.float64)
+        means = np.add.reduceat(similar * self.shares[places], offsets[:-1])
+        best = np.maximum.reduceat(similar, offsets[:-1])
+        best *= 1 - MEAN_WEIGHT
+        best += MEAN_WEIGHT * means
+        return np.asarray(best)
+
+    @Once
+    def _approximate(self) -> ApproximateScores:
+        reduced = cast("Reduced", self.reduced)
+        return ApproximateScores.of(reduced, self.shares, self.sentences.offsets, mean_weight=MEAN_WEIGHT)
+
+    @Once
+    def _sessions(self) -> list[onnxruntime.InferenceSession]:
+        """Products with each block of sentences, which are laid out for it: half a second for 100,000."""
+        values = self.sentences.values
+        blocks = (
+            from_quarter_bytes(values[begin : begin + LAYOUT_BLOCK]) for begin in range(0, len(values), LAYOUT_BLOCK)
+        )
+        return [product_with(transposed(block)) for block in blocks]
+
+
+def digits_of(vector: FloatArray) -> tuple[npt.NDArray[np.int8], float]:
+    """A vector (dim,) as step * (digits[0] + digits[1] / BASE + digits[2] / BASE**2), int8 (DIGITS, dim); and the step."""
+    step = max(float(np.abs(vector).max(initial=0)) / MAX_DIGIT, np.finfo(np.float64).tiny)
+    left, digits = vector.astype(np.float64) / step, np.empty((DIGITS, len(vector)), np.int8)
+    for digit in digits:
+        digit[:] = np.rint(left).clip(-MAX_DIGIT, MAX_DIGIT)
+        left = (left - digit) * BASE
+    return digits, step
+
+
+def value_of(products: npt.NDArray[np.int32], step: float) -> DoubleArray:
+    """Products with a vector from products (DIGITS, n) with its digits, float64 of shape (n,)."""
+    values = products[0].astype(np.float64)
+    for row in products[1:]:
+        values *= BASE
+        values += row  # whole numbers below 2**53
+    return np.asarray(values * (step / BASE ** (len(products) - 1)))

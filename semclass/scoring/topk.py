@@ -15,14 +15,6 @@ SAMPLE = 8192
 GROUPS, LARGEST = 8, 64
 """Number of groups of scores for each requested score, and the largest size of a group."""
 
-SIMILARITIES = ("cosine", "ip", "l2")
-"""How to compare the vector q of a question with the vector p of a sentence. The names are those of vector stores.
-
-``"cosine"`` is ``q.p / (|q| |p|)``, and an index stores p with length 1. ``"ip"`` is the inner product q.p. ``"l2"`` is
-``1 - |q - p|**2 / 2``, which falls with the distance. For vectors of length 1 all three similarities are the same
-number, so the weights for one similarity also fit the other two.
-"""
-
 
 def unit(vectors: FloatArray) -> FloatArray:
     """Scale vectors to length 1 along the last axis. A vector of zeros stays unchanged."""

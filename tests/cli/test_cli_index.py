@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 from types import SimpleNamespace
 
@@ -10,12 +9,10 @@ import made_tickets
 import pytest
 from running import running
 
-from semclass import Passage, PassageIndex
+from semclass import PassageIndex
 from semclass.cli import sync
-from semclass.cli.main import cli
 from semclass.cli.passages import telling
 from semclass.documents.sources import Skipped
-from semclass.index.ingest import STORAGES
 
 run = pytest.fixture(running)
 
@@ -196,18 +193,6 @@ def test_files_that_cannot_be_read_are_listed_or_stop_a_build(run, docs, tmp_pat
     assert "old.txt, line 1 is not UTF-8" in err
     code, out, err = run("index", "build", docs, "--out", tmp_path / "c", "--encoding", "cp1252")
     assert (code, out[:9], err) == (0, "3 passage", "")
-
-
-def test_help_says_of_each_storage_what_an_index_has(models):
-    """Vectors of words, and of sentences."""
-    (option,) = [one for one in cli.commands["index"].commands["build"].params if one.name == "storage"]
-    said = dict(re.findall(r"(standard|lean|exact)[^:]*: ([^;]+)", option.help))
-    assert set(said) == set(STORAGES)
-    for storage, what in said.items():
-        index = PassageIndex.build([Passage("a", "A boat.")], passage_encoder=models.passage_encoder, storage=storage)
-        (segment,) = index.segments
-        stored = {"words": len(segment.tokens.values), "sentences": len(segment.sentences.values)}
-        assert {name: name in what for name in stored} == {name: n > 0 for name, n in stored.items()}
 
 
 def test_rows_are_found_by_their_columns_and_named_columns_are_kept_by_sync(run, tmp_path):

@@ -47,13 +47,12 @@ def test_a_sweep_marks_the_best_line_also_of_an_index(run, beir, tmp_path):
     assert (code, "at least 4" in error) == (2, True)
 
 
-def test_a_sweep_compares_encoders_by_the_similarities_that_differ(run, beir, tmp_path):
+def test_a_sweep_compares_encoders(run, beir, tmp_path):
     other = str(export(tmp_path, layers=2))
     code, out, _ = run("sweep", beir, "--size", 0, "--encoder", "shipped", "--encoder", other, "--json")
     settings = json.loads(out)["settings"]
     assert (code, {one["name"] for one in settings}) == (0, {"shipped, whole", f"{other}, whole"})
     assert next(one["method"] for one in settings if one["name"] != "shipped, whole") == "convex"  # it has no heads
-    assert {one["similarity"] for one in settings} == {"cosine"}  # vectors of length 1 are as near by each
 
 
 def test_answers_are_measured_and_judged(run, tmp_path):

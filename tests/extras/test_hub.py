@@ -122,7 +122,7 @@ def test_a_local_folder_is_searched_from_the_command_line(tmp_path, capsys):
     index, question = str(tmp_path / "index"), "Who designed the lighthouse?"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TruncationWarning)
-        main(["index", "build", str(CORPUS), "--out", index, "--similarity", "ip", *encoder])
+        main(["index", "build", str(CORPUS), "--out", index, *encoder])
     main(["search", index, question, "--method", "hybrid", "--weight", "bm25=5", "-k", "2", *encoder])
     assert "lighthouse-3" in capsys.readouterr().out
     main(["search", index, question, "-k", "2", *encoder])  # by plain fusion, as there are no heads
@@ -132,7 +132,7 @@ def test_a_local_folder_is_searched_from_the_command_line(tmp_path, capsys):
     assert "train_pairs.py" in capsys.readouterr().err
 
     loaded = SentenceTransformerEncoder.load(folder)
-    save_pairs(tmp_path / "models" / "pairs", loaded.fingerprint, len(loaded.is_term), similarity="ip")
+    save_pairs(tmp_path / "models" / "pairs", loaded.fingerprint, len(loaded.is_term))
     main(
         [
             "search",

@@ -91,10 +91,10 @@ def test_a_stopped_build_with_other_options_is_kept_unless_it_is_dropped_explici
     stopped_build(tmp_path)
     kept = (tmp_path / AREA / "manifest.json").read_bytes()
     with pytest.raises(ArtifactError, match=r"build of [0-9]+ passages with other models or options; .*--no-resume"):
-        build_index(tmp_path, ALL, passage_encoder=FAKE, storage="lean")
+        build_index(tmp_path, ALL, passage_encoder=FAKE, small=True)
     assert (tmp_path / AREA / "manifest.json").read_bytes() == kept
-    build_index(tmp_path, ALL, passage_encoder=FAKE, storage="lean", resume=False)
-    assert PassageIndex.load(tmp_path).storage == "lean"
+    build_index(tmp_path, ALL, passage_encoder=FAKE, small=True, resume=False)
+    assert PassageIndex.load(tmp_path).small
 
 
 def test_a_stopped_build_with_another_passage_head_is_not_continued(tmp_path, models):

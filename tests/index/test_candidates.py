@@ -11,29 +11,25 @@ from semclass.core.types import Ragged, ragged
 from semclass.index import candidates
 from semclass.index.candidates import Search, SearchedSegment, find
 from semclass.index.records import Query, Scoring
-from semclass.scoring import bm25
-from semclass.scoring import vectors as dense
-from semclass.scoring.dense import shares_of
+from semclass.scoring import bm25, dense
+from semclass.scoring.approximation import reduce_vectors
+from semclass.scoring.dense import Vectors, shares_of
 from semclass.scoring.fusion import fused
 from semclass.scoring.postings import count_terms
 from semclass.scoring.quantisation import to_quarter_bytes
-from semclass.scoring.reduction import reduce_vectors
-from semclass.scoring.topk import SIMILARITIES, class_match, top_k, unit
-from semclass.scoring.vectors import Vectors
+from semclass.scoring.topk import class_match, top_k, unit
 
 DIM, VOCABULARY, CLASSES = 8, 20, 3
 THRESHOLDS = np.full(CLASSES, 0.5)
 
 
-def part(
-    n: int, seed: int, *, reduced: bool = False, similarity: str = "cosine", exact: bool = False, alike: int = 1
-) -> SearchedSegment:
+def part(n: int, seed: int, *, reduced: bool = False, exact: bool = False, alike: int = 1) -> SearchedSegment:
     """Passages of two sentences; `alike` each have the same vectors, and as many the same terms; some vectors are zero."""
     rng = np.random.default_rng(seed)
     different = -(-n // alike)
     found = rng.normal(size=(different, 2, DIM)).astype(np.float32)
     found[0] = 0
-    found = (unit(found) if similarity == "cosine" else found)[rng.permutation(n) // alike].reshape(-1, DIM)
+    found = unit(found)[rng.permutation(n) // alike].reshape(-1, DIM)
     offsets = np.arange(0, 2 * n + 1, 2)
     shares = shares_of(found, np.ones(2 * n, np.float32), offsets)
     codes, scales = (found, np.ones(2 * n, np.float32)) if exact else to_quarter_bytes(found)
@@ -41,7 +37,7 @@ def part(
     terms = [terms[place] for place in rng.permutation(n) // alike]
     postings = count_terms(ragged(terms, np.zeros(0, np.int64)), np.ones(VOCABULARY, bool))
     index = reduce_vectors(codes, scales) if reduced else None
-    vectors = Vectors(Ragged(codes, offsets), scales, shares, similarity, index)
+    vectors = Vectors(Ragged(codes, offsets), scales, shares, index)
     # some probabilities are at the threshold, and many are equal
     return SearchedSegment(vectors, postings, rng.choice([0, 0.25, 0.5, 1], (n, CLASSES)).astype(np.float32))
 
@@ -95,7 +91,7 @@ scorings = st.builds(
 @pytest.fixture
 def quickly_large(monkeypatch):
     """Corpora of some hundred passages are searched as large ones are."""
-    monkeypatch.setattr(dense, "LAID_OUT", 64)
+    monkeypatch.setattr(dense, "LAYOUT_FROM", 64)
     for name, value in {
         "EXHAUSTIVE_BELOW": 0,
         "FEW": 5,
@@ -110,8 +106,7 @@ def quickly_large(monkeypatch):
 SEGMENTS = [part(300, 1), part(3, 2), part(200, 3)]
 REDUCED = [part(300, 1, reduced=True), SEGMENTS[1], part(200, 3, reduced=True)]
 EVERY_KIND = [
-    [part(size, size, similarity=similarity, exact=exact, alike=alike) for size in (170, 1, 90)]
-    for similarity in SIMILARITIES
+    [part(size, size, exact=exact, alike=alike) for size in (170, 1, 90)]
     for exact in (False, True)
     for alike in (1, 5, 50)
 ]

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from semclass import ArtifactError, HybridRetriever, IndexWriter, InputError, Passage, PassageIndex
-from semclass.scoring import reduction
+from semclass.scoring import approximation
 
 BRACKETS = b"[" * 100_000
 NUMBERS = (-1, 0, 1, 7, 255, 2**31, 2**62, 2**63 - 1, -(2**63))
@@ -45,8 +45,8 @@ def files(models, corpus, tmp_path_factory):
         for place, one in enumerate(corpus)
     ]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reduction, "MANY", 20)
-        patch.setattr(reduction, "CELL", 8)
+        patch.setattr(approximation, "REDUCED_FROM", 20)
+        patch.setattr(approximation, "CLUSTER_SIZE", 8)
         PassageIndex.build(passages[:24], passage_encoder=models.passage_encoder).save(folder)
     with IndexWriter.open(folder, passage_encoder=models.passage_encoder) as index:
         index.add(passages[24:])

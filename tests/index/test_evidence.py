@@ -7,11 +7,11 @@ import pytest
 from world import BOOKS, FAKE, FakeEncoder, passage_encoder_of, passages
 
 from semclass import ArtifactError, PassageIndex
-from semclass.index.ingest import STORAGES
 from semclass.index.writer import IndexWriter, compact
 from semclass.scoring.quantisation import SCALE_BYTES
 
 PROVIDING = passage_encoder_of(FakeEncoder(provided=8), BOOKS)
+EXACT = passage_encoder_of(FakeEncoder(provided=8))
 TWO = "the boat on the lake is painted {} all over. nobody on the hill has ever seen a boat."
 ROWS = np.array([3, 0])
 
@@ -21,48 +21,51 @@ def provided(passage_encoder, texts):
     return passage_encoder.read(texts)[0].provides.take(ROWS)
 
 
-@pytest.mark.parametrize("storage", STORAGES)
-def test_each_storage_gives_what_each_sentence_provides(tmp_path, storage):
+@pytest.mark.parametrize(("encoder", "small"), [(PROVIDING, False), (EXACT, False), (PROVIDING, True)])
+def test_each_form_gives_what_each_sentence_provides(tmp_path, encoder, small):
     texts = passages(*range(5), text=TWO)
-    PassageIndex.build(texts, passage_encoder=PROVIDING, storage=storage).save(tmp_path / "index")
+    PassageIndex.build(texts, passage_encoder=encoder, small=small).save(tmp_path / "index")
     index = PassageIndex.load(tmp_path / "index")
-    index.check_passage_encoder(PROVIDING)
-    found, wanted = index.evidence(ROWS, PROVIDING), provided(PROVIDING, texts)
+    index.check_passage_encoder(encoder)
+    found, wanted = index.evidence(ROWS, encoder), provided(encoder, texts)
+    coded = bool(index.codebooks)
     assert found.provides.lengths().tolist() == found.sentences.lengths().tolist() == [2, 2]
-    if storage == "standard":  # quarter bytes keep the product of a vector with itself, and directions roughly
+    if coded:  # quarter bytes keep the product of a vector with itself, and directions roughly
         products = np.einsum("nd,nd->n", found.provides.values, wanted.values)
         np.testing.assert_allclose(products, np.einsum("nd,nd->n", wanted.values, wanted.values), rtol=1e-3)
-    atol = 0.5 * np.abs(wanted.values).max() if storage == "standard" else 1e-6
+    atol = 0.5 * np.abs(wanted.values).max() if coded else 1e-6
     np.testing.assert_allclose(found.provides.values, wanted.values, atol=atol)
 
 
-@pytest.mark.parametrize(("storage", "columns"), [("standard", 2 + SCALE_BYTES), ("exact", 8), ("lean", 0)])
-def test_what_sentences_provide_takes_a_quarter_of_a_byte_a_component_and_a_scale(storage, columns):
-    (segment,) = PassageIndex.build(passages(1, text=TWO), passage_encoder=PROVIDING, storage=storage).segments
+@pytest.mark.parametrize(
+    ("encoder", "small", "columns"), [(PROVIDING, False, 2 + SCALE_BYTES), (EXACT, False, 8), (PROVIDING, True, 0)]
+)
+def test_what_sentences_provide_takes_a_quarter_of_a_byte_a_component_and_a_scale(encoder, small, columns):
+    (segment,) = PassageIndex.build(passages(1, text=TWO), passage_encoder=encoder, small=small).segments
     assert segment.provides.values.shape == (2, columns)
 
 
-@pytest.mark.parametrize("storage", ["exact", "lean"])
-def test_nothing_is_provided_where_the_encoder_does_not_tell(storage):
-    index = PassageIndex.build(passages(1, 2, 3, 4, text=TWO), passage_encoder=FAKE, storage=storage)
+@pytest.mark.parametrize("small", [False, True])
+def test_nothing_is_provided_where_the_encoder_does_not_tell(small):
+    index = PassageIndex.build(passages(1, 2, 3, 4, text=TWO), passage_encoder=FAKE, small=small)
     assert index.segments[0].provides.values.shape == (8, 0)
     found = index.evidence(ROWS, FAKE)
     assert found.provides.lengths().tolist() == [0, 0]
     assert found.sentences.lengths().tolist() == [2, 2]
 
 
-@pytest.mark.parametrize("storage", ["standard", "exact"])
-def test_changes_of_an_index_keep_what_sentences_provide(tmp_path, storage):
+@pytest.mark.parametrize("encoder", [PROVIDING, EXACT])
+def test_changes_of_an_index_keep_what_sentences_provide(tmp_path, encoder):
     folder = tmp_path / "index"
-    PassageIndex.build(passages(*range(6), text=TWO), passage_encoder=PROVIDING, storage=storage).save(folder)
-    with IndexWriter.open(folder, passage_encoder=PROVIDING) as writer:
+    PassageIndex.build(passages(*range(6), text=TWO), passage_encoder=encoder).save(folder)
+    with IndexWriter.open(folder, passage_encoder=encoder) as writer:
         writer.delete(["0", "2"])
         writer.add(passages(8, text="one {} sentence of a few more words than that"))
     changed = PassageIndex.load(folder)
-    rebuilt = PassageIndex.build(changed.passages(changed.rows), passage_encoder=PROVIDING, storage=storage)
+    rebuilt = PassageIndex.build(changed.passages(changed.rows), passage_encoder=encoder)
     compact(folder)
     for index in (changed, PassageIndex.load(folder)):
-        found, wanted = (each.evidence(each.rows, PROVIDING).provides for each in (index, rebuilt))
+        found, wanted = (each.evidence(each.rows, encoder).provides for each in (index, rebuilt))
         np.testing.assert_array_equal(found.values, wanted.values)
         np.testing.assert_array_equal(found.offsets, wanted.offsets)
 
@@ -77,6 +80,6 @@ def test_a_scale_that_gives_no_numbers_is_refused_where_it_is_read(scale):
 
 
 def test_an_index_of_other_columns_is_refused():
-    index = PassageIndex.build(passages(1), passage_encoder=FAKE, storage="exact")
+    index = PassageIndex.build(passages(1), passage_encoder=FAKE)
     with pytest.raises(ArtifactError, match="provides of the index have the shape"):
-        index.check_passage_encoder(PROVIDING)
+        index.check_passage_encoder(EXACT)

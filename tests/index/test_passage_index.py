@@ -1,16 +1,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from functools import reduce
 
 import numpy as np
 import pytest
-from world import FAKE
+from world import FAKE, FakeEncoder, passage_encoder_of
 
 from semclass import ArtifactError, EncoderMismatchError, InputError, Passage, PassageIndex
-from semclass.index.ingest import STORAGES
-from semclass.scoring import reduction
-from semclass.scoring.topk import SIMILARITIES
+from semclass.scoring import approximation
 
 
 @pytest.fixture(scope="module")
@@ -47,20 +46,21 @@ def test_saving_again_replaces_the_old_index_and_leaves_nothing_behind(saved, mo
     assert sorted(path.name.partition("-")[0] for path in saved.iterdir()) == [".lock", "manifest.json", "segment"]
 
 
-def test_each_storage_gives_the_same_evidence_in_fewer_bytes(models, corpus, tmp_path):
+def test_each_form_gives_the_same_evidence_in_fewer_bytes(models, corpus, tmp_path):
     sizes, found, similarities = {}, {}, {}
-    for storage in STORAGES:
-        built = PassageIndex.build(corpus, passage_encoder=models.passage_encoder, storage=storage)
+    for storage in ("standard", "small", "exact"):
+        encoder = models.passage_encoder if storage != "exact" else replace(models.passage_encoder, codebooks=None)
+        built = PassageIndex.build(corpus, passage_encoder=encoder, small=storage == "small")
         built.save(tmp_path / storage)
         sizes[storage] = sum(
             path.stat().st_size for path in (tmp_path / storage).glob("segment-*/**/*") if path.is_file()
         )
-        found[storage] = PassageIndex.load(tmp_path / storage).evidence(np.array([7, 0, 3]), models.passage_encoder)
+        found[storage] = PassageIndex.load(tmp_path / storage).evidence(np.array([7, 0, 3]), encoder)
         similarities[storage] = built.dense_scores(models.encoder.encode([corpus[0].text]).pooled[0])
-    assert sizes["lean"] < sizes["standard"] < sizes["exact"]
+    assert sizes["small"] < sizes["standard"] < sizes["exact"]
     np.testing.assert_allclose(similarities["standard"], similarities["exact"], atol=0.07)
     exact = found["exact"]
-    for storage, least in (("lean", 0.999), ("standard", 0.8)):
+    for storage, least in (("small", 0.999), ("standard", 0.8)):
         assert found[storage].pieces.values.tolist() == exact.pieces.values.tolist()
         assert (found[storage].tokens.values * exact.tokens.values).sum(axis=1).mean() > least
         assert (found[storage].sentences.values * exact.sentences.values).sum(axis=1).mean() > least
@@ -77,13 +77,12 @@ def test_a_title_is_searched_with_the_text(models):
     assert index.pieces.values.tolist() == models.encoder.tokenize(["Coffee Beans"]).values.tolist()
 
 
-@pytest.mark.parametrize("similarity", SIMILARITIES)
-def test_reduced_vectors_are_written_only_where_they_are_used(models, corpus, tmp_path, monkeypatch, similarity):
-    monkeypatch.setattr(reduction, "MANY", len(corpus))
-    PassageIndex.build(corpus, passage_encoder=models.passage_encoder, similarity=similarity).save(tmp_path / "index")
-    (segment,) = PassageIndex.load(tmp_path / "index").segments
-    assert (segment.near is None) == (similarity == "l2")
-    assert segment.vectors(similarity).index is segment.near
+def test_reduced_vectors_are_written_only_for_many_sentences(models, corpus, tmp_path, monkeypatch):
+    for name, most in (("small", 10**9), ("large", len(corpus))):
+        monkeypatch.setattr(approximation, "REDUCED_FROM", most)
+        PassageIndex.build(corpus, passage_encoder=models.passage_encoder).save(tmp_path / name)
+        (segment,) = PassageIndex.load(tmp_path / name).segments
+        assert (segment.near is None) == (name == "small")
 
 
 @pytest.mark.parametrize("name", ["sentences.npy", "records.npy", "bm25/counts.npy"])
@@ -105,7 +104,7 @@ def test_a_changed_file_is_named_with_the_command_that_helps(saved, name):
 def test_a_manifest_of_another_protocol_or_without_a_field_is_refused(saved):
     path = saved / "manifest.json"
     manifest = json.loads(path.read_text())
-    for protocol in (5, 7):
+    for protocol in (6, 8):
         path.write_text(json.dumps({**manifest, "protocol": protocol}))
         with pytest.raises(ArtifactError, match=f"protocol {protocol}"):
             PassageIndex.load(saved)
@@ -135,10 +134,9 @@ def test_bad_passages_are_refused(passages, says):
         PassageIndex.build(passages, passage_encoder=FAKE)
 
 
-@pytest.mark.parametrize(("storage", "says"), [("standard", "needs codebooks"), ("small", "storage")])
-def test_a_storage_that_cannot_be_written_is_refused(storage, says):
-    with pytest.raises(InputError, match=says):
-        PassageIndex.build([Passage("a", "x")], passage_encoder=FAKE, storage=storage)
+def test_vectors_that_do_not_fit_quarter_bytes_are_refused():
+    with pytest.raises(InputError, match="15 dimensions cannot be stored in quarter bytes"):
+        PassageIndex.build([Passage("a", "x")], passage_encoder=passage_encoder_of(FakeEncoder(dim=15)), small=True)
 
 
 def test_whoever_may_read_the_folder_may_read_the_index(saved):

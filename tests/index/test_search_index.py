@@ -1,21 +1,19 @@
-"""Indices of other kinds, such as one on Qdrant, without its client; the rest is in tests/integrations/test_qdrant.py."""
+"""Indices of other kinds, such as one on a server."""
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from semclass import HybridRetriever, InputError, MissingExtraError, PassageIndex, QdrantIndex
+from semclass import HybridRetriever, InputError, PassageIndex
 from semclass.core.types import ragged
 from semclass.evaluation import evaluate
 from semclass.evaluation.dataset import Dataset
 from semclass.scoring import bm25
 from semclass.scoring.postings import count_terms
-from semclass_integrations.qdrant_collection import point_id
 
 QUESTION = "Who designed the lighthouse?"
 
@@ -77,14 +75,3 @@ def test_impacts_times_idf_are_the_bm25_scores(retriever, models):
     np.testing.assert_allclose(found, index.lexical_scores(query.terms), atol=1e-5)
     stopwords = count_terms(ragged([np.array([0]), np.array([1])], np.zeros(0)), np.array([0, 1], bool))
     assert bm25.impacts(stopwords, 0, 2, 1.0)[0].lengths().tolist() == [0, 1]
-
-
-def test_the_number_of_a_point_stays_the_same():
-    # with another number, passages of existing collections could no longer be replaced
-    assert point_id("lighthouse-1") == 1288543535859324655
-
-
-def test_without_the_client_the_error_names_the_command_that_installs_it(monkeypatch):
-    monkeypatch.setitem(sys.modules, "qdrant_client", None)
-    with pytest.raises(MissingExtraError, match=r'pip install "semclass\[qdrant\]"'):
-        QdrantIndex.connect("http://localhost:6333", "passages")

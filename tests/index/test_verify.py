@@ -12,7 +12,7 @@ from semclass.core import artifacts
 from semclass.index.removal import read_deleted, removed_bytes
 from semclass.index.verify import verify
 from semclass.index.writer import IndexWriter
-from semclass.scoring import reduction
+from semclass.scoring import approximation
 
 
 def write(folder, **options):
@@ -94,9 +94,9 @@ def first(value):
     ],
 )
 def test_the_first_damage_is_named(tmp_path, monkeypatch, name, change, says):
-    monkeypatch.setattr(reduction, "MANY", 12)
-    monkeypatch.setattr(reduction, "CELL", 4)
-    folder = write(tmp_path / "index", **({"storage": "lean"} if name.startswith("reduced") else {}))
+    monkeypatch.setattr(approximation, "REDUCED_FROM", 12)
+    monkeypatch.setattr(approximation, "CLUSTER_SIZE", 4)
+    folder = write(tmp_path / "index", **({"small": True} if name.startswith("reduced") else {}))
     entry = json.loads((folder / "manifest.json").read_text())["segments"][0]["name"]
     path = folder / entry / f"{name}.npy"
     np.save(path, change(np.load(path)))

@@ -14,7 +14,6 @@ from world import BOOKS, FAKE, ROOT, WORDS, Counting, FakeEncoder, passage_encod
 
 from semclass import ArtifactError, EncoderMismatchError, InputError, InputTypeError, Passage, PassageIndex
 from semclass.index.commit import describe, store_tuned
-from semclass.index.ingest import STORAGES
 from semclass.index.verify import verify
 from semclass.index.writer import IndexWriter, compact
 
@@ -23,8 +22,8 @@ def ids(index):
     return [passage.id for passage in index.passages(index.rows)]
 
 
-def assert_ranks_as_rebuilt(index, passage_encoder=FAKE, storage="exact"):
-    rebuilt = PassageIndex.build(index.passages(index.rows), passage_encoder=passage_encoder, storage=storage)
+def assert_ranks_as_rebuilt(index, passage_encoder=FAKE, *, small=False):
+    rebuilt = PassageIndex.build(index.passages(index.rows), passage_encoder=passage_encoder, small=small)
     np.testing.assert_array_equal(index.idf, rebuilt.idf)
     for text in ("the red0 boat", "green1 boat boat", "new words", "lake5"):
         ours, theirs = (scores(found, text, passage_encoder=passage_encoder) for found in (index, rebuilt))
@@ -66,11 +65,11 @@ def test_only_new_texts_are_encoded(index_folder):
     assert_ranks_as_rebuilt(index)
 
 
-@pytest.mark.parametrize("storage", STORAGES)
-def test_an_index_of_each_storage_is_updated(tmp_path, storage):
-    passage_encoder = passage_encoder_of(FakeEncoder(), BOOKS)
+@pytest.mark.parametrize(("books", "small"), [(BOOKS, False), (None, False), (BOOKS, True)])
+def test_an_index_of_each_form_is_updated(tmp_path, books, small):
+    passage_encoder = passage_encoder_of(FakeEncoder(), books)
     items = [Passage("a", "red boat"), Passage("b", "green hill hill hill"), Passage("c", "blue lake boat")]
-    PassageIndex.build(items, passage_encoder=passage_encoder, storage=storage).save(tmp_path)
+    PassageIndex.build(items, passage_encoder=passage_encoder, small=small).save(tmp_path)
     with IndexWriter.open(tmp_path, passage_encoder=passage_encoder) as index:
         new = [Passage(item.id, item.text, {"page": place}) for place, item in enumerate(reversed(items))]
         assert index.update(new) == 3
@@ -82,14 +81,14 @@ def test_an_index_of_each_storage_is_updated(tmp_path, storage):
     verify(tmp_path)
     index = PassageIndex.load(tmp_path)
     assert {item.id: item.metadata.get("page") for item in index.passages(index.rows)} == {"b": 7, "c": 0, "d": None}
-    assert_ranks_as_rebuilt(index, passage_encoder, storage)
+    assert_ranks_as_rebuilt(index, passage_encoder, small=small)
     assert scores(index, "boat", passage_encoder=passage_encoder, where={"page": 99}) == {}
     with IndexWriter.open(tmp_path) as index:
         index.delete(["b", "c", "d"])
     assert scores(PassageIndex.load(tmp_path), "boat", passage_encoder=passage_encoder) == {}
     with IndexWriter.open(tmp_path, passage_encoder=passage_encoder) as index:
         index.add(items)
-    assert_ranks_as_rebuilt(PassageIndex.load(tmp_path), passage_encoder, storage)
+    assert_ranks_as_rebuilt(PassageIndex.load(tmp_path), passage_encoder, small=small)
 
 
 def test_a_block_that_fails_changes_nothing(index_folder):

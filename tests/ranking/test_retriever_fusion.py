@@ -18,7 +18,7 @@ QUESTION = "Who designed the lighthouse?"
 def retriever(models, corpus):
     # more passages than either list holds
     copies = [replace(item, id=f"{item.id}.{n}", metadata={"copy": n}) for n in range(8) for item in corpus]
-    return HybridRetriever(PassageIndex.build(copies, passage_encoder=models.passage_encoder, storage="lean"), models)
+    return HybridRetriever(PassageIndex.build(copies, passage_encoder=models.passage_encoder, small=True), models)
 
 
 @pytest.mark.parametrize(("name", "alpha"), [("convex", 0.3), ("convex", ALPHA), ("rrf", ALPHA)])

@@ -23,9 +23,9 @@ from semclass.index.passage_index import PassageIndex
 from semclass.index.records import Candidates, Query, Scoring
 from semclass.index.segment import NOTHING, Segment
 from semclass.scoring import bm25, fusion
+from semclass.scoring.dense import Vectors
 from semclass.scoring.postings import count_terms
 from semclass.scoring.topk import unit
-from semclass.scoring.vectors import Vectors
 from semclass_integrations.qdrant_collection import BLOCK, ServedIndex, dense, live, point_id, read_fields, write_fields
 
 _KIND, _PROTOCOL = "engine-index", 1  # what a record describes, and the version of the bytes
@@ -44,10 +44,9 @@ passages, best first, with their bytes."""
 
 
 def engine_record(index: PassageIndex) -> dict[str, Any]:
-    """Describe an index as JSON, for :class:`EngineIndex`. A lean index, or one that compares by distances, is refused."""
-    if index.storage == "lean" or index.similarity == "l2":
-        given = f"the index has storage={index.storage!r}, similarity={index.similarity!r}"
-        raise InputError(f"{given}; build it with storage='standard' or 'exact', and similarity='cosine' or 'ip'")
+    """Describe an index as JSON, for :class:`EngineIndex`. A small index is refused."""
+    if index.small:
+        raise InputError("the index is small; build it without small=True (--small)")
     parts = _parts(index.segments[0], np.zeros(0, np.int64), NOTHING)
     types = {name: [part.values.dtype.str, list(part.values.shape[1:])] for name, part in parts.items()}
     return {"protocol": _PROTOCOL, "kind": _KIND, "types": types, **write_fields(index)}
@@ -63,7 +62,7 @@ def engine_rows(index: PassageIndex) -> Iterator[tuple[Passage, list[float], byt
         for some in np.split(rows, range(256, len(rows), 256)):
             parts = _parts(segment, some, terms.take(some - first))
             counted = np.stack([parts[name].lengths() for name in ("sentences", "pieces", "terms")], 1).astype("<u4")
-            means = dense(segment, some, index.similarity)["mean"]
+            means = dense(segment, some)["mean"]
             for row, passage in enumerate(segment.passages(some)):
                 packed = [np.ascontiguousarray(part.row(row)).tobytes() for part in parts.values()]
                 yield passage, means[row], b"".join([counted[row].tobytes(), *packed])
@@ -105,7 +104,7 @@ class EngineIndex(ServedIndex):
 
     def check_passage_encoder(self, passage_encoder: PassageEncoder) -> None:
         """Refuse models whose arrays differ from those of these passages."""
-        for name, (kind, columns) in stored_types(passage_encoder, self.storage).items():
+        for name, (kind, columns) in stored_types(passage_encoder, small=self.small).items():
             if (np.dtype(kind).str, [columns]) != self.types[name]:
                 raise ArtifactError(f"{name} are {self.types[name]}, those of the models {kind, columns}; {_REMEDY}")
 
@@ -128,10 +127,10 @@ class EngineIndex(ServedIndex):
         """
         if where is not None:
             filters.parse(where)
-        vector = unit(query.pooled) if self.similarity == "cosine" else query.pooled
+        vector = unit(query.pooled)
         rows = list(self.find(query.query_used, vector.tolist(), max(n, fusion.DEPTH), where))
         parts = self._unpacked([bytes(stored) for _, stored in rows])
-        vectors = Vectors(parts["sentences"], parts["scales"].values, parts["shares"].values, self.similarity)
+        vectors = Vectors(parts["sentences"], parts["scales"].values, parts["shares"].values)
         postings = count_terms(parts["terms"], self.statistics.is_term)
         searched = candidates.SearchedSegment(vectors, postings, probabilities := parts["probabilities"].values)
         search = candidates.Search([searched], query, scoring, self.statistics, self.thresholds, None, None)

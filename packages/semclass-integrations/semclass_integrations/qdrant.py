@@ -44,9 +44,8 @@ class QdrantIndex(stored.ServedIndex):
     ----------
     client, collection
         A ``qdrant_client.QdrantClient``, and the name of the collection.
-    encoder, classes, thresholds, similarity, storage, codebooks, heads, tuned
-        The attributes of the uploaded :class:`semclass.PassageIndex`. `storage` is ``"lean"`` after an upload without
-        codes.
+    encoder, classes, thresholds, small, codebooks, heads, tuned
+        The attributes of the uploaded :class:`semclass.PassageIndex`. `small` is true after an upload without codes.
     statistics
         N and document frequencies for BM25, as they were when this object opened or last changed the collection.
     depth
@@ -137,10 +136,11 @@ class QdrantIndex(stored.ServedIndex):
                 )
             stored.Server(client).delete_collection(collection)
         copied = {one.name: getattr(index, one.name) for one in fields(stored.ServedIndex)}
-        made = cls(client, collection, **copied | ({} if codes else {"storage": "lean", "codebooks": ""}))
+        made = cls(client, collection, **copied | ({} if codes else {"small": True, "codebooks": ""}))
         models = stored.client_models()
-        columns = index.segments[0].sentences.values.shape[1] * (1 if index.storage == "exact" else COMPONENTS)
-        dims = dict.fromkeys(("mean", "sentences"), columns + (made.similarity == "l2"))
+        sentences = index.segments[0].sentences.values
+        columns = sentences.shape[1] * (COMPONENTS if sentences.dtype == np.uint8 else 1)
+        dims = dict.fromkeys(("mean", "sentences"), columns)
         dims |= {"classes": 2 * len(made.classes)} if made.classes else {}
         best = models.MultiVectorConfig(comparator=models.MultiVectorComparator.MAX_SIM)
         made._server.create_collection(
@@ -161,7 +161,7 @@ class QdrantIndex(stored.ServedIndex):
 
     def _send(self, index: PassageIndex, progress: Callable[[int], object] | None = None) -> None:
         """Upsert every passage of an index."""
-        for points in stored.batches(index, self.statistics.average, codes=self.storage != "lean"):
+        for points in stored.batches(index, self.statistics.average, codes=not self.small):
             self._server.upsert(self.collection, points, wait=True)
             if progress is not None:
                 progress(len(points.ids))
@@ -190,9 +190,7 @@ class QdrantIndex(stored.ServedIndex):
         if passage_encoder.encoder.fingerprint != self.encoder:
             raise InputError("the collection was built with another encoder; load the models that built it")
         check_heads(f"collection {self.collection!r}", self.heads, passage_encoder.head_fingerprints)
-        more = PassageIndex.build(
-            passages, passage_encoder=passage_encoder, similarity=self.similarity, storage=self.storage
-        )
+        more = PassageIndex.build(passages, passage_encoder=passage_encoder, small=self.small)
         if (more.classes, more.codebooks) != (self.classes, self.codebooks):
             raise InputError("models and collection differ in classes or codebooks; load the models that built it")
         names = [passage.id for passage in more.passages(np.arange(len(more)))]
@@ -261,8 +259,8 @@ class QdrantIndex(stored.ServedIndex):
 
         The arguments are the same as in :meth:`semclass.PassageIndex.candidates`.
         """
-        routes = routes_of(query, scoring, self.idf, self.similarity)
-        payload = stored.SHOWN if passage_encoder is None or self.storage == "lean" else stored.SHOWN + stored.CODES
+        routes = routes_of(query, scoring, self.idf)
+        payload = stored.SHOWN if passage_encoder is None or self.small else stored.SHOWN + stored.CODES
         vectors = ["classes"] if self.classes else False
         requests = Search(self._server, self.collection, self.exact, list(payload), vectors)
         chosen = None if where is None else to_qdrant(filters.parse(where))
@@ -273,7 +271,7 @@ class QdrantIndex(stored.ServedIndex):
         read = requests.components([point.id for point in found], routes)
         # a passage that another process deleted between the two requests is left out
         points = [point for point in found if point.id in read["dense"]]
-        fields = score(points, read, query, scoring, self.similarity, self.thresholds, None if linear else depth)
+        fields = score(points, read, query, scoring, self.thresholds, None if linear else depth)
         order = np.lexsort((np.array([point.payload["_id"] for point in points], str), -fields["score"]))[:n]
         points = [points[place] for place in order]
         if not linear:
@@ -282,7 +280,7 @@ class QdrantIndex(stored.ServedIndex):
         passages = tuple(stored.passage_of(point.payload) for point in points)
         evidence = no_evidence(len(points))
         if passage_encoder is not None and points:
-            evidence = read_evidence(points, passages, passage_encoder, self.storage)
+            evidence = read_evidence(points, passages, passage_encoder, small=self.small)
         return Candidates(
             rows=np.array([point.id for point in points], np.int64),
             thresholds=self.thresholds,

@@ -23,7 +23,7 @@ from semclass.scoring import bm25
 from semclass.scoring.bm25 import Statistics
 from semclass.scoring.quantisation import from_quarter_bytes
 
-_KIND, _PROTOCOL = "qdrant-index", 4  # what a collection holds, and the version of its format
+_KIND, _PROTOCOL = "qdrant-index", 5  # what a collection holds, and the version of its format
 _RECORD = "semclass"  # key of the collection's metadata below which the index describes itself
 _REMEDY = "upload the index again with replace=True (semclass index upload --replace)"
 SHOWN = ("_id", "text", "metadata")  # keys of a payload that hold a passage
@@ -79,8 +79,7 @@ class ServedIndex:
     encoder: str
     classes: tuple[str, ...]
     thresholds: DoubleArray
-    similarity: str
-    storage: str
+    small: bool
     codebooks: str
     statistics: Statistics
     heads: Mapping[str, str] = field(default_factory=dict)
@@ -102,7 +101,7 @@ def write_fields(index: PassageIndex | ServedIndex) -> dict[str, Any]:
     # one more than the document frequency, or 0 for what is no term
     numbers = np.where(statistics.is_term, statistics.document_frequencies + 1, 0).astype("<u4")
     return {
-        **{manifest.KEYS.get(name, name): value for name, value in manifest.header_of(vars(index)).items()},
+        **manifest.header_of(vars(index)),
         "tuned": dict(index.tuned),
         "passages": statistics.passages,
         "average_length": statistics.average,
@@ -116,7 +115,8 @@ def read_fields(record: Mapping[str, Any], where: str, remedy: str) -> dict[str,
         numbers = np.frombuffer(zlib.decompress(base64.b64decode(record["frequencies"])), "<u4").astype(np.int64)
         frequencies, average = np.maximum(numbers - 1, 0), float(record["average_length"])
         return {
-            **{name: str(record[key]) for name, key in manifest.KEYS.items()},
+            **{name: str(record[name]) for name in ("encoder", "codebooks")},
+            "small": bool(record["small"]),
             "classes": tuple(record["classes"]),
             "thresholds": np.array(record["thresholds"], np.float64),
             "heads": dict(record.get("heads", {})),
@@ -190,7 +190,7 @@ def batches(index: PassageIndex, average: float, *, codes: bool) -> Iterator[Any
         terms, values = bm25.impacts(segment.postings, first, first + BLOCK, average)
         for begin in range(0, len(rows), BATCH):
             here = rows[begin : begin + BATCH]
-            vectors: dict[str, Any] = {**dense(segment, here, index.similarity), "bm25": []}
+            vectors: dict[str, Any] = {**dense(segment, here), "bm25": []}
             for row in here - first:
                 span = slice(terms.offsets[row], terms.offsets[row + 1])
                 sparse = models.SparseVector(indices=terms.values[span].tolist(), values=values[span].tolist())
@@ -216,18 +216,12 @@ def live(index: PassageIndex) -> Iterator[tuple[Segment, int, IntArray]]:
             yield segment, first, first + np.flatnonzero(there[first : first + BLOCK])
 
 
-def dense(segment: Segment, rows: IntArray, similarity: str) -> dict[str, Any]:
-    """Means and sentences of passages as the index compares them, rounded, with one component more for ``"l2"``."""
+def dense(segment: Segment, rows: IntArray) -> dict[str, Any]:
+    """Means and sentences of passages as the index compares them, rounded."""
     found, places = segment.sentences.take(rows), segment.sentences.places(rows)
     codes = found.values if found.values.dtype == np.float32 else from_quarter_bytes(found.values)
     vectors, shares = codes * segment.scales.values[places, None], segment.shares.values[places, None]
     means = np.add.reduceat(vectors * shares, found.offsets[:-1])
-    if similarity == "l2":
-        lengths = np.sqrt(np.einsum("nd,nd->n", vectors, vectors))[:, None]
-        vectors = np.concatenate([vectors, lengths**2 / 2], axis=1)
-        # shares are as weights of the sentences: the length of the mean is the mean of the lengths
-        mean = np.add.reduceat(shares * lengths, found.offsets[:-1]) / np.add.reduceat(shares, found.offsets[:-1])
-        means = np.concatenate([means, mean**2 / 2], axis=1)
     ends = zip(found.offsets[:-1].tolist(), found.offsets[1:].tolist(), strict=True)
     return {"mean": means.tolist(), "sentences": [vectors[begin:end].tolist() for begin, end in ends]}
 

@@ -27,7 +27,7 @@ from semclass.index.ingest import decoded, evidence_of, stored_types
 from semclass.index.passage_encoder import Evidence, PassageEncoder, no_rows
 from semclass.index.records import Query, Scoring, sum_of
 from semclass.scoring import fusion
-from semclass.scoring.dense import MEAN
+from semclass.scoring.dense import MEAN_WEIGHT
 from semclass.scoring.topk import class_match, unit
 from semclass_integrations.qdrant_collection import Server, client_models, point_id
 
@@ -50,13 +50,11 @@ class Route(NamedTuple):
     weight: float
 
 
-def routes_of(query: Query, scoring: Scoring, idf: FloatArray, similarity: str) -> list[Route]:
+def routes_of(query: Query, scoring: Scoring, idf: FloatArray) -> list[Route]:
     """What the question is compared with, and what the results are multiplied with."""
     models = client_models()
-    pooled = unit(query.pooled) if similarity == "cosine" else query.pooled
-    # 1 - |q - p|**2 / 2 = q.p - |p|**2 / 2 + (1 - |q|**2 / 2): vectors bring |p|**2 / 2 as one component more
-    vector = (np.append(pooled, np.float32(-1)) if similarity == "l2" else pooled).tolist()
-    routes = [Route("mean", vector, MEAN), Route("sentences", [vector], 1 - MEAN)]
+    vector = unit(query.pooled).tolist()
+    routes = [Route("mean", vector, MEAN_WEIGHT), Route("sentences", [vector], 1 - MEAN_WEIGHT)]
     terms, counts = np.unique(query.bm25_terms, return_counts=True)
     known = idf[terms] > 0
     if known.any():
@@ -163,14 +161,11 @@ def score(
     read: Mapping[str, Mapping[int, float]],
     query: Query,
     scoring: Scoring,
-    similarity: str,
     thresholds: DoubleArray,
     depth: int | None,
 ) -> dict[str, Any]:
     """Fuse components as an embedded index does: fields of :class:`semclass.index.records.Candidates`, for m points."""
-    # a part of the similarity that is the same for all passages, see routes_of
-    offset = 1 - float(query.pooled @ query.pooled) / 2 if similarity == "l2" else 0.0
-    dense = np.array([read["dense"][point.id] for point in points], np.float64) + offset
+    dense = np.array([read["dense"][point.id] for point in points], np.float64)
     lexical = np.array([read["bm25"].get(point.id, 0.0) for point in points], np.float64)
     classes = [point.vector["classes"][: len(thresholds)] if len(thresholds) else [] for point in points]
     probabilities = np.array(classes, np.float32).reshape(len(points), len(thresholds))
@@ -193,15 +188,15 @@ def take(value: Any, order: IntArray) -> Any:
 
 
 def read_evidence(
-    points: Sequence[Any], passages: Sequence[Passage], passage_encoder: PassageEncoder, storage: str
+    points: Sequence[Any], passages: Sequence[Passage], passage_encoder: PassageEncoder, *, small: bool
 ) -> Evidence:
     """What re-ranking needs of candidates, at least one, see :meth:`semclass.PassageIndex.evidence`."""
-    if storage == "lean":
+    if small:
         return evidence_of(passage_encoder, passages)
-    read = {name: _bytes(points, name, *kind) for name, kind in stored_types(passage_encoder, storage).items()}
+    read = {name: _bytes(points, name, *kind) for name, kind in stored_types(passage_encoder, small=small).items()}
     pieces = _bytes(points, "pieces", "<u4", 1)
     stored = Evidence(**read, pieces=Ragged(pieces.values[:, 0], pieces.offsets))
-    return decoded(stored, passage_encoder.codebooks if storage == "standard" else None)
+    return decoded(stored, passage_encoder.codebooks)
 
 
 def _bytes(points: Sequence[Any], name: str, kind: str, width: int) -> Ragged:

@@ -76,10 +76,10 @@ def test_rows_of_a_living_index_are_those_that_were_not_deleted(index, models, t
         assert_same_hits(found.search(question, k=30), wanted.search(question, k=30))
 
 
-@pytest.mark.parametrize(("storage", "provided"), [("standard", 8), ("exact", 8), ("exact", 0)])
-def test_candidates_come_with_the_evidence_of_the_embedded_index(corpus, storage, provided):
-    passage_encoder = passage_encoder_of(FakeEncoder(provided=provided), BOOKS if provided else None)
-    index = PassageIndex.build(corpus, passage_encoder=passage_encoder, storage=storage)
+@pytest.mark.parametrize(("books", "provided"), [(BOOKS, 8), (None, 8), (None, 0)])
+def test_candidates_come_with_the_evidence_of_the_embedded_index(corpus, books, provided):
+    passage_encoder = passage_encoder_of(FakeEncoder(provided=provided), books)
+    index = PassageIndex.build(corpus, passage_encoder=passage_encoder)
     (query,) = read_questions(passage_encoder.encoder, None, QUESTIONS[:1])
     mine, theirs = (
         each.candidates(query, 5, Scoring(0.1), passage_encoder=passage_encoder) for each in (engine_of(index), index)
@@ -110,7 +110,6 @@ def test_what_is_no_record_is_refused(index, models, fake_encoder):
         engine_of(index).passages(np.array([0]))
 
 
-@pytest.mark.parametrize("option", [{"storage": "lean"}, {"similarity": "l2"}], ids=str)
-def test_an_index_that_cannot_be_stored_is_refused(models, corpus, option):
-    with pytest.raises(InputError, match="build it with"):
-        engine_record(PassageIndex.build(corpus[:2], passage_encoder=models.passage_encoder, **option))
+def test_a_small_index_is_refused(models, corpus):
+    with pytest.raises(InputError, match="the index is small"):
+        engine_record(PassageIndex.build(corpus[:2], passage_encoder=models.passage_encoder, small=True))

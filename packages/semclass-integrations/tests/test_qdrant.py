@@ -158,11 +158,11 @@ def test_a_filter_holds_before_ranking(retriever, embedded, where, how):
     assert_same_hits(found, embedded.search(QUESTIONS[0], where=where, **how))
 
 
-@pytest.mark.parametrize(("storage", "codes"), [("lean", True), ("exact", True), ("standard", False)])
-def test_other_storages_of_an_index(client, collection, corpus, models, storage, codes):
-    index = PassageIndex.build(corpus, passage_encoder=models.passage_encoder, storage=storage)
+@pytest.mark.parametrize(("small", "codes"), [(True, True), (False, False)])
+def test_a_small_index_and_one_without_codes(client, collection, corpus, models, small, codes):
+    index = PassageIndex.build(corpus, passage_encoder=models.passage_encoder, small=small)
     found = HybridRetriever(QdrantIndex.upload(index, client, collection, codes=codes), models)
-    assert found.index.storage == (storage if codes else "lean")
+    assert found.index.small == (small or not codes)
     if codes:
         assert_same_hits(found.search(QUESTIONS[0]), HybridRetriever(index, models).search(QUESTIONS[0]))
     assert found.search(QUESTIONS[0])[0].id == "lighthouse-3"
@@ -170,7 +170,7 @@ def test_other_storages_of_an_index(client, collection, corpus, models, storage,
 
 @dataclass(frozen=True)
 class LongVectors(FakeEncoder):
-    """Vectors of other lengths than 1, for which the similarities differ."""
+    """Vectors of other lengths than 1."""
 
     def encode(self, texts, *, views=("pooled",)):
         found = super().encode(texts, views=views)
@@ -178,27 +178,24 @@ class LongVectors(FakeEncoder):
         return replace(found, pooled=found.pooled * lengths[:, None])
 
 
-@pytest.mark.parametrize(
-    ("similarity", "storage"), [("cosine", "lean"), ("ip", "lean"), ("l2", "lean"), ("l2", "exact")]
-)
-def test_similarities_and_encoders_without_heads(client, collection, corpus, similarity, storage):
+@pytest.mark.parametrize("small", [True, False])
+def test_encoders_without_heads(client, collection, corpus, small):
     encoder = LongVectors()
     passage_encoder = passage_encoder_of(encoder)
-    index = PassageIndex.build(corpus, passage_encoder=passage_encoder, similarity=similarity, storage=storage)
+    index = PassageIndex.build(corpus, passage_encoder=passage_encoder, small=small)
     bare = Models(QuestionClassifier(encoder, None), passage_encoder, None)
     QdrantIndex.upload(index, client, collection)
     found = HybridRetriever(QdrantIndex.connect(client, collection), bare)
-    assert found.index.similarity == similarity
     for question in QUESTIONS:
         assert_same_hits(
             found.search(question, method="convex"), HybridRetriever(index, bare).search(question, method="convex")
         )
 
 
-@pytest.mark.parametrize("storage", ["standard", "exact", "lean"])
-def test_candidates_come_with_the_evidence_of_the_embedded_index(client, collection, corpus, storage):
-    passage_encoder = passage_encoder_of(FakeEncoder(provided=8), BOOKS)
-    index = PassageIndex.build(corpus, passage_encoder=passage_encoder, storage=storage)
+@pytest.mark.parametrize(("books", "small"), [(BOOKS, False), (None, False), (BOOKS, True)])
+def test_candidates_come_with_the_evidence_of_the_embedded_index(client, collection, corpus, books, small):
+    passage_encoder = passage_encoder_of(FakeEncoder(provided=8), books)
+    index = PassageIndex.build(corpus, passage_encoder=passage_encoder, small=small)
     QdrantIndex.upload(index, client, collection)
     (query,) = read_questions(passage_encoder.encoder, None, QUESTIONS[:1])
     found, wanted = (

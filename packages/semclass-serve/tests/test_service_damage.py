@@ -15,7 +15,7 @@ import httpx
 from serving import address, serving
 
 from semclass import PassageIndex
-from semclass.scoring import reduction
+from semclass.scoring import approximation
 
 QUESTION = {"question": "Who designed the lighthouse?", "method": "learned", "where": {"page": {"$gte": 0}}}
 BY_POSITION = {"records.npy", "provides.npy", "tokens.npy", "pieces.npy"}
@@ -39,11 +39,13 @@ def damaged(path, data):
     os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
 
 
-@pytest.mark.parametrize(("many", "more"), [(reduction.MANY, set()), (20, {"sentences.npy"})], ids=["small", "large"])
+@pytest.mark.parametrize(
+    ("many", "more"), [(approximation.REDUCED_FROM, set()), (20, {"sentences.npy"})], ids=["small", "large"]
+)
 def test_a_service_lives_while_each_file_is_overwritten_and_cut_short(
     models, corpus, tmp_path, monkeypatch, many, more
 ):
-    monkeypatch.setattr(reduction, "MANY", many)
+    monkeypatch.setattr(approximation, "REDUCED_FROM", many)
     by_position = BY_POSITION | more
     folder = tmp_path / "index"
     passages = [type(one)(one.id, one.text, {"page": place}) for place, one in enumerate(corpus)]
