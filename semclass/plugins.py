@@ -2,6 +2,9 @@
 
 Users of the library need none of them. They may change with any minor release; packages of semclass itself are released in
 lock-step. Names are imported on first use.
+
+An index in another engine is a subclass of :class:`RemoteIndex`: the engine stores what :func:`stored_rows` yields, and
+``find`` returns the rows that a :class:`Wanted` describes. Its ``where`` is a tree of filters, from `Among` to `Range`.
 """
 
 from __future__ import annotations
@@ -22,6 +25,18 @@ if TYPE_CHECKING:
     from semclass.core.checks import short as short
     from semclass.core.errors import import_extra as import_extra
     from semclass.core.errors import warn as warn
+    from semclass.index.filters import Among as Among
+    from semclass.index.filters import And as And
+    from semclass.index.filters import Exists as Exists
+    from semclass.index.filters import Filter as Filter
+    from semclass.index.filters import Ids as Ids
+    from semclass.index.filters import Not as Not
+    from semclass.index.filters import Or as Or
+    from semclass.index.filters import Range as Range
+    from semclass.index.remote import RemoteIndex as RemoteIndex
+    from semclass.index.remote import StoredRow as StoredRow
+    from semclass.index.remote import Wanted as Wanted
+    from semclass.index.remote import stored_rows as stored_rows
 
 _HOMES = {
     "cli.options": ("open_retriever",),
@@ -37,6 +52,8 @@ _HOMES = {
         "short",
     ),
     "core.errors": ("import_extra", "warn"),
+    "index.filters": ("Among", "And", "Exists", "Filter", "Ids", "Not", "Or", "Range"),
+    "index.remote": ("RemoteIndex", "StoredRow", "Wanted", "stored_rows"),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 

@@ -71,12 +71,12 @@ def warn(warning: Warning) -> None:
     warnings.warn(warning, stacklevel=level)
 
 
-def import_extra(module: str, extra: str) -> ModuleType:
-    """Import an optional dependency. `extra` is the extra of semclass that installs it."""
+def import_extra(module: str, extra: str, package: str = "semclass") -> ModuleType:
+    """Import an optional dependency. `extra` is the extra of the package that installs it."""
     try:
         return importlib.import_module(module)
     except ImportError as error:
         name = module.partition(".")[0]
         raise MissingExtraError(
-            f'this needs {name}, which is not installed; run: pip install "semclass[{extra}]"'
+            f'this needs {name}, which is not installed; run: pip install "{package}[{extra}]"'
         ) from error

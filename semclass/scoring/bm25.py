@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from semclass.core.types import DoubleArray, FloatArray, IntArray, Ragged
+from semclass.core.types import DoubleArray, FloatArray, IntArray, Ragged, offsets_of
 from semclass.scoring.postings import Deleted, Postings
 from semclass.scoring.topk import is_most, nth_at_least, top_k
 
@@ -150,6 +150,14 @@ def terms_of(found: Postings, first: int, last: int) -> tuple[Ragged, npt.NDArra
     places, owner = places[order], owner[order]
     terms = np.searchsorted(found.ends, places, side="right") - 1
     return Ragged(terms, np.searchsorted(owner, np.arange(last - first + 1))), found.counts[places]
+
+
+def repeated_terms(found: Postings, first: int, last: int) -> Ragged:
+    """Terms of the passages in [first, last), rising, each as often as it comes."""
+    terms, counts = terms_of(found, first, last)
+    owner = np.repeat(np.arange(len(terms)), terms.lengths())
+    lengths = np.bincount(owner, counts, minlength=len(terms)).astype(np.int64)
+    return Ragged(np.repeat(terms.values, counts), offsets_of(lengths))
 
 
 def scores_at(

@@ -1,0 +1,268 @@
+"""An index in another engine: the engine stores rows and finds some of them, and this process scores and re-ranks these.
+
+A row holds, packed in bytes, the input of scoring and re-ranking, so a search encodes no text again. The bytes depend on
+the passage alone. A record in JSON describes the models that made the rows, and holds the statistics of all passages.
+"""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from semclass.core import artifacts
+from semclass.core.errors import ArtifactError, InputError
+from semclass.core.types import DoubleArray, FloatArray, IntArray, Passage, Ragged, offsets_of
+from semclass.index import candidates, filters
+from semclass.index.candidates import Search, SearchedSegment
+from semclass.index.filters import Filter
+from semclass.index.ingest import decoded, evidence_of, stored_types
+from semclass.index.passage_encoder import Evidence, PassageEncoder
+from semclass.index.passage_index import PassageIndex
+from semclass.index.records import Candidates, Query, Scoring
+from semclass.index.segment import Segment
+from semclass.scoring import bm25, fusion
+from semclass.scoring.bm25 import Statistics
+from semclass.scoring.dense import MEAN_WEIGHT, Vectors
+from semclass.scoring.postings import count_terms
+from semclass.scoring.quantisation import from_quarter_bytes
+from semclass.scoring.topk import unit
+
+_KIND, _PROTOCOL = "remote-index", 1
+_REMEDY = "store the index again"
+
+_ARRAYS = {
+    "sentences": 0, "scales": 0, "shares": 0, "provides": 0, "tokens": 1, "pieces": 1, "terms": 2, "probabilities": 3,
+}  # fmt: skip
+"""Arrays in a row's bytes, in their order. Items: one a sentence (0), a word piece (1), a term (2), or one in all (3)."""
+
+_HEAD = 12  # bytes before the arrays: the numbers of sentences, word pieces and terms
+
+_PASSAGES_A_PASS = 4096  # passages whose terms are gathered in one pass over the postings
+
+
+@dataclass(frozen=True)
+class StoredRow:
+    """A passage as an engine stores it."""
+
+    passage: Passage
+    mean: FloatArray  #: mean vector of the sentences, (dim,); its inner product with a unit vector is a cosine
+    sentences: FloatArray  #: unit vectors of the sentences, (n_sentences, dim)
+    terms: IntArray  #: ids of the distinct terms, ascending, (n_terms,)
+    impacts: FloatArray  #: part of each term in a BM25 score, per unit of inverse document frequency, (n_terms,)
+    packed: bytes  #: input of scoring and re-ranking
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Rows that an engine is to find: the first by vector and the first by words.
+
+    The score by vector is `mean_weight` * (vector @ mean) + (1 - `mean_weight`) * max(sentences @ vector), and the score
+    by words the sum of weight * impact over the terms.
+    """
+
+    vector: FloatArray  #: unit vector of the question, (dim,)
+    terms: Mapping[int, float]  #: weight of each term of the question, above 0; empty if no passage has one
+    depth: int  #: length of each of the two lists
+    where: Filter | None  #: filter that every passage must match; None without
+    mean_weight: float = MEAN_WEIGHT
+
+
+@dataclass(frozen=True, kw_only=True)
+class RemoteIndex:
+    """Base of an index in another engine, which :class:`semclass.HybridRetriever` searches like one in a folder.
+
+    A subclass is a frozen dataclass that implements :meth:`find`.
+
+    Attributes
+    ----------
+    encoder, classes, thresholds, small, codebooks, heads, tuned, statistics
+        The attributes of the :class:`semclass.PassageIndex` whose passages were stored.
+    types
+        Type and shape of the items of each array in the bytes of a row.
+    """
+
+    encoder: str
+    classes: tuple[str, ...]
+    thresholds: DoubleArray
+    small: bool
+    codebooks: str
+    heads: Mapping[str, str]
+    tuned: Mapping[str, Any]
+    statistics: Statistics
+    types: Mapping[str, tuple[str, list[int]]]
+    kind = "remote"
+
+    def find(self, wanted: Wanted) -> Iterable[tuple[Passage, bytes]]:
+        """Return the passages of both lists, in any order, each once and with the bytes of its row."""
+        raise NotImplementedError
+
+    def __len__(self) -> int:
+        """Count the passages."""
+        return self.statistics.passages
+
+    @property
+    def idf(self) -> FloatArray:
+        """Inverse document frequency of each word piece, float32 of shape (vocabulary,)."""
+        return self.statistics.idf
+
+    @staticmethod
+    def fields_of(index: PassageIndex) -> dict[str, Any]:
+        """Return the attributes of a remote index that holds the passages of `index`."""
+        names = ("encoder", "classes", "thresholds", "small", "codebooks", "heads", "tuned", "statistics")
+        none = np.zeros(0, np.int64)
+        parts = _arrays(index.segments[0], none, Ragged(none, np.zeros(1, np.int64)))
+        types = {name: (part.values.dtype.str, list(part.values.shape[1:])) for name, part in parts.items()}
+        return {**{name: getattr(index, name) for name in names}, "types": types}
+
+    def record(self) -> dict[str, Any]:
+        """Write the attributes as JSON values."""
+        known = self.statistics
+        # one more than the document frequency, or 0 for a word piece that is no term
+        numbers = np.where(known.is_term, known.document_frequencies + 1, 0).astype("<u4")
+        return {
+            **{name: getattr(self, name) for name in ("encoder", "small", "codebooks", "types")},
+            "classes": list(self.classes),
+            "thresholds": self.thresholds.tolist(),
+            "heads": dict(self.heads),
+            "tuned": dict(self.tuned),
+            "passages": known.passages,
+            "average_length": known.average,
+            "frequencies": base64.b64encode(zlib.compress(numbers.tobytes(), 9)).decode(),
+            "protocol": _PROTOCOL,
+            "kind": _KIND,
+        }
+
+    @staticmethod
+    def read(record: Mapping[str, Any], where: str) -> dict[str, Any]:
+        """Read the attributes that :meth:`record` wrote. An ArtifactError about a damaged record names `where`."""
+        artifacts.check_protocol(record, where, _KIND, _PROTOCOL)
+        try:
+            numbers = np.frombuffer(zlib.decompress(base64.b64decode(record["frequencies"])), "<u4").astype(np.int64)
+            frequencies, average = np.maximum(numbers - 1, 0), float(record["average_length"])
+            return {
+                "encoder": str(record["encoder"]),
+                "classes": tuple(record["classes"]),
+                "thresholds": np.array(record["thresholds"], np.float64),
+                "small": bool(record["small"]),
+                "codebooks": str(record["codebooks"]),
+                "heads": dict(record["heads"]),
+                "tuned": dict(record["tuned"]),
+                "types": {name: (str(kind), list(shape)) for name, (kind, shape) in dict(record["types"]).items()},
+                "statistics": Statistics(int(record["passages"]), average, frequencies, numbers > 0),
+            }
+        except (KeyError, TypeError, ValueError, zlib.error) as error:
+            raise ArtifactError(f"{where} is damaged ({error!r}); {_REMEDY}") from error
+
+    def check_passage_encoder(self, passage_encoder: PassageEncoder) -> None:
+        """Refuse models whose arrays differ from those of the rows, even if their fingerprints are the same."""
+        for name, (kind, columns) in stored_types(passage_encoder, small=self.small).items():
+            if (np.dtype(kind).str, [columns]) != self.types[name]:
+                raise ArtifactError(f"{name} are {self.types[name]}, those of the models {kind, columns}; {_REMEDY}")
+
+    def candidates(
+        self,
+        query: Query,
+        n: int,
+        scoring: Scoring,
+        *,
+        passage_encoder: PassageEncoder | None = None,
+        where: Mapping[str, Any] | None = None,
+    ) -> Candidates:
+        """Let the engine find passages, and score these as :meth:`semclass.PassageIndex.candidates` does."""
+        ids, counts = np.unique(query.bm25_terms, return_counts=True)
+        terms = {int(term): float(weight) for term, weight in zip(ids, counts * self.idf[ids], strict=True) if weight}
+        chosen = None if where is None else filters.parse(where)
+        found = self.find(Wanted(unit(query.pooled), terms, max(n, fusion.DEPTH), chosen))
+        rows = sorted(found, key=lambda row: row[0].id)  # of equal scores, the first id is first
+        parts = self._unpacked([packed for _, packed in rows])
+        probabilities = parts["probabilities"].values
+        segment = SearchedSegment(
+            Vectors(parts["sentences"], parts["scales"].values, parts["shares"].values),
+            count_terms(parts["terms"], self.statistics.is_term),
+            probabilities,
+        )
+        best = candidates.find(Search([segment], query, scoring, self.statistics, self.thresholds), n)
+        passages, evidence = tuple(rows[row][0] for row in best.rows), best.evidence
+        if passage_encoder is not None and passages:
+            if self.small:
+                evidence = evidence_of(passage_encoder, passages)
+            else:
+                names = ("sentences", "provides", "tokens", "pieces")
+                stored = Evidence(**{name: parts[name].take(best.rows) for name in names})
+                evidence = decoded(stored, passage_encoder.codebooks)
+        return replace(best, passages=passages, probabilities=probabilities[best.rows], evidence=evidence)
+
+    def passages(self, rows: IntArray) -> list[Passage]:
+        """Refuse: the candidates of a search come with their passages."""
+        raise InputError(f"this needs an index in a folder, and a {type(self).__name__} returns passages of a search only")
+
+    def _unpacked(self, rows: Sequence[bytes]) -> dict[str, Ragged]:
+        """Read the arrays of rows from their bytes."""
+        heads = np.frombuffer(b"".join(row[:_HEAD].ljust(_HEAD, b"\xff") for row in rows), "<u4").reshape(-1, 3)
+        counts = np.pad(heads.astype(np.int64), ((0, 0), (0, 1)), constant_values=1)
+        lengths = {name: counts[:, _ARRAYS[name]] for name in self.types}
+        sizes = {name: np.dtype(kind).itemsize * int(np.prod(shape)) for name, (kind, shape) in self.types.items()}
+        ends = _HEAD + np.cumsum([length * sizes[name] for name, length in lengths.items()], axis=0)
+        if ends[-1].tolist() != [len(row) for row in rows]:
+            raise ArtifactError(f"the bytes of a passage do not have the length that the record says; {_REMEDY}")
+        begins, parts = np.concatenate([np.full((1, len(rows)), _HEAD), ends[:-1]]).tolist(), {}
+        for (name, length), begin, end in zip(lengths.items(), begins, ends.tolist(), strict=True):
+            joined = b"".join([row[first:last] for row, first, last in zip(rows, begin, end, strict=True)])
+            kind, shape = self.types[name]
+            parts[name] = Ragged(np.frombuffer(joined, kind).reshape(int(length.sum()), *shape), offsets_of(length))
+        if any(parts[name].values.max(initial=0) >= len(self.idf) for name in ("pieces", "terms") if name in parts):
+            raise ArtifactError(f"a passage has word pieces that the record does not know; {_REMEDY}")
+        return parts
+
+
+def stored_rows(index: PassageIndex, average: float | None = None) -> Iterator[StoredRow]:
+    """Make the rows of the passages of an index, without the deleted ones.
+
+    `average` is the mean number of terms for `impacts`, by default that of `index`.
+    """
+    average = index.statistics.average if average is None else average
+    for segment, keep in index.parts():
+        live = np.ones(len(segment), np.bool_) if keep is None else keep
+        for first in range(0, len(segment), _PASSAGES_A_PASS):
+            rows, last = np.flatnonzero(live[first : first + _PASSAGES_A_PASS]), first + _PASSAGES_A_PASS
+            terms, impacts = bm25.impacts(segment.postings, first, last, average)
+            repeated = bm25.repeated_terms(segment.postings, first, last)
+            for some in np.split(rows, range(256, len(rows), 256)):
+                parts = _arrays(segment, first + some, repeated.take(some))
+                means, sentences = _vectors(parts)
+                for row, (place, passage) in enumerate(zip(some, segment.passages(first + some), strict=True)):
+                    here = slice(terms.offsets[place], terms.offsets[place + 1])
+                    vectors = means[row], sentences.row(row)
+                    yield StoredRow(passage, *vectors, terms.values[here], impacts[here], _packed(parts, row))
+
+
+def _arrays(segment: Segment, rows: IntArray, terms: Ragged) -> dict[str, Ragged]:
+    """Arrays of some passages, in the order of their bytes; a small index has no vectors of tokens."""
+    parts = {
+        "terms": Ragged(terms.values.astype("<u4"), terms.offsets),
+        "probabilities": Ragged(segment.probabilities[rows], np.arange(len(rows) + 1)),
+    }
+    names = tuple(name for name in _ARRAYS if name not in parts and len(getattr(segment, name)) == len(segment))
+    parts |= {name: getattr(segment, name).take(rows) for name in names}
+    return {name: parts[name] for name in _ARRAYS if name in parts}
+
+
+def _vectors(parts: Mapping[str, Ragged]) -> tuple[FloatArray, Ragged]:
+    """Mean vectors of passages, and the vectors of their sentences."""
+    codes, scales, shares = (parts[name].values for name in ("sentences", "scales", "shares"))
+    vectors = (codes if codes.dtype == np.float32 else from_quarter_bytes(codes)) * scales[:, None]
+    offsets = parts["sentences"].offsets
+    means = np.add.reduceat(vectors * shares[:, None], offsets[:-1]) if len(vectors) else vectors
+    return means, Ragged(vectors, offsets)
+
+
+def _packed(parts: Mapping[str, Ragged], row: int) -> bytes:
+    """Bytes of a row: the numbers of items, and the arrays."""
+    counts = [len(parts[name].row(row)) if name in parts else 0 for name in ("sentences", "pieces", "terms")]
+    arrays = [np.ascontiguousarray(part.row(row)).tobytes() for part in parts.values()]
+    return b"".join([np.array(counts, "<u4").tobytes(), *arrays])
