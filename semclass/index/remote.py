@@ -199,7 +199,9 @@ class RemoteIndex:
 
     def passages(self, rows: IntArray) -> list[Passage]:
         """Refuse: the candidates of a search come with their passages."""
-        raise InputError(f"this needs an index in a folder, and a {type(self).__name__} returns passages of a search only")
+        raise InputError(
+            f"this needs an index in a folder, and a {type(self).__name__} returns passages of a search only"
+        )
 
     def _unpacked(self, rows: Sequence[bytes]) -> dict[str, Ragged]:
         """Read the arrays of rows from their bytes."""
