@@ -23,7 +23,6 @@ def run_section(name: str, bench: Bench) -> None:
     command = f"python -m bench {name} --data DATA" + " --quick" * bench.quick
     command += " --fine-tune" * bench.fine_tune
     command += " --cross-encoder FOLDER" * (bench.cross_encoder is not None)
-    command += f" --endpoint URL --model {bench.model}" * (bench.endpoint is not None)
     steps = bench.steps[first:]
     results = {
         **found,
@@ -50,9 +49,6 @@ def run_section(name: str, bench: Bench) -> None:
 @click.option("--results", type=click.Path(file_okay=False, path_type=Path), help="Default: bench/results.")
 @click.option("--fine-tune", is_flag=True, help="Tune a network with few labels, too: minutes.")
 @click.option("--cross-encoder", type=click.Path(exists=True, file_okay=False, path_type=Path))
-@click.option("--endpoint", help="Address of an OpenAI-compatible service, such as http://localhost:8000/v1.")
-@click.option("--model", help="The service's model.")
-@click.option("--key", help="Variable that holds the service's key; without it none is sent.")
 def main(
     sections: tuple[str, ...],
     data: Path | None,
@@ -63,9 +59,6 @@ def main(
     results: Path | None,
     fine_tune: bool,
     cross_encoder: Path | None,
-    endpoint: str | None,
-    model: str | None,
-    key: str | None,
 ) -> None:
     """Run sections, all of them if none is named, then the report."""
     work = (work or Path.home() / ".cache" / "semclass" / "bench").absolute()
@@ -83,7 +76,7 @@ def main(
     if data is None:
         raise click.UsageError("give --data FOLDER; only --stale alone needs none")
     network = None if cross_encoder is None else cross_encoder.absolute()
-    bench = Bench(data.absolute(), work, results, quick, again, fine_tune, network, endpoint, model, key)
+    bench = Bench(data.absolute(), work, results, quick, again, fine_tune, network)
     started, failed = time.perf_counter(), []
     for name in [*(sections or report.SECTIONS), "report"]:
         bench.say(f"{name} ...")

@@ -1,8 +1,7 @@
 """Share of the texts sent to a language model, what is then right, and what it costs.
 
 The head decides all texts; those it is least sure of get the model's answer instead. The model is flan-ul2, whose answers
-were recorded; with ``--endpoint`` and ``--model``, any other, asked as ``semclass classify`` asks it. Nothing is chosen on
-these texts. ``sent.py`` has two more steps: a search that asks a model, and a head that is trained on the replies.
+were recorded, or one of assumed accuracy. Nothing is chosen on these texts.
 """
 
 from __future__ import annotations
@@ -20,23 +19,21 @@ from sklearn.linear_model import LogisticRegression
 
 import train_passages as training
 from bench import entailment, labels, measures, passages, prices, readme
-from bench.peers import prompted
-from bench.sent import SEARCHED, first, reranking_table, right, stream_table
 from bench.steps import Bench
 from datasets_io import read_jsonl, read_tsv
-from semclass import Cascade, EntailmentClassifier, OnnxEncoder, PassageClassifier, QuestionClassifier, TextClassifier
+from semclass import EntailmentClassifier, OnnxEncoder, PassageClassifier, QuestionClassifier, TextClassifier
 from semclass.core.taxonomy import COARSE
 from semclass.evaluation import figures
 from semclass_llm.endpoint.client import Endpoint
-from semclass_llm.labelling.cascade import CascadeLabels, Item, text_of
-from semclass_llm.labelling.teacher import Bill, teach
+from semclass_llm.labelling.cascade import Cascade, CascadeLabels, Item
 
 Array = npt.NDArray[Any]
 
 SHARES = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0)
 SHOWN = (0.0, 0.1, 0.2, 0.3, 0.5, 1.0)  # of these, in the table
 AT = 0.2  # share for which leads are given with their interval
-QUICK, PAID = 60, 1000  # items of a quick run, and items that a model behind an endpoint is asked about at most
+QUICK = 60  # items of a quick run
+NOBODY = Endpoint("http://localhost", "nobody")  # no model is asked
 TAUGHT = 1000  # training questions of the second head for pairs
 EXAMPLES = "10"  # of each intent of BANKING77
 ASSUMED, ASSUMED_PRICE = 0.9, "gpt-5-nano"  # accuracy and price of a model that nobody asked
@@ -62,16 +59,12 @@ class Job:
 
 
 def run(bench: Bench) -> dict[str, Any]:
-    service = {"work": bench.work, "endpoint": bench.endpoint, "model": bench.model, "key": bench.key}
     where = {"data": bench.data, "limit": QUICK if bench.quick else None}
     jobs = {
-        job: bench.step(f"cascade/{job}", "bench.cascade:measure", job=job, **where, **service)
+        job: bench.step(f"cascade/{job}", "bench.cascade:measure", job=job, **where)
         for job in MAKERS
         if job != "passages" or not bench.quick  # whose heads are fitted again, which takes minutes
     }
-    searched = {"folder": bench.beir(SEARCHED), "cache": bench.indices}
-    reranking = bench.step("cascade/reranking", "bench.sent:reranking", **where, **searched)
-    stream = bench.step("cascade/stream", "bench.sent:stream", **where)
     protocol = (
         "USD: the head on a CPU, and the calls at list price. Random sending: what is expected of it. "
         f"Asked for is an accuracy {SHORT_OF:.0%} below the model's; the threshold is found on {HELD_OUT} texts, tried on "
@@ -79,38 +72,27 @@ def run(bench: Bench) -> dict[str, Any]:
         f"is assumed, not measured: right on {ASSUMED:.0%} of whatever is sent, at the price of {ASSUMED_PRICE}"
     )
     return {
-        "task": {"what": "right by share sent", "model": bench.model or "flan-ul2", "protocol": protocol},
+        "task": {"what": "right by share sent", "model": "flan-ul2", "protocol": protocol},
         "jobs": jobs,
-        "reranking": reranking,
-        "stream": stream,
     }
 
 
 # -- steps ----------------------------------------------------------------------------------------------------------------
 
 
-def measure(
-    job: str, data: str, limit: int | None, work: str, endpoint: str | None, model: str | None, key: str | None
-) -> dict[str, Any]:
+def measure(job: str, data: str, limit: int | None) -> dict[str, Any]:
     """What is right by share sent, in three orders of sending."""
-    asked = prompted.service(work, endpoint or "http://localhost", model or "none", key)
-    made = MAKERS[job](Path(data), asked, limit or (PAID if endpoint else None))
+    made = MAKERS[job](Path(data), NOBODY, limit)
     head = np.array(
         [made.right(true, list(map(str, one.labels))) for true, one in zip(made.truth, made.decided, strict=True)]
     )
-    said, usd, failed = made.said, None, 0
-    if endpoint is not None:
-        bill = Bill(made.cascade.task)
-        said = [one.labels for one in teach([text_of(item) for item in made.items], bill.task, asked, bill)]
-        failed = bill.spent.failed
-        calls = [bill.spent.prompt_tokens / bill.spent.calls, bill.spent.answer_tokens / bill.spent.calls]
-        known = model in prices.load()["tokens"]
-        usd = prices.tokens(str(model), *calls) if known else prices.gpu_call(bill.spent.seconds / bill.spent.calls)
-    elif said is not None:
-        counted = prompted.prompt_tokens(job, data)
+    said = made.said
+    if said is not None:
+        counted = prices.prompt_tokens(job)
         usd = made.calls * prices.tokens("flan-ul2", counted["prompt"], counted["answer"])
     else:
-        counts = prompted.pieces([next(iter(made.cascade.task.prompts(str(item)))) for item in made.items[:100]])
+        prompts = [next(iter(made.cascade.task.prompts(str(item)))) for item in made.items[:100]]
+        counts = OnnxEncoder.load().encode(prompts, views=()).terms.lengths()
         usd = prices.tokens(ASSUMED_PRICE, float(np.mean(counts)), 4.0)
     sent = np.full(len(head), ASSUMED) if said is None else head.copy()
     for row, labels_ in enumerate(said or ()):
@@ -127,16 +109,25 @@ def measure(
     return {
         "what": made.what,
         "items": len(head),
-        "model": ("flan-ul2, recorded" if said is not None else f"assumed, {ASSUMED:.0%} right")
-        if endpoint is None
-        else model,
+        "model": "flan-ul2, recorded" if said is not None else f"assumed, {ASSUMED:.0%} right",
         "shares": SHARES,
         "right": found,
         "usd_per_million": [round(own + share * usd, 4 if share == 0 else 2) for share in SHARES],
         **lead,
         "aimed": aimed(confidence, head, sent),
-        "failed": failed,
     }
+
+
+def first(values: Array, share: float) -> Array:
+    """1 for the items with the smallest values, a share of all, 0 for others."""
+    chosen = np.zeros(len(values))
+    chosen[np.argsort(values, kind="stable")[: round(share * len(values))]] = 1
+    return chosen
+
+
+def right(head: Array, model: Array, values: Array, share: float) -> float:
+    chosen = first(values, share)
+    return round(float((chosen * model + (1 - chosen) * head).mean()), 4)
 
 
 def aimed(confidence: Array, head: Array, model: Array) -> dict[str, float] | None:
@@ -301,5 +292,5 @@ def picture(found: Mapping[str, Any]) -> bytes:
     return figures.png(figure)
 
 
-TABLES = {"": table, "leads": leads, "reranking": reranking_table, "stream": stream_table}
+TABLES = {"": table, "leads": leads}
 PICTURES = {"cascade.png": picture}

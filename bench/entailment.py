@@ -22,7 +22,6 @@ from bench.peers.rows import (
     Entry,
     constant,
     keep,
-    prompted_model,
     recorded,
     rows,
     scikit_peers,
@@ -71,7 +70,6 @@ def run(bench: Bench) -> dict[str, Any]:
         *rows(bench, "entailment", peers, items, partial(quality, truth=truth)),
         _cross_encoder(bench, folder, items, taught, truth),
         recorded(bench, "entailment", measures.of_answers(truth, flan)),
-        prompted_model(bench, "entailment"),
         constant("always yes", "Every sentence answers.", measures.of_answers(truth, np.ones(len(truth), bool))),
     ]
     return {

@@ -20,7 +20,6 @@ from bench.peers.rows import (
     Entry,
     constant,
     keep,
-    prompted_model,
     recorded,
     rows,
     scikit_peers,
@@ -83,7 +82,7 @@ def run(bench: Bench) -> dict[str, Any]:
             decided = [said.get(str(place), [np.nan] * len(COARSE)) for place in twice]
             row |= measures.of_several(truth, [np.array(decided, float)])
     flan = recorded(bench, "passages", measures.of_several(truth, [corpus.weak[twice]]), calls=len(COARSE))
-    systems += [flan, prompted_model(bench, "passages"), _floor(corpus, folds, truth, twice)]
+    systems += [flan, _floor(corpus, folds, truth, twice)]
     shipped_figures = read_json(default_models() / "passages" / "manifest.json")["metrics"]["macro"]
     return {
         "task": {

@@ -25,6 +25,18 @@ THESIS_CALLS: dict[str, tuple[str, int]] = {
 """The reference's prompts: what is prompted for, for each what, and how many calls it takes."""
 
 
+PROMPT_TOKENS = {"questions": 594.0, "passages": 1432.3, "entailment": 1134.1}
+"""Tokens of a prompt of the reference's structure, by task: 30, 10 and 20 examples and the item, mean of 100 items, counted
+as word pieces of the shipped encoder. The answer is one token.
+"""
+
+
+def prompt_tokens(task: str) -> dict[str, Any]:
+    """Tokens of one call of a task, for models that were prompted elsewhere and kept no count."""
+    counted = "the shipped encoder's word pieces, on our prompt of the same structure"
+    return {"prompt": PROMPT_TOKENS[task], "answer": 1.0, "counted_with": counted}
+
+
 @lru_cache(maxsize=1)
 def load() -> dict[str, Any]:
     """Prices by kind and name, each with its unit, source and date."""

@@ -39,13 +39,11 @@ DEPENDS: Mapping[str, tuple[str, ...]] = {
     "carry": (*RANKING, "deep", "language"),
     "thesis": (*RANKING, *CLASSES),
     "service": RANKING,
-    "in_scope": ("encoder", "in_scope", "questions"),
     "words": RANKING,
     "abstain": (*RANKING, "answerable", "deep"),
     "small_folders": (*RANKING, "answerable", "generic"),
     "languages": (*RANKING, "language", *(f"multilingual/{name}" for name in (*PAIRS, "deep", "questions"))),
     "cascade": (*RANKING, "deep", "passages", "questions", "questions-svm"),
-    "over_time": (*RANKING, *CLASSES),
 }
 """Models on which the figures of a section depend: folders below ``models``, and below those of a package by its name."""
 

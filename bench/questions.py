@@ -21,7 +21,6 @@ from bench.peers.rows import (
     constant,
     fine_tuned,
     keep,
-    prompted_model,
     recorded,
     rows,
     scikit_peers,
@@ -71,7 +70,6 @@ def run(bench: Bench) -> dict[str, Any]:
     systems = rows(bench, "questions", entries, items, score)
     said = [row["flan_ul2"] for row in read_tsv(bench.data / "trec" / "test.tsv")][:limit]
     systems.append(recorded(bench, "questions", measures.of_classes(tests["trec"].labels("coarse"), said)))
-    systems.append(prompted_model(bench, "questions"))
     usual = {level: Counter(learnt.labels(level)).most_common(1)[0][0] for level in ("coarse", "fine")}
     floor = {
         name: {key: [usual[level]] * len(part.texts) for key, level in (("label", "coarse"), ("fine", "fine"))}

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from bench import carry, prices, readme
-from bench.peers import prompted
 from bench.peers.rows import NO_CROSS_ENCODER, seconds_of, trained_seconds
 from bench.retrieval_systems import MORE, SYSTEMS
 from bench.steps import Bench, first_questions, write_beir
@@ -92,9 +91,7 @@ def run(bench: Bench) -> dict[str, Any]:
         },
         "sets": sets,
         "default": {**grid, "tried": tried, "chosen": choice(tried), "left_out": left_out(tried)},
-        "second_per_call": second_per_call(
-            sets, {use: prompted.prompt_tokens(task, bench.data) for use, task in PROMPTS.items()}
-        ),
+        "second_per_call": second_per_call(sets, {use: prices.prompt_tokens(task) for use, task in PROMPTS.items()}),
     }
 
 
@@ -184,7 +181,7 @@ HOSTED = "rerank-v4.0-fast"  # a hosted re-ranker of which only the price is kno
 ALONE = "squad4"  # set whose re-ranking is priced: like the reference's questions it is about Wikipedia
 
 PROMPTS = {"question class": "questions", "entailment of 10 candidates": "entailment"}
-"""Which prompts the reference's uses take, see :func:`bench.peers.prompted.prompt_tokens`."""
+"""Which prompts the reference's uses take, see :func:`bench.prices.prompt_tokens`."""
 
 
 def second_per_call(sets: Mapping[str, Any], counted: Mapping[str, Mapping[str, float]]) -> list[dict[str, Any]]:

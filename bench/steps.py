@@ -56,9 +56,6 @@ class Bench:
     again: bool = False
     fine_tune: bool = False
     cross_encoder: Path | None = None
-    endpoint: str | None = None
-    model: str | None = None
-    key: str | None = None
     steps: list[dict[str, Any]] = field(default_factory=list)
 
     def beir(self, name: str) -> Path:

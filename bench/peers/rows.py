@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from bench import prices
-from bench.peers import prompted
 from bench.peers.systems import digest
 from bench.steps import Bench
 from semclass.core.artifacts import MANIFEST, default_models, read_json, write_atomic
@@ -84,7 +83,7 @@ def constant(name: str, what: str, figures: Mapping[str, Any]) -> dict[str, Any]
 
 
 def recorded(bench: Bench, task: str, figures: Mapping[str, Any], calls: int = 1) -> dict[str, Any]:
-    seconds, tokens = calls * prices.ASSUMED_SECONDS, prompted.prompt_tokens(task, bench.data)
+    seconds, tokens = calls * prices.ASSUMED_SECONDS, prices.prompt_tokens(task)
     return {
         "name": "flan-ul2, prompted", "kind": "prompted", "what": RECORDED, "threads": None, **figures,
         **dict.fromkeys(MEASURED), "p50_ms": seconds * 1e3, "per_second": round(1 / seconds, 3),
@@ -93,20 +92,6 @@ def recorded(bench: Bench, task: str, figures: Mapping[str, Any], calls: int = 1
         "usd_per_million_at": prices.at_all_prices(calls, tokens),
         "tokens_per_call": tokens, "calls_per_item": calls, "recorded": True,
     }  # fmt: skip
-
-
-def prompted_model(bench: Bench, task: str) -> dict[str, Any]:
-    """The row of a language model behind the endpoint that the command line names; skipped if it names none."""
-    name = bench.model or "any prompted model"
-    row = {"name": name, "kind": "prompted", "what": "Few-shot prompted.", "threads": None}
-    if bench.endpoint is None or bench.model is None:
-        return {**row, "skipped": "give --endpoint URL and --model NAME"}
-    found = bench.step(
-        f"{task}/prompted", "bench.peers.prompted:measure", task=task, data=bench.data, work=bench.work,
-        endpoint=bench.endpoint, model=bench.model, key=bench.key,
-        limit=prompted.QUICK if bench.quick else prompted.ITEMS,
-    )  # fmt: skip
-    return {**row, **found, "peak_mb": None}  # what the client holds says nothing of the model
 
 
 def original() -> Path | None:
