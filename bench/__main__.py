@@ -17,7 +17,7 @@ from semclass.core.errors import SemclassError
 
 
 def run_section(name: str, bench: Bench) -> None:
-    """Run a section and write ``<name>.json``; rows that it has to skip stay as an earlier run measured them."""
+    """Run a section and write ``<name>.json``."""
     started, first = time.perf_counter(), len(bench.steps)
     found = importlib.import_module(f"bench.{name}").run(bench)
     command = f"python -m bench {name} --data DATA" + " --quick" * bench.quick
@@ -34,8 +34,6 @@ def run_section(name: str, bench: Bench) -> None:
         **provenance.of_run(),
     }
     path = bench.results / f"{name}.json"
-    if path.is_file() and not bench.quick:
-        results = provenance.kept(artifacts.read_json(path), results)
     artifacts.write_atomic(path, artifacts.dump_json(results))
 
 

@@ -1,8 +1,6 @@
 """Of which models a figure is: a fingerprint of each that ships, and the line that marks what earlier ones gave.
 
-Every run in a file of results has ``models``: of each model that its figures depend on the fingerprint, None where it is
-not known any more. Beside the run that wrote a file, ``also`` lists others whose figures it holds, with the ``keys`` under
-which these stand and, where the keys hold figures of several runs, the ``rows`` that are theirs.
+Every file of results has ``models``: of each model that its figures depend on the fingerprint. One run writes a whole file.
 """
 
 from __future__ import annotations
@@ -12,7 +10,7 @@ import json
 import os
 import platform
 import subprocess
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from datetime import datetime, timezone
 from functools import lru_cache
@@ -80,49 +78,29 @@ def runs(results: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [results, *results.get("also", ())]
 
 
-# -- what a table reads -----------------------------------------------------------------------------------------------
+# -- earlier models ---------------------------------------------------------------------------------------------------
 
 
-class _Noted(Mapping[str, Any]):
-    """A mapping that calls `note` with each key that is read of it, and of all that it holds."""
+class _Noting(dict[str, Mapping[str, Any]]):
+    """Results of all sections, which notes the sections that are read."""
 
-    def __init__(self, held: Mapping[str, Any], note: Callable[[str], object]) -> None:
-        self._held, self._note = held, note
+    def __init__(self, found: Results) -> None:
+        super().__init__(found)
+        self.read: set[str] = set()
 
-    def __getitem__(self, key: str) -> Any:
-        value = self._held[key]
-        self._note(key)
-        return self._wrapped(value)
+    def __getitem__(self, name: str) -> Mapping[str, Any]:
+        self.read.add(name)
+        return super().__getitem__(name)
 
-    def _wrapped(self, value: Any) -> Any:
-        if isinstance(value, Mapping):
-            return _Noted(value, self._note)
-        return [self._wrapped(item) for item in value] if isinstance(value, list) else value
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._held)
-
-    def __len__(self) -> int:
-        return len(self._held)
-
-
-def noting(found: Results, read: set[tuple[str, str]]) -> Results:
-    """Results of all sections that put into `read` which keys, at any depth, are read of which section."""
-
-    def section(name: str) -> Mapping[str, Any]:
-        return _Noted(found[name], lambda key: read.add((name, key)))
-
-    return {name: section(name) for name in found}
+    def get(self, name: str, default: Any = None) -> Any:
+        return self[name] if name in self else default  # noqa: SIM401 - as that notes it
 
 
 def with_line(make: Callable[[Results], str], found: Results) -> str:
     """A table and, where earlier models gave some of its figures, the line that says so."""
-    read: set[tuple[str, str]] = set()
-    table = make(noting(found, read))
-    return "\n\n".join(part for part in (table, line(found, read)) if part)
-
-
-# -- earlier models ---------------------------------------------------------------------------------------------------
+    noting = _Noting(found)
+    table = make(noting)
+    return "\n\n".join(part for part in (table, line(found, noting.read)) if part)
 
 
 def earlier(run: Mapping[str, Any]) -> dict[str, str | None]:
@@ -130,93 +108,15 @@ def earlier(run: Mapping[str, Any]) -> dict[str, str | None]:
     return {name: value for name, value in run["models"].items() if value is None or value != shipped().get(name)}
 
 
-def line(found: Results, read: set[tuple[str, str]]) -> str:
+def line(found: Results, sections: Iterable[str]) -> str:
     """What stands below a table that has figures of earlier models; "" below others."""
-    said: dict[str, None] = {}
-    sections = sorted({name for name, _ in read})
-    for section in sections:
-        keys = {key for name, key in read if name == section}
-        for run in runs(found[section]):
-            if _owned(found[section], run) & keys and (models := earlier(run)):
-                said[_told(run, models, section if len(sections) > 1 else "")] = None
+    said = {}
+    for section in sorted(sections):
+        if models := earlier(found[section]):
+            # whatever reads an encoder changes with it
+            names = "encoder and heads" if "encoder" in models and len(models) > 1 else ", ".join(models)
+            said[f"{names} of {found[section]['date']}"] = None
     return f"*Measured with earlier models: {'; '.join(said)}.*" if said else ""
-
-
-def _owned(results: Mapping[str, Any], run: Mapping[str, Any]) -> set[str]:
-    """Keys of a file that hold figures of a run: those it names, and for the run that wrote it those that no other has."""
-    if "keys" in run:
-        return set(run["keys"])
-    return set(results).difference(*(one["keys"] for one in results.get("also", ()) if "rows" not in one))
-
-
-def _told(run: Mapping[str, Any], models: Mapping[str, str | None], section: str) -> str:
-    """Such as ``encoder, questions of 2026-11-22``; where not known which models these were, it says so."""
-    names = ", ".join(name if known else f"{name} (which is not known)" for name, known in models.items())
-    if "encoder" in models and len(models) > 1:  # whatever reads an encoder changes with it
-        names = "encoder and heads"
-    rows = ", ".join(f"`{row}`" for row in run.get("rows", ()))
-    more = ": ".join(filter(None, [section and f"section {section}", rows]))
-    return f"{names} of {run['date']}" + (f" ({more})" if more else "")
-
-
-# -- rows of an earlier run -------------------------------------------------------------------------------------------
-
-OF_RUN = ("commands", "commit", "date", "machine", "models", "seconds_of_section", "threads", "versions")
-
-
-def kept(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
-    """The results of a run, with rows of others that it had to skip as an earlier run measured them.
-
-    A row of a peer in ``systems`` depends on no model of ours, nor does a network that was tuned with few labels; one in
-    ``sets`` does, whose candidates it re-orders.
-    """
-    also: dict[str, dict[str, Any]] = {}
-
-    def rows(part: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-        measured = (row for row in old.get("systems", ()) if "skipped" not in row and row["kind"] != "semclass")
-        known = {row["name"]: row for row in measured}
-        lost = [row["name"] for row in new["systems"] if "skipped" in row and row["name"] in known]
-        for name in lost:
-            made = _run_of(before, part, name)
-            if part == "systems":
-                made["models"] = {}
-            one = also.setdefault(json.dumps([part, made], sort_keys=True), {**made, "keys": [part], "rows": []})
-            one["rows"] = list(dict.fromkeys([*one["rows"], name]))
-        return [known[row["name"]] if row["name"] in lost else row for row in new["systems"]]
-
-    result = dict(now)
-    if "systems" in now:
-        result["systems"] = rows("systems", before, now)
-    if "sets" in now:
-        old = before.get("sets", {})
-        result["sets"] = {
-            name: {**one, "systems": rows("sets", old.get(name, {}), one)} for name, one in now["sets"].items()
-        }
-    if "few_labels" in now:
-        old = before.get("few_labels", {})
-        result["few_labels"] = {
-            name: {size: _with_tuned(old.get(name, {}).get(size, {}), one) for size, one in sizes.items()}
-            for name, sizes in now["few_labels"].items()
-        }
-        if result["few_labels"] != now["few_labels"]:
-            made = _run_of(before, "few_labels", TUNED)
-            also["few_labels"] = {**made, "models": {}, "keys": ["few_labels"], "rows": [TUNED]}
-    return {**result, "also": list(also.values())} if also else result
-
-
-TUNED = "tuned"  # name of a network among the systems of few labels
-
-
-def _with_tuned(old: Mapping[str, Any], new: Mapping[str, Any]) -> Mapping[str, Any]:
-    known = {name: row for name, row in old.get("systems", {}).items() if name == TUNED}
-    return {**new, "systems": {**known, **new["systems"]}}
-
-
-def _run_of(before: Mapping[str, Any], part: str, row: str) -> dict[str, Any]:
-    """The run that made a row of an earlier file."""
-    others = (one for one in before.get("also", ()) if part in one["keys"] and row in one.get("rows", ()))
-    run = next(others, before)
-    return {key: run[key] for key in OF_RUN if key in run}
 
 
 # -- looks at the sets that confirm --------------------------------------------------------------------------------------

@@ -63,7 +63,7 @@ def stale(found: Results) -> dict[str, str]:
         if name not in found:
             why[name] = "Not measured yet."
             continue
-        said = [provenance.line(found, _keys(name, found[name])).strip("*")]
+        said = [provenance.line(found, [name]).strip("*")]
         if lacking := set(provenance.DEPENDS[name]) - set(found[name]["models"]):
             said.append(f"Measured before these models had a part in it: {', '.join(sorted(lacking))}.")
         if any(said):
@@ -83,12 +83,7 @@ def tables(name: str, found: Results) -> dict[str, str]:
     ``NAME: pictures`` is that line alone, for pages that show the section's pictures.
     """
     made = {place: provenance.with_line(make, found) for place, make in _makers(name).items()}
-    return {**made, f"{name}: pictures": provenance.line(found, _keys(name, found[name]))} if pictures(name) else made
-
-
-def _keys(name: str, results: Mapping[str, Any]) -> set[tuple[str, str]]:
-    """All that a file of results has, which its page and its pictures show."""
-    return {(name, key) for run in runs(results) for key in (*results, *run.get("keys", ()))}
+    return {**made, f"{name}: pictures": provenance.line(found, [name])} if pictures(name) else made
 
 
 def _makers(name: str) -> dict[str, Any]:
@@ -136,10 +131,8 @@ def page(name: str, found: Results) -> str:
     parts = [f"# {said[f'{name}: title']}", said[f"{name}: what"]]
     if any("--quick" in command for command in results.get("commands", ())):
         parts.append("> Of a quick run, few items of everything: not to be quoted.")
-    read = _keys(name, results)
-    noted = provenance.noting(found, read)
-    made = {place: make(noted) for place, make in _makers(name).items()}
-    parts.append(provenance.line(found, read))
+    made = {place: make(found) for place, make in _makers(name).items()}
+    parts.append(provenance.line(found, [name]))
     task = {key: value for key, value in results.get("task", {}).items() if not isinstance(value, Mapping)}
     parts.append("\n".join(f"- {key.replace('_', ' ').capitalize()}: {_text(value)}" for key, value in task.items()))
     for place, text in made.items():

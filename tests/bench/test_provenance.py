@@ -36,14 +36,6 @@ def accuracy(found: Any) -> str:
     return f"| {found['questions']['systems'][0]['accuracy']} |"
 
 
-def milliseconds(found: Any) -> str:
-    return f"| {found['questions']['systems'][0]['p50_ms']} |"
-
-
-def errors(found: Any) -> str:
-    return f"| {found.get('questions', {}).get('errors')} |"
-
-
 def test_a_fingerprint_is_of_what_a_model_does():
     same = {**MANIFEST, "metrics": {"accuracy": 0.9}, "training": {"seconds": 3}}
     assert provenance.fingerprint(same) == provenance.fingerprint(MANIFEST)
@@ -76,57 +68,9 @@ def test_a_table_stays_as_it_is_when_a_model_changes_that_it_does_not_use(ships)
     assert provenance.with_line(accuracy, found) != "| 0.9 |"
 
 
-def test_models_that_are_not_known_count_as_earlier_ones(ships):
-    assert "questions (which is not known)" in provenance.with_line(
-        accuracy, {"questions": results({"questions": None})}
-    )
-
-
-def test_a_line_is_about_the_keys_that_a_table_reads(ships):
-    times = {"models": {"questions": "old"}, "date": "2026-11-20", "keys": ["p50_ms"], "rows": ["times of semclass"]}
-    found = {"questions": results({"questions": "new"}, also=[times])}
-    assert provenance.with_line(accuracy, found) == "| 0.9 |"
-    assert "questions of 2026-11-20 (`times of semclass`)" in provenance.with_line(milliseconds, found)
-    found = {"questions": results({"questions": "old"}, also=[{**times, "models": {}, "keys": ["errors"], "rows": []}])}
-    assert "2026-11-22" in provenance.with_line(errors, found)
-    del found["questions"]["also"][0]["rows"]  # then all that stands under the key is of the other run
-    assert provenance.with_line(errors, found) == "| 3 |"
-
-
-def test_rows_that_a_run_skips_stay_as_an_earlier_run_measured_them():
-    def rows(**skipped: str) -> list[dict[str, Any]]:
-        return [{"name": "ours", "kind": "semclass", "ms": 2}, {"name": "theirs", "kind": "peer", "ms": 9, **skipped}]
-
-    before = results({"questions": "old"}, commit="first", systems=rows(), sets={"squad4": {"systems": rows()}})
-    now = results({"questions": "new"}, commit="second", systems=rows(skipped="no torch"))
-    now["sets"] = {"squad4": {"systems": rows(skipped="no torch")}}
-    once = provenance.kept(before, now)
-    assert once["systems"] == rows()
-    assert once["models"] == {"questions": "new"}
-    alone, reordered = once["also"]
-    assert (alone["commit"], alone["keys"], alone["rows"], alone["models"]) == ("first", ["systems"], ["theirs"], {})
-    assert (reordered["keys"], reordered["models"]) == (["sets"], {"questions": "old"})
-    assert provenance.kept(once, {**now, "commit": "third"})["also"] == once["also"]
-    assert "also" not in provenance.kept(before, {**now, "systems": rows(), "sets": before["sets"]})
-
-
 def test_each_look_is_a_line_with_its_date_and_models(tmp_path):
     for figure in (0.5, 0.6):
         provenance.log("a set", {"ndcg": figure}, tmp_path / "looks.jsonl")
     lines = [json.loads(line) for line in (tmp_path / "looks.jsonl").read_text().splitlines()]
     assert [line["figures"]["ndcg"] for line in lines] == [0.5, 0.6]
     assert all(line["models"]["encoder"] and len(line["date"]) == 10 for line in lines)
-
-
-def test_a_network_tuned_with_few_labels_stays_as_it_was_measured():
-    tuned = {"accuracy": 0.8}
-    before = {"commit": "a", "few_labels": {"set": {"5": {"systems": {"tuned": tuned, "semclass": {"accuracy": 0.7}}}}}}
-    now = {
-        "commit": "b",
-        "few_labels": {"set": {"5": {"systems": {"semclass": {"accuracy": 0.9}}}, "10": {"systems": {}}}},
-    }
-    found = provenance.kept(before, now)
-    assert found["few_labels"]["set"]["5"]["systems"] == {"tuned": tuned, "semclass": {"accuracy": 0.9}}
-    assert found["few_labels"]["set"]["10"] == {"systems": {}}
-    assert found["also"] == [{"commit": "a", "models": {}, "keys": ["few_labels"], "rows": ["tuned"]}]
-    assert "also" not in provenance.kept({}, now)
