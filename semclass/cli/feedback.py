@@ -132,7 +132,7 @@ def _questions(
     """What questions were used, and of each one `answerable` and whether a hit is right."""
     from semclass.evaluation import calibrate
     from semclass.evaluation.dataset import read_dataset
-    from semclass.evaluation.made_questions import sample_passages
+    from semclass.evaluation.question_headings import sample_passages
     from semclass.index.feedback import by_question, read_judgements
 
     if queries is not None and qrels is not None:

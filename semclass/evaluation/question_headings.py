@@ -1,19 +1,22 @@
-"""Makes questions from the headings of passages."""
+"""Makes questions with known answers from the headings of passages."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
 
 from semclass.core.types import Passage
-from semclass.evaluation.made_questions import Draft
 from semclass.heads.asked import asks
 from semclass.index.passage_encoder import title_of
+from semclass.ranking.retriever import HybridRetriever
 
-LONGEST = 24
+MAX_HEADING_WORDS = 24
 """Most words of a heading. A longer heading is a sentence of the text."""
 
-_GO_ABOUT = "How do I go about "
+_HOW_TO = "How do I go about "
 
 _LETTERS = re.compile(r"[^\W\d_]{3,}")
 _NUMBERED = re.compile(
@@ -21,6 +24,21 @@ _NUMBERED = re.compile(
     r"|\d+(?:\.\d+)*\s*[.:)]\s+|[ivx]+[.)]\s+|\d+(?:\.\d+)+\s+(?-i:(?=[^\W\d_a-z])))(?=\S)",
     re.IGNORECASE,
 )
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A question to a passage that is not yet checked."""
+
+    text: str
+    passage: str  #: id of the passage
+
+
+def sample_passages(retriever: HybridRetriever, count: int, *, seed: int = 0) -> list[Passage]:
+    """Draw random passages of an index, in its order. Passages marked as duplicates are left out."""
+    rows = np.random.default_rng(seed).permutation(retriever.local_index.rows)[:count]
+    passages = retriever.local_index.passages(np.sort(rows))
+    return [passage for passage in passages if not passage.metadata.get("duplicate_of")]
 
 
 def write_from_headings(passages: Iterable[Passage]) -> Iterator[Draft]:
@@ -34,8 +52,8 @@ def write_from_headings(passages: Iterable[Passage]) -> Iterator[Draft]:
 
 
 def is_made(question: str) -> bool:
-    """Tell whether a question was made of a heading that nobody would ask, such as "Activating the pump"."""
-    return question.startswith(_GO_ABOUT)
+    """Whether a question was made of a heading that nobody would ask, such as "Activating the pump"."""
+    return question.startswith(_HOW_TO)
 
 
 def _heading(passage: Passage) -> str:
@@ -45,7 +63,7 @@ def _heading(passage: Passage) -> str:
     if isinstance(headings, list) and title and not passage.metadata.get("title"):
         names = [_unnumbered(heading) for heading in headings if isinstance(heading, str) and heading.strip()]
         title = ": ".join(names[-1 - (len(names[-1].split()) == 1) :])
-    return title if len(_LETTERS.findall(title)) > 1 and len(title.split()) <= LONGEST else ""
+    return title if len(_LETTERS.findall(title)) > 1 and len(title.split()) <= MAX_HEADING_WORDS else ""
 
 
 def _unnumbered(heading: str) -> str:
@@ -61,5 +79,5 @@ def _question(heading: str) -> str:
     if first.lower() != "how" and asks(heading):
         return heading
     if first.lower().endswith("ing") and len(first) > 5 and rest:
-        return f"{_GO_ABOUT}{first[0].lower()}{plain[1:]}?"
+        return f"{_HOW_TO}{first[0].lower()}{plain[1:]}?"
     return plain

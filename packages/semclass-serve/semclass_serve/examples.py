@@ -10,8 +10,7 @@ from weakref import ref
 
 from semclass.core.errors import SemclassError
 from semclass.core.types import Hit, Passage
-from semclass.evaluation.made_questions import sample_passages
-from semclass.evaluation.question_headings import is_made, write_from_headings
+from semclass.evaluation.question_headings import is_made, sample_passages, write_from_headings
 from semclass.heads.asked import asks
 from semclass.index.records import SearchIndex
 from semclass.ranking.retriever import HybridRetriever
