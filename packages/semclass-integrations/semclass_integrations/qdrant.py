@@ -1,98 +1,82 @@
-"""An index in Qdrant, for corpora that outgrow one machine.
+"""An index in Qdrant, for passages that outgrow one machine: the server finds candidates, and this process ranks them.
 
-The server finds candidates, and this process re-ranks them.
-
-A passage is a point with vectors that are compared by inner product. ``mean`` is the mean of its sentences.
-``sentences`` is a multi-vector, of which the best sentence counts. ``bm25`` is a sparse vector with tf * (k1 + 1) / (tf
-+ k1 * (1 - b + b * |d| / avgdl)) for each word piece, which is multiplied with a question's inverse document
-frequencies. ``classes`` holds P(class | passage), followed by the labels as 0 and 1. The statistics of the corpus (N,
-document frequencies) are in the metadata of the collection, and ``add`` and ``delete`` update them. The average length
-stays that of the upload, because every sparse vector depends on it. Upload the corpus again if its passages become much
-longer or shorter.
+A passage is a point with the vectors ``mean`` and ``sentences`` (a multi-vector, whose best sentence counts), which are
+compared by inner product, and the sparse vector ``bm25``, whose weights are multiplied with inverse document frequencies.
+Its payload holds the passage, and the bytes that scores are computed from. The metadata of the collection hold the record
+of the index with the statistics for BM25. The average length of passages stays that of the upload, because every sparse
+vector depends on it: upload the passages again if they become much longer or shorter.
 """
 
 from __future__ import annotations
 
+import base64
 import os
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from semclass.core.checks import check_positive, check_text, check_texts, check_unique
-from semclass.core.errors import ArtifactError, InputError
-from semclass.core.types import IntArray, Passage
-from semclass.index import filters
-from semclass.index.labels import check_heads
-from semclass.index.passage_encoder import PassageEncoder, no_evidence
-from semclass.index.passage_index import PassageIndex
-from semclass.index.records import Candidates, Query, Scoring
-from semclass.ranking.models import Models
-from semclass.scoring import fusion
-from semclass.scoring.bm25 import Statistics
-from semclass.scoring.quantisation import COMPONENTS
-from semclass_integrations import qdrant_collection as stored
-from semclass_integrations.qdrant_search import Search, read_evidence, routes_of, score, take, to_qdrant
+from semclass import ArtifactError, InputError, Models, Passage, PassageIndex
+from semclass.plugins import RemoteIndex, StoredRow, Wanted, check_text, check_texts, import_extra, stored_rows
+from semclass_integrations.qdrant_filters import point_id, requests, to_qdrant
+
+API_KEY_VARIABLE = "SEMCLASS_QDRANT_API_KEY"
+"""Environment variable that holds the key of a Qdrant server: command lines are visible to everybody."""
+
+OVERFETCH = 4
+"""Factor of the passages that the server looks at, by mean vectors and by best sentences, to find the best by both."""
+
+BATCH = 32  # points of a request: a server takes 32 MB by default, and the vectors of a long passage may be 0.7 MB
+PAGE = 2048  # points of a request without vectors of sentences
+
+_RECORD = "semclass"  # key of the collection's metadata
+_REMEDY = "upload the index again with replace=True (semclass upload --replace)"
 
 
 @dataclass(frozen=True)
-class QdrantIndex(stored.ServedIndex):
-    """Passages in a collection of Qdrant. :class:`semclass.HybridRetriever` searches the collection like a local index.
+class QdrantIndex(RemoteIndex):
+    """Passages in a collection of Qdrant. :class:`semclass.HybridRetriever` searches it like an index in a folder.
+
+    Every method that asks the server raises an ``ArtifactError`` if it does not answer.
 
     Attributes
     ----------
     client, collection
         A ``qdrant_client.QdrantClient``, and the name of the collection.
-    encoder, classes, thresholds, small, codebooks, heads, tuned
-        The attributes of the uploaded :class:`semclass.PassageIndex`. `small` is true after an upload without codes.
-    statistics
-        N and document frequencies for BM25, as they were when this object opened or last changed the collection.
-    depth
-        How many of the best passages by vectors, and how many of the best by BM25, get all scores. This is at least the
-        number of hits of a search. A passage behind this place in both rankings is not found, even if its sum is high.
     exact
-        Whether to search vectors exhaustively. If false, the server uses its HNSW graph.
+        Whether the server compares every vector. If false, it uses its HNSW graph.
     """
 
     client: Any
     collection: str
-    depth: int = 200
     exact: bool = True
     kind = "qdrant"
 
-    def check_passage_encoder(self, passage_encoder: PassageEncoder) -> None:
-        """Do nothing. The server returns codes, and refuses vectors of another length."""
-
-    @property
-    def _server(self) -> stored.Server:
-        return stored.Server(self.client)
-
     @classmethod
-    def connect(
-        cls, client: Any, collection: str, *, depth: int = 200, exact: bool = True, **options: Any
-    ) -> QdrantIndex:
+    def connect(cls, client: Any, collection: str, *, exact: bool = True, **options: Any) -> QdrantIndex:
         """Open a collection that :meth:`upload` filled.
 
         Parameters
         ----------
         client
             Address of a server, such as ``"http://localhost:6333"``, or a ``qdrant_client.QdrantClient``.
-        collection, depth, exact
+        collection, exact
             See the attributes.
         **options
-            Further arguments of ``QdrantClient``, such as ``api_key``.
+            Arguments of ``QdrantClient`` for an address, such as ``api_key``.
 
         Raises
         ------
         ArtifactError
-            If the server does not answer, or the collection does not exist, is incomplete, or has another protocol.
+            If the collection does not exist, is incomplete, or has another protocol.
         """
-        client = stored.open_client(client, options)
-        if not stored.Server(client).collection_exists(collection):
-            raise ArtifactError(f"collection {collection!r} does not exist; upload an index (semclass index upload)")
-        record = stored.read_record(stored.Server(client), collection)
-        return cls(client, collection, depth=check_positive(depth, "depth"), exact=exact, **record)
+        client = _client(client, options)
+        if not _request(client, "collection_exists", collection):
+            raise ArtifactError(f"collection {collection!r} does not exist; upload an index (semclass upload)")
+        return cls(client, collection, exact, **_read_record(client, collection))
 
     @classmethod
     def upload(
@@ -101,20 +85,17 @@ class QdrantIndex(stored.ServedIndex):
         client: Any,
         collection: str,
         *,
-        codes: bool = True,
         replace: bool = False,
         progress: Callable[[int], object] | None = None,
         settings: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> QdrantIndex:
-        """Upload an index as a collection. Others can open the collection when the upload is complete.
+        """Upload an index as a collection, which others can open when the upload is complete.
 
         Parameters
         ----------
         client, **options
             See :meth:`connect`.
-        codes
-            Whether to store the codes of tokens and sentences. If false, re-ranking encodes the candidates again.
         replace
             Whether to remove an existing collection of the same name first.
         progress
@@ -124,175 +105,159 @@ class QdrantIndex(stored.ServedIndex):
 
         Raises
         ------
-        ArtifactError, InputError
-            If the server does not answer, or the collection exists and `replace` is not set.
+        InputError
+            If the index is empty, or the collection exists and `replace` is not set.
         """
         check_text(collection, "collection")
-        client = stored.open_client(client, options)
-        if stored.Server(client).collection_exists(collection):
+        client, rows = _client(client, options), stored_rows(index)
+        first = next(rows, None)
+        if first is None:
+            raise InputError("the index holds no passages; add some before you upload it")
+        if _request(client, "collection_exists", collection):
             if not replace:
                 raise InputError(
                     f"collection {collection!r} exists already; name another, or set replace=True (--replace)"
                 )
-            stored.Server(client).delete_collection(collection)
-        copied = {one.name: getattr(index, one.name) for one in fields(stored.ServedIndex)}
-        made = cls(client, collection, **copied | ({} if codes else {"small": True, "codebooks": ""}))
-        models = stored.client_models()
-        sentences = index.segments[0].sentences.values
-        columns = sentences.shape[1] * (COMPONENTS if sentences.dtype == np.uint8 else 1)
-        dims = dict.fromkeys(("mean", "sentences"), columns)
-        dims |= {"classes": 2 * len(made.classes)} if made.classes else {}
+            _request(client, "delete_collection", collection)
+        models, size = requests(), len(first.mean)
         best = models.MultiVectorConfig(comparator=models.MultiVectorComparator.MAX_SIM)
-        made._server.create_collection(
-            collection,
-            vectors_config={
-                name: models.VectorParams(
-                    size=size,
-                    distance=models.Distance.DOT,
-                    multivector_config=best if name == "sentences" else None,
-                )
-                for name, size in dims.items()
-            },
-            sparse_vectors_config={"bm25": models.SparseVectorParams()},
-            **(settings or {}),
-        )
-        made._send(index, progress)
-        return made._described(index.statistics)
+        product = models.Distance.DOT
+        vectors = {
+            "mean": models.VectorParams(size=size, distance=product),
+            "sentences": models.VectorParams(size=size, distance=product, multivector_config=best),
+        }
+        sparse = {"bm25": models.SparseVectorParams()}
+        chosen = {"vectors_config": vectors, "sparse_vectors_config": sparse, **(settings or {})}
+        _request(client, "create_collection", collection, **chosen)
+        made = cls(client, collection, **RemoteIndex.fields_of(index))
+        made._send(chain([first], rows), progress)
+        return made._described()
 
-    def _send(self, index: PassageIndex, progress: Callable[[int], object] | None = None) -> None:
-        """Upsert every passage of an index."""
-        for points in stored.batches(index, self.statistics.average, codes=not self.small):
-            self._server.upsert(self.collection, points, wait=True)
-            if progress is not None:
-                progress(len(points.ids))
+    def find(self, wanted: Wanted) -> list[tuple[Passage, bytes]]:
+        """Find the first passages by vector and by words in one request, see :meth:`semclass.plugins.RemoteIndex.find`."""
+        models, depth, vector = requests(), wanted.depth, wanted.vector.tolist()
+        where = None if wanted.where is None else to_qdrant(wanted.where)
+        params = models.SearchParams(exact=True) if self.exact else None
+        routes: dict[str, Any] = {"mean": vector, "sentences": [vector]}
+        weights, names = (wanted.mean_weight, 1 - wanted.mean_weight), ("$score[0]", "$score[1]")
 
-    def _described(self, statistics: Statistics) -> QdrantIndex:
-        """The same with other statistics, which are written down with all that :meth:`connect` reads."""
-        changed = replace(self, statistics=statistics)
-        stored.write_record(self._server, self.collection, changed)
-        return changed
+        def prefetch(limit: int, **options: Any) -> list[Any]:
+            return [models.Prefetch(query=v, using=u, limit=limit, params=params, **options) for u, v in routes.items()]
 
-    def add(self, passages: Iterable[Passage], *, passage_encoder: PassageEncoder | None = None) -> QdrantIndex:
+        # both routes score what either finds: what a flat prefetch lacks would count as 0
+        near = prefetch(2 * OVERFETCH * depth, prefetch=prefetch(OVERFETCH * depth, filter=where))
+        products = [models.MultExpression(mult=[weight, name]) for weight, name in zip(weights, names, strict=True)]
+        total = models.FormulaQuery(formula=models.SumExpression(sum=products), defaults=dict.fromkeys(names, 0.0))
+        lists = [models.QueryRequest(prefetch=near, query=total, limit=depth, with_payload=True)]
+        if wanted.terms:
+            sparse = models.SparseVector(indices=list(wanted.terms), values=list(wanted.terms.values()))
+            query = models.NearestQuery(nearest=sparse)
+            words = {"using": "bm25", "filter": where, "limit": depth, "params": params, "with_payload": True}
+            lists.append(models.QueryRequest(query=query, **words))
+        found = self._request("query_batch_points", lists)
+        payloads = {point.id: point.payload for response in found for point in response.points}
+        return [
+            (Passage(held["_id"], held["text"], held["metadata"]), base64.b64decode(held["packed"]))
+            for held in payloads.values()
+        ]
+
+    def add(self, passages: Iterable[Passage], *, models: Models | None = None) -> QdrantIndex:
         """Add passages, and return the changed collection. A passage with an existing id replaces the old passage.
 
-        The statistics in the collection are updated at the end. Objects that were opened earlier keep the old
-        statistics. Only one process at a time may change a collection. If several processes changed it, or a process
-        was stopped, call :meth:`refresh_statistics`.
+        The statistics in the collection are updated at the end. Objects that were opened earlier keep the old statistics.
+        Only one process at a time may change a collection. If several processes changed it, or a process was stopped,
+        call :meth:`refresh_statistics`.
 
         Parameters
         ----------
         passages
             At least one passage. See :meth:`semclass.PassageIndex.build`.
-        passage_encoder
+        models
             The models that built the index. Other models raise an ``InputError``. Defaults to the shipped models.
         """
-        passage_encoder = PassageEncoder.load() if passage_encoder is None else passage_encoder
-        if passage_encoder.encoder.fingerprint != self.encoder:
-            raise InputError("the collection was built with another encoder; load the models that built it")
-        check_heads(f"collection {self.collection!r}", self.heads, passage_encoder.head_fingerprints)
-        more = PassageIndex.build(passages, passage_encoder=passage_encoder, small=self.small)
-        if (more.classes, more.codebooks) != (self.classes, self.codebooks):
-            raise InputError("models and collection differ in classes or codebooks; load the models that built it")
-        names = [passage.id for passage in more.passages(np.arange(len(more)))]
-        old = stored.terms_by_point(self._server, self.collection, names)
-        self._send(more)
+        encoder = (Models.load() if models is None else models).passage_encoder
+        more = PassageIndex.build(passages, passage_encoder=encoder, small=self.small)
+        for name, value in RemoteIndex.fields_of(more).items():
+            if name in ("encoder", "classes", "codebooks", "heads", "types") and value != getattr(self, name):
+                raise InputError(
+                    f"collection {self.collection!r} was built with {name} {getattr(self, name)}, the models have {value}; "
+                    "load the models that built it"
+                )
+        rows = list(stored_rows(more, self.statistics.average))
+        old = self._terms_of([row.passage.id for row in rows])
+        self._send(rows)
         return self._changed(len(more), more.statistics.document_frequencies, old)
 
     def delete(self, ids: Iterable[str]) -> QdrantIndex:
-        """Delete passages by their ids, and return the changed collection.
-
-        Only one process at a time may change a collection, see :meth:`add`.
+        """Delete passages by their ids, and return the changed collection. See :meth:`add`.
 
         Raises
         ------
         InputError, InputTypeError
-            If an id is unknown or comes twice. The call then deletes nothing.
+            If an id is unknown. The call then deletes nothing.
         """
         names = check_texts(ids, "ids")
-        check_unique(names)
-        old = stored.terms_by_point(self._server, self.collection, names)
-        if missing := [name for name in names if stored.point_id(name) not in old]:
+        old = self._terms_of(names)
+        if missing := [name for name in names if point_id(name) not in old]:
             raise InputError(f"collection {self.collection!r} has no passage {missing[0]!r}; correct the id")
-        self._server.delete(self.collection, stored.client_models().PointIdsList(points=list(old)), wait=True)
+        self._request("delete", requests().PointIdsList(points=list(old)), wait=True)
         return self._changed(0, 0, old)
 
-    def _changed(self, more: int, frequencies: IntArray | int, old: Mapping[int, IntArray]) -> QdrantIndex:
-        """The same with `more` passages of some document frequencies, and without those whose terms are in `old`."""
-        # the collection may have been changed since this was opened
-        now = stored.read_record(self._server, self.collection)["statistics"]
-        # concurrent changes may have been counted wrongly, but no number is below 0
-        counts = now.document_frequencies + frequencies - stored.count_terms(old, len(now.is_term))
-        passages = max(now.passages + more - len(old), 0)
-        return self._described(replace(now, passages=passages, document_frequencies=np.maximum(counts, 0)))
-
     def refresh_statistics(self) -> QdrantIndex:
-        """Count N and document frequencies again over all points, and store them in the collection."""
-        size = len(self.statistics.is_term)
-        counts, n, offset = np.zeros(size, np.int64), 0, None
+        """Count passages and document frequencies again over all points, and store them in the collection."""
+        counts, passages, offset = np.zeros(len(self.idf), np.int64), 0, None
         while True:
-            points, offset = self._server.scroll(
-                self.collection, limit=stored.PAGE, offset=offset, with_payload=False, with_vectors=["bm25"]
+            points, offset = self._request(
+                "scroll", limit=PAGE, offset=offset, with_payload=False, with_vectors=["bm25"]
             )
-            counts += stored.count_terms({point.id: stored.terms_of(point) for point in points}, size)
-            n += len(points)
+            counts += self._counted(map(_terms, points))
+            passages += len(points)
             if offset is None:
-                return self._described(replace(self.statistics, passages=n, document_frequencies=counts))
+                return self._described(passages=passages, document_frequencies=counts)
 
-    def passages(self, rows: IntArray) -> list[Passage]:
-        """Return passages by their points, int64 of shape (m,). Raises an InputError if a point no longer exists."""
-        points = self._server.retrieve(self.collection, rows.tolist(), with_payload=list(stored.SHOWN))
-        found = {point.id: stored.passage_of(point.payload) for point in points}
-        if missing := [row for row in rows.tolist() if row not in found]:
-            raise InputError(f"collection {self.collection!r} has no point {missing[0]}; it may have been deleted")
-        return [found[row] for row in rows.tolist()]
+    def _request(self, name: str, *args: Any, **options: Any) -> Any:
+        return _request(self.client, name, self.collection, *args, **options)
 
-    def candidates(
-        self,
-        query: Query,
-        n: int,
-        scoring: Scoring,
-        *,
-        passage_encoder: PassageEncoder | None = None,
-        where: Mapping[str, Any] | None = None,
-    ) -> Candidates:
-        """Let the server score passages, and return the best. Passages with equal scores are in the order of their ids.
+    def _send(self, rows: Iterable[StoredRow], progress: Callable[[int], object] | None = None) -> None:
+        """Upsert rows, a batch at a time."""
+        remaining = iter(rows)
+        while some := list(islice(remaining, BATCH)):
+            self._request("upsert", _points(some), wait=True)
+            if progress is not None:
+                progress(len(some))
 
-        The arguments are the same as in :meth:`semclass.PassageIndex.candidates`.
-        """
-        routes = routes_of(query, scoring, self.idf)
-        payload = stored.SHOWN if passage_encoder is None or self.small else stored.SHOWN + stored.CODES
-        vectors = ["classes"] if self.classes else False
-        requests = Search(self._server, self.collection, self.exact, list(payload), vectors)
-        chosen = None if where is None else to_qdrant(filters.parse(where))
-        depth, linear = max(fusion.DEPTH, n), scoring.fusion == "linear"
-        found = (
-            requests.best(routes, max(self.depth, n), chosen, n) if linear else requests.lists(routes, depth, chosen)
-        )
-        read = requests.components([point.id for point in found], routes)
-        # a passage that another process deleted between the two requests is left out
-        points = [point for point in found if point.id in read["dense"]]
-        fields = score(points, read, query, scoring, self.thresholds, None if linear else depth)
-        order = np.lexsort((np.array([point.payload["_id"] for point in points], str), -fields["score"]))[:n]
-        points = [points[place] for place in order]
-        if not linear:
-            points, kept = requests.read(points)
-            order = order[kept]
-        passages = tuple(stored.passage_of(point.payload) for point in points)
-        evidence = no_evidence(len(points))
-        if passage_encoder is not None and points:
-            evidence = read_evidence(points, passages, passage_encoder, small=self.small)
-        return Candidates(
-            rows=np.array([point.id for point in points], np.int64),
-            thresholds=self.thresholds,
-            idf=self.idf,
-            passages=passages,
-            evidence=evidence,
-            **{name: take(values, order) for name, values in fields.items()},
+    def _terms_of(self, names: Sequence[str]) -> dict[int, npt.NDArray[Any]]:
+        """Terms of the passages with some ids that exist, by point."""
+        numbers, terms = {point_id(name): name for name in names}, {}
+        for start in range(0, len(numbers), PAGE):
+            some = list(numbers)[start : start + PAGE]
+            for point in self._request("retrieve", some, with_payload=["_id"], with_vectors=["bm25"]):
+                if point.payload["_id"] != numbers[point.id]:
+                    raise InputError(
+                        f"the ids {numbers[point.id]!r} and {point.payload['_id']!r} have the same hash; change one"
+                    )
+                terms[point.id] = _terms(point)
+        return terms
+
+    def _counted(self, terms: Iterable[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+        """In how many passages each term is."""
+        return np.bincount(np.concatenate([np.zeros(0, np.int64), *terms]), minlength=len(self.idf))
+
+    def _changed(self, more: int, frequencies: Any, old: Mapping[int, npt.NDArray[Any]]) -> QdrantIndex:
+        """Count `more` passages with some document frequencies, and without those whose terms are in `old`."""
+        # the collection may have been changed since it was opened
+        now = _read_record(self.client, self.collection)["statistics"]
+        counts = now.document_frequencies + frequencies - self._counted(old.values())
+        # concurrent changes may have been counted wrongly, but no number is below 0
+        return self._described(
+            passages=max(now.passages + more - len(old), 0), document_frequencies=np.maximum(counts, 0)
         )
 
-
-API_KEY_VARIABLE = "SEMCLASS_QDRANT_API_KEY"
-"""Environment variable that holds the key of a Qdrant server: command lines are visible to everybody."""
+    def _described(self, **statistics: Any) -> QdrantIndex:
+        """The same with other statistics, in the metadata of the collection too."""
+        changed = replace(self, statistics=replace(self.statistics, **statistics))
+        self._request("update_collection", metadata={_RECORD: changed.record()})
+        return changed
 
 
 def open_index(place: str, models: Models) -> QdrantIndex:
@@ -301,3 +266,62 @@ def open_index(place: str, models: Models) -> QdrantIndex:
     if url.endswith(":/"):
         raise InputError(f"{place} has no collection name; add one to the address, e.g. {url}/{collection}/passages")
     return QdrantIndex.connect(url, collection, api_key=os.environ.get(API_KEY_VARIABLE))
+
+
+def _client(client: Any, options: Mapping[str, Any]) -> Any:
+    if isinstance(client, str):
+        return import_extra("qdrant_client", "qdrant", "semclass-integrations").QdrantClient(url=client, **options)
+    if options:
+        raise InputError(f"{next(iter(options))} needs the address of a server; set it on the client instead")
+    return client
+
+
+def _request(client: Any, name: str, collection: str, *args: Any, **options: Any) -> Any:
+    """Call a method of the client. Errors of the server and of the network become an ArtifactError."""
+    over_http = import_extra("qdrant_client.http.exceptions", "qdrant", "semclass-integrations").ApiException
+    over_grpc = import_extra("grpc", "qdrant", "semclass-integrations").RpcError
+    try:
+        return getattr(client, name)(collection, *args, **options)
+    except (over_http, over_grpc) as error:
+        init = getattr(client, "init_options", {})
+        address = str(init.get("url") or init.get("host") or "").rpartition("@")[2]  # without a password
+        raise ArtifactError(
+            f"the Qdrant server {address} failed at {name}: {error}; check the address, check that the server runs, or "
+            "give it more time (timeout=, in seconds, of QdrantClient)"
+        ) from error
+
+
+def _read_record(client: Any, collection: str) -> dict[str, Any]:
+    """Read the attributes of an index from the metadata of a collection."""
+    metadata = _request(client, "get_collection", collection).config.metadata or {}
+    if _RECORD not in metadata:
+        raise ArtifactError(f"collection {collection!r} holds no complete index of semclass; {_REMEDY}")
+    return RemoteIndex.read(metadata[_RECORD], f"collection {collection!r}")
+
+
+def _terms(point: Any) -> npt.NDArray[Any]:
+    """Term ids of a point."""
+    sparse = (point.vector or {}).get("bm25")
+    return np.array([] if sparse is None else sparse.indices, np.int64)
+
+
+def _points(rows: Sequence[StoredRow]) -> Any:
+    """Make the points of rows."""
+    models = requests()
+    return models.Batch(
+        ids=[point_id(row.passage.id) for row in rows],
+        vectors={
+            "mean": [row.mean.tolist() for row in rows],
+            "sentences": [row.sentences.tolist() for row in rows],
+            "bm25": [models.SparseVector(indices=row.terms.tolist(), values=row.impacts.tolist()) for row in rows],
+        },
+        payloads=[
+            {
+                "_id": row.passage.id,
+                "text": row.passage.text,
+                "metadata": dict(row.passage.metadata),
+                "packed": base64.b64encode(row.packed).decode(),
+            }
+            for row in rows
+        ],
+    )

@@ -2,162 +2,112 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
-from semclass.core.errors import import_extra
+from qdrant_client import models
 
 
 class EdgeClient:
     """One shard for each collection, in folders below `folder`."""
 
-    def __init__(self, folder: str | Path) -> None:
-        self.engine: Any = import_extra("qdrant_edge", "bench")
-        self.models: Any = import_extra("qdrant_client.models", "qdrant")
-        self.folder = Path(folder)
-        self.shards: dict[str, Any] = {}
-        self.metadata: dict[str, dict[str, Any]] = {}
-        self.made = 0
+    def __init__(self, folder: Path):
+        import qdrant_edge
 
-    def collection_exists(self, name: str) -> bool:
+        self.edge, self.folder, self.shards, self.metadata, self.made = qdrant_edge, folder, {}, {}, 0
+
+    def collection_exists(self, name):
         return name in self.shards
 
-    def create_collection(
-        self, name: str, *, vectors_config: dict[str, Any], sparse_vectors_config: dict[str, Any]
-    ) -> None:
+    def create_collection(self, name, *, vectors_config, sparse_vectors_config):
+        best = self.edge.MultiVectorConfig(comparator=self.edge.MultiVectorComparator.MaxSim)
         dense = {
-            key: self.engine.EdgeVectorParams(
+            key: self.edge.EdgeVectorParams(
                 size=value.size,
-                distance=self.engine.Distance.Dot,
-                multivector_config=None
-                if value.multivector_config is None
-                else self.engine.MultiVectorConfig(comparator=self.engine.MultiVectorComparator.MaxSim),
+                distance=self.edge.Distance.Dot,
+                multivector_config=None if value.multivector_config is None else best,
             )
             for key, value in vectors_config.items()
         }
-        sparse = {key: self.engine.EdgeSparseVectorParams() for key in sparse_vectors_config}
+        sparse = {key: self.edge.EdgeSparseVectorParams() for key in sparse_vectors_config}
         self.made += 1
-        folder = self.folder / str(self.made)
-        folder.mkdir(parents=True)
-        config = self.engine.EdgeConfig(vectors=dense, sparse_vectors=sparse)
-        self.shards[name] = self.engine.EdgeShard.create(str(folder), config)
-        self.metadata[name] = {}
+        (folder := self.folder / str(self.made)).mkdir(parents=True)
+        config = self.edge.EdgeConfig(vectors=dense, sparse_vectors=sparse)
+        self.shards[name], self.metadata[name] = self.edge.EdgeShard.create(str(folder), config), {}
 
-    def delete_collection(self, name: str) -> None:
+    def delete_collection(self, name):
         self.shards.pop(name).close()
-        del self.metadata[name]
 
-    def update_collection(self, name: str, *, metadata: dict[str, Any]) -> None:
+    def update_collection(self, name, *, metadata):
         self.metadata[name].update(metadata)
 
-    def get_collection(self, name: str) -> Any:
+    def get_collection(self, name):
         return SimpleNamespace(config=SimpleNamespace(metadata=self.metadata[name]))
 
-    def upsert(self, name: str, points: Any, *, wait: bool) -> None:
-        assert wait
-        names = list(points.vectors)
-        columns = zip(*(points.vectors[key] for key in names), strict=True)
+    def upsert(self, name, points, *, wait):
+        columns = zip(*points.vectors.values(), strict=True)
         made = [
-            self.engine.Point(
-                number, {key: self._vector(value) for key, value in zip(names, row, strict=True)}, payload
-            )
+            self.edge.Point(number, dict(zip(points.vectors, map(self._vector, row), strict=True)), payload)
             for number, row, payload in zip(points.ids, columns, points.payloads, strict=True)
         ]
-        self.shards[name].update(self.engine.UpdateOperation.upsert_points(made))
+        self.shards[name].update(self.edge.UpdateOperation.upsert_points(made))
 
-    def delete(self, name: str, points: Any, *, wait: bool) -> None:
-        assert wait
-        self.shards[name].update(self.engine.UpdateOperation.delete_points(points.points))
+    def delete(self, name, points, *, wait):
+        self.shards[name].update(self.edge.UpdateOperation.delete_points(points.points))
 
-    def retrieve(
-        self, name: str, ids: Sequence[int], *, with_payload: Any = True, with_vectors: Any = False
-    ) -> list[Any]:
-        return self.shards[name].retrieve(list(ids), with_payload=self._payload(with_payload), with_vector=with_vectors)
+    def retrieve(self, name, ids, *, with_payload, with_vectors):
+        shown = self.edge.PayloadSelector.Include(with_payload)
+        return self.shards[name].retrieve(list(ids), with_payload=shown, with_vector=with_vectors)
 
-    def scroll(
-        self, name: str, *, limit: int, offset: int | None, with_payload: Any, with_vectors: Any
-    ) -> tuple[list[Any], int | None]:
-        request = self.engine.ScrollRequest(
-            offset=offset, limit=limit, with_payload=self._payload(with_payload), with_vector=with_vectors
+    def scroll(self, name, *, limit, offset, with_payload, with_vectors):
+        return self.shards[name].scroll(
+            self.edge.ScrollRequest(offset=offset, limit=limit, with_payload=with_payload, with_vector=with_vectors)
         )
-        points, following = self.shards[name].scroll(request)
-        return points, following
 
-    def query_points(
-        self,
-        name: str,
-        *,
-        prefetch: Sequence[Any],
-        query: Any,
-        limit: int,
-        with_payload: Any,
-        with_vectors: Any,
-    ) -> Any:
-        request = self.engine.QueryRequest(
-            limit=limit,
-            query=self.engine.Formula(self._expression(query.formula), defaults=query.defaults),
-            prefetches=[self._prefetch(item) for item in prefetch],
-            with_payload=self._payload(with_payload),
-            with_vector=with_vectors,
-        )
-        return SimpleNamespace(points=self.shards[name].query(request))
-
-    def query_batch_points(self, name: str, requests: Sequence[Any]) -> list[Any]:
+    def query_batch_points(self, name, requests):
         translated = [
-            self.engine.QueryRequest(
+            self.edge.QueryRequest(
                 limit=request.limit,
-                query=self.engine.Query.Nearest(self._vector(request.query.nearest), using=request.using),
-                filter=None if request.filter is None else edge_filter(request.filter),
-                params=self._params(request.params),
-                with_payload=self._payload(request.with_payload or False),
-                with_vector=request.with_vector or False,
+                query=self._query(request.query, request.using),
+                prefetches=list(map(self._prefetch, request.prefetch or [])),
+                filter=request.filter and edge_filter(request.filter),
+                params=request.params and self.edge.SearchParams(exact=request.params.exact),
+                with_payload=request.with_payload,
             )
             for request in requests
         ]
-        found = self.shards[name].query_batch(self.engine.QueryBatchRequest(translated))
+        found = self.shards[name].query_batch(self.edge.QueryBatchRequest(translated))
         return [SimpleNamespace(points=points) for points in found]
 
-    def _prefetch(self, item: Any) -> Any:
-        nested = item.prefetch or []
-        return self.engine.Prefetch(
+    def _prefetch(self, item):
+        return self.edge.Prefetch(
             limit=item.limit,
-            query=self.engine.Query.Nearest(self._vector(item.query), using=item.using),
-            prefetches=[self._prefetch(inner) for inner in nested],
-            filter=None if item.filter is None else edge_filter(item.filter),
-            params=self._params(item.params),
+            query=self.edge.Query.Nearest(self._vector(item.query), using=item.using),
+            prefetches=list(map(self._prefetch, item.prefetch or [])),
+            filter=item.filter and edge_filter(item.filter),
+            params=item.params and self.edge.SearchParams(exact=item.params.exact),
         )
 
-    def _vector(self, value: Any) -> Any:
-        if isinstance(value, self.models.SparseVector):
-            return self.engine.SparseVector(indices=value.indices, values=value.values)
+    def _query(self, query, using):
+        if isinstance(query, models.NearestQuery):
+            return self.edge.Query.Nearest(self._vector(query.nearest), using=using)
+        make = self.edge.Expression
+        products = [make.Mult([make.Constant(part.mult[0]), make.Variable(part.mult[1])]) for part in query.formula.sum]
+        return self.edge.Formula(make.Sum(products), defaults=query.defaults)
+
+    def _vector(self, value):
+        if isinstance(value, models.SparseVector):
+            return self.edge.SparseVector(indices=value.indices, values=value.values)
         return value
 
-    def _params(self, params: Any) -> Any:
-        return None if params is None else self.engine.SearchParams(exact=bool(params.exact))
 
-    def _payload(self, wanted: Any) -> Any:
-        return self.engine.PayloadSelector.Include(wanted) if isinstance(wanted, list) else wanted
+def edge_filter(condition):
+    """Translate a filter that :func:`semclass_integrations.qdrant_filters.to_qdrant` gives."""
+    import qdrant_edge as edge
 
-    def _expression(self, value: Any) -> Any:
-        made = self.engine.Expression
-        if isinstance(value, str):
-            return made.Variable(value)
-        if isinstance(value, (int, float)):
-            return made.Constant(float(value))
-        if isinstance(value, self.models.SumExpression):
-            return made.Sum([self._expression(item) for item in value.sum])
-        return made.Mult([self._expression(item) for item in value.mult])
-
-
-def edge_filter(condition: Any) -> Any:
-    """Translate what :func:`semclass_integrations.qdrant_search.to_qdrant` gives."""
-    edge: Any = import_extra("qdrant_edge", "bench")
-    models: Any = import_extra("qdrant_client.models", "qdrant")
     if isinstance(condition, models.Filter):
         parts = {name: getattr(condition, name) or () for name in ("must", "should", "must_not")}
-        return edge.Filter(**{name: [edge_filter(part) for part in found] for name, found in parts.items()})
+        return edge.Filter(**{name: list(map(edge_filter, some)) for name, some in parts.items()})
     if isinstance(condition, models.HasIdCondition):
         return edge.HasIdCondition(set(condition.has_id))
     if isinstance(condition, models.IsEmptyCondition):

@@ -12,8 +12,7 @@ from made_metadata import METADATA, WHERE
 
 from semclass.core.errors import InputError
 from semclass.index.filters import parse
-from semclass_integrations.qdrant_collection import point_id
-from semclass_integrations.qdrant_search import to_qdrant
+from semclass_integrations.qdrant_filters import point_id, to_qdrant
 
 qdrant_client = pytest.importorskip("qdrant_client")
 models = qdrant_client.models

@@ -1,0 +1,120 @@
+"""Translates filters of semclass to filters of Qdrant that select the same passages."""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import datetime, timedelta, timezone
+from itertools import product
+from typing import Any
+
+from semclass import InputError
+from semclass.plugins import Among, And, Exists, Filter, Ids, Not, Or, Range, import_extra, short
+
+MAX_PATH_PARTS = 4  # of a path in a filter
+MAX_EXACT = 2**53  # whole numbers below it are exact as floats
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+
+def requests() -> Any:
+    """Return the client's module of requests."""
+    return import_extra("qdrant_client.models", "qdrant", "semclass-integrations")
+
+
+def point_id(name: str) -> int:
+    """Return the number of the point that holds a passage: 63 bits of a hash of its id.
+
+    Two of a million passages share a number with a probability of 5e-8, two of a hundred million with one of 5e-4. Adding
+    the second is refused; within one upload it would replace the first.
+    """
+    return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "big") >> 1
+
+
+def to_qdrant(condition: Filter) -> Any:
+    """Translate a filter, or raise an InputError.
+
+    Qdrant compares numbers for equality only as whole numbers, so an equality becomes an interval. It takes a dot in a
+    key for nesting, and looks into lists of objects only if the path says so, so a dotted path becomes all its readings.
+    """
+    return requests().Filter(must=[_condition(condition)])
+
+
+def _condition(condition: Filter) -> Any:
+    models = requests()
+    if isinstance(condition, And):
+        return models.Filter(must=[_condition(part) for part in condition.parts])
+    if isinstance(condition, Or):
+        return _any([_condition(part) for part in condition.parts])
+    if isinstance(condition, Not):
+        return models.Filter(must_not=[_condition(condition.part)])
+    if isinstance(condition, Ids):
+        return models.HasIdCondition(has_id=[point_id(name) for name in condition.ids])
+    paths = _paths(condition.path)
+    if isinstance(condition, Exists):
+        missing = [models.IsEmptyCondition(is_empty=models.PayloadField(key=path)) for path in paths]
+        return models.Filter(must_not=[models.Filter(must=missing)])
+    tests = [_range(condition)] if isinstance(condition, Range) else _among(condition)
+    return _any([models.FieldCondition(key=path, **test) for path in paths for test in tests])
+
+
+def _any(conditions: list[Any]) -> Any:
+    """At least one of some conditions. Qdrant reads no conditions as true."""
+    models = requests()
+    return models.Filter(should=conditions) if conditions else models.HasIdCondition(has_id=[])
+
+
+def _among(condition: Among) -> list[dict[str, Any]]:
+    models = requests()
+    texts = [value for value in condition.values if isinstance(value, str)]
+    tests: list[dict[str, Any]] = [{"match": models.MatchAny(any=texts)}] if texts else []
+    for value in condition.values:
+        if isinstance(value, bool):
+            tests.append({"match": models.MatchValue(value=value)})
+        elif not isinstance(value, str):
+            number = _number(value, condition.path)
+            tests.append({"range": models.Range(gte=number, lte=number)})
+    return tests
+
+
+def _range(condition: Range) -> dict[str, Any]:
+    if condition.kind == "text":
+        bound = short(condition.high if condition.low is None else condition.low)
+        raise InputError(
+            f"the filter on {condition.path!r} compares the order of texts ({bound}); Qdrant orders only numbers and dates"
+        )
+    is_time = condition.kind == "time"
+    bounds = {
+        "gt" if condition.low_open else "gte": condition.low,
+        "lt" if condition.high_open else "lte": condition.high,
+    }
+    read = _moment if is_time else _number
+    ends = {name: read(bound, condition.path) for name, bound in bounds.items() if bound is not None}
+    return {"range": (requests().DatetimeRange if is_time else requests().Range)(**ends)}
+
+
+def _number(value: float, path: str) -> float:
+    if abs(value) >= MAX_EXACT:
+        raise InputError(f"the filter on {path!r} has the number {value}; Qdrant needs numbers below 2**53")
+    return value
+
+
+def _moment(value: int, path: str) -> datetime:
+    try:
+        return _EPOCH + timedelta(microseconds=value)
+    except OverflowError as error:
+        raise InputError(f"the filter on {path!r} has a date outside the years 1 to 9999 in UTC") from error
+
+
+def _paths(path: str) -> list[str]:
+    """All readings of a path: a dot is of a nested object, of each object of a list, or part of a key."""
+    parts = path.split(".")
+    if len(parts) > MAX_PATH_PARTS or not all(parts) or '"' in path:
+        raise InputError(
+            f"Qdrant cannot filter on the field {path!r}; a name may have at most {MAX_PATH_PARTS} parts between dots, and "
+            "a part may not be empty or contain quotation marks"
+        )
+    first, *others = parts
+    readings = product(('"."', '"[]."', "."), repeat=len(others))
+    return [
+        f'metadata."{first}' + "".join(joint + part for joint, part in zip(joints, others, strict=True)) + '"'
+        for joints in readings
+    ]
