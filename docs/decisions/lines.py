@@ -15,7 +15,7 @@ CODE = ("semclass/**/*.py", "packages/*/semclass_*/**/*.py")
 
 def files_of(patterns: str) -> list[Path]:
     """Files that patterns in backticks name."""
-    names = [name for name in patterns.split("`")[1::2]]
+    names = patterns.split("`")[1::2]
     return sorted({path for name in names for path in ROOT.glob(name) if path.suffix == ".py"})
 
 
