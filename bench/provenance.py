@@ -36,7 +36,6 @@ DEPENDS: Mapping[str, tuple[str, ...]] = {
     "retrieval": RANKING,
     "carry": (*RANKING, "deep", "language"),
     "thesis": (*RANKING, *CLASSES),
-    "service": RANKING,
     "words": RANKING,
     "abstain": (*RANKING, "answerable", "deep"),
     "small_folders": (*RANKING, "answerable", "generic"),

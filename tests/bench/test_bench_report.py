@@ -87,8 +87,8 @@ def test_strange_files_are_named(tmp_path: Path):
     with pytest.raises(report.ReportError, match="questons: no section has this name"):
         report.read(tmp_path)
     (tmp_path / "questons.json").unlink()
-    (tmp_path / "service.json").write_text(json.dumps({"load": [{"what": "service"}]}))
-    with pytest.raises(report.ReportError, match=r"service\.json is not what bench/service\.py writes"):
+    (tmp_path / "thesis.json").write_text(json.dumps({"load": [{"what": "service"}]}))
+    with pytest.raises(report.ReportError, match=r"thesis\.json is not what bench/thesis\.py writes"):
         report.write(tmp_path)
 
 

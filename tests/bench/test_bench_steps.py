@@ -137,8 +137,8 @@ def test_an_error_that_nobody_expected_does_not_stop_the_other_sections(tmp_path
         bench.say(f"{name} ran")
 
     monkeypatch.setattr(entry, "run_section", run_section)
-    arguments = ["thesis", "service", "--data", str(tmp_path), "--work", str(tmp_path / "w"), "--quick"]
+    arguments = ["thesis", "words", "--data", str(tmp_path), "--work", str(tmp_path / "w"), "--quick"]
     told = click.testing.CliRunner().invoke(entry.main, arguments)
     assert "no good" in told.output
-    assert "service ran" in told.output
+    assert "words ran" in told.output
     assert "not done: thesis" in told.output
