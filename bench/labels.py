@@ -32,7 +32,7 @@ from semclass import Encoding, OnnxEncoder, PassageClassifier, QuestionClassifie
 from semclass.core import artifacts
 from semclass.heads.surface import surface_features
 from semclass.train.calibration import expected_calibration_error, log_loss
-from semclass.train.text_data import PHRASES, words_of
+from semclass.train.data import PHRASES, words_of
 
 DRAWS = 5  # times that every question is misspelt anew
 CURVE = {50: 5, 150: 3, 500: 2, 1500: 1, 4500: 1}  # labelled questions, and samples of so many

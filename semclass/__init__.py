@@ -37,8 +37,7 @@ if TYPE_CHECKING:
     from semclass.ranking.reranker import Reranker
     from semclass.ranking.result import SearchResult
     from semclass.ranking.retriever import HybridRetriever
-    from semclass.train.estimators import TextClassifier
-    from semclass.train.vectors import HeadClassifier
+    from semclass.train.estimators import HeadClassifier, TextClassifier
 
 __version__ = "1.0.0"
 
@@ -57,8 +56,7 @@ _HOMES = {
         "SkippedWarning",
         "TruncationWarning",
     ),
-    "train.estimators": ("TextClassifier",),
-    "train.vectors": ("HeadClassifier",),
+    "train.estimators": ("HeadClassifier", "TextClassifier"),
     "index.passage_index": ("PassageIndex",),
     "heads.in_scope": ("ScopeClassifier",),
     "heads.passages": ("PassageClassifier",),

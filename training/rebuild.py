@@ -48,7 +48,6 @@ def steps(
         *([joint] if deep or not tuned else []),
         ["tune_questions.py", *questions, str(teacher / "questions"), *weights, "--top", "6"],
         ["tune_questions.py", *questions, str(models / "questions"), *weights, *learnt],
-        ["train_questions.py", *questions, str(models / "questions-svm"), "--kind", "svm", "--teacher", str(models)],
         ["train_passages.py", "--data", str(data), *encoder, "--out", str(models / "passages"), "--repeats", "5"],
         ["train_in_scope.py", "--data", str(data), *encoder, "--out", str(models / "in_scope")],
         ["train_generic.py", "--data", str(data), *encoder, "--out", str(models / "generic")],

@@ -1,4 +1,4 @@
-"""Make ``models/questions-svm``: a head over the frozen encoder that tells which type of answer a question asks for.
+"""Make a head over the frozen encoder that tells which type of answer a question asks for.
 
     python training/train_questions.py --data DATA/trec --encoder models/encoder --out FOLDER
     python training/train_questions.py --data DATA/trec --originals DATA --teacher models --kind svm --out FOLDER
@@ -14,16 +14,15 @@ Labels are the TREC questions of Li and Roth (2002): 5,452 to train on, 500 to t
 holds ``train.tsv`` and ``test.tsv`` with the columns coarse, fine and question, or the public originals
 ``train_5500.label`` and ``TREC_10.label``. Questions that --originals names are trained on besides.
 
-Support vector machines over the encoder's view ``layers`` and word-piece n-grams, and logistic regressions, are fitted to
-the fine classes. Kind and regularisation are chosen by cross-validation on the training
-questions, near-duplicates in one fold; a machine has `LIMITS`, so that it takes 2 MB at most. Misspelt words are
+A head of the kind --kind over the encoder's view ``layers`` is fitted to the fine classes. Its regularisation is chosen by
+cross-validation on the training questions, near-duplicates in one fold. Misspelt words are
 corrected and missing question marks added before a question is encoded (:mod:`semclass.heads.spelling`). The same encoder,
 data and seed give the same head.
 
 With --translations, a head for an encoder of many languages learns from questions in other languages, too. Their files tell
 coarse classes; the fine class within one is that which a head that is fitted to the English questions finds most probable.
 The setting is chosen on languages that the fit did not see, and on other questions than it saw: fitted to TREC and its
-translations, scored on all others. Such a head reads no word pieces, and no word is corrected.
+translations, scored on all others. No word is corrected for such a head.
 """
 
 from __future__ import annotations
@@ -67,27 +66,23 @@ from semclass.core.taxonomy import COARSE, coarse_of
 from semclass.core.types import DoubleArray, Encoder, FloatArray
 from semclass.encoders.onnx_encoder import OnnxEncoder
 from semclass.heads.head import Head
-from semclass.heads.inputs import PIECES, piece_matrix
 from semclass.heads.questions import QuestionClassifier
 from semclass.heads.spelling import Speller
 from semclass.heads.texts import open_encoder
 from semclass.train.export import head_to_onnx
-from semclass.train.fit import Choice, fit_head
+from semclass.train.fit import STRENGTHS, Choice, fit_head
 from semclass.train.fitted import FittedHead, head_probabilities
-from semclass.train.solvers import KINDS, Limits
 
 TOLERANCE = 5e-4  # between probabilities of the network, which is in float32, and of the arrays
 FOLDS = 5
 SURE = 0.7  # least probability of a class that a teacher gives
-LIMITS = Limits(components=192, landmarks=1000, ngrams=2048)
-OF_LANGUAGES = Limits(components=384, landmarks=2500, ngrams=2048)  # more raise accuracy with many languages
+LANDMARKS, OF_LANGUAGES = 1000, 2500  # texts that others are compared with; more help with many languages
 
 
-def make_views(encoder: Encoder, texts: Sequence[str], *, pieces: bool = True) -> dict[str, FloatArray]:
-    """Encode questions: ``layers``, or ``pooled`` of an encoder without it, and ``pieces``."""
+def make_views(encoder: Encoder, texts: Sequence[str]) -> dict[str, FloatArray]:
+    """Encode questions: ``layers``, or ``pooled`` of an encoder without it."""
     name = "layers" if "layers" in encoder.views else "pooled"
-    encoding = encoder.encode(texts, views=(name,))
-    return {name: getattr(encoding, name)} | ({PIECES: piece_matrix(encoding.terms)} if pieces else {})
+    return {name: encoder.encode(texts, views=(name,)).rows(name)}
 
 
 def taught(teacher: QuestionClassifier, texts: Sequence[str]) -> Questions:
@@ -148,7 +143,6 @@ def by_language(head: FittedHead, first: int, others: Translations) -> dict[str,
 
 def card_sections(report: Mapping[str, Any], metrics: Mapping[str, Any], tables: str) -> Any:
     test, natural, languages = metrics["test"], "", metrics.get("languages", {})
-    pieces = "" if languages else " and states of the question's first word piece, and the ids of the word pieces"
 
     def told(part: Mapping[str, Any]) -> str:
         return "accuracy " + ", ".join(f"{found['accuracy']:.3f} {name}" for name, found in part.items())
@@ -160,8 +154,7 @@ def card_sections(report: Mapping[str, Any], metrics: Mapping[str, Any], tables:
         (
             "What it is",
             "Calibrated probabilities of the fine classes of Li and Roth (2002), *Learning Question Classifiers*: "
-            "which type of answer does a question ask for? One ONNX graph; its inputs are the encoder's means of several "
-            f"layers{pieces}.",
+            "which type of answer does a question ask for? One ONNX graph over the encoder's view of several layers.",
         ),
         (
             "How it was made",
@@ -213,7 +206,7 @@ def train(arguments: argparse.Namespace) -> None:
     speller = Speller.of_words(words) if words else None
 
     def read(texts: Sequence[str]) -> dict[str, FloatArray]:
-        return make_views(encoder, as_read(speller, texts), pieces=others is None)
+        return make_views(encoder, as_read(speller, texts))
 
     labelled, sources = len(training.questions.texts), list(training.sources)
     questions = and_taught(arguments, training.questions, [*test.texts, *(dev.texts if dev else ())])
@@ -221,14 +214,14 @@ def train(arguments: argparse.Namespace) -> None:
         sources.append(f"{count} questions of SQuAD's and WikiQA's training parts, labelled by the tuned head")
     print(f"{labelled} labelled questions, {count} by the teacher", flush=True)
     views = read(questions.texts)
-    (dense,) = (name for name in views if name != PIECES)
+    (dense,) = views
 
     def fit(fine: Sequence[str], folds: Any, weight: list[float] | None = None) -> FittedHead:
         return fit_head(
             views,
             fine,
             choices=[Choice({dense: 1.0}, arguments.kind)],
-            limits=OF_LANGUAGES if arguments.translations else LIMITS,
+            landmarks=OF_LANGUAGES if arguments.translations else LANDMARKS,
             folds=folds,
             sample_weight=None if weight is None else np.array(weight),
             seed=arguments.seed,
@@ -312,9 +305,7 @@ def main() -> None:
     parser.add_argument("--teacher", type=Path, help="models folder whose question head labels further questions")
     parser.add_argument("--translations", type=Path, help="folder with LANG.tsv: questions in other languages")
     parser.add_argument("--no-spelling", action="store_true", help="read misspelt words as they are typed")
-    parser.add_argument(
-        "--kind", choices=("auto", *KINDS), default="auto", help="auto: what cross-validation finds best"
-    )
+    parser.add_argument("--kind", choices=tuple(STRENGTHS), default="kernel")
     parser.add_argument("--out", type=Path, required=True)
     run(parser, train)
 

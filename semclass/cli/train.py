@@ -19,7 +19,7 @@ from semclass.core.errors import InputError
 
 if TYPE_CHECKING:
     from semclass.documents.labelled import LabelledTexts
-    from semclass.train.judging import Judged
+    from semclass.train.report import Judged
 
 SHOWN = 20
 """Labels that are listed on the terminal; of more, those with the lowest F1 alone."""
@@ -81,7 +81,7 @@ def train(
     does not occur in FILE, its texts count as texts without a label.
     """
     from semclass.documents.labelled import read_labelled
-    from semclass.train import judging
+    from semclass.train import report as reports
     from semclass.train.estimators import TextClassifier
 
     started = time.perf_counter()
@@ -106,7 +106,7 @@ def train(
         encoder,
         multi_label=data.multi_label,
         target_precision=target_precision,
-        rejection_rate=0.0 if ood_label is None else judging.REJECTION_RATE,
+        rejection_rate=0.0 if ood_label is None else reports.REJECTION_RATE,
         ood_label=ood_label,
         seed=seed,
         progress=True,
@@ -125,7 +125,7 @@ def train(
         "measured_on": "cross-validation" if test is None else str(test),
         "chosen": model.report_["chosen"],
         "target_precision": target_precision,
-        **judging.figures(
+        **reports.figures(
             judged, target_precision, None if held_out is None else (held_out.probabilities, held_out.truth)
         ),
         "cross_validation": {name: model.report_[name] for name in ("accuracy", "macro_f1", "log_loss")},
@@ -159,7 +159,7 @@ def _judged(model: Any, data: LabelledTexts, tried: LabelledTexts | None) -> Jud
     """What the head says of the test texts, or of each training text by a head that was fitted without it."""
     import numpy as np
 
-    from semclass.train.judging import Judged
+    from semclass.train.report import Judged
 
     support = None
     if tried is None:
@@ -190,8 +190,8 @@ def _probabilities(model: Any, texts: Sequence[str]) -> Any:
 
 def _wrong(model: Any, judged: Judged, *, own: bool) -> list[dict[str, Any]]:
     """Wrong cases, with the training examples that are nearest to them."""
-    from semclass.train.judging import wrong_rows
-    from semclass.train.text_data import encode, shared_encoder
+    from semclass.train.data import encode, shared_encoder
+    from semclass.train.report import wrong_rows
 
     rows = wrong_rows(judged)
     texts = [judged.texts[row] for row in rows]

@@ -1,87 +1,270 @@
-"""Training data: checked, brought into arrays, and split into folds."""
+"""Training data: texts and labels are checked, encoded, brought into arrays and split into folds."""
 
 from __future__ import annotations
 
+import re
+import shutil
+import sys
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import lru_cache
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from semclass.core.checks import check_positive, counted
-from semclass.core.errors import InputError, import_extra
-from semclass.core.types import DoubleArray, FloatArray, IntArray
-from semclass.heads.inputs import PIECES
+from semclass import __version__
+from semclass.core.artifacts import STATES
+from semclass.core.checks import check_choice, check_positive, counted, short
+from semclass.core.errors import InputError, InputTypeError, import_extra
+from semclass.core.types import DoubleArray, Encoder, FloatArray, IntArray
+from semclass.encoders.batching import CHUNK, warn_truncated
+from semclass.heads.inputs import SURFACE
+from semclass.heads.surface import surface_features
+from semclass.heads.texts import Label, open_encoder
+
+PHRASES = ("{}", "a question about {}", "I want to talk about {}", "help with {}")
+"""Sentences around a class's name. The mean of their vectors is nearer to messages than the vector of the name."""
+
+NAME_WEIGHT = 1.5  # as how many examples the name of a class counts
+
+Say: TypeAlias = Callable[[str], object]
+Progress: TypeAlias = Say | bool
+Views: TypeAlias = dict[str, FloatArray]
 
 Fold: TypeAlias = tuple[IntArray, IntArray]
 """Rows to fit on and rows to score."""
 
 
+# -- labels -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Targets:
+    """Checked labels of n texts."""
+
+    rows: Sequence[tuple[Label, ...]]  # each text's
+    classes: tuple[Label, ...]  # all of them, sorted
+    multi_label: bool  # whether a text may have several
+    indicator: bool  # whether they were given as an array of 0 and 1
+
+    @classmethod
+    def of(cls, y: Any, *, multi_label: bool) -> Targets:
+        """Check labels of either shape."""
+        if y is None or isinstance(y, (str, bytes)) or not isinstance(y, Iterable):
+            raise InputTypeError(f"labels must be a sequence with one label per text, not {short(y)}")
+        if multi_label and isinstance(y, np.ndarray) and y.ndim == 2:
+            if not np.isin(y, (0, 1)).all():
+                raise InputError("labels in an array of two dimensions must be 0 or 1, one column per class")
+            rows = [tuple(np.flatnonzero(row).tolist()) for row in y]
+            return cls(rows, tuple(range(y.shape[1])), multi_label=True, indicator=True)
+        check = _several if multi_label else _single
+        rows = [check(item, f"labels[{place}]") for place, item in enumerate(y)]
+        classes = {label for row in rows for label in row}
+        if len({type(label) for label in classes}) > 1:
+            raise InputTypeError("labels mix strings and integers; make all of them strings")
+        return cls(rows, tuple(sorted(classes)), multi_label=multi_label, indicator=False)
+
+    def without(self, ood_label: Label | None) -> tuple[Targets, IntArray]:
+        """The labels of texts that have a class, and the rows of these."""
+        if ood_label is None:
+            return self, np.arange(len(self.rows))
+        if (ood_label,) not in self.rows:
+            raise InputError(f"ood_label is {short(ood_label)}, but no text has this label; give such texts")
+        kept = [place for place, row in enumerate(self.rows) if row != (ood_label,)]
+        classes = tuple(label for label in self.classes if label != ood_label)
+        return replace(self, rows=[self.rows[place] for place in kept], classes=classes), np.array(kept, np.int64)
+
+    def matrix(self) -> npt.NDArray[np.bool_]:
+        """Which text has which class, bool of shape (n, n_classes)."""
+        binarizer = import_extra("sklearn.preprocessing", "train").MultiLabelBinarizer(classes=self.classes)
+        found: npt.NDArray[np.bool_] = binarizer.fit_transform(self.rows).astype(np.bool_)
+        return found
+
+    def for_head(self) -> Any:
+        """Labels as :func:`problem_of` takes them: names that sort like the classes, or 0 and 1."""
+        if self.multi_label and not self.classes:
+            raise InputError("no text has a label; give at least one label with two examples")
+        if self.multi_label:
+            return self.matrix().astype(np.int64)
+        return [f"{place:09d}" for place in self.matrix().argmax(axis=1)]
+
+
+def _label(item: Any, name: str, remedy: str = "") -> Label:
+    """Check one label; numpy's scalars become Python's."""
+    if isinstance(item, np.generic):
+        item = item.item()
+    if isinstance(item, bool) or not isinstance(item, (str, int)):
+        raise InputTypeError(f"{name} must be a string or an integer, not {type(item).__name__}: {short(item)}{remedy}")
+    return item
+
+
+def _single(item: Any, name: str) -> tuple[Label, ...]:
+    return (_label(item, name, "; for several labels per text set multi_label=True"),)
+
+
+def _several(item: Any, name: str) -> tuple[Label, ...]:
+    if isinstance(item, (str, bytes)) or not isinstance(item, Iterable):
+        raise InputTypeError(
+            f"{name} must be a collection of labels with multi_label=True, not {short(item)}; write ({short(item)},)"
+        )
+    return tuple(sorted({_label(label, name) for label in item}, key=str))
+
+
+def words_of(label: Label) -> str:
+    """The words of a label that is a name, or nothing."""
+    return " ".join(re.findall(r"[^\W_]+", label)) if isinstance(label, str) else ""
+
+
+# -- texts ------------------------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=4)
+def _named_encoder(name: str | None) -> Encoder:
+    """Load an encoder once; the clones of a grid search share it."""
+    return open_encoder(name)
+
+
+def shared_encoder(encoder: Encoder | str | Path | None) -> Encoder:
+    """Give the encoder that a parameter means."""
+    if encoder is None or isinstance(encoder, (str, Path)):
+        return _named_encoder(None if encoder is None else str(encoder))
+    return encoder
+
+
+def check_view_names(views: Sequence[str] | None, encoder: Encoder) -> tuple[str, ...]:
+    """Give the views that the head will read."""
+    if views is None:
+        return tuple(name for name in ("pooled", "layers") if name in encoder.views)
+    if isinstance(views, str):
+        raise InputTypeError(f"views must be a sequence of names, not one string; write ({views!r},)")
+    allowed = [name for name in encoder.views if name not in ("tokens", STATES)] + [SURFACE]
+    for name in views:
+        check_choice(name, allowed, "view")
+    return tuple(dict.fromkeys(views))
+
+
+def encode(texts: Sequence[str], names: Iterable[str], encoder: Encoder, say: Say) -> tuple[Views, list[int]]:
+    """Views of texts, and which texts were longer than the encoder reads."""
+    parts: dict[str, list[FloatArray]] = {name: [] for name in names}
+    wanted = [name for name in parts if name != SURFACE]
+    cut: list[int] = []
+    for start in range(0, len(texts), CHUNK):
+        chunk = list(texts[start : start + CHUNK])
+        encoding = encoder.encode(chunk, views=wanted)
+        cut += [start + row for row in encoding.truncated]
+        for name, part in parts.items():
+            part.append(surface_features(chunk) if name == SURFACE else encoding.rows(name))
+        say(f"encoded {start + len(chunk)} of {len(texts)} texts")
+    return {name: np.concatenate(part) for name, part in parts.items()}, cut
+
+
+def encode_cached(texts: Sequence[str], names: Sequence[str], encoder: Encoder, memory: Any, say: Say) -> Views:
+    """Views of texts, from a ``joblib.Memory`` if it has them; equal texts are encoded once."""
+    unique, rows = np.unique(np.array(texts, dtype=object), return_inverse=True)
+    unique = unique.tolist()
+    say(f"encoding {len(unique)} texts")
+    key = import_extra("joblib", "train").hash((unique, tuple(names), encoder.fingerprint, __version__))
+    views, cut = memory.cache(_call, ignore=["job"])(key, lambda: encode(unique, names, encoder, say))
+    warn_truncated(cut, len(unique))
+    return {name: values[rows] for name, values in views.items()}
+
+
+def _call(key: str, job: Callable[[], Any]) -> Any:
+    """What the cache keeps under a key."""
+    return job()
+
+
+def say_to(progress: Progress) -> Say:
+    """The caller's function, or one line of standard error if that is a terminal, or nothing."""
+    if callable(progress):
+        return progress
+    if progress and sys.stderr.isatty():
+        width = shutil.get_terminal_size().columns - 1  # a longer line would wrap
+        # back to the line's beginning, and blank to its end
+        return lambda line: sys.stderr.write(f"\r{line[:width]}\x1b[K")
+    return lambda line: None
+
+
+def names_of(classes: Sequence[Label], views: Sequence[str], encoder: Encoder) -> tuple[IntArray, Views] | None:
+    """Encode the names of classes in `PHRASES`: their places, and a row for each; None if fewer than two are words."""
+    places = [place for place, label in enumerate(classes) if words_of(label)]
+    if len(places) < 2:
+        return None
+    texts = [phrase.format(words_of(classes[place])) for place in places for phrase in PHRASES]
+    found, _ = encode(texts, views, encoder, lambda line: None)
+    return np.array(places), {
+        view: rows.reshape(len(places), len(PHRASES), -1).mean(axis=1) for view, rows in found.items()
+    }
+
+
+# -- arrays -----------------------------------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True)
 class Problem:
-    """Training data of n texts.
+    """Training data of n texts, and of m further examples behind them, which are never scored."""
 
-    `truth` holds class indices (n,) for softmax, 0 or 1 (n, classes) for sigmoid.
-    """
-
-    views: Mapping[str, FloatArray]  # (n, dim) each
-    truth: IntArray
+    views: Mapping[str, FloatArray]  # (n + m, dim) each
+    truth: IntArray  # class indices (n,) for softmax, 0 or 1 (n, classes) for sigmoid
+    targets: DoubleArray  # (n + m, classes), in [0, 1]
     strata: IntArray  # (n,): what folds are balanced by
-    sides: DoubleArray  # (n, classes): 1 or -1, is a text of a class or not
+    weight: DoubleArray  # (n + m,): as how many examples each counts
     classes: tuple[str, ...]
     link: str
-    lengths: Mapping[str, float] | None = None  # of each dense view with principal components of its own; None: shared
-    weight: DoubleArray | None = None  # (n,): as how many examples each text counts; None: as one
-
-    @cached_property
-    def dense(self) -> FloatArray:
-        """All views but word pieces, side by side."""
-        return np.concatenate([values for view, values in self.views.items() if view != PIECES], axis=1)
+    names: IntArray  # rows of the names of classes
+    ood: IntArray  # rows of texts out of domain
 
     @property
-    def blocks(self) -> list[tuple[slice, float]]:
-        """Columns of `dense` that have principal components together, and their weight."""
-        if self.lengths is None:
-            return [(slice(0, self.dense.shape[1]), 1.0)]
-        dims = [self.views[view].shape[1] for view in self.lengths]
-        ends = np.cumsum(dims).tolist()
-        pairs = zip(self.lengths.values(), dims, ends, strict=True)
-        return [(slice(end - dim, end), length / np.sqrt(dim)) for length, dim, end in pairs]
+    def used(self) -> IntArray:
+        """Texts that count at all."""
+        return np.flatnonzero(self.weight[: len(self.truth)] > 0)
 
-    def weight_of(self, rows: IntArray) -> DoubleArray | None:
-        """Weights of some texts; None where all count the same."""
-        return None if self.weight is None else self.weight[rows]
+    def subset(self, rows: IntArray) -> Problem:
+        """The same problem with some of its texts and all further examples."""
+        shift = len(rows) - len(self.truth)
+        every = np.append(rows, np.arange(len(self.truth), len(self.weight)))
+        return replace(
+            self,
+            views={view: values[every] for view, values in self.views.items()},
+            truth=self.truth[rows],
+            targets=self.targets[every],
+            strata=self.strata[rows],
+            weight=self.weight[every],
+            names=self.names + shift,
+            ood=self.ood + shift,
+        )
 
-    def used(self, rows: IntArray) -> IntArray:
-        """Those of some texts that count at all."""
-        return rows if self.weight is None else rows[self.weight[rows] > 0]
+    def with_names(self, places: IntArray, views: Mapping[str, FloatArray]) -> Problem:
+        """Add the names of some classes as examples.
 
-    def over(self, lengths: Mapping[str, float]) -> Problem:
-        """The same problem over some of its dense views, each of the given root mean square length; word pieces stay."""
-        dense = [view for view in self.views if view != PIECES]
-        if not lengths or not set(lengths) <= set(dense) or min(lengths.values()) <= 0:
-            raise InputError(f"a choice is {dict(lengths)}; give numbers above 0 for some of {', '.join(dense)}")
-        names = [*lengths, *(view for view in self.views if view == PIECES)]
-        return replace(self, views={view: self.views[view] for view in names}, lengths=lengths)
+        They are moved to the middle of the texts: a name is no message, and all names have that in common.
+        """
+        n = len(self.truth)
+        share = self.weight[:n] / np.bincount(self.truth, self.weight[:n]).clip(1e-12)[self.truth]  # equal for classes
+        moved = {
+            view: rows - rows.mean(axis=0) + np.average(self.views[view][:n], axis=0, weights=share)
+            for view, rows in views.items()
+        }
+        targets = np.eye(len(self.classes))[places]
+        found = self._with(moved, targets, NAME_WEIGHT)
+        return replace(found, names=np.arange(len(self.weight), len(found.weight)))
 
+    def with_ood(self, views: Mapping[str, FloatArray]) -> Problem:
+        """Add texts out of domain, which are of each class as little as of any other."""
+        count = len(next(iter(views.values())))
+        found = self._with(views, np.full((count, len(self.classes)), 1 / len(self.classes)), 1.0)
+        return replace(found, ood=np.arange(len(self.weight), len(found.weight)))
 
-@dataclass(frozen=True)
-class Further:
-    """Examples that are not texts of a class: names of classes, and texts that have none of them."""
-
-    places: IntArray  # (k,): of the classes; -1 for none of them
-    views: Mapping[str, FloatArray]  # (k, dim) each
-    weight: float = 1.0  # as how many examples a name counts
-
-    def and_of(self, other: Further | None) -> Further:
-        """These, and others behind them."""
-        if other is None:
-            return self
-        views = {view: np.concatenate([values, other.views[view]]) for view, values in self.views.items()}
-        return replace(self, places=np.append(self.places, other.places), views=views)
+    def _with(self, views: Mapping[str, FloatArray | DoubleArray], targets: DoubleArray, weight: float) -> Problem:
+        return replace(
+            self,
+            views={view: np.concatenate([rows, views[view].astype(np.float32)]) for view, rows in self.views.items()},
+            targets=np.concatenate([self.targets, targets]),
+            weight=np.append(self.weight, np.full(len(targets), weight)),
+        )
 
 
 def problem_of(
@@ -90,11 +273,12 @@ def problem_of(
     link: str = "softmax",
     names: Sequence[str] = (),
     sample_weight: npt.NDArray[Any] | None = None,
-    least: int = 2,
+    min_examples: int = 2,
 ) -> Problem:
-    """Refuse data that no head can be fitted to, and bring the rest into arrays; see `fit_head`.
+    """Refuse data that no head can be fitted to, and bring the rest into arrays.
 
-    Two classes at least must have `least` examples each.
+    Labels are n class names or, for a sigmoid head with classes `names`, 0 and 1 of shape (n, classes). At least two
+    classes must have `min_examples` examples each.
     """
     given = list(labels)
     _check_views(views, len(given))
@@ -103,24 +287,28 @@ def problem_of(
         # the rarest class of each text, from 1, or 0 for none
         counts = np.where(truth == 1, truth.sum(axis=0), len(truth) + 1)
         strata = np.where(truth.any(axis=1), counts.argmin(axis=1) + 1, 0)
-        member = truth.astype(np.float64)
+        targets = truth.astype(np.float64)
     else:
-        classes, truth = check_classes(given, least)
-        strata, member = truth, np.eye(len(classes), dtype=np.float64)[truth]
+        classes, truth = check_classes(given, min_examples)
+        strata, targets = truth, np.eye(len(classes))[truth]
+    none = np.zeros(0, np.int64)
+    weight = np.ones(len(given)) if sample_weight is None else _check_weight(sample_weight, strata, min_examples)
     return Problem(
-        views={view: np.asarray(values, np.float32) for view, values in views.items()},
-        truth=truth,
-        strata=strata,
-        sides=2 * member - 1,
-        classes=classes,
-        link=link,
-        weight=None if sample_weight is None else _check_weight(sample_weight, strata, least),
+        {view: np.asarray(values, np.float32) for view, values in views.items()},
+        truth,
+        targets,
+        strata,
+        weight,
+        classes,
+        link,
+        none,
+        none,
     )
 
 
 def _check_views(views: Mapping[str, FloatArray], rows: int) -> None:
-    if not any(view != PIECES for view in views):
-        raise InputError("views holds no vectors; give at least one view besides 'pieces'")
+    if not views:
+        raise InputError("views holds no vectors; give at least one view")
     for view, values in views.items():
         if values.ndim != 2 or len(values) != rows:
             raise InputError(f"view {view!r} has shape {values.shape}; give one row for each of {rows} labels")
@@ -128,14 +316,16 @@ def _check_views(views: Mapping[str, FloatArray], rows: int) -> None:
             raise InputError(f"view {view!r} holds NaN or infinity; give finite numbers")
 
 
-def _check_weight(sample_weight: npt.NDArray[Any], strata: IntArray, least: int) -> DoubleArray:
+def _check_weight(sample_weight: npt.NDArray[Any], strata: IntArray, min_examples: int) -> DoubleArray:
     weight = np.array(sample_weight, np.float64)
     if weight.shape != strata.shape:
         raise InputError(f"sample_weight has shape {weight.shape}; give {strata.shape}, one number for each label")
     if not np.isfinite(weight).all() or weight.min(initial=0.0) < 0 or not weight.any():
         raise InputError("sample_weight must hold finite numbers of at least 0, not all of them zero")
-    if np.sort(np.bincount(strata[weight > 0], minlength=2))[-2] < least:
-        raise InputError(f"two classes need {counted(least, 'example')} each with a sample_weight above 0; give more")
+    if np.sort(np.bincount(strata[weight > 0], minlength=2))[-2] < min_examples:
+        raise InputError(
+            f"two classes need {counted(min_examples, 'example')} each with a sample_weight above 0; give more"
+        )
     return weight
 
 
@@ -156,17 +346,17 @@ def _check_binary(labels: list[Any], names: Sequence[str]) -> IntArray:
     return truth
 
 
-def check_classes(labels: Sequence[Any], least: int = 2) -> tuple[tuple[str, ...], IntArray]:
+def check_classes(labels: Sequence[Any], min_examples: int = 2) -> tuple[tuple[str, ...], IntArray]:
     """Sort the class names and index the labels, int64 of shape (n,); refuse what no softmax head can be fitted to."""
     if strange := [label for label in labels if not isinstance(label, str)]:
         raise InputError(f"labels must be strings, not {type(strange[0]).__name__}: {strange[0]!r}")
     names = tuple(sorted(set(labels)))
     place = {label: index for index, label in enumerate(names)}
     truth = np.array([place[label] for label in labels], np.int64)
-    if len(names) < 2 or np.sort(np.bincount(truth))[-2] < least:
+    if len(names) < 2 or np.sort(np.bincount(truth))[-2] < min_examples:
         raise InputError(
             f"labels hold {counted(len(names), 'class')}; "
-            f"give at least two classes with at least {counted(least, 'example')} each"
+            f"give at least two classes with at least {counted(min_examples, 'example')} each"
         )
     return names, truth
 
@@ -177,15 +367,28 @@ def folds_of(
     folds: int | Sequence[tuple[npt.NDArray[Any], npt.NDArray[Any]]],
     seed: int,
 ) -> list[Fold]:
-    """Balanced folds that keep groups together, or those given; texts of weight 0 are in neither part of a fold."""
+    """Balanced folds that keep groups together, or the given folds; texts of weight 0 are in neither part of a fold.
+
+    If fewer than two classes have two groups, one fold scores all texts by the names of classes alone.
+    """
+    count = len(problem.truth)
+    if groups is not None and len(groups) != count:
+        raise InputError(f"groups has {len(groups)} items; it must have one for each of {count} labels")
     if isinstance(folds, Sequence):
-        count = len(problem.truth)
         found = [(np.asarray(fitted, np.int64), np.asarray(scored, np.int64)) for fitted, scored in folds]
         if any(((rows < 0) | (rows >= count)).any() for fold in found for rows in fold):
             raise InputError(f"folds names a row that does not exist; rows are 0 to {count - 1}")
+    elif problem.link == "softmax" and not can_hold_out(problem, groups):
+        if not len(problem.names):
+            raise InputError(
+                "fewer than two classes have two different examples, and their labels are no words that could stand for "
+                "them; give at least two different examples of two classes"
+            )
+        return [(np.zeros(0, np.int64), problem.used)]
     else:
         found = _balanced(problem, groups, folds, seed)
-    found = [(problem.used(fitted), problem.used(scored)) for fitted, scored in found]
+    used = problem.weight > 0
+    found = [(fitted[used[fitted]], scored[used[scored]]) for fitted, scored in found]
     # a sigmoid head of several classes bears that a fold holds none of a rare one
     if any(len(np.unique(problem.strata[fitted])) < 2 for fitted, _ in found):
         raise InputError("a fold has only one class to train on; give more examples, more groups or fewer folds")
@@ -194,16 +397,22 @@ def folds_of(
     return found
 
 
+def can_hold_out(problem: Problem, groups: Sequence[str] | None) -> bool:
+    """Whether two classes have texts of at least two groups each."""
+    used = problem.used
+    codes = used if groups is None else np.unique(np.asarray(groups, np.str_)[used], return_inverse=True)[1]
+    pairs = np.unique(np.stack([problem.truth[used], codes]), axis=1)[0]
+    return bool(np.sort(np.bincount(pairs, minlength=2))[-2] > 1)
+
+
 def _balanced(problem: Problem, groups: Sequence[str] | None, folds: int, seed: int) -> list[Fold]:
     """Fewer folds than asked for where a class or the groups are too few."""
     selection = import_extra("sklearn.model_selection", "train")
     if check_positive(folds, "folds") < 2:
         raise InputError("folds is 1; cross-validation needs at least 2")
     count = len(problem.truth)
-    if groups is not None and len(groups) != count:
-        raise InputError(f"groups has {len(groups)} items; it must have one for each of {count} labels")
     codes = np.arange(count) if groups is None else np.asarray(groups, dtype=np.str_)
-    rows = problem.used(np.arange(count))
+    rows = problem.used
     sizes = np.sort(np.bincount(problem.strata[rows]))
     rarest = int(sizes[0] if problem.link == "sigmoid" and len(problem.classes) == 1 else sizes[-2])
     numbers = np.unique(codes[rows], return_inverse=True)[1]

@@ -1,4 +1,4 @@
-"""Train classifiers on texts and labels of your own, with scikit-learn's interface (extra ``train``)."""
+"""Train classifiers on labels of your own, of texts or of vectors, with scikit-learn's interface (extra ``train``)."""
 
 from __future__ import annotations
 
@@ -11,34 +11,37 @@ import numpy as np
 import numpy.typing as npt
 
 from semclass.core import artifacts
-from semclass.core.checks import check_positive, check_probability, check_texts
+from semclass.core.checks import check_choice, check_positive, check_probability, check_texts
 from semclass.core.errors import InputError, import_extra
 from semclass.core.taxonomy import ABSTAIN
 from semclass.core.types import DoubleArray, Encoder
 from semclass.encoders.batching import warn_truncated
 from semclass.heads.examples import Examples
-from semclass.heads.inputs import PIECES, labelled
+from semclass.heads.inputs import labelled
 from semclass.heads.texts import Label, TextLabels, TextModel, decide
-from semclass.train.blend import fit_blend
-from semclass.train.choices import choices_of
-from semclass.train.data import problem_of
-from semclass.train.export import head_to_onnx
-from semclass.train.fit import fit_head
-from semclass.train.fitted import FittedHead, head_probabilities, head_scores, support_of
-from semclass.train.report import card_sections, measured, report_of
-from semclass.train.solvers import affordable_kind
-from semclass.train.text_data import (
+from semclass.train.data import (
     Progress,
     Targets,
+    can_hold_out,
     check_view_names,
-    column_names,
     encode,
     encode_cached,
     names_of,
-    ood_of,
+    problem_of,
     say_to,
     shared_encoder,
 )
+from semclass.train.export import head_to_onnx
+from semclass.train.fit import STRENGTHS, Choice, fit_head, fit_problem
+from semclass.train.fitted import FittedHead, head_probabilities, head_scores, support_of
+from semclass.train.report import card_sections, measured, report_of
+
+ONE_LABEL = ({"pooled": 1.0}, {"pooled": 0.85, "layers": 0.15}, {"pooled": 0.6, "layers": 0.4}, {"layers": 1.0})
+"""Views that a head may read, with their shares: topics and intents are in ``pooled``, types of questions in ``layers``."""
+
+SEVERAL_LABELS = ({"pooled": 1.0, "surface": 1.0, "entities": 1.0}, {"pooled": 4.0, "layers": 1.0})
+"""The same where a text may have several labels. Spelling and entities show whether a passage tells a name, a number or a
+place."""
 
 _base, _validation = (import_extra(f"sklearn.{name}", "train") for name in ("base", "utils.validation"))
 
@@ -60,10 +63,13 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
         object with the members of :class:`semclass.Encoder`. If the classifier is pickled, as with ``n_jobs=2``, give a
         name or a folder rather than an object.
     views
-        The inputs of the head: views of the encoder with one row per text, ``"surface"`` (counts of numbers, capitals
-        and the like), or ``"pieces"`` (n-grams of word pieces). If None, cross-validation chooses the views.
-    kind, seed
-        The parameters of :class:`semclass.HeadClassifier`.
+        The inputs of the head: views of the encoder with one row per text, or ``"surface"`` (counts of numbers, capitals
+        and the like). If None, cross-validation chooses the views.
+    kind
+        ``"kernel"``, a logistic regression over a Gaussian kernel, ``"logistic"``, a logistic regression, or ``"svm"``, a
+        support vector machine over the kernel. If None, ``"kernel"``, or ``"logistic"`` with `multi_label`.
+    seed
+        Seed of the folds.
     multi_label
         Whether a text may have several labels or none. The classifier then decides yes or no for each label, with the
         threshold that gives the best F1 on held-out texts.
@@ -116,7 +122,7 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
         encoder: Encoder | str | Path | None = None,
         *,
         views: Sequence[str] | None = None,
-        kind: str = "auto",
+        kind: str | None = None,
         multi_label: bool = False,
         min_probability: float = 0.0,
         target_precision: float | None = None,
@@ -160,8 +166,7 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
         Raises
         ------
         InputError, InputTypeError
-            If a text is empty, the lengths differ, labels are of mixed types, or fewer than two classes have an example
-            each (two examples each if `kind`, `views` or `multi_label` is given).
+            If a text is empty, the lengths differ, labels are of mixed types, or there are fewer than two classes.
         MissingExtraError
             If scikit-learn, or a package that the encoder needs, is not installed.
         """
@@ -188,52 +193,47 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
         # everything that can be refused is refused before texts are encoded, which may take minutes
         encoder = shared_encoder(self.encoder)
         names = check_view_names(self.views, encoder)
-        blended = self.kind == "auto" and self.views is None and not self.multi_label
-        if (self.rejection_rate or self.ood_label is not None) and (not blended or not self.rejection_rate):
-            raise InputError(
-                "ood_label needs a rejection_rate above 0; both need kind='auto', views=None, and one label per text"
-            )
+        kind = ("logistic" if self.multi_label else "kernel") if self.kind is None else self.kind
+        check_choice(kind, tuple(STRENGTHS), "kind")
+        if (self.rejection_rate or self.ood_label is not None) and (self.multi_label or not self.rejection_rate):
+            raise InputError("ood_label needs a rejection_rate above 0; both need one label per text")
         targets, inside = targets.without(self.ood_label)
-        labels = targets.for_head(1 if blended else 2)
-        choices = None  # where it is blended, leaving out chooses
-        if not blended:
-            names, choices = choices_of(self.views, names, encoder, self.kind, bool(self.multi_label), len(texts))
+        offered = [dict.fromkeys(names, 1.0)]
+        if self.views is None:
+            offered = [dict(shares) for shares in (SEVERAL_LABELS if self.multi_label else ONE_LABEL)]
+            offered = [shares for shares in offered if set(shares) <= {*encoder.views, "surface"}]
+            names = tuple(dict.fromkeys(view for shares in offered for view in shares))
         folds = check_positive(self.cv, "cv")
+        labels = targets.for_head()
         cache = str(self.cache) if isinstance(self.cache, Path) else self.cache
-        memory = _validation.check_memory(cache)
-        views = encode_cached(texts, names, encoder, memory, say)
-        groups = [" ".join(text.lower().split()) for text in texts]
-        weight = None if sample_weight is None else weights[order]
-        if blended:
-            head = fit_blend(
-                problem_of(
-                    {view: values[inside] for view, values in views.items()},
-                    labels,
-                    sample_weight=None if weight is None else weight[inside],
-                    least=1,
-                ),
-                names_of(targets.classes, names, encoder, len(inside)),
-                ood_of(views, inside),
-                [groups[place] for place in inside],
-                rejection_rate=self.rejection_rate,
-                folds=folds,
-                seed=self.seed,
-                say=say,
+        views = encode_cached(texts, names, encoder, _validation.check_memory(cache), say)
+        groups = [" ".join(texts[place].lower().split()) for place in inside]
+        problem = problem_of(
+            {view: values[inside] for view, values in views.items()},
+            labels,
+            "sigmoid" if self.multi_label else "softmax",
+            [str(place) for place in range(len(targets.classes))] if self.multi_label else (),
+            None if sample_weight is None else weights[order][inside],
+            min_examples=1,
+        )
+        if len(inside) < len(texts):
+            problem = problem.with_ood({view: np.delete(values, inside, axis=0) for view, values in views.items()})
+        named = None if self.multi_label else names_of(targets.classes, names, encoder)
+        if named is not None:
+            problem = problem.with_names(*named)
+        if self.rejection_rate and not can_hold_out(problem, groups):
+            raise InputError(
+                "rejection_rate needs two classes with at least two examples each, to hold some out; give more examples"
             )
-        else:
-            head = fit_head(
-                views,
-                labels,
-                kind=affordable_kind(self.kind, len(texts)),
-                choices=choices,
-                link="sigmoid" if self.multi_label else "softmax",
-                names=column_names(range(len(targets.classes))),
-                groups=groups,
-                sample_weight=weight,
-                folds=folds,
-                seed=self.seed,
-                progress=say,
-            )
+        head = fit_problem(
+            problem,
+            [Choice(shares, kind, named is not None) for shares in offered],
+            groups,
+            folds=folds,
+            seed=self.seed,
+            say=say,
+            rejection_rate=self.rejection_rate,
+        )
         self.classes_: npt.NDArray[Any] = np.array(targets.classes)
         self.head_: FittedHead = replace(head, classes=tuple(map(str, targets.classes)))
         self.encoder_fingerprint_: str = encoder.fingerprint
@@ -241,7 +241,7 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
         self.label_thresholds_, self.report_ = report_of(self.head_, targets, self.target_precision)
         self.out_of_fold_: DoubleArray = np.full((len(texts), len(targets.classes)), np.nan)
         self.out_of_fold_[np.asarray(order)[inside]] = self.head_.out_of_fold
-        view = next(name for name in ("pooled", *self.head_.inputs) if name in self.head_.inputs and name != PIECES)
+        view = "pooled" if "pooled" in self.head_.inputs else next(iter(self.head_.inputs))
         self.examples_: Examples = Examples.of([texts[row] for row in inside], targets.rows, view, views[view][inside])
         say("")
         return self
@@ -412,3 +412,80 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
         shown: dict[str, Any] = {"title": heading, "sections": sections, "facts": facts}
         files = self.examples_.files() if examples else None
         return artifacts.save_head(folder, head_to_onnx(head), card, files=files, **shown)
+
+
+class HeadClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignore[misc, name-defined]
+    """A calibrated classifier of vectors, as a scikit-learn estimator.
+
+    semclass trains its own heads with this estimator.
+
+    Parameters
+    ----------
+    kind
+        See :class:`semclass.TextClassifier`.
+    cv
+        Folds of the cross-validation: a number, a splitter of scikit-learn, or pairs of rows.
+    seed
+        Seed of the folds, if `cv` is a number.
+
+    Attributes
+    ----------
+    classes_
+        The labels, sorted, of shape (n_classes,).
+    head_
+        The fitted head. :func:`semclass.train.export.head_to_onnx` writes it as a network with the input ``features``.
+    n_features_in_
+        Columns of X.
+    """
+
+    def __init__(self, kind: str = "logistic", *, cv: Any = 5, seed: int = 0) -> None:
+        self.kind = kind
+        self.cv = cv
+        self.seed = seed
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> HeadClassifier:
+        """Fit to vectors and their labels.
+
+        Parameters
+        ----------
+        X, y
+            X: array of shape (n, n_features), converted to float32. y: n labels, one for each row of X.
+        sample_weight
+            The weights of :meth:`semclass.TextClassifier.fit`.
+
+        Raises
+        ------
+        InputError
+            For the same reasons as in :meth:`semclass.TextClassifier.fit`.
+        ValueError
+            From scikit-learn, if X is not a matrix of finite numbers.
+        """
+        X, y = _validation.validate_data(self, X, y, dtype=np.float32)
+        import_extra("sklearn.utils.multiclass", "train").check_classification_targets(y)
+        self.classes_, places = np.unique(y, return_inverse=True)
+        folds = self.cv
+        if not hasattr(folds, "__index__"):
+            selection = import_extra("sklearn.model_selection", "train")
+            folds = list(selection.check_cv(folds, y, classifier=True).split(X, y))
+        head = fit_head(
+            {"features": X},
+            [f"{place:09d}" for place in places],
+            choices=[Choice({"features": 1.0}, self.kind)],
+            sample_weight=sample_weight,
+            folds=folds,
+            seed=self.seed,
+        )
+        self.head_: FittedHead = replace(head, classes=tuple(str(name) for name in self.classes_.tolist()))
+        return self
+
+    def predict_proba(self, X: Any) -> DoubleArray:
+        """Return calibrated probabilities, float64 of shape (n, n_classes), with columns in the order of `classes_`."""
+        _validation.check_is_fitted(self)
+        X = _validation.validate_data(self, X, reset=False, dtype=np.float32)
+        return head_probabilities(self.head_, {"features": X})
+
+    def predict(self, X: Any) -> npt.NDArray[Any]:
+        """Return the most probable labels, of shape (n,)."""
+        best = self.predict_proba(X).argmax(axis=1)  # first, as it says whether there are classes
+        found: npt.NDArray[Any] = self.classes_[best]
+        return found

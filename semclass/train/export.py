@@ -10,9 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from semclass.core.errors import import_extra
-from semclass.heads.inputs import PIECES
-from semclass.train import fitted
-from semclass.train.fitted import FittedHead, Ngrams, Quantised
+from semclass.train.fitted import FittedHead, Quantised
 
 OPSET, IR_VERSION = 18, 8
 
@@ -65,13 +63,11 @@ def head_to_onnx(head: FittedHead) -> bytes:
     import_extra("onnx.numpy_helper", "train")
     writer = _Writer(onnx)
     op, constant = writer.op, writer.constant
-    views = [name for name in head.inputs if name != PIECES]
+    views = list(head.inputs)
     dense = op("Concat", "dense", *views, axis=1) if len(views) > 1 else views[0]
     weights, bias = constant("weights", head.weights), constant("bias", head.bias)
     features = dense if head.projection is None else _kernel(writer, head, dense)
     scores = op("Gemm", "linear_scores", features, weights, bias)
-    if head.ngrams is not None:
-        scores = op("Add", "all_scores", scores, _ngrams(writer, head.ngrams, head.inputs[PIECES]))
     slope, intercept = constant("slope", [head.slope]), constant("intercept", [head.intercept])
     calibrated = op("Add", "calibrated", op("Mul", "scaled", scores, slope), intercept)
     if head.link == "sigmoid":
@@ -99,34 +95,6 @@ def _kernel(writer: _Writer, head: FittedHead, dense: str) -> str:
     square = op("ReduceSumSquare", "text_norms", texts, (1,), keepdims=1)
     scaled = op("Mul", "scaled_norms", square, constant("gamma", [head.gamma]))
     return op("Exp", "kernel", op("Sub", "exponent", inner, scaled))
-
-
-def _ngrams(writer: _Writer, ngrams: Ngrams, length: int) -> str:
-    """Write `ngram_slots` and the sum of the n-grams' weights."""
-    op, constant = writer.op, writer.constant
-    one, two, at = fitted.UNIGRAM_HASH, fitted.BIGRAM_HASH, fitted.POSITION_HASH
-    # padding is -1: word pieces are counted from 2, so that 1 is padding and 0 is "before the first"
-    shifted = op("Add", "shifted", op("Cast", "piece_ids", PIECES, to=7), 2)
-    before = op("Pad", "before", shifted, constant("pad_one_in_front", [0, 1, 0, -1], np.int64), 0)
-    first = op("Slice", "first", shifted, (0,), (fitted.NGRAM_POSITIONS,), (1,))
-    unigram = op("Add", "unigram", op("Mul", "unigram.0", shifted, one[0]), one[1])
-    left, right = op("Mul", "bigram.0", before, two[0]), op("Mul", "bigram.1", shifted, two[1])
-    bigram = op("Add", "bigram", op("Add", "bigram.2", left, right), two[2])
-    offsets = np.arange(1, min(fitted.NGRAM_POSITIONS, length) + 1)[None] * at[1]
-    placed = op("Mul", "position.0", first, at[0])
-    position = op("Add", "position", placed, constant("position.offsets", offsets, np.int64))
-    hashes = op("Concat", "hashes", unigram, bigram, position, axis=1)
-    slots = op("Mod", "slots", op("Mod", "hashes.prime", hashes, fitted.HASH_PRIME), fitted.NGRAM_SLOTS)
-    valid = op("Greater", "valid", op("Concat", "grams", shifted, shifted, first, axis=1), 1)
-    row = op("Cast", "rows", op("Gather", "rows16", constant("ngram_rows", ngrams.rows, np.uint16), slots), to=6)
-    used = op("Where", "used_rows", valid, row, constant("no_row", 0, np.int32))
-    found = op("Gather", "found", constant("ngram_weights", ngrams.weights.values, np.int16), used)
-    total = op("ReduceSum", "ngram_sum", op("Cast", "found32", found, to=1), (1,), keepdims=0)
-    count = op("ReduceSum", "ngram_count", op("Cast", "valid32", valid, to=1), (1,), keepdims=1)
-    root = op("Sqrt", "root", op("Max", "count", count, constant("one", [1])))
-    return op(
-        "Mul", "ngram_scores", op("Div", "ngram_mean", total, root), constant("ngram_scale", ngrams.weights.scale)
-    )
 
 
 def _serialise(writer: _Writer, inputs: Mapping[str, int], classes: int, support: bool) -> bytes:

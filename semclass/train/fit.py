@@ -1,151 +1,225 @@
 """Fit a head: from views of labelled texts to a few arrays, chosen by cross-validation and calibrated on held-out scores.
 
-Two kinds are tried. ``"logistic"`` is a logistic regression over the standardised views: small, and hard to beat with a
-few hundred labels. ``"svm"`` is a support vector machine with the squared hinge loss for each class against the others, as
-scikit-learn's LinearSVC: a Gaussian kernel on principal components plus, where the view ``pieces`` is given, a linear
-kernel on word-piece n-grams. With thousands of labels it is clearly better.
+A ``"logistic"`` head is a linear logistic regression over standardised views. A ``"kernel"`` head is a logistic regression
+over a Gaussian kernel between texts, computed with at most `LANDMARKS` of them (Williams and Seeger 2001). An ``"svm"``
+head is a support vector machine with the squared hinge loss over the same kernel, each class against the others.
 
-Coordinates are rounded to the 8 bits they are stored in before the weights are solved for: what ships is what was
-cross-validated.
+Names of classes may count as examples. Views, names and regularisation are those of the least cross-validated log loss.
+Coordinates are rounded to the 8 bits that they are stored in before the weights are solved for: the head that is saved is
+the head that was cross-validated.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from semclass.core.checks import check_choice, counted
-from semclass.core.errors import InputError
+from semclass.core.checks import check_choice
+from semclass.core.errors import InputError, import_extra
 from semclass.core.types import DoubleArray, FloatArray, IntArray
 from semclass.heads.head import LINKS
 from semclass.train.calibration import calibrate, expected_calibration_error, log_loss, probabilities_of
-from semclass.train.data import Fold, Problem, folds_of, problem_of
-from semclass.train.fitted import FittedHead, head_scores
-from semclass.train.solvers import KINDS, Candidate, Limits, candidates_of, solve, space_of
+from semclass.train.data import Fold, Problem, Say, folds_of, problem_of
+from semclass.train.fitted import (
+    SMALLEST,
+    FittedHead,
+    Projection,
+    Quantised,
+    squared_distances,
+    support_of,
+)
 
-COMPARED = 2000  # held-out texts at least that choices are compared on; the best one is then fitted in the other folds
+STRENGTHS = {"logistic": 100.0, "kernel": 30.0, "svm": 1.5}
+"""Kinds of heads, and the inverse regularisation C that is tried first; the mean squared distance of texts is 1."""
+
+STEP = 10**0.5  # factor between the values of C that are tried until none is better
+GAIN = 0.995  # share of the log loss that a further value of C must reach
+SEARCH_TEXTS, SEARCH_FOLDS = 2000, 3  # on at most so many texts, of all classes, settings are compared, and folds
+LANDMARKS = 3000  # texts at most that others are compared with
+COMPONENTS = 384  # principal components at most of each view
+COORDINATES = 2000  # of a kernel, the principal ones, that a head reads
+GAMMA = 1.0  # of the Gaussian kernel exp(-gamma d**2)
+JITTER = 1e-5  # on the diagonal of the landmarks' kernel, as near-duplicates make it singular
+MAX_STEPS, TOLERANCE = 100, 1e-5  # of a logistic regression
+STEEPNESS = 0.00003  # about p (1 - p) of a class where a regression ends, by which its coordinates are scaled
+FLAT = 0.01  # share of the median deviation of a view's columns below which one says nothing; some models have such
+NO_VARIANCE = 1e-10  # share of the first principal axis's variance below which an axis is rounding error
+PROPORTIONAL = ("pooled",)  # views whose columns keep their proportions; the columns of others are standardised
 
 
 @dataclass(frozen=True)
 class Choice:
-    """Views that a head may read, where cross-validation is to choose among several."""
+    """A setting that cross-validation may choose."""
 
-    weights: Mapping[str, float]  # root mean square length of each view; it has principal components of its own
-    kind: str = "auto"  # what is tried over these views, and over ``pieces``
+    weights: Mapping[str, float]  # share of each view in the squared distance of texts
+    kind: str = "logistic"
+    names: bool = False  # whether names of classes count as examples
+
+    def __str__(self) -> str:
+        whole = sum(self.weights.values())
+        shares = (f"{weight / whole:.2g} {view}" if weight < whole else view for view, weight in self.weights.items())
+        return f"{self.kind} over {' + '.join(shares)}{' + names' * self.names}"
+
+
+@dataclass(frozen=True)
+class Space:
+    """The examples of a problem in coordinates that a head of one kind is linear in."""
+
+    projection: Projection
+    landmarks: Quantised | None  # (m, components)
+    features: npt.NDArray[Any]  # (n + further, r): along principal axes
+    lengths: DoubleArray  # (r,): squared lengths of the columns, as weighted
+    back: DoubleArray  # (m or components, r): from weights of features to those of landmarks or components
 
 
 def fit_head(
-    views: Mapping[str, FloatArray],  # (n, dim) by name; pieces: word-piece ids, padded with -1, for kernel heads only
+    views: Mapping[str, FloatArray],  # (n, dim) by name
     labels: Sequence[str] | npt.NDArray[Any],  # n class names; for a sigmoid head 0 or 1, of shape (n, classes)
     *,
-    kind: str = "auto",  # "logistic", "svm" or "auto", which tries both
+    choices: Sequence[Choice],  # of one or more views
     link: str = "softmax",  # one class of several; "sigmoid": each class, yes or no, with a calibration of its own
     names: Sequence[str] = (),  # of the columns of a sigmoid head
     groups: Sequence[str] | None = None,  # n names; texts of one group, such as near-duplicates, are kept in one fold
     sample_weight: npt.NDArray[Any] | None = None,  # n numbers, at least 0: as how many examples a text counts
-    choices: Sequence[Choice] | None = None,  # what cross-validation chooses among; None: all views, of this kind
-    limits: Limits | None = None,  # of support vector machines
+    landmarks: int = LANDMARKS,
     folds: int | Sequence[tuple[npt.NDArray[Any], npt.NDArray[Any]]] = 5,  # how many, or rows to fit on and to score
     seed: int = 0,  # of the folds
-    progress: Callable[[str], object] | None = None,  # called with one line of text per finished step
+    progress: Say | None = None,  # called with one line of text per finished step
 ) -> FittedHead:
-    """Fit a head to n texts, choose its kind and regularisation by stratified cross-validation, and calibrate it.
-
-    The setting with the best cross-validated accuracy (softmax) or log loss (sigmoid, and wherever there are choices) is
-    fitted to all texts, and calibrated on the scores of heads that did not see the text. Raises an InputError for data that
-    no head can be fitted to.
-    """
-    check_choice(kind, ("auto", *KINDS), "kind")
+    """Fit a head to n texts. See :func:`fit_problem`. Raises an InputError for data that no head can be fitted to."""
     check_choice(link, LINKS, "link")
     problem = problem_of(views, labels, link, names, sample_weight)
-    say = progress or (lambda line: None)
+    return fit_problem(
+        problem, choices, groups, folds=folds, seed=seed, landmarks=landmarks, say=progress or (lambda line: None)
+    )
+
+
+def fit_problem(
+    problem: Problem,
+    choices: Sequence[Choice],
+    groups: Sequence[str] | None,
+    *,
+    folds: int | Sequence[tuple[npt.NDArray[Any], npt.NDArray[Any]]],
+    seed: int,
+    say: Say,
+    landmarks: int = LANDMARKS,
+    rejection_rate: float = 0.0,
+) -> FittedHead:
+    """Choose a setting and its regularisation by stratified cross-validation, fit it to all texts, and calibrate it.
+
+    The probabilities are calibrated on scores of heads that did not see the text. With a `rejection_rate`, this share of
+    the texts has less support for any class than the threshold of the head.
+    """
+    for choice in choices:
+        check_choice(choice.kind, tuple(STRENGTHS), "kind")
+        if not choice.weights or not set(choice.weights) <= set(problem.views) or min(choice.weights.values()) <= 0:
+            raise InputError(
+                f"a choice is {dict(choice.weights)}; give numbers above 0 for some of {', '.join(problem.views)}"
+            )
     splits = folds_of(problem, groups, folds, seed)
-    trials = _trials(problem, kind, choices)
-    # over several views log loss decides: accuracy moves by chance where there are few texts, and says nothing of trust
-    by_loss, first = link == "sigmoid" or choices is not None, len(splits)
-    if choices is not None:
-        first = min(int(np.searchsorted(np.cumsum([len(scored) for _, scored in splits]), COMPARED)) + 1, first)
-    held_out = [np.zeros((len(problem.truth), len(problem.classes))) for _ in trials]
-    _cross_validate(trials, held_out, splits, range(first), limits, say)
-    compared = _scored(splits[:first])
-    rows: list[dict[str, Any]] = []
-    for (_, candidate), scores in zip(trials, held_out, strict=True):
-        row = {"candidate": str(candidate), **judge(problem, scores, compared)[2]}
-        say("  ".join(f"{key} {value:.4f}" if isinstance(value, float) else str(value) for key, value in row.items()))
-        rows.append(row)
-    # rounded, so that rounding errors alone do not decide; then the first
-    ranks = [(0.0 if by_loss else -round(row["accuracy"], 9), round(row["log_loss"], 6)) for row in rows]
-    best = ranks.index(min(ranks))
-    (over, candidate), scores = trials[best], held_out[best]
-    _cross_validate(trials[best : best + 1], [scores], splits, range(first, len(splits)), limits, say)
-    scored = _scored(splits)
-    judged, calibration, figures = judge(problem, scores, scored)
-    uncalibrated = probabilities_of(scores[scored], link)
-    say(f"fitting {candidate} to all")
-    everything = problem.used(np.arange(len(problem.truth)))
-    head = solve(over, everything, candidate, space_of(over, everything, candidate.kind == "svm", limits))
+    found, tried, compared = _search(problem, choices, splits, landmarks, say)
+    best, strength = found.choice, found.strength
+    chosen = f"{best}, C={strength:.2g}"
+    say(f"fitting {chosen}")
+    space = space_of(problem, best, landmarks)
+    held = _held_out(problem, space, best, strength, splits)
+    scored = np.flatnonzero(np.isfinite(held[: len(problem.truth)]).all(axis=1))
+    judged, (slope, intercept), figures = judge(problem, held[: len(problem.truth)], scored)
+    uncalibrated = probabilities_of(held[scored], problem.link)
+    figures["uncalibrated_log_loss"] = log_loss(
+        uncalibrated, problem.truth[scored], problem.link, problem.weight[scored]
+    )
+    threshold = None
+    if rejection_rate:
+        support = support_of(slope * held)
+        threshold = float(np.quantile(support[scored], rejection_rate))
+        figures["rejected"] = float((support[scored] < threshold).mean())
+        if len(problem.ood):
+            figures["rejected_ood"] = float((support[problem.ood] < threshold).mean())
+    rows = np.concatenate([problem.used, problem.ood, *([problem.names] if best.names else [])])
+    solved = solve(problem, space, best, strength, rows)
+    head = _calibrated(_head(problem, best, space, solved), slope, intercept)
     probabilities = np.full((len(problem.truth), len(problem.classes)), np.nan)
     probabilities[scored] = judged
     report = {
         "examples": len(problem.truth),
         "folds": len(splits),
         "seed": seed,
-        "chosen": str(candidate),
-        "candidates": rows,
-        "compared": len(compared),
-        "uncalibrated_log_loss": log_loss(uncalibrated, problem.truth[scored], link, problem.weight_of(scored)),
+        "chosen": chosen,
+        "candidates": tried,
+        "compared": compared,
         **figures,
     }
-    return replace(_calibrated(head, *calibration), out_of_fold=probabilities, report=report)
+    return replace(head, ood_threshold=threshold, out_of_fold=probabilities, report=report)
 
 
-_Trial = tuple[Problem, Candidate]  # a setting, and the problem with the views that it is tried on
+@dataclass(frozen=True)
+class _Attempt:
+    """A cross-validated setting."""
+
+    loss: float
+    choice: Choice
+    space: Space
+    strength: float
 
 
-def _trials(problem: Problem, kind: str, choices: Sequence[Choice] | None) -> list[_Trial]:
-    """Every setting to try; those over the same views stand together."""
-    if choices is None:
-        return [(problem, candidate) for candidate in candidates_of(kind)]
-    if not choices:
-        raise InputError("choices is empty; give at least one, or None")
-    return [
-        (over, candidate)
-        for choice in choices
-        for over in [problem.over(choice.weights)]
-        for candidate in candidates_of(choice.kind, tuple(choice.weights))
-    ]
+# -- the search -------------------------------------------------------------------------------------------------------
 
 
-def _scored(folds: Sequence[Fold]) -> IntArray:
-    """Rows that some fold scores, ascending."""
-    return np.unique(np.concatenate([scored for _, scored in folds]))
+def _search(
+    problem: Problem, choices: Sequence[Choice], splits: Sequence[Fold], landmarks: int, say: Say
+) -> tuple[_Attempt, list[dict[str, Any]], int]:
+    """The attempt of the least log loss, the figures of all attempts, and on how many texts they were compared."""
+    order = problem.used[np.argsort(problem.strata[problem.used], kind="stable")]  # every class has its share
+    rows = np.sort(order[np.linspace(0, len(order) - 1, min(SEARCH_TEXTS, len(order))).astype(np.int64)])
+    part, inside = problem, [(fitted, scored) for fitted, scored in splits if len(scored)][:SEARCH_FOLDS]
+    if len(rows) < len(order):
+        place = np.full(len(problem.truth), -1)
+        place[rows] = np.arange(len(rows))
+        part = problem.subset(rows)
+        inside = [(place[fitted], place[scored]) for fitted, scored in inside]
+        inside = [(fitted[fitted >= 0], scored[scored >= 0]) for fitted, scored in inside]
+    tried: list[dict[str, Any]] = []
+
+    def attempt(choice: Choice, space: Space, strength: float) -> _Attempt:
+        held = _held_out(part, space, choice, strength, inside)
+        texts = held[: len(part.truth)]
+        figures = judge(part, texts, np.flatnonzero(np.isfinite(texts).all(axis=1)))[2]
+        tried.append({"candidate": f"{choice}, C={strength:.2g}", **figures})
+        say("  ".join(f"{key} {value:.4f}" for key, value in figures.items()) + f"  {tried[-1]['candidate']}")
+        return _Attempt(round(figures["log_loss"], 6), choice, space, strength)
+
+    best: _Attempt | None = None
+    for choice in choices:
+        found = attempt(choice, space_of(part, choice, landmarks), STRENGTHS[choice.kind])
+        if best is None or found.loss < best.loss:
+            best = found
+    if best is None:
+        raise InputError("choices is empty; give at least one")
+    if best.choice.names and len(splits[0][0]):
+        without = attempt(replace(best.choice, names=False), best.space, best.strength)
+        best = min(best, without, key=lambda found: found.loss)
+    for step in (STEP, 1 / STEP):
+        while (found := attempt(best.choice, best.space, best.strength * step)).loss < best.loss * GAIN:
+            best = found
+    return best, tried, len(np.unique(np.concatenate([scored for _, scored in inside])))
 
 
-def _cross_validate(
-    trials: Sequence[_Trial],
-    held_out: Sequence[DoubleArray],
-    splits: Sequence[Fold],
-    folds: range,
-    limits: Limits | None,
-    say: Callable[[str], object],
-) -> None:
-    """Write each setting's scores of some folds into its array of `held_out`, float64 of shape (n, scores)."""
-    for number in folds:
-        fitted, scored = splits[number]
-        for _, some in groupby(zip(trials, held_out, strict=True), key=lambda pair: id(pair[0][0])):
-            together = list(some)
-            problem = together[0][0][0]
-            kernel = any(candidate.kind == "svm" for (_, candidate), _ in together)
-            space = space_of(problem, fitted, kernel, limits)
-            views = {view: values[scored] for view, values in problem.views.items()}
-            for (_, candidate), scores in together:
-                scores[scored] = head_scores(solve(problem, fitted, candidate, space), views)
-        say(f"fold {number + 1} of {len(splits)}: {counted(len(trials), 'setting')}")
+def _held_out(problem: Problem, space: Space, choice: Choice, strength: float, splits: Sequence[Fold]) -> DoubleArray:
+    """Scores of texts, and of texts out of domain, by heads that did not see them, (n + further, classes); else nan."""
+    held = np.full(problem.targets.shape, np.nan)
+    names = problem.names if choice.names or not len(splits[0][0]) else problem.names[:0]
+    for number, (fitted, scored) in enumerate(splits):
+        apart = problem.ood[number :: len(splits)]
+        rows = np.concatenate([fitted, names, np.setdiff1d(problem.ood, apart)])
+        weights, bias = solve(problem, space, choice, strength, rows)
+        scored = np.append(scored, apart)
+        held[scored] = space.features[scored] @ weights + bias
+    return held
 
 
 def judge(
@@ -153,7 +227,7 @@ def judge(
 ) -> tuple[DoubleArray, tuple[DoubleArray, DoubleArray], dict[str, float]]:
     """Calibrate on some texts' held-out scores: their probabilities, slopes and intercepts, and figures."""
     scores, link = held_out[rows], problem.link
-    truth, weight = problem.truth[rows], problem.weight_of(rows)
+    truth, weight = problem.truth[rows], problem.weight[rows]
     slope, intercept = calibrate(scores, truth, link, weight)
     probabilities = probabilities_of(slope * scores + intercept, link)
     if link == "sigmoid":
@@ -172,12 +246,170 @@ def judge(
     return probabilities, (slope, intercept), figures
 
 
+# -- coordinates ------------------------------------------------------------------------------------------------------
+
+
+def space_of(problem: Problem, choice: Choice, landmarks: int) -> Space:
+    """Compute the coordinates that the folds share, from texts without their labels."""
+    linalg = import_extra("scipy.linalg", "train")
+    projection = _project(problem, choice)
+    coordinates = projection(np.concatenate([problem.views[view] for view in choice.weights], axis=1))
+    points, back = None, np.eye(coordinates.shape[1])
+    features: npt.NDArray[Any] = coordinates
+    if choice.kind != "logistic":
+        order = problem.used[np.argsort(problem.strata[problem.used], kind="stable")]
+        places = np.sort(order[np.linspace(0, len(order) - 1, min(landmarks, len(order))).astype(np.int64)])
+        further = np.concatenate([problem.ood, *([problem.names] if choice.names else [])]).astype(np.int64)
+        points = Quantised.of(coordinates[np.append(places, further)])
+        kernel, between = (
+            np.exp(-GAMMA * squared_distances(some, points.dense())) for some in (coordinates, points.dense())
+        )
+        between[np.diag_indices(len(between))] += JITTER
+        root = linalg.cholesky(between, lower=True, overwrite_a=True)
+        features = linalg.solve_triangular(root, kernel.T, lower=True, overwrite_b=True).T.astype(np.float32)
+        back = linalg.solve_triangular(root, np.eye(len(root)), lower=True, trans=1)
+    gram = features.T @ (features * problem.weight[:, None].astype(features.dtype))
+    lengths, axes = (found[..., -COORDINATES:] for found in linalg.eigh(gram, overwrite_a=True, driver="evd"))
+    return Space(projection, points, features @ axes, np.maximum(lengths, 0.0).astype(np.float64), back @ axes)
+
+
+def _project(problem: Problem, choice: Choice) -> Projection:
+    """Standardise views, rotate large ones to their principal axes, and scale to a mean squared distance of 1."""
+    used = problem.used
+    matrices, centre, whole = [], [], sum(choice.weights.values())
+    for view, share in choice.weights.items():
+        rows, weight = problem.views[view][used].astype(np.float64), problem.weight[used]
+        mean = np.average(rows, axis=0, weights=weight)
+        spread = np.sqrt(np.average((rows - mean) ** 2, axis=0, weights=weight))
+        # a column that hardly varies says nothing; do not blow up its rounding errors
+        flat = spread < max(FLAT * float(np.median(spread)), 1e-6)
+        spread = np.where(flat, 1.0, spread)
+        if view in PROPORTIONAL:
+            spread = np.full(len(spread), np.sqrt(np.square(spread).mean()) or 1.0)
+        standard = (problem.views[view] - mean) / spread
+        axes = np.eye(len(mean))
+        if len(mean) > COMPONENTS:
+            axes = _principal_axes(np.concatenate([standard[used] * np.sqrt(weight)[:, None], standard[problem.names]]))
+        # two independent texts are on average twice the variance apart
+        variance = np.average(((standard[used] @ axes) ** 2).sum(axis=1), weights=weight)
+        matrices.append(axes / spread[:, None] * np.sqrt(share / whole / max(2 * variance, SMALLEST)))
+        centre.append(mean)
+    block = import_extra("scipy.linalg", "train").block_diag(*matrices)
+    matrix = Quantised.of(block)
+    return Projection(matrix, (np.concatenate(centre) @ matrix.dense()).astype(np.float32))
+
+
+def _principal_axes(rows: DoubleArray) -> DoubleArray:
+    """`COMPONENTS` directions of rows (n, dim): the principal axes, and others if the rows have fewer.
+
+    New texts leave the directions of few texts. Their distances are kept, on average, by random directions, scaled up.
+    """
+    dim = rows.shape[1]
+    wide = len(rows) < dim
+    values, axes = np.linalg.eigh(rows @ rows.T if wide else rows.T @ rows)
+    axes, values = axes[:, ::-1][:, :COMPONENTS], values[::-1][:COMPONENTS]
+    there = values > NO_VARIANCE * max(float(values[0]), SMALLEST)
+    axes = rows.T @ axes[:, there] / np.sqrt(values[there]) if wide else axes[:, there]
+    missing = COMPONENTS - axes.shape[1]
+    if not missing:
+        return np.asarray(axes)
+    others = np.random.default_rng(0).normal(size=(dim, missing))
+    others = np.linalg.qr(others - axes @ (axes.T @ others))[0] * np.sqrt((dim - axes.shape[1]) / missing)
+    return np.concatenate([axes, others], axis=1)
+
+
+# -- solvers ----------------------------------------------------------------------------------------------------------
+
+
+def solve(
+    problem: Problem, space: Space, choice: Choice, strength: float, rows: IntArray
+) -> tuple[DoubleArray, DoubleArray]:
+    """Weights of features (r, classes) and biases (classes,) of a head that is fitted to some examples."""
+    solved = _machines if choice.kind == "svm" else _regression
+    features, targets, weight = space.features[rows], problem.targets[rows], problem.weight[rows]
+    return solved(features, targets, weight, strength, problem.link, space.lengths)
+
+
+def _regression(
+    features: npt.NDArray[Any],
+    targets: DoubleArray,
+    weight: DoubleArray,
+    strength: float,
+    link: str,
+    lengths: DoubleArray,
+) -> tuple[DoubleArray, DoubleArray]:
+    """Logistic regression: of one class of several for softmax, of each class for sigmoid."""
+    optimise = import_extra("scipy.optimize", "train")
+    # in these coordinates the loss is about as steep in every direction, so that few steps are enough
+    scale = 1 / np.sqrt(1 + strength * STEEPNESS * lengths)
+    kind = features.dtype
+    turned, wanted = features * scale.astype(kind), targets.astype(kind)
+    size, columns = turned.shape[1], targets.shape[1]
+    mass = (weight / weight.sum()).astype(kind)[:, None]
+    penalty = scale[:, None] ** 2 / (strength * weight.sum())
+
+    def loss(flat: DoubleArray) -> tuple[float, DoubleArray]:
+        own, start = flat[: size * columns].reshape(size, columns), flat[size * columns :]
+        scores = turned @ own.astype(kind) + start.astype(kind)
+        if link == "softmax":
+            scores -= scores.max(axis=1, keepdims=True)
+            powers = np.exp(scores)
+            total = powers.sum(axis=1, keepdims=True)
+            value = float((mass * (np.log(total) - (wanted * scores).sum(axis=1, keepdims=True))).sum())
+            slope = mass * (powers / total - wanted)
+        else:
+            value = float((mass * (np.logaddexp(0, scores) - wanted * scores)).sum())
+            slope = mass * (0.5 + 0.5 * np.tanh(scores / 2) - wanted)
+        shrunk = penalty * own
+        gradient = np.concatenate([(turned.T @ slope + shrunk).ravel(), slope.sum(axis=0)])
+        return value + 0.5 * float((shrunk * own).sum()), gradient.astype(np.float64)
+
+    share = np.average(targets, axis=0, weights=weight)
+    bias = np.log(share + 1e-4) - (0 if link == "softmax" else np.log(1 - share + 1e-4))
+    found = optimise.minimize(
+        loss,
+        np.append(np.zeros(size * columns), bias),
+        jac=True,
+        method="L-BFGS-B",
+        options={"maxiter": MAX_STEPS, "ftol": TOLERANCE, "maxcor": 5},
+    ).x
+    return scale[:, None] * found[: size * columns].reshape(size, columns), found[size * columns :]
+
+
+def _machines(
+    features: npt.NDArray[Any],
+    targets: DoubleArray,
+    weight: DoubleArray,
+    strength: float,
+    link: str,
+    lengths: DoubleArray,
+) -> tuple[DoubleArray, DoubleArray]:
+    """Support vector machines of each class against the others."""
+    machine = import_extra("sklearn.svm", "train").LinearSVC
+    weights, bias = np.zeros((features.shape[1], targets.shape[1])), np.zeros(targets.shape[1])
+    for column, right in enumerate((targets > 0.5).T):
+        if right.all() or not right.any():  # a fold may hold none of a rare class
+            bias[column] = 1.0 if right.all() else -1.0
+            continue
+        dual = len(features) < features.shape[1]
+        fitted = machine(C=strength, dual=dual, max_iter=5000, random_state=0).fit(features, right, weight)
+        weights[:, column], bias[column] = fitted.coef_[0], fitted.intercept_[0]
+    return weights, bias
+
+
+def _head(problem: Problem, choice: Choice, space: Space, solved: tuple[DoubleArray, DoubleArray]) -> FittedHead:
+    """Turn weights of features into those of landmarks, or of views."""
+    weights, bias = space.back @ solved[0], solved[1]
+    inputs = {view: problem.views[view].shape[1] for view in choice.weights}
+    plain = FittedHead(choice.kind, problem.link, problem.classes, inputs, weights, bias)
+    if space.landmarks is not None:
+        return replace(plain, projection=space.projection, landmarks=space.landmarks, gamma=GAMMA)
+    projection = space.projection
+    return replace(plain, weights=projection.matrix.dense() @ weights, bias=bias - projection.offset @ weights)
+
+
 def _calibrated(head: FittedHead, slope: DoubleArray, intercept: DoubleArray) -> FittedHead:
     """Add the calibration to a head: as two numbers if it has one slope, and within its weights otherwise."""
     if len(slope) == 1:
         return replace(head, slope=float(slope[0]), intercept=float(intercept[0]))
-    ngrams = head.ngrams
-    if ngrams is not None:
-        scale = (ngrams.weights.scale * slope).astype(np.float32)
-        ngrams = replace(ngrams, weights=replace(ngrams.weights, scale=scale))
-    return replace(head, weights=head.weights * slope, bias=head.bias * slope + intercept, ngrams=ngrams)
+    return replace(head, weights=head.weights * slope, bias=head.bias * slope + intercept)

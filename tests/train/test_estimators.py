@@ -31,7 +31,6 @@ from semclass import (
     TruncationWarning,
 )
 from semclass.cli import main
-from semclass.train import solvers
 from semclass.train.export import head_to_onnx
 
 WORDS = {
@@ -90,7 +89,7 @@ def test_texts_and_labels_in_labels_out():
     assert model.score(TEXTS, LABELS) > 0.9 > 0.5 < model.report_["accuracy"]
 
 
-@pytest.mark.parametrize("settings", [{}, {"kind": "svm", "views": ("pooled", "surface", "pieces")}])
+@pytest.mark.parametrize("settings", [{}, {"kind": "svm", "views": ("pooled", "surface")}])
 def test_what_is_saved_gives_the_same_probabilities(tmp_path, settings):
     model = classifier(min_probability=0.6, **settings).fit(TEXTS, LABELS)
     manifest = json.loads(model.save(tmp_path / "head", title="Boats and cakes", language="en").read_text())
@@ -212,8 +211,16 @@ def test_clones_share_the_encoder_and_what_is_fitted_can_be_pickled():
 # -- vectors ---------------------------------------------------------------------------------------------------------
 
 
+ROUNDED = "a kernel head is rounded, and its solver stops where its steps are small"
+
+
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
-@parametrize_with_checks([HeadClassifier("logistic", cv=2), HeadClassifier("svm", cv=2)])
+@parametrize_with_checks(
+    [HeadClassifier(kind, cv=2) for kind in ("logistic", "kernel", "svm")],
+    expected_failed_checks=lambda estimator: (
+        {} if estimator.kind == "logistic" else {"check_sample_weight_equivalence_on_dense_data": ROUNDED}
+    ),
+)
 def test_numeric_heads_are_scikit_learn_estimators(estimator, check):
     check(estimator)
 
@@ -252,12 +259,10 @@ def test_texts_can_be_classified_from_the_command_line(tmp_path, capsys):
 # -- what must not matter ---------------------------------------------------------------------------------------------
 
 
-def test_the_order_of_the_texts_and_the_names_of_classes_make_no_difference(fitted):
-    names = {"boat": "1", "cake": "b|é", "song": "c"}
+def test_the_order_of_the_texts_makes_no_difference(fitted):
     order = np.random.default_rng(1).permutation(36).tolist()
-    again = classifier().fit([TEXTS[place] for place in order], [names[LABELS[place]] for place in order])
+    again = classifier().fit([TEXTS[place] for place in order], [LABELS[place] for place in order])
     np.testing.assert_array_equal(again.predict_proba(TEXTS), fitted.predict_proba(TEXTS))
-    assert again.classes_.tolist() == list(names.values())
 
 
 def test_a_text_of_weight_two_is_that_text_twice_and_of_weight_zero_is_not_there(fitted):
@@ -304,9 +309,9 @@ def test_a_saved_head_needs_only_the_views_that_were_chosen(tmp_path):
     model = TextClassifier(ENCODER, kind="logistic", cv=3).fit(TEXTS, LABELS)
     model.save(tmp_path)
     assert dict(TextModel.load(tmp_path, encoder=ENCODER).head.inputs) == dict(model.head_.inputs)
-    over = {row["candidate"].partition(" over ")[2] for row in model.report_["candidates"]}
-    assert over == {"pooled", "pooled + layers", "layers"}
-    assert model.report_["chosen"].endswith(" + ".join(model.head_.inputs))
+    over = {row["candidate"].partition(" over ")[2].partition(",")[0] for row in model.report_["candidates"]}
+    assert over >= {"pooled + names", "0.6 pooled + 0.4 layers + names", "layers + names"}
+    assert all(view in model.report_["chosen"] for view in model.head_.inputs)
 
 
 def test_a_class_with_one_text_is_kept():
@@ -321,13 +326,6 @@ def test_one_text_of_each_class_is_enough():
     model = TextClassifier(ENCODER).fit(["boat and sail", "cake and flour"], ["boat", "cake"])
     assert model.predict(["sail and boat", "flour and cake"]).tolist() == ["boat", "cake"]
     np.testing.assert_allclose(model.predict_proba(["sail"]).sum(), 1)
-
-
-def test_the_ridge_that_is_chosen_is_never_the_last_that_was_tried():
-    model = TextClassifier(ENCODER).fit(TEXTS, LABELS)
-    tried = {row["candidate"]: row["log_loss"] for row in model.report_["candidates"]}
-    assert min(tried.values()) > tried[model.report_["chosen"]] * 0.97
-    assert model.report_["chosen"] != [*tried][-1]
 
 
 @pytest.mark.parametrize("ood_label", [None, "none"])
@@ -352,27 +350,19 @@ def test_texts_out_of_domain_are_rejected_by_the_saved_head_too(tmp_path, encode
     assert found[-1].labels == ()
 
 
-@pytest.mark.parametrize(("limits", "tried"), [((10, 20), False), ((40, 50), False), ((10, 50), True)])
-def test_kernel_machines_are_tried_where_they_can_help(monkeypatch, limits, tried):
-    monkeypatch.setattr(solvers, "KERNEL_TEXTS", limits)
-    texts, labels = corpus()
-    model = classifier(kind="auto", multi_label=True).fit(texts, [(label,) for label in labels])
-    assert any(row["candidate"].startswith("svm") for row in model.report_["candidates"]) == tried
-
-
 # -- cache and progress -----------------------------------------------------------------------------------------------
 
 
 def test_the_second_fit_comes_from_the_cache(tmp_path):
-    encoder = CountingEncoder()
+    encoder, numbers = CountingEncoder(), [sorted(WORDS).index(label) for label in LABELS]  # no names to encode
     lines: list[str] = []
-    first = TextClassifier(encoder, kind="logistic", cache=tmp_path, progress=lines.append).fit(TEXTS, LABELS)
+    first = TextClassifier(encoder, kind="logistic", cache=tmp_path, progress=lines.append).fit(TEXTS, numbers)
     assert encoder.counts == [len(set(TEXTS))]
-    assert any("fold 1 of 5" in line for line in lines)
-    again = clone(first).fit(TEXTS[::-1], LABELS[::-1])
+    assert any("log_loss" in line for line in lines)
+    again = clone(first).fit(TEXTS[::-1], numbers[::-1])
     assert encoder.counts == [len(set(TEXTS))]
     np.testing.assert_array_equal(again.head_.weights, first.head_.weights)
-    clone(first).set_params(views=("pooled",)).fit(TEXTS, LABELS)
+    clone(first).set_params(views=("pooled",)).fit(TEXTS, numbers)
     assert len(encoder.counts) == 2
 
 
@@ -383,7 +373,7 @@ def test_progress_is_shown_on_a_terminal_only(capsys, monkeypatch):
     classifier(progress=True).fit(TEXTS, LABELS)
     shown = capsys.readouterr()
     assert shown.out == ""
-    assert "\rfold 1 of 3" in shown.err
+    assert "\raccuracy" in shown.err
     assert shown.err.endswith("\r\x1b[K")
 
 
@@ -416,23 +406,29 @@ BAD = {
     "views": (FEW, PAIRS, {"views": "layers"}, InputTypeError, "not one string"),
     "probability": (FEW, PAIRS, {"min_probability": 1.5}, InputError, "min_probability is 1.5"),
     "abstain is a class": (FEW, [ABSTAIN, ABSTAIN, "q", "q"], {"min_probability": 0.5}, InputError, "ABSTAIN"),
-    "rejection": (FEW, PAIRS, {"rejection_rate": 0.1}, InputError, "kind='auto'"),
-    "out of domain alone": (FEW, PAIRS, {"ood_label": "p", "kind": "auto"}, InputError, "needs a rejection_rate"),
+    "rejection": (
+        FEW,
+        [("p",), ("q",)] * 2,
+        {"rejection_rate": 0.1, "multi_label": True},
+        InputError,
+        "one label per text",
+    ),
+    "out of domain alone": (FEW, PAIRS, {"ood_label": "p"}, InputError, "needs a rejection_rate"),
     "nothing out of domain": (
         FEW,
         PAIRS,
-        {"ood_label": "r", "rejection_rate": 0.1, "kind": "auto"},
+        {"ood_label": "r", "rejection_rate": 0.1},
         InputError,
         "no text has this label",
     ),
     "rejection, one text each": (
         FEW[::2],
         ["p", "q"],
-        {"rejection_rate": 0.1, "kind": "auto"},
+        {"rejection_rate": 0.1},
         InputError,
         "two examples each",
     ),
-    "all in one group": (["a b"] * 4, PAIRS, {}, InputError, "one group"),
+    "nothing to hold out": (["a b"] * 4, [1, 1, 2, 2], {}, InputError, "no words"),
 }
 
 

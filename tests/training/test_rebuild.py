@@ -24,7 +24,7 @@ def made(tuned=(), deep=()):
 def test_a_teacher_is_made_before_the_question_head_that_learns_from_it():
     folders = made()
     assert folders[:3] == ["models/entailment", "models/deep", "teacher/questions"]
-    assert folders[3:5] == ["models/questions", "models/questions-svm"]
+    assert folders[3] == "models/questions"
     _, *learnt = steps(Path("data"), Path("models"), Path("teacher"), (), (), "source", 1)[3]
     assert learnt[learnt.index("--teacher") + 1] == "teacher"
 

@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from semclass.core.checks import counted
 from semclass.core.errors import InputError, import_extra
+from semclass.train.data import Targets
 from semclass.train.estimators import TextClassifier
-from semclass.train.text_data import Targets
 from semclass_llm.labelling.combine import Labels, combine
 
 FOLDS = 5

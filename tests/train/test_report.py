@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from semclass.train.judging import Judged, figures, wrong_rows
-from semclass.train.precision import precision_thresholds
+from semclass.train.calibration import precision_thresholds
+from semclass.train.report import Judged, figures, wrong_rows
 
 
 def calibrated(n=4000, seed=0):
