@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from bench import figures
 from semclass.core.artifacts import write_atomic
 from semclass.core.errors import ArtifactError
-from semclass.evaluation import figures
 
 README = Path(__file__).parent.parent / "README.md"
 DOCS = README.parent / "docs"
