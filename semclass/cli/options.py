@@ -96,69 +96,6 @@ columns = together(
 )
 """Options that name the columns of records."""
 
-any_path = click.Path(path_type=Path)
-positive = click.IntRange(1)
-
-limit = click.option("--limit", type=positive, help="Maximum number of questions; the first ones are used.")
-json_output = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON lines.")
-models = click.option(
-    "--models",
-    type=any_path,
-    help="Folder of models, or the name of an installed package of models, e.g. multilingual. Default: the shipped models.",
-)
-encoder = click.option(
-    "--encoder",
-    help="Encoder to use: a folder, the name of an installed package of models, e.g. multilingual, or hub:NAME for a "
-    "sentence-transformers model. Default: the shipped encoder.",
-)
-small = click.option(
-    "--small", is_flag=True, help="Store no vectors of words. Each search then encodes the texts that it re-ranks."
-)
-text_column = click.option(
-    "--text-column", metavar="NAME", help="Name of the column with the text of each row. Default: it is found."
-)
-encoding = click.option("--encoding", help="Encoding of non-UTF-8 files, e.g. cp1252.")
-threads = click.option("--threads", type=positive, help="Number of CPU threads.")
-heads = click.option(
-    "--head",
-    "heads",
-    multiple=True,
-    metavar="NAME=DIR",
-    help="Trained head and the metadata field for its labels, e.g. topic=my-head. Repeatable.",
-)
-weight = click.option(
-    "--weight",
-    "weights",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="Weight of the ranking method, e.g. alpha=0.6. `semclass index info` lists tuned weights. Repeatable.",
-)
-where = click.option(
-    "--where",
-    multiple=True,
-    metavar="FILTER",
-    help="Only passages whose metadata match, e.g. 'page>=3', 'lang in (de, en)', 'name=Ac*' or a JSON filter. Repeat "
-    "to add conditions.",
-)
-
-
-def together(*several: Callable[[Any], Any]) -> Callable[[Command], Command]:
-    """Several options as one, in this order."""
-    return lambda command: reduce(lambda made, option: option(made), reversed(several), command)
-
-
-columns = together(
-    *(
-        click.option(
-            f"--{kind}-column",
-            metavar="NAME",
-            help=f"Name of the column with the {kind} of each row, in tables and JSON. Default: it is found.",
-        )
-        for kind in ("text", "id", "title")
-    )
-)
-"""Options that name the columns of records, see :func:`semclass.documents.readers.iter_passages`."""
-
 
 def show(record: Mapping[str, Any], text: str, *, as_json: bool) -> None:
     """Print a record as a JSON line, or the text that stands for it."""

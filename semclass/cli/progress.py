@@ -75,7 +75,7 @@ def progress(label: str, total: int | None, unit: str = "passages") -> Iterator[
     if not sys.stderr.isatty():
         yield Progress(label, total, unit, None)
         return
-    shown = click.progressbar(
+    shown: ProgressBar[Any] = click.progressbar(
         length=total or 1,
         label=label,
         file=sys.stderr,

@@ -171,7 +171,8 @@ def test_questions(run, tmp_path):
     assert records[1]["fine_probability"] == records[1]["fine_probabilities"]["NUM:date"]
     _, out, _ = run("classify", "questions", "--min-probability", 0.9, "When did it end?", "amber")
     assert [line.split()[0] for line in out.splitlines()] == ["NUM", "ABSTAIN"]
-    record, joke = json_lines(run("classify", "questions", "--in-scope", "--json", "Who wrote Hamlet?", "Tell me a joke")[1])
+    out = run("classify", "questions", "--in-scope", "--json", "Who wrote Hamlet?", "Tell me a joke")[1]
+    record, joke = json_lines(out)
     assert record["in_scope"] > 0.9 > 0.5 > joke["in_scope"]
 
 
@@ -339,7 +340,7 @@ def test_judgements_tune_and_calibrate(run, copy, tmp_path):
     right = {"Who designed the lighthouse?": "lighthouse-3", "When was it finished?": "lighthouse-2"}
     right |= {"Where is the museum?": "museum-2", "Which bird digs a burrow?": "birds-2"}
     right |= {"What does SBMT stand for?": "museum-1", "How many people live in Sandrey Bay?": "town-1"}
-    wrong = [f"What is the melting point of {metal}?" for metal in "tungsten iron zinc tin gold lead".split()]
+    wrong = [f"What is the melting point of {metal}?" for metal in ("tungsten", "iron", "zinc", "tin", "gold", "lead")]
     rows = [(question, passage, True) for question, passage in right.items()]
     for question in wrong:
         (hit,) = json_lines(run("search", copy, question, "-k", 1, "--json")[1])[0]["hits"]

@@ -221,7 +221,7 @@ def test_a_table_is_re_ranked_and_classified(run, tmp_path):
     code, out, _ = run("rerank", "Why are there stripes?", "--passages", tmp_path / "a.csv", "-k", "1", "--json")
     assert (code, json.loads(out)["hits"][0]["id"]) == (0, "a.csv:T-101")
     code, out, _ = run("classify", "passages", "--file", tmp_path / "a.csv", "--json")
-    assert (code, json.loads(out.splitlines()[0])["_id"]) == (0, "a.csv:T-101")
+    assert (code, json.loads(out.splitlines()[0])["_id"]) == (0, "a.csv:T-100")
 
 
 def test_an_index_is_changed_looked_through_and_compacted(run, tmp_path):
