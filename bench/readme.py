@@ -69,7 +69,7 @@ def block(name: str, text: str) -> str:
 def update(name: str, text: str) -> None:
     """Write a table between its marks, on every page that has them."""
     begin, end = block(name, "").split("\n\n")
-    for path in (README, *sorted(DOCS.rglob("*.md"))):
+    for path in (README, *sorted(DOCS.rglob("*.md")), *sorted(README.parent.glob("packages/*/docs/*.md"))):
         before, found, rest = path.read_text(encoding="utf-8").partition(begin)
         if not found:
             continue
