@@ -32,14 +32,14 @@ nitpick_ignore_regex = [
     # what public classes are made of and no caller makes: how segments, statistics and small networks are kept
     (
         r"py:.*",
-        r"semclass\.scoring\.(bm25\.Statistics|postings\.(Postings|Deleted)|reduction\.(MANY|Reduced)|quantisation\.Codebooks)",
+        r"semclass\.scoring\.(bm25\.Statistics|postings\.(Postings|Deleted)|approximation\.\w+|quantisation\.Codebooks)",
     ),
     (
         r"py:.*",
         r"semclass\.encoders\.(words\.WordTable|batching\.watched|onnx_encoder\.MAX_WINDOWS)",
     ),
     (r"py:.*", r"semclass\.(ranking\.pair_model\.PairModel|heads\.joint\.JointHead)(\.\w+)?"),
-    (r"py:.*", r"semclass\.index\.(opening\.Source|segment\.Segment(\.\w+)?)"),
+    (r"py:.*", r"semclass\.index\.(folder\.Source|segment\.Segment(\.\w+)?)"),
     (
         r"py:.*",
         r"semclass\.(core\.(files(\.Files)?|artifacts\.Artifact)|heads\.(head\.Head|spelling\.Speller)|service\.jobs\.Job)",

@@ -29,9 +29,8 @@ if TYPE_CHECKING:
     from semclass.heads.passages import PassageClassifier
     from semclass.heads.questions import QuestionClassifier
     from semclass.heads.texts import TextLabels, TextModel
-    from semclass.index.build import build_index
     from semclass.index.passage_index import PassageIndex
-    from semclass.index.writer import IndexWriter
+    from semclass.index.writer import Report, build_index, change_index
     from semclass.ranking.models import Models
     from semclass.ranking.options import SearchOptions
     from semclass.ranking.reranker import Reranker
@@ -42,7 +41,6 @@ if TYPE_CHECKING:
 __version__ = "1.0.0"
 
 _HOMES = {
-    "index.build": ("build_index",),
     "encoders.onnx_encoder": ("OnnxEncoder",),
     "heads.described": ("ZeroShotClassifier", "description_examples", "read_descriptions"),
     "heads.entailment": ("EntailmentClassifier", "EntailmentLabel"),
@@ -69,7 +67,7 @@ _HOMES = {
     "core.taxonomy": ("ABSTAIN",),
     "heads.texts": ("TextLabels", "TextModel"),
     "core.types": ("Encoder", "Encoding", "Explanation", "Hit", "Passage", "PassageLabels", "QuestionLabel"),
-    "index.writer": ("IndexWriter",),
+    "index.writer": ("Report", "build_index", "change_index"),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
@@ -85,7 +83,6 @@ __all__: list[str] = [
     "HeadClassifier",
     "Hit",
     "HybridRetriever",
-    "IndexWriter",
     "InputError",
     "InputTypeError",
     "MissingExtraError",
@@ -97,6 +94,7 @@ __all__: list[str] = [
     "PassageLabels",
     "QuestionClassifier",
     "QuestionLabel",
+    "Report",
     "Reranker",
     "ScopeClassifier",
     "SearchOptions",
@@ -110,6 +108,7 @@ __all__: list[str] = [
     "ZeroShotClassifier",
     "__version__",
     "build_index",
+    "change_index",
     "description_examples",
     "read_descriptions",
 ]

@@ -8,10 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from semclass.index.columns import Columns
-from semclass.index.filter_matching import mask
-from semclass.index.filters import Among, And, Exists, Filter, Ids, Not, Or, Range
-from semclass.index.metadata import instant, is_scalar, key_text, number
+from semclass.index.columns import Columns, instant, is_scalar, key_text, number
+from semclass.index.filters import Among, And, Exists, Filter, Ids, Not, Or, Range, mask
 
 
 def matches(condition: Filter, metadata: Mapping[str, Any], id: str | None = None) -> bool:  # noqa: A002

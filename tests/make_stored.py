@@ -1,8 +1,8 @@
-"""Write the folders that ``test_stored.py`` reads: an index and a head, as the first version 1 wrote them.
+"""Write the folders that ``test_stored.py`` reads: an index and a head of the present format.
 
     python tests/make_stored.py
 
-They are written once and stay: a later version 1 must read them. A new form of either gets a folder of its own beside them.
+They are written again only when the format changes, with a new protocol.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ from pathlib import Path
 
 from world import BOOKS, FakeEncoder, passage_encoder_of, passages, scores
 
-from semclass import Passage, PassageIndex
-from semclass.index.writer import IndexWriter
+from semclass import Passage, PassageIndex, change_index
 
 STORED = Path(__file__).parent / "stored"
 ENCODER = passage_encoder_of(FakeEncoder(provided=4), BOOKS)
@@ -31,10 +30,8 @@ def main() -> None:
 
     folder = STORED / "index-1.0"
     PassageIndex.build(passages(*range(12), page=3), passage_encoder=ENCODER).save(folder)
-    with IndexWriter.open(folder, passage_encoder=ENCODER) as writer:
-        metadata = {"title": "Boats", "tags": ["red", "blue"], "price": 1.5}
-        writer.add([Passage("new", "A green3 sail. Another sentence.", metadata)])
-        writer.delete(["4"])
+    new = Passage("new", "A green3 sail. Another sentence.", {"title": "Boats", "tags": ["red", "blue"], "price": 1.5})
+    change_index(folder, add=[new], delete=["4"], passage_encoder=ENCODER)
     head = TextClassifier(ENCODER.encoder).fit(TEXTS * 6, ["red", "green"] * 12)
     head.save(STORED / "head-1.0")
     found = {name: round(score, 5) for name, score in ranked(PassageIndex.load(folder)).items()}

@@ -1,4 +1,4 @@
-"""A version 1 reads what an earlier version 1 wrote: folders that ``make_stored.py`` wrote once."""
+"""Folders that ``make_stored.py`` wrote once are read by every version with the same protocol."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 from make_stored import ENCODER, STORED, TEXTS, ranked
 
-from semclass import Passage, PassageIndex, TextModel
+from semclass import ArtifactError, Passage, PassageIndex, TextModel, change_index
 from semclass.index.verify import verify
-from semclass.index.writer import IndexWriter
 
 EXPECTED = json.loads((STORED / "expected.json").read_text(encoding="utf-8"))
 
@@ -30,10 +29,18 @@ def test_a_stored_index_ranks_as_it_did(folder):
 
 
 def test_a_stored_index_takes_changes(folder):
-    with IndexWriter.open(folder, passage_encoder=ENCODER) as writer:
-        assert (writer.add([Passage("later", "blue stone")]), writer.delete(["new", "3"])) == (1, 2)
+    change_index(folder, add=[Passage("later", "blue stone")], delete=["new", "3"], passage_encoder=ENCODER)
     found = ranked(PassageIndex.load(folder))
     assert found.keys() == EXPECTED["index"].keys() - {"new", "3"} | {"later"}
+
+
+def test_an_index_of_an_older_format_is_refused(folder):
+    path = folder / "manifest.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "protocol": 6}))
+    with pytest.raises(
+        ArtifactError, match=r"protocol 6; .* reads 7: build it again with `semclass index build --repl"
+    ):
+        PassageIndex.load(folder)
 
 
 def test_a_stored_head_gives_the_probabilities_that_it_gave():

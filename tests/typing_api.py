@@ -74,9 +74,8 @@ def build(texts: Mapping[str, str], folder: str) -> int:
 
 def change(folder: str, passages: list[semclass.Passage]) -> int:
     built = semclass.build_index(folder, iter(passages), small=True, workers=2)
-    with semclass.IndexWriter.open(folder) as changed:
-        changed.update(passages[:1])
-        changed.delete([passages[0].id])
+    report = semclass.change_index(folder, add=passages[:1], existing="replace", delete=[passages[0].id])
+    assert report.deleted == 1
     return len(built.refresh())
 
 

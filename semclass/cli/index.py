@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 import semclass
 from semclass.cli import options
 from semclass.cli.options import read_heads, show, show_weights, tell_duplicates
-from semclass.cli.passages import Told, cutting_options, kept, loading, passages_from, telling
+from semclass.cli.passages import cutting_options, kept, loading, passages_from, telling
 from semclass.cli.progress import progress
 from semclass.core.checks import counted
 from semclass.core.errors import InputError
-
-if TYPE_CHECKING:
-    from semclass.index.passage_encoder import PassageEncoder
-    from semclass.index.writer import IndexWriter
 
 _folder = click.argument("folder", type=options.any_path, metavar="DIR")
 _source = click.argument("source", type=options.InputPath())
@@ -76,10 +71,10 @@ def build(
     """
     from semclass.core.cpu import available_threads
     from semclass.documents import duplicates
-    from semclass.index.build import build_index
     from semclass.index.commit import store_cutting
-    from semclass.index.ingest import IndexConfig
-    from semclass.index.target import check_target
+    from semclass.index.encode_rows import IndexConfig
+    from semclass.index.folder import check_target
+    from semclass.index.writer import build_index
 
     check_target(out, replace=replace)
     # a thread of its own for each stretch of passages makes better use of processors than several for each text
@@ -145,20 +140,21 @@ def add(
     from semclass.documents import duplicates
 
     passage_encoder = loading(folder, read_heads(heads), models=models, encoder=encoder)
-    with (
-        telling() as told,
-        _changing(folder, passage_encoder, told, as_json=as_json) as (changed, counts),
-        progress("indexing", None) as step,
-    ):
+    with telling() as told, progress("indexing", None) as step:
         passages = passages_from(source, told, passage_encoder, step, **cutting)
         if mark_duplicates:
             # what an update replaces cannot be repeated any more, and which passages these are is known only at its end
             passages = tell_duplicates(duplicates.mark_duplicates(passages) if update else _marked(folder, passages))
-        workers = threads or available_threads()
-        if update:
-            counts["changed"] = changed.update(passages, missing="add", progress=step, workers=workers)
-        else:
-            counts["added"] = changed.add(passages, progress=step, workers=workers)
+        report = semclass.change_index(
+            folder,
+            add=passages,
+            existing="replace" if update else "refuse",
+            passage_encoder=passage_encoder,
+            progress=step,
+            workers=threads or available_threads(),
+        )
+    counts = {"added": report.added, **({"changed": report.changed} if update else {})}
+    _show_change(folder, report, counts, told.record(), as_json=as_json)
 
 
 @index.command()
@@ -173,17 +169,16 @@ def delete(
 ) -> None:
     """Remove passages from the index in DIR, by id or by filter."""
     from semclass.documents.decoding import read_lines
-    from semclass.index.filter_command_line import read_terms
+    from semclass.index.filters import read_terms
 
     if (bool(ids), file is not None, bool(where)).count(True) != 1:
         raise InputError("give exactly one of: ids as arguments, ids with --file F, or a filter with --where")
     given = list(ids) if file is None else [line for _, line in read_lines(file) if line.strip()]
-    with _changing(folder, as_json=as_json) as (changed, counts):
-        if where:
-            fields = semclass.PassageIndex.load(folder, verify=False, mmap=True).fields
-            counts["removed"] = changed.delete(where=read_terms(where, fields))
-        else:
-            counts["removed"] = changed.delete(given, missing="ignore" if ignore_missing else "error")
+    delete: Iterable[str] | Mapping[str, Any] = given
+    if where:
+        delete = read_terms(where, semclass.PassageIndex.load(folder, verify=False, mmap=True).fields)
+    report = semclass.change_index(folder, delete=delete, missing="ignore" if ignore_missing else "refuse")
+    _show_change(folder, report, {"removed": report.deleted}, as_json=as_json)
 
 
 @index.command()
@@ -191,7 +186,7 @@ def delete(
 @options.json_output
 def info(folder: Path, *, as_json: bool) -> None:
     """Show the contents of the index in DIR: number of passages, size, and tuned weights."""
-    from semclass.index.commit import describe
+    from semclass.index.folder import describe
 
     found = describe(folder)
     total, tuned = sum(found["bytes"].values()), found["tuned"]
@@ -229,7 +224,7 @@ def verify(folder: Path, *, as_json: bool) -> None:
 
     The check stops at the first damaged file and names it.
     """
-    from semclass.index.commit import describe
+    from semclass.index.folder import describe
     from semclass.index.verify import verify as check
 
     held = describe(folder)
@@ -248,32 +243,23 @@ def compact(folder: Path, *, as_json: bool) -> None:
 
     No passage is encoded again.
     """
-    with _changing(folder, as_json=as_json) as (changed, counts):
-        counts["compacted"] = int(changed.commit(compact=True))
+    report = semclass.change_index(folder, compact=True)
+    _show_change(folder, report, {}, as_json=as_json)
 
 
-@contextmanager
-def _changing(
+def _show_change(
     folder: Path,
-    passage_encoder: Callable[[], PassageEncoder] | None = None,
-    told: Told | None = None,
+    report: semclass.Report,
+    counts: Mapping[str, int],
+    record: Mapping[str, Any] | None = None,
     *,
     as_json: bool,
-) -> Iterator[tuple[IndexWriter, dict[str, int]]]:
-    """Change an index, and print what was done, and what was left out until then."""
-    from semclass.index.commit import describe
-    from semclass.index.writer import IndexWriter
-
-    counts: dict[str, int] = {}
-    with IndexWriter.open(folder, passage_encoder=passage_encoder) as changed:
-        yield changed, counts
-    found = describe(folder)
-    passages, segments = found["passages"], len(found["segments"])
-    done = ", ".join(f"{count} {name}" for name, count in counts.items() if name != "compacted")
-    text = f"{done + ': ' if done else ''}{counted(passages, 'passage')} in {counted(segments, 'segment')}"
-    record = {"index": str(folder), **counts, "passages": passages, "segments": segments}
-    record |= told.record() if told else {}
-    show(record, text, as_json=as_json)
+) -> None:
+    """Print what a command changed."""
+    done = ", ".join(f"{count} {name}" for name, count in counts.items())
+    now = f"{counted(report.passages, 'passage')} in {counted(report.segments, 'segment')}"
+    fields = {"index": str(folder), **counts, "passages": report.passages, "segments": report.segments}
+    show({**fields, **(record or {})}, f"{done}: {now}" if done else now, as_json=as_json)
 
 
 def _marked(folder: Path, passages: Iterable[semclass.Passage]) -> Iterator[semclass.Passage]:
@@ -288,7 +274,7 @@ def _marked(folder: Path, passages: Iterable[semclass.Passage]) -> Iterator[semc
 
 def _new_to(index: semclass.PassageIndex, passages: Iterable[semclass.Passage]) -> Iterator[semclass.Passage]:
     """Refuse ids that an index has, before all of it is searched for duplicates."""
-    from semclass.index.passage_stream import chunks
+    from semclass.index.encode_rows import chunks
 
     for chunk in chunks(passages, _READ):
         rows = index.find([passage.id for passage in chunk])

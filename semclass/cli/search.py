@@ -56,7 +56,7 @@ def search(
 
     INDEX is a folder, or the address of a collection on a Qdrant server, e.g. http://localhost:6333/passages.
     """
-    from semclass.index.filter_command_line import read_terms
+    from semclass.index.filters import read_terms
 
     loaded = semclass.Models.load(models, encoder=encoder, heads=read_heads(heads))
     retriever = open_retriever(place, loaded)

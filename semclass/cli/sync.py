@@ -123,7 +123,8 @@ def _sync(
     """Sync once, and tell what was done; if `silent`, only where there was something to do."""
     from semclass.core.cpu import available_threads
     from semclass.index import manifest
-    from semclass.index.commit import describe, store_cutting
+    from semclass.index.commit import store_cutting
+    from semclass.index.folder import describe
     from semclass.index.sync import find_changes, sync_index
 
     there = manifest.read_or_none(folder)

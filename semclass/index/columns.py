@@ -1,38 +1,121 @@
 """Metadata of passages as columns, so that a filter over a million of them takes milliseconds.
 
+A field is a path. Dots join the keys of nested objects, as in ``author.name``, and a dot within a key is read the same
+way. A list stands for each of its elements, including objects. A field that is null or an empty list counts as missing.
+
+Integers of 64 bits and float64 numbers are compared exactly. Larger integers are rounded to float64. ``3`` and ``3.0``
+are the same number, but ``true`` and ``1`` are not. Texts are ordered by code points. A text of more than
+`MAX_TEXT_LENGTH` characters exists, but equals no value.
+
 Each field has a table of its distinct values and one small code for each value of each passage. The codes are in the order
 of the values, kind by kind, so that a condition is decided on the table and spread over the passages by one gather.
 """
 
 from __future__ import annotations
 
+import math
+import re
+from array import array
 from bisect import bisect_left, bisect_right
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import date, datetime, timedelta
+from itertools import count, pairwise
+from json import dumps
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from semclass.core.artifacts import dump_json, parse_json
+from semclass.core.errors import ArtifactError
+from semclass.core.files import REMEDY, Files
 from semclass.core.types import IntArray
-from semclass.index.metadata import Scalar
 
+Scalar: TypeAlias = "str | bool | int | float"
 Codes: TypeAlias = npt.NDArray[np.unsignedinteger[Any]]
 
+MAX_TEXT_LENGTH = 512
+"""Most characters of a text that is compared. Longer texts are for reading, and would be stored twice."""
 
-MISSING, OTHER, FALSE, TRUE, FIRST = range(5)
+MISSING, OTHER, FALSE, TRUE, FIRST_CODE = range(5)
 """Codes: no value; an object, a long text, or null or a list within a list; the two booleans; the first of the table."""
 
 NO_TIME = -(2**63)
-"""What :attr:`Column.times` holds for a string that is no date."""
+"""Value of :attr:`Column.times` for a string that is no date."""
 
-_FEW = 4
-"""Ranges of accepted codes that are compared one by one."""
+MAX_COMPARISONS = 4
+"""Ranges of accepted codes up to which codes are compared with each range, which is faster than a gather."""
+
+_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - zones are subtracted later, where no date can overflow
+
+_MICROSECOND = timedelta(microseconds=1)
+
+_DATE = re.compile(
+    r"\s*([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})"
+    r"(?:[Tt ]([0-9]{1,2}):([0-9]{1,2})(?::([0-9]{1,2})(?:\.([0-9]+))?"
+    r"(?: ?(?:[Zz]|UTC)| ?([+-])([0-9]{2}):?([0-9]{2})?)?)?)?"
+)
+
+
+def number(value: float) -> int | float:
+    """Return a number in the form for comparison: an int if the number is whole and has 64 bits, or else a float.
+
+    An integer that is too large for float64 becomes infinite.
+    """
+    if isinstance(value, float) and not value.is_integer():
+        return float(value)
+    if -(2**63) <= value < 2**63:
+        return int(value)
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
+def instant(text: str) -> int | None:
+    """Return the microseconds since 1970-01-01 UTC of an ISO 8601 date or date-time. None for any other text."""
+    match = _DATE.fullmatch(text)
+    if match is None:
+        return None
+    year, month, day, hour, minute, second, fraction, sign, hours, minutes = match.groups()
+    try:
+        moment = datetime(  # noqa: DTZ001
+            int(year), int(month), int(day), int(hour or 0), int(minute or 0), int(second or 0)
+        )
+    except ValueError:
+        return None
+    zone = timedelta(hours=int(hours or 0), minutes=int(minutes or 0)) // _MICROSECOND * (-1 if sign == "-" else 1)
+    if abs(zone) >= timedelta(days=1) // _MICROSECOND or int(minutes or 0) > 59:
+        return None
+    return microseconds(moment) + int((fraction or "")[:6].ljust(6, "0")) - zone
+
+
+def microseconds(moment: date) -> int:
+    """Return the microseconds since 1970-01-01 UTC of a date or datetime, by the rules of :func:`instant`."""
+    if not isinstance(moment, datetime):
+        moment = datetime(moment.year, moment.month, moment.day)  # noqa: DTZ001
+    zone = moment.utcoffset() or timedelta()
+    return (moment.replace(tzinfo=None) - _EPOCH - zone) // _MICROSECOND
+
+
+def is_scalar(value: object) -> bool:
+    """Tell whether a value is a text of at most `MAX_TEXT_LENGTH` characters, a boolean, or a number other than NaN."""
+    if isinstance(value, str):
+        return len(value) <= MAX_TEXT_LENGTH
+    return isinstance(value, (int, float)) and value == value  # a NaN is not equal to itself
+
+
+def key_text(key: object) -> str:
+    """Write an object's key as JSON does."""
+    return key if isinstance(key, str) else dumps(key)
 
 
 @dataclass(frozen=True, eq=False)
 class Column:
-    """One field of all n passages."""
+    """One field of all n passages. All arrays are stored under their names."""
 
     codes: Codes  # smallest unsigned dtype; the constants above, then places among integers, floats and strings
     rows: Codes  # the passage of each code, ascending; empty if there is one code for each passage
@@ -45,24 +128,23 @@ class Column:
     @property
     def starts(self) -> tuple[int, int, int, int]:
         """First codes of integers, floats and strings, and the number of codes."""
-        floats = FIRST + len(self.integers)
+        floats = FIRST_CODE + len(self.integers)
         strings = floats + len(self.floats)
-        return FIRST, floats, strings, strings + len(self.offsets) - 1
+        return FIRST_CODE, floats, strings, strings + len(self.offsets) - 1
 
     def codes_of(self, values: Iterable[Scalar]) -> list[int]:
-        """Codes of values, numbers as `number` of metadata gives them; values that no passage has are left out."""
-        tables = self._tables
-        found = []
+        """Codes of values, with numbers in the form of :func:`number`; values that no passage has are left out."""
+        codes, tables = [], self._tables
         for value in values:
             if isinstance(value, bool):
-                found.append(TRUE if value else FALSE)
+                codes.append(TRUE if value else FALSE)
                 continue
             kind = 2 if isinstance(value, str) else 0 if isinstance(value, int) else 1
             key, table = _key(value), tables[kind]
             place = bisect_left(table, key)
             if place < len(table) and table[place] == key:
-                found.append(self.starts[kind] + place)
-        return found
+                codes.append(self.starts[kind] + place)
+        return codes
 
     def spans(self, low: Any, high: Any, low_open: bool, high_open: bool) -> list[tuple[int, int]]:
         """Ranges of codes in an interval of two texts or two numbers, either of which may be None: no end."""
@@ -75,6 +157,17 @@ class Column:
             spans.append((start + first, start + max(first, last)))
         return spans
 
+    def value(self, code: int) -> Scalar:
+        """The value of a code from `FALSE` on."""
+        integers, floats, strings, _ = self.starts
+        if code < integers:
+            return code == TRUE
+        if code < floats:
+            return int(self.integers[code - integers])
+        if code < strings:
+            return float(self.floats[code - floats])
+        return self.string(code - strings).decode(errors="replace")
+
     @property
     def _tables(self) -> tuple[Sequence[Any], ...]:
         # memory views give Python's numbers: numpy would round an int64 to compare it with a float
@@ -84,34 +177,35 @@ class Column:
         """A string of the table, in UTF-8."""
         return self.strings[self.offsets[place] : self.offsets[place + 1]].tobytes()
 
-    def have(self, accepted: npt.NDArray[np.bool_], n: int) -> npt.NDArray[np.bool_]:
+    def matches(self, accepted: npt.NDArray[np.bool_], n: int) -> npt.NDArray[np.bool_]:
         """Passages with at least one accepted code, bool of shape (n,); `accepted` is bool of shape (number of codes,)."""
-        found = _spread(accepted, self.codes)
-        if len(self.rows) == 0 and len(found) == n:
-            return found
-        have = np.zeros(n, bool)
-        have[self.rows[found]] = True
-        return have
+        spread = _spread(accepted, self.codes)
+        if len(self.rows) == 0 and len(spread) == n:
+            return spread
+        matches = np.zeros(n, bool)
+        matches[self.rows[spread]] = True
+        return matches
 
 
 def _spread(accepted: npt.NDArray[np.bool_], codes: Codes) -> npt.NDArray[np.bool_]:
     """Whether each code is accepted; `MISSING` never is."""
-    ends = [*(np.flatnonzero(accepted[1:] != accepted[:-1])[: 2 * _FEW + 1] + 1).tolist(), len(accepted)]
-    stretches = list(zip(ends[::2], ends[1::2], strict=False))
-    if len(stretches) > _FEW:
+    changes = np.flatnonzero(accepted[1:] != accepted[:-1])[: 2 * MAX_COMPARISONS + 1] + 1
+    ends = [*changes.tolist(), len(accepted)]
+    ranges = list(zip(ends[::2], ends[1::2], strict=False))
+    if len(ranges) > MAX_COMPARISONS:
         return accepted[codes]
-    # some comparisons in a row are several times faster than a gather
-    found = np.zeros(len(codes), bool)
-    for begin, end in stretches:
-        found |= (codes >= begin) & (codes < end) if end < len(accepted) else codes >= begin
-    return found
+    spread = np.zeros(len(codes), bool)
+    for begin, end in ranges:
+        spread |= (codes >= begin) & (codes < end) if end < len(accepted) else codes >= begin
+    return spread
 
 
+@dataclass(frozen=True)
 class _Strings(Sequence[bytes]):
     """The strings of a table, read one at a time."""
 
-    def __init__(self, text: memoryview, offsets: memoryview) -> None:
-        self.text, self.offsets = text, offsets
+    text: memoryview
+    offsets: memoryview
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -121,7 +215,7 @@ class _Strings(Sequence[bytes]):
 
 
 def _key(value: Any) -> Any:
-    """A value as a table holds it."""
+    """A value as a table has it."""
     return value.encode(errors="surrogatepass") if isinstance(value, str) else value
 
 
@@ -135,3 +229,236 @@ class Columns:
     def __len__(self) -> int:
         """Count the passages."""
         return self.n
+
+
+# making columns
+
+
+def columns_of(metadata: Sequence[Mapping[str, Any]]) -> Columns:
+    """Turn the metadata of n passages, one mapping of JSON values each, into columns in memory."""
+    growing: defaultdict[str, _Growing] = defaultdict(_Growing)
+    for row, mapping in enumerate(metadata):
+        _walk(growing, row, "", mapping)
+    return Columns(len(metadata), {path: growing[path].column(len(metadata)) for path in sorted(growing)})
+
+
+@dataclass(frozen=True, eq=False)
+class _Growing:
+    """A column while passages are read; codes from `FIRST_CODE` on are in the order of appearance."""
+
+    rows: array[int] = field(default_factory=lambda: array("q"))
+    codes: array[int] = field(default_factory=lambda: array("q"))
+    seen: defaultdict[Any, int] = field(default_factory=lambda: defaultdict(count(FIRST_CODE).__next__))
+
+    def column(self, n: int) -> Column:
+        codes = np.frombuffer(self.codes, np.int64)
+        return _column(n, np.frombuffer(self.rows, np.int64), *_sorted_table(list(self.seen), codes))
+
+
+def _walk(growing: defaultdict[str, _Growing], row: int, prefix: str, mapping: Mapping[Any, Any]) -> None:
+    for key, value in mapping.items():
+        path = prefix + key_text(key)
+        if value is None:
+            continue
+        for item in value if isinstance(value, (list, tuple)) else (value,):
+            column = growing[path]
+            column.rows.append(row)
+            if isinstance(item, bool):
+                column.codes.append(TRUE if item else FALSE)
+            elif is_scalar(item):
+                column.codes.append(column.seen[item])
+            else:
+                column.codes.append(OTHER)
+                if isinstance(item, dict):
+                    _walk(growing, row, path + ".", item)
+
+
+@dataclass(frozen=True, eq=False)
+class _Table:
+    """The distinct values of a column, see :class:`Column`."""
+
+    integers: IntArray
+    floats: npt.NDArray[np.float64]
+    strings: list[bytes]
+    times: IntArray  # one for each string
+
+    def __len__(self) -> int:
+        return FIRST_CODE + len(self.integers) + len(self.floats) + len(self.strings)
+
+
+def _sorted_table(values: Sequence[str | float], codes: IntArray) -> tuple[IntArray, _Table]:
+    """Sort the values of the codes from `FIRST_CODE` on; the new code of each code, and the table."""
+    keys = [_key(value) if isinstance(value, str) else number(value) for value in values]
+    order = np.arange(FIRST_CODE + len(keys))
+    start, tables = FIRST_CODE, []
+    for kind in (int, float, bytes):
+        places = [place for place, key in enumerate(keys) if isinstance(key, kind)]
+        table: list[Any] = sorted({keys[place] for place in places})
+        code_of = {key: code for code, key in enumerate(table, start)}
+        order[[FIRST_CODE + place for place in places]] = [code_of[keys[place]] for place in places]
+        start += len(table)
+        tables.append(table)
+    integers, floats, strings = tables
+    instants = [instant(text.decode(errors="surrogatepass")) for text in strings]
+    times = np.array([NO_TIME if time is None else time for time in instants], np.int64)
+    return order[codes], _Table(np.array(integers, np.int64), np.array(floats, np.float64), strings, times)
+
+
+def _column(n: int, rows: IntArray, codes: IntArray, table: _Table) -> Column:
+    """A column with one code for each passage where that is possible and takes no more room."""
+    small = codes.astype(np.min_scalar_type(len(table)))
+    small_rows = rows.astype(np.min_scalar_type(n))
+    single = not (rows[1:] == rows[:-1]).any()
+    if single and n * small.itemsize <= len(rows) * (small.itemsize + small_rows.itemsize):
+        dense = np.zeros(n, small.dtype)
+        dense[rows] = small
+        small, small_rows = dense, small_rows[:0]
+    return Column(
+        small,
+        small_rows,
+        table.integers,
+        table.floats,
+        np.frombuffer(b"".join(table.strings), np.uint8),
+        np.concatenate([np.zeros(1, np.int64), np.cumsum([len(text) for text in table.strings], dtype=np.int64)]),
+        table.times if (table.times != NO_TIME).any() else table.times[:0],
+    )
+
+
+def concatenate(parts: Iterable[tuple[Columns, IntArray | None]]) -> Columns:
+    """Join columns, one field at a time; of each only some rows (int64, in that order), or all if None."""
+    parts = list(parts)
+    counts = [len(columns) if rows is None else len(rows) for columns, rows in parts]
+    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)])
+    n = int(offsets[-1])
+    fields = {}
+    for path in sorted({path for columns, _ in parts for path in columns.fields}):
+        entries = [
+            (columns.fields[path], *_entries(columns.fields[path], rows, int(start)))
+            for (columns, rows), start in zip(parts, offsets[:-1], strict=True)
+            if path in columns.fields
+        ]
+        rows = np.concatenate([rows for _, rows, _ in entries])
+        if len(rows):
+            fields[path] = _column(n, rows, *_merged([(column, codes) for column, _, codes in entries]))
+    return Columns(n, fields)
+
+
+def _entries(column: Column, rows: IntArray | None, start: int) -> tuple[IntArray, Codes]:
+    """Rows, counted from `start`, and codes of some passages of a column."""
+    if len(column.rows) == 0:
+        codes = column.codes if rows is None else column.codes[rows]
+        places = np.flatnonzero(codes)
+        return start + places, codes[places]
+    if rows is None:
+        return start + column.rows.astype(np.int64), column.codes
+    wanted = rows.astype(column.rows.dtype)
+    first, last = np.searchsorted(column.rows, wanted), np.searchsorted(column.rows, wanted, "right")
+    lengths = last - first  # the entries of a row lie together
+    ends = np.cumsum(lengths)
+    places = np.arange(int(lengths.sum())) + np.repeat(first - (ends - lengths), lengths)
+    return start + np.repeat(np.arange(len(rows)), lengths), column.codes[places]
+
+
+def _merged(parts: Sequence[tuple[Column, Codes]]) -> tuple[IntArray, _Table]:
+    """Merge the tables of several columns, without unused values; the new codes, and the table."""
+    used = []
+    for column, codes in parts:
+        is_used = np.zeros(column.starts[3], bool)
+        is_used[codes] = True
+        used.append([np.flatnonzero(is_used[begin:end]) for begin, end in pairwise(column.starts)])
+    texts = [
+        [column.string(place) for place in places[2].tolist()] for (column, _), places in zip(parts, used, strict=True)
+    ]
+    strings = sorted(set().union(*texts))
+    place_of = {text: place for place, text in enumerate(strings)}
+    integers = np.unique(np.concatenate([c.integers[p[0]] for (c, _), p in zip(parts, used, strict=True)]))
+    floats = np.unique(np.concatenate([c.floats[p[1]] for (c, _), p in zip(parts, used, strict=True)]))
+    first_float = FIRST_CODE + len(integers)
+    first_string = first_float + len(floats)
+    times = np.full(len(strings), NO_TIME)
+    merged = []
+    for (column, codes), places, own in zip(parts, used, texts, strict=True):
+        starts = column.starts
+        order = np.arange(starts[3])
+        order[starts[0] + places[0]] = FIRST_CODE + np.searchsorted(integers, column.integers[places[0]])
+        order[starts[1] + places[1]] = first_float + np.searchsorted(floats, column.floats[places[1]])
+        at = np.fromiter((place_of[text] for text in own), np.int64, len(own))
+        order[starts[2] + places[2]] = first_string + at
+        if len(column.times):
+            times[at] = column.times[places[2]]
+        merged.append(order[codes])
+    return np.concatenate(merged), _Table(integers, floats, strings, times)
+
+
+# files of columns
+
+VALUES, DIRECTORY = "columns.npy", "columns.json"
+"""The two files of saved columns: all arrays one after another, and where each of them is."""
+
+_ALIGNMENT = 64
+_ARRAYS = tuple(Column.__dataclass_fields__)
+_UNSIGNED = ("|u1", "<u2", "<u4", "<u8")
+_DTYPES = {"integers": ("<i8",), "floats": ("<f8",), "strings": ("|u1",), "offsets": ("<i8",), "times": ("<i8",)}
+
+
+def save(columns: Columns, folder: Path) -> None:
+    """Write columns as two files, `VALUES` and `DIRECTORY`, without flushing them to the disk."""
+    directory: dict[str, dict[str, list[Any]]] = {}
+    end = 0
+    for path, column in columns.fields.items():
+        directory[path] = {}
+        for name, values in vars(column).items():
+            directory[path][name] = [values.dtype.str, end, len(values)]
+            end += -(-values.nbytes // _ALIGNMENT) * _ALIGNMENT
+    with (folder / VALUES).open("wb") as file:
+        # not through a memory map: a full disk would end the process and not raise an error
+        np.lib.format.write_array_header_1_0(file, {"descr": "|u1", "fortran_order": False, "shape": (end,)})
+        for column in columns.fields.values():
+            for values in vars(column).values():
+                file.write(values.data)
+                file.write(bytes(-values.nbytes % _ALIGNMENT))
+    (folder / DIRECTORY).write_bytes(dump_json({"passages": len(columns), "bytes": end, "fields": directory}))
+
+
+def load(files: Files) -> Columns:
+    """Read saved columns; an ArtifactError if the two files do not belong together."""
+    path = files.folder / DIRECTORY
+    directory, whole = parse_json(files.data(DIRECTORY), path, REMEDY), files.array(VALUES)
+    try:
+        if whole.dtype != np.uint8 or whole.shape != (directory["bytes"],):
+            raise ValueError(f"{whole.dtype} of shape {whole.shape} where {directory['bytes']} bytes belong")
+        fields = {
+            name: Column(**{kind: _view(whole, kind, *arrays[kind]) for kind in _ARRAYS})
+            for name, arrays in directory["fields"].items()
+        }
+        passages = directory["passages"]
+        if not isinstance(passages, int) or passages < 0:
+            raise ValueError(f"metadata of {passages} passages")
+        return Columns(passages, fields)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ArtifactError(f"{path} does not fit {VALUES} ({error}); {REMEDY}") from error
+
+
+def _view(whole: npt.NDArray[np.uint8], kind: str, dtype: str, begin: int, length: int) -> npt.NDArray[Any]:
+    if dtype not in _DTYPES.get(kind, _UNSIGNED):
+        raise ValueError(f"{kind} of type {dtype}")
+    numbers, end = np.dtype(dtype), len(whole)
+    if not (0 <= begin <= end and begin % _ALIGNMENT == 0 and 0 <= length <= (end - begin) // numbers.itemsize):
+        raise ValueError(f"{length} numbers at byte {begin} of {end}")
+    return whole[begin : begin + length * numbers.itemsize].view(numbers)
+
+
+def check(columns: Columns) -> None:
+    """Raise a ValueError where filters would read beyond an array."""
+    for path, column in columns.fields.items():
+        rows, offsets = column.rows, column.offsets
+        if not len(offsets) or offsets[0] != 0 or offsets[-1] != len(column.strings) or (np.diff(offsets) < 0).any():
+            raise ValueError(f"the string offsets of {path!r} do not match its text")
+        if int(column.codes.max(initial=0)) >= column.starts[3]:
+            raise ValueError(f"a code of {path!r} has no value")
+        if len(column.times) not in (0, len(offsets) - 1):
+            raise ValueError(f"{path!r} has {len(column.times)} times for {len(offsets) - 1} strings")
+        if len(rows) == 0 and len(column.codes) not in (0, len(columns)):
+            raise ValueError(f"{path!r} has {len(column.codes)} codes for {len(columns)} passages")
+        if len(rows) and (len(rows) != len(column.codes) or rows[-1] >= len(columns) or (rows[1:] < rows[:-1]).any()):
+            raise ValueError(f"the codes of {path!r} do not match the passages")

@@ -8,6 +8,8 @@ that. So at every moment, also after a crash or a loss of power, the folder hold
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import io
 import os
 import re
 import shutil
@@ -15,15 +17,17 @@ import uuid
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
+
+import numpy as np
 
 from semclass.core import artifacts
 from semclass.core.errors import ArtifactError
 from semclass.core.files import REMEDY
 from semclass.index import joining, manifest
-from semclass.index.lock import locked
-from semclass.index.manifest import ANSWERABLE, REMOVED_NAME, SEGMENT_NAME, Entry, Manifest
+from semclass.index.manifest import ANSWERABLE, LOCK, REMOVED, REMOVED_NAME, SEGMENT_NAME, Entry, Manifest
 from semclass.index.segment import Part
+from semclass.scoring.postings import Deleted
 
 BUILDING = ".building-"
 """Names of folders begin with it in which a change is being written."""
@@ -32,17 +36,61 @@ AREA = ".build"
 """Folder in which a long build keeps what is done, so that it can go on after a stop."""
 
 INSTALLED = re.compile(rf"{SEGMENT_NAME}|{REMOVED_NAME}")
-"""Names that a manifest may hold."""
+"""Names that a manifest may have."""
 
 OURS = re.compile(
     rf"{INSTALLED.pattern}|{re.escape(BUILDING)}[0-9a-f]{{32}}|\.(?:manifest\.json|{REMOVED_NAME})\.[0-9]+\.part"
 )
-"""Names that are removed if no manifest holds them."""
+"""Names that are removed if no manifest has them."""
+
+
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold the right to change an index; the system takes it back when the process ends, however it ends."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        file = (folder / LOCK).open("ab")
+    except OSError as error:
+        raise ArtifactError(f"{folder} cannot be written: {error.strerror or error}; name another folder") from error
+    process = os.getpid()
+    with file:
+        try:
+            _lock(file)
+        except (BlockingIOError, PermissionError) as error:
+            raise ArtifactError(
+                f"another writer is changing the index {folder}; wait until it has finished, or stop its process and the "
+                "processes that it forked"
+            ) from error
+        except OSError as error:
+            raise ArtifactError(
+                f"{folder / LOCK} cannot be locked ({error.strerror or error}); change the index on a file system with "
+                "locks, e.g. a local disk, and copy it from there"
+            ) from error
+        try:
+            yield
+        finally:
+            if os.getpid() == process:  # a child that was forked meanwhile shares the lock, and does not give it back
+                with contextlib.suppress(ImportError):  # Windows: closing the file gives it back
+                    import fcntl
+
+                    fcntl.flock(file.fileno(), fcntl.LOCK_UN)  # even if a child holds the file open
+
+
+def _lock(file: BinaryIO) -> None:
+    """Take the lock; a BlockingIOError or a PermissionError if it is taken."""
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        import msvcrt
+
+        msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined,unused-ignore]
+        return
+    fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 @contextlib.contextmanager
 def staging(folder: Path) -> Iterator[Path]:
-    """Give an empty folder within that of the index, for what is being written; it is gone afterwards."""
+    """Make an empty folder within that of the index, for what is being written; it is gone afterwards."""
     place, process = folder / f"{BUILDING}{uuid.uuid4().hex}", os.getpid()
     try:
         with os_errors(folder):
@@ -65,7 +113,7 @@ def os_errors(folder: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def rollback(folder: Path) -> Iterator[None]:
-    """As :func:`reported`; what was written for a commit that fails is removed, as a full disk has no room for it."""
+    """As :func:`os_errors`; remove what was written for a commit that fails, as a full disk has no room for it."""
     before = manifest.read_or_none(folder)
     damaged = before is None and (folder / artifacts.MANIFEST).exists()
     try:
@@ -73,8 +121,9 @@ def rollback(folder: Path) -> Iterator[None]:
             yield
     except BaseException:
         if not damaged:  # somebody may still want to repair it
+            named = set[str]().union(*(one.names for one in (before, manifest.read_or_none(folder)) if one))
             with contextlib.suppress(OSError):
-                _remove(folder, _names(before) | _names(manifest.read_or_none(folder)), what=INSTALLED)
+                _remove(folder, named, pattern=INSTALLED)
         raise
 
 
@@ -93,28 +142,40 @@ def install(parts: list[Part], folder: Path, place: Path) -> Entry:
     return Entry(name, sum(map(joining.count, parts)), files)
 
 
-def commit(folder: Path, found: Manifest, *, built: bool = False) -> None:
+def write_deleted(folder: Path, deleted: Deleted) -> dict[str, Any]:
+    """Write the deleted passages of a segment to a file, and return what the manifest says of it."""
+    data = deleted_bytes(deleted)
+    digest = hashlib.sha256(data).hexdigest()
+    name = f"{REMOVED}{digest[:16]}.npz"
+    artifacts.write_atomic(folder / name, data)
+    return {"name": name, "passages": len(deleted.rows), "bytes": len(data), "sha256": digest}
+
+
+def deleted_bytes(deleted: Deleted) -> bytes:
+    """The bytes of that file: an uncompressed ``.npz`` file."""
+    file = io.BytesIO()
+    np.savez(file, rows=deleted.rows, document_frequencies=deleted.document_frequencies, terms=np.array(deleted.terms))
+    return file.getvalue()
+
+
+def commit(folder: Path, new: Manifest, *, built: bool = False) -> None:
     """Replace the manifest, in one step, and remove what it does not name; `built`: also the area of the build."""
-    artifacts.write_atomic(folder / artifacts.MANIFEST, found.as_json())
+    artifacts.write_atomic(folder / artifacts.MANIFEST, new.as_json())
     if built:
         with contextlib.suppress(OSError):
             (folder / AREA).rename(folder / f"{BUILDING}{uuid.uuid4().hex}")
-    clean(folder, found)
+    clean(folder, new)
 
 
-def clean(folder: Path, found: Manifest) -> None:
+def clean(folder: Path, current: Manifest) -> None:
     """Remove what changes left behind, also those that were killed; the lock must be held."""
-    _remove(folder, found.names, what=OURS)
+    _remove(folder, current.names, pattern=OURS)
 
 
-def _names(found: Manifest | None) -> set[str]:
-    return set() if found is None else found.names
-
-
-def _remove(folder: Path, named: Collection[str], *, what: re.Pattern[str]) -> None:
-    """Remove what is not in `named` and whose full name matches `what`; similar names belong to others."""
+def _remove(folder: Path, named: Collection[str], *, pattern: re.Pattern[str]) -> None:
+    """Remove what is not in `named` and whose full name matches a pattern; similar names belong to others."""
     for path in folder.iterdir():
-        if path.name in named or not what.fullmatch(path.name):
+        if path.name in named or not pattern.fullmatch(path.name):
             continue
         with contextlib.suppress(OSError):
             if path.suffix in {".npz", ".part"}:
@@ -127,13 +188,13 @@ def _remove(folder: Path, named: Collection[str], *, what: re.Pattern[str]) -> N
 
 
 def store_tuned(folder: str | Path, tuned: Mapping[str, Any] | None) -> None:
-    """Replace what the manifest of an index says about tuned weights, in one step; nothing else is written."""
+    """Replace the tuned weights in the manifest of an index, in one step; nothing else is written."""
     _store(Path(folder), tuned or {}, threshold=False)
 
 
-def store_answerable(folder: str | Path, found: Mapping[str, Any] | None) -> None:
+def store_answerable(folder: str | Path, threshold: Mapping[str, Any] | None) -> None:
     """Replace from which ``answerable`` an index seems to answer, as :func:`store_tuned` does."""
-    _store(Path(folder), {ANSWERABLE: dict(found)} if found else {}, threshold=True)
+    _store(Path(folder), {ANSWERABLE: dict(threshold)} if threshold else {}, threshold=True)
 
 
 def _store(folder: Path, fields: Mapping[str, Any], *, threshold: bool) -> None:
@@ -143,48 +204,14 @@ def _store(folder: Path, fields: Mapping[str, Any], *, threshold: bool) -> None:
     with locked(folder):
         values = artifacts.read_json(path)
         before = values.get("tuned")
-        kept = before.items() if isinstance(before, dict) else ()
-        others = {name: value for name, value in kept if (name == ANSWERABLE) is not threshold}
+        items = before.items() if isinstance(before, dict) else ()
+        others = {name: value for name, value in items if (name == ANSWERABLE) is not threshold}
         changed = manifest.parse({**values, "tuned": {**others, **fields}}, path)
         artifacts.write_atomic(path, changed.as_json())
 
 
 def store_cutting(folder: Path, cutting: Mapping[str, Any]) -> None:
-    """Replace what the manifest of an index says about how documents are cut, as :func:`store_tuned` does."""
+    """Replace in the manifest of an index how documents are cut, as :func:`store_tuned` does."""
     with locked(folder):
-        artifacts.write_atomic(
-            folder / artifacts.MANIFEST, replace(manifest.read(folder), cutting=dict(cutting)).as_json()
-        )
-
-
-def describe(folder: str | Path) -> dict[str, Any]:
-    """What an index holds, from its manifest alone."""
-    found = manifest.read(Path(folder))
-    sizes: dict[str, int] = {}
-    for entry in found.segments:
-        for name, record in entry.files.items():
-            sizes[name] = sizes.get(name, 0) + int(record["bytes"])
-        if entry.deleted:
-            sizes["removed"] = sizes.get("removed", 0) + int(entry.deleted["bytes"])
-    live = found.passages
-    return {
-        "passages": live,
-        "removed": sum(entry.passages for entry in found.segments) - live,
-        "segments": [entry.live for entry in found.segments],
-        "generation": found.generation,
-        **{name: found.header[name] for name in ("encoder", "small", "classes")},
-        "heads": found.header.get("heads", {}),
-        "bytes": sizes,
-        "tuned": found.tuned,
-        "cutting": found.cutting,
-        "unfinished": _size(Path(folder) / AREA),
-    }
-
-
-def _size(folder: Path) -> int:
-    """Bytes of all files in a folder, which may go meanwhile; 0 where there is none."""
-    total = 0
-    for path in folder.rglob("*") if folder.is_dir() else ():
-        with contextlib.suppress(OSError):
-            total += path.stat().st_size if path.is_file() else 0
-    return total
+        changed = replace(manifest.read(folder), cutting=dict(cutting))
+        artifacts.write_atomic(folder / artifacts.MANIFEST, changed.as_json())

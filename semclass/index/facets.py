@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from semclass.index.columns import FALSE, FIRST, TRUE, Column
-from semclass.index.metadata import Scalar
-from semclass.index.passage_index import PassageIndex
+from semclass.index.columns import FALSE, FIRST_CODE, Scalar
+from semclass.index.labels import PROBABILITY
+from semclass.index.segment import Part
 
-MOST = 50
+MAX_VALUES = 50
 """Most values of a field that are a choice."""
 
 PLACES = frozenset(
@@ -30,49 +30,32 @@ class Facet:
     values: Sequence[tuple[Scalar, int]]  #: values and their numbers of passages, the most frequent first
 
 
-def count_facets(index: PassageIndex) -> list[Facet]:
-    """Count the values of each field that has 2 to :data:`MOST` of them, each in two passages on average.
-
-    Labels of heads come first, then fields with few values.
-    """
-    skipped = PLACES | {f"{name}_probability" for name in index.heads}
-    counted = [Facet(field, field in index.heads, _count(index, field)) for field in sorted(index.fields - skipped)]
+def count_facets(parts: Sequence[Part], fields: Sequence[str], heads: Collection[str]) -> list[Facet]:
+    """Count the values of each field that has 2 to :data:`MAX_VALUES` of them, each in two passages on average."""
+    skipped = PLACES | {name + PROBABILITY for name in heads}
+    facets = [Facet(field, field in heads, _count(parts, field)) for field in fields if field not in skipped]
     chosen = [
         facet
-        for facet in counted
-        if 1 < len(facet.values) <= MOST
+        for facet in facets
+        if 1 < len(facet.values) <= MAX_VALUES
         and (facet.head or 2 * len(facet.values) <= sum(number for _, number in facet.values))
     ]
     return sorted(chosen, key=lambda facet: (not facet.head, len(facet.values)))
 
 
-def _count(index: PassageIndex, field: str) -> list[tuple[Scalar, int]]:
+def _count(parts: Sequence[Part], field: str) -> list[tuple[Scalar, int]]:
     """Count passages by value. Empty if the field has too many values."""
-    found: Counter[tuple[bool, Scalar]] = (
-        Counter()
-    )  # whether the value is true or false, as 1 is equal to True in Python
-    for segment, keep in index.parts():
+    counts: Counter[tuple[bool, Scalar]] = Counter()  # with whether it is a boolean, as 1 is equal to True in Python
+    for segment, keep in parts:
         column = segment.columns.fields.get(field)
         if column is None:
             continue
-        if column.starts[3] - FIRST > MOST:
+        if column.starts[3] - FIRST_CODE > MAX_VALUES:
             return []
         codes = column.codes
         if keep is not None:
             codes = codes[keep[column.rows] if len(column.rows) else keep]
         for code in np.flatnonzero(numbers := np.bincount(codes)).tolist():
             if code >= FALSE:
-                found[code < FIRST, _value(column, code)] += int(numbers[code])
-    return sorted(((value, number) for (_, value), number in found.items()), key=lambda one: (-one[1], str(one[0])))
-
-
-def _value(column: Column, code: int) -> Scalar:
-    """The value of a code."""
-    integers, floats, strings, _ = column.starts
-    if code < integers:
-        return code == TRUE
-    if code < floats:
-        return int(column.integers[code - integers])
-    if code < strings:
-        return float(column.floats[code - floats])
-    return column.string(code - strings).decode(errors="replace")
+                counts[code < FIRST_CODE, column.value(code)] += int(numbers[code])
+    return sorted(((value, number) for (_, value), number in counts.items()), key=lambda item: (-item[1], str(item[0])))

@@ -16,7 +16,8 @@ from semclass.core import artifacts
 from semclass.core.checks import check_text, short
 from semclass.core.errors import ArtifactError, InputError, InputTypeError
 from semclass.index.passage_index import PassageIndex
-from semclass.index.target import FEEDBACK
+
+FEEDBACK = "feedback.jsonl"
 
 MOST = 64 << 20
 """Most bytes of the file: whoever reaches a service may add to it."""

@@ -1,4 +1,4 @@
-"""Reads filters over metadata, which limit which passages a search may find.
+"""Filters over metadata, which limit which passages a search may find: reading and matching them.
 
 A filter is a mapping that JSON can hold, in the form of MongoDB, Chroma and Pinecone::
 
@@ -11,7 +11,7 @@ A filter is a mapping that JSON can hold, in the form of MongoDB, Chroma and Pin
 Operators of a field are ``$eq $ne $gt $gte $lt $lte $in $nin $exists $not``.
 Operators of filters are ``$and $or $not``.
 
-- Fields are paths, see :mod:`semclass.index.metadata`. ``_id`` is the passage's id, and takes only
+- Fields are paths, see :mod:`semclass.index.columns`. ``_id`` is the passage's id, and takes only
   ``$eq $ne $in $nin``.
 - A list matches if one of its elements does. The bounds in one mapping form one interval, and a single value must be in
   this interval.
@@ -20,24 +20,39 @@ Operators of filters are ``$and $or $not``.
 - Only ``$ne``, ``$nin``, ``$not``, ``{"$exists": False}`` and ``{"lang": None}`` find a field that is missing, null or an
   empty list. The first four are the exact opposites of ``$eq``, ``$in``, the negated filter, and ``{"$exists": True}``.
 - Bounds that are dates, in ISO 8601 or as Python's date and datetime, are compared in time with metadata texts that are
-  dates, see :func:`semclass.index.metadata.instant`. Other text bounds are compared with all texts, by code points.
+  dates, see :func:`semclass.index.columns.instant`. Other text bounds are compared with all texts, by code points.
   ``$eq`` and ``$in`` compare texts character by character, and Python's date and datetime with texts of the same instant.
 """
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Collection, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from difflib import get_close_matches
 from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from semclass.core.checks import short
 from semclass.core.errors import InputError, InputTypeError
-from semclass.index.metadata import LONGEST, Scalar, instant, microseconds, number
+from semclass.core.types import IntArray
+from semclass.index.columns import (
+    MAX_TEXT_LENGTH,
+    NO_TIME,
+    Column,
+    Columns,
+    Scalar,
+    instant,
+    microseconds,
+    number,
+)
+
+BoolArray: TypeAlias = npt.NDArray[np.bool_]
 
 ID = "_id"
 """The field name for a passage's id."""
@@ -45,17 +60,17 @@ ID = "_id"
 FIELD_OPERATORS = ("$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in", "$nin", "$exists", "$not")
 FILTER_OPERATORS = ("$and", "$or", "$not")
 
-NAMED = 20
+MAX_NAMED_FIELDS = 20
 """Most fields that a message names."""
 
 _FILTERS = ", ".join(FILTER_OPERATORS)
-_DEPTH = 50
+_MAX_DEPTH = 50
 _BOUNDS = {"$gt": ("low", True), "$gte": ("low", False), "$lt": ("high", True), "$lte": ("high", False)}
 
 
 @dataclass(frozen=True)
 class Among:
-    """A field has one of the given values. Numbers are in the form of :func:`semclass.index.metadata.number`."""
+    """A field has one of the given values. Numbers are in the form of :func:`semclass.index.columns.number`."""
 
     path: str
     values: tuple[Scalar, ...]
@@ -145,15 +160,17 @@ def unknown_field(condition: Filter, known: Collection[str]) -> str:
         return ""
     near = get_close_matches(unknown[0], known, 1)
     instead = f"did you mean {near[0]!r}? " if near else ""
-    names = ", ".join(sorted(known)[:NAMED]) + (f" and {len(known) - NAMED} more" if len(known) > NAMED else "")
+    names = ", ".join(sorted(known)[:MAX_NAMED_FIELDS]) + (
+        f" and {len(known) - MAX_NAMED_FIELDS} more" if len(known) > MAX_NAMED_FIELDS else ""
+    )
     return f"no passage has the field {unknown[0]!r}; {instead}fields are: {names or 'none'}"
 
 
 def _filter(where: object, at: str, depth: int) -> Filter:
     if not isinstance(where, Mapping):
         raise InputTypeError(f'{at} must be a mapping such as {{"page": {{"$gte": 3}}}}, not {short(where)}')
-    if depth > _DEPTH:
-        raise InputError(f"the filter is nested more than {_DEPTH} levels deep; write a flatter filter")
+    if depth > _MAX_DEPTH:
+        raise InputError(f"the filter is nested more than {_MAX_DEPTH} levels deep; write a flatter filter")
     parts = [_part(key, value, at, depth) for key, value in where.items()]
     return parts[0] if len(parts) == 1 else And(tuple(parts))
 
@@ -162,8 +179,8 @@ def _part(key: object, value: object, at: str, depth: int) -> Filter:
     if not isinstance(key, str) or not key:
         raise InputTypeError(f"{at} has the key {short(key)}; give the name of a field, or one of {_FILTERS}")
     inside = f"{at}[{short(key)}]"
-    if len(key) > LONGEST:
-        raise InputError(f"{inside}: the field name has {len(key)} characters; at most {LONGEST} are allowed")
+    if len(key) > MAX_TEXT_LENGTH:
+        raise InputError(f"{inside}: the field name has {len(key)} characters; at most {MAX_TEXT_LENGTH} are allowed")
     if key == "$not":
         return Not(_filter(value, inside, depth + 1))
     if key in ("$and", "$or"):
@@ -195,8 +212,8 @@ def _field(path: str, value: object, at: str, depth: int) -> Filter:
 
 def _operator(path: str, operator: str, value: Any, at: str, depth: int) -> Filter:
     if operator == "$not":
-        if depth > _DEPTH:
-            raise InputError(f"the filter is nested more than {_DEPTH} levels deep; write a flatter filter")
+        if depth > _MAX_DEPTH:
+            raise InputError(f"the filter is nested more than {_MAX_DEPTH} levels deep; write a flatter filter")
         return Not(_field(path, value, at, depth + 1))
     if operator == "$exists":
         if not isinstance(value, bool) or path == ID:
@@ -234,8 +251,8 @@ def _value(value: object, at: str) -> Scalar | date:
     if isinstance(value, (bool, date)):
         return value
     if isinstance(value, str):
-        if len(value) > LONGEST:
-            raise InputError(f"{at} has {len(value)} characters; at most {LONGEST} are allowed: {short(value)}")
+        if len(value) > MAX_TEXT_LENGTH:
+            raise InputError(f"{at} has {len(value)} characters; at most {MAX_TEXT_LENGTH} are allowed: {short(value)}")
         return str(value)
     if not isinstance(value, (int, float)):
         hint = "; for one of several values write {'$in': [...]}" if isinstance(value, (list, tuple)) else ""
@@ -265,3 +282,123 @@ def _range(path: str, bounds: Mapping[str, object], at: str) -> Range:
         raise InputTypeError(f"{at} mixes types ({given}); give both ends as numbers, as dates or as texts")
     low, high = ends.get("low", (None, False)), ends.get("high", (None, False))
     return Range(path, next(iter(kinds.values())), low[0], high[0], low[1], high[1])
+
+
+# matching
+
+
+def mask(condition: Filter, columns: Columns, find: Callable[[Sequence[str]], IntArray]) -> BoolArray:
+    """Return which of n passages match, bool of shape (n,); `find` returns the rows of some ids, -1 for an unknown one."""
+    if isinstance(condition, (And, Or)):
+        found = np.full(len(columns), isinstance(condition, And))
+        for part in condition.parts:
+            other = mask(part, columns, find)
+            found = found & other if isinstance(condition, And) else found | other
+        return found
+    if isinstance(condition, Not):
+        return ~mask(condition.part, columns, find)
+    if isinstance(condition, Ids):
+        rows = find(condition.ids)
+        found = np.zeros(len(columns), bool)
+        found[rows[rows >= 0]] = True
+        return found
+    column = columns.fields.get(condition.path)
+    if column is None:
+        return np.zeros(len(columns), bool)
+    return column.matches(_accepted(condition, column), len(columns))
+
+
+def _accepted(condition: Among | Range | Exists, column: Column) -> BoolArray:
+    """Which codes of a column match, bool of shape (number of codes,)."""
+    accepted = np.zeros(column.starts[3], bool)
+    if isinstance(condition, Exists):
+        accepted[1:] = True
+    elif isinstance(condition, Among):
+        accepted[column.codes_of(condition.values)] = True
+    elif condition.kind == "time":
+        if len(column.times):
+            times = column.times
+            found = times != NO_TIME
+            if condition.low is not None:
+                found &= times > condition.low if condition.low_open else times >= condition.low
+            if condition.high is not None:
+                found &= times < condition.high if condition.high_open else times <= condition.high
+            accepted[column.starts[2] :] = found
+    else:
+        for begin, end in column.spans(condition.low, condition.high, condition.low_open, condition.high_open):
+            accepted[begin:end] = True
+    return accepted
+
+
+# filters of a command line
+
+_TERM = re.compile(r"\s*([^=<>!]*[^=<>!\s])\s*(>=|<=|!=|==|=|>|<)\s*(.*?)\s*", re.DOTALL)
+
+_SET = re.compile(r"\s*([^=<>!]*?[^=<>!\s])\s+(not\s+)?in\s*\((.*)\)\s*", re.DOTALL | re.IGNORECASE)
+_ITEM = r'\s*("(?:[^"\\]|\\.)*"|[^",\s](?:[^,]*[^,\s])?)\s*'
+_ITEMS = re.compile(f"{_ITEM}(?:,{_ITEM})*")
+
+_LAST_CHARACTER = "\U0010ffff"
+"""The last of all characters."""
+
+_TERM_OPERATORS = {"=": "$eq", "==": "$eq", "!=": "$ne", ">": "$gt", ">=": "$gte", "<": "$lt", "<=": "$lte"}
+_OPERATORS = "=, !=, <, <=, >, >=, in, not in"
+
+
+def read_terms(terms: Sequence[str], known: Collection[str] | None = None) -> dict[str, Any]:
+    """Read filters as a command line has them, such as ``page>=2`` or JSON. If `known` names fields, others are refused."""
+    parts = [_term(term) for term in terms]
+    where = parts[0] if len(parts) == 1 else {"$and": parts} if parts else {}
+    if known is not None and (message := unknown_field(parse(where), known)):
+        raise InputError(message)
+    return where
+
+
+def _term(term: str) -> dict[str, Any]:
+    if term.lstrip().startswith("{"):
+        try:
+            found: dict[str, Any] = json.loads(term)
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"the filter {short(term)} is not valid JSON ({error})") from error
+        return found
+    if (one_of := _SET.fullmatch(term)) is not None:
+        path, negated, text = one_of.groups()
+        if _ITEMS.fullmatch(text) is None:
+            raise InputError(f'the filter {short(term)} must list values, such as customer in (Acme, "Smith, Ltd")')
+        values = [_read_value(item) for item in re.findall(f"{_ITEM}(?:,|$)", text)]
+        return {path: {"$nin" if negated else "$in": values}}
+    parts = _TERM.fullmatch(term)
+    if parts is None:
+        raise InputError(
+            f"the filter {short(term)} must be a comparison such as page>=3, document=a.md, lang!=de or lang in (de, en) "
+            f"({_OPERATORS}), "
+            'or JSON such as {"tags": {"$in": ["tax", "law"]}}'
+        )
+    path, operator, text = parts.groups()
+    if text.startswith(("=", "<", ">", "!")):
+        raise InputError(
+            f"the filter {short(term)} has no known operator; operators are {_OPERATORS}; quote a text that begins "
+            f'like an operator: {path}="{text}"'
+        )
+    if not text.strip() and operator not in ("=", "!="):
+        raise InputError(f"the filter {short(term)} has no value; write a value after {operator}")
+    if len(text) > 1 and text.endswith("*") and operator in ("=", "==", "!="):
+        return _prefix(path, text[:-1], term, negated=operator == "!=")
+    return {path: {_TERM_OPERATORS[operator]: _read_value(text)}}
+
+
+def _prefix(path: str, text: str, term: str, *, negated: bool) -> dict[str, Any]:
+    """Match texts by their beginning."""
+    if instant(text) is not None:
+        raise InputError(f"the filter {short(term)} compares a date with a text; write a bound, such as {path}>={text}")
+    found = {path: {"$gte": text, "$lt": text + _LAST_CHARACTER}}
+    return {"$not": found} if negated else found
+
+
+def _read_value(text: str) -> Any:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    infinite = isinstance(value, float) and not math.isfinite(value)
+    return text if infinite or isinstance(value, (list, dict)) else value

@@ -14,34 +14,25 @@ import numpy.typing as npt
 from semclass.core import artifacts
 from semclass.core.files import let_go
 from semclass.core.types import IntArray, Ragged
-from semclass.index import column_files
-from semclass.index.column_tables import concatenate
+from semclass.index import columns
 from semclass.index.columns import Columns
-from semclass.index.segment import FLAT, PREFIX, RAGGED, REDUCED, Part, Segment, hash_table
+from semclass.index.segment import PREFIX, REDUCED, ROWS, Part, Segment, hash_table
 from semclass.scoring import approximation, postings
 
-BLOCK = 4096
+COPY_PASSAGES = 4096
 """Passages that are copied at a time, at most: bounds memory, changes no value."""
 
-BYTES = 1 << 24
+COPY_BYTES = 1 << 24
 """Bytes of an array that are copied at a time, unless a passage has more."""
 
 
 def join(parts: Sequence[Part]) -> Segment:
     """Join segments in memory."""
-    hashes, places = hash_table(_flat(parts, "row_hashes"))
-    flat: dict[str, Any] = {name: _flat(parts, name) for name in FLAT}
-    ragged: dict[str, Any] = {
-        name: Ragged(np.concatenate([*_ragged_blocks(parts, name)]), _offsets(parts, name)) for name in RAGGED
-    }
-    return Segment(
-        **flat,
-        **ragged,
-        postings=postings.merge([segment.postings for segment, _ in parts], [keep for _, keep in parts]),
-        columns=_columns(parts),
-        id_hashes=hashes,
-        id_rows=places,
-    )
+    rows: dict[str, Any] = {name: np.concatenate([*_blocks(parts, name)]) for name in ROWS}
+    rows |= {name: Ragged(rows[name], _offsets(parts, name)) for name, stored in ROWS.items() if stored.offsets}
+    hashes, places = hash_table(_hashes(parts))
+    counts = postings.merge([segment.postings for segment, _ in parts], [keep for _, keep in parts])
+    return Segment(**rows, postings=counts, columns=_columns(parts), id_hashes=hashes, id_rows=places)
 
 
 def write(
@@ -53,17 +44,15 @@ def write(
     :mod:`semclass.scoring.approximation`.
     """
     folder.mkdir(parents=True)
-    kept = sum(map(count, parts))
-    for name, file in FLAT.items():
-        _write(folder / f"{file}.npy", _flat_blocks(parts, name), kept)
-    for name, (values, place) in RAGGED.items():
-        offsets = _offsets(parts, name)
-        _write(folder / f"{values}.npy", _ragged_blocks(parts, name), int(offsets[-1]))
-        np.save(folder / f"{place}.npy", offsets)  # of several arrays they may be the same
-    hashes, rows = hash_table(_flat(parts, "row_hashes"))
+    for name, stored in ROWS.items():
+        offsets = _offsets(parts, name) if stored.offsets else None
+        _write(folder / f"{name}.npy", _blocks(parts, name), sum(map(count, parts)) if offsets is None else offsets[-1])
+        if offsets is not None:
+            np.save(folder / f"{stored.offsets}.npy", offsets)  # of several arrays they may be the same
+    hashes, rows = hash_table(_hashes(parts))
     np.save(folder / "id_hashes.npy", hashes)
     np.save(folder / "id_rows.npy", rows)
-    column_files.save(_columns(parts), folder)
+    columns.save(_columns(parts), folder)
     if len(parts) == 1 and parts[0][1] is None:
         postings.save(parts[0][0].postings, folder / "bm25")
     else:
@@ -87,7 +76,7 @@ def name_of(files: dict[str, dict[str, Any]]) -> str:
 
 
 def count(part: Part) -> int:
-    """How many passages are kept."""
+    """Count the passages that remain."""
     segment, keep = part
     return len(segment) if keep is None else int(keep.sum())
 
@@ -97,42 +86,44 @@ def _write(path: Path, blocks: Iterator[npt.NDArray[Any]], rows: int) -> None:
     first = next(blocks)
     with path.open("wb") as file:
         header = {"descr": np.lib.format.dtype_to_descr(first.dtype), "fortran_order": False}
-        np.lib.format.write_array_header_1_0(file, {**header, "shape": (rows, *first.shape[1:])})
+        np.lib.format.write_array_header_1_0(file, {**header, "shape": (int(rows), *first.shape[1:])})
         for block in chain([first], blocks):
             # not through a memory map: a full disk would end the process and not raise an error
             file.write(np.ascontiguousarray(block).data.cast("B") if block.size else b"")
 
 
-def _flat(parts: Sequence[Part], name: str) -> npt.NDArray[Any]:
-    return np.concatenate([*_flat_blocks(parts, name)])
+def _hashes(parts: Sequence[Part]) -> npt.NDArray[np.uint64]:
+    return np.concatenate([segment.row_hashes if keep is None else segment.row_hashes[keep] for segment, keep in parts])
 
 
-def _flat_blocks(parts: Sequence[Part], name: str) -> Iterator[npt.NDArray[Any]]:
-    yield getattr(parts[0][0], name)[:0]
-    for segment, keep in parts:
-        values = getattr(segment, name)
-        for begin in range(0, len(segment), BLOCK):
-            here = slice(begin, begin + BLOCK)
-            yield values[here] if keep is None else values[here][keep[here]]
-
-
-def _ragged_blocks(parts: Sequence[Part], name: str) -> Iterator[npt.NDArray[Any]]:
-    yield getattr(parts[0][0], name).values[:0]
+def _blocks(parts: Sequence[Part], name: str) -> Iterator[npt.NDArray[Any]]:
+    """The remaining rows of an array, some passages at a time; the first block is empty."""
+    ragged = bool(ROWS[name].offsets)
+    first = getattr(parts[0][0], name)
+    yield (first.values if ragged else first)[:0]
     for segment, keep in parts:
         rows = getattr(segment, name)
-        values = rows.values
-        most = BYTES // max(values[:1].nbytes, 1)
-        end = 0
-        while (begin := end) < len(rows):
-            fits = int(np.searchsorted(rows.offsets, rows.offsets[begin] + most, "right")) - 1
-            end = min(max(fits, begin + 1), begin + BLOCK, len(rows))
-            if keep is None or keep[begin:end].all():
-                yield values[rows.offsets[begin] : rows.offsets[end]]
-            else:
-                chosen = begin + np.flatnonzero(keep[begin:end])
-                # through the memory map: in one go, and not row by row
-                yield Ragged(values, rows.offsets).take(chosen).values
-            let_go(values)
+        if ragged:
+            yield from _ragged_blocks(rows, keep)
+            continue
+        for begin in range(0, len(segment), COPY_PASSAGES):
+            here = slice(begin, begin + COPY_PASSAGES)
+            yield rows[here] if keep is None else rows[here][keep[here]]
+
+
+def _ragged_blocks(rows: Ragged, keep: npt.NDArray[np.bool_] | None) -> Iterator[npt.NDArray[Any]]:
+    values = rows.values
+    most = COPY_BYTES // max(values[:1].nbytes, 1)
+    end = 0
+    while (begin := end) < len(rows):
+        fits = int(np.searchsorted(rows.offsets, rows.offsets[begin] + most, "right")) - 1
+        end = min(max(fits, begin + 1), begin + COPY_PASSAGES, len(rows))
+        if keep is None or keep[begin:end].all():
+            yield values[rows.offsets[begin] : rows.offsets[end]]
+        else:
+            # through the memory map: in one go, and not row by row
+            yield Ragged(values, rows.offsets).take(begin + np.flatnonzero(keep[begin:end])).values
+        let_go(values)
 
 
 def _offsets(parts: Sequence[Part], name: str) -> IntArray:
@@ -147,4 +138,6 @@ def _offsets(parts: Sequence[Part], name: str) -> IntArray:
 def _columns(parts: Sequence[Part]) -> Columns:
     if len(parts) == 1 and parts[0][1] is None:
         return parts[0][0].columns
-    return concatenate((segment.columns, None if keep is None else np.flatnonzero(keep)) for segment, keep in parts)
+    return columns.concatenate(
+        (segment.columns, None if keep is None else np.flatnonzero(keep)) for segment, keep in parts
+    )

@@ -1,4 +1,4 @@
-"""The manifest of an index: what it says, and how it is read."""
+"""The manifest of an index: its fields, reading and checking it."""
 
 from __future__ import annotations
 
@@ -10,12 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from semclass.core import artifacts
+from semclass.core.checks import short
 from semclass.core.errors import ArtifactError
 from semclass.core.files import REMEDY
 from semclass.index import segment
 
 PROTOCOL = 7
 """Version of the folder's format."""
+
+LOCK = ".lock"
+"""File that a writer holds a lock on. It stays: removing it could let two writers in."""
 
 ANSWERABLE = "answerable"
 """Key of ``tuned`` under which ``semclass calibrate`` stores from which ``answerable`` the index seems to answer."""
@@ -128,6 +132,9 @@ def generation_of(folder: Path) -> int:
 
 def parse(values: Mapping[str, Any], path: Path) -> Manifest:
     """Check what a manifest holds."""
+    if values.get("kind") == "index" and values.get("protocol") != PROTOCOL:
+        version = short(values.get("protocol"))
+        raise ArtifactError(f"{path} has protocol {version}; this version of semclass reads {PROTOCOL}: {REMEDY}")
     artifacts.check_protocol(values, path, "index", PROTOCOL)
     missing = [key for key in (*HEADER, "segments", "generation") if key not in values]
     if missing:
@@ -176,7 +183,7 @@ def _is_entry(entry: Any) -> bool:
     files, deleted = entry.get("files"), entry.get("removed", {})
     if not isinstance(files, dict) or not isinstance(deleted, dict):
         return False
-    if {*files} - {*segment.FORMER} not in ({*segment.FILES}, {*segment.FILES, *segment.MORE}):
+    if {*files} not in ({*segment.FILES}, {*segment.FILES, *segment.REDUCED_FILES}):
         return False
     if not all(map(artifacts.is_record, files.values())):
         return False

@@ -22,17 +22,23 @@ from semclass.core.files import REMEDY
 from semclass.core.types import DoubleArray, FloatArray, IntArray, Passage
 from semclass.index import candidates, commit, manifest
 from semclass.index.candidates import Search, SearchedSegment
-from semclass.index.ingest import IndexConfig, decoded, evidence_of, in_order, stored_types, warn_of_long
+from semclass.index.encode_rows import (
+    IndexConfig,
+    chunks,
+    decode,
+    encode_evidence,
+    in_order,
+    stored_types,
+    warn_of_truncated,
+)
+from semclass.index.facets import Facet, count_facets
+from semclass.index.folder import Opened, Source, check_target, open_segments
 from semclass.index.joining import join
-from semclass.index.lock import locked
 from semclass.index.manifest import Manifest
-from semclass.index.opening import Opened, Source, open_segments
 from semclass.index.passage_encoder import Evidence, PassageEncoder
 from semclass.index.passage_rows import PassageRows, one_array
-from semclass.index.passage_stream import chunks
 from semclass.index.records import FOLDER, Candidates, Query, Scoring
 from semclass.index.segment import Part
-from semclass.index.target import check_target
 from semclass.scoring import bm25
 
 
@@ -81,12 +87,12 @@ class PassageIndex(PassageRows):
     def evidence(self, rows: IntArray, passage_encoder: PassageEncoder) -> Evidence:
         """Read or decode the evidence of some passages for re-ranking. A small index encodes the passages again."""
         if self.small:
-            return evidence_of(passage_encoder, self.passages(rows))
-        ragged = {name: self._take(name, rows) for name in ("sentences", "provides", "tokens", "pieces")}
-        stored = Evidence(**ragged)
+            return encode_evidence(passage_encoder, self.passages(rows))
+        rows_of = {name: self._take(name, rows) for name in ("sentences", "provides", "tokens", "pieces")}
+        stored = Evidence(**rows_of)
         if int(stored.pieces.values.max(initial=0)) >= len(self.statistics.is_term):
             raise ArtifactError(f"the index has word pieces that its encoder does not know; {REMEDY}")
-        return decoded(stored, passage_encoder.codebooks if self.codebooks else None)
+        return decode(stored, passage_encoder.codebooks if self.codebooks else None)
 
     def check_passage_encoder(self, passage_encoder: PassageEncoder) -> None:
         """Refuse models whose arrays differ from those of this index, even if their fingerprints are the same."""
@@ -137,11 +143,11 @@ class PassageIndex(PassageRows):
         allowed = self.live if where is None else self.mask(where)
         firsts = self.firsts if scoring.document else None
         search = Search(self._searched, query, scoring, self.statistics, self.thresholds, allowed, firsts)
-        found = candidates.find(search, n)
-        found = replace(found, probabilities=self._of_rows("probabilities", found.rows))
-        if passage_encoder is None or not len(found):
-            return found
-        return replace(found, evidence=self.evidence(found.rows, passage_encoder))
+        best = candidates.find(search, n)
+        best = replace(best, probabilities=self._of_rows("probabilities", best.rows))
+        if passage_encoder is None or not len(best):
+            return best
+        return replace(best, evidence=self.evidence(best.rows, passage_encoder))
 
     @cached_property
     def _searched(self) -> list[SearchedSegment]:
@@ -177,9 +183,25 @@ class PassageIndex(PassageRows):
         """
         passage_encoder = PassageEncoder.load() if passage_encoder is None else passage_encoder
         config = IndexConfig.of(passage_encoder, small=small)
-        index, truncated = read_index(config, passages, progress, workers=1)
-        warn_of_long(truncated, len(index))
+        parts: list[Part] = []
+        truncated: list[str] = []
+        for chunk, (segment, long) in in_order(config.encode, chunks(passages), workers=1):
+            parts.append((segment, None))
+            truncated += long
+            if progress is not None:
+                progress(len(chunk))
+        if not parts:
+            raise InputError("there are no passages to index; give at least one")
+        index = cls(**config.header(), segments=(join(parts),), deleted=(None,))
+        warn_of_truncated(truncated, len(index))
         return index
+
+    def facets(self) -> list[Facet]:
+        """Count the values of the metadata fields that divide the passages into a few groups.
+
+        Labels of heads come first, then fields with few values.
+        """
+        return count_facets(self.parts(), sorted(self.fields), self.heads)
 
     def header(self) -> dict[str, Any]:
         """The fields of the manifest that describe the whole index."""
@@ -202,7 +224,7 @@ class PassageIndex(PassageRows):
         """
         folder = Path(folder)
         check_target(folder, replace=True)
-        with locked(folder), commit.staging(folder) as place, commit.rollback(folder):
+        with commit.locked(folder), commit.staging(folder) as place, commit.rollback(folder):
             self._check_current(folder)
             entry = commit.install(self.parts(), folder, place)
             generation = manifest.generation_of(folder) + 1
@@ -212,8 +234,8 @@ class PassageIndex(PassageRows):
         """Refuse to write over what others committed since this index was loaded from the same folder."""
         if self.source is None or self.source.folder.resolve() != folder.resolve():
             return
-        found, known = manifest.read_or_none(folder), self.source.manifest
-        if found is not None and (found.tuned, found.contents) != (known.tuned, known.contents):
+        current, known = manifest.read_or_none(folder), self.source.manifest
+        if current is not None and (current.tuned, current.contents) != (known.tuned, known.contents):
             raise ArtifactError(
                 f"the index {folder} was changed after it was loaded; call refresh() before you save it there"
             )
@@ -273,14 +295,13 @@ class PassageIndex(PassageRows):
         """
         if self.source is None:
             raise InputError("this index was built in memory, so it cannot be refreshed; save it and load it first")
-        found = manifest.read(self.source.folder)
-        rows = list(zip(self.source.manifest.segments, self.segments, self.deleted, strict=True))
-        whole = [row for row in rows if not row[1].is_changed]
-        if found == self.source.manifest and len(whole) == len(rows):
+        current = manifest.read(self.source.folder)
+        opened = [*map(Opened, self.source.manifest.segments, self.segments, self.deleted)]
+        whole = {item.entry.name: item for item in opened if not item.segment.is_changed}
+        if current == self.source.manifest and len(whole) == len(opened):
             return self
-        known = {entry.name: Opened(entry, segment, deleted) for entry, segment, deleted in whole}
-        verify = verify or len(whole) < len(rows)
-        return self._of(*open_segments(replace(self.source, manifest=found), known, verify=verify))
+        verify = verify or len(whole) < len(opened)
+        return self._of(*open_segments(replace(self.source, manifest=current), whole, verify=verify))
 
     @classmethod
     def _of(cls, source: Source, opened: Sequence[Opened]) -> PassageIndex:
@@ -290,24 +311,8 @@ class PassageIndex(PassageRows):
         header["thresholds"] = np.array(header["thresholds"], np.float64)
         return cls(
             **header,
-            segments=tuple(each.segment for each in opened),
-            deleted=tuple(each.deleted for each in opened),
+            segments=tuple(item.segment for item in opened),
+            deleted=tuple(item.deleted for item in opened),
             tuned=source.manifest.tuned,
             source=source,
         )
-
-
-def read_index(
-    config: IndexConfig, passages: Iterable[Passage], progress: Callable[[int], object] | None, workers: int
-) -> tuple[PassageIndex, list[str]]:
-    """Index passages in memory. Returns the index, and the ids of passages that are longer than the encoder reads."""
-    parts: list[Part] = []
-    truncated: list[str] = []
-    for chunk, (segment, long) in in_order(config.read, chunks(passages), workers):
-        parts.append((segment, None))
-        truncated += long
-        if progress is not None:
-            progress(len(chunk))
-    if not parts:
-        raise InputError("there are no passages to index; give at least one")
-    return PassageIndex(**config.header(), segments=(join(parts),), deleted=(None,)), truncated

@@ -13,14 +13,14 @@ import numpy.typing as npt
 from semclass.core.checks import check_texts
 from semclass.core.errors import warn
 from semclass.core.types import FloatArray, IntArray, Passage, Ragged, chained
-from semclass.index import filter_matching, filters
+from semclass.index import filters
 from semclass.index.columns import MISSING
 from semclass.index.segment import Part, Segment, hashes_of
 from semclass.scoring import bm25
 from semclass.scoring.bm25 import Statistics
 from semclass.scoring.postings import Deleted
 
-MASKS = 8
+CACHED_MASKS = 8
 """Number of filters whose passages are remembered."""
 
 BoolArray = npt.NDArray[np.bool_]
@@ -203,22 +203,21 @@ class PassageRows:
         key, known = repr(condition), self._masks
         if (mask := known.get(key)) is None:
             message = filters.unknown_field(condition, self.fields)
-            if message and message not in self._told and len(self._told) < filters.NAMED:  # a service is asked anything
-                self._told.add(message)
+            # a service is asked for any field
+            if message and message not in self._warned and len(self._warned) < filters.MAX_NAMED_FIELDS:
+                self._warned.add(message)
                 warn(UserWarning(message))
             mask = known[key] = self._matching(condition)
-            for oldest in list(known)[:-MASKS]:
+            for oldest in list(known)[:-CACHED_MASKS]:
                 known.pop(oldest, None)  # another thread may have removed it
         return mask
 
     def _matching(self, condition: filters.Filter) -> BoolArray:
-        found = np.concatenate(
-            [filter_matching.mask(condition, segment.columns, segment.find) for segment in self.segments]
-        )
+        found = np.concatenate([filters.mask(condition, segment.columns, segment.find) for segment in self.segments])
         return found if self.live is None else found & self.live
 
     @cached_property
-    def _told(self) -> set[str]:
+    def _warned(self) -> set[str]:
         return set()
 
     @cached_property

@@ -19,8 +19,8 @@ from semclass.core.errors import ArtifactError, InputError
 from semclass.core.types import DoubleArray, FloatArray, IntArray, Passage, Ragged, offsets_of
 from semclass.index import candidates, filters
 from semclass.index.candidates import Search, SearchedSegment
+from semclass.index.encode_rows import decode, encode_evidence, stored_types
 from semclass.index.filters import Filter
-from semclass.index.ingest import decoded, evidence_of, stored_types
 from semclass.index.passage_encoder import Evidence, PassageEncoder
 from semclass.index.passage_index import PassageIndex
 from semclass.index.records import Candidates, Query, Scoring
@@ -190,11 +190,11 @@ class RemoteIndex:
         passages, evidence = tuple(rows[row][0] for row in best.rows), best.evidence
         if passage_encoder is not None and passages:
             if self.small:
-                evidence = evidence_of(passage_encoder, passages)
+                evidence = encode_evidence(passage_encoder, passages)
             else:
                 names = ("sentences", "provides", "tokens", "pieces")
                 stored = Evidence(**{name: parts[name].take(best.rows) for name in names})
-                evidence = decoded(stored, passage_encoder.codebooks)
+                evidence = decode(stored, passage_encoder.codebooks)
         return replace(best, passages=passages, probabilities=probabilities[best.rows], evidence=evidence)
 
     def passages(self, rows: IntArray) -> list[Passage]:

@@ -1,7 +1,7 @@
-"""A segment: some passages of an index with everything that is kept of them. It never changes once it is written.
+"""A segment: some passages of an index with everything that is stored of them. It never changes once it is written.
 
 An index is a row of segments. New passages become a new segment; deleted ones stay in theirs, and are left out, until
-segments are joined: then what is kept is copied, block by block, and nothing is encoded again.
+segments are joined: then the remaining passages are copied, block by block, and nothing is encoded again.
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
-from typing import Any
+from typing import Annotated, Any, get_type_hints
 
 import numpy as np
 import numpy.typing as npt
@@ -20,15 +19,15 @@ from semclass.core.errors import ArtifactError, ChangedFileError
 from semclass.core.files import REMEDY, Files, StoredRagged
 from semclass.core.tools import Once
 from semclass.core.types import FloatArray, IntArray, Passage, Ragged
-from semclass.index import column_files
+from semclass.index import columns
 from semclass.index.columns import Columns
 from semclass.scoring import approximation, postings
 from semclass.scoring.approximation import Reduced
 from semclass.scoring.dense import Vectors
 from semclass.scoring.postings import Postings
 
-NOTHING = Ragged(np.zeros(0, np.uint8), np.zeros(1, np.int64))
-"""The tokens and their word pieces of a small index."""
+NOTHING = Ragged(np.zeros((0, 0), np.uint8), np.zeros(1, np.int64))
+"""The rows that a small index leaves out."""
 
 REDUCED = "reduced"
 """Folder of the reduced vectors, within that of a segment."""
@@ -36,46 +35,47 @@ REDUCED = "reduced"
 PREFIX = "segment-"
 """Names of segments on the disk begin with it; a hash of their files follows."""
 
-# fields that are arrays, and that are ragged arrays, with their files
-FLAT = {"probabilities": "probabilities"}
-RAGGED = {
-    "sentences": ("sentences", "sentence_offsets"),
-    "scales": ("scales", "sentence_offsets"),
-    "shares": ("shares", "sentence_offsets"),
-    "provides": ("provides", "sentence_offsets"),
-    "tokens": ("tokens", "piece_offsets"),
-    "pieces": ("pieces", "piece_offsets"),
-    "records": ("records", "record_offsets"),
-}
 
-FILES = (
-    *(f"{name}.npy" for name in dict.fromkeys((*FLAT.values(), *chain(*RAGGED.values()), "id_hashes", "id_rows"))),
-    *(f"bm25/{name}.npy" for name in postings.PARTS),
-    column_files.VALUES,
-    column_files.DIRECTORY,
-)
-"""Files of each segment."""
+@dataclass(frozen=True)
+class RowFormat:
+    """How an array with rows for each passage is stored, in a file of its name."""
 
-MORE = tuple(f"{REDUCED}/{name}.npy" for name in approximation.PARTS)
-"""Files that a large segment has as well."""
+    offsets: str = ""  # file that says where each passage's rows begin; empty for one row a passage
+    coded: str = "f4"  # allowed dtypes, of an index with codebooks or a small one
+    exact: str = "f4"  # allowed dtypes, of any other index
+    columns: bool = False  # whether a row has columns
+    in_small: bool = True  # whether a small index has it
+    in_memory: bool = False  # whether it is read into memory, as every search reads it
 
-FORMER = ("titles.npy",)
-"""Files that segments had before, which nothing reads."""
+
+_SENTENCES, _PIECES = "sentence_offsets", "piece_offsets"
 
 
 @dataclass(frozen=True)
 class Segment:
-    """n passages, in memory or in files. Read-only; many threads and many indices may share one."""
+    """n passages, in memory or in files. Read-only; many threads and many indices may share one.
 
-    sentences: Ragged  # vectors of the sentences, see :class:`semclass.scoring.dense.Vectors`
-    scales: Ragged  # what each is multiplied with, float32
-    shares: Ragged  # what each counts in the mean of its passage, float32
-    provides: Ragged  # what each provides: quarter bytes with a scale, or float32; no columns where it is not known
-    probabilities: FloatArray  # P(class | passage), (n, n_classes)
-    tokens: Ragged  # unit vectors, one for each of `pieces`: codes (uint8), or int8 with components times 127
-    pieces: Ragged  # ids of the word pieces that were read; it and `tokens` have no rows in a small index
+    The fields with a :class:`RowFormat` are all arrays with rows for each passage: reading, writing, joining and checking
+    them goes by :data:`ROWS`.
+    """
+
+    #: vectors of the sentences, see :class:`semclass.scoring.dense.Vectors`
+    sentences: Annotated[Ragged, RowFormat(_SENTENCES, "u1", "f4", columns=True, in_memory=True)]
+    #: factor of each sentence
+    scales: Annotated[Ragged, RowFormat(_SENTENCES, in_memory=True)]
+    #: factor of each sentence in the mean of its passage
+    shares: Annotated[Ragged, RowFormat(_SENTENCES, in_memory=True)]
+    #: what each sentence provides: quarter bytes with a scale, or float32; no columns where it is unknown
+    provides: Annotated[Ragged, RowFormat(_SENTENCES, "u1", "f4", columns=True)]
+    #: unit vectors of word pieces: codes, or int8 with components times 127
+    tokens: Annotated[Ragged, RowFormat(_PIECES, "u1", "i1", columns=True, in_small=False)]
+    #: ids of the word pieces that `tokens` has vectors of
+    pieces: Annotated[Ragged, RowFormat(_PIECES, "u1 u2 u4", "u1 u2 u4", in_small=False)]
+    #: passages as JSON lines
+    records: Annotated[Ragged, RowFormat("record_offsets", "u1", "u1")]
+    #: P(class | passage), (n, n_classes)
+    probabilities: Annotated[FloatArray, RowFormat(columns=True)]
     postings: Postings
-    records: Ragged  # passages as JSON lines, uint8
     columns: Columns
     id_hashes: npt.NDArray[np.uint64]  # (n,), ascending: ids are found without a table of strings
     id_rows: npt.NDArray[Any]  # (n,), the passage of each hash
@@ -94,7 +94,7 @@ class Segment:
 
     @property
     def is_changed(self) -> bool:
-        """Whether a file was, so that what it gives may be anything."""
+        """Whether a file was written into, so that its rows may be anything."""
         try:
             self.check_files()
         except ChangedFileError:
@@ -107,7 +107,7 @@ class Segment:
         return Vectors(self.sentences, self.scales.values, self.shares.values, self.near)
 
     def passages(self, rows: npt.NDArray[Any]) -> list[Passage]:
-        """Passages at some rows, int64 of shape (m,), as they were handed in."""
+        """Passages at some rows, int64 of shape (m,), as they were given."""
         return [Passage(record["_id"], record["text"], record["metadata"]) for record in self._records(rows)]
 
     def ids(self, rows: npt.NDArray[Any]) -> list[str]:
@@ -121,14 +121,14 @@ class Segment:
             records = [json.loads(line) for line in lines[:-1]]
         except (ValueError, RecursionError) as error:
             raise ArtifactError(f"the records of {self._title} cannot be read ({error}); {REMEDY}") from error
-        right = [
+        valid = all(
             isinstance(record, dict)
             and isinstance(record.get("metadata"), dict)
             and isinstance(record.get("_id"), str)
             and isinstance(record.get("text"), str)
             for record in records
-        ]
-        if len(records) != len(rows) or lines[-1] or not all(right):
+        )
+        if len(records) != len(rows) or lines[-1] or not valid:
             raise ArtifactError(f"the records of {self._title} do not hold one passage per line; {REMEDY}")
         return records
 
@@ -151,32 +151,30 @@ class Segment:
         count = np.searchsorted(self.id_hashes, hashes, side="right") - first
         # almost always one; two ids of the same hash are distinguished by their records
         for more in range(int(count.max(initial=0))):
-            asked = np.flatnonzero(count > more)
-            rows = self.id_rows[first[asked] + more].astype(np.int64)
-            same = [ids[place] == name for place, name in zip(asked.tolist(), self.ids(rows), strict=True)]
-            found[asked[same]] = rows[same]
+            places = np.flatnonzero(count > more)
+            rows = self.id_rows[first[places] + more].astype(np.int64)
+            same = [ids[place] == name for place, name in zip(places.tolist(), self.ids(rows), strict=True)]
+            found[places[same]] = rows[same]
         return found
 
     @classmethod
     def open(cls, files: Files, name: str = "") -> Segment:
         """Open a segment, and everything of it now: it can be read after its files were removed."""
-        flat: dict[str, Any] = {field: files.array(f"{file}.npy") for field, file in FLAT.items()}
         reduced = f"{REDUCED}/axes.npy" in files
-        # what a search reads of every passage is held in memory
-        held = {"scales", "shares"} if reduced else {"scales", "shares", "sentences"}
-        ends = {name: files.array(f"{name}.npy") for _, name in RAGGED.values()}
-        rows: dict[str, Any] = {
-            field: Ragged(files.array(f"{values}.npy"), ends[offsets])
-            if field in held
-            else files.rows(f"{values}.npy", ends[offsets])
-            for field, (values, offsets) in RAGGED.items()
-        }
+        ends = {offsets: files.array(f"{offsets}.npy") for offsets in OFFSETS}
+        rows: dict[str, Any] = {}
+        for array, stored in ROWS.items():
+            if not stored.offsets:
+                rows[array] = files.array(f"{array}.npy")
+            elif stored.in_memory and not (reduced and array == "sentences"):
+                rows[array] = Ragged(files.array(f"{array}.npy"), ends[stored.offsets])
+            else:
+                rows[array] = files.rows(f"{array}.npy", ends[stored.offsets])
         try:
             return cls(
-                **flat,
                 **rows,
                 postings=postings.load(files, "bm25/"),
-                columns=column_files.load(files),
+                columns=columns.load(files),
                 id_hashes=files.array("id_hashes.npy"),
                 id_rows=files.array("id_rows.npy"),
                 near=approximation.load(files, f"{REDUCED}/") if reduced else None,
@@ -188,8 +186,28 @@ class Segment:
             raise ArtifactError(f"{files.folder} cannot be opened ({error}); {REMEDY}") from error
 
 
+ROWS: dict[str, RowFormat] = {
+    name: kind.__metadata__[0]
+    for name, kind in get_type_hints(Segment, include_extras=True).items()
+    if hasattr(kind, "__metadata__")
+}
+"""The format of each array with rows for each passage, by its name in a segment and of its file."""
+
+OFFSETS = tuple(dict.fromkeys(stored.offsets for stored in ROWS.values() if stored.offsets))
+
+FILES = (
+    *(f"{name}.npy" for name in (*ROWS, *OFFSETS, "id_hashes", "id_rows")),
+    *(f"bm25/{name}.npy" for name in postings.PARTS),
+    columns.VALUES,
+    columns.DIRECTORY,
+)
+"""Files of each segment."""
+
+REDUCED_FILES = tuple(f"{REDUCED}/{name}.npy" for name in approximation.PARTS)
+"""Files that a large segment has as well."""
+
 Part = tuple[Segment, npt.NDArray[np.bool_] | None]
-"""A segment, and which of its passages are kept, bool of shape (n,); None for all."""
+"""A segment, and which of its passages remain, bool of shape (n,); None for all."""
 
 
 def hashes_of(ids: Sequence[str]) -> npt.NDArray[np.uint64]:

@@ -7,6 +7,7 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +17,12 @@ import numpy.typing as npt
 from semclass.core.errors import InputError
 from semclass.core.types import Passage
 from semclass.index import commit, manifest
-from semclass.index.build import build_index
+from semclass.index.encode_rows import chunks, line_of
 from semclass.index.labels import fields_of
 from semclass.index.passage_encoder import PassageEncoder
 from semclass.index.passage_index import PassageIndex
-from semclass.index.passage_stream import chunks, line_of
-from semclass.index.pending import READ
-from semclass.index.writer import BATCH, SECONDS, IndexWriter
+from semclass.index.segments_in_progress import READ_PASSAGES
+from semclass.index.writer import COMMIT_SECONDS, COMPARED_PASSAGES, build_index, open_change
 
 
 @dataclass(frozen=True)
@@ -48,13 +48,11 @@ class Change:
 
 
 def find_changes(index: PassageIndex | None, passages: Iterable[Passage]) -> list[Change]:
-    """Tell what :func:`sync_index` would change, by document. Without an index, everything is added."""
-    found = _Comparison(index)
-    for _ in found.differing(passages, None):
+    """Return what :func:`sync_index` would change, by document. Without an index, everything is added."""
+    comparison = _Comparison(index)
+    for _ in chain(comparison.differing(passages, None), comparison.missing()):
         pass
-    for _ in found.gone():
-        pass
-    return found.changes()
+    return comparison.changes()
 
 
 def sync_index(
@@ -82,7 +80,7 @@ def sync_index(
     cutting
         How the passages were cut. The index keeps these settings for the next sync.
     passage_encoder, progress, workers
-        See :meth:`semclass.IndexWriter.open` and :meth:`semclass.IndexWriter.add`.
+        See :func:`semclass.change_index`.
 
     Raises
     ------
@@ -93,26 +91,26 @@ def sync_index(
     """
     folder = Path(folder)
     if manifest.read_or_none(folder) is None:
-        found = _Comparison(None)
+        comparison = _Comparison(None)
         encoder = passage_encoder() if callable(passage_encoder) else passage_encoder
-        stream = found.differing(passages, None)
-        build_index(
-            folder, stream, passage_encoder=encoder, progress=progress, workers=workers, replace=False, cutting=cutting
-        )
-        return found.changes()
-    with IndexWriter.open(folder, passage_encoder=passage_encoder) as writer:
-        found = _Comparison(PassageIndex.load(folder, verify=False, mmap=True))
-        differing = found.differing(passages, progress)
-        writer.update(differing, missing="add", reuse=True, progress=progress, workers=workers, commit_every=SECONDS)
-        if not found.read:
+        stream = comparison.differing(passages, None)
+        build_index(folder, stream, passage_encoder=encoder, progress=progress, workers=workers, cutting=cutting)
+        return comparison.changes()
+    with open_change(folder, passage_encoder, progress=progress, workers=workers) as change:
+        comparison = _Comparison(PassageIndex.load(folder, verify=False, mmap=True))
+        differing = comparison.differing(passages, progress)
+        change.add(differing, replaces=True, reuse=True, commit_seconds=COMMIT_SECONDS)
+        if not comparison.read:
             raise InputError(
                 "the folder gave no passages, and a sync never empties an index; to remove the index, delete its folder"
             )
-        for ids in found.gone():
-            writer.delete(ids)
+        for ids in comparison.missing():
+            change.delete(ids)
+        change.commit()
+    change.report()
     if cutting not in (None, manifest.read(folder).cutting):
         commit.store_cutting(folder, cutting)
-    return found.changes()
+    return comparison.changes()
 
 
 class _Comparison:
@@ -127,7 +125,7 @@ class _Comparison:
         """Yield the passages that the index does not hold, or holds with other metadata or another text."""
         labels = () if self.index is None else fields_of(self.index.heads)
         named = named_by_content(passages)
-        for batch in chunks(named, BATCH):
+        for batch in chunks(named, COMPARED_PASSAGES):
             self.read += len(batch)
             old: dict[str, Passage] = {}
             if self.index is not None:
@@ -147,13 +145,13 @@ class _Comparison:
             if progress is not None:
                 progress(same)
 
-    def gone(self) -> Iterator[list[str]]:
+    def missing(self) -> Iterator[list[str]]:
         """Yield the ids of the passages that were not in the stream."""
         if self.index is None:
             return
         rows = self.index.rows[~self.seen[self.index.rows]]
-        for begin in range(0, len(rows), READ):
-            held = self.index.passages(rows[begin : begin + READ])
+        for begin in range(0, len(rows), READ_PASSAGES):
+            held = self.index.passages(rows[begin : begin + READ_PASSAGES])
             for passage in held:
                 self.documents[_document(passage)]["removed"] += 1
             yield [passage.id for passage in held]

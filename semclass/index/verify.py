@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from semclass.core.types import Ragged
-from semclass.index.joining import BLOCK
+from semclass.index.joining import COPY_PASSAGES as BLOCK
 from semclass.index.passage_index import PassageIndex
 from semclass.index.segment import Segment, hashes_of
 from semclass.index.shapes import require

@@ -1,332 +1,439 @@
-"""Adds, replaces and deletes passages of an index by id, without encoding any other passage again."""
+"""Changes of an index: building it, adding, replacing and deleting passages, without encoding any other passage again.
+
+Every change is an :class:`IndexChange`: it starts from the segments of a folder, or from nothing, appends segments of new
+passages, deletes rows, and commits (:mod:`semclass.index.commit`). :func:`build_index` is a change from nothing in a folder
+within that of the index. :func:`semclass.index.sync.sync_index` is a change by a comparison with documents.
+"""
 
 from __future__ import annotations
 
 import contextlib
-import os
-import threading
+import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from semclass.core.checks import check_choice, check_texts, short
-from semclass.core.errors import EncoderMismatchError, InputError
+from semclass.core import artifacts
+from semclass.core.checks import check_choice, check_texts, counted, short
+from semclass.core.errors import ArtifactError, EncoderMismatchError, InputError, warn
 from semclass.core.types import Passage
-from semclass.index import commit, filters, manifest, pending
-from semclass.index.ingest import IndexConfig, in_order, threads_of, warn_of_long
-from semclass.index.labels import check_heads
-from semclass.index.lock import locked
-from semclass.index.manifest import Entry
+from semclass.index import commit, filters, manifest
+from semclass.index import segments_in_progress as in_progress
+from semclass.index.commit import AREA, locked, staging
+from semclass.index.encode_rows import (
+    IndexConfig,
+    chunks,
+    in_order,
+    line_of,
+    name_ids,
+    threads_of,
+    warn_of_truncated,
+)
+from semclass.index.folder import Opened, Source, check_target, open_segments
+from semclass.index.labels import check_heads, fields_of
+from semclass.index.manifest import Entry, Manifest, header_of
 from semclass.index.passage_encoder import PassageEncoder
 from semclass.index.passage_index import PassageIndex
-from semclass.index.passage_stream import chunks, some
-from semclass.index.pending import Group, PendingSegment
-from semclass.index.removal import write_deleted
+from semclass.index.segments_in_progress import READ_PASSAGES, Group, SegmentInProgress, TextPlaces
 from semclass.scoring.postings import count_deleted
 
-FLUSH = 32
+JOINED_CHUNKS = 32
 """Number of chunks of new passages that are joined at a time, on the disk if they are large."""
 
-BATCH = 8192
-"""Number of passages that an update compares with their old versions at a time."""
+COMPARED_PASSAGES = 8192
+"""Number of passages that a change compares with their old versions at a time."""
 
-SECONDS = 5.0
+COMMIT_SECONDS = 5.0
 """Seconds after which a build or a sync commits. A killed process loses little more work than that of these seconds."""
 
+LoadEncoder = Callable[[], PassageEncoder]
 
-class IndexWriter:
-    """Changes an index. :meth:`open` returns a writer for a ``with`` block.
 
-    Changes take effect with :meth:`commit`, which is also called at the end of the block. An exception in the block
-    drops uncommitted changes. An index has one writer at a time and any number of readers. Readers see the index as
-    they opened it until they call :meth:`semclass.PassageIndex.refresh`. Threads may share a writer, and take turns.
+@dataclass(frozen=True)
+class Report:
+    """What a change of an index did.
 
-    A commit writes the new passages as one segment, joined with earlier segments that have less than `WIDER` times as
-    many passages. Segments stay few, and large segments are seldom rewritten, as in a log-structured merge-tree (O'Neil
-    et al. 1996). A segment with more than half of its passages deleted is rewritten without them. No commit encodes
-    passages again.
+    Attributes
+    ----------
+    added, changed, deleted
+        Number of new passages, of passages that replaced others with the same id, and of deleted passages.
+    passages, segments
+        Number of passages and of segments after the change.
     """
 
-    def __init__(self, folder: Path, place: Path, passage_encoder: Callable[[], PassageEncoder]) -> None:
-        self._folder, self._place, self._passage_encoder = folder, place, passage_encoder
-        self._config: IndexConfig | None = None
-        self._process, self._ended, self._turns = os.getpid(), False, threading.RLock()
-        self._look(PassageIndex.load(folder, verify=False, mmap=True))
+    added: int
+    changed: int
+    deleted: int
+    passages: int
+    segments: int
 
-    def _look(self, index: PassageIndex) -> None:
-        """Start from an index as it is."""
-        self._index = index
-        self._manifest = manifest.read(self._folder)
-        self._pending = [
-            PendingSegment(part, None if keep is None else ~keep, entry)
-            for (part, keep), entry in zip(index.parts(), self._manifest.segments, strict=True)
-        ]
-        self._before = list(self._pending)
 
-    @classmethod
-    @contextlib.contextmanager
-    def open(
-        cls, folder: str | Path, *, passage_encoder: PassageEncoder | Callable[[], PassageEncoder] | None = None
-    ) -> Iterator[IndexWriter]:
-        """Open an index for changes.
+def change_index(
+    folder: str | Path,
+    *,
+    add: Iterable[Passage] = (),
+    delete: Iterable[str] | Mapping[str, Any] = (),
+    existing: str = "refuse",
+    missing: str = "refuse",
+    compact: bool = False,
+    passage_encoder: PassageEncoder | LoadEncoder | None = None,
+    progress: Callable[[int], object] | None = None,
+    workers: int | None = None,
+) -> Report:
+    """Change an index in one step: delete passages, then add or replace others.
 
-        Parameters
-        ----------
-        folder
-            Folder of the index.
-        passage_encoder
-            The models that built the index, or a function that loads them. Only new texts need these models. By
-            default, the writer loads the shipped models when it needs them.
+    An index has one writer at a time and any number of readers, which see the index as they opened it until they call
+    :meth:`semclass.PassageIndex.refresh`. An error changes nothing.
 
-        Yields
-        ------
-        IndexWriter
-            Commits at the end of the block, unless an exception leaves the block.
+    New passages are written as one segment, joined with earlier segments that have less than three times as many
+    passages. So segments stay few, and large segments are seldom rewritten, as in a log-structured merge-tree (O'Neil et
+    al. 1996). A segment with more than half of its passages deleted is rewritten without them. Passages that stay are not
+    encoded again.
 
-        Raises
-        ------
-        ArtifactError
-            If there is no index, another writer is at work, or the index cannot be written.
-        """
-        folder = Path(folder)
+    Parameters
+    ----------
+    folder
+        Folder of the index.
+    add
+        A stream of passages with unique ids. With `existing`, passages with known ids: replaced passages whose text and
+        title stay the same are not encoded again.
+    delete
+        Ids of passages, or a filter over the metadata, see :mod:`semclass.index.filters`.
+    existing
+        For an id in `add` that the index has: ``"refuse"`` the change, or ``"replace"`` the passage.
+    missing
+        For an id in `delete` that the index does not have: ``"refuse"`` the change, or ``"ignore"`` the id.
+    compact
+        Whether to join all segments, and to remove deleted passages from the files.
+    passage_encoder
+        The models that built the index, or a function that loads them. Only new texts need them. By default, the shipped
+        models are loaded when they are needed.
+    progress
+        Function that is called now and then with the number of passages done.
+    workers
+        Number of threads that encode passages, see :func:`build_index`.
+
+    Returns
+    -------
+    Report
+        Numbers of passages.
+
+    Raises
+    ------
+    InputError, InputTypeError
+        If a passage, an id, the filter or an option is not allowed.
+    EncoderMismatchError
+        If a text must be encoded, and other models built the index.
+    ArtifactError
+        If there is no index, another writer is at work, or the index cannot be read or written.
+    """
+    check_choice(existing, ("refuse", "replace"), "existing")
+    check_choice(missing, ("refuse", "ignore"), "missing")
+    with open_change(folder, passage_encoder, progress=progress, workers=workers) as change:
+        change.delete(delete, ignore_missing=missing == "ignore")
+        change.add(add, replaces=existing == "replace")
+        change.commit(compact=compact)
+    return change.report()
+
+
+def build_index(
+    folder: str | Path,
+    passages: Iterable[Passage],
+    *,
+    passage_encoder: PassageEncoder | None = None,
+    small: bool = False,
+    progress: Callable[[int], object] | None = None,
+    resume: bool = True,
+    workers: int | None = None,
+    replace: bool = False,
+    cutting: Mapping[str, Any] | None = None,
+) -> PassageIndex:
+    """Build an index in a folder, in bounded memory. An older index stays valid until the new index is complete.
+
+    Until then, passages are committed every few seconds to an index within the folder. A resumed build compares the
+    passages with that index, and does not encode them again.
+
+    Parameters
+    ----------
+    folder
+        Folder of the index, which is created if it does not exist. It may hold an index if `replace` is true, but
+        nothing else.
+    passages
+        A stream of at least one passage, see :func:`semclass.documents.readers.iter_passages`. Ids must be unique, and
+        texts must not be empty.
+    passage_encoder, small, progress
+        See :meth:`semclass.PassageIndex.build`.
+    resume
+        Whether to resume an unfinished build in this folder. Encoded passages are reused as long as passages, models
+        and options are the same.
+    workers
+        Number of threads that encode passages. The result does not depend on this number. By default, these threads and
+        the threads of the encoder together use all processors.
+    replace
+        Whether to replace an existing index, including its tuned weights.
+    cutting
+        How documents of a folder were cut into passages. The index stores these settings for
+        ``semclass.index.sync.sync_index``.
+
+    Raises
+    ------
+    InputError, InputTypeError
+        For the same reasons as in :meth:`semclass.PassageIndex.build`. Passages encoded so far are kept for the next
+        call.
+    ArtifactError
+        If the folder holds other files, or holds an index and `replace` is false. If another writer is at work, or the
+        folder cannot be written. If the folder holds an unfinished build with other models or options, and `resume` is
+        true.
+    """
+    folder = Path(folder)
+    config = IndexConfig.of(PassageEncoder.load() if passage_encoder is None else passage_encoder, small=small)
+    threads = threads_of(config.passage_encoder, workers)
+    check_target(folder, replace=replace)
+    stream = chunks(passages)
+    first = next(stream, None)
+    if first is None:
+        raise InputError("there are no passages to index; give at least one")
+    with locked(folder):
+        # another build may have ended while the first passages were read
+        check_target(folder, replace=replace)
+        if (before := manifest.read_or_none(folder)) is not None:
+            commit.clean(folder, before)
+        truncated = _fill(folder / AREA, chain([first], stream), config, progress, threads, resume=resume)
+        with staging(folder) as place, commit.rollback(folder):
+            filled = PassageIndex.load(folder / AREA, verify=False, mmap=True)
+            entry = commit.install(filled.parts(), folder, place)
+            header, generation = header_of(config.header()), manifest.generation_of(folder) + 1
+            commit.commit(folder, Manifest(header, (entry,), generation, cutting=cutting), built=True)
+    warn_of_truncated(truncated, entry.passages)
+    return PassageIndex.load(folder, verify=False)
+
+
+def _fill(
+    area: Path,
+    stream: Iterable[list[Passage]],
+    config: IndexConfig,
+    progress: Callable[[int], object] | None,
+    workers: int,
+    *,
+    resume: bool,
+) -> list[str]:
+    """Make the index of all chunks in `area`; the ids of passages that are longer than the encoder reads."""
+    head = config.passage_encoder.classifier.head
+    # the header does not name the passage head, and all probabilities must be of one
+    sign = {} if head is None else {"head": head.artifact.manifest["files"]["model.onnx"]["sha256"]}
+    stopped = _stopped(area, config, sign) if resume else None
+    if stopped is None:
+        shutil.rmtree(area, ignore_errors=True)
+    start = Manifest(header_of(config.header()), (), 0, sign)
+    with open_change(area, config.passage_encoder, progress=progress, workers=workers, start=start) as change:
+        stream = _resumed(change, stopped, iter(stream)) if stopped is not None else stream
+        change.append(stream, commit_seconds=COMMIT_SECONDS)
+        change.commit()
+    return change.truncated
+
+
+def _stopped(area: Path, config: IndexConfig, sign: Mapping[str, str]) -> PassageIndex | None:
+    """Open the unfinished build with the same models and options; None if there is none that can be used."""
+    if not (area / artifacts.MANIFEST).is_file():
+        return None
+    try:
+        stopped = PassageIndex.load(area, mmap=True)
+    except ArtifactError as error:
+        warn(UserWarning(f"the unfinished build in {area.parent} cannot be resumed, and starts again: {error}"))
+        return None
+    if (stopped.header(), stopped.tuned) != (header_of(config.header()), sign):
+        raise ArtifactError(
+            f"{area.parent} holds an unfinished build of {counted(len(stopped), 'passage')} with other models or options; "
+            "resume it with the same models and options, or discard it with resume=False (--no-resume)"
+        )
+    return stopped
+
+
+def _resumed(change: IndexChange, stopped: PassageIndex, stream: Iterator[list[Passage]]) -> Iterator[list[Passage]]:
+    """Skip the chunks that an unfinished build begins with, delete its other passages, and yield the other chunks."""
+    labels, done, rest = fields_of(stopped.heads), 0, list[list[Passage]]()
+    for chunk in stream:
+        old = stopped.passages(stopped.rows[done : done + len(chunk)])
+        if [line_of(passage, labels) for passage in old] != [*map(line_of, chunk)]:
+            rest = [chunk]
+            break
+        done += len(chunk)
+        change.progress(len(chunk))
+    rows = stopped.rows[done:]
+    if len(rows):
+        same = counted(done, "passage")
+        warn(UserWarning(f"the unfinished build resumes after {same}: the passages after it changed"))
+    for begin in range(0, len(rows), READ_PASSAGES):
+        change.delete([passage.id for passage in stopped.passages(rows[begin : begin + READ_PASSAGES])])
+    yield from chain(rest, stream)
+
+
+@contextlib.contextmanager
+def open_change(
+    folder: str | Path,
+    passage_encoder: PassageEncoder | LoadEncoder | None = None,
+    *,
+    progress: Callable[[int], object] | None = None,
+    workers: int | None = None,
+    start: Manifest | None = None,
+) -> Iterator[IndexChange]:
+    """Lock an index for a change; where there is none, the change begins with the manifest `start`, without segments."""
+    folder = Path(folder)
+    if start is None:
         manifest.read(folder)  # before a lock is left in a folder that holds no index
-        with locked(folder):
-            commit.clean(folder, manifest.read(folder))
-            with commit.staging(folder) as place:
-                load = (
-                    PassageEncoder.load
-                    if passage_encoder is None
-                    else passage_encoder
-                    if callable(passage_encoder)
-                    else lambda: passage_encoder
-                )
-                writer = cls(folder, place, load)
-                try:
-                    yield writer
-                    with writer._turn():
-                        writer._commit(compact=False)
-                finally:
-                    writer._ended = True
+    with locked(folder):
+        current = manifest.read(folder) if start is None else manifest.read_or_none(folder) or start
+        commit.clean(folder, current)
+        encoder = PassageEncoder.load if passage_encoder is None else passage_encoder
+        load: LoadEncoder = encoder if callable(encoder) else lambda: encoder
+        with staging(folder) as place:
+            yield IndexChange(folder, place, current, load, progress or (lambda _: None), workers)
 
-    @contextlib.contextmanager
-    def _turn(self) -> Iterator[None]:
-        """Let one thread at a time change the index, and none without the lock."""
-        with self._turns:
-            if self._ended:
-                raise InputError("this writer is closed; open the index again to change it")
-            if os.getpid() != self._process:
-                raise InputError("this writer belongs to the process that opened it; use it only there")
-            yield
 
-    def __len__(self) -> int:
-        """Count the passages that the index will have after a commit."""
-        return sum(item.live for item in self._pending)
+class IndexChange:
+    """A change of an index in progress, see :func:`change_index`. Nothing is changed before :meth:`commit`."""
+
+    def __init__(
+        self,
+        folder: Path,
+        place: Path,
+        current: Manifest,
+        load: LoadEncoder,
+        progress: Callable[[int], object],
+        workers: int | None,
+    ) -> None:
+        self.folder, self.place, self.progress = folder, place, progress
+        self.truncated: list[str] = []  # ids of passages that are longer than the encoder reads
+        self._counts = {"added": 0, "changed": 0, "deleted": 0}
+        self._load, self._workers = load, workers
+        self._config: IndexConfig | None = None
+        self._opened: dict[str, Opened] = {}
+        self._start_from(current)
+
+    def _start_from(self, current: Manifest) -> None:
+        """Start from the segments of the folder."""
+        opened: list[Opened] = []
+        if current.segments:
+            source, opened = open_segments(Source(self.folder, current, mmap=True), self._opened)
+            current = source.manifest
+        self.current, self._opened = current, {item.entry.name: item for item in opened}
+        self._segments = [SegmentInProgress(item.segment, entry=item.entry) for item in opened]
+        for number, item in enumerate(opened):
+            if item.deleted is not None:
+                self._segments[number] = self._segments[number].without(item.deleted.rows)
+        self._before = list(self._segments)
+
+    def delete(self, chosen: Iterable[str] | Mapping[str, Any], *, ignore_missing: bool = False) -> None:
+        """Delete passages by their ids or by a filter."""
+        if isinstance(chosen, Mapping):
+            condition = filters.parse(chosen)
+            if filters.has_no_conditions(condition):
+                raise InputError("a filter without conditions would delete every passage; give a condition, or all ids")
+            self._counts["deleted"] += in_progress.delete_where(self._segments, condition)
+            return
+        names = list(dict.fromkeys(check_texts(chosen, "ids")))
+        owner, rows = in_progress.find(self._segments, names)
+        unknown = [name for name, place in zip(names, owner.tolist(), strict=True) if place < 0]
+        if unknown and not ignore_missing:
+            raise InputError(
+                f"{name_ids(unknown)} not in the index; correct the ids, or set missing='ignore' (--ignore-missing)"
+            )
+        self._counts["deleted"] += in_progress.delete(self._segments, owner, rows)
 
     def add(
         self,
         passages: Iterable[Passage],
         *,
-        progress: Callable[[int], object] | None = None,
-        workers: int | None = None,
-    ) -> int:
-        """Add passages, and return how many were added.
-
-        Parameters
-        ----------
-        passages
-            A stream of passages with new ids.
-        progress
-            Function that is called now and then with the number of passages done.
-        workers
-            Number of threads that encode passages. See :func:`semclass.build_index`.
-
-        Raises
-        ------
-        InputError, InputTypeError
-            If a passage is not allowed, or its id exists. The call then adds nothing.
-        EncoderMismatchError
-            If other models built the index.
-        """
-        with self._all_or_nothing():
-            count, truncated = self.append(self._new(passages), progress, workers)
-        warn_of_long(truncated, count)
-        return count
-
-    def update(
-        self,
-        passages: Iterable[Passage],
-        *,
-        missing: str = "error",
+        replaces: bool = False,
         reuse: bool = False,
-        progress: Callable[[int], object] | None = None,
-        workers: int | None = None,
-        commit_every: float | None = None,
-    ) -> int:
-        """Replace passages with the same ids, and return how many changed or were added.
+        commit_seconds: float | None = None,
+    ) -> None:
+        """Add passages, or replace passages with the same ids; a text that stays the same is not encoded again.
 
-        A passage with unchanged text and title is not encoded again.
-
-        Parameters
-        ----------
-        passages
-            A stream of passages. Ids must be unique.
-        missing
-            What to do with an unknown id: ``"error"``, or ``"add"`` the passage.
-        reuse
-            Whether to reuse equal texts under other ids, for example of renamed documents. This reads the whole index.
-        progress, workers
-            See :meth:`add`.
-        commit_every
-            Seconds between commits, so that a stop loses little work. If None, the writer commits once, at the end of
-            the block.
-
-        Raises
-        ------
-        InputError, InputTypeError
-            If a passage is not allowed, or an id is unknown. The call then changes nothing beyond what it has already
-            committed.
-        EncoderMismatchError
-            If a text must be encoded, and other models built the index.
+        With `reuse`, equal texts under other ids are not encoded either, for example of renamed documents; this reads the
+        whole index. With `commit_seconds` the change is committed whenever so much time has passed.
         """
-        check_choice(missing, ("error", "add"), "missing")
-        count, truncated = 0, list[str]()
-        with self._turn() if commit_every is not None else self._all_or_nothing():
-            before, texts = list(self._pending), None
-            for batch in chunks(passages, BATCH):
-                same, changed = self._sorted_out(batch, missing)
-                if reuse and changed:
-                    texts = pending.texts_of(before) if texts is None else texts
-                    copies, unknown = pending.copy_known(before, texts, changed, self._index.heads)
-                    self._free(sorted({passage.id for passage in changed} - {passage.id for passage in unknown}))
-                    same, changed = same + copies, unknown
-                self._pending += same
-                if progress is not None:
-                    progress(len(batch) - len(changed))
-                if changed:
-                    stream = iter(list(chunks(changed)))
-                    truncated += self.append(stream, progress, workers, replaces=True, commit_every=commit_every)[1]
-                count += len(changed) + sum(item.live for item in same)
-                self._settle(len(before) if commit_every is None else 0)
-        warn_of_long(truncated, count)
-        return count
-
-    def delete(
-        self, ids: Iterable[str] | None = None, *, where: Mapping[str, Any] | None = None, missing: str = "error"
-    ) -> int:
-        """Delete passages by their ids or by a filter, and return how many were deleted.
-
-        Parameters
-        ----------
-        ids
-            Ids of the passages.
-        where
-            A filter over the metadata, see :mod:`semclass.index.filters`.
-        missing
-            What to do with an unknown id: ``"error"`` or ``"ignore"``.
-
-        Raises
-        ------
-        InputError, InputTypeError
-            If an id is unknown, the filter is not valid or has no condition, or you do not give exactly one of `ids`
-            and `where`. The call then deletes nothing.
-        """
-        check_choice(missing, ("error", "ignore"), "missing")
-        if (ids is None) == (where is None):
-            raise InputError("give either ids or where (a filter)")
-        with self._turn():
-            if where is not None:
-                condition = filters.parse(where)
-                if filters.has_no_conditions(condition):
-                    raise InputError(
-                        "a filter without conditions would remove every passage; give a condition, or all ids"
-                    )
-                return pending.delete_where(self._pending, condition)
-            names = list(dict.fromkeys(check_texts(ids or (), "ids")))
-            owner, rows = pending.find(self._pending, names)
-            unknown = [name for name, place in zip(names, owner.tolist(), strict=True) if place < 0]
-            if missing == "error" and unknown:
-                raise InputError(
-                    f"{some(unknown)} in the index; correct the ids, or set missing='ignore' (--ignore-missing)"
-                )
-            pending.delete(self._pending, owner, rows)
-            return int((owner >= 0).sum())
+        if not replaces:
+            self.append(self._unknown(chunks(passages)), commit_seconds=commit_seconds)
+            return
+        before, texts, heads = list(self._segments), None, self.current.header.get("heads", {})
+        for batch in chunks(passages, COMPARED_PASSAGES):
+            owner, rows = in_progress.find(self._segments, [passage.id for passage in batch])
+            same, changed = in_progress.change_metadata(self._segments, batch, owner, rows, heads)
+            new = int((owner < 0).sum())
+            self._counts["added"] += new
+            self._counts["changed"] += in_progress.size(same) + len(changed) - new
+            if reuse and changed:
+                texts = TextPlaces.of(before) if texts is None else texts
+                copies, unknown = in_progress.copy_known(before, texts, changed, heads)
+                self._free(sorted({passage.id for passage in changed} - {passage.id for passage in unknown}))
+                same, changed = same + copies, unknown
+            self._segments += same
+            self.progress(len(batch) - len(changed))
+            if changed:
+                self.append(chunks(changed), replaces=True, commit_seconds=commit_seconds)
+            self._merge()
 
     def append(
-        self,
-        groups: Iterable[list[Passage]],
-        progress: Callable[[int], object] | None = None,
-        workers: int | None = None,
-        *,
-        replaces: bool = False,
-        commit_every: float | None = None,
-    ) -> tuple[int, list[str]]:
-        """Encode and append chunks of passages. Returns the number of passages, and the ids of truncated passages.
+        self, stream: Iterable[list[Passage]], *, replaces: bool = False, commit_seconds: float | None = None
+    ) -> None:
+        """Encode and append chunks of passages; with `replaces` they take the place of passages with the same ids.
 
-        An existing id is an error, unless `replaces` is true. `commit_every` gives the seconds between commits.
-        Passages are then also committed at an error.
+        With `commit_seconds` the passages before an error are committed, too.
         """
-        count, cut, begun = 0, list[str](), time.monotonic()
-        with self._turn():
-            config = self._models()
-            start = first = len(self._pending)
-            free = self._free if replaces else self._refuse_known
-            try:
-                for chunk, (found, long) in in_order(config.read, groups, threads_of(config.passage_encoder, workers)):
-                    free([passage.id for passage in chunk])
-                    self._pending.append(PendingSegment(found))
-                    count += len(chunk)
-                    cut += long
-                    full = len(self._pending) - first >= FLUSH
-                    if commit_every is not None and (full or time.monotonic() - begun >= commit_every):
-                        self.commit()
-                        start = first = len(self._pending)
-                        begun = time.monotonic()
-                    elif full:
-                        self._pending[first:] = [pending.joined(self._pending[first:], self._place)]
-                        self._settle(start)
-                        first = len(self._pending)
-                    if progress is not None:
-                        progress(len(chunk))
-            except BaseException:
-                if commit_every is not None:
+        stream = iter(stream)
+        if (head := next(stream, None)) is None:
+            return
+        config = self._models()
+        threads = threads_of(config.passage_encoder, self._workers)
+        first, begun = len(self._segments), time.monotonic()
+        try:
+            for chunk, (segment, long) in in_order(config.encode, chain([head], stream), threads):
+                if replaces:
+                    self._free([passage.id for passage in chunk])
+                else:
+                    self._counts["added"] += len(chunk)
+                self._segments.append(SegmentInProgress(segment))
+                self.truncated += long
+                full = len(self._segments) - first >= JOINED_CHUNKS
+                if commit_seconds is not None and (full or time.monotonic() - begun >= commit_seconds):
                     self.commit()
-                raise
-        return count, cut
+                    self._start_from(self.current)
+                    first, begun = len(self._segments), time.monotonic()
+                elif full:
+                    self._segments[first:] = [in_progress.join_new(self._segments[first:], self.place)]
+                    self._merge()
+                    first = len(self._segments)
+                self.progress(len(chunk))
+        except BaseException:
+            if commit_seconds is not None:
+                self.commit()
+            raise
 
     def commit(self, *, compact: bool = False) -> bool:
-        """Apply all changes so far in one step, and return whether anything changed.
-
-        Parameters
-        ----------
-        compact
-            Whether to join all segments, and to remove deleted passages from the files.
-
-        Raises
-        ------
-        ArtifactError
-            If the index cannot be written, for example because the disk is full. The index then stays unchanged.
-        """
-        with self._turn():
-            if changed := self._commit(compact=compact):
-                self._look(self._index.refresh())
-            return changed
-
-    def _commit(self, *, compact: bool) -> bool:
-        groups = [self._pending] if compact else pending.plan(self._pending)
-        whole = len(self._pending) == 1 and self._pending[0].deleted is None
-        if self._pending == self._before and (whole or not compact):
+        """Apply all changes so far in one step, and return whether anything changed. This ends the change."""
+        whole = len(self._segments) == 1 and self._segments[0].deleted is None
+        if self._segments == self._before and (whole or not compact):
             return False
-        with commit.rollback(self._folder):
-            entries = tuple(self._written(group, compact=compact) for group in groups)
-            found = self._manifest
-            commit.commit(self._folder, replace(found, segments=entries, generation=found.generation + 1))
+        groups = [self._segments] if compact else in_progress.plan(self._segments)
+        with commit.rollback(self.folder):
+            entries = tuple(self._write(group, compact=compact) for group in groups)
+            changed = replace(self.current, segments=entries, generation=self.current.generation + 1)
+            commit.commit(self.folder, changed)
+        self.current = changed
         return True
 
-    def _written(self, group: Group, *, compact: bool) -> Entry:
+    def report(self) -> Report:
+        """Count what was done."""
+        warn_of_truncated(self.truncated, self._counts["added"] + self._counts["changed"])
+        return Report(**self._counts, passages=self.current.passages, segments=len(self.current.segments))
+
+    def _write(self, group: Group, *, compact: bool) -> Entry:
         """Write a group's segment, or what was deleted from the one that is there."""
         item = group[0]
         if len(group) == 1 and item.entry is not None and not (compact and item.deleted is not None):
@@ -334,65 +441,37 @@ class IndexWriter:
                 return item.entry
             if item.deleted is not None and item.live * 2 >= len(item.segment):
                 deleted = count_deleted(item.segment.postings, np.flatnonzero(item.deleted))
-                return replace(item.entry, deleted=write_deleted(self._folder, deleted))
-        return commit.install([item.part for item in group], self._folder, self._place)
+                return replace(item.entry, deleted=commit.write_deleted(self.folder, deleted))
+        return commit.install([item.part for item in group], self.folder, self.place)
 
-    @contextlib.contextmanager
-    def _all_or_nothing(self) -> Iterator[None]:
-        with self._turn():
-            self._settle(0)
-            before = list(self._pending)
-            try:
-                yield
-            except BaseException:
-                self._pending = before
-                raise
+    def _merge(self) -> None:
+        self._segments = in_progress.merge(self._segments, self.place)
 
-    def _settle(self, first: int) -> None:
-        self._pending[first:] = pending.settled(self._pending[first:], self._place)
-
-    def _new(self, passages: Iterable[Passage]) -> Iterator[list[Passage]]:
-        """Chunks of passages whose ids are found to be new before they are read."""
-        for chunk in chunks(passages):
-            self._refuse_known([passage.id for passage in chunk])
+    def _unknown(self, stream: Iterable[list[Passage]]) -> Iterator[list[Passage]]:
+        """Chunks of passages, whose ids are compared with those of the index before they are encoded."""
+        for chunk in stream:
+            ids = [passage.id for passage in chunk]
+            owner, _ = in_progress.find(self._segments, ids)
+            if known := [name for name, place in zip(ids, owner.tolist(), strict=True) if place >= 0]:
+                raise InputError(
+                    f"{name_ids(known)} in the index already; replace passages with existing='replace' (--update)"
+                )
             yield chunk
 
-    def _refuse_known(self, ids: Sequence[str]) -> None:
-        owner, _ = pending.find(self._pending, ids)
-        if known := [name for name, place in zip(ids, owner.tolist(), strict=True) if place >= 0]:
-            raise InputError(
-                f"{some(known, known=True)} in the index already; replace passages with `update` (--update)"
-            )
-
     def _free(self, ids: Sequence[str]) -> None:
-        pending.delete(self._pending, *pending.find(self._pending, ids))
+        in_progress.delete(self._segments, *in_progress.find(self._segments, ids))
 
     def _models(self) -> IndexConfig:
         """The models, loaded once they are needed; they must be those that made the index."""
         if self._config is None:
-            index = self._index
-            config = IndexConfig.of(self._passage_encoder(), small=index.small)
-            check_heads(self._folder, index.heads, config.header()["heads"])
-            for name, value in config.header().items():
-                if name != "heads" and not np.array_equal(value, getattr(index, name)):
+            header = self.current.header
+            config = IndexConfig.of(self._load(), small=header["small"])
+            check_heads(self.folder, header.get("heads", {}), config.header()["heads"])
+            for name, value in header_of(config.header()).items():
+                if value != header.get(name):
                     raise EncoderMismatchError(
-                        f"the index {self._folder} was built with {name} {short(getattr(index, name))}, the models have "
+                        f"the index {self.folder} was built with {name} {short(header.get(name))}, the models have "
                         f"{short(value)}; name the models that built it (--models, --encoder)"
                     )
             self._config = config
         return self._config
-
-    def _sorted_out(self, batch: list[Passage], missing: str) -> tuple[list[PendingSegment], list[Passage]]:
-        """Delete what changes in its metadata alone; see :func:`semclass.index.pending.replace_passages`."""
-        ids = [passage.id for passage in batch]
-        owner, rows = pending.find(self._pending, ids)
-        unknown = [name for name, place in zip(ids, owner.tolist(), strict=True) if place < 0]
-        if missing == "error" and unknown:
-            raise InputError(f"{some(unknown)} in the index; correct the ids, or add the passages")
-        return pending.replace_passages(self._pending, batch, owner, rows, self._index.heads)
-
-
-def compact(folder: str | Path) -> bool:
-    """Join all segments of an index without its deleted passages, and return whether anything changed."""
-    with IndexWriter.open(folder) as writer:
-        return writer.commit(compact=True)

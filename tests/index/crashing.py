@@ -20,13 +20,11 @@ from pathlib import Path
 import numpy as np
 from world import FAKE, passages
 
-from semclass import PassageIndex
-from semclass.index import build, passage_stream
-from semclass.index.build import build_index
+from semclass import PassageIndex, build_index, change_index
+from semclass.index import encode_rows, writer
 from semclass.index.commit import AREA
 from semclass.index.manifest import generation_of
 from semclass.index.verify import verify
-from semclass.index.writer import IndexWriter, compact
 
 OPERATIONS = {"os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.truncate"}
 
@@ -114,10 +112,12 @@ def state(folder):
 
 
 def add_and_delete(folder):
-    with IndexWriter.open(folder, passage_encoder=FAKE) as changed:
-        changed.add(passages(20, 21))
-        changed.update(passages(3, text="a {} hill"))
-        changed.delete(["0", "12"])
+    new = [*passages(20, 21), *passages(3, text="a {} hill")]
+    change_index(folder, add=new, existing="replace", delete=["0", "12"], passage_encoder=FAKE)
+
+
+def compact(folder):
+    change_index(folder, compact=True)
 
 
 def rebuild(folder):
@@ -137,9 +137,8 @@ def one_by_one(root, rng, stride):
     """Kill before every operation of every kind of change, or before each `stride`-th; the number of kills."""
     base = root / "base"
     PassageIndex.build(passages(*range(10)), passage_encoder=FAKE).save(base)
-    with IndexWriter.open(base, passage_encoder=FAKE) as changed:
-        changed.add(passages(10, 11, 12))
-        changed.delete(["4", "11"])
+    change_index(base, add=passages(10, 11, 12), passage_encoder=FAKE)
+    change_index(base, delete=["4", "11"])
     old = state(base)
     kills = 0
     for work in (add_and_delete, compact, rebuild, save):
@@ -166,8 +165,7 @@ def one_by_one(root, rng, stride):
                 work(folder)
                 assert content(folder) == content(whole), (work.__name__, at)
             else:
-                with IndexWriter.open(folder) as changed:
-                    changed.delete([next(iter(found))])
+                change_index(folder, delete=[next(iter(found))])
             names = {path.name.partition("-")[0] for path in folder.iterdir()} - {AREA}
             assert names <= {"manifest.json", ".lock", "segment", "removed"}, names
     return kills
@@ -185,14 +183,10 @@ def at_random(root, rng, count):
         if not child:
             os.fsync = lambda number: None
             while True:
-                for work in (
-                    lambda changed: changed.delete(["20", "21"], missing="ignore"),
-                    lambda changed: changed.update(passages(20), missing="add"),
-                    lambda changed: changed.update(passages(21), missing="add"),
-                    lambda changed: changed.commit(compact=True),
-                ):
-                    with IndexWriter.open(folder, passage_encoder=FAKE) as changed:
-                        work(changed)
+                change_index(folder, delete=["20", "21"], missing="ignore")
+                for number in (20, 21):
+                    change_index(folder, add=passages(number), passage_encoder=FAKE)
+                change_index(folder, compact=True)
         # by the number of commits, as machines are of all speeds
         last = generation_of(folder) + int(rng.integers(5))
         while generation_of(folder) < last:
@@ -203,14 +197,13 @@ def at_random(root, rng, count):
         os.waitpid(child, 0)
         assert set(state(folder)) in allowed
         verify(folder)
-    with IndexWriter.open(folder, passage_encoder=FAKE) as changed:
-        changed.update(passages(20, 21), missing="add")
+    change_index(folder, add=passages(20, 21), existing="replace", passage_encoder=FAKE)
     assert set(state(folder)) == allowed[2]
     return opened
 
 
 def main():
-    build.SECONDS, passage_stream.CHUNK, rng = 0, 5, np.random.default_rng(0)
+    writer.COMMIT_SECONDS, encode_rows.CHUNK_PASSAGES, rng = 0, 5, np.random.default_rng(0)
     stride = int(sys.argv[1]) if len(sys.argv) > 1 else 1
     memory = Path("/dev/shm")  # noqa: S108 - loss of power is simulated, so that memory will do
     gc.disable()

@@ -11,8 +11,8 @@ from pathlib import Path
 from world import FAKE
 
 from semclass.documents.readers import iter_passages
-from semclass.index.build import build_index
 from semclass.index.passage_encoder import PassageEncoder
+from semclass.index.writer import build_index
 
 LINES = {
     "words": ("a.txt", "The red boat lies on the green lake. "),

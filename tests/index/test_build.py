@@ -5,17 +5,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
-from test_writer import assert_ranks_as_rebuilt
+from test_change import assert_ranks_as_rebuilt, change
 from world import FAKE, Counting, passage_encoder_of, passages
 
 from semclass import ArtifactError, InputError, Passage, PassageIndex, TruncationWarning
-from semclass.cli.main import cli
-from semclass.index import build, segment
-from semclass.index.build import build_index
-from semclass.index.commit import AREA, describe
+from semclass.index import encode_rows, segment, segments_in_progress, writer
+from semclass.index.commit import AREA
+from semclass.index.folder import describe
 from semclass.index.verify import verify
-from semclass.index.writer import IndexWriter
+from semclass.index.writer import build_index
 
 ALL = passages(*range(30))
 
@@ -25,10 +23,10 @@ class StoppedError(Exception):
 
 
 @pytest.fixture(autouse=True)
-def small(monkeypatch):
+def small_chunks(monkeypatch):
     """Chunks of a few passages, each committed, as if they were many and took long."""
-    monkeypatch.setattr(build, "SECONDS", 0)
-    monkeypatch.setattr("semclass.index.passage_stream.CHUNK", 3)
+    monkeypatch.setattr(writer, "COMMIT_SECONDS", 0)
+    monkeypatch.setattr(encode_rows, "CHUNK_PASSAGES", 3)
 
 
 def content(folder):
@@ -72,32 +70,30 @@ def test_a_stopped_build_goes_on(tmp_path, after):
     assert content(tmp_path / "index") == content(tmp_path / "whole")
     assert sum(done) == 30
     assert not (tmp_path / "index" / AREA).exists()
-    assert len(set(encoder.seen)) == 30 - (after - 1) // 3 * 3, "what is complete is not encoded again"
+    assert len(set(encoder.seen)) == 30 - (after - 1) // 3 * 3, "complete chunks are not encoded again"
 
 
-def test_a_build_goes_on_before_the_first_changed_passage(tmp_path):
-    encoder = Counting()
-    changed = ALL[:10] + passages(*range(10, 30), text="other {}")
+@pytest.mark.parametrize("new", [ALL[:10] + passages(*range(10, 30), text="other {}"), ALL[:12], ALL[:20]])
+def test_a_build_goes_on_before_the_first_changed_passage(tmp_path, new):
+    encoder, same = Counting(), sum(old == item for old, item in zip(ALL, new, strict=False)) // 3 * 3
     stopped_build(tmp_path / "index")
-    with pytest.warns(UserWarning, match="after 9 passages"):
-        build_index(tmp_path / "index", changed, passage_encoder=passage_encoder_of(encoder))
-    assert {item.text for item in changed[9:]} <= set(encoder.seen)
-    assert not {item.text for item in changed[:9]} & set(encoder.seen)
-    build_index(tmp_path / "whole", changed, passage_encoder=FAKE)
+    with pytest.warns(UserWarning, match=r"after \d+ passages"):
+        build_index(tmp_path / "index", new, passage_encoder=passage_encoder_of(encoder))
+    assert set(encoder.seen) <= {item.text for item in new[same:]}
+    build_index(tmp_path / "whole", new, passage_encoder=FAKE)
     assert content(tmp_path / "index") == content(tmp_path / "whole")
 
 
-def test_a_stopped_build_with_other_options_is_kept_unless_it_is_dropped_explicitly(tmp_path):
+def test_a_stopped_build_with_other_options_stays_unless_dropped(tmp_path):
     stopped_build(tmp_path)
     kept = (tmp_path / AREA / "manifest.json").read_bytes()
     with pytest.raises(ArtifactError, match=r"build of [0-9]+ passages with other models or options; .*--no-resume"):
         build_index(tmp_path, ALL, passage_encoder=FAKE, small=True)
     assert (tmp_path / AREA / "manifest.json").read_bytes() == kept
-    build_index(tmp_path, ALL, passage_encoder=FAKE, small=True, resume=False)
-    assert PassageIndex.load(tmp_path).small
+    assert build_index(tmp_path, ALL, passage_encoder=FAKE, small=True, resume=False).small
 
 
-def test_a_stopped_build_with_another_passage_head_is_not_continued(tmp_path, models):
+def test_a_stopped_build_with_another_passage_head_is_refused(tmp_path, models):
     encoder = models.passage_encoder
     stopped_build(tmp_path, 10, passage_encoder=encoder)
     artifact = encoder.classifier.head.artifact
@@ -114,9 +110,7 @@ def test_the_size_of_a_stopped_build_is_shown(tmp_path):
     stopped_build(tmp_path, replace=True)
     size = sum(path.stat().st_size for path in (tmp_path / AREA).rglob("*") if path.is_file())
     assert describe(tmp_path)["unfinished"] == size > 0
-    assert f"{size / 1e6:.1f} MB" in CliRunner().invoke(cli, ["index", "info", str(tmp_path)]).output
-    with IndexWriter.open(tmp_path) as index:
-        index.delete(["1"])
+    change(tmp_path, delete=["1"])
     assert describe(tmp_path)["unfinished"] == size, "it can still go on"
 
 
@@ -127,15 +121,6 @@ def test_a_damaged_part_of_a_stopped_build_is_made_again(tmp_path, damaged):
     with pytest.warns(UserWarning, match="starts again"):
         build_index(tmp_path, ALL, passage_encoder=FAKE)
     verify(tmp_path)
-
-
-@pytest.mark.parametrize("wanted", [12, 16, 20])
-def test_a_build_of_fewer_passages_than_it_was_stopped_with_holds_no_more(tmp_path, wanted):
-    stopped_build(tmp_path / "index")
-    with pytest.warns(UserWarning, match="the passages after it changed"):
-        build_index(tmp_path / "index", ALL[:wanted], passage_encoder=FAKE)
-    build_index(tmp_path / "whole", ALL[:wanted], passage_encoder=FAKE)
-    assert content(tmp_path / "index") == content(tmp_path / "whole")
 
 
 @pytest.mark.parametrize(
@@ -152,15 +137,7 @@ def test_bad_passages_and_options_are_refused(tmp_path, bad, options, says):
         build_index(tmp_path, bad, passage_encoder=FAKE, **options)
 
 
-def test_an_index_is_replaced_where_the_command_would_replace_it(tmp_path):
-    build_index(tmp_path, passages(1, 2), passage_encoder=FAKE)
-    with pytest.raises(ArtifactError, match="holds an index of 2 passages already; give --replace"):
-        build_index(tmp_path, ALL, passage_encoder=FAKE)
-    assert describe(tmp_path)["passages"] == 2
-    assert len(build_index(tmp_path, ALL, passage_encoder=FAKE, replace=True)) == 30
-
-
-def test_an_index_that_appears_during_a_build_is_not_replaced_without_leave(tmp_path):
+def test_an_index_that_appears_during_a_build_is_not_replaced(tmp_path):
     def late():
         build_index(tmp_path, passages(1, 2), passage_encoder=FAKE)
         yield from ALL
@@ -170,7 +147,7 @@ def test_an_index_that_appears_during_a_build_is_not_replaced_without_leave(tmp_
     assert describe(tmp_path)["passages"] == 2
 
 
-def test_long_passages_are_named_once_however_many_threads_read(tmp_path, models):
+def test_long_passages_are_named_once_by_all_threads(tmp_path, models):
     items = [Passage(str(number), "\u4e00" * (4100 if number % 4 == 1 else 1)) for number in range(9)]
     with pytest.warns(TruncationWarning, match="2 of 9 passages have a sentence .*'1'") as caught:
         build_index(tmp_path / "index", items, passage_encoder=models.passage_encoder, workers=3)
@@ -178,27 +155,22 @@ def test_long_passages_are_named_once_however_many_threads_read(tmp_path, models
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs /proc")
-def test_few_files_are_open_however_many_passages_are_built_or_added(tmp_path, monkeypatch):
-    monkeypatch.setattr("semclass.index.writer.FLUSH", 2)
-    monkeypatch.setattr("semclass.index.writer.BATCH", 2)
-    monkeypatch.setattr("semclass.index.pending.SMALL", 1)
+def test_few_files_are_open_however_many_passages_come(tmp_path, monkeypatch):
+    monkeypatch.setattr(writer, "JOINED_CHUNKS", 2)
+    monkeypatch.setattr(writer, "COMPARED_PASSAGES", 2)
+    monkeypatch.setattr(segments_in_progress, "MEMORY_PASSAGES", 1)
     opened, most = segment.Segment.open.__func__, []
 
     def counting(cls, *arguments):
-        found = opened(cls, *arguments)
         most.append(len(list(Path("/proc/self/fd").iterdir())))
-        return found
+        return opened(cls, *arguments)
 
     monkeypatch.setattr(segment.Segment, "open", classmethod(counting))
     before = len(list(Path("/proc/self/fd").iterdir()))
-    build_index(tmp_path, passages(*range(160)), passage_encoder=FAKE, workers=1)  # 20 groups
-    with IndexWriter.open(tmp_path, passage_encoder=FAKE) as index:
-        index.add(iter(passages(*range(500, 600))), workers=1)  # 34 chunks of 3
-        for number in range(600, 640, 4):
-            index.add(passages(*range(number, number + 4)), workers=1)
-        index.update(passages(*range(50), text="new {}"), workers=1)
-        index.update(passages(*range(100, 150), page=1), workers=1)
-        index.delete(["3", "105", "601"])
+    build_index(tmp_path, passages(*range(160)), passage_encoder=FAKE, workers=1)
+    change(tmp_path, add=iter(passages(*range(500, 600))), workers=1)
+    new = [*passages(*range(50), text="new {}"), *passages(*range(100, 150), page=1)]
+    change(tmp_path, add=new, existing="replace", delete=["3", "105", "580"], workers=1)
     assert max(most) - before < 256
-    assert verify(tmp_path)["passages"] == 297
+    assert verify(tmp_path)["passages"] == 259
     assert_ranks_as_rebuilt(PassageIndex.load(tmp_path))

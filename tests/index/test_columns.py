@@ -11,10 +11,8 @@ from made_metadata import METADATA, WHERE
 
 from semclass.core.errors import ArtifactError
 from semclass.core.files import Files
-from semclass.index.column_files import DIRECTORY, VALUES, load, save
-from semclass.index.column_tables import columns_of, concatenate
+from semclass.index.columns import DIRECTORY, VALUES, columns_of, concatenate, instant, load, number, save
 from semclass.index.filters import parse
-from semclass.index.metadata import instant, number
 
 
 @pytest.mark.parametrize(

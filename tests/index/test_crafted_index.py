@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from semclass import ArtifactError, HybridRetriever, IndexWriter, InputError, Passage, PassageIndex
+from semclass import ArtifactError, HybridRetriever, InputError, Passage, PassageIndex, change_index
 from semclass.scoring import approximation
 
 BRACKETS = b"[" * 100_000
@@ -48,9 +48,8 @@ def files(models, corpus, tmp_path_factory):
         patch.setattr(approximation, "REDUCED_FROM", 20)
         patch.setattr(approximation, "CLUSTER_SIZE", 8)
         PassageIndex.build(passages[:24], passage_encoder=models.passage_encoder).save(folder)
-    with IndexWriter.open(folder, passage_encoder=models.passage_encoder) as index:
-        index.add(passages[24:])
-        index.delete([passages[3].id, passages[5].id])
+    deleted = [passages[3].id, passages[5].id]
+    change_index(folder, add=passages[24:], delete=deleted, passage_encoder=models.passage_encoder)
     return Files(
         (path.relative_to(folder).as_posix(), path.read_bytes())
         for path in folder.rglob("*")

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from world import BOOKS, FAKE, FakeEncoder, passage_encoder_of, passages
 
-from semclass import ArtifactError, PassageIndex
-from semclass.index.writer import IndexWriter, compact
+from semclass import ArtifactError, PassageIndex, change_index
 from semclass.scoring.quantisation import SCALE_BYTES
 
 PROVIDING = passage_encoder_of(FakeEncoder(provided=8), BOOKS)
@@ -58,12 +57,11 @@ def test_nothing_is_provided_where_the_encoder_does_not_tell(small):
 def test_changes_of_an_index_keep_what_sentences_provide(tmp_path, encoder):
     folder = tmp_path / "index"
     PassageIndex.build(passages(*range(6), text=TWO), passage_encoder=encoder).save(folder)
-    with IndexWriter.open(folder, passage_encoder=encoder) as writer:
-        writer.delete(["0", "2"])
-        writer.add(passages(8, text="one {} sentence of a few more words than that"))
+    new = passages(8, text="one {} sentence of a few more words than that")
+    change_index(folder, add=new, delete=["0", "2"], passage_encoder=encoder)
     changed = PassageIndex.load(folder)
     rebuilt = PassageIndex.build(changed.passages(changed.rows), passage_encoder=encoder)
-    compact(folder)
+    change_index(folder, compact=True)
     for index in (changed, PassageIndex.load(folder)):
         found, wanted = (each.evidence(each.rows, encoder).provides for each in (index, rebuilt))
         np.testing.assert_array_equal(found.values, wanted.values)

@@ -2,8 +2,8 @@
 
 from world import FAKE, passages
 
-from semclass import IndexWriter, PassageIndex
-from semclass.index.facets import MOST, count_facets
+from semclass import PassageIndex, change_index
+from semclass.index.facets import MAX_VALUES
 
 
 def index_of(*groups):
@@ -11,7 +11,7 @@ def index_of(*groups):
 
 
 def counts(index):
-    return {facet.field: dict(facet.values) for facet in count_facets(index)}
+    return {facet.field: dict(facet.values) for facet in index.facets()}
 
 
 def test_values_are_counted_the_most_frequent_first():
@@ -26,29 +26,30 @@ def test_values_are_counted_the_most_frequent_first():
         "tags": {"b": 10, "a": 6},
         "year": {2026: 4, 2025: 2},
     }
-    assert [value for value, _ in count_facets(index)[2].values] == ["b", "a"]
+    assert [value for value, _ in index.facets()[2].values] == ["b", "a"]
 
 
 def test_fields_that_divide_nothing_or_too_much_are_left_out():
     same = passages(*range(100), lang="en", page=3, heading="Tower")
     many = [
-        one for number in range(MOST + 1) for one in passages(1000 + 2 * number, 1001 + 2 * number, name=str(number))
+        one
+        for number in range(MAX_VALUES + 1)
+        for one in passages(1000 + 2 * number, 1001 + 2 * number, name=str(number))
     ]
     own = [one for number in range(10) for one in passages(5000 + number, number=f"T-{number}", page=number)]
     assert counts(index_of(same, many, own)) == {}
 
 
 def test_true_and_one_are_two_values():
-    (facet,) = count_facets(index_of(passages(1, 2, 3, flag=True), passages(4, 5, flag=1)))
+    (facet,) = index_of(passages(1, 2, 3, flag=True), passages(4, 5, flag=1)).facets()
     assert facet.values == [(True, 3), (1, 2)]
     assert [type(value) for value, _ in facet.values] == [bool, int]
 
 
 def test_removed_passages_do_not_count_and_segments_are_added(tmp_path):
     index_of(passages(*range(6), customer="Acme"), passages(*range(6, 10), customer="Birch")).save(tmp_path / "index")
-    with IndexWriter.open(tmp_path / "index", passage_encoder=lambda: FAKE) as writer:
-        writer.add(passages(20, 21, customer="Cedar"))
-        writer.delete(["0", "1"])
+    new = passages(20, 21, customer="Cedar")
+    change_index(tmp_path / "index", add=new, delete=["0", "1"], passage_encoder=lambda: FAKE)
     index = PassageIndex.load(tmp_path / "index")
     assert len(index.segments) == 2
     assert counts(index) == {"customer": {"Acme": 4, "Birch": 4, "Cedar": 2}}

@@ -12,10 +12,8 @@ from world import FAKE
 
 from semclass import Passage, PassageIndex
 from semclass.core.errors import InputError, InputTypeError
-from semclass.index.column_tables import columns_of
-from semclass.index.filter_command_line import read_terms
-from semclass.index.filter_matching import mask
-from semclass.index.filters import parse
+from semclass.index.columns import columns_of
+from semclass.index.filters import mask, parse, read_terms
 
 PASSAGES = {
     "a": {"document": "a.md", "page": 3, "date": "2024-01-01", "tags": ["tax", "law"], "author": {"name": "Ada"}},

@@ -15,12 +15,12 @@ from semclass import (
     PassageIndex,
     TextClassifier,
     build_index,
+    change_index,
 )
 from semclass.heads.texts import TextModel, classify_all, open_heads
-from semclass.index.commit import describe
+from semclass.index.folder import describe
 from semclass.index.sync import find_changes, sync_index
 from semclass.index.verify import verify
-from semclass.index.writer import IndexWriter
 
 ENCODER = FakeEncoder()
 BOAT, CAKE = "the red boat on the lake", "a sweet cake with cream"
@@ -103,8 +103,8 @@ def test_one_encoder_reads_once_for_all_of_its_heads(heads):
 
 def test_new_metadata_and_new_ids_keep_the_labels_and_read_nothing(folder, heads):
     before, counting = labels(folder), Counting()
-    with IndexWriter.open(folder, passage_encoder=reading(counting, **heads)) as writer:
-        writer.update([Passage("a", f"{BOAT} 7", {"page": 2})])
+    new = [Passage("a", f"{BOAT} 7", {"page": 2})]
+    change_index(folder, add=new, existing="replace", passage_encoder=reading(counting, **heads))
     assert labels(folder) == before
     moved = [Passage("z", f"{BOAT} 7", {"page": 2}), *MIXED[1:]]
     assert sync_index(folder, moved, passage_encoder=reading(counting, **heads))
@@ -114,9 +114,8 @@ def test_new_metadata_and_new_ids_keep_the_labels_and_read_nothing(folder, heads
 
 
 def test_new_texts_are_labelled_by_the_same_heads(folder, heads):
-    with IndexWriter.open(folder, passage_encoder=reading(**heads)) as writer:
-        writer.add([Passage("d", f"{CAKE} 4")])
-        writer.update([Passage("a", f"{CAKE} 5")])
+    new = [Passage("d", f"{CAKE} 4"), Passage("a", f"{CAKE} 5")]
+    change_index(folder, add=new, existing="replace", passage_encoder=reading(**heads))
     assert labels(folder) == dict.fromkeys("abcd", "cake")
 
 
@@ -130,17 +129,14 @@ def test_new_texts_are_labelled_by_the_same_heads(folder, heads):
 )
 def test_other_heads_than_those_of_the_index_are_refused(folder, heads, given, message):
     used = reading(**{name: heads[head] for name, head in given.items()})
-    with pytest.raises(InputError, match=message), IndexWriter.open(folder, passage_encoder=used) as writer:
-        writer.add([Passage("d", BOAT)])
+    with pytest.raises(InputError, match=message):
+        change_index(folder, add=[Passage("d", BOAT)], passage_encoder=used)
     assert len(labels(folder)) == 3
 
 
 def test_an_index_without_heads_takes_no_labels_later(index_folder, heads):
-    with (
-        pytest.raises(InputError, match=r"the models have 'topic'.*name no heads"),
-        IndexWriter.open(index_folder, passage_encoder=reading(topic=heads["topic"])) as writer,
-    ):
-        writer.add(passages(30))
+    with pytest.raises(InputError, match=r"the models have 'topic'.*name no heads"):
+        change_index(index_folder, add=passages(30), passage_encoder=reading(topic=heads["topic"]))
 
 
 def test_a_build_that_was_stopped_goes_on_without_reading_again(tmp_path, heads):

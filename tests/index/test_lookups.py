@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from world import FAKE
 
-from semclass import HybridRetriever, InputTypeError, Passage, PassageIndex
-from semclass.index import pending
-from semclass.index.writer import IndexWriter
-from semclass_llm.context.build import build_context
-from semclass_llm.context.window import by_document
+from semclass import InputTypeError, Passage, PassageIndex, change_index
+from semclass.index import segments_in_progress
 
 
 def passages(document, *texts):
@@ -24,13 +19,11 @@ ALL = [*passages("a.md", "one", "two"), *passages("c.md", "four", "five"), Passa
 @pytest.fixture
 def index(tmp_path, monkeypatch):
     """Of two segments, from the first of which a passage was deleted."""
-    monkeypatch.setattr(pending, "WIDER", 0)  # so that small segments are not joined
+    monkeypatch.setattr(segments_in_progress, "GROWTH", 0)  # so that small segments are not joined
     PassageIndex.build([*ALL[:2], Passage("c.md#0", "removed", {"document": "c.md"})], passage_encoder=FAKE).save(
         tmp_path
     )
-    with IndexWriter.open(tmp_path, passage_encoder=FAKE) as changed:
-        changed.add(ALL[2:])
-        changed.delete(["c.md#0"])
+    change_index(tmp_path, add=ALL[2:], delete=["c.md#0"], passage_encoder=FAKE)
     found = PassageIndex.load(tmp_path)
     assert len(found.segments) == 2
     return found
@@ -62,20 +55,3 @@ def test_masks_of_filters_are_remembered(index):
     for number in range(20):
         index.by_documents([f"{number}.md"])
     assert index.mask(where) is before
-
-
-def test_a_context_reads_neighbours_and_parents_from_an_index(models, corpus):
-    placed = [
-        replace(item, metadata={"document": item.id.split("-")[0], "position": int(item.id.split("-")[1])})
-        for item in corpus
-    ]
-    whole = Passage("all", " ".join(item.text for item in corpus[:3]))
-    child = Passage("child", "The tower of the old abbey was painted by Ada.", {"parent": "all"})
-    index = PassageIndex.build([*placed, whole, child], passage_encoder=models.passage_encoder)
-    retriever = HybridRetriever(index, models)
-    hits = retriever.search("Who designed the lighthouse?", k=2, where={"document": "lighthouse"})
-    context = build_context(hits, documents=index.by_documents)
-    assert context == build_context(hits, documents=by_document(placed))
-    assert len(context.text) > sum(len(hit.text) for hit in hits)
-    hits = retriever.search("Who painted the abbey?", k=1, where={"_id": "child"})
-    assert build_context(hits, parents=index.by_ids).text.endswith(whole.text)

@@ -9,13 +9,11 @@ import os
 import pytest
 from world import FAKE, passages
 
-from semclass import ArtifactError, PassageIndex
+from semclass import ArtifactError, PassageIndex, build_index, change_index
 from semclass.core import artifacts
 from semclass.index import commit
-from semclass.index.build import build_index
-from semclass.index.lock import LOCK
-from semclass.index.target import check_target
-from semclass.index.writer import IndexWriter
+from semclass.index.folder import check_target, describe
+from semclass.index.manifest import LOCK
 
 WRITERS = {
     "build": lambda folder: build_index(folder, passages(1, 2), passage_encoder=FAKE, replace=True),
@@ -54,8 +52,7 @@ def test_files_of_others_in_an_index_stay(index_folder):
     kept = [*OTHERS[:3], ".hidden.npz", ".notes.part"]
     for name in kept:
         (index_folder / name).write_text("mine")
-    with IndexWriter.open(index_folder, passage_encoder=FAKE) as index:
-        index.add(passages(20))
+    change_index(index_folder, add=passages(20), passage_encoder=FAKE)
     assert [(index_folder / name).read_text() for name in kept] == ["mine"] * len(kept)
 
 
@@ -98,9 +95,7 @@ def test_an_index_that_is_compacted_while_it_is_verified_is_loaded_as_it_is_then
 
     def compacted_first(*arguments, **options):
         monkeypatch.setattr(artifacts, "read_file", read)
-        with IndexWriter.open(index_folder, passage_encoder=FAKE) as index:
-            index.add(passages(20))
-            index.commit(compact=True)
+        change_index(index_folder, add=passages(20), compact=True, passage_encoder=FAKE)
         return read(*arguments, **options)
 
     monkeypatch.setattr(artifacts, "read_file", compacted_first)
@@ -119,20 +114,19 @@ def test_a_full_disk_leaves_an_index_unchanged(index_folder, monkeypatch, file):
         return {path.name for path in folder.iterdir() if not path.name.startswith(".building-")}
 
     before, new = names(index_folder), index_folder.parent / "new"
-    with IndexWriter.open(index_folder, passage_encoder=FAKE) as index:
-        index.add(passages(20))
-        with monkeypatch.context() as patch:
-            if file == "segment":
-                patch.setattr(os, "fsync", full)
-            else:
-                patch.setattr(artifacts, "write_atomic", full_at_the_manifest)
-            for write in (index.commit, lambda: WRITERS["save"](new)):
-                with pytest.raises(ArtifactError, match="No space left"):
-                    write()
-        assert names(index_folder) == before
-        assert len(PassageIndex.load(index_folder)) == 20
-        assert index.commit(), "the changes are still known when there is space again"
-    assert len(PassageIndex.load(index_folder)) == 21
+    with monkeypatch.context() as patch:
+        if file == "segment":
+            patch.setattr(os, "fsync", full)
+        else:
+            patch.setattr(artifacts, "write_atomic", full_at_the_manifest)
+        for write in (
+            lambda: change_index(index_folder, add=passages(20), passage_encoder=FAKE),
+            lambda: WRITERS["save"](new),
+        ):
+            with pytest.raises(ArtifactError, match="No space left"):
+                write()
+    assert names(index_folder) - {".lock"} == before - {".lock"}
+    assert len(PassageIndex.load(index_folder)) == 20
     assert [path.name for path in new.iterdir()] == [".lock"]
     assert not list(index_folder.glob(".building-*"))
 
@@ -154,13 +148,12 @@ DAMAGES = {
 
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
 def test_a_damaged_manifest_is_named_with_the_command_that_helps(index_folder, damage):
-    with IndexWriter.open(index_folder) as index:
-        index.delete(["1"])
+    change_index(index_folder, delete=["1"])
     path = index_folder / "manifest.json"
     values = json.loads(path.read_text())
     damage(values)
     path.write_text(json.dumps(values))
-    for read in (PassageIndex.load, commit.describe):
+    for read in (PassageIndex.load, describe):
         with pytest.raises(
             ArtifactError, match=r"has an invalid description of its .*`semclass index build --replace`"
         ):

@@ -11,7 +11,7 @@ import pytest
 from filter_oracle import matches
 from world import BOOKS, FakeEncoder, passage_encoder_of
 
-from semclass import ArtifactError, HybridRetriever, IndexWriter, InputError, Passage, PassageIndex
+from semclass import ArtifactError, HybridRetriever, InputError, Passage, PassageIndex, change_index
 from semclass.index.records import Scoring
 from semclass.index.remote import RemoteIndex, stored_rows
 from semclass.ranking.queries import read_questions
@@ -86,9 +86,11 @@ def test_a_filter_holds_before_ranking(index, models):
 
 def test_rows_of_deleted_passages_are_left_out(index, models, tmp_path):
     index.save(tmp_path / "index")
-    with IndexWriter.open(tmp_path / "index", passage_encoder=models.passage_encoder) as writer:
-        writer.delete(["lighthouse-3", "ferry-4"])
-        writer.add([Passage("more", "Ada designed another lighthouse, of iron.", {"page": 99})])
+    new, deleted = (
+        Passage("more", "Ada designed another lighthouse, of iron.", {"page": 99}),
+        ["lighthouse-3", "ferry-4"],
+    )
+    change_index(tmp_path / "index", add=[new], delete=deleted, passage_encoder=models.passage_encoder)
     living = PassageIndex.load(tmp_path / "index")
     there, here = HybridRetriever(remote(living), models), HybridRetriever(living, models)
     for question in QUESTIONS:

@@ -4,12 +4,12 @@ import random
 from collections import Counter
 
 import pytest
-from test_writer import assert_ranks_as_rebuilt
+from test_change import assert_ranks_as_rebuilt
 from world import FAKE, WORDS, Counting, passage_encoder_of
 
 from semclass import InputError, Passage, PassageIndex
 from semclass.documents.readers import iter_passages
-from semclass.index.commit import describe
+from semclass.index.folder import describe
 from semclass.index.sync import find_changes, named_by_content, sync_index
 from semclass.index.verify import verify
 
@@ -128,8 +128,8 @@ def test_a_sync_that_fails_changes_nothing(tmp_path):
 
 
 def test_a_sync_that_is_stopped_goes_on_where_it_was(tmp_path, monkeypatch):
-    monkeypatch.setattr("semclass.index.sync.SECONDS", 0)
-    monkeypatch.setattr("semclass.index.passage_stream.CHUNK", 2)
+    monkeypatch.setattr("semclass.index.sync.COMMIT_SECONDS", 0)
+    monkeypatch.setattr("semclass.index.encode_rows.CHUNK_PASSAGES", 2)
     old = [Passage(f"old-{number}", f"red boat {number}") for number in range(3)]
     new = [Passage("old-0", "blue hill"), *(Passage(f"new-{number}", f"green lake {number}") for number in range(6))]
     sync_index(tmp_path, old, passage_encoder=FAKE)

@@ -7,20 +7,18 @@ import numpy as np
 import pytest
 from world import FAKE, passages
 
-from semclass import ArtifactError, PassageIndex
+from semclass import ArtifactError, PassageIndex, change_index
 from semclass.core import artifacts
-from semclass.index.removal import read_deleted, removed_bytes
+from semclass.index.commit import deleted_bytes
+from semclass.index.folder import read_deleted
 from semclass.index.verify import verify
-from semclass.index.writer import IndexWriter
 from semclass.scoring import approximation
 
 
 def write(folder, **options):
     """Write an index of two segments; a passage of the first was deleted."""
     PassageIndex.build(passages(*range(12)), passage_encoder=FAKE, **options).save(folder)
-    with IndexWriter.open(folder, passage_encoder=FAKE) as index:
-        index.add(passages(20, 21))
-        index.delete(["3"])
+    change_index(folder, add=passages(20, 21), delete=["3"], passage_encoder=FAKE)
     return folder
 
 
@@ -68,7 +66,7 @@ def first(value):
 @pytest.mark.parametrize(
     ("name", "change", "says"),
     [
-        ("scales", shorter, r"scales.npy: the shape is \(11,\), not \(12,\)"),
+        ("scales", shorter, "scales.npy: its last offset is not its length"),
         ("shares", first(np.nan), "shares.npy: it holds NaN or infinity"),
         ("sentence_offsets", shorter, "it holds 11 passages, not 12"),
         ("probabilities", lambda values: np.zeros((12, 2), np.float32), "probabilities.npy: the shape"),
@@ -117,7 +115,7 @@ def test_deletions_are_counted_again(folder, rows, terms, says):
     deleted = read_deleted(folder, manifest["segments"][0]["removed"])
     changed = b"nothing"
     if rows is not None:
-        changed = removed_bytes(type(deleted)(deleted.rows + rows, deleted.document_frequencies, deleted.terms + terms))
+        changed = deleted_bytes(type(deleted)(deleted.rows + rows, deleted.document_frequencies, deleted.terms + terms))
     path.write_bytes(changed)
     sign(folder, path)
     with pytest.raises(ArtifactError, match=says):

@@ -248,7 +248,7 @@ class SemclassRetriever(HaystackComponent):
 
 
 def to_passages(documents: Iterable[Document]) -> list[Passage]:
-    """Make passages of documents with content, for :meth:`semclass.PassageIndex.build` and :class:`semclass.IndexWriter`.
+    """Make passages of documents with content, for :meth:`semclass.PassageIndex.build` and :func:`semclass.change_index`.
 
     Passages get the ids, contents and metadata of the documents. A ``title`` in ``meta`` is read before the content.
     """

@@ -10,7 +10,7 @@ from typing import Any
 from semclass.core.checks import short
 from semclass.core.errors import InputError, SemclassError, import_extra
 from semclass.index import filters as semclass_filters
-from semclass.index.metadata import instant
+from semclass.index.columns import instant
 
 import_extra("haystack", "haystack")
 

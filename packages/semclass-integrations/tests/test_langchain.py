@@ -100,7 +100,7 @@ class Recorder(BaseCallbackHandler):
 @pytest.mark.anyio
 class TestStandard(RetrieversIntegrationTests):
     """Those for retrievers. Those for vector stores ask for an Embeddings object and for a store that is written to
-    through it; what is found here is not found by vectors alone, and IndexWriter is what writes."""
+    through it; what is found here is not found by vectors alone, and change_index is what writes."""
 
     @pytest.fixture
     def anyio_backend(self):

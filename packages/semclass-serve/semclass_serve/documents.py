@@ -13,7 +13,7 @@ from fastapi import APIRouter, Response
 from fastapi.responses import FileResponse
 
 from semclass.core.types import Hit
-from semclass.index.metadata import LONGEST
+from semclass.index.columns import MAX_TEXT_LENGTH
 from semclass.index.passage_index import PassageIndex
 from semclass.index.records import SearchIndex
 from semclass_serve.access import DOCUMENTS, sign
@@ -79,7 +79,7 @@ def router(engine: Engine) -> APIRouter:
 
 def find(name: str, folder: Path | str | None, index: SearchIndex | None) -> Path | None:
     """Find a document within a folder that has a passage in the index. None if either is not so."""
-    if not isinstance(folder, Path) or not isinstance(index, PassageIndex) or not 0 < len(name) <= LONGEST:
+    if not isinstance(folder, Path) or not isinstance(index, PassageIndex) or not 0 < len(name) <= MAX_TEXT_LENGTH:
         return None
     if not any(index.mask({field: name}).any() for field in _FIELDS if field in index.fields):
         return None

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from semclass.index.columns import MAX_TEXT_LENGTH
 from semclass.index.filters import ID
-from semclass.index.metadata import LONGEST
 from semclass_serve.answers import invalid
 
 _NAME = r"^([^$_]|_$|_[^i]|_i$|_i[^d]|_id[\s\S])"
@@ -14,7 +14,7 @@ _NAME = r"^([^$_]|_$|_[^i]|_i$|_i[^d]|_id[\s\S])"
 
 _BOUNDS = ("$gt", "$gte", "$lt", "$lte")
 
-_TEXT = {"type": "string", "maxLength": LONGEST}
+_TEXT = {"type": "string", "maxLength": MAX_TEXT_LENGTH}
 
 _VALUE = {"anyOf": [_TEXT, {"type": "number"}, {"type": "boolean"}]}
 

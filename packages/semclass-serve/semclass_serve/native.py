@@ -16,8 +16,7 @@ from semclass.core.errors import InputError
 from semclass.core.taxonomy import COARSE_NAMES
 from semclass.core.types import Passage, QuestionLabel
 from semclass.heads.texts import TextLabels
-from semclass.index.facets import count_facets
-from semclass.index.filter_command_line import read_terms
+from semclass.index.filters import read_terms
 from semclass.index.passage_index import PassageIndex
 from semclass.ranking.methods import METHODS, Method, find_method
 from semclass.ranking.order import available, has_heads_for, require
@@ -142,7 +141,7 @@ def _add_descriptions(routes: APIRouter, engine: Engine) -> None:
     async def facets() -> Json:
         """Give the metadata fields with few values, and the number of passages of each value."""
         index = None if engine.retriever is None else engine.retriever.index
-        found = await asyncio.to_thread(count_facets, index) if isinstance(index, PassageIndex) else []
+        found = await asyncio.to_thread(index.facets) if isinstance(index, PassageIndex) else []
         return Json({"facets": found})
 
 

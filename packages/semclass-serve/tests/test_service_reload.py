@@ -12,7 +12,7 @@ pytest.importorskip("fastapi")
 
 from asked import asked, logged
 
-from semclass import HybridRetriever, IndexWriter, Models, Passage, PassageIndex
+from semclass import HybridRetriever, Models, Passage, PassageIndex, change_index
 from semclass_serve.app import create_app
 from semclass_serve.engine import Engine
 from semclass_serve.reload import follow, look
@@ -36,8 +36,7 @@ def engine(folder, models):
 
 
 def add(folder, models, *passages):
-    with IndexWriter.open(folder, passage_encoder=models.passage_encoder) as writer:
-        writer.add(passages)
+    change_index(folder, add=passages, passage_encoder=models.passage_encoder)
 
 
 def test_what_is_committed_is_found_without_another_start(engine, folder, models, corpus, log):

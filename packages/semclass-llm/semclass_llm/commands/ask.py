@@ -47,7 +47,7 @@ def ask(
     No language model is needed. With --endpoint and --model, a language model writes a short answer from these sentences,
     in one call, and cites them by number.
     """
-    from semclass.index.filter_command_line import read_terms
+    from semclass.index.filters import read_terms
     from semclass_llm.ask import AnswerWriter
 
     writer = None

@@ -1,0 +1,286 @@
+"""From passages to the rows of a segment, and back to what re-ranking reads: what every change of an index shares."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from semclass.core.checks import check_depth, check_positive, check_text, counted, short
+from semclass.core.cpu import available_threads
+from semclass.core.errors import ArtifactError, InputError, InputTypeError, TruncationWarning, warn
+from semclass.core.files import REMEDY
+from semclass.core.types import Passage, Ragged, offsets_of
+from semclass.index.columns import columns_of
+from semclass.index.labels import fields_of, label, labelled
+from semclass.index.passage_encoder import Evidence, PassageEncoder, no_rows
+from semclass.index.segment import NOTHING, Segment, hash_table, hashes_of
+from semclass.scoring.dense import shares_of
+from semclass.scoring.postings import count_terms
+from semclass.scoring.quantisation import (
+    COMPONENTS,
+    SCALE,
+    SCALE_BYTES,
+    Codebooks,
+    from_quarter_bytes,
+    from_scaled_bytes,
+    to_quarter_bytes,
+    to_scaled_bytes,
+)
+from semclass.scoring.topk import unit
+
+CHUNK_PASSAGES = 64
+"""Passages that a thread reads at a time, at most: bounds memory and what a stop of a build loses; changes no value."""
+
+CHUNK_LENGTH = 1024
+"""Characters that a passage of a chunk may have on average."""
+
+UNSORTED_IDS = 1 << 16
+"""Ids whose hashes are kept unsorted."""
+
+MAX_NAMED_IDS = 3
+"""Most ids that a message names."""
+
+
+@dataclass(frozen=True)
+class IndexConfig:
+    """Turns passages into rows of an index."""
+
+    passage_encoder: PassageEncoder
+    small: bool  # whether to store only the vectors of sentences
+
+    @classmethod
+    def of(cls, passage_encoder: PassageEncoder, *, small: bool) -> IndexConfig:
+        """Refuse an encoder whose vectors do not fit the quarter bytes that they would be stored in."""
+        dims = passage_encoder.encoder.views["pooled"], passage_encoder.provided_dim
+        if (small or passage_encoder.codebooks is not None) and any(dim % COMPONENTS for dim in dims):
+            raise InputError(
+                f"vectors of {max(dims)} dimensions cannot be stored in quarter bytes, which need a multiple of "
+                f"{COMPONENTS}; build the index without small=True (--small), and the models without codebooks"
+            )
+        return cls(passage_encoder, small)
+
+    @property
+    def books(self) -> Codebooks | None:
+        """The codebooks that compress token vectors."""
+        return None if self.small else self.passage_encoder.codebooks
+
+    @property
+    def exact(self) -> bool:
+        """Whether vectors are stored as they are, because no codebooks compress them."""
+        return not self.small and self.books is None
+
+    def header(self) -> dict[str, Any]:
+        """The fields that describe the whole index, see :class:`semclass.PassageIndex`."""
+        return {
+            "encoder": self.passage_encoder.encoder.fingerprint,
+            "classes": self.passage_encoder.classifier.classes,
+            "thresholds": self.passage_encoder.classifier.thresholds,
+            "small": self.small,
+            "codebooks": "" if self.books is None else self.books.fingerprint,
+            "heads": self.passage_encoder.head_fingerprints,
+        }
+
+    def encode(self, passages: Sequence[Passage]) -> tuple[Segment, list[str]]:
+        """Encode passages. Returns their segment, and the ids of passages that are longer than the encoder reads."""
+        encoder, heads = self.passage_encoder.encoder, self.passage_encoder.heads
+        features, truncated = self.passage_encoder.read(passages, tokens=not self.small)
+        lines = [line_of(labelled(passage, dict.fromkeys(fields_of(heads)))) for passage in passages]
+        if heads:
+            passages = label(passages, heads)
+            lines = [line_of(passage) for passage in passages]
+        vectors, offsets = unit(features.sentences.values), features.sentences.offsets
+        shares = shares_of(vectors, features.words.values, offsets)
+        codes, scales = (vectors, np.ones_like(shares)) if self.exact else to_quarter_bytes(vectors)
+        pieces = features.pieces.values.astype(np.min_scalar_type(len(encoder.is_term)))
+        hashes, rows = hash_table(hashes_of([passage.id for passage in passages]))
+        segment = Segment(
+            sentences=Ragged(codes, offsets),
+            scales=Ragged(scales, offsets),
+            shares=Ragged(shares, offsets),
+            provides=Ragged(self._provides(features.provides.values, len(vectors)), offsets),
+            tokens=NOTHING if self.small else self._tokens(features.tokens, features.pieces),
+            pieces=NOTHING if self.small else Ragged(pieces, features.pieces.offsets),
+            records=records_of(lines),
+            probabilities=features.probabilities,
+            postings=count_terms(features.terms, encoder.is_term),
+            columns=columns_of([passage.metadata for passage in passages]),
+            id_hashes=hashes,
+            id_rows=rows,
+        )
+        return segment, [passages[row].id for row in truncated]
+
+    def _tokens(self, tokens: Ragged, pieces: Ragged) -> Ragged:
+        if self.books is not None:
+            return Ragged(self.books.encode(tokens.values, pieces.values), tokens.offsets)
+        return Ragged(np.rint(tokens.values * SCALE).astype(np.int8), tokens.offsets)
+
+    def _provides(self, values: npt.NDArray[Any], sentences: int) -> npt.NDArray[Any]:
+        """One row each sentence, without columns if the encoder does not have the view."""
+        if not values.shape[1]:
+            return np.zeros((sentences, 0), np.float32 if self.exact else np.uint8)
+        return values if self.exact else to_scaled_bytes(values)
+
+
+def stored_types(passage_encoder: PassageEncoder, *, small: bool) -> dict[str, tuple[str, int]]:
+    """Return the dtypes and numbers of columns of the vectors that an index stores."""
+    dim, provided = passage_encoder.encoder.views["pooled"], passage_encoder.provided_dim
+    if small:
+        return {"sentences": ("u1", dim // COMPONENTS), "provides": ("u1", 0)}
+    if passage_encoder.codebooks is None:
+        return {"sentences": ("<f4", dim), "provides": ("<f4", provided), "tokens": ("i1", passage_encoder.token_dim)}
+    return {
+        "sentences": ("u1", dim // COMPONENTS),
+        "provides": ("u1", provided // COMPONENTS + SCALE_BYTES if provided else 0),
+        "tokens": ("u1", passage_encoder.codebooks.rest.parts),
+    }
+
+
+def decode(stored: Evidence, books: Codebooks | None) -> Evidence:
+    """Decode stored vectors. They get unit length, because cosines are needed, except the view ``provides``."""
+    codes, vectors = stored.tokens.values, stored.sentences.values
+    tokens = codes.astype(np.float32) if books is None else books.decode(codes, stored.pieces.values)
+    sentences = vectors if vectors.dtype == np.float32 else from_quarter_bytes(vectors).astype(np.float32)
+    return Evidence(
+        tokens=Ragged(unit(tokens), stored.tokens.offsets),
+        sentences=Ragged(unit(sentences), stored.sentences.offsets),
+        provides=_decode_provides(stored.provides),
+        pieces=stored.pieces,
+    )
+
+
+def _decode_provides(stored: Ragged) -> Ragged:
+    """Decode the view ``provides`` of sentences, float32. Without columns in the index, there are no rows."""
+    values = stored.values
+    if not values.shape[1]:
+        return no_rows(len(stored))
+    with np.errstate(over="ignore", invalid="ignore"):  # scales may be any bytes
+        decoded = values if values.dtype == np.float32 else from_scaled_bytes(values)
+    if not np.isfinite(decoded).all():
+        raise ArtifactError(f"provides.npy of the index holds NaN or infinity; {REMEDY}")
+    return Ragged(decoded, stored.offsets)
+
+
+def encode_evidence(passage_encoder: PassageEncoder, passages: Sequence[Passage]) -> Evidence:
+    """Encode the evidence of passages of a small index. See :meth:`semclass.PassageIndex.evidence`."""
+    features, _ = passage_encoder.read(passages, classes=False)
+    sentences = Ragged(unit(features.sentences.values), features.sentences.offsets)
+    return Evidence(sentences, features.provides, features.tokens, features.pieces)
+
+
+def chunks(passages: Iterable[Passage], size: int | None = None) -> Iterator[list[Passage]]:
+    """Cut a stream into lists of at most `size` passages (default :data:`CHUNK_PASSAGES`), of long ones fewer.
+
+    Raises an InputError or InputTypeError for other objects and for an id that comes twice. That two ids share 64 bits is
+    less probable than a broken disk.
+    """
+    known, recent = np.zeros(0, np.uint64), set[int]()  # ascending, as a set of all of them takes ten times the memory
+    for chunk in _lists(passages, CHUNK_PASSAGES if size is None else size):
+        ids = [_id_of(passage) for passage in chunk]
+        hashes = hashes_of(ids)
+        is_known = np.searchsorted(known, hashes, "right") > np.searchsorted(known, hashes, "left")
+        for name, number, repeated in zip(ids, hashes.tolist(), is_known.tolist(), strict=True):
+            if repeated or number in recent:
+                raise InputError(f"passage id {name!r} comes twice; ids must be unique")
+            recent.add(number)
+        if len(recent) >= UNSORTED_IDS:
+            known = np.sort(np.concatenate([known, np.fromiter(recent, np.uint64, len(recent))]))
+            recent.clear()
+        yield chunk
+
+
+def _lists(passages: Iterable[Passage], size: int) -> Iterator[list[Passage]]:
+    chunk: list[Passage] = []
+    room = size * CHUNK_LENGTH
+    for passage in passages:
+        length = len(text) if isinstance(text := getattr(passage, "text", None), str) else 0
+        if len(chunk) == size or (chunk and length > room):
+            yield chunk
+            chunk, room = [], size * CHUNK_LENGTH
+        chunk.append(passage)
+        room -= length
+    if chunk:
+        yield chunk
+
+
+def _id_of(passage: Passage) -> str:
+    if not isinstance(passage, Passage):
+        raise InputTypeError(f"passages must be of the type Passage, not {type(passage).__name__}: {short(passage)}")
+    return check_text(passage.id, "passage id")
+
+
+def line_of(passage: Passage, without: Collection[str] = ()) -> bytes:
+    """Write a passage as a JSON line, without some fields of its metadata."""
+    metadata = {field: value for field, value in passage.metadata.items() if field not in without}
+    check_depth(metadata, f"metadata of passage {passage.id!r}")
+    record: dict[str, Any] = {"_id": passage.id, "text": passage.text, "metadata": metadata}
+    try:
+        return (json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n").encode()
+    except (TypeError, ValueError) as error:
+        raise InputError(f"metadata of passage {passage.id!r} cannot be saved as JSON: {error}") from error
+
+
+def records_of(lines: Sequence[bytes]) -> Ragged:
+    """JSON lines as a segment stores them."""
+    lengths = np.fromiter(map(len, lines), np.int64, len(lines))
+    return Ragged(np.frombuffer(b"".join(lines), np.uint8), offsets_of(lengths))
+
+
+def name_ids(ids: Sequence[str]) -> str:
+    """Name the first few of some ids in a message, followed by "is" or "are"."""
+    names = ", ".join(map(repr, ids[:MAX_NAMED_IDS])) + (" ..." if len(ids) > MAX_NAMED_IDS else "")
+    return f"passage id {names} is" if len(ids) == 1 else f"{len(ids)} passage ids ({names}) are"
+
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def in_order(job: Callable[[Item], Result], items: Iterable[Item], workers: int) -> Iterator[tuple[Item, Result]]:
+    """Do a job for each item in several threads. Yield pairs of item and result in the order of the items.
+
+    Only a few more items than threads are taken in advance. With one worker, the caller's thread does all the work.
+    """
+    if workers == 1:
+        for item in items:
+            yield item, job(item)
+        return
+    with ThreadPoolExecutor(workers) as pool:
+        waiting: deque[tuple[Item, Future[Result]]] = deque()
+        try:
+            for item in items:
+                waiting.append((item, pool.submit(job, item)))
+                if len(waiting) > workers + 1:
+                    first, future = waiting.popleft()
+                    yield first, future.result()
+            while waiting:
+                first, future = waiting.popleft()
+                yield first, future.result()
+        finally:
+            for _, future in waiting:
+                future.cancel()
+
+
+def threads_of(passage_encoder: PassageEncoder, workers: int | None) -> int:
+    """Return the number of threads that read passages. If None, these threads and the encoder's use all processors."""
+    if workers is not None:
+        return check_positive(workers, "workers")
+    return max(available_threads() // int(getattr(passage_encoder.encoder, "threads", 1)), 1)
+
+
+def warn_of_truncated(ids: Sequence[str], count: int) -> None:
+    """Warn once of the passages that were truncated."""
+    if ids:
+        message = (
+            f"{len(ids)} of {counted(count, 'passage')} {'has' if len(ids) == 1 else 'have'} a sentence that is longer "
+            f"than the encoder reads (the first is {ids[0]!r}). BM25 uses the whole sentence, but vectors and classes "
+            "only its start. A sentence ends at a full stop, at a line end or after 100 words, so such a long sentence is "
+            "rarely text; leave out encoded data"
+        )
+        warn(TruncationWarning(message))
