@@ -18,12 +18,11 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 
 import train_passages as training
-from bench import entailment, labels, measures, passages, prices, readme
+from bench import entailment, figures, labels, measures, passages, prices, readme
 from bench.steps import Bench
 from datasets_io import read_jsonl, read_tsv
 from semclass import EntailmentClassifier, OnnxEncoder, PassageClassifier, QuestionClassifier, TextClassifier
 from semclass.core.taxonomy import COARSE
-from semclass.evaluation import figures
 from semclass_llm.endpoint.client import Endpoint
 from semclass_llm.labelling.cascade import Cascade, CascadeLabels, Item
 

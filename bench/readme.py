@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from bench import figures
 from semclass.core.artifacts import write_atomic
 from semclass.core.errors import ArtifactError
-from semclass.evaluation import figures
 
 README = Path(__file__).parent.parent / "README.md"
 DOCS = README.parent / "docs"
@@ -69,7 +69,7 @@ def block(name: str, text: str) -> str:
 def update(name: str, text: str) -> None:
     """Write a table between its marks, on every page that has them."""
     begin, end = block(name, "").split("\n\n")
-    for path in (README, *sorted(DOCS.rglob("*.md"))):
+    for path in (README, *sorted(DOCS.rglob("*.md")), *sorted(README.parent.glob("packages/*/docs/*.md"))):
         before, found, rest = path.read_text(encoding="utf-8").partition(begin)
         if not found:
             continue

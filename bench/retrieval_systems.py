@@ -17,12 +17,11 @@ from semclass import HybridRetriever, Models
 from semclass.core.errors import MissingExtraError, import_extra
 from semclass.documents.readers import read_passages
 from semclass.evaluation import evaluate
-from semclass.evaluation.candidate_scores import collect
 from semclass.evaluation.dataset import Dataset, load_dataset
 from semclass.evaluation.measure import BASELINE, DEPTH, measure, per_question
 from semclass.index.passage_encoder import searchable
 from semclass.index.records import Candidates, Query
-from semclass.ranking.methods import DEFAULT, METHODS, Method
+from semclass.ranking.methods import METHODS, Method
 from semclass.ranking.order import needs, reorder
 from semclass.scoring.topk import top_k
 
@@ -175,7 +174,9 @@ def libraries(folder: Path) -> tuple[dict[str, Job], dict[str, str]]:
 def quality(folder: str, cache: str, questions: int) -> dict[str, Any]:
     """Measure every system but the cross-encoder on the questions of a folder."""
     dataset, retriever = drawn(load_dataset(folder), questions), open_retriever(folder, cache)
-    rankings = evaluate.rank(dataset, retriever, candidates=MORE, depth=DEPTH)
+    rankings = evaluate.rank(dataset, retriever, depth=DEPTH)
+    for name in {name.partition("@")[0] for name in RERANKERS if name.endswith(f"@{MORE}")}:
+        (rankings[f"{name}@{MORE}"],) = evaluate.rank(dataset, retriever, [name], candidates=MORE, depth=DEPTH).values()
     kept = {name: rankings[PLAIN.get(name, name)] for name in (*PLAIN, *RERANKERS)}
     jobs = {"convex": Systems(retriever).ranked(CONVEX, DEPTH), **libraries(Path(folder))[0]}
     for name, job in jobs.items():
@@ -223,15 +224,12 @@ def drawn(dataset: Dataset, n: int) -> Dataset:
 def settings(folder: str, cache: str, depths: Sequence[int], weights: Sequence[float]) -> dict[str, Any]:
     """nDCG@10 of the default with every number of candidates and every weight that is tried, (depths, weights)."""
     dataset, retriever = load_dataset(folder), open_retriever(folder, cache)
-    queries, method = retriever.encode(list(dataset.questions.values())), METHODS[DEFAULT]
+    texts = list(dataset.questions.values())
     found = np.zeros((len(depths), len(weights)))
     for i, depth in enumerate(depths):  # each by itself: some evidence compares a candidate with the others
-        parts = collect(retriever, queries, depth, method)
-        places = np.unique(parts.rows)
-        ids = {row: item.id for row, item in zip(places.tolist(), retriever.index.passages(places), strict=True)}
         for j, weight in enumerate(weights):
-            rows = np.take_along_axis(parts.rows, parts.order(method, weight)[:, :DEPTH], axis=1)
-            ranking = [[ids[row] for row in some] for some in rows.tolist()]
+            results = retriever.search_many(texts, DEPTH, candidates=depth, weights={"evidence": weight})
+            ranking = [[hit.id for hit in result] for result in results]
             found[i, j] = per_question(dataset, ranking, ["nDCG@10"])["nDCG@10"].mean()
     return {"tried": found.round(5).tolist()}
 

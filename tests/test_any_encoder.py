@@ -26,7 +26,6 @@ from semclass import (
 from semclass.cli.main import main
 from semclass.evaluation.dataset import load_dataset
 from semclass.evaluation.evaluate import cached_index, rank
-from semclass.evaluation.slices import slices_of
 from semclass.ranking.queries import read_questions
 
 PASSAGES = [
@@ -153,7 +152,6 @@ def test_methods_whose_heads_are_missing_are_left_out_of_an_evaluation(fake_enco
         "default", "bm25", "dense", "convex", "rrf", "hybrid",
         "entail-stable", "entail-integrated", "entail-integrated-hard", "learned",
     ]  # fmt: skip
-    assert slices_of(dataset, bare) == {"passage kind": ["text"]}
 
 
 def test_a_kept_index_is_not_used_for_another_encoder(fake_encoder, beir, tmp_path):
@@ -164,7 +162,7 @@ def test_a_kept_index_is_not_used_for_another_encoder(fake_encoder, beir, tmp_pa
     assert len(list((tmp_path / "cache").iterdir())) == 2
 
 
-def test_an_exported_encoder_is_named_on_the_command_line(tmp_path, beir, capsys):
+def test_an_exported_encoder_is_named_on_the_command_line(tmp_path, beir, capsys, monkeypatch):
     encoder = ["--encoder", str(export(tmp_path, layers=2))]
     main(["index", "build", str(CORPUS), "--out", str(tmp_path / "index"), *encoder])
     capsys.readouterr()
@@ -178,7 +176,8 @@ def test_an_exported_encoder_is_named_on_the_command_line(tmp_path, beir, capsys
     with pytest.raises(SystemExit):
         main([*question, "--method", "learned"])
     assert "train_pairs.py" in capsys.readouterr().err
-    main(["evaluate", str(beir), "--cache", str(tmp_path / "cache"), "--slices", *encoder])
+    monkeypatch.setenv("SEMCLASS_CACHE", str(tmp_path / "cache"))
+    main(["evaluate", str(beir), *encoder])
     methods = {line.split()[0] for line in capsys.readouterr().out.splitlines() if line.strip()}
     assert "hybrid" in methods
     assert "learned" not in methods

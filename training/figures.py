@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from semclass.evaluation.figures import BLUE, INK, PALE, load_pyplot, plain, png
+from bench.figures import BLUE, INK, PALE, load_pyplot, plain, png
 from semclass.train.calibration import expected_calibration_error, reliability
 
 

@@ -34,7 +34,7 @@ from semclass import HybridRetriever
 from semclass.core import artifacts
 from semclass.core.errors import import_extra
 from semclass.encoders.batching import batches_by_length
-from semclass.evaluation.candidate_scores import reciprocal_ranks
+from semclass.evaluation.tune import ranks_along
 from semclass.ranking.methods import METHODS
 from train_pairs import N_CANDIDATES
 
@@ -171,17 +171,23 @@ def int8_network(
     return model.SerializeToString(deterministic=True)
 
 
+def _mrr(keys: np.ndarray, answers: np.ndarray) -> float:
+    """MRR@10 of questions by the keys of their candidates, (q, d)."""
+    pairs = zip(keys, answers, strict=True)
+    return float(np.mean([ranks_along(row, row, relevant, np.zeros(1)) for row, relevant in pairs]))
+
+
 def on_held_out(task: Task, folder: Path) -> dict[str, Any]:
     """Find lambda on held-out questions; gives it with figures."""
     held, network = np.flatnonzero(task.held_out), CrossEncoder.load(folder)
     asked = [(task.questions[row], [task.passages[place] for place in task.rows[row]]) for row in held]
     scores = np.stack([network.scores(*one) for one in asked]).astype(np.float64)
     answers, score = task.answers[held], task.score[held]
-    weight = max(LAMBDAS, key=lambda weight: float(reciprocal_ranks(score + weight * scores, answers).mean()))
+    weight = max(LAMBDAS, key=lambda weight: _mrr(score + weight * scores, answers))
     metrics = {
         "questions": len(held),
         **{
-            f"mrr_{name}": round(float(reciprocal_ranks(keys, answers).mean()), 4)
+            f"mrr_{name}": round(_mrr(keys, answers), 4)
             for name, keys in (("hybrid", score), ("alone", scores), ("integrated", score + weight * scores))
         },
     }

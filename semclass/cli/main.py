@@ -22,16 +22,14 @@ import click
 
 import semclass
 from semclass.cli import options
-from semclass.cli.classes import classes
 from semclass.cli.classify import classify
-from semclass.cli.evaluate import evaluate, tune
-from semclass.cli.feedback import calibrate, feedback
+from semclass.cli.evaluate import evaluate
 from semclass.cli.index import index
 from semclass.cli.output import EchoHandler, echo
 from semclass.cli.search import rerank, search
-from semclass.cli.sweep import sweep
 from semclass.cli.sync import sync
 from semclass.cli.train import train
+from semclass.cli.tune import calibrate, tune
 from semclass.core import plugins
 from semclass.core.errors import ArtifactError, SemclassError
 
@@ -82,8 +80,7 @@ def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
 
 
 index.add_command(sync)
-index.add_command(classes)
-for command in (classify, train, index, search, rerank, feedback, tune, calibrate, evaluate, sweep):
+for command in (classify, train, index, search, rerank, tune, calibrate, evaluate):
     cli.add_command(command)
 
 
@@ -128,17 +125,3 @@ def demo(context: click.Context, *, in_browser: bool, models: Path | None) -> No
         semclass.build_index(folder, read_passages(CORPUS), passage_encoder=encoder)
         echo("open http://127.0.0.1:8080/ in a browser; Ctrl+C ends it", err=True)
         context.invoke(plugins.find(plugins.COMMANDS, "serve"), place=folder, models=models, examples=QUESTIONS[:3])
-
-
-@cli.command()
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-def completion(shell: str) -> None:
-    """Print a shell script that completes commands and options in SHELL.
-
-    bash: add eval "$(semclass completion bash)" to ~/.bashrc. zsh: add eval "$(semclass completion zsh)" to ~/.zshrc.
-    fish: run `semclass completion fish > ~/.config/fish/completions/semclass.fish`.
-    """
-    from click.shell_completion import BashComplete, FishComplete, ZshComplete
-
-    kind = {"bash": BashComplete, "zsh": ZshComplete, "fish": FishComplete}[shell]
-    echo(kind(cli, {}, "semclass", "_SEMCLASS_COMPLETE").source())

@@ -35,10 +35,7 @@ COLUMNS = ("text_column", "id_column", "title_column")
 any_path = click.Path(path_type=Path)
 positive = click.IntRange(1)
 
-queries = click.option("--queries", type=any_path, help="File of questions: JSON lines with `_id` and `text`.")
-qrels = click.option(
-    "--qrels", type=any_path, help="File of relevant passages, tab-separated: question id, passage id, relevance."
-)
+limit = click.option("--limit", type=positive, help="Maximum number of questions; the first ones are used.")
 json_output = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON lines.")
 models = click.option(
     "--models",
@@ -53,7 +50,9 @@ encoder = click.option(
 small = click.option(
     "--small", is_flag=True, help="Store no vectors of words. Each search then encodes the texts that it re-ranks."
 )
-text_column = click.option("--text", metavar="COLUMN", help="Name or number of the text column. Default: `text`.")
+text_column = click.option(
+    "--text-column", metavar="NAME", help="Name of the column with the text of each row. Default: it is found."
+)
 encoding = click.option("--encoding", help="Encoding of non-UTF-8 files, e.g. cp1252.")
 threads = click.option("--threads", type=positive, help="Number of CPU threads.")
 heads = click.option(
@@ -85,16 +84,17 @@ def together(*several: Callable[[Any], Any]) -> Callable[[Command], Command]:
 
 
 columns = together(
+    text_column,
     *(
         click.option(
             f"--{kind}-column",
             metavar="NAME",
             help=f"Name of the column with the {kind} of each row, in tables and JSON. Default: it is found.",
         )
-        for kind in ("text", "id", "title")
-    )
+        for kind in ("id", "title")
+    ),
 )
-"""Options that name the columns of records, see :func:`semclass.documents.readers.iter_passages`."""
+"""Options that name the columns of records."""
 
 
 def show(record: Mapping[str, Any], text: str, *, as_json: bool) -> None:

@@ -36,11 +36,8 @@ NEAREST = 3
     type=options.InputPath(),
     help="File of labelled texts to test the head on. Default: cross-validation on FILE.",
 )
-@click.option(
-    "--report", type=any_path, help="Folder for results and wrong predictions. Default: HEAD-report, next to the head."
-)
 @options.text_column
-@click.option("--label", metavar="COLUMN", help="Name or number of the label column. Default: `label` or `labels`.")
+@click.option("--label-column", metavar="NAME", help="Name of the column with the label. Default: `label` or `labels`.")
 @click.option("--multi-label", is_flag=True, help="A text may have several labels, separated by commas, or no label.")
 @click.option(
     "--target-precision",
@@ -54,20 +51,17 @@ NEAREST = 3
     "--keep-examples", is_flag=True, help="Store the training texts in the head's folder, for `classify texts --why`."
 )
 @options.encoding
-@click.option("--seed", type=int, default=0, show_default=True, help="Random seed of the cross-validation.")
 @options.json_output
 @options.encoder
 def train(
     file: Path,
     head: Path,
     test: Path | None,
-    report: Path | None,
-    text: str | None,
-    label: str | None,
+    text_column: str | None,
+    label_column: str | None,
     target_precision: float | None,
     ood_label: str | None,
     encoding: str | None,
-    seed: int,
     encoder: str | None,
     *,
     multi_label: bool,
@@ -77,15 +71,20 @@ def train(
     """Train a head (a text classifier) on the labelled texts in FILE.
 
     FILE is TSV, CSV or JSON lines with `text` and `label`. A table without column names has the text in the first column.
-    The head is tested on texts that it was not trained on, and a report lists its wrong predictions. If a label in --test
-    does not occur in FILE, its texts count as texts without a label.
+    The head is tested on texts that it was not trained on. The folder HEAD-report lists its wrong predictions. If a label
+    in --test does not occur in FILE, its texts count as texts without a label.
     """
     from semclass.documents.labelled import read_labelled
     from semclass.train import report as reports
     from semclass.train.estimators import TextClassifier
 
     started = time.perf_counter()
-    columns: dict[str, Any] = {"text": text, "label": label, "multi_label": multi_label, "encoding": encoding}
+    columns: dict[str, Any] = {
+        "text": text_column,
+        "label": label_column,
+        "multi_label": multi_label,
+        "encoding": encoding,
+    }
     data = read_labelled(file, **columns)
     tried = None if test is None else read_labelled(test, **{**columns, "multi_label": data.multi_label})
     held = {one for labels in data.labels for one in labels}
@@ -95,8 +94,9 @@ def train(
         raise InputError(
             f"{test} and {file} have no label in common; do both files have their labels in the same column?"
         )
+    report = head.with_name(f"{head.name}-report")
     for folder in (head, report):
-        if folder is not None and folder.exists() and not folder.is_dir():
+        if folder.exists() and not folder.is_dir():
             raise InputError(f"{folder} is not a folder; name another path")
     if ood_label is not None and data.multi_label:
         raise InputError(
@@ -108,7 +108,6 @@ def train(
         target_precision=target_precision,
         rejection_rate=0.0 if ood_label is None else reports.REJECTION_RATE,
         ood_label=ood_label,
-        seed=seed,
         progress=True,
     )
     model.fit(data.texts, data.targets())
@@ -132,10 +131,9 @@ def train(
         **({} if ood_label is None or tried is not None else {"ood": _held_out_ood(model, data, ood_label)}),
         "seconds": {"training": round(trained - started, 1), "all": round(time.perf_counter() - started, 1)},
     }
-    seen = head.with_name(f"{head.name}-report") if report is None else report
     wrong = _wrong(model, judged, own=tried is None)
-    _write(seen, found, wrong)
-    found |= {"wrong": len(wrong), "report": str(seen)}
+    _write(report, found, wrong)
+    found |= {"wrong": len(wrong), "report": str(report)}
     how = "" if encoder is None else f"--encoder {encoder} "
     shown = [
         *_summary(found, data),

@@ -1,8 +1,8 @@
-"""Chooses from which ``answerable`` an index seems to answer, by questions of which it is known whether its hits answer.
+"""Chooses the least ``answerable`` from which an index seems to answer a question, by judged hits.
 
-Below the threshold a question is more often left unanswered than answered. The head's log-odds are shifted, and with many
-judgements also stretched, until they fit the judgements. Precision and recall follow from these probabilities. On 40
-judgements they miss less than what is counted among the few shown questions.
+Below this threshold, a question is more often unanswered than answered. The log-odds of the head are shifted, and with
+many judgements also scaled, to fit the judgements. Precision and recall follow from the fitted probabilities: on 40
+judgements, that is more accurate than to count right hits among the few questions above the threshold.
 """
 
 from __future__ import annotations
@@ -17,25 +17,24 @@ import numpy as np
 import numpy.typing as npt
 
 from semclass.core.errors import InputError
-from semclass.core.types import DoubleArray, Passage
-from semclass.evaluation.question_headings import write_from_headings
+from semclass.core.types import DoubleArray
 from semclass.heads.head import log_odds
 from semclass.ranking.retriever import HybridRetriever
 
-FEW = 5
+MIN_QUESTIONS = 5
 """Least number of answered, and of unanswered, questions from which a threshold is chosen."""
 
 HITS = 10
 """Number of first hits of which one must be right."""
 
-CHANCE = 0.05
-"""Greatest probability, if answered and unanswered questions did not differ, of values that are as well separated."""
+MAX_P_VALUE = 0.05
+"""Greatest p-value of the separation of answered and unanswered questions at which a threshold is chosen."""
 
-SPREAD = (0.5, 2.0)
-"""Standard deviations that are expected, before any judgement, of the slope around 1 and of the shift around 0."""
+PRIOR_DEVIATIONS = (0.5, 2.0)
+"""Prior standard deviations of the slope around 1 and of the shift around 0."""
 
-_Z = 1.96
-_LEAST = 1e-4
+Z_95 = 1.96
+EPSILON = 1e-4  # keeps probabilities from 0 and 1
 
 Flags = npt.NDArray[np.bool_]
 
@@ -93,15 +92,15 @@ def calibrate(values: Sequence[float], answered: Sequence[bool]) -> Calibration:
         If there are no questions.
     """
     if not len(values):
-        raise InputError(
-            "there is no question whose hits were judged; judge the first hit of some questions, right or wrong"
-        )
-    odds, truth = log_odds(np.asarray(values, np.float64), _LEAST), np.asarray(answered, bool)
-    separation, chance = _separation(odds, truth)
+        raise InputError("no question has judged hits; judge the first hit of some questions, right or wrong")
+    odds, truth = log_odds(np.asarray(values, np.float64), EPSILON), np.asarray(answered, bool)
+    separation, p_value = _separation(odds, truth)
     slope, shift = _fitted(odds, truth)
     said, threshold = _sigmoid(slope * odds + shift), float(_sigmoid(-shift / slope)) if slope > 0 else 0.0
-    shown = odds >= log_odds(np.asarray(threshold), _LEAST)
-    clean = min(truth.sum(), (~truth).sum()) >= FEW and chance < CHANCE and shown.any() and not shown.all()
+    shown = odds >= log_odds(np.asarray(threshold), EPSILON)
+    clean = (
+        min(truth.sum(), (~truth).sum()) >= MIN_QUESTIONS and p_value < MAX_P_VALUE and shown.any() and not shown.all()
+    )
     if not clean:
         said, shown = truth.astype(np.float64), np.ones(len(truth), bool)
     return Calibration(
@@ -110,30 +109,30 @@ def calibrate(values: Sequence[float], answered: Sequence[bool]) -> Calibration:
         int(truth.sum()),
         separation,
         share(float(said[shown].mean()), int(shown.sum())),
-        share(float(said[shown].sum() / max(said.sum(), _LEAST)), int(truth.sum())),
+        share(float(said[shown].sum() / max(said.sum(), EPSILON)), int(truth.sum())),
         share(float((~shown).mean()), len(shown)),
     )
 
 
 def share(value: float, of: int) -> Share:
-    """Return a share with its interval; of nothing, any share is possible."""
+    """Return a share with its interval. Without questions, the interval is 0 to 1."""
     if not of:
         return Share(1.0, 0.0, 1.0, 0)
-    wide = _Z**2 / of
-    middle, half = value + wide / 2, _Z * math.sqrt(value * (1 - value) / of + wide / (4 * of))
+    wide = Z_95**2 / of
+    middle, half = value + wide / 2, Z_95 * math.sqrt(value * (1 - value) / of + wide / (4 * of))
     return Share(value, max((middle - half) / (1 + wide), 0.0), min((middle + half) / (1 + wide), 1.0), of)
 
 
 def _separation(odds: DoubleArray, truth: Flags) -> tuple[float, float]:
-    """Share of pairs that are in order, and the probability of so large a share by chance (Mann and Whitney 1947)."""
+    """Share of pairs that are in order, and its one-sided p-value (Mann and Whitney 1947)."""
     right, wrong = odds[truth], np.sort(odds[~truth])
     if not len(right) or not len(wrong):
         return 0.5, 1.0
     below, ties = np.searchsorted(wrong, right), np.searchsorted(wrong, right, side="right")
     pairs = len(right) * len(wrong)
-    found = float((below + ties).sum() / 2 / pairs)
+    share_in_order = float((below + ties).sum() / 2 / pairs)
     spread = math.sqrt((len(right) + len(wrong) + 1) / (12 * pairs))
-    return found, 0.5 * math.erfc((found - 0.5) / spread / math.sqrt(2))
+    return share_in_order, 0.5 * math.erfc((share_in_order - 0.5) / spread / math.sqrt(2))
 
 
 def _sigmoid(values: Any) -> Any:
@@ -141,17 +140,17 @@ def _sigmoid(values: Any) -> Any:
 
 
 def _fitted(odds: DoubleArray, truth: Flags) -> tuple[float, float]:
-    """Slope and shift of the log-odds that are most probable after the judgements, by Newton's method."""
+    """Slope and shift of the log-odds of maximum posterior probability, by Newton's method."""
     inputs, expected = np.column_stack([odds, np.ones(len(odds))]), np.array([1.0, 0.0])
-    trust, found = np.diag(1 / np.square(SPREAD)), np.array([1.0, 0.0])
+    prior, fit = np.diag(1 / np.square(PRIOR_DEVIATIONS)), np.array([1.0, 0.0])
     for _ in range(50):
-        said = _sigmoid(inputs @ found)
-        gradient = inputs.T @ (truth - said) - trust @ (found - expected)
-        step = np.linalg.solve((inputs * (said * (1 - said))[:, None]).T @ inputs + trust, gradient)
-        found += np.clip(step, -2, 2)
+        said = _sigmoid(inputs @ fit)
+        gradient = inputs.T @ (truth - said) - prior @ (fit - expected)
+        step = np.linalg.solve((inputs * (said * (1 - said))[:, None]).T @ inputs + prior, gradient)
+        fit += np.clip(step, -2, 2)
         if np.abs(step).max() < 1e-9:
             break
-    return float(found[0]), float(found[1])
+    return float(fit[0]), float(fit[1])
 
 
 def judged_questions(
@@ -179,22 +178,7 @@ def judged_questions(
         result = retriever.search(question, HITS)
         progress(1)
         if result.answerable is None:
-            raise InputError("these models have no head that tells whether an index answers; use the shipped models")
+            raise InputError("these models have no head for `answerable`; use the shipped models")
         verdicts = [passages.get(hit.id) for hit in result]
         if complete or any(verdicts) or verdicts[:1] == [False]:
             yield result.answerable, any(verdicts)
-
-
-def made_questions(
-    retriever: HybridRetriever, passages: Sequence[Passage], *, progress: Callable[[int], object] = lambda _: None
-) -> Iterator[tuple[float, bool]]:
-    """As :func:`judged_questions`, of questions made of the headings of passages.
-
-    For every second question its passage is left out of the search, so that nothing answers.
-    """
-    for number, draft in enumerate(write_from_headings(passages)):
-        where = {"_id": {"$ne": draft.passage}} if number % 2 else None
-        result = retriever.search(draft.text, HITS, where=where)
-        progress(1)
-        if result and result.answerable is not None:
-            yield result.answerable, any(hit.id == draft.passage for hit in result)

@@ -1,53 +1,43 @@
-"""Judgements that people made of an index's hits, as a data set to tune and measure with."""
+"""Reads judgements of people: which passages answer a question, and which do not."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
-from semclass.core import artifacts
 from semclass.core.errors import InputError
+from semclass.documents.json_lines import read_json_lines
 from semclass.evaluation.dataset import Dataset
-from semclass.index.feedback import Judgement, by_question, read_judgements
-from semclass.index.passage_index import PassageIndex
 
 
-def judged_dataset(folder: str | Path, *, limit: int | None = None) -> Dataset:
-    """Return the questions with a passage that was judged right, the first `limit`. The text of a question is its id.
+def read_judgements(path: str | Path) -> dict[str, dict[str, bool]]:
+    """Read JSON lines such as ``{"question": "Who?", "passage": "a.md#3", "right": true}``.
+
+    Returns by question, and by the id of a passage, whether the passage answers. The last judgement of a pair counts. A
+    line with ``"right": null`` removes the judgement of the pair.
 
     Raises
     ------
     InputError
-        If no passage was judged right.
+        If the file cannot be read, or a line is malformed. The message names file and line.
     """
-    judged = by_question(read_judgements(folder))
+    judged: dict[str, dict[str, bool]] = {}
+    for number, record in read_json_lines(Path(path)):
+        question, passage, right = (record.get(name) for name in ("question", "passage", "right"))
+        if not (isinstance(question, str) and isinstance(passage, str) and isinstance(right, bool | None)):
+            raise InputError(
+                f'{path}, line {number} must hold an object with the texts question and passage, and "right": true or false'
+            )
+        judged.setdefault(question, {}).pop(passage, None)
+        if right is not None:
+            judged[question][passage] = right
+    return {question: passages for question, passages in judged.items() if passages}
+
+
+def judged_dataset(path: str | Path, *, limit: int | None = None) -> Dataset:
+    """Read the questions with a passage that was judged right, the first `limit`. The text of a question is its id."""
+    judged = read_judgements(path)
     relevance = {text: {name: 1 for name, right in passages.items() if right} for text, passages in judged.items()}
-    relevance = {text: passages for text, passages in relevance.items() if passages}
+    relevance = dict([(text, passages) for text, passages in relevance.items() if passages][:limit])
     if not relevance:
-        raise InputError(
-            f"{folder} has no passage that was judged right; judge hits with `semclass feedback`, generate questions with "
-            "`semclass questions`, or give both --queries FILE and --qrels FILE"
-        )
-    return Dataset(Path(folder), {text: text for text in list(relevance)[:limit]}, relevance)
-
-
-def write_judgements(folder: Path, index: PassageIndex, judgements: Sequence[Judgement]) -> int:
-    """Write a folder in BEIR format: all passages of an index, and the judgements of those that it still has.
-
-    Wrong passages have the relevance 0. Returns the number of judgements that were written.
-    """
-    known = index.find([judgement.passage for judgement in judgements]) >= 0
-    kept = [judgement for judgement, there in zip(judgements, known, strict=True) if there]
-    if not kept:
-        raise InputError("there is no judgement to export; judge hits with `semclass feedback`")
-    names = {text: f"judged{number}" for number, text in enumerate(dict.fromkeys(one.question for one in kept), 1)}
-    rows = [f"{names[one.question]}\t{one.passage}\t{int(bool(one.right))}\n" for one in kept]
-    corpus = (
-        {"_id": passage.id, "title": "", "text": passage.text, "metadata": dict(passage.metadata)}
-        for passage in index.passages(index.rows)
-    )
-    queries = ({"_id": name, "text": text} for text, name in names.items())
-    artifacts.write_atomic(folder / "corpus.jsonl", artifacts.dump_json_lines(corpus))
-    artifacts.write_atomic(folder / "queries.jsonl", artifacts.dump_json_lines(queries))
-    artifacts.write_atomic(folder / "qrels" / "test.tsv", "".join(["query-id\tcorpus-id\tscore\n", *rows]).encode())
-    return len(kept)
+        raise InputError(f'{path} judges no passage right; add lines with "right": true, or give --queries and --qrels')
+    return Dataset(Path(path).parent, {text: text for text in relevance}, relevance)

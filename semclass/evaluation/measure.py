@@ -24,11 +24,10 @@ system.
 MEASURES = ("AP@10", "nDCG@10", "P@1", "P@5", "R@5", "R@10", "F1@5", "F1@10")
 """Default further measures."""
 
-_RESAMPLES = 2000
+RESAMPLES = 2000
 """Number of bootstrap samples of a confidence interval. Its ends vary by a few hundredths of its width between
 seeds.
 """
-
 
 _F1 = re.compile(r"F1@([1-9][0-9]*)")
 
@@ -62,7 +61,6 @@ class MethodResult:
     mrr_ci: tuple[float, float]  #: 95 % bootstrap interval of `mrr` over questions
     error_removed_ci: tuple[float, float]  #: 95 % bootstrap interval of `error_removed`
     measures: Mapping[str, float] = field(default_factory=dict)  #: further measures by name
-    slices: Mapping[str, Mapping[str, Mapping[str, float]]] = field(default_factory=dict)  #: by kind of slice and slice
 
     def as_json(self) -> dict[str, Any]:
         """Return the figures by their names in reports, such as ``mrr@10``."""
@@ -78,7 +76,6 @@ def measure(
     *,
     seed: int = 0,
     measures: Sequence[str] = (),
-    slices: Mapping[str, Sequence[str]] | None = None,
 ) -> dict[str, MethodResult]:
     """Measure rankings, and compare them with the ranking ``"hybrid"``.
 
@@ -93,8 +90,6 @@ def measure(
     measures
         Further measures by their names in ir-measures, such as ``"AP@100"``. You can also give ``"F1@k"``, the harmonic
         mean of precision and recall over the first k of each ranking (``SetF`` of ir-measures).
-    slices
-        The slice of each question, by the kind of slice, such as ``"passage kind"``.
 
     Raises
     ------
@@ -120,34 +115,11 @@ def measure(
             mrr_ci=interval(mean, (reciprocal,), seed),
             error_removed_ci=interval(_error_removed, (reciprocal[answered], base[answered]), seed),
             measures={item: float(found[item].mean()) for item in measures},
-            slices={kind: _by_slice(reciprocal, base, labels, seed) for kind, labels in (slices or {}).items()},
-            **_compared(reciprocal, base, seed),
+            cond_mrr=float(reciprocal[answered].mean()) if answered.any() else 1.0,
+            error_removed=float(_error_removed(reciprocal, base)),
+            p_value=randomisation_test(reciprocal, base, seed),
         )
     return results
-
-
-def _compared(values: DoubleArray, base: DoubleArray, seed: int) -> dict[str, float]:
-    """What a method makes of the questions that the hybrid answers."""
-    answered = base > 0
-    return {
-        "cond_mrr": float(values[answered].mean()) if answered.any() else 1.0,
-        "error_removed": float(_error_removed(values, base)),
-        "p_value": randomisation_test(values, base, seed),
-    }
-
-
-def _by_slice(values: DoubleArray, base: DoubleArray, labels: Sequence[str], seed: int) -> dict[str, dict[str, float]]:
-    """The main figures over each slice."""
-    found = {}
-    for label in sorted(set(labels)):
-        inside = np.array(labels) == label
-        found[label] = {
-            "questions": int(inside.sum()),
-            "answered": int((base[inside] > 0).sum()),
-            "mrr@10": float(values[inside].mean()),
-            **_compared(values[inside], base[inside], seed),
-        }
-    return found
 
 
 def check_measures(names: Sequence[str]) -> None:
@@ -220,7 +192,7 @@ def interval(statistic: Callable[..., Any], samples: Sequence[DoubleArray], seed
         samples,
         statistic,
         paired=True,
-        n_resamples=_RESAMPLES,
+        n_resamples=RESAMPLES,
         batch=200,
         vectorized=True,
         confidence_level=0.95,

@@ -72,7 +72,10 @@ def systems(folder, models, tmp_path_factory):
 
 def test_what_is_timed_finds_what_is_measured(folder, systems):
     dataset = load_dataset(folder)
-    rankings = evaluate.rank(dataset, systems.retriever, candidates=retrieval_systems.MORE, depth=10)
+    rankings = evaluate.rank(dataset, systems.retriever, depth=10)
+    for name, (_, n) in retrieval_systems.RERANKERS.items():
+        plain = name.partition("@")[0]
+        rankings[name] = evaluate.rank(dataset, systems.retriever, [plain], candidates=n, depth=10)[plain]
     jobs = systems.methods() | {"convex": systems.ranked(METHODS["convex"], 10)}
     for name, job in jobs.items():
         expected = rankings[retrieval_systems.PLAIN.get(name, name)]

@@ -26,6 +26,7 @@ PAGES = {
         ROOT / "CONTRIBUTING.md",
         ROOT / "models" / "README.md",
         *(ROOT / "docs").rglob("*.md"),
+        *ROOT.glob("packages/*/docs/*.md"),
     )
     if "examples" not in path.parts
 }
@@ -242,81 +243,6 @@ def test_the_assumed_second_is_named_wherever_it_stands():
     recorded = [row for section in FOUND.values() for row in section.get("systems", []) if row.get("recorded")]
     assert recorded
     assert all("assumption" in row["what"] for row in recorded)
-
-
-# -- prose ------------------------------------------------------------------------------------------------------------
-
-
-def _question_ms():
-    return next(row["p50_ms"] for row in FOUND["questions"]["systems"] if row["name"] == "semclass")
-
-
-def _training():
-    """Minutes of training the peers."""
-    steps = [step for found in FOUND.values() for step in found["steps"]]
-    return sum(step["seconds"] for step in steps if re.search("/train/|/tuned/|^peers/", step["step"])) / 60
-
-
-CHECKED = {
-    "20 minutes": lambda: 15 < _training() < 25,
-    "about a millisecond": lambda: 0.5 < _question_ms() < 2,
-    "3,000 questions": lambda: FOUND["main_job"]["search"]["squad4"]["questions"] == 3000,
-    "500 questions": lambda: FOUND["languages"]["by_models"]["multilingual"]["es-squad-dev"]["questions"] == 500,
-    "1,000 over PubMedQA": lambda: FOUND["main_job"]["search"]["pubmedqa"]["questions"] == 1000,
-    "26 MB": lambda: round(sum(path.stat().st_size for path in (ROOT / "models/encoder").glob("*.onnx")) / 1e6) == 26,
-}  # fmt: skip
-"""What prose says of measurements, and whether it holds."""
-
-NO_FIGURES = {
-    "80 %": "what a probability of 0.8 means",
-    "95 %": "what an interval is",
-    **dict.fromkeys(("85 %", "50 %", "15 %"), "what was wanted of words for scores"),
-    "a second": "the second that is assumed, or one after a first",
-    "three times": "a setting of segments",
-    "100 questions": "a setting of tuning",
-    "four times": "Spark's",
-    "five seconds": "a setting of the service",
-    "ten seconds": "an example of a setting",
-    "10 seconds": "a limit of the service",
-    "three questions": "a setting of the page",
-    "40 questions": "an example of how many to judge",
-    **dict.fromkeys(("24 questions", "150 questions"), "of each language"),
-    **dict.fromkeys(("31 %", "96 %"), "of the card of the package's answerable"),
-    **dict.fromkeys(("94 %", "59 %", "34 %", "63 %"), "of the card of the package's evidence"),
-    "10 %": "labels of questions that are debatable, as those say who collected them",
-    "30 seconds": "a limit of the service",
-    "128 MiB": "a limit of the service",
-    **dict.fromkeys(("93%", "95%"), "settings of a stream of texts"),
-    "ten minutes": "a lesson",
-    "2,000 questions": "tried by hand, and said so",
-    **dict.fromkeys(("2 MB", "9 MB", "86 MB", "290 MB"), "what other packages take, tried by hand"),
-    **dict.fromkeys(
-        ("64 MB", "400 MB", "200 MB", "750 MB", "20 times", "25 seconds", "10 times"), "limits of what is read"
-    ),
-    **dict.fromkeys(("0.16 seconds", "1.7 MB", "40 seconds"), "an example of a file, tried by hand"),
-}
-"""Phrases that look like figures and are none, and what they are."""
-
-UNITS = r"(?:%|ms|milliseconds?|microseconds?|seconds?|minutes?|hours?|[kMGT]B|MiB|points?|times|USD|questions)"
-NUMBER = (
-    r"(?:\d[\d,.]*\d|\d|(?:a|half an?|a (?:quarter|third|tenth) of an?|about an?|three|four|five|six|ten|a thousand))"
-)
-
-
-@pytest.mark.parametrize("page", PAGES)
-def test_a_figure_in_prose_is_compared_or_is_none(page):
-    text = re.sub(r"^(```+).*?^\1\s*$", "", PAGES[page], flags=re.MULTILINE | re.DOTALL)
-    text = re.sub(r"<!-- table: begin.*?<!-- table: end -->", "", text, flags=re.DOTALL)
-    text = re.sub(r"`[^`\n]*`", "`", text)
-    found = {" ".join(match.split()) for match in re.findall(rf"(?<![\w.$-]){NUMBER}\s?{UNITS}(?!\w)", text)}
-    assert found <= CHECKED.keys() | NO_FIGURES.keys()
-
-
-@pytest.mark.parametrize("phrase", CHECKED)
-def test_what_prose_says_is_what_was_measured(phrase):
-    said = [page for page, text in PAGES.items() if phrase in " ".join(text.split())]
-    assert said, f"nothing says {phrase!r} any more: leave it out here"
-    assert CHECKED[phrase]()
 
 
 # -- model cards ------------------------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from types import SimpleNamespace
 
@@ -8,6 +9,7 @@ import hostile_files
 import made_tickets
 import pytest
 from running import running
+from world import ROOT
 
 from semclass import PassageIndex
 from semclass.cli import sync
@@ -218,9 +220,56 @@ def test_a_table_is_re_ranked_and_classified(run, tmp_path):
     made_tickets.as_csv(tmp_path / "a.csv", made_tickets.made()[:3])
     code, out, _ = run("rerank", "Why are there stripes?", "--passages", tmp_path / "a.csv", "-k", "1", "--json")
     assert (code, json.loads(out)["hits"][0]["id"]) == (0, "a.csv:T-101")
-    named = ["--text-column", "subject", "--json"]
-    code, out, _ = run("classify", "passages", "--file", tmp_path / "a.csv", *named)
-    assert (code, json.loads(out.splitlines()[0])["text"]) == (0, "Printer on the third floor")
+    code, out, _ = run("classify", "passages", "--file", tmp_path / "a.csv", "--json")
+    assert (code, json.loads(out.splitlines()[0])["_id"]) == (0, "a.csv:T-100")
+
+
+def test_an_index_is_changed_looked_through_and_compacted(run, tmp_path):
+    index, new = tmp_path / "index", tmp_path / "new.jsonl"
+    assert run("index", "build", ROOT / "semclass" / "demo_data" / "corpus.jsonl", "--out", index)[0] == 0
+    assert run("index", "info", index)[1].startswith("30 passages, ")
+    new.write_text('{"_id": "new", "text": "A submarine is a boat that can dive.", "page": 7}\n')
+    code, out, _ = run("index", "add", index, new, "--json")
+    assert (code, json.loads(out)) == (0, {"index": str(index), "added": 1, "passages": 31, "segments": 2})
+    code, _, err = run("index", "add", index, new)
+    assert (code, "'new' is in the index already" in err) == (2, True)
+    assert json.loads(run("index", "add", index, new, "--update", "--json")[1])["changed"] == 0
+    (hit,) = json.loads(run("search", index, "What dives?", "--where", "page>=7", "--json")[1])["hits"]
+    assert (hit["id"], hit["metadata"]) == ("new", {"page": 7})
+    assert run("index", "delete", index, "lighthouse-1", "lighthouse-2")[1] == (
+        "2 removed: 29 passages in 2 segments\n"
+    )
+    assert "2 segments, 2 removed passages still stored" in run("index", "info", index)[1]
+    code, out, _ = run("index", "verify", index)
+    assert (code, out) == (0, "29 passages in 2 segments: files, shapes, ids, statistics are right\n")
+    assert run("index", "delete", index, "nobody")[0] == 2
+    (tmp_path / "ids").write_text("nobody\n\nlighthouse-3\n")
+    out = run("index", "delete", index, "--file", tmp_path / "ids", "--ignore-missing", "--json")[1]
+    assert json.loads(out)["removed"] == 1
+    assert json.loads(run("index", "delete", index, "--where", "page=7", "--json")[1])["passages"] == 27
+    assert run("index", "compact", index)[1] == "27 passages in 1 segment\n"
+    assert run("index", "delete", index)[0] == 2
+    (records,) = index.glob("segment-*/records.npy")
+    records.write_bytes(records.read_bytes()[:-1] + b" ")
+    code, _, err = run("index", "verify", index)
+    assert (code, "records.npy was changed" in err) == (2, True)
+
+
+def test_an_index_is_replaced_only_on_request(run, docs, tmp_path):
+    index = tmp_path / "index"
+    assert run("index", "build", docs / "tea.md", "--out", index)[0] == 0
+    code, out, err = run("index", "build", docs / "coffee.txt", "--out", index)
+    assert (code, out, "holds an index of 1 passage already; give --replace" in err) == (2, "", True)
+    assert run("index", "build", docs / "coffee.txt", "--out", index, "--replace")[0] == 0
+    assert list(held(index)) == ["Coffee is made of beans."]
+
+
+def test_passages_are_read_from_a_pipe(tmp_path):
+    command = [sys.executable, "-m", "semclass", "index", "build", "-", "--out", str(tmp_path / "index")]
+    text = '{"text": "Tea is made of leaves."}\n'
+    process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, input=text)
+    assert (process.returncode, process.stderr) == (0, "")
+    assert process.stdout.startswith("1 passage indexed")
 
 
 FOOTER = "Report a bug in this page to the keepers of the lighthouse, by letter or in person."

@@ -70,11 +70,15 @@ def test_without_its_examples_a_head_cannot_say_why(run, tmp_path):
         for text in texts.split()
     ]
     file.write_text("text,label\n" + "\n".join(rows))
-    code, out, err = run("train", file, "--head", tmp_path / "head", "--report", tmp_path / "seen", "--json")
+    code, out, err = run("train", file, "--head", tmp_path / "head", "--json")
     assert (code, err) == (0, "")
     found = json.loads(out)
-    assert (found["measured_on"], found["texts"], found["report"]) == ("cross-validation", 8, str(tmp_path / "seen"))
-    assert found["wrong"] == len((tmp_path / "seen" / "wrong.jsonl").read_text().splitlines())
+    assert (found["measured_on"], found["texts"], found["report"]) == (
+        "cross-validation",
+        8,
+        str(tmp_path / "head-report"),
+    )
+    assert found["wrong"] == len((tmp_path / "head-report" / "wrong.jsonl").read_text().splitlines())
     with pytest.raises(InputError, match="keep-examples"):
         TextModel.load(tmp_path / "head").nearest(["ab"])
 

@@ -1,21 +1,19 @@
 from __future__ import annotations
 
 import itertools
-import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from semclass import InputError, PassageClassifier
-from semclass.core.errors import MissingExtraError
+from semclass import InputError, Passage, PassageClassifier
 from semclass.evaluation.dataset import Dataset, load_dataset, read_dataset
-from semclass.evaluation.evaluate import cached_index, evaluate, rank
+from semclass.evaluation.evaluate import cached_index, rank
 from semclass.evaluation.measure import measure, per_question
-from semclass.evaluation.slices import passage_kind, slices_of
+from semclass.evaluation.sweep import sweep
 from semclass.evaluation.trec import read_run, write_run
 from semclass.index.passage_encoder import PassageEncoder
-from semclass.ranking.methods import METHODS
 
 
 def dataset(*relevant: str) -> Dataset:
@@ -45,18 +43,15 @@ def test_the_figures_of_a_ranking_worked_out_by_hand():
     assert other.cond_mrr == 1.0
     assert other.error_removed == pytest.approx(1.0)
     assert hybrid.as_json()["measures"] == {"P@5": pytest.approx(2 / 3 / 5)}
-    assert "slices" not in hybrid.as_json()
     assert list(hybrid.as_json())[:5] == ["mrr@10", "top1", "top_k", "recall@10", "ndcg@10"]
     assert result["worse"].error_removed == pytest.approx(-0.9 / 0.5)
 
 
 def test_where_the_hybrid_answers_nothing_there_is_no_error_to_remove():
     data = dataset("y", "z")
-    other = measure(data, {"hybrid": [TEN] * 2, "other": [["y"], ["z"]]}, slices={"kind": ["text"] * 2})["other"]
+    other = measure(data, {"hybrid": [TEN] * 2, "other": [["y"], ["z"]]})["other"]
     assert (other.mrr, other.cond_mrr, other.cond_top1, other.error_removed) == (1, 1, 1, 0)
     assert other.error_removed_ci == (0, 0)
-    found = other.slices["kind"]["text"]
-    assert (found["answered"], found["cond_mrr"], found["error_removed"]) == (0, 1, 0)
 
 
 def against_second_places(*places: int):
@@ -112,7 +107,7 @@ def test_a_beir_folder_is_read(tmp_path):
         read_dataset(folder / "queries.jsonl", folder / "none.tsv")
 
 
-def test_the_first_questions_are_taken_quotes_belong_to_ids_and_a_header_may_be_missing(tmp_path):
+def test_the_first_questions_are_taken_and_a_header_may_be_missing(tmp_path):
     questions = "".join(f'{{"_id": "{name}", "text": "Who?"}}\n' for name in ("q3", "q2", r"\"q1"))
     data = load_dataset(beir(tmp_path, '"q1\tp1\t1\nq2\tp1\t1\nq3\tp1\t1\n', questions), limit=2)
     assert list(data.questions) == list(data.relevance) == ['"q1', "q2"]
@@ -140,7 +135,7 @@ def test_a_measure_that_is_none_is_named(name):
         measure(dataset("a"), {"hybrid": [TEN]}, measures=[name])
 
 
-def test_an_interval_is_that_of_the_normal_approximation_where_there_are_many_questions():
+def test_an_interval_of_many_questions_is_the_normal_one():
     # reciprocal ranks are 1 and 1/2, as often each: 1.96 standard errors of a deviation of 1/4
     data = dataset(*["a", "b"] * 400)
     low, high = measure(data, {"hybrid": [TEN] * 800})["hybrid"].mrr_ci
@@ -171,37 +166,6 @@ def test_an_index_is_kept_for_its_passages_and_options(models, tmp_path):
     assert cached_index(folder, tmp_path / "cache", plain).passage(0).id == "p2"
 
 
-def test_slices_are_measured_apart():
-    data = dataset("b", "b", "a", "z")
-    rankings = {"hybrid": [TEN] * 4, "other": [["b", "a"], TEN, TEN, TEN]}
-    found = measure(data, rankings, slices={"kind": ["text", "list", "list", "list"]})["other"].slices["kind"]
-    assert list(found) == ["list", "text"]
-    assert (found["text"]["questions"], found["text"]["answered"], found["text"]["error_removed"]) == (1, 1, 1.0)
-    assert (found["list"]["questions"], found["list"]["answered"], found["list"]["error_removed"]) == (3, 2, 0.0)
-    assert found["list"]["cond_mrr"] == pytest.approx(0.75)
-    assert found["list"]["mrr@10"] == pytest.approx(0.5)
-
-
-@pytest.mark.parametrize(
-    ("text", "kind"),
-    [
-        ("The bridge was opened in 1874. It is built of granite.", "text"),
-        ("A short line\nThe bridge was opened in 1874, after three winters of storms, by the engineer's widow.", "text"),
-        ("He wrote:\nI came home.\nI was tired.\nI slept.", "text"),
-        ("Bridges of the town\nThe Old Bridge\nThe Iron Bridge\nMill Bridge", "list"),
-        ("Sold here:\n- tickets, which must be bought at least one day before the crossing.\n- maps.\n- bread.", "list"),
-        ("1. Open the gate.\n2) Walk up to the lamp.\n(c) Close it.", "list"),
-        ("Old Bridge\nIron Bridge", "text"),
-        ("| Name | Length |\n|------|-----|\n| Old Bridge | 90 m |", "table"),
-        ("name\tlength\tyear\nOld Bridge\t90\t1874", "table"),
-        ("P(A|B) is read: A, given B.", "text"),
-        ("", "text"),
-    ],
-)  # fmt: skip
-def test_kinds_of_passages(text, kind):
-    assert passage_kind(text) == kind
-
-
 def asked(**questions) -> Dataset:
     texts = {name: text for name, (text, _) in questions.items()}
     return Dataset(Path(), texts, {name: {answer: 1} for name, (_, answer) in questions.items()})
@@ -210,49 +174,29 @@ def asked(**questions) -> Dataset:
 LIGHTHOUSE = {"q1": ("Who designed the lighthouse?", "lighthouse-3"), "q2": ("When was it finished?", "lighthouse-2")}
 
 
-def test_slices_of_questions(retriever):
-    found = slices_of(asked(**LIGHTHOUSE, q3=("Where is it?", "nowhere")), retriever)
-    assert found == {"question class": ["HUM", "NUM", "LOC"], "passage kind": ["text", "text", "absent"]}
-
-
-def test_each_row_is_what_a_search_by_that_method_gives(retriever):
-    questions = ["Where is the museum?", "How much is a ticket?", "How many inhabitants does Sandrey Bay have?"]
-    found = rank(asked(**{f"q{row}": (text, "x") for row, text in enumerate(questions)}), retriever, candidates=10)
-    assert len({str(found[name]) for name in METHODS}) >= 8  # these questions tell most of the methods apart
-    for name in METHODS:
-        searched = retriever.search_many(questions, k=10, method=name)
-        assert [row[:10] for row in found[name]] == [[hit.id for hit in hits] for hits in searched], name
-
-
-def test_an_evaluation_measures_what_was_ranked(retriever, monkeypatch):
-    answers = [f"{about}-{number}" for about in ("lighthouse", "museum", "ferry") for number in (1, 2, 3, 4)]
-    data = asked(**{f"q{row}": ("Where is the lighthouse?", answer) for row, answer in enumerate(answers)})
-    options = {"measures": ["P@5"], "slices": {"kind": ["text", "list", "table"] * 4}}
-    seen = []
-    found = evaluate(data, retriever, candidates=5, progress=seen.append, seed=3, **options)
-    rankings = rank(data, retriever, candidates=5)
-    assert found == measure(data, rankings, seed=3, **options) != measure(data, rankings, seed=4, **options)
-    assert seen == [1] * len(answers)
-    with pytest.raises(InputError, match="ir-measures cannot compute"):
-        evaluate(data, retriever, measures=["Speed"], progress=seen.append)
-    monkeypatch.setitem(sys.modules, "ir_measures", None)
-    with pytest.raises(MissingExtraError, match=r"semclass\[eval\]"):
-        evaluate(data, retriever, progress=seen.append)
-    assert len(seen) == len(answers)  # both are told before the work is done
-
-
 def test_behind_what_was_re_ranked_the_rest_follows(retriever, corpus):
-    found = rank(asked(**LIGHTHOUSE), retriever, candidates=5)
-    assert {"learned", "learned@5"} < set(found)
-    for row in range(2):
-        hybrid = found["hybrid"][row]
+    data, done = asked(**LIGHTHOUSE), []
+    rankings = rank(data, retriever, ["hybrid", "entail-integrated"], candidates=5, progress=done.append)
+    assert sum(done) == 4
+    for hybrid, reranked in zip(*rankings.values(), strict=True):
         assert len(hybrid) == len(corpus)
-        assert sorted(found["learned"][row][:10]) == sorted(hybrid[:10])
-        assert found["learned"][row][10:] == hybrid[10:]
-        assert sorted(found["learned@5"][row][:5]) == sorted(hybrid[:5])
-        assert found["learned@5"][row][5:] == hybrid[5:]
-        assert sorted(found["match-soft"][row]) == sorted(hybrid)
-    assert len(rank(asked(**LIGHTHOUSE), retriever, depth=7)["learned"][0]) == 7
+        assert sorted(reranked[:5]) == sorted(hybrid[:5])
+        assert reranked[5:] == hybrid[5:]
+    assert len(rank(data, retriever, ["default"], depth=7)["default"][0]) == 7
+
+
+def test_plain_vectors_are_compared_by_three_similarities():
+    vectors = {"Who?": [1, 0], "a": [2, 2], "b": [0.5, 0], "c": [1, 0.4]}
+
+    class Plain:
+        def encode(self, texts, *, views=("pooled",)):
+            return SimpleNamespace(rows=lambda name: np.array([vectors[text] for text in texts], np.float32))
+
+    data = Dataset(Path(), {"q": "Who?"}, {"q": {"b": 1}})
+    results = sweep(data, [Passage(name, name) for name in "abc"], Plain(), ["RR@10"])
+    ranks = {name: 1 / result.measures["RR@10"].value for name, result in results.items()}
+    assert ranks == {"cosine": 1, "ip": 3, "l2": 2}
+    assert results["cosine"].p_value == 1
 
 
 def test_a_run_is_read_as_it_was_written(tmp_path):

@@ -12,15 +12,11 @@ from world import FakeEncoder
 from semclass import (
     ArtifactError,
     EncoderMismatchError,
-    HybridRetriever,
     Models,
-    Passage,
-    PassageIndex,
     Reranker,
 )
 from semclass.core import artifacts
 from semclass.core.types import Ragged
-from semclass.evaluation.candidate_scores import collect
 from semclass.ranking.features import FEATURE_GROUPS, PAIR_FEATURES
 from semclass.ranking.methods import METHODS
 from semclass.ranking.order import needs
@@ -160,16 +156,6 @@ def test_the_default_reads_token_vectors_and_no_classes(reranker):
     assert METHODS["default"].weights == ("alpha", "evidence")
     (query,) = reranker.models.encode([QUESTION])
     assert (query.need_vector.shape, query.expects.shape) == ((2,), (3, 16))
-
-
-def test_the_weight_of_the_evidence_is_tried_without_another_search(reranker):
-    passages = [Passage(str(place), text) for place, text in enumerate([ECHO, ANSWER, "green hill", "red lake 7"])]
-    models, method = reranker.models, METHODS["default"]
-    retriever = HybridRetriever(PassageIndex.build(passages, passage_encoder=models.passage_encoder), models)
-    components = collect(retriever, models.encode([QUESTION]), 4, method)
-    for weight in (0, 1, 3):
-        ids = [str(place) for place in components.rows[0, components.order(method, weight)[0]]]
-        assert ids == [hit.id for hit in retriever.search(QUESTION, weights={"evidence": weight})]
 
 
 @pytest.mark.parametrize("method", ["default", "learned", "entail-integrated"])

@@ -1,0 +1,195 @@
+"""The commands that fit an index to questions with known answers: its weights, and its threshold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+import semclass
+from semclass.cli import options
+from semclass.cli.options import any_path, show, show_weights
+from semclass.cli.progress import progress
+from semclass.core.checks import counted
+from semclass.core.errors import InputError
+
+if TYPE_CHECKING:
+    from semclass.evaluation.calibrate import Calibration, Share
+    from semclass.evaluation.dataset import Dataset
+    from semclass.evaluation.tune import Tuning
+
+question_options = options.together(
+    click.option("--queries", type=any_path, help="File of questions: JSON lines with `_id` and `text`."),
+    click.option(
+        "--qrels", type=any_path, help="File of relevant passages, tab-separated: question id, passage id, relevance."
+    ),
+    click.option(
+        "--judgements",
+        type=any_path,
+        help="File of judged hits, in place of --queries and --qrels: JSON lines with `question`, `passage` (its id) and "
+        "`right` (true or false).",
+    ),
+    options.limit,
+    click.option("--dry-run", is_flag=True, help="Print the report, but store nothing."),
+    click.option("--reset", is_flag=True, help="Remove what this command stored in the index, and exit."),
+    options.json_output,
+    options.models,
+    options.encoder,
+    options.threads,
+)
+
+
+@click.command()
+@click.argument("folder", type=any_path, metavar="INDEX")
+@question_options
+def tune(
+    folder: Path,
+    queries: Path | None,
+    qrels: Path | None,
+    judgements: Path | None,
+    limit: int | None,
+    *,
+    dry_run: bool,
+    reset: bool,
+    as_json: bool,
+    models: Path | None,
+    encoder: str | None,
+    threads: int | None,
+) -> None:
+    """Tune the search weights on questions with known answers, and store them in INDEX.
+
+    Each weight is searched from 0 to 10 (alpha of convex fusion: from 0 to 1). Cross-validation compares the best value
+    with the default. A tuned weight is stored only if its gain exceeds one standard error, or 1.645 standard errors with
+    fewer than 100 questions. `search` and `evaluate --index` then use the stored weights unless you give --weight.
+    """
+    from semclass.core import artifacts
+    from semclass.core.cpu import available_threads
+    from semclass.evaluation import tune
+    from semclass.index.commit import store_tuned
+
+    files = _files(queries, qrels, judgements, reset=reset)
+    if reset:
+        store_tuned(folder, None)
+        show({"index": str(folder), "weights": {}}, f"{folder} uses the default weights", as_json=as_json)
+        return
+    dataset = _dataset(files, limit)
+    retriever = semclass.HybridRetriever.load(
+        folder, models=models, encoder=encoder, threads=threads or available_threads()
+    ).untuned()
+    searches = tune.searches_of(retriever) * len(dataset.questions)
+    with progress("searching", searches, "searches") as step:
+        result = tune.tune(retriever, dataset, progress=step)
+    hashes = {name: {"file": path.name, "sha256": artifacts.sha256_of(path)} for name, path in files.items()}
+    record = result.as_record(hashes)
+    if not dry_run:
+        store_tuned(folder, record if result.weights else None)
+    stored = f"stored in {folder}: {show_weights(result.weights)}"
+    lines = [*_tuning(result), stored if result.weights and not dry_run else "nothing was stored"]
+    show({"index": str(folder), "stored": not dry_run, **record}, "\n".join(lines), as_json=as_json)
+
+
+@click.command()
+@click.argument("folder", type=any_path, metavar="INDEX")
+@question_options
+def calibrate(
+    folder: Path,
+    queries: Path | None,
+    qrels: Path | None,
+    judgements: Path | None,
+    limit: int | None,
+    *,
+    dry_run: bool,
+    reset: bool,
+    as_json: bool,
+    models: Path | None,
+    encoder: str | None,
+    threads: int | None,
+) -> None:
+    """Choose the threshold of `answerable` on questions with known answers, and store it in INDEX.
+
+    Below the threshold, a question is more often unanswered than answered, and `search` says that probably no passage
+    answers it. Judge the first hits of your own questions: questions without an answer in INDEX are needed, too.
+    """
+    from semclass.core.cpu import available_threads
+    from semclass.evaluation.calibrate import calibrate, judged_questions
+    from semclass.evaluation.judgements import read_judgements
+    from semclass.index.commit import store_answerable
+
+    files = _files(queries, qrels, judgements, reset=reset)
+    if reset:
+        store_answerable(folder, None)
+        show({"index": str(folder), "from": None}, f"{folder} uses the threshold of the models", as_json=as_json)
+        return
+    if judgements is None:
+        data = _dataset(files, limit)
+        judged = {text: dict.fromkeys(data.relevance[name], True) for name, text in data.questions.items()}
+    else:
+        judged = dict(list(read_judgements(judgements).items())[:limit])
+    retriever = semclass.HybridRetriever.load(
+        folder, models=models, encoder=encoder, threads=threads or available_threads()
+    )
+    with progress("searching", len(judged), "questions") as step:
+        pairs = list(judged_questions(retriever, judged, complete=judgements is None, progress=step))
+    result = calibrate([value for value, _ in pairs], [answered for _, answered in pairs])
+    record = result.as_record({"questions": str(qrels or judgements)})
+    stored = result.threshold is not None and not dry_run
+    if stored:
+        store_answerable(folder, record)
+    lines = _calibration(result, retriever.models.answerable_from)
+    where = f"stored in {folder}" if stored else "nothing was stored"
+    show({"index": str(folder), "stored": stored, **record}, "\n".join([*lines, where]), as_json=as_json)
+
+
+def _files(queries: Path | None, qrels: Path | None, judgements: Path | None, *, reset: bool) -> dict[str, Path]:
+    """The files of questions by their options, where these go together."""
+    files = {"queries": queries, "qrels": qrels, "judgements": judgements}
+    given = {name: path for name, path in files.items() if path is not None}
+    if reset and given:
+        raise InputError("--reset only removes what is stored; remove the files of questions")
+    if not reset and set(given) not in ({"queries", "qrels"}, {"judgements"}):
+        raise InputError("give either --queries FILE and --qrels FILE, or --judgements FILE")
+    return given
+
+
+def _dataset(files: dict[str, Path], limit: int | None) -> Dataset:
+    from semclass.evaluation.dataset import read_dataset
+    from semclass.evaluation.judgements import judged_dataset
+
+    if "judgements" in files:
+        return judged_dataset(files["judgements"], limit=limit)
+    return read_dataset(files["queries"], files["qrels"], limit=limit)
+
+
+def _tuning(result: Tuning) -> Iterator[str]:
+    """A line for each weight, and whether it helps."""
+    yield f"{counted(result.questions, 'question')}, MRR@10; cv: cross-validated, each fold ranked with the best weight of"
+    yield "the other folds; best*: chosen and measured on the same questions, so too optimistic\n"
+    yield f"{'weight':<16} default   best  without default    cv   gain +- error   best*"
+    for s in result.searches:
+        verdict = f"better: {s.weight:g}" if s.helps else "default kept"
+        yield (
+            f"{s.name:<16} {s.default:7g} {s.best:6g}   {s.mrr[0]:.4f}  {s.mrr_default:.4f} {s.mrr_cross_validated:.4f} "
+            f"{s.gain:+.4f} {s.standard_error:.4f}  {s.mrr_searched:.4f}  {verdict}"
+        )
+    if not result.weights:
+        margin = result.searches[0].margin
+        yield f"no weight beats its default by {margin:g} standard errors; the default weights stay"
+
+
+def _calibration(result: Calibration, before: float | None) -> Iterator[str]:
+    """The figures of a calibration, for people."""
+    yield f"{counted(result.questions, 'question')}, {result.answered} of them answered"
+    if result.threshold is None:
+        yield f"no clear separation: in {result.separation:.0%} of pairs, the answered question has the larger value;"
+        yield "judge the first hits of more questions, right and wrong ones"
+        return
+    yield f"threshold of answerable: {result.threshold:.2f} (models: {before or 0:.2f})"
+    yield f"questions from the threshold on that are answered: {_share(result.precision)}"
+    yield f"answered questions that are from the threshold on: {_share(result.recall)}"
+    yield f"questions below the threshold: {_share(result.withheld)}"
+
+
+def _share(share: Share) -> str:
+    return f"{share.value:.0%} (95 % interval {share.low:.0%} to {share.high:.0%})"
