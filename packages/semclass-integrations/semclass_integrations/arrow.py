@@ -1,305 +1,200 @@
-"""Classifies and encodes tables in Arrow record batches, for any engine that uses such batches (extra ``spark``).
+"""Classifies and encodes tables in Arrow record batches, for any engine that uses such batches.
 
-A :class:`Job` maps Arrow record batches to record batches. Spark's ``mapInArrow`` calls the job for each partition; Ray
-Data and Dask need one more line. A job is pickled as a few strings, and each worker process opens the models once. A
-text that is null, empty or not valid UTF-8 has null outputs, and its row has the reason in the column ``error``. The
-column is null in all other rows.
+A :class:`TableJob` maps Arrow record batches to record batches, as Spark's ``mapInArrow`` calls a function for each
+partition. A job is pickled as a few strings, and each worker process opens the models once. A text that is null, empty or
+not valid UTF-8 stops nothing: its row has null outputs, and the reason in the column ``error``.
 """
+
+# ruff: noqa: E402 - import_extra says how pyarrow is installed, before it is imported
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import numpy as np
+from semclass import (
+    EntailmentClassifier,
+    InputError,
+    Models,
+    PassageClassifier,
+    QuestionClassifier,
+    TextModel,
+)
+from semclass.plugins import check_choice, check_positive, import_extra, short
 
-from semclass.core.artifacts import models_folder
-from semclass.core.checks import check_choice, check_positive, check_probability, short
-from semclass.core.errors import ArtifactError, InputError, InputTypeError, import_extra
-from semclass.encoders.batching import quietly
-from semclass.heads.texts import HUB
-from semclass_integrations.arrow_models import Heads, identity_of, open_model, values_of
+import_extra("pyarrow", "spark", "semclass-integrations")
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-else:
-    pa = import_extra("pyarrow", "spark")
+import pyarrow as pa
 
-TYPES: Mapping[str, tuple[str, pa.DataType]] = {
-    "label": ("string", pa.string()),
-    "labels": ("array<string>", pa.list_(pa.string())),
-    "probability": ("double", pa.float64()),
-    "probabilities": ("map<string,double>", pa.map_(pa.string(), pa.float64())),
-    "fine": ("string", pa.string()),
-    "fine_probability": ("double", pa.float64()),
-    "fine_probabilities": ("map<string,double>", pa.map_(pa.string(), pa.float64())),
-    "vector": ("array<float>", pa.list_(pa.float32())),
-    "asked": ("string", pa.string()),
-    "truncated": ("boolean", pa.bool_()),
-    "error": ("string", pa.string()),
+TYPES: Mapping[str, pa.DataType] = {
+    "label": pa.string(),
+    "labels": pa.list_(pa.string()),
+    "probability": pa.float64(),
+    "probabilities": pa.map_(pa.string(), pa.float64()),
+    "fine": pa.string(),
+    "fine_probability": pa.float64(),
+    "vector": pa.list_(pa.float32()),
 }
-"""Type of each output, for Spark and for Arrow. ``error`` is the reason why a row has no outputs."""
+"""Type of each output. The values are those of the classifiers' results."""
 
 OUTPUTS: Mapping[str, tuple[str, ...]] = {
-    "questions": (
-        "label",
-        "probability",
-        "fine",
-        "fine_probability",
-        "probabilities",
-        "fine_probabilities",
-        "asked",
-        "truncated",
-    ),
-    "passages": ("labels", "probabilities", "truncated"),
-    "texts": ("label", "probability", "labels", "probabilities", "truncated"),
+    "questions": ("label", "probability", "fine", "fine_probability", "probabilities"),
+    "passages": ("labels", "probabilities"),
+    "texts": ("label", "probability", "labels", "probabilities"),
     "pairs": ("label", "probability"),
-    "encode": ("vector", "truncated"),
+    "encode": ("vector",),
 }
-"""Possible outputs of each task, with the names and values of the classifiers' results."""
+"""Outputs of each task. The first two are the default."""
 
-DEFAULTS = {task: names[:1] if task == "encode" else names[:2] for task, names in OUTPUTS.items()}
-"""Default outputs of each task."""
+BATCH = 1024  # texts that are encoded in one call
 
 
 @dataclass(frozen=True)
-class Job:
-    """A function from record batches to record batches. :func:`classify_job` makes it.
+class TableJob:
+    """A function from record batches to record batches, which appends columns. Rows keep their order.
 
-    Rows keep their order. The values of a row do not depend on an engine's partitions, batches or repeated tasks, except
-    for the last digits of a float.
+    The values of a row do not depend on partitions, batches or repeated tasks, except for the last digits of a float.
+
+    Attributes
+    ----------
+    task
+        ``"questions"`` gives the answer type that a question asks for, ``"passages"`` the answer types that a passage
+        provides, ``"texts"`` labels of a head of your own, ``"pairs"`` whether a sentence answers a question, and
+        ``"encode"`` vectors.
+    column
+        Column of the texts. For pairs, the two columns of question and sentence.
+    models
+        Folder with the layout of the shipped ``models/``, which is the default. For ``"texts"``, the folder that
+        :meth:`semclass.TextClassifier.save` wrote. Every worker must find it at the same path.
+    encoder
+        See :meth:`semclass.Models.load`.
+    outputs
+        Names in ``OUTPUTS[task]``.
+    prefix
+        Prefix of the names of new columns.
+    threads
+        Threads of the encoder in each worker process.
+
+    Raises
+    ------
+    InputError
+        If an option is not allowed, or a column is missing or does not fit.
+    ArtifactError
+        In a worker that does not find the models.
     """
 
-    task: str  #: a key of :data:`OUTPUTS`
-    columns: tuple[str, ...]  #: columns of the texts: one, or two for pairs
-    keep: tuple[str, ...] | None  #: columns to copy, in this order; None for all
-    outputs: tuple[str, ...]  #: some of ``OUTPUTS[task]``
-    prefix: str
-    models: str | None
-    encoder: str | None
-    identity: str  #: SHA-256 of the models' manifests; a sentence-transformers model has none
-    min_probability: float | None
-    threads: int
-    heads: Heads = ()  #: names and folders of several heads for ``"texts"``, in place of `models`
+    task: str = "questions"
+    column: str | tuple[str, str] = "text"
+    models: str | Path | None = None
+    encoder: str | Path | None = None
+    outputs: tuple[str, ...] | None = None
+    prefix: str = ""
+    threads: int = 1
+
+    def __post_init__(self) -> None:
+        """Check the options."""
+        check_choice(self.task, tuple(OUTPUTS), "task")
+        for name in self.outputs or ():
+            check_choice(name, OUTPUTS[self.task], "outputs")
+        check_positive(self.threads, "threads")
+        if len(self._columns) != (2 if self.task == "pairs" else 1):
+            raise InputError(
+                f"column is {short(self.column)}; {self.task} needs {'two' if self.task == 'pairs' else 'one'}"
+            )
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Run on the record batches of one partition, with one schema; yields one batch for each, with :meth:`schema`.
-
-        Missing, damaged or other models than those of the job are an ``ArtifactError``; columns that do not fit are an
-        ``InputError``.
-        """
+        """Run on the record batches of one partition. Yields one batch for each, with :meth:`schema`."""
         for batch in batches:
             schema = self.schema(batch.schema)
-            kept = [batch.column(name) for name in self.kept(batch.schema.names)]
-            yield pa.RecordBatch.from_arrays([*kept, *self._added(batch)], schema=schema)
+            yield pa.RecordBatch.from_arrays([*batch.columns, *self._new_columns(batch)], schema=schema)
 
     def table(self, table: pa.Table) -> pa.Table:
         """Run on a whole table, such as a partition of Ray or Dask."""
         return pa.Table.from_batches(self(table.to_batches()), self.schema(table.schema))
 
     def schema(self, schema: pa.Schema) -> pa.Schema:
-        """Return the schema of the output for a schema of the input: the kept columns, then the added columns."""
-        kept = [schema.field(name) for name in self.kept(schema.names)]
-        for name in self.columns:
+        """Return the schema of the output for a schema of the input."""
+        names = ", ".join(map(repr, schema.names))
+        for name in self._columns:
+            if schema.names.count(name) != 1:
+                raise InputError(f"column {name!r} must be in the table once; the columns are {names}")
             if not _holds_strings(schema.field(name).type):
                 raise InputError(f"column {name!r} holds {schema.field(name).type}; give a column of strings")
-        return pa.schema([*kept, *(pa.field(name, TYPES[output][1]) for name, output in self.added.items())])
+        added = [*((self.prefix + name, TYPES[name]) for name in self._outputs), (self.prefix + "error", pa.string())]
+        for name, _ in added:
+            # Spark does not tell apart names that differ in case alone
+            if name.casefold() in map(str.casefold, schema.names):
+                raise InputError(f"the column {name!r} exists already, the columns are {names}; give a prefix")
+        return pa.schema([*schema, *(pa.field(*field) for field in added)])
 
     @property
-    def added(self) -> dict[str, str]:
-        """The added columns, as keys of :data:`TYPES` by column name."""
-        return {self.prefix + name: output for name, output in (*self._values.items(), ("error", "error"))}
+    def _columns(self) -> tuple[str, ...]:
+        return (self.column,) if isinstance(self.column, str) else tuple(self.column)
 
     @property
-    def _values(self) -> dict[str, str]:
-        """Keys of :data:`TYPES` by the names of the outputs: those of several heads have the head's name before them."""
-        if not self.heads:
-            return {output: output for output in self.outputs}
-        own = {f"{head}_{output}": output for head, _ in self.heads for output in self.outputs if output != "truncated"}
-        return own | ({"truncated": "truncated"} if "truncated" in self.outputs else {})
+    def _outputs(self) -> tuple[str, ...]:
+        return OUTPUTS[self.task][:2] if self.outputs is None else self.outputs
 
-    @property
-    def ddl(self) -> str:
-        """The added columns as a schema of Spark, such as ``"label string, probability double, error string"``."""
-        return ", ".join(f"{quoted(name)} {TYPES[output][0]}" for name, output in self.added.items())
-
-    def kept(self, names: Sequence[str]) -> Sequence[str]:
-        """Check all column names, and return the names of the columns to copy."""
-        kept = names if self.keep is None else self.keep
-        for name in (*self.columns, *kept):
-            if list(names).count(name) != 1:
-                missing = f"there is no column {name!r}; the columns are {', '.join(map(repr, names))}"
-                raise InputError(f"column {name!r} comes twice" if name in names else missing)
-        # Spark does not tell apart names that differ in case alone
-        taken = {name.casefold() for name in kept}
-        for name in self.added:
-            if name.casefold() in taken:
-                raise InputError(
-                    f"the output column {name!r} exists in the input already: leave it out of `keep`, or give a "
-                    "`prefix` for the output columns"
-                )
-        return kept
-
-    def _added(self, batch: pa.RecordBatch) -> list[pa.Array]:
-        """The added columns of a batch."""
-        columns: list[list[Any]] = [_texts_of(batch.column(name)) for name in self.columns]
-        faults = [[_fault_of(text, name) for text in texts] for name, texts in zip(self.columns, columns, strict=True)]
-        error = [next(filter(None, each), None) for each in zip(*faults, strict=True)]
+    def _new_columns(self, batch: pa.RecordBatch) -> list[pa.Array]:
+        columns = [_texts(batch.column(name)) for name in self._columns]
+        faults = [[_fault(text, name) for text in texts] for name, texts in zip(self._columns, columns, strict=True)]
+        error = [next(filter(None, row), None) for row in zip(*faults, strict=True)]
         rows = [row for row, fault in enumerate(error) if fault is None]
-        # no models are opened where there is nothing to classify
-        values = self._run([[texts[row] for row in rows] for texts in columns]) if rows else {}
-        arrays = []
-        for name, output in self._values.items():
-            spread: list[Any] = [None] * batch.num_rows
-            for row, value in zip(rows, values.get(name, ()), strict=True):
-                spread[row] = value
-            arrays.append(pa.array(spread, TYPES[output][1]))
+        items: list[Any] = [None] * batch.num_rows
+        if rows:  # no models are opened for a partition without texts
+            paths = tuple(None if path is None else str(path) for path in (self.models, self.encoder))
+            run = _open(self.task, *paths, self.threads)
+            for start in range(0, len(rows), BATCH):
+                some = rows[start : start + BATCH]
+                for row, item in zip(some, run(*([texts[row] for row in some] for texts in columns)), strict=True):
+                    items[row] = item
+        arrays = [pa.array([_value(item, name) for item in items], TYPES[name]) for name in self._outputs]
         return [*arrays, pa.array(error, pa.string())]
 
-    def _run(self, columns: list[list[str]]) -> dict[str, list[Any]]:
-        """Outputs of valid texts."""
-        if identity_of(self.task, self.models, self.encoder, self.heads) != self.identity:
-            where = ", ".join(folder for _, folder in self.heads) or models_folder(self.models)
-            raise ArtifactError(
-                f"the models in {where} differ from the models of the job: install the same version of semclass, and the "
-                "same models, on every machine"
-            )
-        model = open_model(
-            self.task, self.models, self.encoder, self.threads, self.min_probability, self.identity, self.heads
-        )
-        flagged = "truncated" in self.outputs
-        items, cut = quietly(lambda: model(*columns)) if flagged else (model(*columns), [])
-        parts = {f"{head}_": found for head, found in items.items()} if self.heads else {"": items}
-        values = {
-            before + name: column
-            for before, found in parts.items()
-            for name, column in values_of(found, self.outputs).items()
-        }
-        return values | ({"truncated": np.isin(np.arange(len(columns[0])), cut).tolist()} if flagged else {})
+
+@lru_cache(maxsize=4)
+def _open(task: str, models: str | None, encoder: str | None, threads: int) -> Callable[..., Iterable[Any]]:
+    """Open the models of a task, once for each process. The function takes a list of texts for each column."""
+    if task == "texts":
+        if models is None:
+            raise InputError("texts need models, the folder that TextClassifier.save wrote")
+        return TextModel.load(models, encoder=encoder, threads=threads).classify
+    if task == "encode":
+        all_models = Models.load(models, encoder=encoder, threads=threads)
+        return lambda texts: all_models.encoder.encode(texts, views=("pooled",)).rows("pooled")
+    kinds: dict[str, Any] = {
+        "questions": QuestionClassifier,
+        "passages": PassageClassifier,
+        "pairs": EntailmentClassifier,
+    }
+    used = None if encoder is None else Models.load(models, encoder=encoder, threads=threads).encoder
+    model = kinds[task].load(models, encoder=used, threads=threads)
+    if task == "pairs":
+        return lambda questions, sentences: model.classify(zip(questions, sentences, strict=True))
+    classify: Callable[..., Iterable[Any]] = model.classify
+    return classify
 
 
-def classify_job(
-    what: str = "questions",
-    *,
-    column: str | Sequence[str] | None = None,
-    models: str | Path | None = None,
-    heads: Mapping[str, str | Path] | None = None,
-    encoder: str | Path | None = None,
-    keep: Sequence[str] | None = None,
-    outputs: Sequence[str] | None = None,
-    prefix: str = "",
-    min_probability: float | None = None,
-    threads: int = 1,
-) -> Job:
-    """Make a job that classifies or encodes the texts of a column.
-
-    This call opens the models once, so that their errors show here.
-
-    Parameters
-    ----------
-    what
-        The task. ``"questions"`` gives the answer type that a question asks for, ``"passages"`` the answer types that a
-        passage provides, ``"texts"`` labels of your own head, ``"pairs"`` whether a sentence answers a question, and
-        ``"encode"`` vectors.
-    column
-        The column of the texts, by default ``"text"``. For pairs, the columns of question and sentence, by default
-        ``("question", "sentence")``.
-    models
-        Folder with the layout of the shipped ``models/``. Defaults to the shipped models. For ``"texts"``, give the
-        folder that :meth:`semclass.TextClassifier.save` wrote. The folder must be at the same path on every machine.
-    heads
-        For ``"texts"``, you can give several such folders by name, in place of `models`. The texts are encoded once for
-        all folders. Outputs get the name as a prefix: ``topic_label``, ``topic_probability``.
-    encoder
-        Folder of an exported encoder, ``"hub:NAME"`` or ``"hub:FOLDER"``. Defaults to the encoder of the models.
-    keep
-        Columns to copy. If None, all columns are copied.
-    outputs
-        Outputs to add, among ``OUTPUTS[what]``. Defaults to ``DEFAULTS[what]``.
-    prefix
-        Prefix of the names of the added columns.
-    min_probability
-        For questions and texts, in [0, 1]. If the best class is less probable, the label is ``semclass.ABSTAIN``.
-    threads
-        Threads of the encoder in each worker process. Engines run as many tasks as there are processors, so 1 is best.
-
-    Raises
-    ------
-    InputError, InputTypeError, ArtifactError
-        If an argument is not allowed, or the models are missing, damaged, or trained for another encoder.
-    """
-    check_choice(what, tuple(OUTPUTS), "what")
-    if heads is not None and (what != "texts" or models is not None or not heads):
-        raise InputError("heads need what='texts', no models, and at least one head, such as {'topic': 'my-head'}")
-    if what == "texts" and models is None and heads is None:
-        raise InputError(
-            "what='texts' needs a trained head: set `models` to the folder that TextClassifier.save wrote, or give "
-            "several such folders as `heads`"
-        )
-    if min_probability is not None:
-        if what not in ("questions", "texts"):
-            raise InputError(f"min_probability applies to questions and texts, not to {what}; leave it out")
-        check_probability(min_probability, "min_probability")
-    usual = ("question", "sentence") if what == "pairs" else ("text",)
-    columns = usual if column is None else (column,) if isinstance(column, str) else _names(column, "column")
-    if len(columns) != len(usual):
-        raise InputError(f"column has {len(columns)} names, {short(columns)}; {what} needs {len(usual)}")
-    wanted = DEFAULTS[what] if outputs is None else _names(outputs, "outputs")
-    for name in wanted:
-        check_choice(name, OUTPUTS[what], "outputs")
-    if len(set(wanted)) < len(wanted) or not wanted:
-        raise InputError(f"outputs is {short(wanted)}; name at least one output, and each only once")
-    if not isinstance(prefix, str):
-        raise InputTypeError(f"prefix must be a string, not {type(prefix).__name__}")
-    # workers have working directories of their own
-    where = None if models is None else str(models_folder(models).absolute())
-    own = tuple((name, str(Path(folder).absolute())) for name, folder in (heads or {}).items())
-    used = None if encoder is None else str(encoder)
-    if used is not None and not used.startswith(HUB):
-        used = str(Path(used).absolute())
-    job = Job(
-        task=what,
-        columns=columns,
-        keep=None if keep is None else _names(keep, "keep"),
-        outputs=wanted,
-        prefix=prefix,
-        models=where,
-        encoder=used,
-        identity=identity_of(what, where, used, own),
-        min_probability=min_probability,
-        threads=check_positive(threads, "threads"),
-        heads=own,
-    )
-    open_model(what, where, used, job.threads, min_probability, job.identity, own)
-    return job
-
-
-def quoted(name: str) -> str:
-    """Return a name as it is written in a schema of Spark."""
-    return name if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) else "`" + name.replace("`", "``") + "`"
-
-
-def _names(names: Sequence[str], argument: str) -> tuple[str, ...]:
-    """Copy names of columns; one bare string is refused, as it is a common slip."""
-    if isinstance(names, (str, bytes)) or not isinstance(names, Iterable):
-        raise InputTypeError(f"{argument} must be a list of column names, not {short(names)}")
-    for name in (found := tuple(names)):
-        if not isinstance(name, str):
-            raise InputTypeError(f"{argument} must be a list of strings, but holds {short(name)}")
-    return found
+def _value(item: Any, name: str) -> Any:
+    """Value of an output of one text."""
+    if item is None or name == "vector":
+        return item
+    value = getattr(item, name)
+    if name == "probabilities":
+        return [(str(label), probability) for label, probability in value.items()]
+    return [str(label) for label in value] if name == "labels" else str(value) if name == "label" else value
 
 
 def _holds_strings(kind: pa.DataType) -> bool:
     """Whether a column may hold texts; one of nulls alone may."""
-    if pa.types.is_dictionary(kind):
-        kind = kind.value_type
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
     return kind in (pa.string(), pa.large_string(), pa.string_view(), pa.null())
 
 
-def _texts_of(column: pa.Array) -> list[str | bytes | None]:
+def _texts(column: pa.Array) -> list[str | bytes | None]:
     """Texts of a column: strings, None for nulls, and bytes where a text is not valid UTF-8."""
     try:
         texts: list[str | bytes | None] = column.to_pylist()
@@ -315,8 +210,8 @@ def _decoded(item: bytes | None) -> str | bytes | None:
         return item
 
 
-def _fault_of(text: str | bytes | None, name: str) -> str | None:
-    """What is wrong with a text of a column, if anything."""
+def _fault(text: str | bytes | None, name: str) -> str | None:
+    """Reason why a text of a column has no outputs."""
     if text is None:
         return f"{name} is null"
     if isinstance(text, bytes):

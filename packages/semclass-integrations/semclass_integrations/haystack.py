@@ -1,64 +1,79 @@
-"""Components for Haystack 3 (extra ``haystack``): a ranker and a retriever.
+"""Components for Haystack 3: a retriever and a ranker.
 
-``warm_up`` or the first run loads the models, and constructors do not. Components with the same encoder share it.
-``close`` releases the models. Documents are copied. Components save only names and numbers, so that a pipeline can be
-written as YAML. To read such a YAML file, Haystack must trust these modules. Call ``Pipeline.loads(text,
-allowed_modules=["semclass_integrations.*"])``, or set the variable ``HAYSTACK_DESERIALIZATION_ALLOWLIST``. A pipeline
-names the folders and models that it opens, so read only pipelines from people whom you trust to choose these.
+``warm_up`` or the first run loads the models, which components with the same folders share. Documents are copied.
+Components save only names and numbers, so that a pipeline can be written as YAML. To read such a YAML file, Haystack must
+trust this module: call ``Pipeline.loads(text, allowed_modules=["semclass_integrations.*"])``. A pipeline names the folders
+and models that it opens, so read only pipelines from people whom you trust to choose these.
 """
 
 # ruff: noqa: E402 - import_extra says how Haystack is installed, before it is imported
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import asyncio
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from datetime import datetime
+from functools import lru_cache
 from inspect import signature
 from pathlib import Path
 from typing import Any
 
-from semclass.core.checks import check_positive, check_text, check_texts, check_weight
-from semclass.core.errors import InputTypeError, import_extra
-from semclass.core.tools import in_thread
-from semclass.core.types import Hit, Passage
-from semclass.ranking.methods import DEFAULT
-from semclass.ranking.reranker import Reranker
-from semclass.ranking.retriever import HybridRetriever
+from semclass import HybridRetriever, InputError, Models, Passage, PassageIndex, Reranker
+from semclass.plugins import check_positive, check_text, import_extra, short
 from semclass_integrations import shared
 
-import_extra("haystack", "haystack")
+import_extra("haystack", "haystack", shared.PACKAGE)
 
 from haystack import Document, component, default_from_dict, default_to_dict
-from haystack.document_stores.types import FilterPolicy
+from haystack.errors import FilterError
 
-from semclass_integrations.haystack_filters import to_where
+_ORDER = {">": "$gt", ">=": "$gte", "<": "$lt", "<=": "$lte"}
+_NOTHING: dict[str, Any] = {"$not": {}}
+
+
+class FilterInputError(InputError, FilterError):
+    """A filter is malformed, or cannot be translated."""
+
+
+@lru_cache(maxsize=4)
+def _models(models: str | None, encoder: str | None, threads: int) -> Models:
+    return Models.load(models, encoder=encoder, threads=threads)
 
 
 class HaystackComponent:
-    """Base class of all components.
+    """Base class of both components: it loads models on first use, and saves and reads arguments."""
 
-    It holds paths of models, loads models on first use, and saves and reads components.
-    """
+    models: str | None
+    encoder: str | None
+    threads: int
+    top_k: int
+    method: str
+    details: bool
+    _loaded: Any
 
     # no __init__: Haystack's decorator makes a new class of each component, in which super() fails
-    def _take_models(self, models: str | Path | None, encoder: str | Path | None, threads: int) -> None:
-        self.models = shared.path_text(models, "models")
-        self.encoder = shared.path_text(encoder, "encoder")
-        self.threads = check_positive(threads, "threads")
-        self._loaded = shared.Lazy()
+    def _take(
+        self,
+        models: str | Path | None,
+        encoder: str | Path | None,
+        threads: int,
+        top_k: int,
+        method: str,
+        details: bool,
+    ) -> None:
+        shared.check_options({"method": method}, type(self).__name__)
+        self.models, self.encoder = (None if path is None else str(path) for path in (models, encoder))
+        self.threads, self.top_k = check_positive(threads, "threads"), check_positive(top_k, "top_k")
+        self.method, self.details, self._loaded = method, details, None
 
-    def _model(self) -> Any:
+    def _open(self, models: Models) -> Any:
         raise NotImplementedError
 
     def warm_up(self) -> None:
-        """Load the models, unless they are already loaded."""
-        self._model()
-
-    warm_up_async = in_thread(warm_up, name="warm_up_async")
-
-    def close(self) -> None:
-        """Release the models. A later run loads the models again."""
-        self._loaded.clear()
+        """Load the models, unless they are loaded."""
+        if self._loaded is None:
+            self._loaded = self._open(_models(self.models, self.encoder, self.threads))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the class and the arguments as JSON values."""
@@ -73,115 +88,23 @@ class HaystackComponent:
 
 
 @component
-class SemclassRanker(HaystackComponent):
-    """Re-ranks documents by whether they answer the query.
-
-    Parameters
-    ----------
-    models, encoder, threads
-        Folder of the heads, their encoder, and the threads of the encoder. See :meth:`semclass.Models.load`. Defaults
-        to the shipped models.
-    top_k
-        How many documents to return, at least 1.
-    score_threshold
-        Least probability that a document answers the query. If the method has no probability, the least score.
-    method
-        A method that re-ranks, see :data:`semclass.ranking.methods.METHODS`.
-    meta_fields_to_embed
-        Fields of ``meta`` to read before the content, one per line, such as ``["title"]``.
-    details
-        Whether to add all other fields of a :class:`semclass.Hit` to each copy as ``meta["semclass"]``.
-    """
-
-    def __init__(
-        self,
-        models: str | Path | None = None,
-        *,
-        encoder: str | Path | None = None,
-        threads: int = 1,
-        top_k: int = 10,
-        score_threshold: float | None = None,
-        method: str = DEFAULT,
-        meta_fields_to_embed: list[str] | None = None,
-        details: bool = False,
-    ) -> None:
-        self._take_models(models, encoder, threads)
-        self.top_k = check_positive(top_k, "top_k")
-        threshold = score_threshold
-        self.score_threshold = None if threshold is None else check_weight(threshold, "score_threshold")
-        self.method = method
-        shared.check_options({"method": method}, shared.RERANK, "the ranker")
-        self.meta_fields_to_embed = check_texts(meta_fields_to_embed or [], "meta_fields_to_embed")
-        self.details = details
-
-    @component.output_types(documents=list[Document])
-    def run(
-        self, query: str, documents: list[Document], top_k: int | None = None, score_threshold: float | None = None
-    ) -> dict[str, list[Document]]:
-        """Return ``documents``, which are copies with new scores, best first.
-
-        If several documents have the same id, only the document with the highest score is kept. Documents without text
-        come last and have no score. With a threshold, they are left out. `top_k` and `score_threshold` default to the
-        values of the constructor.
-        """
-        limit = self.top_k if top_k is None else check_positive(top_k, "top_k")
-        threshold = (
-            self.score_threshold if score_threshold is None else check_weight(score_threshold, "score_threshold")
-        )
-        if not documents:
-            return {"documents": []}
-        check_text(query, "query")
-        unique = _deduplicated(documents)
-        texts = [shared.Text(self._text(item)) for item in unique]
-        found, result = shared.rerank(self._model(), query, texts, limit, threshold, {"method": self.method})
-        ranked = []
-        for place, hit in found:
-            meta = {**unique[place].meta, **shared.details_of(hit, result, wanted=self.details)}
-            ranked.append(replace(unique[place], score=hit and hit.score, meta=meta))
-        return {"documents": ranked}
-
-    run_async = in_thread(run, name="run_async")
-
-    def _model(self) -> Reranker:
-        return self._loaded.get(shared.load_reranker, self.models, self.encoder, self.threads)
-
-    def _text(self, document: Document) -> str:
-        """What is read of a document."""
-        fields = [document.meta.get(name) for name in self.meta_fields_to_embed]
-        return "\n".join([*(str(value) for value in fields if value not in (None, "")), document.content or ""])
-
-
-@component
 class SemclassRetriever(HaystackComponent):
-    """Finds the passages of a saved index that answer a query, by BM25, vectors and re-ranking.
+    """Finds the passages of a saved index that answer a query.
 
-    It is a text retriever (``run(query, filters, top_k)``), and works in ``MultiQueryTextRetriever``. Until ``close()`` it
-    searches the index as it was opened.
+    It is a text retriever (``run(query, filters, top_k)``), and works in ``MultiQueryTextRetriever``.
 
     Parameters
     ----------
     index
         Folder that :meth:`semclass.PassageIndex.save` or ``semclass index build`` wrote.
     models, encoder, threads
-        See :class:`SemclassRanker`. The encoder must be the one that built the index.
+        See :meth:`semclass.Models.load`. The encoder must be the one that built the index.
     filters
-        Which passages the search may find, see :func:`semclass_integrations.haystack_filters.to_where`.
-    filter_policy
-        With ``"replace"``, filters of a run replace `filters`. With ``"merge"``, both must match.
-    top_k, candidates, method
+        Which passages the search may find, see :func:`to_where`.
+    top_k, method
         See :meth:`semclass.HybridRetriever.search`. Use the method ``"convex"`` if a ranker follows.
     details
-        See :class:`SemclassRanker`.
-    rewrite
-        A language model that rewrites the query first, given by ``way``, ``url`` and ``model``, such as ``{"way":
-        "hyde", "url": "http://localhost:8000/v1", "model": "NAME"}``. ``timeout`` and ``retries`` are optional. See
-        :class:`semclass_llm.rewriting.rewriter.Rewriter`. The key of the service is read from ``SEMCLASS_ENDPOINT_KEY``,
-        and is never saved.
-
-    Attributes
-    ----------
-    rewriter
-        The rewriter, with the ``bill`` of all queries. None without `rewrite`.
+        Whether to add the other fields of a :class:`semclass.Hit` as ``meta["semclass"]``.
     """
 
     def __init__(
@@ -192,87 +115,173 @@ class SemclassRetriever(HaystackComponent):
         encoder: str | Path | None = None,
         threads: int = 1,
         filters: dict[str, Any] | None = None,
-        filter_policy: str | FilterPolicy = FilterPolicy.REPLACE,
         top_k: int = 10,
-        candidates: int | None = None,
-        method: str = DEFAULT,
+        method: str = "default",
         details: bool = False,
-        rewrite: dict[str, Any] | None = None,
     ) -> None:
-        self._take_models(models, encoder, threads)
-        if index is None:
-            raise InputTypeError("index must be the folder of a saved index, not None")
+        self._take(models, encoder, threads, top_k, method, details)
+        self.index, self.filters = str(index), filters
         if filters:
             to_where(filters)
-        self.index = shared.path_text(index, "index")
-        self.filters = filters
-        self.filter_policy = FilterPolicy(filter_policy).value
-        self.top_k = check_positive(top_k, "top_k")
-        self.candidates = None if candidates is None else check_positive(candidates, "candidates")
-        self.method = method
-        shared.check_options({"method": method}, shared.SEARCH, "the retriever")
-        self.details = details
-        self.rewrite, self.rewriter = rewrite, shared.load_rewriter(rewrite)
 
     @component.output_types(documents=list[Document])
     def run(
-        self,
-        query: str,
-        filters: dict[str, Any] | None = None,
-        top_k: int | None = None,
-        history: list[str] | None = None,
+        self, query: str, filters: dict[str, Any] | None = None, top_k: int | None = None
     ) -> dict[str, list[Document]]:
         """Return ``documents``, which are passages with their ids, texts, metadata and scores, best first.
 
-        `filter_policy` defines how `filters` combine with the filters of the constructor. A filter that cannot be
-        applied raises a ``FilterInputError``, which is also Haystack's ``FilterError``. `top_k` defaults to the value
-        of the constructor. `history` holds earlier questions and answers in turn, for `rewrite`.
+        `filters` and `top_k` replace those of the constructor. A filter that cannot be applied raises a
+        ``FilterInputError``, which is also Haystack's ``FilterError``.
         """
-        limit = self.top_k if top_k is None else check_positive(top_k, "top_k")
+        self.warm_up()
         chosen = filters or self.filters
-        if filters and self.filters and self.filter_policy == FilterPolicy.MERGE.value:
-            chosen = {"operator": "AND", "conditions": [self.filters, filters]}
         where = to_where(chosen) if chosen else None
-        options = {"method": self.method, "candidates": self.candidates, "where": where}
-        result = shared.search(self._model(), query, limit, {**options, "rewrite": self.rewriter, "history": history})
-        documents = []
-        for hit in result:
-            meta = {**hit.metadata, **shared.details_of(hit, result, wanted=self.details)}
-            documents.append(Document(id=hit.id, content=hit.text, meta=meta, score=hit.score))
-        return {"documents": documents}
+        result = self._loaded.search(query, self.top_k if top_k is None else top_k, method=self.method, where=where)
+        added = [shared.details_of(hit, result, wanted=self.details) for hit in result]
+        return {
+            "documents": [
+                Document(id=hit.id, content=hit.text, meta={**hit.metadata, **more}, score=hit.score)
+                for hit, more in zip(result, added, strict=True)
+            ]
+        }
 
-    run_async = in_thread(run, name="run_async")
+    @component.output_types(documents=list[Document])
+    async def run_async(
+        self, query: str, filters: dict[str, Any] | None = None, top_k: int | None = None
+    ) -> dict[str, list[Document]]:
+        """Await :meth:`run`, which runs in a thread."""
+        return await asyncio.to_thread(self.run, query, filters, top_k)
 
-    def _model(self) -> HybridRetriever:
-        return self._loaded.get(shared.load_retriever, self.index, self.models, self.encoder, self.threads)
+    def _open(self, models: Models) -> HybridRetriever:
+        index = PassageIndex.load(self.index, encoder_fingerprint=models.encoder.fingerprint)
+        return HybridRetriever(index, models)
+
+
+@component
+class SemclassRanker(HaystackComponent):
+    """Re-ranks documents by whether they answer the query. Documents without text come last, without a score.
+
+    Parameters
+    ----------
+    models, encoder, threads, details
+        See :class:`SemclassRetriever`.
+    top_k
+        How many documents to return, at least 1.
+    score_threshold
+        Least score of a returned document.
+    method
+        A method of :meth:`semclass.Reranker.rerank`.
+    meta_fields_to_embed
+        Fields of ``meta`` to read before the content, one per line, such as ``["title"]``.
+    """
+
+    def __init__(
+        self,
+        models: str | Path | None = None,
+        *,
+        encoder: str | Path | None = None,
+        threads: int = 1,
+        top_k: int = 10,
+        score_threshold: float | None = None,
+        method: str = "default",
+        meta_fields_to_embed: list[str] | None = None,
+        details: bool = False,
+    ) -> None:
+        self._take(models, encoder, threads, top_k, method, details)
+        self.score_threshold = score_threshold
+        self.meta_fields_to_embed = list(meta_fields_to_embed or [])
+
+    @component.output_types(documents=list[Document])
+    def run(
+        self, query: str, documents: list[Document], top_k: int | None = None, score_threshold: float | None = None
+    ) -> dict[str, list[Document]]:
+        """Return ``documents``, copies with new scores, best first.
+
+        `top_k` and `score_threshold` replace those of the constructor.
+        """
+        self.warm_up()
+        items = shared.check_documents(documents, "documents", Document)
+        least = self.score_threshold if score_threshold is None else score_threshold
+        limit = self.top_k if top_k is None else check_positive(top_k, "top_k")
+        options = {"method": self.method}
+        texts: list[tuple[str, dict[str, Any]]] = [(self._text(item), {}) for item in items]
+        ranked = shared.rerank(self._loaded, query, texts, limit, least, options, details=self.details)
+        return {
+            "documents": [
+                replace(items[place], score=score, meta={**items[place].meta, **added})
+                for place, score, added in ranked
+            ]
+        }
+
+    @component.output_types(documents=list[Document])
+    async def run_async(
+        self, query: str, documents: list[Document], top_k: int | None = None, score_threshold: float | None = None
+    ) -> dict[str, list[Document]]:
+        """Await :meth:`run`, which runs in a thread."""
+        return await asyncio.to_thread(self.run, query, documents, top_k, score_threshold)
+
+    def _open(self, models: Models) -> Reranker:
+        return Reranker(models)
+
+    def _text(self, document: Document) -> str:
+        fields = [document.meta.get(name) for name in self.meta_fields_to_embed]
+        return "\n".join([*(str(value) for value in fields if value not in (None, "")), document.content or ""])
 
 
 def to_passages(documents: Iterable[Document]) -> list[Passage]:
-    """Make passages of documents with content, for :meth:`semclass.PassageIndex.build` and :func:`semclass.change_index`.
-
-    Passages get the ids, contents and metadata of the documents. A ``title`` in ``meta`` is read before the content.
-    """
-    return [Passage(hit.id, hit.text, hit.metadata) for hit in to_hits(documents)]
-
-
-def to_hits(documents: Iterable[Document]) -> list[Hit]:
-    """Make hits of documents with content, best first, for :func:`semclass.build_context`.
-
-    A missing score becomes 0.
-    """
-    given = shared.check_items(documents, "documents", Document)
-    texts = [check_text(item.content or "", f"content of document {item.id!r}") for item in given]
+    """Make passages of documents with content, with their ids and metadata. A ``title`` is read before the content."""
     return [
-        shared.read_hit(item.id, text, item.meta, item.score, rank)
-        for rank, (item, text) in enumerate(zip(given, texts, strict=True), 1)
+        Passage(item.id, check_text(item.content or "", f"content of document {item.id!r}"), dict(item.meta))
+        for item in shared.check_documents(documents, "documents", Document)
     ]
 
 
-def _deduplicated(documents: Iterable[Document]) -> list[Document]:
-    """Keep of each id the document with the highest score, the first of equals, where the first of them stands."""
-    best: dict[str, Document] = {}
-    for item in shared.check_items(documents, "documents", Document):
-        other = best.setdefault(item.id, item)
-        if item.score is not None and (other.score is None or item.score > other.score):
-            best[item.id] = item
-    return list(best.values())
+def to_where(filters: Mapping[str, Any]) -> dict[str, Any]:
+    """Translate a filter of Haystack to a filter of semclass, or raise a :class:`FilterInputError`.
+
+    You can filter by fields of ``meta`` (``"meta.page"``, or ``"page"``) and by ``"id"``. The filter selects the same
+    documents as in Haystack, except that a list in ``meta`` matches if one of its elements does, 1 is not equal to
+    ``True``, and values of different types do not match.
+    """
+    try:
+        operator, known = filters["operator"], "field" in filters
+        value = filters["value" if known else "conditions"]
+        if known:
+            return _comparison(filters["field"], operator, value)
+        parts = [to_where(part) for part in value]
+        if operator not in ("AND", "OR", "NOT"):
+            raise FilterInputError(f"the filters have the operator {short(operator)}; use 'AND', 'OR' or 'NOT'")
+    except (KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise FilterInputError(
+            f"the filters {short(filters)} are malformed; give field, operator and value, or operator and conditions"
+        ) from error
+    if operator == "NOT":
+        return {"$not": {"$and": parts}} if parts else {}
+    return {f"${operator.lower()}": parts} if parts else {} if operator == "AND" else _NOTHING
+
+
+def _comparison(field: str, operator: str, value: Any) -> dict[str, Any]:
+    """Compare a field. None stands for a missing one, and a date equals the same instant in another notation."""
+    path = "_id" if field == "id" else field.removeprefix("meta.")
+    if operator in _ORDER:
+        if isinstance(value, list) or (isinstance(value, str) and not _is_date(value)):
+            raise FilterInputError(f"the filter on {field!r} has {short(value)}; give a number, or a date in ISO 8601")
+        return _NOTHING if value is None else {path: {_ORDER[operator]: value}}  # nothing is more than None
+    if operator not in ("==", "!=", "in", "not in") or ("in" in operator and not isinstance(value, list)):
+        raise FilterInputError(f"the filter on {field!r} has {operator!r} with {short(value)}, which cannot be applied")
+    values = value if "in" in operator else [value]
+    dates = [item for item in values if path != "_id" and isinstance(item, str) and _is_date(item)]
+    parts: list[dict[str, Any]] = [{path: {"$gte": date, "$lte": date}} for date in dates]
+    parts += [{path: None}] if None in values else []
+    plain = [item for item in values if item is not None and item not in dates]
+    parts += [{path: {"$in": plain}}] if plain else []
+    found = {"$or": parts} if parts else _NOTHING
+    return found if operator in ("==", "in") else {"$not": found}
+
+
+def _is_date(text: str) -> bool:
+    try:
+        datetime.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
