@@ -22,10 +22,10 @@ LOADING = re.compile(
 STYLE = re.compile(r"url\([\"']?(?:https?:)?//|@import")
 """The same in a style sheet."""
 
-PAGES = [page for page in blocks.pages(DOCS) if blocks.extras_of(page)]
+PAGES = [page for page in (*blocks.pages(DOCS), *sorted(ROOT.glob("packages/*/docs/*.md"))) if blocks.extras_of(page)]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(DOCS).as_posix())
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_the_code_of_a_page_does_what_the_page_says(page, tmp_path, monkeypatch):
     for module in blocks.extras_of(page):
         pytest.importorskip(module)

@@ -1,20 +1,15 @@
 -- the best %(n)s passages by vector and by words, fused by reciprocal ranks
-WITH asked AS (
+WITH question AS (
     SELECT replace(plainto_tsquery('english', %(question)s)::text, '&', '|')::tsquery AS query
-), near AS (
-    SELECT id, vector <#> %(vector)s::vector AS distance FROM passages
-    WHERE metadata @> %(where)s
-    ORDER BY vector <#> %(vector)s::vector LIMIT %(n)s
-), alike AS (
-    SELECT id, ts_rank_cd(words, query, 1) AS score FROM passages, asked
-    WHERE words @@ query AND metadata @> %(where)s
-    ORDER BY score DESC, id LIMIT %(n)s
-), ranks AS (
-    SELECT id, row_number() OVER (ORDER BY distance, id) AS rank FROM near
-    UNION ALL
-    SELECT id, row_number() OVER (ORDER BY score DESC, id) FROM alike
+), by_vector AS (
+    SELECT id, row_number() OVER (ORDER BY vector <=> %(vector)s::vector, id) AS rank
+    FROM passages ORDER BY vector <=> %(vector)s::vector LIMIT %(n)s
+), by_words AS (
+    SELECT id, row_number() OVER (ORDER BY ts_rank_cd(words, query, 1) DESC, id) AS rank
+    FROM passages, question WHERE words @@ query ORDER BY rank LIMIT %(n)s
 ), fused AS (
-    SELECT id, sum(1.0 / (60 + rank)) AS score FROM ranks
+    SELECT id, sum(1.0 / (60 + rank)) AS score
+    FROM (SELECT * FROM by_vector UNION ALL SELECT * FROM by_words) AS ranks
     GROUP BY id ORDER BY score DESC, id LIMIT %(n)s
 )
-SELECT id, text, metadata, stored FROM fused JOIN passages USING (id) ORDER BY score DESC, id
+SELECT id, text FROM fused JOIN passages USING (id) ORDER BY score DESC, id

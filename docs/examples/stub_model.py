@@ -1,8 +1,7 @@
 """A stand-in for a language model: an OpenAI-compatible server on this machine that answers by rule.
 
-It lets the examples run, and be tested, without a model. It knows the prompts of ``steps.py`` and of semclass by their
-first word, and does with a few string operations what a model would do well. Start it alone with
-``python stub_model.py --port 8123``.
+It knows the prompts of semclass by their first word, and does with a few string operations what a model would do well.
+Start it with ``python stub_model.py --port 8123``.
 """
 
 from __future__ import annotations
@@ -17,15 +16,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 WORD = re.compile(r"\w+")
-PLACED = "This is about"
 ASKING = r"(?:who|what|when|where|which|why|how)\b"
-
-
-def rewrite(prompt: str) -> str:
-    """Give the question from its first question word on: no greeting, no request, one question mark."""
-    message = _field(prompt, "Message")
-    found = re.search(ASKING, message, re.IGNORECASE)
-    return _question(message[found.start() :] if found else message)
 
 
 def subquestions(prompt: str) -> str:
@@ -38,34 +29,6 @@ def hyde(prompt: str) -> str:
     question = _field(prompt, "Question").rstrip("? ")
     about = re.sub(rf"^{ASKING}\s+", "", question, flags=re.IGNORECASE)
     return f"This is known of it: {about}. The records tell {question[:1].lower()}{question[1:]}."
-
-
-def place(prompt: str) -> str:
-    """Name the document's title."""
-    return f"{PLACED} {_field(prompt, 'Document').splitlines()[0].lstrip('# ').strip()}."
-
-
-def answer(prompt: str) -> str:
-    """For each part of the question quote the sentence that shares most words with it, and its source's number.
-
-    Where a number is asked for, the sentence must have one; what :func:`place` says is no answer.
-    """
-    blocks = re.split(r"\n\n(?=\[\d+\])", _field(prompt, "Sources"))
-    sentences = [
-        (sentence, block.partition("]")[0] + "]")
-        for block in blocks
-        for sentence in re.split(r"(?<=[.!?])\s+", block.partition("\n")[2])
-        if not sentence.startswith(PLACED)
-    ]
-    quoted = []
-    for part in _parts(_field(prompt, "Question")):
-        asked = _words(part)
-        counting = re.match(r"when|how (?!do|can|is|are|was|were)", part, re.IGNORECASE)
-        allowed = [pair for pair in sentences if not counting or re.search(r"\d", pair[0])]
-        best, number = max(allowed, key=lambda pair: len(asked & _words(pair[0])), default=("", ""))
-        if asked & _words(best):
-            quoted.append(f"{best} {number}")
-    return " ".join(quoted) or "The sources do not tell."
 
 
 def label(prompt: str) -> str:
@@ -92,11 +55,6 @@ def judge(prompt: str) -> str:
 
 
 RULES: dict[str, Callable[[str], str]] = {
-    "REWRITE": rewrite,
-    "SUBQUESTIONS": subquestions,
-    "HYDE": hyde,
-    "PLACE": place,
-    "ANSWER": answer,
     "Which": label,
     "Rewrite": standalone,
     "Split": subquestions,
@@ -155,15 +113,11 @@ class _Handler(BaseHTTPRequestHandler):
             self._send({"error": {"message": f"there is no {self.path}", "type": "not_found"}}, 404)
             return
         try:
-            request = json.loads(body)
-            prompt = _last_text(request["messages"])
+            prompt = _last_text(json.loads(body)["messages"])
         except (ValueError, KeyError, TypeError, IndexError) as error:
             self._send({"error": {"message": f"not a chat request: {error}", "type": "invalid_request_error"}}, 400)
             return
         text = reply(prompt)
-        if request.get("stream"):
-            self._stream(text)
-            return
         choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
         sizes = {"prompt_tokens": len(prompt.split()), "completion_tokens": len(text.split())}
         usage = {**sizes, "total_tokens": sum(sizes.values())}
@@ -179,19 +133,6 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
-
-    def _stream(self, text: str) -> None:
-        """Send a word at a time, as server-sent events."""
-        self.send_response(200)
-        self.send_header("Content-Type", "text/event-stream")
-        self.end_headers()
-        parts: list[dict[str, str]] = [{"role": "assistant", "content": ""}]
-        parts += [{"content": part} for part in re.findall(r"\s*\S+", text)]
-        for part in [*parts, {}]:
-            choice = {"index": 0, "delta": part, "finish_reason": None if part else "stop"}
-            event = {**_HEAD, "object": "chat.completion.chunk", "choices": [choice]}
-            self.wfile.write(f"data: {json.dumps(event)}\n\n".encode())
-        self.wfile.write(b"data: [DONE]\n\n")
 
 
 _HEAD = {"id": "chatcmpl-stub", "created": 0, "model": "stub"}
