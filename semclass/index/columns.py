@@ -21,7 +21,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
-from itertools import count, pairwise
+from itertools import count
 from json import dumps
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -32,7 +32,7 @@ import numpy.typing as npt
 from semclass.core.artifacts import dump_json, parse_json
 from semclass.core.errors import ArtifactError
 from semclass.core.files import REMEDY, Files
-from semclass.core.types import IntArray
+from semclass.core.types import IntArray, offsets_of
 
 Scalar: TypeAlias = "str | bool | int | float"
 Codes: TypeAlias = npt.NDArray[np.unsignedinteger[Any]]
@@ -234,12 +234,14 @@ class Columns:
 # making columns
 
 
-def columns_of(metadata: Sequence[Mapping[str, Any]]) -> Columns:
+def columns_of(metadata: Iterable[Mapping[str, Any]]) -> Columns:
     """Turn the metadata of n passages, one mapping of JSON values each, into columns in memory."""
     growing: defaultdict[str, _Growing] = defaultdict(_Growing)
+    n = 0
     for row, mapping in enumerate(metadata):
         _walk(growing, row, "", mapping)
-    return Columns(len(metadata), {path: growing[path].column(len(metadata)) for path in sorted(growing)})
+        n = row + 1
+    return Columns(n, {path: growing[path].column(n) for path in sorted(growing)})
 
 
 @dataclass(frozen=True, eq=False)
@@ -251,8 +253,37 @@ class _Growing:
     seen: defaultdict[Any, int] = field(default_factory=lambda: defaultdict(count(FIRST_CODE).__next__))
 
     def column(self, n: int) -> Column:
-        codes = np.frombuffer(self.codes, np.int64)
-        return _column(n, np.frombuffer(self.rows, np.int64), *_sorted_table(list(self.seen), codes))
+        """Sort the values, and renumber their codes."""
+        keys = [_key(value) if isinstance(value, str) else number(value) for value in self.seen]
+        order = np.arange(FIRST_CODE + len(keys))
+        start, tables = FIRST_CODE, []
+        for kind in (int, float, bytes):
+            places = [place for place, key in enumerate(keys) if isinstance(key, kind)]
+            table: list[Any] = sorted({keys[place] for place in places})
+            code_of = {key: code for code, key in enumerate(table, start)}
+            order[[FIRST_CODE + place for place in places]] = [code_of[keys[place]] for place in places]
+            start += len(table)
+            tables.append(table)
+        integers, floats, strings = tables
+        instants = [instant(text.decode(errors="surrogatepass")) for text in strings]
+        times = np.array([NO_TIME if time is None else time for time in instants], np.int64)
+        codes, rows = order[np.frombuffer(self.codes, np.int64)], np.frombuffer(self.rows, np.int64)
+        small, small_rows = codes.astype(np.min_scalar_type(start)), rows.astype(np.min_scalar_type(n))
+        single = not (rows[1:] == rows[:-1]).any()
+        if single and n * small.itemsize <= len(rows) * (small.itemsize + small_rows.itemsize):
+            # one code for each passage, where that is possible and takes no more room
+            dense = np.zeros(n, small.dtype)
+            dense[rows] = small
+            small, small_rows = dense, small_rows[:0]
+        return Column(
+            small,
+            small_rows,
+            np.array(integers, np.int64),
+            np.array(floats, np.float64),
+            np.frombuffer(b"".join(strings), np.uint8),
+            offsets_of(np.array([len(text) for text in strings], np.int64)),
+            times if (times != NO_TIME).any() else times[:0],
+        )
 
 
 def _walk(growing: defaultdict[str, _Growing], row: int, prefix: str, mapping: Mapping[Any, Any]) -> None:
@@ -271,123 +302,6 @@ def _walk(growing: defaultdict[str, _Growing], row: int, prefix: str, mapping: M
                 column.codes.append(OTHER)
                 if isinstance(item, dict):
                     _walk(growing, row, path + ".", item)
-
-
-@dataclass(frozen=True, eq=False)
-class _Table:
-    """The distinct values of a column, see :class:`Column`."""
-
-    integers: IntArray
-    floats: npt.NDArray[np.float64]
-    strings: list[bytes]
-    times: IntArray  # one for each string
-
-    def __len__(self) -> int:
-        return FIRST_CODE + len(self.integers) + len(self.floats) + len(self.strings)
-
-
-def _sorted_table(values: Sequence[str | float], codes: IntArray) -> tuple[IntArray, _Table]:
-    """Sort the values of the codes from `FIRST_CODE` on; the new code of each code, and the table."""
-    keys = [_key(value) if isinstance(value, str) else number(value) for value in values]
-    order = np.arange(FIRST_CODE + len(keys))
-    start, tables = FIRST_CODE, []
-    for kind in (int, float, bytes):
-        places = [place for place, key in enumerate(keys) if isinstance(key, kind)]
-        table: list[Any] = sorted({keys[place] for place in places})
-        code_of = {key: code for code, key in enumerate(table, start)}
-        order[[FIRST_CODE + place for place in places]] = [code_of[keys[place]] for place in places]
-        start += len(table)
-        tables.append(table)
-    integers, floats, strings = tables
-    instants = [instant(text.decode(errors="surrogatepass")) for text in strings]
-    times = np.array([NO_TIME if time is None else time for time in instants], np.int64)
-    return order[codes], _Table(np.array(integers, np.int64), np.array(floats, np.float64), strings, times)
-
-
-def _column(n: int, rows: IntArray, codes: IntArray, table: _Table) -> Column:
-    """A column with one code for each passage where that is possible and takes no more room."""
-    small = codes.astype(np.min_scalar_type(len(table)))
-    small_rows = rows.astype(np.min_scalar_type(n))
-    single = not (rows[1:] == rows[:-1]).any()
-    if single and n * small.itemsize <= len(rows) * (small.itemsize + small_rows.itemsize):
-        dense = np.zeros(n, small.dtype)
-        dense[rows] = small
-        small, small_rows = dense, small_rows[:0]
-    return Column(
-        small,
-        small_rows,
-        table.integers,
-        table.floats,
-        np.frombuffer(b"".join(table.strings), np.uint8),
-        np.concatenate([np.zeros(1, np.int64), np.cumsum([len(text) for text in table.strings], dtype=np.int64)]),
-        table.times if (table.times != NO_TIME).any() else table.times[:0],
-    )
-
-
-def concatenate(parts: Iterable[tuple[Columns, IntArray | None]]) -> Columns:
-    """Join columns, one field at a time; of each only some rows (int64, in that order), or all if None."""
-    parts = list(parts)
-    counts = [len(columns) if rows is None else len(rows) for columns, rows in parts]
-    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)])
-    n = int(offsets[-1])
-    fields = {}
-    for path in sorted({path for columns, _ in parts for path in columns.fields}):
-        entries = [
-            (columns.fields[path], *_entries(columns.fields[path], rows, int(start)))
-            for (columns, rows), start in zip(parts, offsets[:-1], strict=True)
-            if path in columns.fields
-        ]
-        rows = np.concatenate([rows for _, rows, _ in entries])
-        if len(rows):
-            fields[path] = _column(n, rows, *_merged([(column, codes) for column, _, codes in entries]))
-    return Columns(n, fields)
-
-
-def _entries(column: Column, rows: IntArray | None, start: int) -> tuple[IntArray, Codes]:
-    """Rows, counted from `start`, and codes of some passages of a column."""
-    if len(column.rows) == 0:
-        codes = column.codes if rows is None else column.codes[rows]
-        places = np.flatnonzero(codes)
-        return start + places, codes[places]
-    if rows is None:
-        return start + column.rows.astype(np.int64), column.codes
-    wanted = rows.astype(column.rows.dtype)
-    first, last = np.searchsorted(column.rows, wanted), np.searchsorted(column.rows, wanted, "right")
-    lengths = last - first  # the entries of a row lie together
-    ends = np.cumsum(lengths)
-    places = np.arange(int(lengths.sum())) + np.repeat(first - (ends - lengths), lengths)
-    return start + np.repeat(np.arange(len(rows)), lengths), column.codes[places]
-
-
-def _merged(parts: Sequence[tuple[Column, Codes]]) -> tuple[IntArray, _Table]:
-    """Merge the tables of several columns, without unused values; the new codes, and the table."""
-    used = []
-    for column, codes in parts:
-        is_used = np.zeros(column.starts[3], bool)
-        is_used[codes] = True
-        used.append([np.flatnonzero(is_used[begin:end]) for begin, end in pairwise(column.starts)])
-    texts = [
-        [column.string(place) for place in places[2].tolist()] for (column, _), places in zip(parts, used, strict=True)
-    ]
-    strings = sorted(set().union(*texts))
-    place_of = {text: place for place, text in enumerate(strings)}
-    integers = np.unique(np.concatenate([c.integers[p[0]] for (c, _), p in zip(parts, used, strict=True)]))
-    floats = np.unique(np.concatenate([c.floats[p[1]] for (c, _), p in zip(parts, used, strict=True)]))
-    first_float = FIRST_CODE + len(integers)
-    first_string = first_float + len(floats)
-    times = np.full(len(strings), NO_TIME)
-    merged = []
-    for (column, codes), places, own in zip(parts, used, texts, strict=True):
-        starts = column.starts
-        order = np.arange(starts[3])
-        order[starts[0] + places[0]] = FIRST_CODE + np.searchsorted(integers, column.integers[places[0]])
-        order[starts[1] + places[1]] = first_float + np.searchsorted(floats, column.floats[places[1]])
-        at = np.fromiter((place_of[text] for text in own), np.int64, len(own))
-        order[starts[2] + places[2]] = first_string + at
-        if len(column.times):
-            times[at] = column.times[places[2]]
-        merged.append(order[codes])
-    return np.concatenate(merged), _Table(integers, floats, strings, times)
 
 
 # files of columns

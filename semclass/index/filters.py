@@ -338,9 +338,6 @@ _SET = re.compile(r"\s*([^=<>!]*?[^=<>!\s])\s+(not\s+)?in\s*\((.*)\)\s*", re.DOT
 _ITEM = r'\s*("(?:[^"\\]|\\.)*"|[^",\s](?:[^,]*[^,\s])?)\s*'
 _ITEMS = re.compile(f"{_ITEM}(?:,{_ITEM})*")
 
-_LAST_CHARACTER = "\U0010ffff"
-"""The last of all characters."""
-
 _TERM_OPERATORS = {"=": "$eq", "==": "$eq", "!=": "$ne", ">": "$gt", ">=": "$gte", "<": "$lt", "<=": "$lte"}
 _OPERATORS = "=, !=, <, <=, >, >=, in, not in"
 
@@ -382,17 +379,7 @@ def _term(term: str) -> dict[str, Any]:
         )
     if not text.strip() and operator not in ("=", "!="):
         raise InputError(f"the filter {short(term)} has no value; write a value after {operator}")
-    if len(text) > 1 and text.endswith("*") and operator in ("=", "==", "!="):
-        return _prefix(path, text[:-1], term, negated=operator == "!=")
     return {path: {_TERM_OPERATORS[operator]: _read_value(text)}}
-
-
-def _prefix(path: str, text: str, term: str, *, negated: bool) -> dict[str, Any]:
-    """Match texts by their beginning."""
-    if instant(text) is not None:
-        raise InputError(f"the filter {short(term)} compares a date with a text; write a bound, such as {path}>={text}")
-    found = {path: {"$gte": text, "$lt": text + _LAST_CHARACTER}}
-    return {"$not": found} if negated else found
 
 
 def _read_value(text: str) -> Any:

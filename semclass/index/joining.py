@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,9 @@ from semclass.scoring import approximation, postings
 
 COPY_PASSAGES = 4096
 """Passages that are copied at a time, at most: bounds memory, changes no value."""
+
+READ_PASSAGES = 256
+"""Passages that are read back at a time."""
 
 COPY_BYTES = 1 << 24
 """Bytes of an array that are copied at a time, unless a passage has more."""
@@ -138,6 +141,12 @@ def _offsets(parts: Sequence[Part], name: str) -> IntArray:
 def _columns(parts: Sequence[Part]) -> Columns:
     if len(parts) == 1 and parts[0][1] is None:
         return parts[0][0].columns
-    return columns.concatenate(
-        (segment.columns, None if keep is None else np.flatnonzero(keep)) for segment, keep in parts
-    )
+    return columns.columns_of(_metadata(parts))
+
+
+def _metadata(parts: Sequence[Part]) -> Iterator[Mapping[str, Any]]:
+    for segment, keep in parts:
+        rows = np.arange(len(segment)) if keep is None else np.flatnonzero(keep)
+        for begin in range(0, len(rows), READ_PASSAGES):
+            for passage in segment.passages(rows[begin : begin + READ_PASSAGES]):
+                yield passage.metadata

@@ -18,6 +18,7 @@ from semclass.index import commit, joining
 from semclass.index.columns import columns_of
 from semclass.index.encode_rows import line_of, records_of
 from semclass.index.filters import Filter, mask, unknown_field
+from semclass.index.joining import READ_PASSAGES
 from semclass.index.labels import fields_of, labelled, labels_in
 from semclass.index.manifest import Entry
 from semclass.index.passage_encoder import searchable, title_of
@@ -33,9 +34,6 @@ MEMORY_PASSAGES = 4096
 
 MEMORY_BYTES = 1 << 24
 """Bytes of texts and metadata up to which it does."""
-
-READ_PASSAGES = 256
-"""Passages that are read back at a time."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,10 +18,10 @@ from semclass.core.errors import InputError
 from semclass.core.types import Passage
 from semclass.index import commit, manifest
 from semclass.index.encode_rows import chunks, line_of
+from semclass.index.joining import READ_PASSAGES
 from semclass.index.labels import fields_of
 from semclass.index.passage_encoder import PassageEncoder
 from semclass.index.passage_index import PassageIndex
-from semclass.index.segments_in_progress import READ_PASSAGES
 from semclass.index.writer import COMMIT_SECONDS, COMPARED_PASSAGES, build_index, open_change
 
 

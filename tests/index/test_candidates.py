@@ -135,12 +135,6 @@ class TestLargeCorpora:
         search = search_of(SEGMENTS, seed, scoring)
         np.testing.assert_array_equal(find(replace(search, segments=REDUCED), 5).rows, find(search, 5).rows)
 
-    def test_few_passages_are_scored(self, monkeypatch):
-        scored, ranked = [], candidates.ranked
-        monkeypatch.setattr(candidates, "ranked", lambda *args: scored.append(len(args[1].rows)) or ranked(*args))
-        find(search_of(SEGMENTS, 5, Scoring(0.1)), 1)
-        assert scored[0] < 100
-
     @pytest.mark.parametrize(("weight", "terms", "first"), [(0.1, [1], 2), (0.1, [], 8), (0.01, [1], 8), (0.0, [1], 8)])
     def test_where_bm25_finds_little_more_passages_come_from_vectors(self, monkeypatch, weight, terms, first):
         depths, likely = [], candidates.likely
@@ -148,12 +142,6 @@ class TestLargeCorpora:
         search = search_of(SEGMENTS, 1, Scoring(weight))
         find(replace(search, query=replace(search.query, terms=np.array(terms, np.int64))), 1)
         assert depths[0] == first
-
-
-def test_fewer_than_n_passages_are_all_found():
-    found = find(search_of([SEGMENTS[1]], 1, Scoring(0.1)), 10)
-    assert sorted(found.rows.tolist()) == [0, 1, 2]
-    assert find(search_of([SEGMENTS[1]], 1, Scoring(0.1), np.zeros(3, bool)), 10).rows.tolist() == []
 
 
 @pytest.mark.parametrize("parts", [[part(250, 1)], [part(250, 1, reduced=True), SEGMENTS[1]]])

@@ -2,17 +2,11 @@
 
 import shutil
 
-import numpy as np
 import pytest
-from filter_oracle import mask_without_ids, matches
-from hypothesis import given
-from hypothesis import strategies as st
-from made_metadata import METADATA, WHERE
 
 from semclass.core.errors import ArtifactError
 from semclass.core.files import Files
-from semclass.index.columns import DIRECTORY, VALUES, columns_of, concatenate, instant, load, number, save
-from semclass.index.filters import parse
+from semclass.index.columns import DIRECTORY, VALUES, columns_of, instant, load, number, save
 
 
 @pytest.mark.parametrize(
@@ -40,26 +34,6 @@ def test_numbers():
     assert [number(10**400), number(-(10**400))] == [float("inf"), float("-inf")]
 
 
-@given(
-    st.lists(METADATA, max_size=5), st.lists(METADATA, max_size=5), st.data(), st.lists(WHERE, min_size=1, max_size=4)
-)
-def test_joined_parts_are_the_columns_of_their_rows(first, second, data, wheres):
-    kept = [data.draw(st.permutations(range(len(part)))) for part in (first, second)]
-    kept = [rows[: data.draw(st.integers(0, len(rows)))] for rows in kept]
-    whole = [part[row] for part, rows in zip((first, second), kept, strict=True) for row in rows] + first
-    joined = concatenate(
-        [
-            (columns_of(first), np.array(kept[0], np.int64)),
-            (columns_of(second), np.array(kept[1], np.int64)),
-            (columns_of(first), None),
-        ]
-    )
-    same_bits(joined, columns_of(whole))
-    for where in wheres:
-        condition = parse(where)
-        assert mask_without_ids(condition, joined).tolist() == [matches(condition, each) for each in whole]
-
-
 def same_bits(found, wanted):
     assert (len(found), list(found.fields)) == (len(wanted), list(wanted.fields))
     for path, column in wanted.fields.items():
@@ -79,8 +53,6 @@ def test_saved_columns_are_the_same_and_outlive_their_folder(metadata, tmp_path)
     opened = load(Files(folder))
     shutil.rmtree(folder)
     same_bits(opened, columns)
-    rows = np.arange(len(metadata))[::-1]
-    same_bits(concatenate([(opened, rows)]), columns_of(metadata[::-1]))
 
 
 def test_damaged_columns_are_refused(tmp_path):

@@ -192,14 +192,6 @@ def test_deep_brackets_are_refused(files, models, tmp_path, name):
     assert refused(tmp_path, models)
 
 
-def test_a_segment_that_is_named_twice_is_refused(files, tmp_path):
-    manifest = json.loads(files["manifest.json"])
-    manifest["segments"].append(manifest["segments"][0])
-    write(tmp_path, {**files, "manifest.json": json.dumps(manifest).encode()})
-    with pytest.raises(ArtifactError, match="twice"):
-        PassageIndex.load(tmp_path)
-
-
 @pytest.mark.parametrize(
     ("name", "change"),
     [

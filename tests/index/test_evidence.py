@@ -44,15 +44,6 @@ def test_what_sentences_provide_takes_a_quarter_of_a_byte_a_component_and_a_scal
     assert segment.provides.values.shape == (2, columns)
 
 
-@pytest.mark.parametrize("small", [False, True])
-def test_nothing_is_provided_where_the_encoder_does_not_tell(small):
-    index = PassageIndex.build(passages(1, 2, 3, 4, text=TWO), passage_encoder=FAKE, small=small)
-    assert index.segments[0].provides.values.shape == (8, 0)
-    found = index.evidence(ROWS, FAKE)
-    assert found.provides.lengths().tolist() == [0, 0]
-    assert found.sentences.lengths().tolist() == [2, 2]
-
-
 @pytest.mark.parametrize("encoder", [PROVIDING, EXACT])
 def test_changes_of_an_index_keep_what_sentences_provide(tmp_path, encoder):
     folder = tmp_path / "index"

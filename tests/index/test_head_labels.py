@@ -5,19 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from world import Counting, FakeEncoder, passage_encoder_of, passages
+from world import Counting, FakeEncoder, passage_encoder_of
 
 from semclass import (
-    EncoderMismatchError,
     InputError,
-    InputTypeError,
     Passage,
     PassageIndex,
     TextClassifier,
     build_index,
     change_index,
 )
-from semclass.heads.texts import TextModel, classify_all, open_heads
+from semclass.heads.texts import TextModel, open_heads
 from semclass.index.folder import describe
 from semclass.index.sync import find_changes, sync_index
 from semclass.index.verify import verify
@@ -89,18 +87,6 @@ def test_a_head_of_several_labels_gives_a_list(tmp_path):
     assert index.mask({"tags": "sweet"}).tolist() == [False, True, True]
 
 
-def test_one_encoder_reads_once_for_all_of_its_heads(heads):
-    counting, other = Counting(), Counting()
-    loaded = {name: TextModel.load(path, encoder=counting) for name, path in heads.items()}
-    alone = TextModel.load(heads["topic"], encoder=ENCODER).classify(TEXTS)
-    object.__setattr__(other, "fingerprint", "other")
-    loaded["elsewhere"] = replace(loaded["topic"], encoder=other)
-    found = classify_all(loaded, TEXTS)
-    assert (counting.seen, other.seen) == (TEXTS, TEXTS)
-    assert [*found] == ["topic", "parity", "elsewhere"]
-    assert found["topic"] == found["elsewhere"] == alone
-
-
 def test_new_metadata_and_new_ids_keep_the_labels_and_read_nothing(folder, heads):
     before, counting = labels(folder), Counting()
     new = [Passage("a", f"{BOAT} 7", {"page": 2})]
@@ -134,44 +120,6 @@ def test_other_heads_than_those_of_the_index_are_refused(folder, heads, given, m
     assert len(labels(folder)) == 3
 
 
-def test_an_index_without_heads_takes_no_labels_later(index_folder, heads):
-    with pytest.raises(InputError, match=r"the models have 'topic'.*name no heads"):
-        change_index(index_folder, add=passages(30), passage_encoder=reading(topic=heads["topic"]))
-
-
-def test_a_build_that_was_stopped_goes_on_without_reading_again(tmp_path, heads):
-    def broken():
-        yield from passages(*range(100))
-        raise InterruptedError
-
-    with pytest.raises(InterruptedError):
-        build_index(tmp_path, broken(), passage_encoder=reading(**heads), workers=1)
-    counting = Counting()
-    build_index(tmp_path, passages(*range(100)), passage_encoder=reading(counting, **heads), workers=1)
-    assert len({text for text in counting.seen if text.startswith("the ")}) < 100
-    assert set(labels(tmp_path).values()) <= {"boat", "cake"}
-
-
 def test_a_field_of_that_name_is_refused(tmp_path, heads):
     with pytest.raises(InputError, match="the field 'topic_probability'"):
         build_index(tmp_path, [Passage("a", BOAT, {"topic_probability": 1})], passage_encoder=reading(**heads))
-
-
-@pytest.mark.parametrize(
-    ("given", "error"),
-    [
-        (["topic"], InputTypeError),
-        ({"title": "x"}, InputError),
-        ({"a.b": "x"}, InputError),
-        ({"": "x"}, InputError),
-        ({"a_probability": "x"}, InputError),
-    ],
-)
-def test_names_that_no_head_can_have(given, error):
-    with pytest.raises(error):
-        open_heads(given, ENCODER)
-
-
-def test_a_head_of_another_encoder_must_be_loaded_with_it(heads):
-    with pytest.raises(EncoderMismatchError):
-        open_heads(heads, FakeEncoder("another"))

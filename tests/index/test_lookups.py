@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from world import FAKE
 
-from semclass import InputTypeError, Passage, PassageIndex, change_index
+from semclass import Passage, PassageIndex, change_index
 from semclass.index import segments_in_progress
 
 
@@ -39,14 +39,6 @@ def test_passages_are_read_by_their_ids_in_the_order_of_the_ids(index):
 def test_passages_are_read_by_their_documents_in_the_order_of_the_index(index):
     assert index.by_documents(["c.md", "nothing", "a.md"]) == ALL[:4]
     assert index.by_documents(["nothing"]) == index.by_documents([]) == []
-
-
-@pytest.mark.parametrize("lookup", ["by_ids", "by_documents"])
-def test_names_must_be_a_sequence_of_strings(index, lookup):
-    with pytest.raises(InputTypeError, match="must be a sequence of strings, not one string"):
-        getattr(index, lookup)("a.md")
-    with pytest.raises(InputTypeError, match=r"\[0\] must be a string, not int"):
-        getattr(index, lookup)([5])
 
 
 def test_masks_of_filters_are_remembered(index):

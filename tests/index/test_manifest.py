@@ -41,13 +41,6 @@ def test_a_folder_of_other_things_is_refused(tmp_path, write, path, text):
     assert (tmp_path / path).read_text() == text
 
 
-@write_index
-def test_a_file_is_no_place_for_an_index(tmp_path, write):
-    (tmp_path / "notes.txt").touch()
-    with pytest.raises(ArtifactError, match="is a file"):
-        write(tmp_path / "notes.txt")
-
-
 def test_files_of_others_in_an_index_stay(index_folder):
     kept = [*OTHERS[:3], ".hidden.npz", ".notes.part"]
     for name in kept:

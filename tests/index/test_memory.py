@@ -9,8 +9,6 @@ import pytest
 from world import FAKE, ROOT, FakeEncoder, passage_encoder_of
 
 from semclass import Passage
-from semclass.documents.chunking import cut
-from semclass.documents.stretches import PASSAGE, stretches
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is counted otherwise")
@@ -20,23 +18,6 @@ def test_a_line_of_any_length_takes_bounded_memory(kind):
     command = [sys.executable, "-W", "ignore", str(ROOT / "tests" / "index" / "memory.py"), kind, "4", "fake"]
     found = json.loads(subprocess.run(command, env=variables, capture_output=True, text=True, check=True).stdout)
     assert found["megabytes"] - found["before"] < 140
-
-
-def test_stretches_end_at_blank_lines_else_lines_else_words_else_anywhere():
-    text = "one\n\ntwo\nthree four " + "x" * 30
-    found = [text[start:end] for start, end in stretches(text, 0, len(text), 12)]
-    assert "".join(found) == text
-    assert found == ["one", "\n\ntwo", "\nthree four", " " + "x" * 11, "x" * 12, "x" * 7]
-
-
-@pytest.mark.parametrize("by", ["paragraph", "sentence", "section", "window"])
-@pytest.mark.parametrize("markdown", [False, True])
-def test_no_passage_of_a_document_is_endless_and_none_is_lost(by, markdown):
-    text = "The boat lies here. " * 20_000 + "x" * 120_000
-    found = list(cut(text, "a", by=by, markdown=markdown))
-    assert max(len(passage.text) for passage in found) <= PASSAGE
-    assert all(text[item.metadata["start"] : item.metadata["end"]] == item.text for item in found)
-    assert "".join(item.text for item in found).replace(" ", "") == text.replace(" ", "")
 
 
 def test_of_a_very_long_passage_the_rest_is_counted_and_not_encoded(monkeypatch):

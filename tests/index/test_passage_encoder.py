@@ -4,9 +4,7 @@ import numpy as np
 import pytest
 from world import FAKE, Counting, passage_encoder_of
 
-from semclass import HybridRetriever, InputError, Passage, PassageIndex
-from semclass.documents.chunking import cut
-from semclass.encoders.sentences import Sentences
+from semclass import InputError, Passage, PassageIndex
 from semclass.index.passage_encoder import parts_of, searchable, title_of
 
 FIRST, SECOND = "The keeper lit the lamp of the lighthouse at dusk.", "His boat was painted green by the boys."
@@ -49,31 +47,6 @@ def test_what_is_not_asked_for_is_not_computed(models):
         assert len(evidence.terms.row(0)) > 5
 
 
-def test_the_text_is_classified_as_the_classifier_does(models):
-    texts = [f"{FIRST} {SECOND}", SECOND]
-    evidence, _ = read(models.passage_encoder, *texts)
-    np.testing.assert_allclose(evidence.probabilities, models.passages.predict_proba(texts), atol=1e-5)
-
-
-def test_weights_of_a_question_sum_to_one(models):
-    (query,) = models.encode(["When was the lighthouse finished?"])
-    assert query.weights.sum() == pytest.approx(1)
-    assert len(query.weights) == len(query.tokens) == len(query.terms)
-
-
-def test_there_is_a_token_vector_for_each_piece_that_was_read_however_long_a_word(models):
-    # a "word" of 5000 pieces is one sentence that the encoder reads only the beginning of
-    evidence, cut = read(models.passage_encoder, FIRST, "x" + "\u4e00" * 5000, SECOND, title="On lamps")
-    assert evidence.tokens.lengths().tolist() == evidence.pieces.lengths().tolist()
-    assert cut == (1,)
-
-
-def test_an_encoder_without_views_for_answers_gives_token_vectors_alone():
-    evidence, _ = read(FAKE, "the red boat", "a green hill")
-    assert evidence.tokens.lengths().tolist() == [3, 3]
-    assert evidence.provides.lengths().tolist() == [0, 0]
-
-
 def test_each_sentence_is_encoded_once():
     encoder = Counting()
     passage_encoder = passage_encoder_of(encoder)
@@ -86,19 +59,6 @@ def test_each_sentence_is_encoded_once():
         alone, _ = read(passage_encoder, text)
         for name in ("tokens", "sentences", "terms"):
             np.testing.assert_array_equal(getattr(found, name).row(row), getattr(alone, name).row(0))
-
-
-def test_views_of_passages_are_means_by_words_and_entities_the_most():
-    items = Sentences.of(["one two three four, and the rest of nine words. this is a sentence of some seven.", "x"])
-    rows = np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32)
-    weights = np.sqrt(items.words[:2] / 1)
-    np.testing.assert_array_equal(items.view("entities", rows)[0], rows[:2].max(axis=0))
-    np.testing.assert_allclose(items.view("layers", rows)[0], weights @ rows[:2] / weights.sum(), rtol=1e-5)
-    direction = weights @ rows[:2]
-    length = weights @ np.linalg.norm(rows[:2], axis=1) / weights.sum()
-    np.testing.assert_allclose(items.view("pooled", rows)[0], direction / np.linalg.norm(direction) * length, rtol=1e-5)
-    for name in ("entities", "layers", "pooled"):
-        np.testing.assert_allclose(items.view(name, rows)[1], rows[2], rtol=1e-5)
 
 
 def test_a_title_alone_is_a_passage():
@@ -131,16 +91,3 @@ def test_headings_are_read_as_a_title_unless_there_is_one():
     long = {"headings": ["Outermost", "word " * 20, "a b c d"]}
     assert title_of(Passage("a", "x", long)) == "word " * 19 + "word. a b c d."
     assert title_of(Passage("a", "x", {"headings": "Tea"})) == ""
-
-
-@pytest.mark.parametrize("part", ["boiler", "pump"])
-def test_a_passage_is_found_by_its_heading(models, part):
-    parts = {
-        "boiler": "Two years from the day of delivery, if it was serviced.",
-        "pump": "Five years from the day of delivery.",
-    }
-    text = "".join(f"## Warranty period of the {name}\n\n{said}\n\n" for name, said in parts.items())
-    index = PassageIndex.build(cut(text, "manual.md", markdown=True), passage_encoder=models.passage_encoder)
-    assert (
-        HybridRetriever(index, models).search(f"How long is the warranty of the {part}?")[0].text.endswith(parts[part])
-    )

@@ -66,21 +66,11 @@ def test_a_list_that_counts_for_nothing_is_not_looked_at(alpha, best):
     assert np.flatnonzero(fused(DENSE, BM25, "convex", alpha=alpha, depth=2).score > -np.inf).tolist() == best
 
 
-def test_a_short_list_that_alone_counts_is_filled_up_from_the_other_one():
-    bm25 = np.array([0.0, 9.0, 0.0, 0.0])
-    assert pool(DENSE, bm25, 2, only="bm25").tolist() == [0, 1, 2]
-
-
 @pytest.mark.parametrize("n", [1, 3, 200])
 def test_equal_scores_are_kept_if_they_are_hits(n):
     """As LlamaIndex has it. Some peers give 0 to a single candidate, which then looks like no hit at all."""
     assert normalise(np.full(n, 0.3)).tolist() == [1.0] * n
     assert normalise(np.zeros(n)).tolist() == [0.0] * n
-
-
-def test_a_single_hit_of_bm25_counts_where_others_have_none():
-    bm25 = np.array([NAN, 4.0, NAN, NAN])
-    assert fused(DENSE, bm25, "convex", alpha=0.0).score.tolist() == [0, 1, 0, 0]
 
 
 @pytest.mark.parametrize("method", FUSIONS)
@@ -98,13 +88,6 @@ def test_what_a_system_did_not_return_is_no_better_than_its_last():
     np.testing.assert_array_equal(normalise(found), [1, 0, 1 / 3])
     np.testing.assert_array_equal(normalise(np.array([NAN, NAN])), [0, 0])
     np.testing.assert_array_equal(fused(found, np.zeros(3), "rrf").score, [1 / 61, 0, 1 / 62])
-
-
-def test_passages_outside_both_lists_have_no_score():
-    found = fused(DENSE, BM25, "convex", alpha=0.5, depth=1)
-    assert pool(DENSE, BM25, 1).tolist() == [0, 1]
-    np.testing.assert_array_equal(found.score[2:], [-np.inf, -np.inf])
-    np.testing.assert_array_equal(found.parts["dense"], [0.5, 0.125, -np.inf, -np.inf])
 
 
 options = st.fixed_dictionaries(

@@ -14,8 +14,6 @@ from semclass.core import artifacts
 from semclass.core.errors import ArtifactError, EncoderMismatchError
 from semclass.scoring.quantisation import (
     CENTROIDS,
-    COMPONENTS,
-    LEVELS,
     SCALE,
     SCALE_BYTES,
     Codebook,
@@ -56,15 +54,6 @@ def test_no_other_centroid_is_nearer(seed, n):
         np.testing.assert_allclose(own[:, part], others.min(axis=1), rtol=1e-4, atol=1e-4)
 
 
-def test_many_vectors_are_encoded_in_blocks():
-    codebook = make_codebook(0)
-    vectors = np.random.default_rng(1).normal(size=(9000, 6)).astype(np.float32)
-    codes = codebook.encode(vectors)
-    assert codes.shape == (9000, 3)
-    assert codes.dtype == np.uint8
-    np.testing.assert_array_equal(codes[8500:], codebook.encode(vectors[8500:]))
-
-
 @given(seeds, st.floats(1e-3, 1e3))
 def test_quarter_bytes_keep_products_and_directions(seed, length):
     vectors = np.random.default_rng(seed).normal(size=(20, 64)).astype(np.float32) * np.float32(length)
@@ -77,20 +66,6 @@ def test_quarter_bytes_keep_products_and_directions(seed, length):
     cosines = products / own / lengths
     assert cosines.min() > 0.8
     assert cosines.mean() > 0.92
-
-
-@given(matrices)
-def test_quarter_bytes_of_any_vectors_are_numbers(vectors):
-    codes, scales = to_quarter_bytes(np.repeat(vectors, COMPONENTS, axis=1))
-    assert np.isfinite(scales).all()
-    assert np.abs(from_quarter_bytes(codes)).max() < LEVELS
-    assert (scales[~vectors.any(axis=1)] == 0).all()
-
-
-def test_a_byte_holds_a_component_of_each_quarter():
-    codes, _ = to_quarter_bytes(np.array([[-9, 9, -1, 1, 1, -1, 9, -9]], np.float32))
-    assert from_quarter_bytes(codes).tolist() == [[-3, 3, -1, 1, 1, -1, 3, -3]]
-    assert codes.shape == (1, 2)
 
 
 def test_a_row_of_quarter_bytes_brings_its_scale():
@@ -135,14 +110,6 @@ def test_codebooks_come_back_from_disk(tmp_path):
     np.testing.assert_allclose(loaded.rest.centroids, books.rest.centroids, atol=2e-3)
 
 
-def test_codebooks_know_each_other_by_their_tables(tmp_path):
-    for seed, name in ((0, "one"), (0, "same"), (1, "other")):
-        write(tmp_path / name, seed)
-    one, same, other = (load(tmp_path / name).fingerprint for name in ("one", "same", "other"))
-    assert one == same
-    assert one != other
-
-
 def test_codebooks_of_another_encoder_are_refused(tmp_path):
     write(tmp_path, 0, encoder="other")
     with pytest.raises(EncoderMismatchError, match="trained for encoder"):
@@ -153,9 +120,3 @@ def test_a_file_that_is_no_table_is_refused(tmp_path):
     write(tmp_path, 0, rest=b"x")
     with pytest.raises(ArtifactError, match=r"rest\.npy"):
         load(tmp_path)
-
-
-def test_pieces_beyond_the_table_share_its_last_vector():
-    usual = np.array([[SCALE, 0, 0, 0, 0, 0], [0, SCALE, 0, 0, 0, 0]], np.int8)
-    books = Codebooks("", usual, make_codebook(0))
-    np.testing.assert_array_equal(books.usual(np.array([0, 1, 2, 250_000]))[:, :2], [[1, 0], [0, 1], [0, 1], [0, 1]])
