@@ -65,13 +65,15 @@ OPTIONS_OF: Mapping[str, frozenset[str]] = {
 def classify(
     kind: str, texts: Sequence[str], file: Path | None, *, threads: int | None, as_json: bool, **chosen: Any
 ) -> None:
-    r"""Classify texts, which KIND names.
+    """Classify texts; KIND is questions, passages, pairs or texts.
 
-    \b
-    questions  Show the answer type that each question asks for.
-    passages   Show the answer types that each passage provides.
-    pairs      Show whether each further TEXT answers the first TEXT, a question.
-    texts      Use labels of your own: a trained head, or descriptions of labels.
+    questions: show the answer type that each question asks for.
+
+    passages: show the answer types that each passage provides.
+
+    pairs: show whether each further TEXT answers the first TEXT, a question.
+
+    texts: use labels of your own, with a trained head (--head) or with descriptions of the labels (--labels).
     """
     allowed = OPTIONS_OF[kind]
     for name, value in chosen.items():

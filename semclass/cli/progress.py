@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import time
 from collections.abc import Iterable, Iterator
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 
 LOG_SECONDS = 30.0
 """Seconds between two lines where standard error is no terminal."""
+
+COUNT_COLUMNS = 60
+"""Columns of a terminal from which the bar is followed by a count."""
 
 Item = TypeVar("Item")
 
@@ -38,9 +42,9 @@ class Progress:
     def __call__(self, count: int) -> None:
         """Note that some more items are done."""
         self.done += count
-        if self.bar is not None and self.total is not None:
-            self.bar.length = self.total
-            self.bar.update(count)
+        if self.bar is not None:
+            self.bar.length = self.total or self.bar.length
+            self.bar.update(count if self.total else 0, self)
         self._show()
 
     def file_read(self, number: int, total: int) -> None:
@@ -48,7 +52,7 @@ class Progress:
         self.files = f"{number:,} of {total:,} files, "
         if self.bar is not None and self.total is None:
             self.bar.length = total
-            self.bar.update(number - self.bar.pos)
+            self.bar.update(number - self.bar.pos, self)
         self._show()
 
     def reading(self, items: Iterable[Item]) -> Iterator[Item]:
@@ -58,7 +62,7 @@ class Progress:
     def _show(self) -> None:
         now = time.monotonic()
         if self.bar is not None:
-            self.bar.current_item = self
+            self.bar.render_progress()
         elif now - self.logged >= LOG_SECONDS:
             self.logged = now
             echo(f"{self.label}: {self.files}{self} after {now - self.started:.0f} s", err=True)
@@ -75,12 +79,13 @@ def progress(label: str, total: int | None, unit: str = "passages") -> Iterator[
     if not sys.stderr.isatty():
         yield Progress(label, total, unit, None)
         return
+    wide = shutil.get_terminal_size().columns >= COUNT_COLUMNS
     shown: ProgressBar[Any] = click.progressbar(
         length=total or 1,
         label=label,
         file=sys.stderr,
-        item_show_func=lambda step: "" if step is None else str(step),
-        update_min_steps=1,
+        width=0,
+        item_show_func=lambda step: str(step) if step is not None and wide else "",
     )
     with shown as bar:
         yield Progress(label, total, unit, bar)

@@ -70,4 +70,5 @@ def _read(terminal: int, running: subprocess.Popen[bytes]) -> bytes:
 
 def drawn(sent: str, label: str) -> list[str]:
     """What was drawn over and over in one line that begins with a label."""
-    return [line.rstrip() for line in re.split(r"[\r\n]+", sent) if line.startswith(label)]
+    lines = re.split(r"[\r\n]+", re.sub("\x1b\\[\\?25[lh]", "", sent))
+    return [line.rstrip() for line in lines if line.startswith(label)]
