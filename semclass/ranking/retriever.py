@@ -60,7 +60,8 @@ class HybridRetriever:
     Attributes
     ----------
     index
-        The passages, as a :class:`semclass.PassageIndex`, or as a :class:`semclass.QdrantIndex` on a server.
+        The passages, as a :class:`semclass.PassageIndex`, or as one in another engine, see
+        :mod:`semclass.index.remote`.
     models
         The models, with the encoder that built the index.
     """
