@@ -23,8 +23,8 @@ from bench.steps import Bench
 from datasets_io import read_jsonl, read_tsv
 from semclass import EntailmentClassifier, OnnxEncoder, PassageClassifier, QuestionClassifier, TextClassifier
 from semclass.core.taxonomy import COARSE
-from semclass_llm.endpoint.client import Endpoint
-from semclass_llm.labelling.cascade import Cascade, CascadeLabels, Item
+from semclass_llm import Cascade, CascadeLabels, Endpoint
+from semclass_llm.cascade import Item
 
 Array = npt.NDArray[Any]
 

@@ -50,7 +50,7 @@ nitpick_ignore_regex = [
         r"|service\.engine\.Engine|train\.fitted\.FittedHead|endpoint\.client\.Endpoint|heads\.examples\.Examples)",
     ),
     # fields of a cascade: any of six classifiers, what is asked, and what it costs
-    (r"py:class", r"Classifier|semclass\.labelling\.(tasks\.Task|teacher\.Bill)"),
+    (r"py:class", r"Classifier"),
     (r"py:exc", r"EndpointError"),
     # annotations of a named tuple, and of modules whose imports are stand-ins, are kept as text
     (

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from semclass.heads.texts import TextLabels, TextModel
     from semclass.index.passage_index import PassageIndex
     from semclass.index.writer import Report, build_index, change_index
+    from semclass.ranking.ask import Answer
     from semclass.ranking.models import Models
     from semclass.ranking.options import SearchOptions
     from semclass.ranking.reranker import Reranker
@@ -59,6 +60,7 @@ _HOMES = {
     "heads.in_scope": ("ScopeClassifier",),
     "heads.passages": ("PassageClassifier",),
     "heads.questions": ("QuestionClassifier",),
+    "ranking.ask": ("Answer",),
     "ranking.models": ("Models",),
     "ranking.options": ("SearchOptions",),
     "ranking.reranker": ("Reranker",),
@@ -73,6 +75,7 @@ _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__: list[str] = [
     "ABSTAIN",
+    "Answer",
     "ArtifactError",
     "Encoder",
     "EncoderMismatchError",

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from semclass.cli.options import open_retriever as open_retriever
     from semclass.cli.output import echo as echo
     from semclass.cli.progress import progress as progress
+    from semclass.core.artifacts import write_atomic as write_atomic
     from semclass.core.checks import check_choice as check_choice
     from semclass.core.checks import check_positive as check_positive
     from semclass.core.checks import check_probability as check_probability
@@ -25,6 +26,12 @@ if TYPE_CHECKING:
     from semclass.core.checks import short as short
     from semclass.core.errors import import_extra as import_extra
     from semclass.core.errors import warn as warn
+    from semclass.core.taxonomy import MEANINGS as MEANINGS
+    from semclass.core.taxonomy import PROVIDED as PROVIDED
+    from semclass.documents.json_lines import read_json_lines as read_json_lines
+    from semclass.documents.labelled import read_labelled as read_labelled
+    from semclass.documents.labelled import read_texts as read_texts
+    from semclass.documents.sentences import unwrapped_spans as unwrapped_spans
     from semclass.index.filters import Among as Among
     from semclass.index.filters import And as And
     from semclass.index.filters import Exists as Exists
@@ -33,6 +40,8 @@ if TYPE_CHECKING:
     from semclass.index.filters import Not as Not
     from semclass.index.filters import Or as Or
     from semclass.index.filters import Range as Range
+    from semclass.index.filters import read_terms as read_terms
+    from semclass.index.passage_encoder import searchable as searchable
     from semclass.index.remote import RemoteIndex as RemoteIndex
     from semclass.index.remote import StoredRow as StoredRow
     from semclass.index.remote import Wanted as Wanted
@@ -51,8 +60,14 @@ _HOMES = {
         "counted",
         "short",
     ),
+    "core.artifacts": ("write_atomic",),
     "core.errors": ("import_extra", "warn"),
-    "index.filters": ("Among", "And", "Exists", "Filter", "Ids", "Not", "Or", "Range"),
+    "core.taxonomy": ("MEANINGS", "PROVIDED"),
+    "documents.json_lines": ("read_json_lines",),
+    "documents.labelled": ("read_labelled", "read_texts"),
+    "documents.sentences": ("unwrapped_spans",),
+    "index.passage_encoder": ("searchable",),
+    "index.filters": ("Among", "And", "Exists", "Filter", "Ids", "Not", "Or", "Range", "read_terms"),
     "index.remote": ("RemoteIndex", "StoredRow", "Wanted", "stored_rows"),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}

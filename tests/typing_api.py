@@ -8,10 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 import semclass
-from semclass_llm.endpoint.client import Endpoint
-from semclass_llm.prompted import PromptedReranker
-from semclass_llm.rewriting.rewriter import Rewriter
-from semclass_llm.rewriting.transform import Rewritten
+from semclass_llm import Context, Endpoint, PromptedReranker, Rewriter, RewritingRetriever, Rewritten, build_context
 
 
 def classify(questions: list[str]) -> list[tuple[str, float]]:
@@ -42,14 +39,14 @@ def search(folder: str, question: str) -> list[semclass.Hit]:
         [question], 5, method="match-soft", weights={"match_soft": 0.2}
     )
     rewriter = Rewriter("hyde", Endpoint("http://localhost:8000/v1", "NAME"))
-    rewriting = semclass.RewritingRetriever(retriever, rewriter)
+    rewriting = RewritingRetriever(retriever, rewriter)
     best: semclass.SearchResult = rewriting.search(question, history=["What is it?"], method="convex")
     some = retriever.search(question, k=3, where={"page": {"$gte": 3}}, weights={"alpha": 0.5})
     return [
         *many[0],
         *some,
         *PromptedReranker(rewriter.endpoint).rerank(question, [hit.text for hit in best]),
-        *semclass.RewritingRetriever(retriever, spelt_out).search(question, 3),
+        *RewritingRetriever(retriever, spelt_out).search(question, 3),
         *retriever.search(
             question, k=3, method="class-integrated", fusion="convex", weights={"class": 0.5}, candidates=50
         ),
@@ -59,8 +56,8 @@ def search(folder: str, question: str) -> list[semclass.Hit]:
 def prompt(folder: str, question: str) -> tuple[str, list[int]]:
     index = semclass.PassageIndex.load(folder)
     hits = semclass.HybridRetriever(index, semclass.Models.load()).search(question)
-    context: semclass.Context = semclass.build_context(hits, documents=index.by_documents, budget=300)
-    parents = semclass.build_context(hits, parents=index.by_ids, count=lambda text: len(text))
+    context: Context = build_context(hits, budget=300)
+    parents = build_context(hits, parents=index.by_ids, count=lambda text: len(text))
     return context.text + parents.text, [source.number for source in context.sources]
 
 

@@ -23,7 +23,7 @@ PACKAGES: Mapping[str, Mapping[str, str]] = {
     COMMANDS: {
         **dict.fromkeys(("serve", "mcp"), "semclass-serve"),
         "upload": "semclass-integrations",
-        **dict.fromkeys(("ask", "cascade", "evaluate-answers", "label", "labels"), "semclass-llm"),
+        **dict.fromkeys(("ask", "cascade", "label"), "semclass-llm"),
     },
     INDICES: dict.fromkeys(("http", "https"), "semclass-integrations"),
     MODELS: {"multilingual": "semclass-multilingual"},

@@ -142,26 +142,12 @@ class PassageRows:
         return found
 
     def by_ids(self, ids: Sequence[str]) -> list[Passage]:
-        """Return passages in the order of `ids`. You can use them as the parents of :func:`semclass.build_context`.
+        """Return passages in the order of `ids`. You can use them as the parents of :func:`semclass_llm.build_context`.
 
         Unknown ids are left out.
         """
         rows = self.find(check_texts(ids, "ids"))
         return self.passages(rows[rows >= 0])
-
-    def by_documents(self, names: Sequence[str]) -> list[Passage]:
-        """Return all passages of some documents. You can use them as the neighbours of :func:`semclass.build_context`.
-
-        Name documents as in ``metadata["document"]``, with up to 512 characters each. Passages are in the order of the
-        index.
-
-        Raises
-        ------
-        InputError, InputTypeError
-            If a name is empty or not a string.
-        """
-        condition = filters.parse({"document": {"$in": check_texts(names, "names")}})
-        return self.passages(np.flatnonzero(self._matching(condition)))  # used once, so not remembered
 
     @cached_property
     def firsts(self) -> IntArray:

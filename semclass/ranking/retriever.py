@@ -271,7 +271,7 @@ class HybridRetriever:
         """Find the sentences that answer a question, without a language model.
 
         They come from the first passages of a search, at most three from one passage. To let a language model write
-        an answer from them, see :class:`semclass_llm.ask.AnswerWriter`.
+        an answer from them, see :class:`semclass_llm.AnswerWriter`.
 
         Parameters
         ----------

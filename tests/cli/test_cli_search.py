@@ -11,7 +11,7 @@ from semclass import HybridRetriever, PassageIndex
 from semclass.cli.main import main
 from semclass.documents.readers import read_passages
 from semclass.encoders.onnx_encoder import for_passages
-from semclass_llm.context.build import build_context
+from semclass_llm import build_context
 
 run = pytest.fixture(running)
 

@@ -36,14 +36,7 @@ def test_passages_are_read_by_their_ids_in_the_order_of_the_ids(index):
     assert index.by_ids(["nothing"]) == index.by_ids([]) == []
 
 
-def test_passages_are_read_by_their_documents_in_the_order_of_the_index(index):
-    assert index.by_documents(["c.md", "nothing", "a.md"]) == ALL[:4]
-    assert index.by_documents(["nothing"]) == index.by_documents([]) == []
-
-
 def test_masks_of_filters_are_remembered(index):
     where = {"document": "a.md"}
     before = index.mask(where)
-    for number in range(20):
-        index.by_documents([f"{number}.md"])
     assert index.mask(where) is before

@@ -1,1 +1,59 @@
-"""A language model as teacher, judge, rewriter and reader beside semclass."""
+"""A language model beside semclass: as teacher, judge, rewriter and reader. Names are imported on first use."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from semclass_llm.answer import AnswerWriter as AnswerWriter
+    from semclass_llm.cascade import Cascade as Cascade
+    from semclass_llm.cascade import CascadeLabels as CascadeLabels
+    from semclass_llm.choose import choose_texts as choose_texts
+    from semclass_llm.choose import doubtful_labels as doubtful_labels
+    from semclass_llm.context import Context as Context
+    from semclass_llm.context import build_context as build_context
+    from semclass_llm.endpoint import KEY_VARIABLE as KEY_VARIABLE
+    from semclass_llm.endpoint import Bill as Bill
+    from semclass_llm.endpoint import Chat as Chat
+    from semclass_llm.endpoint import Endpoint as Endpoint
+    from semclass_llm.endpoint import EndpointError as EndpointError
+    from semclass_llm.judge import WrittenAnswer as WrittenAnswer
+    from semclass_llm.judge import exact_match as exact_match
+    from semclass_llm.judge import judge_answers as judge_answers
+    from semclass_llm.judge import token_f1 as token_f1
+    from semclass_llm.label import LabelTask as LabelTask
+    from semclass_llm.label import estimate_cost as estimate_cost
+    from semclass_llm.label import label_texts as label_texts
+    from semclass_llm.prompted import PromptedReranker as PromptedReranker
+    from semclass_llm.prompted import Shot as Shot
+    from semclass_llm.questions import keep_good as keep_good
+    from semclass_llm.questions import write_questions as write_questions
+    from semclass_llm.rewrite import Rewriter as Rewriter
+    from semclass_llm.rewrite import RewriteWarning as RewriteWarning
+    from semclass_llm.rewrite import RewritingRetriever as RewritingRetriever
+    from semclass_llm.rewrite import Rewritten as Rewritten
+
+_HOMES = {
+    "answer": ("AnswerWriter",),
+    "cascade": ("Cascade", "CascadeLabels"),
+    "choose": ("choose_texts", "doubtful_labels"),
+    "context": ("Context", "build_context"),
+    "endpoint": ("KEY_VARIABLE", "Bill", "Chat", "Endpoint", "EndpointError"),
+    "judge": ("WrittenAnswer", "exact_match", "judge_answers", "token_f1"),
+    "label": ("LabelTask", "estimate_cost", "label_texts"),
+    "prompted": ("PromptedReranker", "Shot"),
+    "questions": ("keep_good", "write_questions"),
+    "rewrite": ("RewriteWarning", "Rewriter", "RewritingRetriever", "Rewritten"),
+}
+_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
+__all__ = sorted(_HOME_OF)
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name from its module on first use."""
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'semclass_llm' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"semclass_llm.{_HOME_OF[name]}"), name)
+    globals()[name] = value
+    return value

@@ -5,16 +5,10 @@ import time
 
 import numpy as np
 import pytest
-from cli.running import running
 from stub_endpoint import stub_endpoint
 
-from semclass import Cascade, EntailmentClassifier, PassageClassifier, QuestionClassifier, TextModel
-from semclass.core.errors import InputError
-from semclass_llm.endpoint.client import Endpoint
-from semclass_llm.labelling.teacher import Bill
-
-pytest.importorskip("openai")
-pytest.importorskip("sklearn")
+from semclass import EntailmentClassifier, InputError, PassageClassifier, QuestionClassifier, TextClassifier, TextModel
+from semclass_llm import Cascade, Endpoint
 
 TRAINED = {
     "repair": ["My brakes squeak.", "The wheel is bent.", "A gear is broken.", "The tyre is flat."],
@@ -27,8 +21,6 @@ HARD = "Hello."
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    from semclass import TextClassifier
-
     texts = [text for some in TRAINED.values() for text in some]
     labels = [name for name, some in TRAINED.items() for _ in some]
     place = tmp_path_factory.mktemp("head") / "head"
@@ -41,11 +33,10 @@ def head(folder):
     return TextModel.load(folder)
 
 
-@pytest.fixture
-def run(capsys, monkeypatch, tmp_path):
+@pytest.fixture(autouse=True)
+def here(monkeypatch, tmp_path):
     monkeypatch.setattr(time, "sleep", lambda seconds: None)
     monkeypatch.chdir(tmp_path)
-    return running(capsys)
 
 
 def to(stub, **options):
@@ -74,7 +65,7 @@ def test_nothing_or_everything_can_be_sent_and_equal_texts_are_asked_once(head):
     assert sorted(stub.asked.values()) == [1, 1]
 
 
-@pytest.mark.parametrize(("said", "why"), [(500, "failed"), (400, "refused"), ("I do not know.", "nonsense")])
+@pytest.mark.parametrize(("said", "why"), [(500, "failed"), (400, "refused"), ("I do not know.", "unreadable")])
 def test_the_label_of_the_head_stays_where_the_model_gives_none(head, said, why):
     # the first texts are answered, so that the service is known to work
     with stub_endpoint(lambda prompt, before: said if HARD in prompt else "price") as stub:
@@ -174,83 +165,78 @@ def test_confidence_of_several_labels_is_the_distance_of_the_least_sure_one():
     assert one.confidence == pytest.approx(away.min())
 
 
-def test_the_cost_is_told_before_and_after(head, tmp_path):
+def test_the_cost_is_known_before_and_after(head, tmp_path):
     with always("price") as stub:
         cascade = Cascade(head, to(stub, cache=tmp_path / "replies.jsonl"), share=2 / 3)
         decided = cascade.decide([*EASY, HARD])
-        expected = cascade.estimate(decided, (1.0, 1.0))
-        bill = Bill(cascade.task, (1.0, 1.0))
-        cascade.ask(decided, bill)
-        assert expected["calls"] == bill.figures(2, 1)["calls"] == 2
-        assert expected["prompt_tokens"] == bill.spent.prompt_tokens
+        expected = cascade.estimate(decided)
+        cascade.ask(decided)
+        assert expected.calls == cascade.chat.bill.calls == 2
+        assert expected.prompt_tokens == cascade.chat.bill.prompt_tokens
         assert sum(stub.asked.values()) == 2  # replies are kept
 
 
-# -- the command line -------------------------------------------------------------------------------------------------
+# -- the command line
 
 
 def lines(path):
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def test_the_command_sends_a_share_keeps_replies_and_labels_to_train_on(run, folder, tmp_path):
+def test_the_command_sends_a_share_and_keeps_labels_to_train_on(run, folder, tmp_path):
     (tmp_path / "texts.txt").write_text("\n".join([*EASY, HARD]))
     (tmp_path / "labels.json").write_text(json.dumps({"price": "what something costs"}))
     with always("price") as stub:
-        arguments = ("classify", "texts", "--head", folder, "--file", "texts.txt", "--labels", "labels.json")
-        arguments += ("--endpoint", stub.url, "--model", "m", "--send", "0.34", "--json", "--prices", "1", "1")
-        code, out, told = run(*arguments)
-        assert code == 0, told
-        found = list(map(json.loads, out.splitlines()))
-        assert [one["by"] for one in found] == ["head", "head", "model"]
-        assert "1 of 3 texts to send, about 1 call" in told
-        assert "USD" in told
+        arguments = ("cascade", "texts", "texts.txt", "--head", folder, "--labels", "labels.json", "--json")
+        arguments += ("--endpoint", stub.url, "--model", "m", "--prices", "1", "1", "--send")
+        code, out, err = run(*arguments, "0.34")
+        assert code == 0, err
+        assert [json.loads(line)["by"] for line in out.splitlines()] == ["head", "head", "model"]
+        assert "1 of 3 texts to send, about 1 call" in err
+        assert "USD" in err
         assert lines(tmp_path / "sent.jsonl") == [{"text": HARD, "label": "price", "by": "model"}]
         assert "- price: what something costs" in next(iter(stub.asked))
-        run(*arguments[:-5], "1", "--json")  # all texts: those asked before are kept
+        run(*arguments, "1")  # all texts: replies are kept
         assert sorted(stub.asked.values()) == [1, 1, 1]
     assert [one["text"] for one in lines(tmp_path / "sent.jsonl")] == [HARD, *EASY]
-    assert run("train", "sent.jsonl", "--head", tmp_path / "next")[0] == 2  # one label alone cannot be learnt
 
 
-def test_the_command_tells_how_many_calls_failed(run, folder):
-    code, out, told = run(
-        "classify", "texts", "--head", folder, *EASY, "--endpoint", "http://127.0.0.1:1/v1", "--model", "m", "--send", "1"
-    )  # fmt: skip
+def test_the_command_counts_failed_calls(run, folder, tmp_path):
+    (tmp_path / "texts.txt").write_text("\n".join(EASY))
+    service = ("--endpoint", "http://127.0.0.1:1/v1", "--model", "m")
+    code, out, err = run("cascade", "texts", "texts.txt", "--head", folder, *service, "--send", "1")
     assert code == 0
     assert [line.split()[0] for line in out.splitlines()] == ["repair", "price"]
-    assert "2 failed" in told
+    assert "2 failed" in err
 
 
 def test_the_command_reaches_an_accuracy_on_held_out_texts(run, folder, head, tmp_path):
     texts, labels = wrong_when_unsure(head)
     rows = "".join(f"{text}\t{label}\n" for text, label in zip(texts, labels, strict=True))
     (tmp_path / "held.tsv").write_text("text\tlabel\n" + rows)
-    options = ("--accuracy", "1", "--held-out", "held.tsv", "--estimate")
+    (tmp_path / "texts.txt").write_text("\n".join(texts))
     with knowing(texts, labels) as stub:
-        code, out, told = run(
-            "classify", "texts", "--head", folder, *texts, "--endpoint", stub.url, "--model", "m", *options
-        )
+        service = ("--endpoint", stub.url, "--model", "m", "--estimate")
+        options = ("--head", folder, "--accuracy", "1", "--held-out", "held.tsv")
+        code, out, err = run("cascade", "texts", "texts.txt", *options, *service)
     assert (code, out) == (0, "")
-    assert "head right on 50.0%, with the model 100.0%" in told
-    assert "2 of 4 texts to send" in told
+    assert "head right on 50.0%, with the model 100.0%" in err
+    assert "2 of 4 texts to send" in err
 
 
 def test_the_command_classifies_pairs_passages_and_questions(run, tmp_path):
-    with always("yes") as stub:
-        service = ("--endpoint", stub.url, "--model", "m", "--json", "--send", "1")
-        code, out, told = run("classify", "pairs", "Who built it?", "It is red.", *service, "--out", "pairs.jsonl")
-        assert code == 0, told
-        assert json.loads(out)["labels"] == ["entailment"]
-        (kept,) = lines(tmp_path / "pairs.jsonl")
-        assert kept == {"question": "Who built it?", "sentence": "It is red.", "label": "entailment", "by": "model"}
-    with always("HUM") as stub:
-        service = ("--endpoint", stub.url, "--model", "m", "--json", "--send", "1")
-        code, out, told = run("classify", "questions", "Who built it?", *service, "--out", "q.jsonl")
-        assert (code, json.loads(out)["labels"]) == (0, ["HUM"]), told
-        code, out, told = run("classify", "passages", "Ada built it.", *service, "--out", "p.jsonl")
-        assert (code, json.loads(out)["_id"]) == (0, "1"), told
-    assert lines(tmp_path / "p.jsonl") == [{"text": "Ada built it.", "labels": ["HUM"], "by": "model"}]
+    (tmp_path / "pairs").write_text('{"question": "Who built it?", "sentence": "It is red."}\n')
+    (tmp_path / "text").write_text("Who built it?\n")
+    for kind, file, reply, kept in (
+        ("pairs", "pairs", "yes", {"question": "Who built it?", "sentence": "It is red.", "label": "entailment"}),
+        ("questions", "text", "HUM", {"text": "Who built it?", "label": "HUM"}),
+        ("passages", "text", "HUM", {"text": "Who built it?", "labels": ["HUM"]}),
+    ):
+        with always(reply) as stub:
+            service = ("--endpoint", stub.url, "--model", "m", "--send", "1", "--out", f"{kind}.jsonl")
+            code, _, err = run("cascade", kind, file, *service)
+        assert code == 0, err
+        assert lines(tmp_path / f"{kind}.jsonl") == [{**kept, "by": "model"}]
 
 
 @pytest.mark.parametrize(
@@ -260,9 +246,9 @@ def test_the_command_classifies_pairs_passages_and_questions(run, tmp_path):
         (("--endpoint", "http://localhost", "--model", "m"), "share"),
         (("--endpoint", "http://localhost", "--model", "m", "--accuracy", "0.9"), "--held-out"),
         (("--endpoint", "http://localhost", "--send", "0.5"), "--model"),
-        (("--endpoint", "http://localhost", "--model", "m", "--send", "0.5", "--why"), "--why"),
     ],
 )
 def test_options_that_do_not_fit_are_refused(run, folder, options, named):
-    code, _, told = run("classify", "texts", "--head", folder, "A text.", *options)
-    assert (code, named in told) == (2, True), told
+    code, _, err = run("cascade", "texts", "texts.txt", "--head", folder, *options)
+    assert (code, named in err) == (2, True), err
+    assert run("cascade", "questions", "texts.txt", "--head", folder, *options)[0] == 2

@@ -1,18 +1,11 @@
 """Re-ranking by a prompted model, against a stub that knows what a model would say."""
 
-import math
-
 import pytest
 from stub_endpoint import FILTERED, stub_endpoint
 
-from semclass import Hit, Passage
-from semclass.core.errors import InputError
-from semclass.ranking.methods import PROMPTED
-from semclass.ranking.result import SearchResult
-from semclass_llm.endpoint.client import Endpoint
-from semclass_llm.prompted import UNKNOWN, PromptedReranker, Shot, lead, lead_below
-
-pytest.importorskip("openai")
+from semclass import InputError, InputTypeError, Passage, SearchResult
+from semclass_llm import Endpoint, PromptedReranker, Shot
+from semclass_llm.prompted import PROMPTED, UNKNOWN
 
 QUESTION = "When was the bridge opened?"
 PASSAGES = [
@@ -55,7 +48,12 @@ def test_the_model_lists_the_passages_that_answer():
 
 @pytest.mark.parametrize(
     ("said", "counted"),
-    [(500, "failed"), (FILTERED, "refused"), ("I would rather talk of something else.", "nonsense"), ("", "nonsense")],
+    [
+        (500, "failed"),
+        (FILTERED, "refused"),
+        ("I would rather talk of something else.", "unreadable"),
+        ("", "unreadable"),
+    ],
 )
 @pytest.mark.parametrize("way", PROMPTED)
 def test_where_nothing_can_be_read_the_order_stays_and_is_counted(way, said, counted):
@@ -73,7 +71,7 @@ def test_a_passage_of_which_nothing_is_known_stands_between_yes_and_no():
 def test_none_of_them_is_an_answer():
     found, reranker, _ = rerank(lambda prompt, before: "None", "listwise")
     assert [hit.score for hit in found] == [0.0, 0.0, 0.0]
-    assert reranker.chat.bill.nonsense == 0
+    assert reranker.chat.bill.unreadable == 0
 
 
 def test_numbers_that_are_no_passage_do_not_count_and_long_lists_are_cut():
@@ -98,53 +96,10 @@ def test_several_questions_at_once_give_what_each_gives_alone():
         assert many == [reranker.rerank(QUESTION, PASSAGES), SearchResult((), "Who?")]
         with pytest.raises(InputError, match="one sequence per question"):
             reranker.rerank_many([QUESTION], [])
+    for wrong in ("text", [3]):
+        with pytest.raises(InputTypeError):
+            reranker.rerank(QUESTION, wrong)
     with pytest.raises(InputError, match="'listwise'"):
         PromptedReranker(Endpoint(stub.url, "m"), "pairwise")
     with pytest.raises(InputError, match="position"):
         Shot("Who?", ("Ada.",), 1)
-
-
-def found(*scores, certainty="likely"):
-    """What a search gave, with these scores."""
-    hits = tuple(
-        Hit(passage.id, passage.text, passage.metadata, score, rank, rank + 3, {"dense": 0.5}, (), {})
-        for rank, (passage, score) in enumerate(zip(PASSAGES, scores, strict=False), 1)
-    )
-    return SearchResult(hits, QUESTION, certainty)
-
-
-SURE, UNSURE = found(3.0, 1.0, 0.5), found(1.2, 1.0, 0.5)
-
-
-def test_the_model_is_asked_only_where_the_search_is_unsure_of_its_first_hit():
-    with stub_endpoint(judge) as stub:
-        reranker = PromptedReranker(Endpoint(stub.url, "m"))
-        expected = reranker.estimate([SURE, UNSURE], 0.5)
-        assert (expected.calls, len(stub.asked)) == (3, 0)
-        same, other = reranker.rerank_unsure([SURE, UNSURE], 0.5)
-        assert (reranker.chat.bill.calls, len(stub.asked)) == (3, 3)
-        # two of the first: the one that answers is not among them
-        assert [hit.id for hit in reranker.rerank_unsure([UNSURE], 0.5, first=2)[0]] == ["a", "b", "c"]
-    assert same is SURE
-    assert [(hit.id, hit.rank, hit.score, hit.components["entails"]) for hit in other] == [
-        ("c", 1, 0.5, 1.0), ("a", 2, 1.2, 0.0), ("b", 3, 1.0, 0.0),
-    ]  # fmt: skip
-    assert (other.query_used, other.certainty) == (QUESTION, None)
-
-
-def test_an_unsure_search_keeps_its_order_where_the_model_says_nothing():
-    with stub_endpoint(lambda prompt, before: 500) as stub:
-        reranker = PromptedReranker(Endpoint(stub.url, "m", retries=0), "listwise")
-        (kept,) = reranker.rerank_unsure([UNSURE], 0.5)
-    assert ([hit.id for hit in kept], kept.certainty) == (["a", "b", "c"], "likely")
-    assert reranker.chat.bill.failed == 1
-
-
-def test_a_share_of_the_questions_becomes_a_lead_below_which_they_are_sent():
-    results = [found(lead, 0.0) for lead in (0.3, 0.1, 0.2, 0.4)]
-    assert [lead_below(results, share) for share in (0, 0.25, 0.5, 1)] == [0.1, 0.2, 0.3, math.inf]
-    assert lead(found(0.7)) == math.inf  # nothing else can come first
-    with pytest.raises(InputError, match="share"):
-        lead_below(results, 1.5)
-    with pytest.raises(InputError, match="first"):
-        PromptedReranker(Endpoint("http://localhost", "m")).estimate(results, 1.0, first=0)

@@ -2,18 +2,19 @@
 
 import pytest
 
-from bench.peers import prompted
-from semclass_llm.endpoint.reading import YES_NO, all_of, declines, numbers_of, one_of, questions_of
+from semclass_llm.reading import YES_NO, all_of, declines, numbers_of, one_of, questions_of
+
+TYPES = {"HUM": ("human", "person"), "LOC": ("location", "place"), "DESC": ("description",), "NUM": ("number",)}
 
 
 @pytest.mark.parametrize(
     ("words", "answer", "label"),
     [
-        (prompted.TYPES, " Human.\n", "HUM"),
-        (prompted.TYPES, "Type: Location", "LOC"),
-        (prompted.TYPES, "description. The question asks why a location is so.", "DESC"),
-        (prompted.TYPES, "human or location", None),
-        (prompted.TYPES, "<think>A number? No.</think>\nlocation", "LOC"),
+        (TYPES, " Human.\n", "HUM"),
+        (TYPES, "Type: Location", "LOC"),
+        (TYPES, "description. The question asks why a location is so.", "DESC"),
+        (TYPES, "human or location", None),
+        (TYPES, "<think>A number? No.</think>\nlocation", "LOC"),
         (YES_NO, "No, it does not", "no"),
         (YES_NO, "not_entailment", "no"),
         (YES_NO, "yes and no", None),

@@ -13,7 +13,7 @@ from semclass.core.errors import InputError, SemclassError, import_extra
 from semclass.ranking.ask import SENTENCES, AnswerSentence
 from semclass.ranking.result import SearchResult
 from semclass.ranking.retriever import HybridRetriever
-from semclass_llm.context.build import build_context
+from semclass_llm import build_context
 
 SHOWN = 10
 """Default number of passages of a search."""

@@ -1,16 +1,13 @@
-"""Sentences that answer a question, and what a language model writes from them."""
+"""Sentences that answer a question."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 import pytest
-from stub_endpoint import stub_endpoint
 
 from semclass import HybridRetriever, InputError, Passage, PassageIndex
 from semclass.ranking.ask import FROM_ONE
-from semclass_llm.ask import AnswerWriter
-from semclass_llm.endpoint.client import Endpoint
 
 TOWER = "# Tower\n\nAll work on it was done in the year 1901. It is forty metres high, and made of granite."
 BRIDGE = "Ada Merriweather built the bridge over the river. It was opened to trams and people in 1874."
@@ -77,53 +74,6 @@ def test_without_pair_heads_sentences_are_compared_by_their_vectors(fake_encoder
     answer = HybridRetriever(index, models).ask("the red boat", 1)
     assert [one.id for one in answer.sentences] == ["a"]
     assert (answer.answered, answer.answerable) == (True, None)
-
-
-def says(reply):
-    return stub_endpoint(lambda prompt, before: reply)
-
-
-def written(stub, answer):
-    pytest.importorskip("openai")
-    writer = AnswerWriter(Endpoint(stub.url, "m", retries=0))
-    return writer.write(answer), writer.chat.bill
-
-
-def test_a_model_writes_an_answer_and_cites_by_number(retriever):
-    answer = retriever.ask("Who built the bridge?")
-    with says("Ada Merriweather built it [1], and trams use it [1, 2].") as stub:
-        found, bill = written(stub, answer)
-        (prompt,) = stub.asked
-    assert (found.cited, found.answered, found.why, bill.calls) == ((1, 2), True, "", 1)
-    assert found.text.startswith("Ada Merriweather")
-    assert all(one.text in prompt for one in answer.sentences)
-    assert "(Bridge)" in prompt
-
-
-@pytest.mark.parametrize(
-    ("reply", "why"),
-    [
-        ("Ada built it.", "nonsense"),
-        ("Ada built it [9].", "nonsense"),
-        ("I'm sorry, but I cannot help with that.", "refused"),
-        (500, "failed"),
-    ],
-)
-def test_an_answer_without_sources_is_none(retriever, reply, why):
-    answer = retriever.ask("Who built the bridge?")
-    with says(reply) as stub:
-        found, bill = written(stub, answer)
-    assert (found.text, found.why, found.sentences, found.answered) == ("", why, answer.sentences, answer.answered)
-    assert getattr(bill, why) == 1
-
-
-def test_a_model_says_that_the_sentences_do_not_answer(retriever):
-    with says("None of them does.") as stub:
-        found, _ = written(stub, retriever.ask("Who built the bridge?"))
-        assert (found.text, found.why, found.answered) == ("", "", False)
-        nothing = retriever.ask("Who?", where={"document": "none.md"})
-        assert written(stub, nothing)[0] == nothing
-        assert len(stub.requests) == 1
 
 
 def test_code_belongs_to_what_introduces_it_and_is_shown_without_fences(models):

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
-from semclass.ranking.ask import Answer, AnswerSentence
-from semclass_llm.endpoint.bill import FAILED, NONSENSE, REFUSED
-from semclass_llm.endpoint.client import Chat, Endpoint
-from semclass_llm.endpoint.reading import NONE_OF_THEM, declines, spoken
+from semclass import Answer
+from semclass_llm.endpoint import REFUSED, UNREADABLE, Chat, Endpoint
+from semclass_llm.reading import NONE_OF_THEM, declines, spoken
 
-TOKENS = 300
-"""Most tokens of an answer that a language model writes."""
+MAX_TOKENS = 300
 
 _CITED = re.compile(r"\[(\d+(?:\s*,\s*\d+)*)\]")
 
@@ -27,14 +27,14 @@ Answer:"""
 
 @dataclass(frozen=True)
 class AnswerWriter:
-    """Writes answers from sentences with a language model (extra ``label``). Threads may share one instance.
+    """Writes answers from sentences with a language model. Threads may share one instance.
 
     Attributes
     ----------
     endpoint
         The model. Users wait for the answer, so use few retries and a short timeout.
     chat
-        The object that asks the model, one call an answer. ``chat.bill`` holds the cost so far.
+        Asks the model, one call an answer; ``chat.bill`` holds the cost so far.
     """
 
     endpoint: Endpoint
@@ -50,24 +50,24 @@ class AnswerWriter:
         """
         if not answer.sentences:
             return answer
-        lines = [f"[{number}] {_named(one)}{one.text}" for number, one in enumerate(answer.sentences, 1)]
+        lines = [f"[{number}] {_heading(one.metadata)}{one.text}" for number, one in enumerate(answer.sentences, 1)]
         prompt = WRITE.format(sentences="\n".join(lines), question=answer.question)
-        (reply,) = self.chat.ask([prompt], max_tokens=TOKENS)
-        said = spoken(reply.text or "")
-        if reply.error is not None or reply.refused:
-            return replace(answer, why=REFUSED if reply.refused else FAILED)
-        numbers = [int(number) for group in _CITED.findall(said) for number in group.split(",")]
+        (reply,) = self.chat.ask([prompt], max_tokens=MAX_TOKENS)
+        if reply.why:
+            return replace(answer, why=reply.why)
+        text = spoken(reply.text or "")
+        numbers = [int(number) for group in _CITED.findall(text) for number in group.split(",")]
         cited = tuple(dict.fromkeys(numbers))
-        if not cited and re.match(rf"\W*{NONE_OF_THEM}\b", said, re.IGNORECASE):
+        if not cited and re.match(rf"\W*{NONE_OF_THEM}\b", text, re.IGNORECASE):
             return replace(answer, answered=False)
         if not cited or not all(1 <= number <= len(lines) for number in cited):
-            why = REFUSED if declines(said) else NONSENSE
+            why = REFUSED if declines(text) else UNREADABLE
             setattr(self.chat.bill, why, getattr(self.chat.bill, why) + 1)
             return replace(answer, why=why)
-        return replace(answer, text=said, cited=cited, answered=True)
+        return replace(answer, text=text, cited=cited, answered=True)
 
 
-def _named(sentence: AnswerSentence) -> str:
-    """What a sentence stands under, for the prompt."""
-    heading = sentence.metadata.get("heading") or sentence.metadata.get("title")
+def _heading(metadata: Mapping[str, Any]) -> str:
+    """The heading of a sentence, for the prompt."""
+    heading = metadata.get("heading") or metadata.get("title")
     return f"({heading}) " if isinstance(heading, str) and heading.strip() else ""

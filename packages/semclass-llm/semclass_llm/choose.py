@@ -1,0 +1,166 @@
+"""Chooses texts to label next, and finds labels that are probably wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from semclass import Encoder, InputError, TextModel
+from semclass.plugins import check_positive, check_texts
+
+MAX_GROUPED = 20_000
+"""Most texts that are grouped. If there are more, the least certain texts are used, or the texts that a seed draws."""
+
+ENCODED_TOGETHER = 1024
+
+Array = npt.NDArray[np.float64]
+
+
+def choose_texts(
+    texts: Sequence[str],
+    number: int,
+    *,
+    encoder: Encoder,
+    head: TextModel | None = None,
+    labelled: Sequence[str] = (),
+    seed: int = 0,
+) -> list[int]:
+    """Choose texts to label, most useful texts first.
+
+    Texts are grouped by their vectors. The number of groups is the number of requested labels plus the number of given
+    labels. Groups with a labelled text are skipped. From every other group, the text nearest its middle is proposed,
+    with the largest group first (Hacohen, Dekel and Weinshall 2022 begin in this way). With a head, a text counts by
+    the uncertainty of the head.
+
+    Parameters
+    ----------
+    texts
+        Texts without a label. Texts that are also in `labelled` are not proposed.
+    number
+        Most texts to propose.
+    encoder
+        Encoder whose view ``pooled`` gives the vectors that are compared.
+    head
+        A head that was trained on the labels so far, or None.
+    labelled
+        Texts that already have a label.
+    seed
+        Seed of the grouping.
+
+    Returns
+    -------
+    list of int
+        Places of the chosen texts in `texts`.
+
+    Raises
+    ------
+    InputError, InputTypeError
+        If the number is not positive, or a text is empty or not a string.
+    """
+    number = check_positive(number, "number")
+    known = dict.fromkeys(check_texts(labelled, "labelled"))
+    first: dict[str, int] = {}
+    for place, text in enumerate(check_texts(texts)):
+        if text not in known:
+            first.setdefault(text, place)
+    free, places = list(first), np.array(list(first.values()), np.int64)
+    weight = np.ones(len(free)) if head is None else _uncertainty(head.predict_proba(free), head.multi_label)
+    if len(free) > MAX_GROUPED:
+        drawn = np.random.default_rng(seed).permutation(len(free))
+        rows = np.sort(drawn[np.argsort(-weight[drawn], kind="stable")][:MAX_GROUPED])
+        free, places, weight = [free[row] for row in rows], places[rows], weight[rows]
+    if number >= len(free):
+        order: npt.NDArray[np.int64] = np.argsort(-weight, kind="stable")
+    else:
+        order = _middles(_vectors([*free, *known], encoder), weight, number, seed)
+    return [int(place) for place in places[order]]
+
+
+def _uncertainty(probabilities: Array, multi_label: bool) -> Array:
+    """How uncertain a head is about each text, in [0, 1]: by the lead of the best label, or the distances from 0.5."""
+    if multi_label:
+        return np.asarray(1 - np.abs(2 * probabilities - 1).mean(axis=1))
+    best = np.sort(probabilities, axis=1)
+    return np.asarray(1 - (best[:, -1] - best[:, -2]))
+
+
+def _middles(vectors: Array, weight: Array, number: int, seed: int) -> npt.NDArray[np.int64]:
+    """Rows of texts to label, best first; `vectors` holds the texts of `weight`, then the labelled texts."""
+    from sklearn.cluster import KMeans
+
+    count = len(weight)
+    mass = np.maximum(np.append(weight, np.ones(len(vectors) - count)), 1e-3)
+    groups = min(number + len(vectors) - count, len(np.unique(vectors, axis=0)))
+    fitted: Any = KMeans(groups, n_init=1, max_iter=30, random_state=seed).fit(vectors, sample_weight=mass)
+    group = fitted.labels_
+    away = np.linalg.norm(vectors - fitted.cluster_centers_[group], axis=1)
+    total = np.bincount(group[:count], weights=mass[:count], minlength=groups)
+    labelled = np.isin(np.arange(groups), group[count:])
+    members = (np.flatnonzero(group[:count] == name) for name in np.lexsort((-total, labelled)))
+    return np.array([rows[np.argmin(away[rows])] for rows in members if len(rows)][:number], np.int64)
+
+
+def _vectors(texts: list[str], encoder: Encoder) -> Array:
+    """Vectors of length 1, float64 (n, dim)."""
+    starts = range(0, len(texts), ENCODED_TOGETHER)
+    parts = [encoder.encode(texts[at : at + ENCODED_TOGETHER]).rows("pooled") for at in starts]
+    vectors = np.concatenate(parts).astype(np.float64)
+    return np.asarray(vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12))
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """A text whose labels are doubtful."""
+
+    place: int  #: place of the text in the given texts
+    quality: float  #: how well the labels agree with the probabilities, from 0 to 1
+    labels: tuple[Hashable, ...]  #: labels that the probabilities suggest instead
+
+
+def doubtful_labels(
+    labels: Sequence[tuple[Hashable, ...]],
+    classes: Sequence[Hashable],
+    probabilities: Array,
+    *,
+    multi_label: bool = False,
+) -> list[Doubt]:
+    """Sort texts by the doubt about their labels, most doubtful first (confident learning, Northcutt et al. 2021).
+
+    Parameters
+    ----------
+    labels
+        The labels of n texts: one label of each, or any number with `multi_label`.
+    classes
+        The classes, in the order of the columns of the probabilities.
+    probabilities
+        Probabilities from a head that was not trained on the labels, such as ``out_of_fold_`` of a
+        :class:`semclass.TextClassifier`, float64 of shape (n, n_classes).
+    multi_label
+        Whether a text may have several labels.
+
+    Raises
+    ------
+    InputError
+        If a label is not one of the classes.
+    """
+    from cleanlab import multilabel_classification, rank  # type: ignore[import-untyped]
+
+    column = {name: place for place, name in enumerate(classes)}
+    if unknown := {name for row in labels for name in row} - set(column):
+        raise InputError(
+            f"the head has no label {sorted(map(str, unknown))[0]!r}; its labels are {', '.join(map(str, classes))}"
+        )
+    columns: list[Any] = [[column[name] for name in row] for row in labels]
+    if multi_label:
+        quality = multilabel_classification.get_label_quality_scores(columns, probabilities)
+        others = [tuple(name for name, p in zip(classes, row, strict=True) if p >= 0.5) for row in probabilities]
+    else:
+        own = np.array([row[0] for row in columns], np.int64)
+        quality = rank.get_label_quality_scores(own, probabilities, method="normalized_margin")
+        others = [(classes[int(at)],) for at in probabilities.argmax(axis=1)]
+    order = np.argsort(quality, kind="stable")
+    return [Doubt(int(place), float(quality[place]), others[place]) for place in order]

@@ -1,0 +1,301 @@
+"""Makes one text of hits, from which a language model can answer a question.
+
+Each step is a function from hits to hits, so you can chain steps or leave them out. ``rank`` says which hit is best.
+:func:`build_context` runs the usual steps in one call.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+import unicodedata
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+from semclass import Hit, InputError, InputTypeError, Passage
+from semclass.plugins import check_positive, check_probability, short, unwrapped_spans
+
+RESEMBLANCE = 0.9
+"""Share of common runs of three words from which texts are duplicates. It means about one changed word in sixty."""
+
+TEMPLATE = "[{number}] {source}\n{text}"
+"""Default format of a source."""
+
+SEPARATOR = "\n\n"
+"""Text between two sources."""
+
+Parents: TypeAlias = Mapping[str, Passage] | Callable[[Sequence[str]], Iterable[Passage]]
+"""Source of parents: passages by id, or a function from ids to the passages with these ids, in any order."""
+
+Count: TypeAlias = Callable[[str], int]
+
+
+@dataclass(frozen=True)
+class Source:
+    """A numbered source of a context. The last four fields are from the metadata of the passage, or None."""
+
+    number: int  #: from 1, in the order of the text
+    label: str  #: as written in the text
+    id: str  #: of the passage
+    title: Any
+    document: Any
+    page: Any
+    heading: Any
+
+
+@dataclass(frozen=True)
+class Context:
+    """A text from which a question can be answered."""
+
+    text: str  #: all sources, one after another; empty without sources
+    sources: tuple[Source, ...]  #: the source of each number
+    count: int  #: length of the text, as counted by the argument `count` of the call
+    hits: tuple[Hit, ...]  #: the hits of the sources, in the order of the text
+
+
+def count_words(text: str) -> int:
+    """Count the words of a text, separated by white space."""
+    return len(text.split())
+
+
+def build_context(
+    hits: Sequence[Hit],
+    *,
+    budget: int | None = None,
+    count: Count = count_words,
+    parents: Parents | None = None,
+    template: str = TEMPLATE,
+) -> Context:
+    """Make one text of hits.
+
+    Duplicates are dropped (:func:`drop_duplicates`), children are replaced by their parents (:func:`expand_parents`), and
+    hits that exceed the budget are cut or left out (:func:`fit_budget`). The best hits are put first and last
+    (:func:`order_for_reading`), and all are written with numbers.
+
+    Texts are inserted unchanged, including any instructions and numbers in brackets that they hold. If you do not trust
+    the passages, choose a template that sets the passages apart from the rest, and say so in the prompt.
+
+    Parameters
+    ----------
+    hits
+        Hits of a search.
+    budget
+        Greatest length of the whole text, with numbers and sources. If None, there is no limit. If nothing fits, the
+        text is empty.
+    count
+        Function that counts the length of a text, in words by default. For a budget in tokens, use the tokenizer of the
+        model that will read the text, ``lambda text: len(tokenizer.encode(text))``.
+    parents
+        Source of the passages that replace smaller hits.
+    template
+        Format string of a source, with ``{number}`` (from 1), ``{source}`` (title, document, page and heading, or else
+        the id) and ``{text}``.
+
+    Raises
+    ------
+    InputError, InputTypeError
+        If an option is not allowed, a parent is missing, or `count` does not return a whole number.
+    """
+    _check_template(template)
+    room = None if budget is None else check_positive(budget, "budget")
+    chosen = drop_duplicates(hits)
+    if parents is not None:
+        chosen = expand_parents(chosen, parents)
+    if room is not None:
+        widest = len(chosen)  # no number in the text is longer
+
+        def written(hit: Hit) -> str:
+            return _write(hit, widest, template) + SEPARATOR
+
+        chosen = fit_budget(chosen, room, count=count, written=written)
+    while True:
+        ordered = order_for_reading(chosen)
+        text = SEPARATOR.join(_write(hit, number, template) for number, hit in enumerate(ordered, 1))
+        length = _length(count, text) if ordered else 0
+        # a tokenizer may see more tokens in a text than in its parts
+        if room is None or length <= room or not chosen:
+            sources = (Source(number, _cite(hit), hit.id, *_names(hit)) for number, hit in enumerate(ordered, 1))
+            return Context(text, tuple(sources), length, tuple(ordered))
+        chosen = chosen[:-1]
+
+
+def drop_duplicates(hits: Sequence[Hit], *, threshold: float = RESEMBLANCE) -> list[Hit]:
+    """Keep only the best of duplicate hits, with new ranks.
+
+    Two hits are duplicates in each of these cases:
+
+    - They have the same id, or ``metadata["duplicate_of"]`` marks both as the same passage.
+    - Their texts are equal except for case, white space and compatibility forms (Unicode NFKC).
+    - They share at least `threshold` of their runs of three words, and they hold the same numbers.
+    """
+    check_probability(threshold, "threshold")
+    kept: list[Hit] = []
+    ids: set[str] = set()
+    seen: list[tuple[frozenset[str], frozenset[str]]] = []
+    for hit in _best_first(hits):
+        own = {hit.id, _name(hit, "duplicate_of") or hit.id}
+        plain = unicodedata.normalize("NFKC", hit.text).casefold()
+        words = re.findall(r"\w+", plain) or [plain.strip()]
+        runs = frozenset(zip(*(words[start:] for start in range(min(3, len(words)))), strict=False))
+        cut = (frozenset(map(" ".join, runs)), frozenset(word for word in words if re.search(r"\d", word)))
+        if ids & own:
+            ids |= own
+        elif not any(_resemble(cut, other, threshold) for other in seen):
+            kept.append(hit)
+            ids |= own
+            seen.append(cut)
+    return _ranked(kept)
+
+
+def _resemble(
+    one: tuple[frozenset[str], frozenset[str]], other: tuple[frozenset[str], frozenset[str]], threshold: float
+) -> bool:
+    (runs, numbers), (others, other_numbers) = one, other
+    few, many = sorted((len(runs), len(others)))
+    # the common part is at most the smaller set, so most pairs need no comparison
+    if numbers != other_numbers or few < threshold * many:
+        return False
+    common = len(runs & others)
+    return common >= threshold * (few + many - common)
+
+
+def expand_parents(hits: Sequence[Hit], parents: Parents) -> list[Hit]:
+    """Replace children by their parents. Small passages are best for search, and larger passages for reading.
+
+    A child has its parent's id in ``metadata["parent"]``; a hit without a parent stays unchanged. A parent has the place,
+    score, components and labels of its best child. Its metadata also hold ``core``: begin and end of this child's text.
+    """
+    ranked = _best_first(hits)
+    names = [name for hit in ranked if (name := _name(hit, "parent")) is not None]
+    known = parents if isinstance(parents, Mapping) else {one.id: one for one in parents(list(dict.fromkeys(names)))}
+    expanded: dict[str, Hit] = {}
+    for hit in ranked:
+        name = _name(hit, "parent")
+        if name is None or hit.id in names:  # a parent that was found itself stays for its children
+            expanded.setdefault(hit.id, hit)
+            continue
+        if name not in known:
+            raise InputError(f"parents holds no passage {name!r}, which hit {hit.id!r} names as its parent")
+        begin = known[name].text.find(hit.text)
+        core = {} if begin < 0 else {"core": [begin, begin + len(hit.text)]}
+        metadata = {**known[name].metadata, **core}
+        expanded.setdefault(name, replace(hit, id=name, text=known[name].text, metadata=metadata))
+    return _ranked(list(expanded.values()))
+
+
+def fit_budget(
+    hits: Sequence[Hit], budget: int, *, count: Count = count_words, written: Callable[[Hit], str] | None = None
+) -> list[Hit]:
+    """Keep the best hits that fit into a budget, chosen best first, with new ranks.
+
+    A hit that does not fit is cut at the ends of sentences, around the text that the search found (``metadata["core"]``)
+    or from its beginning on; it then has ``metadata["cut"]``. If not even one sentence fits, the hit is left out.
+
+    Parameters
+    ----------
+    hits, count
+        See :func:`build_context`.
+    budget
+        Greatest total length of the kept hits, at least 1.
+    written
+        Function that returns the text of a hit whose length counts. Defaults to the text of the hit.
+    """
+    room = check_positive(budget, "budget")
+
+    def size_of(hit: Hit) -> int:
+        return _length(count, hit.text if written is None else written(hit))
+
+    chosen: list[Hit] = []
+    for hit in _best_first(hits):
+        size = size_of(hit)
+        if size > room > 0 and hit.text.strip():
+            hit = _cut(hit, room, size_of)
+            size = size_of(hit)
+        if size <= room:
+            chosen.append(hit)
+            room -= size
+    return _ranked(chosen)
+
+
+def _cut(hit: Hit, room: int, size_of: Callable[[Hit], int]) -> Hit:
+    """Keep the longest run of sentences around the core that fits, or the shortest if none does."""
+    parts = unwrapped_spans(hit.text)
+    begin, end = hit.metadata.get("core") or (0, 1)
+    low = next((number for number, (_, after) in enumerate(parts) if after > begin), len(parts) - 1)
+    high = max([low, *(number for number, (start, _) in enumerate(parts) if start < end)])
+    # from the first sentence of the core to all of it, and from there to both sides
+    runs = [(low, last) for last in range(low, high + 1)]
+    runs += [(max(low - more, 0), min(high + more, len(parts) - 1)) for more in range(1, len(parts))]
+    texts = [hit.text[parts[first][0] : parts[last][1]] for first, last in runs]
+    metadata = {**{name: value for name, value in hit.metadata.items() if name != "core"}, "cut": True}
+    cuts = [replace(hit, text=text, metadata=metadata) for text in texts]
+    return cuts[max(bisect_right(cuts, room, key=size_of) - 1, 0)]
+
+
+def order_for_reading(hits: Sequence[Hit]) -> list[Hit]:
+    """Put the best hits first and last, and the worst in the middle, which language models read least closely.
+
+    Ranks 1, 3, 5 ... are placed from the front and 2, 4, 6 ... from the back, as in Haystack's ``LostInTheMiddleRanker``,
+    after Liu et al. (2023), "Lost in the Middle: How Language Models Use Long Contexts". Ranks stay unchanged.
+    """
+    ranked = _best_first(hits)
+    return ranked[::2] + ranked[1::2][::-1]
+
+
+def _best_first(hits: Sequence[Hit]) -> list[Hit]:
+    """Sort hits by rank. Hits with equal ranks, from several searches, keep their order."""
+    items = list(hits) if isinstance(hits, Iterable) else [hits]
+    if not all(isinstance(hit, Hit) for hit in items):
+        raise InputTypeError(f"hits must be a sequence of Hit, such as the result of a search, not {short(hits)}")
+    return sorted(items, key=lambda hit: hit.rank)
+
+
+def _ranked(hits: Sequence[Hit]) -> list[Hit]:
+    return [replace(hit, rank=rank) for rank, hit in enumerate(hits, 1)]
+
+
+def _name(hit: Hit, field: str) -> str | None:
+    value = hit.metadata.get(field)
+    if value is not None and not isinstance(value, str):
+        raise InputTypeError(f"metadata {field!r} of hit {hit.id!r} must be a string, not {short(value)}")
+    return value
+
+
+def _length(count: Count, text: str) -> int:
+    try:
+        return operator.index(count(text))
+    except TypeError as error:
+        raise InputTypeError(
+            f"count must give a whole number ({error}); for a tokenizer write "
+            "count=lambda text: len(tokenizer.encode(text))"
+        ) from error
+
+
+def _names(hit: Hit) -> list[Any]:
+    return [hit.metadata.get(name) for name in ("title", "document", "page", "heading")]
+
+
+def _cite(hit: Hit) -> str:
+    title, document, page, heading = _names(hit)
+    parts = [title, document, None if page is None else f"p. {page}", heading]
+    return ", ".join(str(part) for part in parts if part not in (None, "")) or hit.id
+
+
+def _write(hit: Hit, number: int, template: str) -> str:
+    return template.format(number=number, source=_cite(hit), text=hit.text)
+
+
+def _check_template(template: str) -> None:
+    if not isinstance(template, str):
+        raise InputTypeError(f"template must be a string, not {type(template).__name__}")
+    try:
+        written = template.format(number=1, source="", text="\0")
+    except (AttributeError, IndexError, KeyError, ValueError) as error:
+        raise InputError(
+            f"template {short(template)} is not a format string of {{number}}, {{source}} and {{text}} ({error}); write "
+            "{{ and }} for literal braces"
+        ) from error
+    if "\0" not in written:
+        raise InputError(f"template {short(template)} has no {{text}}")

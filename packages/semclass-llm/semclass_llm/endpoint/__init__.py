@@ -1,1 +1,0 @@
-"""Asks language models behind OpenAI-compatible addresses, and pays for each call once (extra ``label``)."""

@@ -1,0 +1,149 @@
+"""Labels of a language model: prompts, the command, texts to label next, and labels in doubt."""
+
+import json
+import time
+
+import numpy as np
+import pytest
+from stub_endpoint import CUT, FILTERED, stub_endpoint
+
+from semclass import InputError
+from semclass_llm import LabelTask, choose_texts, doubtful_labels
+from semclass_llm.choose import _middles, _uncertainty
+
+LABELS = {"billing": "invoices and refunds", "travel": "trips", "other": ""}
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    monkeypatch.setattr(time, "sleep", lambda seconds: None)
+    (tmp_path / "labels.json").write_text(json.dumps(LABELS))
+    texts = [f"Text {number} is about {('billing', 'travel')[number % 2]}." for number in range(60)]
+    (tmp_path / "texts.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    return tmp_path
+
+
+def label(run, files, stub, *options):
+    arguments = (files / "texts.jsonl", "--labels", files / "labels.json", "--out", files / "out.jsonl")
+    return run("label", *arguments, "--endpoint", stub.url, "--model", "m", *options)
+
+
+def lines(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_prompts_ask_for_one_label_several_or_yes_and_no():
+    (one,), (several,) = (list(LabelTask(LABELS, way).prompts("A text.")) for way in ("one", "several"))
+    assert "- billing: invoices and refunds\n- travel: trips\n- other\n" in one
+    assert one.endswith("Text: A text.\nLabel:")
+    assert several.endswith("Text: A text.\nLabels:")
+    task = LabelTask(LABELS, "yes-no")
+    assert [prompt.split("\n")[2] for prompt in task.prompts("x")][2] == "Label: other"
+    assert task.read(["Yes", "no", "yes."]) == ["billing", "other"]
+    assert task.read(["Yes", "hm", "yes."]) is None
+    with pytest.raises(InputError, match="at least two"):
+        LabelTask({"billing": ""})
+
+
+def test_texts_are_labelled_in_order_at_a_known_cost(run, files):
+    with stub_endpoint(lambda prompt, before: "billing" if "about billing" in prompt else "travel") as stub:
+        code, out, err = label(run, files, stub, "--prices", "0.5", "2", "--json")
+    assert code == 0, err
+    rows = lines(files / "out.jsonl")
+    assert [row["label"] for row in rows] == ["billing", "travel"] * 30
+    assert rows[0] == {"text": "Text 0 is about billing.", "label": "billing", "by": "model"}
+    report = json.loads(out)
+    assert (report["labelled"], report["labels"]) == (60, {"billing": 30, "travel": 30})
+    tokens = sum(len(str(body["messages"][-1]["content"]).split()) for body in stub.requests)
+    assert report["cost"]["prompt_tokens"] == tokens
+    assert err.startswith("about 60 calls")
+    assert "USD" in err
+    assert sum(stub.asked.values()) == 60
+
+
+def test_an_estimate_asks_about_a_few_texts_alone(run, files):
+    with stub_endpoint(lambda prompt, before: "billing") as stub:
+        code, out, _ = label(run, files, stub, "--estimate", "--json", "--ask", "yes-no")
+    assert (code, json.loads(out)["calls"], sum(stub.asked.values())) == (0, 180, 48)
+    assert not (files / "out.jsonl").exists()
+
+
+def test_the_next_run_repeats_failed_calls_alone(run, files):
+    bad = {3: 500, 5: FILTERED, 7: "I would rather not say.", 9: "billing or travel", 11: 400}
+    passing = {0: 429, 2: CUT, 6: 503}
+    mended = False
+
+    def rule(prompt, before):
+        number = int(prompt.partition("Text: Text ")[2].split()[0])
+        if number in passing and before == 0:
+            return passing[number]
+        return "travel" if mended else bad.get(number, "travel")
+
+    with stub_endpoint(rule) as stub:
+        code, out, _ = label(run, files, stub)
+        assert (code, "55 texts labelled" in out) == (0, True)
+        problems = {
+            int(one["text"].split()[1]): (one["why"], one["reply"]) for one in lines(files / "out.problems.jsonl")
+        }
+        assert problems == {
+            3: ("failed", "InternalServerError 500"),
+            5: ("refused", "content_filter"),
+            7: ("unreadable", "I would rather not say."),
+            9: ("unreadable", "billing or travel"),
+            11: ("refused", "BadRequestError 400"),
+        }
+        mended, before = True, sum(stub.asked.values())
+        label(run, files, stub)
+        assert sum(stub.asked.values()) - before == 2  # the failed call and the one that was not taken
+    assert len(lines(files / "out.jsonl")) == 57
+
+
+def test_a_service_that_is_missing_is_named(run, files):
+    code, _, err = run("label", files / "texts.jsonl", "--labels", files / "labels.json", "--out", files / "out.jsonl")
+    assert (code, "--endpoint" in err) == (2, True)
+    with stub_endpoint(lambda prompt, before: 401) as stub:
+        code, _, err = label(run, files, stub)
+    assert (code, "401" in err) == (2, True)
+
+
+# -- which texts to label next, and which labels are in doubt
+
+
+def blobs(*sizes):
+    """Vectors in groups of so many, each around a corner of its own."""
+    middles = np.repeat(10 * np.eye(len(sizes)), sizes, axis=0)
+    return middles + np.random.default_rng(0).normal(0, 0.1, middles.shape)
+
+
+def test_one_text_of_each_group_is_proposed_largest_first():
+    rows = _middles(blobs(5, 20, 10), np.ones(35), 3, seed=0)
+    assert [int(np.searchsorted([5, 25, 35], row, side="right")) for row in rows] == [1, 2, 0]
+    labelled = np.vstack([blobs(5, 20, 10), blobs(5, 20, 10)[6:7]])  # one of the largest group has a label
+    assert not any(5 <= row < 25 for row in _middles(labelled, np.ones(35), 2, seed=0))
+    weight = np.ones(35)
+    weight[5:25] = 0.05  # a head is sure of the largest group
+    assert _middles(blobs(5, 20, 10), weight, 3, seed=0)[0] >= 25
+
+
+def test_uncertainty_is_the_lead_of_a_label_or_the_distance_from_half():
+    probabilities = np.array([[0.5, 0.5, 0.0], [0.9, 0.1, 0.0]])
+    assert _uncertainty(probabilities, multi_label=False) == pytest.approx([1.0, 0.2])
+    assert _uncertainty(probabilities, multi_label=True) == pytest.approx([2 / 3, 2 / 15])
+
+
+def test_a_text_is_proposed_once_and_not_with_a_label(encoder):
+    texts = ["Where is it?", "How long?", "Where is it?", "Who was it?"]
+    assert sorted(choose_texts(texts, 9, encoder=encoder, labelled=["Who was it?"])) == [0, 1]
+    assert len(choose_texts(texts, 1, encoder=encoder)) == 1
+    with pytest.raises(InputError):
+        choose_texts(texts, 0, encoder=encoder)
+
+
+def test_doubtful_labels_come_first():
+    probabilities = np.array([[0.9, 0.1], [0.2, 0.8], [0.05, 0.95]])
+    doubt = doubtful_labels([("x",), ("x",), ("y",)], ["x", "y"], probabilities)[0]
+    assert (doubt.place, doubt.labels) == (1, ("y",))
+    several = doubtful_labels([("x",), ("x", "y"), ("x",)], ["x", "y"], probabilities, multi_label=True)
+    assert several[0].place == 2
+    with pytest.raises(InputError, match="has no label 'z'"):
+        doubtful_labels([("z",)], ["x", "y"], probabilities[:1])

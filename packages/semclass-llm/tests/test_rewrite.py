@@ -1,0 +1,165 @@
+"""Questions rewritten by a language model, and searches for them."""
+
+import pytest
+from stub_endpoint import FILTERED, stub_endpoint
+
+from semclass import InputError
+from semclass_llm import Endpoint, Rewriter, RewriteWarning, RewritingRetriever, Rewritten
+from semclass_llm.rewrite import RANK_OFFSET, REWRITINGS, pool_hits
+
+QUESTION = "When was it opened, and who built it?"
+SAID = {
+    "Rewrite": "Rewritten question: When was the bridge opened, and who built it?",
+    "Step": "<think>What is it about?</think>What is the history of the bridge?",
+    "Split": "1. When was it opened?\n2. Who built it?\n",
+    "Word": "- Who made it, and when did it open?\n- In which year was it finished, and by whom?",
+    "Imagine": "The bridge was opened in 1874.\nAda Merriweather built it.",
+}
+"""What a model says, by the first word of a prompt."""
+
+
+def as_told(prompt, before):
+    return SAID[prompt.partition(" ")[0]]
+
+
+def rewrite(way, rule=as_told, question=QUESTION, history=(), **options):
+    with stub_endpoint(rule) as stub:
+        rewriter = Rewriter(way, Endpoint(stub.url, "a-model", retries=0, **options))
+        return rewriter(question, history), rewriter, stub
+
+
+@pytest.mark.parametrize(
+    ("way", "questions", "passages"),
+    [
+        ("conversation", (QUESTION,), ()),
+        ("step-back", (QUESTION, "What is the history of the bridge?"), ()),
+        ("sub-questions", ("When was it opened?", "Who built it?"), ()),
+        (
+            "wordings",
+            (QUESTION, "Who made it, and when did it open?", "In which year was it finished, and by whom?"),
+            (),
+        ),
+        ("hyde", (QUESTION,), ("The bridge was opened in 1874. Ada Merriweather built it.",)),
+    ],
+)
+def test_each_way_says_what_is_searched_for(way, questions, passages):
+    found, rewriter, stub = rewrite(way)
+    assert (found.original, found.questions, found.passages, found.why) == (QUESTION, questions, passages, "")
+    calls = 0 if way == "conversation" else 1  # nothing was said before
+    assert rewriter.chat.bill.calls == sum(stub.asked.values()) == calls
+
+
+@pytest.mark.parametrize("way", REWRITINGS)
+def test_what_was_said_before_takes_one_more_call(way):
+    found, rewriter, stub = rewrite(way, history=["Tell me about the bridge.", "It is in Aldermere."])
+    alone = "When was the bridge opened, and who built it?"
+    first, *others = stub.asked
+    assert "- Tell me about the bridge.\n- It is in Aldermere.\n" in first
+    assert all(alone in prompt for prompt in others)
+    assert rewriter.chat.bill.calls == len(stub.asked) == (1 if way == "conversation" else 2)
+    assert found.original == QUESTION
+    assert way == "sub-questions" or found.questions[0] == alone
+
+
+@pytest.mark.parametrize("way", REWRITINGS)
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        (FILTERED, "refused"),
+        ("I'm sorry, but I can't help with that?", "refused"),
+        ("", "unreadable"),
+        ("!?", "unreadable"),
+        (500, "failed"),
+    ],
+)
+def test_bad_answers_leave_the_question_as_it_was_asked(way, said, why):
+    found, rewriter, _ = rewrite(way, lambda prompt, before: said, history=["Tell me about the bridge."])
+    assert (found.questions, found.passages, found.why) == ((QUESTION,), (), why)
+    assert (getattr(rewriter.chat.bill, why), rewriter.chat.bill.calls) == (1, 1)
+    assert found.reply
+
+
+def test_where_nobody_answers_the_next_question_is_tried_again():
+    with stub_endpoint(lambda prompt, before: 500 if len(stub.requests) < 2 else as_told(prompt, before)) as stub:
+        rewriter = Rewriter("hyde", Endpoint(stub.url, "m", retries=0))
+        assert [bool(rewriter(QUESTION).passages) for _ in range(3)] == [False, True, True]
+    assert (rewriter.chat.bill.failed, rewriter.chat.bill.calls) == (1, 3)
+
+
+def test_a_reply_without_a_question_is_unreadable_unless_none_was_asked():
+    for question, why in (("When was it built?", "unreadable"), ("bridge history", "")):
+        found, _, _ = rewrite("step-back", lambda prompt, before: "history of bridges", question=question)
+        assert found.why == why
+
+
+def test_a_passage_that_repeats_the_question_is_unreadable():
+    assert rewrite("hyde", lambda prompt, before: QUESTION)[0].why == "unreadable"
+
+
+def test_what_cannot_be_is_refused_at_the_door():
+    endpoint = Endpoint("http://localhost/v1", "m")
+    with pytest.raises(InputError, match="'step-back'"):
+        Rewriter("backwards", endpoint)
+    with pytest.raises(InputError, match="empty"):
+        Rewriter("hyde", endpoint)(" ")
+    for parts in (((),), (("Who?", "Why?"), ("A passage.",)), ((" ",),)):
+        with pytest.raises(InputError):
+            Rewritten("Who?", *parts)
+
+
+# -- searches
+
+WHO, WHEN = "Who designed the lighthouse?", "When was the lighthouse finished?"
+BOTH = "Who designed the lighthouse, and when was it finished?"
+
+
+def rewriting(retriever, *questions, **fields):
+    """A retriever whose questions always become the same."""
+    return RewritingRetriever(
+        retriever, lambda question, history=(): Rewritten(question, questions or (question,), **fields)
+    )
+
+
+def test_a_question_that_is_not_rewritten_gives_the_same_hits(retriever):
+    assert rewriting(retriever).search(WHO) == retriever.search(WHO)
+    with pytest.warns(RewriteWarning, match="unreadable"):
+        assert rewriting(retriever, why="unreadable").search(WHO) == retriever.search(WHO)
+
+
+def test_another_question_gives_its_hits_and_is_named(retriever):
+    found = rewriting(retriever, WHEN).search("When?", 3, history=["Tell me of the lighthouse."])
+    assert [(hit.id, hit.score) for hit in found] == [(hit.id, hit.score) for hit in retriever.search(WHEN, 3)]
+    assert found.query_used == WHEN
+
+
+@pytest.mark.parametrize("method", ["default", "convex"])
+def test_the_first_of_each_part_come_first(retriever, method):
+    parts = [retriever.search(text, 1, method=method)[0].id for text in (WHO, WHEN)]
+    found = rewriting(retriever, WHO, WHEN).search(BOTH, 5, method=method, explain=True)
+    assert [hit.id for hit in found[:2]] == list(dict.fromkeys(parts))
+    assert found.query_used == f"{WHO}\n{WHEN}"
+    assert [hit.rank for hit in found] == [1, 2, 3, 4, 5]
+    assert list(found) == sorted(found, key=lambda hit: -hit.score)
+
+
+def test_a_passage_counts_by_its_best_rank(retriever):
+    wordings = (WHO, "Which engineer planned the lighthouse?")
+    found = rewriting(retriever, *wordings).search(WHO, 3, where={"document": {"$exists": False}})
+    rankings = [[hit.id for hit in ranking] for ranking in retriever.search_many(wordings, 50)]
+    scores = {name: max(1 / (RANK_OFFSET + 1 + row.index(name)) for row in rankings) for name in rankings[0]}
+    assert [hit.score for hit in found] == pytest.approx(sorted(scores.values(), reverse=True)[:3])
+
+
+def test_an_imagined_passage_gives_the_vector_of_the_search(retriever):
+    imagining = rewriting(retriever, WHO, passages=("The Silver Needle was won by the crew of the trawler.",))
+    plain = retriever.search(WHO, 3, method="convex")
+    assert [hit.id for hit in imagining.search(WHO, 3, method="convex")] != [hit.id for hit in plain]
+    assert imagining.search(WHO, 3)[0].id == plain[0].id  # the question re-ranks
+
+
+def test_of_equal_ranks_the_first_question_comes_first(retriever):
+    first, second = retriever.search_many([WHO, WHEN], 3)
+    found = pool_hits([first, second], 10)
+    assert (found[0].id, found[1].id) == (first[0].id, second[0].id)
+    assert [hit.rank for hit in found] == list(range(1, len({hit.id for hit in [*first, *second]}) + 1))
+    assert pool_hits([[], []], 3) == []
