@@ -62,7 +62,7 @@ class HaystackComponent:
         method: str,
         details: bool,
     ) -> None:
-        shared.check_options({"method": method}, type(self).__name__)
+        shared.check_options({"method": method}, shared.RERANK, type(self).__name__)
         self.models, self.encoder = (None if path is None else str(path) for path in (models, encoder))
         self.threads, self.top_k = check_positive(threads, "threads"), check_positive(top_k, "top_k")
         self.method, self.details, self._loaded = method, details, None

@@ -59,7 +59,7 @@ class SemclassRetriever(BaseRetriever):
     @model_validator(mode="after")
     def _check(self) -> SemclassRetriever:
         shared.check_has(self.retriever, "search", "retriever", "HybridRetriever")
-        shared.check_options(self.search_kwargs, "search_kwargs")
+        shared.check_options(self.search_kwargs, shared.SEARCH, "search_kwargs")
         return self
 
     def _get_relevant_documents(
@@ -67,7 +67,7 @@ class SemclassRetriever(BaseRetriever):
     ) -> list[Document]:
         options.pop("verbose", None)  # LangChain's own
         k = options.pop("k", self.k)
-        shared.check_options(options, "invoke")
+        shared.check_options(options, shared.SEARCH, "invoke")
         result = self.retriever.search(query, k, **{**self.search_kwargs, **options})
         return [
             Document(
@@ -109,7 +109,7 @@ class SemclassCompressor(BaseDocumentCompressor):
     @model_validator(mode="after")
     def _check(self) -> SemclassCompressor:
         shared.check_has(self.reranker, "rerank", "reranker", "Reranker")
-        shared.check_options(self.rerank_kwargs, "rerank_kwargs")
+        shared.check_options(self.rerank_kwargs, shared.RERANK, "rerank_kwargs")
         return self
 
     def compress_documents(

@@ -79,7 +79,7 @@ class SemclassRetriever(BaseRetriever):
         **options: Any,
     ) -> None:
         shared.check_has(retriever, "search", "retriever", "HybridRetriever")
-        shared.check_options(options, "SemclassRetriever")
+        shared.check_options(options, shared.SEARCH, "SemclassRetriever")
         if filters is not None:
             options["where"] = {"$and": [to_where(filters), options.get("where") or {}]}
         self._retriever, self._options, self._details = retriever, options, details
@@ -133,7 +133,7 @@ class SemclassRerank(BaseNodePostprocessor):
     @model_validator(mode="after")
     def _check(self) -> SemclassRerank:
         shared.check_has(self.reranker, "rerank", "reranker", "Reranker")
-        shared.check_options(self.options, "options")
+        shared.check_options(self.options, shared.RERANK, "options")
         return self
 
     @classmethod

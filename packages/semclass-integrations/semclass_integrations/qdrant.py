@@ -134,7 +134,7 @@ class QdrantIndex(RemoteIndex):
         return made._described()
 
     def find(self, wanted: Wanted) -> list[tuple[Passage, bytes]]:
-        """Find the first passages by vector and by words in one request, see :meth:`semclass.plugins.RemoteIndex.find`."""
+        """Find both lists in one request, see :meth:`semclass.index.remote.RemoteIndex.find`."""
         models, depth, vector = requests(), wanted.depth, wanted.vector.tolist()
         where = None if wanted.where is None else to_qdrant(wanted.where)
         params = models.SearchParams(exact=True) if self.exact else None

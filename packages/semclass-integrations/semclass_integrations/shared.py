@@ -15,6 +15,12 @@ DETAILS = "semclass"
 PACKAGE = "semclass-integrations"
 """Distribution whose extras install the frameworks."""
 
+SEARCH = tuple(field.name for field in fields(SearchOptions))
+"""Options of a search."""
+
+RERANK = ("method", "weights", "explain")
+"""Options of re-ranking."""
+
 _OF_HIT = ("labels", "probabilities", "components", "rank_before")
 _OF_RESULT = ("query_used", "certainty", "answerable", "language")
 
@@ -25,9 +31,8 @@ def check_has(value: object, method: str, name: str, kind: str) -> None:
         raise InputTypeError(f"{name} must be a semclass.{kind}, not {short(value)}")
 
 
-def check_options(options: Mapping[str, Any], name: str) -> None:
-    """Refuse options that are not those of a search, and unknown methods. Each framework has its own name for `k`."""
-    allowed = [field.name for field in fields(SearchOptions)]
+def check_options(options: Mapping[str, Any], allowed: Sequence[str], name: str) -> None:
+    """Refuse options that are not allowed, and unknown methods. Each framework has its own name for `k`."""
     if unknown := [option for option in options if option not in allowed]:
         raise InputError(f"{name} has {', '.join(map(repr, unknown))}; allowed are {', '.join(allowed)}")
     SearchOptions(**options)
