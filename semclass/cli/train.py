@@ -13,7 +13,6 @@ import semclass
 from semclass.cli import options
 from semclass.cli.options import any_path, shorten, show
 from semclass.cli.output import echo
-from semclass.cli.progress import progress
 from semclass.core.checks import counted
 from semclass.core.errors import InputError
 
@@ -21,11 +20,11 @@ if TYPE_CHECKING:
     from semclass.documents.labelled import LabelledTexts
     from semclass.train.report import Judged
 
-SHOWN = 20
-"""Labels that are listed on the terminal; of more, those with the lowest F1 alone."""
+MAX_LABELS = 20
+"""Number of labels up to which all are listed on the terminal. Of more labels, those with the lowest F1 are listed."""
 
-NEAREST = 3
-"""Training examples that are given for a wrong case."""
+NEIGHBOURS = 3
+"""Training examples that are shown for a wrong case."""
 
 
 @click.command()
@@ -79,29 +78,11 @@ def train(
     from semclass.train.estimators import TextClassifier
 
     started = time.perf_counter()
-    columns: dict[str, Any] = {
-        "text": text_column,
-        "label": label_column,
-        "multi_label": multi_label,
-        "encoding": encoding,
-    }
-    data = read_labelled(file, **columns)
-    tried = None if test is None else read_labelled(test, **{**columns, "multi_label": data.multi_label})
-    held = {one for labels in data.labels for one in labels}
-    if ood_label is not None and ood_label not in held:
-        raise InputError(f"{file} has no label {ood_label!r}; remove --ood-label, or add texts with this label")
-    if tried is not None and held.isdisjoint(one for labels in tried.labels for one in labels):
-        raise InputError(
-            f"{test} and {file} have no label in common; do both files have their labels in the same column?"
-        )
+    columns: dict[str, Any] = {"text": text_column, "label": label_column, "encoding": encoding}
+    data = read_labelled(file, **columns, multi_label=multi_label)
+    tested = None if test is None else read_labelled(test, **columns, multi_label=data.multi_label)
     report = head.with_name(f"{head.name}-report")
-    for folder in (head, report):
-        if folder.exists() and not folder.is_dir():
-            raise InputError(f"{folder} is not a folder; name another path")
-    if ood_label is not None and data.multi_label:
-        raise InputError(
-            "--ood-label needs one label per text; in a multi-label file, leave the label of out-of-domain texts empty"
-        )
+    _check(data, file, tested, test, ood_label, (head, report))
     model = TextClassifier(
         encoder,
         multi_label=data.multi_label,
@@ -115,75 +96,84 @@ def train(
     if not as_json:
         echo(f"trained in {trained - started:.0f} s", err=True)
     model.save(head, examples=keep_examples)
-    judged = _judged(model, data, tried)
-    held_out = None if tried is None else _judged(model, data, None)
-    found = {
+    held_out = _held_out(model, data)
+    judged = held_out if tested is None else _judged(model, tested)
+    thresholds_from = None if tested is None else (held_out.probabilities, held_out.truth)
+    wrong = _wrong(model, judged, own=tested is None)
+    record = {
         "head": str(head),
         "file": str(file),
         "examples": len(data.texts),
         "measured_on": "cross-validation" if test is None else str(test),
         "chosen": model.report_["chosen"],
         "target_precision": target_precision,
-        **reports.figures(
-            judged, target_precision, None if held_out is None else (held_out.probabilities, held_out.truth)
-        ),
+        **reports.figures(judged, target_precision, thresholds_from),
         "cross_validation": {name: model.report_[name] for name in ("accuracy", "macro_f1", "log_loss")},
-        **({} if ood_label is None or tried is not None else {"ood": _held_out_ood(model, data, ood_label)}),
         "seconds": {"training": round(trained - started, 1), "all": round(time.perf_counter() - started, 1)},
+        "wrong": len(wrong),
+        "report": str(report),
     }
-    wrong = _wrong(model, judged, own=tried is None)
-    _write(report, found, wrong)
-    found |= {"wrong": len(wrong), "report": str(report)}
+    if ood_label is not None and tested is None:
+        rejected = round(model.report_["rejected_ood"], 4)
+        record["ood"] = {
+            "texts": data.labels.count((ood_label,)),
+            "rejected": rejected,
+            "others_rejected": round(model.report_["rejected"], 4),
+            "recall_at_4_percent": rejected,
+        }
+    _write(report, record, wrong)
     how = "" if encoder is None else f"--encoder {encoder} "
-    shown = [
-        *_summary(found, data),
-        f'next: semclass classify texts --head {head} {how}"{shorten(judged.texts[0], 60)}"',
-    ]
-    show(found, "\n".join(shown), as_json=as_json)
+    following = f'next: semclass classify texts --head {head} {how}"{shorten(judged.texts[0], 60)}"'
+    show(record, "\n".join([*_summary(record, multi_label=data.multi_label), following]), as_json=as_json)
 
 
-def _held_out_ood(model: Any, data: LabelledTexts, ood_label: str) -> dict[str, Any]:
-    """How many texts out of domain are rejected, and how many of the others, by heads that had not seen them."""
-    rejected = model.report_["rejected_ood"]
-    return {
-        "texts": data.labels.count((ood_label,)),
-        "rejected": round(rejected, 4),
-        "others_rejected": round(model.report_["rejected"], 4),
-        "recall_at_4_percent": round(rejected, 4),
-    }
+def _check(
+    data: LabelledTexts,
+    file: Path,
+    tested: LabelledTexts | None,
+    test: Path | None,
+    ood_label: str | None,
+    folders: Sequence[Path],
+) -> None:
+    """Refuse what cannot be trained, before the work."""
+    labels = {label for row in data.labels for label in row}
+    if ood_label is not None and ood_label not in labels:
+        raise InputError(f"{file} has no label {ood_label!r}; remove --ood-label, or add texts with this label")
+    if ood_label is not None and data.multi_label:
+        raise InputError(
+            "--ood-label needs one label per text; in a multi-label file, leave the label of out-of-domain texts empty"
+        )
+    if tested is not None and labels.isdisjoint(label for row in tested.labels for label in row):
+        raise InputError(
+            f"{test} and {file} have no label in common; do both files have their labels in the same column?"
+        )
+    for folder in folders:
+        if folder.exists() and not folder.is_dir():
+            raise InputError(f"{folder} is not a folder; name another path")
 
 
-def _judged(model: Any, data: LabelledTexts, tried: LabelledTexts | None) -> Judged:
-    """What the head says of the test texts, or of each training text by a head that was fitted without it."""
+def _held_out(model: Any, data: LabelledTexts) -> Judged:
+    """Predictions for each training text by a head that was fitted without it."""
     import numpy as np
 
+    rows = np.flatnonzero(np.isfinite(model.out_of_fold_[:, 0])).tolist()
+    texts, labels, lines = ([values[row] for row in rows] for values in (data.texts, data.labels, data.lines))
+    return _predictions(model, texts, labels, lines, model.out_of_fold_[rows], None)
+
+
+def _judged(model: Any, data: LabelledTexts) -> Judged:
+    """Predictions for the texts of a test file."""
+    probabilities, above = model.judge(data.texts)
+    support = above if model.rejection_rate else None
+    return _predictions(model, data.texts, data.labels, data.lines, probabilities, support)
+
+
+def _predictions(model: Any, *columns: Any) -> Judged:
     from semclass.train.report import Judged
 
-    support = None
-    if tried is None:
-        probabilities = model.out_of_fold_
-        rows = np.flatnonzero(np.isfinite(probabilities[:, 0])).tolist()
-        probabilities, tried = probabilities[rows], data
-    else:
-        (probabilities, above), rows = _probabilities(model, tried.texts), range(len(tried.texts))
-        support = above if model.rejection_rate else None
-    texts, labels, lines = ([values[row] for row in rows] for values in (tried.texts, tried.labels, tried.lines))
+    texts, labels, lines, probabilities, support = columns
     classes = tuple(model.classes_.tolist())
     return Judged(texts, labels, lines, classes, probabilities, model.label_thresholds_, model.multi_label, support)
-
-
-def _probabilities(model: Any, texts: Sequence[str]) -> Any:
-    """Probabilities of texts, and by how much they are not rejected, with progress."""
-    import numpy as np
-
-    from semclass.encoders.batching import CHUNK
-
-    parts = []
-    with progress("testing", len(texts), "texts") as step:
-        for start in range(0, len(texts), CHUNK):
-            parts.append(model.judge(texts[start : start + CHUNK]))
-            step(len(parts[-1][1]))
-    return [np.concatenate(part) for part in zip(*parts, strict=True)]
 
 
 def _wrong(model: Any, judged: Judged, *, own: bool) -> list[dict[str, Any]]:
@@ -197,22 +187,22 @@ def _wrong(model: Any, judged: Judged, *, own: bool) -> list[dict[str, Any]]:
         return []
     view = model.examples_.view
     views, _ = encode(texts, [view], shared_encoder(model.encoder), lambda line: None)
-    nearest = model.examples_.nearest(texts, views[view], NEAREST, others=own)
-    said, found = judged.said_plainly, []
-    for row, near in zip(rows, nearest, strict=True):
-        found.append(
-            {
-                "line": judged.places[row],
-                "text": judged.texts[row],
-                "label": judged.labels[row],
-                "predicted": [judged.classes[place] for place in said[row].nonzero()[0]],
-                "probability": round(float(judged.probabilities[row].max()), 4),
-                "nearest": [
-                    {"text": one.text, "label": one.labels, "similarity": round(one.similarity, 3)} for one in near
-                ],
-            }
-        )
-    return found
+    nearest = model.examples_.nearest(texts, views[view], NEIGHBOURS, others=own)
+    predicted = judged.said_plainly
+    return [
+        {
+            "line": judged.places[row],
+            "text": judged.texts[row],
+            "label": judged.labels[row],
+            "predicted": [judged.classes[place] for place in predicted[row].nonzero()[0]],
+            "probability": round(float(judged.probabilities[row].max()), 4),
+            "nearest": [
+                {"text": example.text, "label": example.labels, "similarity": round(example.similarity, 3)}
+                for example in near
+            ],
+        }
+        for row, near in zip(rows, nearest, strict=True)
+    ]
 
 
 def _write(folder: Path, figures: Mapping[str, Any], wrong: Sequence[Mapping[str, Any]]) -> None:
@@ -235,39 +225,39 @@ def _cell(value: Any) -> str:
     return " ".join(joined.split())
 
 
-def _summary(found: Mapping[str, Any], data: LabelledTexts) -> Iterator[str]:
-    """What people read."""
-    labels = found["labels"]
-    yield f"trained on {counted(found['examples'], 'text')} of {counted(len(labels), 'label')}: {found['head']}"
+def _summary(record: Mapping[str, Any], *, multi_label: bool) -> Iterator[str]:
+    """The report as people read it."""
+    labels = record["labels"]
+    yield f"trained on {counted(record['examples'], 'text')} of {counted(len(labels), 'label')}: {record['head']}"
     on = "cross-validation (each text is judged by a head that was not trained on it)"
-    if found["measured_on"] != "cross-validation":
-        on = f"{counted(found['texts'], 'text')} of {found['measured_on']}"
+    if record["measured_on"] != "cross-validation":
+        on = f"{counted(record['texts'], 'text')} of {record['measured_on']}"
     yield f"measured on {on}\n"
-    shown = labels if len(labels) <= SHOWN else sorted(labels, key=lambda row: row["f1"])[: SHOWN // 2]
+    shown = labels if len(labels) <= MAX_LABELS else sorted(labels, key=lambda row: row["f1"])[: MAX_LABELS // 2]
     width = max(12, *(len(shorten(row["label"], 40)) for row in shown))
     yield f"{'label':<{width}}      n  precision  recall     F1" + "  threshold" * (
-        found["target_precision"] is not None
+        record["target_precision"] is not None
     )
     for row in shown:
         figures = f"{row['precision']:.3f}   {row['recall']:.3f}  {row['f1']:.3f}"
-        threshold = "" if found["target_precision"] is None else f"      {row['threshold']:.3f}"
+        threshold = "" if record["target_precision"] is None else f"      {row['threshold']:.3f}"
         yield f"{shorten(row['label'], 40):<{width}} {row['n']:>6}     {figures}{threshold}"
     if len(shown) < len(labels):
-        yield f"... only the labels with the lowest F1; all {len(labels)} are in {found['report']}/figures.json"
-    whole = "all labels of a text right" if data.multi_label else "right"
-    if found["accuracy"] is not None:
-        yield f"\n{whole}: {found['accuracy']:.1%}; macro F1 {found['macro_f1']:.3f}"
-    for pair in found["confused"][:2]:
+        yield f"... only the labels with the lowest F1; all {len(labels)} are in {record['report']}/figures.json"
+    whole = "all labels of a text right" if multi_label else "right"
+    if record["accuracy"] is not None:
+        yield f"\n{whole}: {record['accuracy']:.1%}; macro F1 {record['macro_f1']:.3f}"
+    for pair in record["confused"][:2]:
         yield f"most confused: {pair['label']} was called {pair['predicted']} in {counted(pair['n'], 'text')}"
-    yield from _thresholds(found)
-    if found["wrong"]:
-        yield f"\n{counted(found['wrong'], 'wrong case')}, most confident first: {found['report']}/wrong.tsv"
+    yield from _thresholds(record)
+    if record["wrong"]:
+        yield f"\n{counted(record['wrong'], 'wrong case')}, most confident first: {record['report']}/wrong.tsv"
 
 
-def _thresholds(found: Mapping[str, Any]) -> Iterator[str]:
-    """What a precision costs, and what is rejected."""
-    target = found["target_precision"]
-    for row in found["coverage"]:
+def _thresholds(record: Mapping[str, Any]) -> Iterator[str]:
+    """Coverage at target precisions, and rejected texts."""
+    target = record["target_precision"]
+    for row in record["coverage"]:
         if row["precision"] is None or (target is not None and row["target_precision"] != target):
             continue
         how = "" if target is not None else f" (--target-precision {row['target_precision']:g})"
@@ -277,7 +267,7 @@ def _thresholds(found: Mapping[str, Any]) -> Iterator[str]:
         )
         if row["never_said"] and target is not None:
             yield f"labels that never reach the precision: {', '.join(map(str, row['never_said'][:10]))}"
-    if ood := found.get("ood"):
+    if ood := record.get("ood"):
         yield (
             f"out of domain: {ood['rejected']:.1%} of {counted(ood['texts'], 'text')} rejected, and "
             f"{ood['others_rejected']:.1%} of the others; {ood['recall_at_4_percent']:.1%} at a rejection rate of 4 %"
