@@ -1,4 +1,4 @@
-"""Hits as people read them: where each one stands, its best sentence, and the words that match in bold."""
+"""Hits as people read them: place, best sentence, and matching words in bold."""
 
 from __future__ import annotations
 
@@ -17,24 +17,21 @@ from semclass.cli.output import echo, plain
 from semclass.core.types import WordMatch
 from semclass.ranking.explain import WORD, folded
 
-LINES = 3
-"""Lines of a passage that are shown, or more if its best sentence is longer."""
-
-MOST = 8
-"""The most lines of it."""
+MIN_LINES, MAX_LINES = 3, 8
+"""Lines of a passage that are shown: more than the least only for a longer best sentence."""
 
 INDENT = " " * 4
 
-NEAR = 0.5
-"""Cosine from which a word counts as near one of the question."""
+SIMILAR_COSINE = 0.5
+"""Cosine from which a word counts as similar to a word of the question."""
 
-COUNTS = 0.4
+WEIGHT_SHARE = 0.4
 """Share of the mean weight from which a word of the question counts: "on" and "the" do not."""
 
-_ASKED = 0.1
-"""Probability from which a class of the question is told."""
+MIN_ASKED = 0.1
+"""Probability from which a class of the question is shown."""
 
-_PARTS = {
+PARTS = {
     "dense": "meaning",
     "bm25": "words (BM25)",
     "rrf": "ranks",
@@ -42,27 +39,17 @@ _PARTS = {
     "class": "class match",
     "entailment": "answers the question",
     "entails": "answers the question",
+    "relevance": "probability that it answers",
     "retrieval": "first search",
     "sentences": "best sentence",
     "meaning": "similar words",
     "words": "the same words",
-    "classes": "classes",
     "answers": "provides the answer type",
     "deep": "read together",
-    "average": "average candidate",
 }
-"""Names of the parts of a score."""
-
-_COMPONENTS = {
-    "dense": "similarity of meaning",
-    "bm25": "BM25",
-    "match": "class match",
-    "relevance": "probability that it answers",
-    "entails": "judged to answer",
-}
+"""Names of the parts of a score, and of its components."""
 
 _ITEM = re.compile(r"\s*(?:[-*+•]|\d+[.)])\s")
-_HEADING = re.compile(r"^#{1,6} ")
 
 
 def print_result(
@@ -73,7 +60,7 @@ def print_result(
     explain: bool,
     as_json: bool,
 ) -> None:
-    """Print a ranking, all hits with an explanation, which is shown if `explain`; and the question's class if given."""
+    """Print a ranking, whose hits all have an explanation; the explanation is shown if `explain`."""
     if as_json:
         record = {name: value for name, value in vars(result).items() if value is not None}
         record["hits"] = [_record(hit, explain=explain) for hit in result]
@@ -95,124 +82,114 @@ def print_result(
 
 
 def _record(hit: semclass.Hit, *, explain: bool) -> dict[str, Any]:
-    """A hit as JSON has it."""
-    record = asdict(hit)
+    """A hit for JSON."""
+    record = {**asdict(hit), "labels": list(hit.labels)}
     explanation = record.pop("explanation")
-    record["labels"] = list(hit.labels)
-    if explanation is not None:
-        record["sentence"] = explanation["sentence"]
-    if explain:
-        record["explanation"] = explanation
-    return record
+    record |= {} if explanation is None else {"sentence": explanation["sentence"]}
+    return record | ({"explanation": explanation} if explain else {})
 
 
 def lines_of(hit: semclass.Hit, width: int, certainty: str | None = None) -> Iterator[str]:
-    """The lines of a hit: document, page and headings with the score, then the text around the best sentence."""
-    words = frozenset(folded(met.word if met.exact else met.match) for met in _matching(hit.explanation))
+    """Yield the lines of a hit: document, page and headings with the score, then the text around the best sentence."""
+    words = frozenset(folded(word.word if word.exact else word.match) for word in _matching(hit.explanation))
     score = " ".join(filter(None, (certainty, f"{hit.score:.3f}")))
     room = width - len(INDENT) - len(score)
     place = place_of(hit.id, hit.metadata, room - 2)
-    yield f"{hit.rank:>2}  {_marked(place, words)}{' ' * (room - len(place))}{score}"
+    yield f"{hit.rank:>2}  {_bold(place, words)}{' ' * (room - len(place))}{score}"
     sentence = None if hit.explanation is None else hit.explanation.sentence
     for line in excerpt(hit.text, sentence, width - len(INDENT), rows=bool(hit.metadata.get("table"))):
-        yield f"{INDENT}{_marked(line, words)}"
+        yield f"{INDENT}{_bold(line, words)}"
 
 
-def place_of(passage: str, known: Mapping[str, Any], room: int) -> str:
-    """Where a passage stands: document and page, then as many headings as fit; of others, the id and the title."""
-    document, page = known.get("document"), known.get("page")
+def place_of(passage: str, metadata: Mapping[str, Any], room: int) -> str:
+    """Name the place of a passage: document, page, and as many headings as fit; without a document, id and title."""
+    document, page = metadata.get("document"), metadata.get("page")
     name = clean(document if isinstance(document, str) and document else passage)
     start = f"{name} · page {page}" if isinstance(page, int) else name
-    given = known.get("headings") or [known.get("heading") or known.get("title")]
-    headings = [clean(each) for each in given if isinstance(each, str) and each.strip()]
+    headings = metadata.get("headings") or [metadata.get("heading") or metadata.get("title")]
+    headings = [clean(heading) for heading in headings if isinstance(heading, str) and heading.strip()]
     paths = [" › ".join(["…"] * (first > 0) + headings[first:]) for first in range(len(headings))]
     places = [f"{start} · {path}" for path in paths] or [start]
-    found = next((place for place in places if len(place) <= room), places[-1])
-    return found if len(found) <= room else f"{found[: room - 1]}…"
+    return _cut(next((place for place in places if len(place) <= room), places[-1]), room)
 
 
 def clean(text: str) -> str:
-    """One line of a text, without what a terminal takes for commands."""
+    """Return a text in one line, without control characters."""
     return " ".join(plain(text).split())
 
 
 def excerpt(text: str, sentence: tuple[int, int] | None, width: int, *, rows: bool = False) -> list[str]:
-    """Lines of a text, whose items, rows and code begin on new ones: all if it is short, else from its best sentence on."""
+    """Wrap a short text, or the text from its best sentence on. Items and rows begin on lines of their own."""
     whole = _wrapped(text, width, rows=rows)
-    if len(whole) <= LINES or not text.strip():
+    if len(whole) <= MIN_LINES or not text.strip():
         return whole
     start, end = sentence or (0, 0)
     before = "… " if text[:start].strip() else ""
-    code = text.count("```", 0, start) % 2 == 1
-    lines = _wrapped(before + text[start:].lstrip(), width, rows=rows, code=code)
-    most = min(max(LINES, len(_wrapped(before + text[start:end], width, rows=rows, code=code))), MOST)
-    if len(lines) <= most:
-        return lines
-    shown = lines[:most]
-    while len(shown[-1]) + 2 > width:
-        shown[-1] = shown[-1].rpartition(" ")[0] or shown[-1][: width - 2]
-    return [*shown[:-1], f"{shown[-1]} …"]
+    lines = _wrapped(before + text[start:].lstrip(), width, rows=rows)
+    needed = len(_wrapped(before + text[start:end], width, rows=rows))
+    shown = lines[: min(max(MIN_LINES, needed), MAX_LINES)]
+    return shown if len(shown) == len(lines) else [*shown[:-1], f"{_cut(shown[-1] + ' ', width - 1).rstrip('… ')} …"]
 
 
-def _wrapped(text: str, width: int, *, rows: bool, code: bool = False) -> list[str]:
-    """Wrap a text; each row of a table, item of a list, paragraph and line of code begins on a new line."""
+def _cut(line: str, width: int) -> str:
+    return line if len(line) <= width else f"{line[: width - 1]}…"
+
+
+def _wrapped(text: str, width: int, *, rows: bool) -> list[str]:
+    """Wrap a text; each row of a table, item of a list and paragraph begins on a new line."""
     parts: list[str] = []
-    before = ""
+    joins = False
     for line in text.split("\n"):
-        if line.lstrip().startswith("```"):
-            code = not code
-        elif code and line.strip():
-            indent = " " * (len(line) - len(line.lstrip()))
-            parts.append(indent + clean(line))
-        elif line.strip():
-            starts = rows or not before.strip() or _ITEM.match(line)
-            shown = _HEADING.sub("", clean(line))
-            parts += [shown] if starts or not parts else [f"{parts.pop()} {shown}"]
-        before = "" if code else line
+        shown = clean(line).lstrip("#").lstrip()
+        if shown and joins and not (rows or _ITEM.match(line)):
+            parts.append(f"{parts.pop()} {shown}")
+        elif shown:
+            parts.append(shown)
+        joins = bool(shown)
     return [line for part in parts for line in textwrap.wrap(part, width, break_on_hyphens=False)]
 
 
 def _matching(explanation: semclass.Explanation | None) -> list[WordMatch]:
-    """What is told of the question's words: those that a passage has, or has something near."""
+    """Words of the question that a passage has, or has a similar word for."""
     if explanation is None or not explanation.words:
         return []
-    least = COUNTS * sum(word.weight for word in explanation.words) / len(explanation.words)
+    least = WEIGHT_SHARE * sum(word.weight for word in explanation.words) / len(explanation.words)
     return [
         word
         for word in explanation.words
-        if word.weight >= least and (word.exact or (word.cosine >= NEAR and _tells(word.match)))
+        if word.weight >= least
+        and (
+            word.exact or (word.cosine >= SIMILAR_COSINE and (len(word.match) > 3 or any(map(str.isdigit, word.match))))
+        )
     ]
 
 
-def _tells(word: str) -> bool:
-    return len(word) > 3 or any(map(str.isdigit, word))
-
-
-def _marked(line: str, words: frozenset[str]) -> str:
-    """A line with some words in bold, which is left out where the output is no terminal."""
-    return WORD.sub(lambda found: click.style(found[0], bold=True) if folded(found[0]) in words else found[0], line)
+def _bold(line: str, words: frozenset[str]) -> str:
+    """Print some words in bold. Where the output is no terminal, click removes the codes."""
+    return WORD.sub(lambda match: click.style(match[0], bold=True) if folded(match[0]) in words else match[0], line)
 
 
 def _explained(hit: semclass.Hit, width: int) -> Iterator[str]:
-    """Lines that say what a score was made of."""
+    """Lines that explain a score."""
     explanation = hit.explanation
     if explanation is None:
         return
-    lines = []
     moved = "" if hit.rank == hit.rank_before else f"; place {hit.rank_before} before re-ranking"
-    terms = ", ".join(f"{_PARTS.get(name, name)} {value:+.3f}" for name, value in explanation.parts.items())
+    terms = ", ".join(f"{PARTS.get(name, name)} {value:+.3f}" for name, value in explanation.parts.items())
     meaning = "score" if explanation.link == "identity" else "log-odds"
-    lines.append(f"{meaning} {explanation.total:.3f} = {terms}{moved}")
-    lines.append(", ".join(f"{_COMPONENTS.get(name, name)} {value:.3f}" for name, value in hit.components.items()))
-    shown = _matching(explanation)
-    if same := [word.word for word in shown if word.exact]:
+    lines = [f"{meaning} {explanation.total:.3f} = {terms}{moved}"]
+    lines.append(", ".join(f"{PARTS.get(name, name)} {value:.3f}" for name, value in hit.components.items()))
+    words = _matching(explanation)
+    if same := [word.word for word in words if word.exact]:
         lines.append(f"the same words: {', '.join(same)}")
-    if near := [f"{word.word} ~ {word.match} {word.cosine:.2f}" for word in shown if not word.exact]:
+    if near := [f"{word.word} ~ {word.match} {word.cosine:.2f}" for word in words if not word.exact]:
         lines.append(f"similar words: {', '.join(near)}")
     if explanation.classes:
-        some = [item for item in explanation.classes if item.asked >= _ASKED]
-        classes = ", ".join(f"{item.name} asked {item.asked:.2f} provided {item.provided:.2f}" for item in some)
-        lines.append(f"classes: {classes}; provides {' '.join(hit.labels) or '-'}")
+        asked = [
+            f"{c.name} asked {c.asked:.2f} provided {c.provided:.2f}"
+            for c in explanation.classes
+            if c.asked >= MIN_ASKED
+        ]
+        lines.append(f"classes: {', '.join(asked)}; provides {' '.join(hit.labels) or '-'}")
     for line in lines:
-        wrapped = textwrap.wrap(clean(line), width, initial_indent=f"{INDENT}- ", subsequent_indent=f"{INDENT}  ")
-        yield from wrapped
+        yield from textwrap.wrap(clean(line), width, initial_indent=f"{INDENT}- ", subsequent_indent=f"{INDENT}  ")

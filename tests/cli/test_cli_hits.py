@@ -39,7 +39,7 @@ def search(index, *arguments, color=False):
     return CliRunner().invoke(cli, ["search", str(index), *arguments], color=color, env={"COLUMNS": "80"})
 
 
-def test_a_hit_says_document_headings_and_page_and_begins_with_its_best_sentence(index):
+def test_a_hit_shows_its_place_and_its_best_sentence(index):
     lines = search(index, QUESTION, "-k", "1").stdout.splitlines()
     assert lines[0].startswith(" 1  town.md · Town › The bridge  ")
     assert lines[1].startswith("    … The bridge was built by Ada Lovell.")
@@ -56,14 +56,13 @@ def test_matching_words_are_bold_on_a_terminal_alone(index):
     assert "\x1b" not in search(index, QUESTION, "--json", color=True).stdout
 
 
-def test_a_search_that_finds_no_answer_says_so_beside_its_hits(run, index):
+def test_a_search_without_an_answer_says_so(run, index):
     strange = "At what temperature does tungsten melt?"
     for question, silent in ((QUESTION, True), (strange, False)):
         _, out, err = run("search", index, question)
         assert ("no passage answers" not in err) is silent
         assert len(out.splitlines()) > 3
         assert (json.loads(run("search", index, question, "--json", "-k", 1)[1])["answerable"] > 0.3) is silent
-    assert json.loads(run("search", index, strange, "--context", "--json")[1])["answerable"] < 0.3
     assert "answerable" not in json.loads(run("search", index, QUESTION, "--json", "-k", 1, "--method", "bm25")[1])
 
 
@@ -98,12 +97,12 @@ def test_of_a_long_path_the_nearest_headings_are_kept():
     assert len(next(hits.lines_of(hit_of("Two years.", title="A title " * 20), 60))) == 60
 
 
-def test_a_long_sentence_is_shown_whole_and_a_terminal_takes_no_commands():
+def test_a_long_sentence_is_shown_whole():
     long = f"It was {'very ' * 60}old."
     text = f"It is of granite. {long} {'Trams cross it. ' * 40}"
     lines = hits.excerpt(text, (18, 18 + len(long)), 76)
     assert " ".join(lines).startswith(f"… {long}")
-    assert hits.LINES < len(lines) <= hits.MOST
+    assert hits.MIN_LINES < len(lines) <= hits.MAX_LINES
     assert lines[-1].endswith("…")
     assert hits.excerpt("red\x1b[31m \nand\tgreen", None, 76) == ["red [31m and green"]
 
@@ -114,45 +113,9 @@ def test_words_near_those_of_the_question_are_marked():
     assert line == "    Die \x1b[1mBRÜCKE\x1b[0m with arches"
 
 
-@pytest.mark.parametrize(
-    ("given", "says"),
-    [
-        ("pag>=3", ["'pag'", "did you mean 'page'?", "document, end"]),
-        ('{"$or": [{"page": 1}, {"author.name": "Ada"}]}', ["'author.name'"]),
-        ("page>>100", [">>100", "=, !=, <, <=, >, >="]),
-        ("page=>3", ["=>3", "=, !=, <, <=, >, >="]),
-    ],
-)
-def test_a_filter_that_cannot_be_meant_is_refused(run, index, given, says):
-    code, out, err = run("search", index, QUESTION, "--where", given)
-    assert (code, out) == (2, "")
-    assert all(part in err for part in says)
-
-
-def test_a_quoted_value_may_begin_like_an_operator_and_a_missing_field_may_be_asked_for(run, index):
-    assert run("search", index, QUESTION, "--where", 'document="=x"') == (0, "", "no matching passages\n")
-    assert run("search", index, QUESTION, "--where", '{"author": {"$exists": false}}')[0] == 0
-
-
-def test_nothing_is_deleted_by_a_field_that_no_passage_has(run, index):
-    code, _, err = run("index", "delete", index, "--where", "pag!=3")
-    assert (code, "did you mean 'page'?" in err) == (2, True)
-
-
-def test_duplicates_are_counted_and_one_passage_is_one(run, tmp_path):
-    (tmp_path / "a.txt").write_text("Ferries leave the old harbour every day at noon.\n\n" * 2)
-    code, out, err = run("index", "build", tmp_path / "a.txt", "--out", tmp_path / "index", "--mark-duplicates")
-    assert (code, out.startswith("2 passages indexed"), "1 of 2 passages" in err) == (0, True, True)
-    assert run("index", "delete", tmp_path / "index", "a.txt#2")[1] == "1 removed: 1 passage in 1 segment\n"
-    assert run("index", "info", tmp_path / "index")[1].startswith("1 passage, ")
-
-
-def test_rows_items_and_lines_of_code_are_shown_apart():
+def test_rows_and_items_are_shown_apart():
     rows = "part: filter; years: 1\npart: pump; years: 8"
     assert hits.excerpt(rows, None, 60, rows=True) == rows.split("\n")
     assert hits.excerpt("one line\nand its end", None, 60) == ["one line and its end"]
-    shown = hits.excerpt("Run it:\n\n- first\n- then\n  more\n\n```sh\nif x:\n    y\n```", None, 60)
+    shown = hits.excerpt("Run it:\n\n- first\n- then\n  more\n\n# End\n", None, 60)
     assert shown == ["Run it:", "- first", "- then more …"]
-    assert hits.excerpt("Say:\n\n```sh\nif x:\n    y\n```", None, 60) == ["Say:", "if x:", "    y"]
-    code = "Words " * 40 + "\n\n```\na\n    b\n```"
-    assert hits.excerpt(code, (code.index("a\n"), code.index("b")), 60) == ["… a", "    b"]
