@@ -25,7 +25,6 @@ NOT_RUN = {
     "asks questions",
     "downloads a model and torch",
     "installs from a checkout",
-    "needs Ray or Dask",
     "needs a Qdrant server",
     "needs a container engine",
     "needs a data set",
