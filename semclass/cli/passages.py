@@ -195,5 +195,5 @@ def loading(
         return semclass.Models.load(models, encoder=encoder, heads=heads, threads=1).passage_encoder
 
     if heads and (there := manifest.read_or_none(folder)) is not None:
-        check_heads(folder, there.header.get("heads", {}), load().head_fingerprints)
+        check_heads(folder, there.header["heads"], load().head_fingerprints)
     return load

@@ -222,12 +222,12 @@ def _operator(path: str, operator: str, value: Any, at: str, depth: int) -> Filt
     if operator in ("$in", "$nin"):
         if not isinstance(value, (list, tuple, set, frozenset)):
             raise InputTypeError(f"{at} must be a list of values, not {short(value)}")
-        found = _among(path, [_value(item, f"{at}[{place}]") for place, item in enumerate(value)], at)
+        result = _among(path, [_value(item, f"{at}[{place}]") for place, item in enumerate(value)], at)
     elif value is None and path != ID:
-        found = Not(Exists(path))
+        result = Not(Exists(path))
     else:
-        found = _among(path, [_value(value, at)], at)
-    return Not(found) if operator in ("$ne", "$nin") else found
+        result = _among(path, [_value(value, at)], at)
+    return Not(result) if operator in ("$ne", "$nin") else result
 
 
 def _among(path: str, values: Sequence[Scalar | date], at: str) -> Filter:
@@ -257,9 +257,9 @@ def _value(value: object, at: str) -> Scalar | date:
     if not isinstance(value, (int, float)):
         hint = "; for one of several values write {'$in': [...]}" if isinstance(value, (list, tuple)) else ""
         raise InputTypeError(f"{at} must be a string, a number, true, false or a date, not {short(value)}{hint}")
-    if not math.isfinite(found := number(value)):
+    if not math.isfinite(result := number(value)):
         raise InputError(f"{at} is {short(value)}; it must be a finite number")
-    return found
+    return result
 
 
 def _range(path: str, bounds: Mapping[str, object], at: str) -> Range:
@@ -290,18 +290,18 @@ def _range(path: str, bounds: Mapping[str, object], at: str) -> Range:
 def mask(condition: Filter, columns: Columns, find: Callable[[Sequence[str]], IntArray]) -> BoolArray:
     """Return which of n passages match, bool of shape (n,); `find` returns the rows of some ids, -1 for an unknown one."""
     if isinstance(condition, (And, Or)):
-        found = np.full(len(columns), isinstance(condition, And))
+        result = np.full(len(columns), isinstance(condition, And))
         for part in condition.parts:
             other = mask(part, columns, find)
-            found = found & other if isinstance(condition, And) else found | other
-        return found
+            result = result & other if isinstance(condition, And) else result | other
+        return result
     if isinstance(condition, Not):
         return ~mask(condition.part, columns, find)
     if isinstance(condition, Ids):
         rows = find(condition.ids)
-        found = np.zeros(len(columns), bool)
-        found[rows[rows >= 0]] = True
-        return found
+        result = np.zeros(len(columns), bool)
+        result[rows[rows >= 0]] = True
+        return result
     column = columns.fields.get(condition.path)
     if column is None:
         return np.zeros(len(columns), bool)
@@ -318,12 +318,12 @@ def _accepted(condition: Among | Range | Exists, column: Column) -> BoolArray:
     elif condition.kind == "time":
         if len(column.times):
             times = column.times
-            found = times != NO_TIME
+            result = times != NO_TIME
             if condition.low is not None:
-                found &= times > condition.low if condition.low_open else times >= condition.low
+                result &= times > condition.low if condition.low_open else times >= condition.low
             if condition.high is not None:
-                found &= times < condition.high if condition.high_open else times <= condition.high
-            accepted[column.starts[2] :] = found
+                result &= times < condition.high if condition.high_open else times <= condition.high
+            accepted[column.starts[2] :] = result
     else:
         for begin, end in column.spans(condition.low, condition.high, condition.low_open, condition.high_open):
             accepted[begin:end] = True
@@ -354,10 +354,10 @@ def read_terms(terms: Sequence[str], known: Collection[str] | None = None) -> di
 def _term(term: str) -> dict[str, Any]:
     if term.lstrip().startswith("{"):
         try:
-            found: dict[str, Any] = json.loads(term)
+            result: dict[str, Any] = json.loads(term)
         except (ValueError, RecursionError) as error:
             raise InputError(f"the filter {short(term)} is not valid JSON ({error})") from error
-        return found
+        return result
     if (one_of := _SET.fullmatch(term)) is not None:
         path, negated, text = one_of.groups()
         if _ITEMS.fullmatch(text) is None:

@@ -184,7 +184,7 @@ def describe(folder: str | Path) -> dict[str, Any]:
         "segments": [entry.live for entry in current.segments],
         "generation": current.generation,
         **{name: current.header[name] for name in ("encoder", "small", "classes")},
-        "heads": current.header.get("heads", {}),
+        "heads": current.header["heads"],
         "bytes": sizes,
         "tuned": current.tuned,
         "cutting": current.cutting,

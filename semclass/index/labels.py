@@ -29,9 +29,9 @@ def fields_of(heads: Iterable[str]) -> tuple[str, ...]:
 def label(passages: Sequence[Passage], heads: Mapping[str, TextModel]) -> list[Passage]:
     """Give passages with the labels of heads; one encoder reads them once for all of its heads."""
     texts = [searchable(passage) for passage in passages]
-    found, _ = quietly(lambda: classify_all(heads, texts))  # who reads them for the index tells of long ones
+    by_head, _ = quietly(lambda: classify_all(heads, texts))  # truncated texts are warned of by the index
     rows: list[dict[str, Any]] = [{} for _ in passages]
-    for name, labels in found.items():
+    for name, labels in by_head.items():
         multi_label = heads[name].multi_label
         for row, item in zip(rows, labels, strict=True):
             row[name] = list(item.labels) if multi_label else item.label
@@ -59,9 +59,10 @@ def check_heads(index: object, known: Mapping[str, str], given: Mapping[str, str
     if known == given:
         return
     if others := [name for name in known if given.get(name, known[name]) != known[name]]:
-        found = f"by the head {others[0]!r} with the fingerprint {known[others[0]]}, not {given[others[0]]}"
+        labelled_by = f"by the head {others[0]!r} with the fingerprint {known[others[0]]}, not {given[others[0]]}"
     else:
-        found, now = (" and ".join(map(repr, names)) or "none" for names in (known, given))
-        found = f"by the heads {found}, but the models have {now}"
+        before, now = (" and ".join(map(repr, names)) or "none" for names in (known, given))
+        labelled_by = f"by the heads {before}, but the models have {now}"
     remedy = f"name the same heads ({' '.join(f'--head {name}=DIR' for name in known)})" if known else "name no heads"
-    raise InputError(f"the passages of {index} were labelled {found}: {remedy}, or build the index again (--replace)")
+    message = f"the passages of {index} were labelled {labelled_by}: {remedy}, or build the index again (--replace)"
+    raise InputError(message)

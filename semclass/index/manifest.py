@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,8 +29,8 @@ REMOVED = "removed-"
 
 SEGMENT_NAME, REMOVED_NAME = rf"{segment.PREFIX}[0-9a-f]{{16}}", rf"{REMOVED}[0-9a-f]{{16}}\.npz"
 
-HEADER = ("encoder", "classes", "thresholds", "small", "codebooks")
-"""Fields about the whole index; ``heads`` is there, too, where heads label passages."""
+HEADER = ("encoder", "classes", "thresholds", "small", "codebooks", "heads")
+"""Fields about the whole index, see :class:`semclass.PassageIndex`."""
 
 
 @dataclass(frozen=True)
@@ -44,13 +44,13 @@ class Entry:
 
     @property
     def live(self) -> int:
-        """How many passages are left."""
+        """Count the passages that are not deleted."""
         return self.passages - int(self.deleted.get("passages", 0))
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """What makes files an index."""
+    """The description of an index."""
 
     header: Mapping[str, Any]  # the fields of HEADER
     segments: tuple[Entry, ...]  # in the order of their rows
@@ -60,12 +60,12 @@ class Manifest:
 
     @property
     def passages(self) -> int:
-        """How many passages are there."""
+        """Count the passages that are not deleted."""
         return sum(entry.live for entry in self.segments)
 
     @property
     def names(self) -> set[str]:
-        """All that it names in the folder of the index."""
+        """All names in the folder of the index that belong to it."""
         return {named["name"] for entry in self.segments for named in (vars(entry), entry.deleted) if named}
 
     @property
@@ -74,24 +74,16 @@ class Manifest:
         return [(entry.name, entry.deleted.get("name")) for entry in self.segments]
 
     def as_json(self) -> bytes:
-        """Give the file's bytes."""
-        entries = [
-            {"name": entry.name, "passages": entry.passages, "files": entry.files}
-            | ({"removed": entry.deleted} if entry.deleted else {})
-            for entry in self.segments
-        ]
-        fields = {"protocol": PROTOCOL, "kind": "index", "generation": self.generation, "segments": entries}
-        fields["passages"] = self.passages
-        fields |= {"tuned": dict(self.tuned)} if self.tuned else {}
-        fields |= {} if self.cutting is None else {"cutting": dict(self.cutting)}
-        return artifacts.dump_json({**self.header, **fields})
+        """Write the manifest as its file holds it."""
+        fields = {"generation": self.generation, "segments": [vars(entry) for entry in self.segments]}
+        fields |= {"tuned": dict(self.tuned), "cutting": self.cutting, "passages": self.passages}
+        return artifacts.dump_json({"protocol": PROTOCOL, "kind": "index", **self.header, **fields})
 
 
 def header_of(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """What the manifest says about the whole index, from the fields of a :class:`semclass.PassageIndex`."""
-    found = {name: fields[name] for name in HEADER}
-    heads = {"heads": dict(fields["heads"])} if fields["heads"] else {}
-    return {**found, "classes": list(found["classes"]), "thresholds": found["thresholds"].tolist(), **heads}
+    """Turn the fields of a :class:`semclass.PassageIndex` into JSON values."""
+    values = {"classes": list(fields["classes"]), "thresholds": fields["thresholds"].tolist()}
+    return {name: fields[name] for name in HEADER} | values | {"heads": dict(fields["heads"])}
 
 
 def read(folder: Path) -> Manifest:
@@ -126,45 +118,43 @@ def read_or_none(folder: Path) -> Manifest | None:
 
 def generation_of(folder: Path) -> int:
     """Generation of the index in a folder; 0 where there is none that can be read."""
-    found = read_or_none(folder)
-    return 0 if found is None else found.generation
+    current = read_or_none(folder)
+    return 0 if current is None else current.generation
 
 
 def parse(values: Mapping[str, Any], path: Path) -> Manifest:
-    """Check what a manifest holds."""
+    """Check the values of a manifest."""
     if values.get("kind") == "index" and values.get("protocol") != PROTOCOL:
         version = short(values.get("protocol"))
         raise ArtifactError(f"{path} has protocol {version}; this version of semclass reads {PROTOCOL}: {REMEDY}")
     artifacts.check_protocol(values, path, "index", PROTOCOL)
-    missing = [key for key in (*HEADER, "segments", "generation") if key not in values]
+    missing = [key for key in (*HEADER, "segments", "generation", "tuned", "cutting") if key not in values]
     if missing:
         raise ArtifactError(f"{path} has no field {missing[0]!r}; {REMEDY}")
-
-    def require(right: object, what: str) -> None:
+    header, entries, cutting = {name: values[name] for name in HEADER}, values["segments"], values["cutting"]
+    classes, thresholds = header["classes"], header["thresholds"]
+    is_list = isinstance(entries, list) and entries and all(map(_is_entry, entries))
+    names = [named["name"] for entry in entries for named in (entry, entry["deleted"]) if named] if is_list else []
+    for right, what in (
+        (_are_texts([header["encoder"], header["codebooks"]]), "its models"),
+        (isinstance(header["small"], bool) and not (header["small"] and header["codebooks"]), "its vectors"),
+        (isinstance(classes, list) and _are_texts(classes), "its classes"),
+        (isinstance(thresholds, list) and all(map(_is_number, thresholds)), "its thresholds"),
+        (isinstance(thresholds, list) and len(classes) == len(thresholds), "its thresholds"),
+        (isinstance(header["heads"], dict) and _are_texts(header["heads"].values()), "its heads"),
+        (_is_count(values["generation"]), "its generation"),
+        (is_list, "its segments"),
+        (len(set(names)) == len(names), "its segments (one name occurs twice)"),
+        (cutting is None or isinstance(cutting, dict), "how documents were cut"),
+    ):
         if not right:
             raise ArtifactError(f"{path} has an invalid description of {what}; {REMEDY}")
+    segments = tuple(Entry(**entry) for entry in entries)
+    return Manifest(header, segments, values["generation"], _tuned(values["tuned"], path), cutting)
 
-    header = {name: values[name] for name in HEADER}
-    classes, thresholds = header["classes"], header["thresholds"]
-    require(all(isinstance(header[name], str) for name in ("encoder", "codebooks")), "its models")
-    require(isinstance(header["small"], bool) and not (header["small"] and header["codebooks"]), "its vectors")
-    require(isinstance(classes, list) and all(isinstance(name, str) for name in classes), "its classes")
-    require(isinstance(thresholds, list) and all(map(_is_number, thresholds)), "its thresholds")
-    require(len(classes) == len(thresholds), "its thresholds")
-    require(_is_count(values["generation"]), "its generation")
-    if "heads" in values:
-        heads = header["heads"] = values["heads"]
-        require(isinstance(heads, dict) and all(isinstance(text, str) for text in heads.values()), "its heads")
-    entries = values["segments"]
-    require(isinstance(entries, list) and entries and all(map(_is_entry, entries)), "its segments")
-    cutting = values.get("cutting")
-    require(cutting is None or isinstance(cutting, dict), "how documents were cut")
-    names = [named["name"] for entry in entries for named in (entry, entry.get("removed")) if named]
-    require(len(set(names)) == len(names), "its segments (one name occurs twice)")
-    segments = tuple(
-        Entry(entry["name"], entry["passages"], entry["files"], entry.get("removed", {})) for entry in entries
-    )
-    return Manifest(header, segments, values["generation"], _tuned(values, path), cutting)
+
+def _are_texts(values: Iterable[object]) -> bool:
+    return all(isinstance(value, str) for value in values)
 
 
 def _is_number(value: object) -> bool:
@@ -178,35 +168,33 @@ def _is_count(value: object) -> bool:
 
 def _is_entry(entry: Any) -> bool:
     """Whether a segment is described with all its files, and no name leads out of the folder."""
-    if not isinstance(entry, dict) or not _is_named(entry, SEGMENT_NAME) or not _is_count(entry.get("passages")):
+    if not isinstance(entry, dict) or {*entry} != {"name", "passages", "files", "deleted"}:
         return False
-    files, deleted = entry.get("files"), entry.get("removed", {})
-    if not isinstance(files, dict) or not isinstance(deleted, dict):
+    files, deleted = entry["files"], entry["deleted"]
+    if not (isinstance(files, dict) and isinstance(deleted, dict) and all(map(artifacts.is_record, files.values()))):
         return False
-    if {*files} not in ({*segment.FILES}, {*segment.FILES, *segment.REDUCED_FILES}):
-        return False
-    if not all(map(artifacts.is_record, files.values())):
-        return False
-    known = _is_named(deleted, REMOVED_NAME) and _is_count(deleted.get("passages")) and artifacts.is_record(deleted)
-    return not deleted or (known and deleted["passages"] <= entry["passages"])
+    valid = _is_named(entry, SEGMENT_NAME) and _is_count(entry["passages"])
+    valid = valid and {*files} in ({*segment.FILES}, {*segment.FILES, *segment.REDUCED_FILES})
+    if not valid or not deleted:
+        return valid
+    valid = _is_named(deleted, REMOVED_NAME) and _is_count(deleted.get("passages")) and artifacts.is_record(deleted)
+    return valid and bool(deleted["passages"] <= entry["passages"])
 
 
 def _is_named(entry: Mapping[str, Any], pattern: str) -> bool:
     return isinstance(entry.get("name"), str) and re.fullmatch(pattern, entry["name"]) is not None
 
 
-def _tuned(values: Mapping[str, Any], path: Path) -> Mapping[str, Any]:
-    """The field ``tuned`` of a manifest; its weights must be finite numbers of at least 0."""
-    tuned = values.get("tuned", {})
+def _tuned(tuned: Any, path: Path) -> Mapping[str, Any]:
+    """Check the field ``tuned``; its weights must be finite numbers of at least 0."""
     weights = tuned.get("weights", {}) if isinstance(tuned, dict) else None
-    numbers = isinstance(weights, dict) and all(_is_number(value) and value >= 0 for value in weights.values())
-    if not numbers:
+    if not (isinstance(weights, dict) and all(_is_number(value) and value >= 0 for value in weights.values())):
         raise ArtifactError(
             f"{path} has a tuned weight that is not a number of at least 0; run `semclass tune --reset`"
         )
-    found = tuned.get(ANSWERABLE, {"from": 0})
-    least = found.get("from", -1) if isinstance(found, dict) else -1
-    if not (_is_number(least) and 0 <= least <= 1):
+    answerable = tuned.get(ANSWERABLE, {"from": 0})
+    threshold = answerable.get("from", -1) if isinstance(answerable, dict) else -1
+    if not (_is_number(threshold) and 0 <= threshold <= 1):
         raise ArtifactError(
             f"{path} has a threshold that is not a number from 0 to 1; run `semclass calibrate --reset`"
         )

@@ -91,32 +91,32 @@ class PassageRows:
     def _of_rows(self, name: str, rows: IntArray) -> npt.NDArray[Any]:
         """Some rows of an array that has one for each passage."""
         first: npt.NDArray[Any] = getattr(self.segments[0], name)
-        found = np.empty((len(rows), *first.shape[1:]), first.dtype)
+        result = np.empty((len(rows), *first.shape[1:]), first.dtype)
         for segment, here, local in self._within(rows):
-            found[here] = getattr(segment, name)[local]
-        return found
+            result[here] = getattr(segment, name)[local]
+        return result
 
     def _take(self, name: str, rows: IntArray) -> Ragged:
         """Some rows of a ragged array."""
         if len(self.segments) == 1:
             rows_of: Ragged = getattr(self.segments[0], name)
             return rows_of.take(rows)
-        found = list(self._within(rows)) or [(self.segments[0], rows, rows)]
-        taken = chained([getattr(segment, name).take(local) for segment, _, local in found])
-        if len(found) == 1:
+        result = list(self._within(rows)) or [(self.segments[0], rows, rows)]
+        taken = chained([getattr(segment, name).take(local) for segment, _, local in result])
+        if len(result) == 1:
             return taken
-        return taken.take(np.argsort(np.concatenate([here for _, here, _ in found])))
+        return taken.take(np.argsort(np.concatenate([here for _, here, _ in result])))
 
     def parts(self) -> list[Part]:
         """Each segment, and which of its passages are not deleted. The second is None if no passage is deleted."""
-        found: list[Part] = []
+        result: list[Part] = []
         for segment, deleted in zip(self.segments, self.deleted, strict=True):
             keep = None
             if deleted is not None and len(deleted.rows):
                 keep = np.ones(len(segment), np.bool_)
                 keep[deleted.rows] = False
-            found.append((segment, keep))
-        return found
+            result.append((segment, keep))
+        return result
 
     def passage(self, row: int) -> Passage:
         """Return one passage as you gave it. `row` counts from 0."""
@@ -126,20 +126,20 @@ class PassageRows:
         """Return passages as you gave them. `rows` is int64 of shape (m,)."""
         if len(self.segments) == 1:
             return self.segments[0].passages(rows)
-        found: dict[int, Passage] = {}
+        result: dict[int, Passage] = {}
         for segment, places, local in self._within(np.asarray(rows, np.int64)):
-            found |= zip(places.tolist(), segment.passages(local), strict=True)
-        return [found[place] for place in range(len(found))]
+            result |= zip(places.tolist(), segment.passages(local), strict=True)
+        return [result[place] for place in range(len(result))]
 
     def find(self, ids: Sequence[str]) -> IntArray:
         """Return the rows of the passages with the given ids, int64 of shape (m,). An unknown id gives -1."""
-        found, hashes = np.full(len(ids), -1, np.int64), hashes_of(ids)
+        result, hashes = np.full(len(ids), -1, np.int64), hashes_of(ids)
         for first, segment, deleted in zip(self.starts.tolist(), self.segments, self.deleted, strict=False):
             rows = segment.find(ids, hashes)
             if deleted is not None:
                 rows[np.isin(rows, deleted.rows)] = -1
-            found = np.where(rows >= 0, first + rows, found)
-        return found
+            result = np.where(rows >= 0, first + rows, result)
+        return result
 
     def by_ids(self, ids: Sequence[str]) -> list[Passage]:
         """Return passages in the order of `ids`. You can use them as the parents of :func:`semclass_llm.build_context`.
@@ -155,14 +155,14 @@ class PassageRows:
 
         A passage without a document has its own row.
         """
-        found = []
+        result = []
         for start, segment in zip(self.starts.tolist(), self.segments, strict=False):
             first, column = np.arange(len(segment)), segment.columns.fields.get("document")
             if column is not None and len(column.rows) == 0:
                 _, rows, codes = np.unique(column.codes, return_index=True, return_inverse=True)
                 first = np.where(column.codes == MISSING, first, rows[codes])
-            found.append(first + start)
-        return one_array(found)
+            result.append(first + start)
+        return one_array(result)
 
     @property
     def fields(self) -> set[str]:
@@ -199,8 +199,8 @@ class PassageRows:
         return mask
 
     def _matching(self, condition: filters.Filter) -> BoolArray:
-        found = np.concatenate([filters.mask(condition, segment.columns, segment.find) for segment in self.segments])
-        return found if self.live is None else found & self.live
+        result = np.concatenate([filters.mask(condition, segment.columns, segment.find) for segment in self.segments])
+        return result if self.live is None else result & self.live
 
     @cached_property
     def _warned(self) -> set[str]:

@@ -145,7 +145,7 @@ class Segment:
 
     def find(self, ids: Sequence[str], hashes: npt.NDArray[np.uint64] | None = None) -> IntArray:
         """Rows of the passages with some ids, -1 for an unknown id, int64 of shape (m,); `hashes` are those of the ids."""
-        found = np.full(len(ids), -1, np.int64)
+        result = np.full(len(ids), -1, np.int64)
         hashes = hashes_of(ids) if hashes is None else hashes
         first = np.searchsorted(self.id_hashes, hashes, side="left")
         count = np.searchsorted(self.id_hashes, hashes, side="right") - first
@@ -154,8 +154,8 @@ class Segment:
             places = np.flatnonzero(count > more)
             rows = self.id_rows[first[places] + more].astype(np.int64)
             same = [ids[place] == name for place, name in zip(places.tolist(), self.ids(rows), strict=True)]
-            found[places[same]] = rows[same]
-        return found
+            result[places[same]] = rows[same]
+        return result
 
     @classmethod
     def open(cls, files: Files, name: str = "") -> Segment:

@@ -135,9 +135,10 @@ class _Comparison:
                 old = {passage.id: passage for passage in self.index.passages(rows)}
             same = 0
             for passage in batch:
-                held = old.get(passage.id)
-                differs = held is None or line_of(held, labels) != line_of(passage)
-                self.documents[_document(passage)]["added" if held is None else "changed" if differs else "same"] += 1
+                before = old.get(passage.id)
+                differs = before is None or line_of(before, labels) != line_of(passage)
+                kind = "added" if before is None else "changed" if differs else "same"
+                self.documents[_document(passage)][kind] += 1
                 if differs:
                     yield passage
                 else:
@@ -151,10 +152,10 @@ class _Comparison:
             return
         rows = self.index.rows[~self.seen[self.index.rows]]
         for begin in range(0, len(rows), READ_PASSAGES):
-            held = self.index.passages(rows[begin : begin + READ_PASSAGES])
-            for passage in held:
+            old = self.index.passages(rows[begin : begin + READ_PASSAGES])
+            for passage in old:
                 self.documents[_document(passage)]["removed"] += 1
-            yield [passage.id for passage in held]
+            yield [passage.id for passage in old]
 
     def changes(self) -> list[Change]:
         """Return the documents that differ, by name."""

@@ -60,21 +60,21 @@ def _check_ids(segment: Segment, where: Path, report: Callable[[int], object]) -
 
 def _check_statistics(segment: Segment, where: Path) -> None:
     """Whether lengths are what BM25 counts, and it counts the word pieces that are kept; a small index keeps none."""
-    found = segment.postings
+    counts = segment.postings
     lengths = np.zeros(len(segment), np.int64)
-    for begin in range(0, len(found.counts), BLOCK * BLOCK):
+    for begin in range(0, len(counts.counts), BLOCK * BLOCK):
         here = slice(begin, begin + BLOCK * BLOCK)
-        lengths += np.bincount(found.passages[here], found.counts[here], len(segment)).astype(np.int64)
+        lengths += np.bincount(counts.passages[here], counts.counts[here], len(segment)).astype(np.int64)
     require(
-        np.array_equal(lengths, found.lengths), where / "bm25" / "lengths.npy", "it differs from the sum of the counts"
+        np.array_equal(lengths, counts.lengths), where / "bm25" / "lengths.npy", "it differs from the sum of the counts"
     )
-    frequencies = np.zeros(len(found.is_term), np.int64)
+    frequencies = np.zeros(len(counts.is_term), np.int64)
     for begin in range(0, len(segment.pieces), BLOCK):
         rows = Ragged(segment.pieces.values, segment.pieces.offsets).take(
             np.arange(begin, min(begin + BLOCK, len(segment)))
         )
-        frequencies += count_terms(rows, np.asarray(found.is_term)).document_frequencies
-    known = (frequencies <= found.document_frequencies).all()
+        frequencies += count_terms(rows, np.asarray(counts.is_term)).document_frequencies
+    known = (frequencies <= counts.document_frequencies).all()
     require(known, where / "pieces.npy", "it holds word pieces that BM25 does not count")
 
 

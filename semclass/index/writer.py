@@ -362,7 +362,7 @@ class IndexChange:
         if not replaces:
             self.append(self._unknown(chunks(passages)), commit_seconds=commit_seconds)
             return
-        before, texts, heads = list(self._segments), None, self.current.header.get("heads", {})
+        before, texts, heads = list(self._segments), None, self.current.header["heads"]
         for batch in chunks(passages, COMPARED_PASSAGES):
             owner, rows = in_progress.find(self._segments, [passage.id for passage in batch])
             same, changed = in_progress.change_metadata(self._segments, batch, owner, rows, heads)
@@ -467,11 +467,11 @@ class IndexChange:
         if self._config is None:
             header = self.current.header
             config = IndexConfig.of(self._load(), small=header["small"])
-            check_heads(self.folder, header.get("heads", {}), config.header()["heads"])
+            check_heads(self.folder, header["heads"], config.header()["heads"])
             for name, value in header_of(config.header()).items():
-                if value != header.get(name):
+                if value != header[name]:
                     raise EncoderMismatchError(
-                        f"the index {self.folder} was built with {name} {short(header.get(name))}, the models have "
+                        f"the index {self.folder} was built with {name} {short(header[name])}, the models have "
                         f"{short(value)}; name the models that built it (--models, --encoder)"
                     )
             self._config = config

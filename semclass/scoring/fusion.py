@@ -123,10 +123,10 @@ def pool(dense: DoubleArray, bm25: DoubleArray, depth: int = DEPTH, *, only: str
     `only` names one of the lists, see :func:`only_of`. If this list has `depth` passages, only its places are returned.
     """
     limit = check_positive(depth, "depth")
-    found = {"dense": _first(dense, limit, -np.inf), "bm25": _first(bm25, limit, 0.0)}
-    if only is not None and len(found[only]) == limit:
-        return np.sort(found[only])
-    return np.union1d(*found.values())
+    lists = {"dense": _first(dense, limit, -np.inf), "bm25": _first(bm25, limit, 0.0)}
+    if only is not None and len(lists[only]) == limit:
+        return np.sort(lists[only])
+    return np.union1d(*lists.values())
 
 
 def line(
@@ -184,8 +184,8 @@ def _first(scores: DoubleArray, depth: int | None, above: float) -> IntArray:
     """Places of the first scores that are known and larger than a bound, best first."""
     if np.isnan(np.min(scores, initial=np.inf)):  # quicker than looking for it in every place
         scores = np.where(np.isnan(scores), -np.inf, scores)
-    found = top_k(scores, len(scores) if depth is None else depth)
-    return found[scores[found] > above]
+    first = top_k(scores, len(scores) if depth is None else depth)
+    return first[scores[first] > above]
 
 
 def _spread(part: DoubleArray, rows: IntArray, n: int) -> DoubleArray:

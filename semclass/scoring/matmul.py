@@ -79,16 +79,16 @@ def half_byte_product_with(weights: npt.NDArray[np.uint8]) -> onnxruntime.Infere
     and at least 16. The product is not exact: some processors round rows of ``a`` to 8 bits.
     """
     n, dim = len(weights), 2 * weights.shape[1]
-    held: dict[str, npt.NDArray[Any]] = {"b": weights.reshape(n, 1, -1), "scales": np.ones(n, np.float32)}
+    initializers: dict[str, npt.NDArray[Any]] = {"b": weights.reshape(n, 1, -1), "scales": np.ones(n, np.float32)}
     numbers = {"K": dim, "N": n, "bits": 4, "block_size": dim, "accuracy_level": 4}
-    return _session("MatMulNBits", _FLOAT, _input("a", _FLOAT, dim), held, numbers)
+    return _session("MatMulNBits", _FLOAT, _input("a", _FLOAT, dim), initializers, numbers)
 
 
 def _session(
     operator: str,
     result: int,
     inputs: bytes,
-    held: Mapping[str, npt.NDArray[Any]] | None = None,
+    initializers: Mapping[str, npt.NDArray[Any]] | None = None,
     numbers: Mapping[str, int] | None = None,
 ) -> onnxruntime.InferenceSession:
     """Open a model of one node that gives a matrix ``c``: `held` are arrays that it reads, `numbers` its attributes.
@@ -97,7 +97,7 @@ def _session(
     """
     options = session_options(1)
     options.enable_cpu_mem_arena = False  # what a thread needs for a moment is given back
-    for name, array in (held or {}).items():
+    for name, array in (initializers or {}).items():
         options.add_external_initializers([name], [onnxruntime.OrtValue.ortvalue_from_numpy(array)])
         inputs += _held(name, array)
     third = {"MatMulInteger": ["zero"], "MatMulNBits": ["scales"]}.get(operator, [])

@@ -117,17 +117,17 @@ def count_terms(terms: Ragged, is_term: npt.NDArray[np.bool_]) -> Postings:
     )
 
 
-def count_deleted(found: Postings, rows: npt.NDArray[Any]) -> Deleted:
+def count_deleted(part: Postings, rows: npt.NDArray[Any]) -> Deleted:
     """Count what passages take along that are removed from a segment; `rows` are their places, in any order."""
     rows = np.unique(np.asarray(rows, np.int64))
-    deleted = np.zeros(len(found), np.bool_)
+    deleted = np.zeros(len(part), np.bool_)
     deleted[rows] = True
-    frequencies = np.zeros(len(found.is_term), np.int64)
-    for begin in range(0, len(found.passages) if len(rows) else 0, BLOCK):
-        places = begin + np.flatnonzero(deleted[found.passages[begin : begin + BLOCK]])
-        terms = np.searchsorted(found.ends, places, side="right") - 1
+    frequencies = np.zeros(len(part.is_term), np.int64)
+    for begin in range(0, len(part.passages) if len(rows) else 0, BLOCK):
+        places = begin + np.flatnonzero(deleted[part.passages[begin : begin + BLOCK]])
+        terms = np.searchsorted(part.ends, places, side="right") - 1
         frequencies += np.bincount(terms, minlength=len(frequencies))
-    return Deleted(rows, frequencies, int(found.lengths[rows].sum(dtype=np.int64)))
+    return Deleted(rows, frequencies, int(part.lengths[rows].sum(dtype=np.int64)))
 
 
 def merge(
@@ -163,11 +163,11 @@ def merge(
                 stays = kept[passages]
                 passages, counts, terms = passages[stays], counts[stays], terms[stays]
             # terms rise, so that the place of a posting within its term is its distance from the term's first one here
-            found = np.bincount(terms, minlength=len(begin))
-            places = begin[terms] + np.arange(len(terms)) - (np.cumsum(found) - found)[terms]
+            added = np.bincount(terms, minlength=len(begin))
+            places = begin[terms] + np.arange(len(terms)) - (np.cumsum(added) - added)[terms]
             arrays["counts"][places] = counts
             arrays["passages"][places] = numbers[passages] + first
-            begin += found
+            begin += added
         first += len(part) if kept is None else int(kept.sum())
     made = Postings(
         counts=arrays["counts"],
@@ -206,11 +206,11 @@ def _smallest(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return values.astype(np.min_scalar_type(values.max(initial=0)))
 
 
-def save(found: Postings, folder: Path) -> None:
+def save(part: Postings, folder: Path) -> None:
     """Write postings into a new folder."""
     folder.mkdir()
     for name in PARTS:
-        np.save(folder / f"{name}.npy", getattr(found, name), allow_pickle=False)
+        np.save(folder / f"{name}.npy", getattr(part, name), allow_pickle=False)
 
 
 def load(files: Files, folder: str = "") -> Postings:

@@ -130,7 +130,7 @@ def save(folder):
 
 def content(folder):
     manifest = json.loads((folder / "manifest.json").read_text())
-    return [(entry["name"], entry.get("removed", {}).get("name")) for entry in manifest["segments"]]
+    return [(entry["name"], entry["deleted"].get("name")) for entry in manifest["segments"]]
 
 
 def one_by_one(root, rng, stride):

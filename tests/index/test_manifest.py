@@ -132,7 +132,7 @@ DAMAGES = {
     "no bytes": lambda values: first(values)["files"].update({"sentences.npy": {}}),
     "a file is not listed": lambda values: first(values)["files"].pop("records.npy"),
     "a name that leads away": lambda values: first(values).update(name="../index"),
-    "more removed than there are": lambda values: first(values)["removed"].update(passages=99),
+    "more removed than there are": lambda values: first(values)["deleted"].update(passages=99),
     "no number of passages": lambda values: first(values).update(passages="20"),
     "a threshold too many": lambda values: values.update(thresholds=[0.5]),
     "no segments": lambda values: values.update(segments=[]),

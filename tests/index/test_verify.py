@@ -34,8 +34,8 @@ def sign(folder, path):
     for entry in manifest["segments"]:
         if entry["name"] == path.parts[len(folder.parts)]:
             entry["files"][path.relative_to(folder / entry["name"]).as_posix()] = record
-        elif entry.get("removed", {}).get("name") == path.name:
-            entry["removed"] |= record
+        elif entry["deleted"].get("name") == path.name:
+            entry["deleted"] |= record
     (folder / "manifest.json").write_text(json.dumps(manifest))
 
 
@@ -112,7 +112,7 @@ def test_the_first_damage_is_named(tmp_path, monkeypatch, name, change, says):
 def test_deletions_are_counted_again(folder, rows, terms, says):
     (path,) = folder.glob("removed-*.npz")
     manifest = json.loads((folder / "manifest.json").read_text())
-    deleted = read_deleted(folder, manifest["segments"][0]["removed"])
+    deleted = read_deleted(folder, manifest["segments"][0]["deleted"])
     changed = b"nothing"
     if rows is not None:
         changed = deleted_bytes(type(deleted)(deleted.rows + rows, deleted.document_frequencies, deleted.terms + terms))
