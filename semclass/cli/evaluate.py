@@ -33,7 +33,7 @@ SWEEP_MEASURES = ("RR@10", "nDCG@10", "R@10")
 @click.argument("folder", type=any_path, metavar="BEIR_DIR")
 @click.option("--split", default="test", show_default=True, help="Relevance judgments to use: qrels/SPLIT.tsv.")
 @options.limit
-@click.option("--measures", help="More measures, by their ir-measures names: 'nDCG@10 P@5 AP@100 SetF F1@5'.")
+@click.option("--measures", help="More measures, by their ir-measures names: 'nDCG@10 P@5 AP@100 SetF'.")
 @click.option(
     "--index",
     "place",

@@ -46,35 +46,23 @@ class Share:
     value: float
     low: float
     high: float
-    of: int
+    of: int  #: number of questions
 
 
 @dataclass(frozen=True)
 class Calibration:
     """A threshold for ``answerable``, and how well it separates answered from unanswered questions.
 
-    Attributes
-    ----------
-    threshold
-        Value from which hits are shown. None if answered and unanswered questions are not clearly separated, or if all
-        or none of the questions are more probably unanswered.
-    questions, answered
-        Number of questions of which it is known whether a hit is right, and of those with a right hit.
-    separation
-        Share of pairs of an answered and an unanswered question in which the answered one has the larger value. 0.5 is
-        chance.
-    precision, recall, withheld
-        With the threshold: share of the shown questions that are answered, of the answered questions that are shown, and
-        of all questions that are not shown. Without a threshold, all are shown.
+    A question is shown if its value reaches the threshold. Without a threshold, all are shown.
     """
 
-    threshold: float | None
-    questions: int
-    answered: int
-    separation: float
-    precision: Share
-    recall: Share
-    withheld: Share
+    threshold: float | None  #: None if answered and unanswered questions are not clearly separated
+    questions: int  #: number of judged questions
+    answered: int  #: number of questions with a right hit
+    separation: float  #: share of pairs in which the answered question has the larger value; 0.5 is chance
+    precision: Share  #: share of the shown questions that are answered
+    recall: Share  #: share of the answered questions that are shown
+    withheld: Share  #: share of all questions that are not shown
 
     def as_record(self, found_on: Mapping[str, Any]) -> dict[str, Any]:
         """Return the record that an index stores; `found_on` says on which questions."""
@@ -84,13 +72,7 @@ class Calibration:
 
 
 def calibrate(values: Sequence[float], answered: Sequence[bool]) -> Calibration:
-    """Choose a threshold by the values of questions, and by whether one of their hits is right.
-
-    Raises
-    ------
-    InputError
-        If there are no questions.
-    """
+    """Choose a threshold by the values of questions, and by whether one of their hits is right."""
     if not len(values):
         raise InputError("no question has judged hits; judge the first hit of some questions, right or wrong")
     odds, truth = log_odds(np.asarray(values, np.float64), EPSILON), np.asarray(answered, bool)
@@ -162,17 +144,8 @@ def judged_questions(
 ) -> Iterator[tuple[float, bool]]:
     """Search questions, and yield ``answerable`` and whether one of the first `HITS` hits was judged right.
 
-    Parameters
-    ----------
-    retriever
-        The retriever. Its models need the head for ``answerable``.
-    judged
-        By question: whether passages are right, by their ids.
-    complete
-        Whether all other passages are wrong. Otherwise, a question without a right hit is left out unless its first hit
-        was judged wrong.
-    progress
-        Function that is called with the number of questions done.
+    `judged` says by question, and by the id of a passage, whether it is right. If `complete`, all other passages are wrong.
+    Otherwise, a question without a right hit is left out unless its first hit was judged wrong.
     """
     for question, passages in judged.items():
         result = retriever.search(question, HITS)

@@ -23,16 +23,8 @@ class Dataset:
 def load_dataset(folder: str | Path, *, split: str = "test", limit: int | None = None, corpus: bool = True) -> Dataset:
     """Read the questions and judgements of a BEIR folder.
 
-    Parameters
-    ----------
-    folder
-        Folder with ``queries.jsonl`` and ``qrels/<split>.tsv``.
-    split
-        Name of the judgements.
-    limit
-        Most questions to read, from the first in the order of the judgements.
-    corpus
-        Whether ``corpus.jsonl`` must exist too. The file is not needed if an index holds the passages.
+    The folder has ``queries.jsonl`` and ``qrels/<split>.tsv``. If `corpus`, it must have ``corpus.jsonl``, too. `limit` is
+    the most questions to read, in the order of the judgements.
 
     Raises
     ------

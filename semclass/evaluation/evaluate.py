@@ -67,23 +67,9 @@ def rank(
 ) -> dict[str, list[list[str]]]:
     """Rank the passages for each question by several methods, with the weights of the retriever.
 
-    Parameters
-    ----------
-    dataset, retriever
-        n questions, and a retriever over an index of the data set's passages.
-    methods
-        Names of methods. Defaults to those whose heads the models have.
-    candidates
-        Number of passages to re-rank. Defaults to the number of each method.
-    depth
-        Length of each ranking.
-    progress
-        Function that is called with the number of questions done by a method.
-
-    Returns
-    -------
-    dict
-        The n rankings of each method: ids of passages, best first.
+    Returns by method the n rankings of the questions: ids of passages, best first, at most `depth`. Without `methods`, all
+    methods are used whose heads the models have. `candidates` is the number of passages to re-rank, by default that of each
+    method. `progress` is called with the number of questions done by a method.
     """
     questions = list(dataset.questions.values())
     rankings: dict[str, list[list[str]]] = {}

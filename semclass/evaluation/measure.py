@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -17,19 +16,13 @@ DEPTH = 10
 """Default number of candidates that are re-ranked and measured."""
 
 BASELINE = "hybrid"
-"""The method with which all other methods are compared. It ranks by dense + w * BM25, the sum of the reference
-system.
-"""
+"""The method with which all others are compared: dense + w * BM25, the sum of the reference system."""
 
-MEASURES = ("AP@10", "nDCG@10", "P@1", "P@5", "R@5", "R@10", "F1@5", "F1@10")
+MEASURES = ("AP@10", "nDCG@10", "P@1", "P@5", "R@5", "R@10")
 """Default further measures."""
 
 RESAMPLES = 2000
-"""Number of bootstrap samples of a confidence interval. Its ends vary by a few hundredths of its width between
-seeds.
-"""
-
-_F1 = re.compile(r"F1@([1-9][0-9]*)")
+"""Bootstrap samples of an interval. Its ends vary by a few hundredths of its width between seeds."""
 
 
 @dataclass(frozen=True)
@@ -43,10 +36,9 @@ class Estimate:
 
 @dataclass(frozen=True)
 class MethodResult:
-    """The figures of one method. All figures are in [0, 1], except that `error_removed` may be negative.
+    """The figures of one method, all in [0, 1] but `error_removed`, which may be negative.
 
-    Figures whose name begins with ``cond`` are over the questions whose answer is among the first ten hits of
-    ``hybrid``.
+    Figures named ``cond`` are over the questions whose answer is among the first ten hits of ``hybrid``.
     """
 
     mrr: float  #: MRR@10
@@ -66,8 +58,7 @@ class MethodResult:
         """Return the figures by their names in reports, such as ``mrr@10``."""
         names = {"mrr": "mrr@10", "recall": "recall@10", "ndcg": "ndcg@10", "mrr_ci": "mrr@10_ci"}
         record = {names.get(key, key): value for key, value in asdict(self).items()}
-        pairs = {key: list(record[key]) for key in ("top_k", "mrr@10_ci", "error_removed_ci")}
-        return {**{key: value for key, value in record.items() if value != {}}, **pairs}
+        return {key: list(value) if isinstance(value, tuple) else value for key, value in record.items() if value != {}}
 
 
 def measure(
@@ -79,17 +70,8 @@ def measure(
 ) -> dict[str, MethodResult]:
     """Measure rankings, and compare them with the ranking ``"hybrid"``.
 
-    Parameters
-    ----------
-    dataset
-        n questions with judgements.
-    rankings
-        The rankings of each method, by its name. A ranking holds the passage ids for a question, best first.
-    seed
-        Seed of the randomisation test and of the confidence intervals.
-    measures
-        Further measures by their names in ir-measures, such as ``"AP@100"``. You can also give ``"F1@k"``, the harmonic
-        mean of precision and recall over the first k of each ranking (``SetF`` of ir-measures).
+    `rankings` has the rankings of each method by its name: for each question, ids of passages, best first. `seed` is that
+    of the test and of the intervals. `measures` are further measures by their names in ir-measures, such as ``"AP@100"``.
 
     Raises
     ------
@@ -112,7 +94,7 @@ def measure(
             recall=float(found["R@10"].mean()),
             ndcg=float(found["nDCG@10"].mean()),
             cond_top1=float((first == 1)[answered].mean()) if answered.any() else 1.0,
-            mrr_ci=interval(mean, (reciprocal,), seed),
+            mrr_ci=interval(_mean, (reciprocal,), seed),
             error_removed_ci=interval(_error_removed, (reciprocal[answered], base[answered]), seed),
             measures={item: float(found[item].mean()) for item in measures},
             cond_mrr=float(reciprocal[answered].mean()) if answered.any() else 1.0,
@@ -128,21 +110,19 @@ def check_measures(names: Sequence[str]) -> None:
         _parse(name)
 
 
-def _parse(name: str) -> tuple[Any, int | None]:
-    """The measure of ir-measures behind a name, and the rank at which rankings are to be cut before."""
+def _parse(name: str) -> Any:
+    """Return a measure of ir-measures by its name."""
     ir = import_extra("ir_measures", "eval")
-    cut = _F1.fullmatch(name)
     try:
-        measure = ir.SetF if cut else ir.parse_measure(name)
+        measure = ir.parse_measure(name)
         known = ir.DefaultPipeline.supports(measure)
     except (NameError, ValueError, AssertionError, SyntaxError, TypeError):
         known = False
     if not known:
         raise InputError(
-            f"ir-measures cannot compute {name!r} here; give a measure such as nDCG@10, P@5, R@100, AP@100, SetF or "
-            "F1@5"
+            f"ir-measures cannot compute {name!r} here; give a measure such as nDCG@10, P@5, R@100, AP@100 or SetF"
         )
-    return measure, int(cut[1]) if cut else None
+    return measure
 
 
 def per_question(dataset: Dataset, ranking: Sequence[Sequence[str]], measures: Sequence[str]) -> dict[str, DoubleArray]:
@@ -155,16 +135,13 @@ def per_question(dataset: Dataset, ranking: Sequence[Sequence[str]], measures: S
     }
     place = {question: row for row, question in enumerate(dataset.questions)}
     parsed = {name: _parse(name) for name in measures}
-    values = {key: np.zeros(len(place)) for key in parsed.values()}
-    for cut in dict.fromkeys(cut for _, cut in values):
-        part = {question: dict(list(row.items())[:cut]) for question, row in run.items()}
-        for found in ir.iter_calc([measure for measure, own in values if own == cut], dataset.relevance, part):
-            values[found.measure, cut][place[found.query_id]] = found.value
-    return {name: values[key] for name, key in parsed.items()}
+    values = {measure: np.zeros(len(place)) for measure in parsed.values()}
+    for item in ir.iter_calc(list(values), dataset.relevance, run):
+        values[item.measure][place[item.query_id]] = item.value
+    return {name: values[measure] for name, measure in parsed.items()}
 
 
-def mean(values: DoubleArray, axis: int = -1) -> DoubleArray:
-    """Average values, as a statistic of :func:`estimate`."""
+def _mean(values: DoubleArray, axis: int = -1) -> DoubleArray:
     return np.asarray(values.mean(axis=axis))
 
 
@@ -176,10 +153,9 @@ def _error_removed(values: DoubleArray, base: DoubleArray, axis: int = -1) -> An
     return np.divide(gained, error, out=np.zeros_like(gained, dtype=np.float64), where=error > 0)
 
 
-def estimate(values: DoubleArray | Sequence[DoubleArray], seed: int, statistic: Callable[..., Any] = mean) -> Estimate:
-    """Return a statistic of one value, or of several values, of each question."""
-    samples = [values] if isinstance(values, np.ndarray) else list(values)
-    return Estimate(float(statistic(*samples)), interval(statistic, samples, seed), len(samples[0]))
+def estimate(values: DoubleArray, seed: int) -> Estimate:
+    """Return the mean of a value of each question."""
+    return Estimate(float(values.mean()), interval(_mean, [values], seed), len(values))
 
 
 def interval(statistic: Callable[..., Any], samples: Sequence[DoubleArray], seed: int) -> tuple[float, float]:
@@ -211,7 +187,7 @@ def randomisation_test(values: DoubleArray, base: DoubleArray, seed: int) -> flo
         return 1.0  # of one difference both signs are as large
     result = stats.permutation_test(
         (difference,),
-        mean,
+        _mean,
         permutation_type="samples",
         n_resamples=9999,
         batch=256,

@@ -22,10 +22,7 @@ SIMILARITIES: dict[str, Callable[[FloatArray, FloatArray], FloatArray]] = {
 """Each similarity of n passages, of shape (n, dim), to a question, of shape (dim,). Larger is nearer."""
 
 DEPTH = 100
-"""Passages of each ranking."""
-
-BATCH = 256
-"""Texts that are encoded together."""
+"""Passages of each ranking, and texts that are encoded together."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +61,7 @@ def sweep(
 
 def _vectors(texts: Sequence[str], encoder: Encoder, progress: Callable[[int], object]) -> FloatArray:
     rows = []
-    for start in range(0, len(texts), BATCH):
-        rows.append(encoder.encode(texts[start : start + BATCH]).rows("pooled"))
+    for start in range(0, len(texts), DEPTH):
+        rows.append(encoder.encode(texts[start : start + DEPTH]).rows("pooled"))
         progress(len(rows[-1]))
     return np.concatenate(rows)

@@ -75,7 +75,7 @@ class WeightSearch:
 
     @property
     def gain(self) -> float:
-        """Cross-validated gain in MRR over the default."""
+        """Cross-validated gain over the default."""
         return self.mrr_cross_validated - self.mrr_default
 
     @property
@@ -128,16 +128,8 @@ def tune(
 
     The search begins with the two fusions. The weights of re-ranking are then searched with the weights that were found.
 
-    Parameters
-    ----------
-    retriever
-        The retriever. New weights are compared with its current weights.
-    dataset
-        Questions and judgements. Questions without a relevant passage in the index are left out.
-    folds, seed
-        Folds (at least 2) and seed of the cross-validation.
-    progress
-        Function that is called with the number of questions done for a weight.
+    Questions without a relevant passage in the index are left out. `folds` (at least 2) and `seed` are those of the
+    cross-validation. `progress` is called with the number of questions done for a weight.
 
     Raises
     ------

@@ -270,12 +270,12 @@ def test_demo(run):
 
 
 def test_evaluate_measures_every_method(run, beir, tmp_path):
-    code, out, _ = run("evaluate", beir, "--measures", "AP@100 F1@1", "--runs", tmp_path / "runs", "--json")
+    code, out, _ = run("evaluate", beir, "--measures", "AP@100 P@1", "--runs", tmp_path / "runs", "--json")
     (record,) = json_lines(out)
     assert (code, list(record)) == (0, list(METHODS))
     for values in record.values():
-        assert set(values["measures"]) == {"AP@100", "F1@1"}
-        assert values["measures"]["F1@1"] == values["top1"]
+        assert set(values["measures"]) == {"AP@100", "P@1"}
+        assert values["measures"]["P@1"] == values["top1"]
     assert record["hybrid"]["error_removed"] == 0
     assert record["default"]["mrr@10"] == 1.0
     assert record["convex"]["weights"] == {"alpha": ALPHA}
