@@ -1,9 +1,8 @@
 """Can a search tell that its index has no answer: the questions of a set, with and without the passages that answer them.
 
-Every question is asked twice: of the whole index, and with each of its relevant passages left out. Beside the head that
-ships stand plain numbers of the same search. Questions of another set, which the index is not about, are the easy case.
-The head saw none of these sets, but other articles of what squad4 is made of; the question's own in-scope probability is
-the same with and without the answer, so that it cannot tell.
+Every question is asked twice: of the whole index, and with each of its relevant passages left out. Beside ``answerable``
+stand plain numbers of the same search. Questions of another set, which the index is not about, are the easy case. The
+question's own in-scope probability is the same with and without the answer, so that it cannot tell.
 """
 
 from __future__ import annotations
@@ -22,8 +21,8 @@ from bench.steps import Bench
 from semclass import HybridRetriever
 from semclass.evaluation.dataset import load_dataset
 from semclass.index.records import Query
+from semclass.ranking.certainty import ANSWERABLE_FROM
 from semclass.ranking.methods import METHODS
-from semclass.ranking.order import reorder
 from semclass.train.calibration import expected_calibration_error
 
 Array = npt.NDArray[Any]
@@ -39,7 +38,7 @@ SIGNALS = (
     "entailment, highest of ten",
     "deep, best hit",
 )
-"""What tells: the shipped head, then plain numbers, the larger the more likely there is an answer."""
+"""Numbers that separate: the larger, the more likely there is an answer."""
 
 
 def run(bench: Bench) -> dict[str, Any]:
@@ -56,7 +55,7 @@ def run(bench: Bench) -> dict[str, Any]:
 
 
 def measure(folder: str, foreign: str, cache: str, limit: int) -> dict[str, Any]:
-    """Area under the curve of each of `SIGNALS` with its interval over questions, and the head at its threshold."""
+    """Area under the curve of each of `SIGNALS` with its interval over questions, and ``answerable`` at its threshold."""
     retriever = open_retriever(folder, cache)
     dataset, others = load_dataset(folder, limit=limit), load_dataset(foreign, limit=min(limit, FOREIGN))
     queries, strangers = (
@@ -70,7 +69,7 @@ def measure(folder: str, foreign: str, cache: str, limit: int) -> dict[str, Any]
     )
     far = np.array([signals(retriever, query, (), deep=False) for query in strangers])[:, 0]
     told, truth = given[..., 0], np.tile([True, False], len(given))
-    threshold = retriever.models.answerable.thresholds[0]  # type: ignore[union-attr]
+    threshold = ANSWERABLE_FROM
     return {
         "questions": len(given),
         "systems": {name: area(given[..., place]) for place, name in enumerate(SIGNALS)},
@@ -87,8 +86,8 @@ def signals(retriever: HybridRetriever, query: Query, without: Sequence[str], *,
     """What a search without some passages gives, in the order of `SIGNALS`."""
     how, models = METHODS["default"], retriever.models
     where = {"_id": {"$nin": list(without)}} if without else None
-    found = retriever.candidates(query, how.candidates, how, where=where)
-    ranked = reorder(models, query, found, how)
+    found = retriever.candidates(query, 50, how, where=where)
+    ranked = how.order(models, query, found, models.weights)
     first = ranked.places[:10]
     answers = ranked.components["relevance"][first]
     plain = [
@@ -101,7 +100,8 @@ def signals(retriever: HybridRetriever, query: Query, without: Sequence[str], *,
     ]
     if not deep:
         return plain
-    again = reorder(models, query, found, METHODS["deep"], passages=retriever.index.passages(found.rows))
+    passages = retriever.index.passages(found.rows)
+    again = METHODS["deep"].order(models, query, found, models.weights, passages)
     return [*plain, again.components["relevance"][again.places[0]]]
 
 

@@ -42,9 +42,8 @@ from semclass.evaluation.measure import DEPTH, per_question
 from semclass.heads.head import Head
 from semclass.heads.questions import HEADS
 from semclass.heads.texts import open_encoder
-from semclass.ranking.language import LEAST, LanguageTest
+from semclass.ranking.language import MIN_ENGLISH, LanguageTest
 from semclass.ranking.methods import METHODS
-from semclass.ranking.order import reorder
 from semclass.scoring.topk import unit
 
 HERE = Path(__file__).parent
@@ -151,7 +150,7 @@ def language(models: Path) -> Scores:
     )
     pieces = encoder.encode([text for _, text in texts().passages], views=()).terms
     means = [found.logs[pieces.row(row)].mean() for row in range(len(pieces)) if len(pieces.row(row))]
-    return {"language": {"English": float((np.array(means) >= LEAST).mean())}}
+    return {"language": {"English": float((np.array(means) >= MIN_ENGLISH).mean())}}
 
 
 def abstaining(models: Path) -> Scores:
@@ -190,10 +189,8 @@ def entailment(models: Path) -> Scores:
 
 RANKING = {
     "encoder": "hybrid",
-    "match": "class-integrated",
     "pairs/entailment": "entail-integrated",
     "pairs/evidence": "default",
-    "pairs/learned": "learned",
     "deep": "deep",
 }
 """The method of :data:`semclass.ranking.methods.METHODS` that shows most of what a model does."""
@@ -216,7 +213,7 @@ def ranking(models: Path) -> Scores:
     for model, method in RANKING.items():
         how = METHODS[method]
         orders = [
-            reorder(loaded, query, row, how, passages=[items[place] for place in row.rows]).places
+            how.order(loaded, query, row, loaded.weights, [items[place] for place in row.rows]).places
             for query, row in zip(queries, found, strict=True)
         ]
         ranking = [[items[row.rows[place]].id for place in order] for row, order in zip(found, orders, strict=True)]

@@ -34,8 +34,7 @@ from semclass.core.artifacts import MANIFEST, models_folder, read_json
 from semclass.core.errors import ArtifactError
 from semclass.evaluation.dataset import load_dataset
 from semclass.heads.texts import open_encoder
-from semclass.ranking.methods import DEFAULT, METHODS
-from semclass.ranking.order import available, reorder
+from semclass.ranking.methods import DEFAULT, method_for
 
 SHOWN = ("bm25", "dense", "convex", DEFAULT, "deep")
 DEPTH, LIMIT, SENTENCES = 10, 500, 100  # places that count; questions of each file, and sentences that are asked
@@ -86,16 +85,15 @@ def sets(
 def measure(retriever: HybridRetriever, questions: Questions, methods: Sequence[str]) -> dict[str, Any]:
     """NDCG@10 of each method, and the share of the questions whose passages are told to be in another language."""
     found: dict[str, list[float]] = {name: [] for name in methods}
-    foreign, other, models = [], False, retriever.models
+    foreign, models = [], retriever.models
     for query, (_, relevant) in zip(models.encode([text for text, _ in questions]), questions, strict=True):
+        other = False
         for name in methods:
-            method = available(models, METHODS[name])
-            if method.kind is None:
-                rows = retriever.retrieve(query, DEPTH, method)
-            else:
-                first = retriever.candidates(query, method.candidates, method)
-                ranked = reorder(models, query, first, method, passages=retriever.index.passages(first.rows))
-                rows, other = first.rows[ranked.places[:DEPTH]], ranked.language == "other"
+            method = method_for(models, name)
+            first = retriever.candidates(query, method.candidates, method, evidence=method.needs.tokens)
+            passages = retriever.index.passages(first.rows)
+            ranked = method.order(models, query, first, retriever.weights, passages)
+            rows, other = first.rows[ranked.places[:DEPTH]], other or ranked.language == "other"
             gains = np.isin([one.id for one in retriever.index.passages(rows)], list(relevant)).astype(float)
             found[name].append(float(dcg(gains) / dcg(np.ones(len(relevant)))))
         foreign.append(other)

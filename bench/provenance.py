@@ -23,9 +23,9 @@ from semclass.core.artifacts import MANIFEST, default_models, read_json
 ROOT = Path(__file__).parent.parent
 Results = Mapping[str, Mapping[str, Any]]  # by section, what its file holds
 
-PAIRS = ("codebooks", "encoder", "pairs/entailment", "pairs/evidence", "pairs/learned")
+PAIRS = ("codebooks", "encoder", "pairs/entailment", "pairs/evidence")
 RANKING = ("entailment", *PAIRS)  # of a search
-CLASSES = ("match", "passages", "questions")  # what the methods of the thesis read, too
+CLASSES = ("passages", "questions")  # what the methods of the thesis read, too
 
 DEPENDS: Mapping[str, tuple[str, ...]] = {
     "main_job": RANKING,
@@ -37,8 +37,8 @@ DEPENDS: Mapping[str, tuple[str, ...]] = {
     "carry": (*RANKING, "deep", "language"),
     "thesis": (*RANKING, *CLASSES),
     "words": RANKING,
-    "abstain": (*RANKING, "answerable", "deep"),
-    "small_folders": (*RANKING, "answerable", "generic"),
+    "abstain": (*RANKING, "deep"),
+    "small_folders": (*RANKING, "generic"),
     "languages": (*RANKING, "language", *(f"multilingual/{name}" for name in (*PAIRS, "deep", "questions"))),
     "cascade": (*RANKING, "deep", "passages", "questions", "questions-svm"),
 }

@@ -37,10 +37,10 @@ NAMES = {
 """Sets that are shown first, and what they are."""
 
 CROSS = ("cross-encoder", "cross-encoder, integrated")
-TRAINED = ("entail-integrated", f"entail-integrated@{MORE}", "learned", f"learned@{MORE}")
+TRAINED = ("entail-integrated", f"entail-integrated@{MORE}")
 """Systems that take the cross-encoder, and those that take the heads trained for re-ranking, :data:`PAIRS`."""
 
-PAIRS = ("entailment", "pairs/learned")
+PAIRS = ("entailment", "pairs/entailment")
 
 DEFAULTS = {
     "squad4": "encyclopaedia",
@@ -97,7 +97,7 @@ def run(bench: Bench) -> dict[str, Any]:
 
 def trained(network: Path | None) -> str:
     """What the default re-ranker and the cross-encoder learnt from, by their manifests: it is not the same."""
-    places = {"learned": artifacts.default_models() / "pairs" / "learned"}
+    places = {"entailment": artifacts.default_models() / "pairs" / "entailment"}
     if network is not None:
         places["cross-encoder"] = network
     made = {name: artifacts.read_json(place / artifacts.MANIFEST)["training"] for name, place in places.items()}
@@ -293,15 +293,15 @@ def domains(found: Mapping[str, Any]) -> str:
 
 
 def defaults(found: Mapping[str, Any]) -> str:
-    """nDCG@10 of the plain rankings, of ``learned``, of the default, and of what the other sets choose."""
-    results, shown = found["retrieval"], ("BM25", "dense", "hybrid", "convex", "RRF", "learned", "default")
+    """nDCG@10 of the plain rankings, of the default, and of what the other sets choose."""
+    results, shown = found["retrieval"], ("BM25", "dense", "hybrid", "convex", "RRF", "default")
     rows = []
     for name, what in DEFAULTS.items():
         if name in results["default"]["left_out"]:
             systems = {row["name"]: row for row in results["sets"][name]["systems"]}
             cells = (f"{systems[key]['ndcg@10']:.3f}" for key in shown)
             rows.append((f"{name} ({what})", *cells, f"{results['default']['left_out'][name]['ndcg@10']:.3f}"))
-    ours = ("`learned`, 10", f"default, {METHODS[DEFAULT].candidates}", "chosen on the other sets")
+    ours = (f"default, {METHODS[DEFAULT].candidates}", "chosen on the other sets")
     head = ("nDCG@10, all questions", "BM25", "dense", "dense + 0.1 BM25", "convex", "RRF", *ours)
     return readme.markdown(head, rows)
 

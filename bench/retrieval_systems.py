@@ -22,7 +22,6 @@ from semclass.evaluation.measure import BASELINE, DEPTH, measure, per_question
 from semclass.index.passage_encoder import searchable
 from semclass.index.records import Candidates, Query
 from semclass.ranking.methods import METHODS, Method
-from semclass.ranking.order import needs, reorder
 from semclass.scoring.topk import top_k
 
 MORE = 50  # candidates that are re-ranked in a second run
@@ -34,8 +33,10 @@ CONVEX = replace(METHODS["convex"], alpha=0.6)
 """The best alpha of 0, 0.05 ... 1 by MRR@10 on 1,000 questions of ``squad_sentences/train``."""
 
 RERANKERS = {
-    name: (METHODS[name], METHODS[name].candidates) for name in ("default", "entail-integrated", "learned")
-} | {f"{name}@{MORE}": (METHODS[name], MORE) for name in ("entail-integrated", "learned")}
+    "default": (METHODS["default"], 50),
+    "entail-integrated": (METHODS["entail-integrated"], 10),
+    f"entail-integrated@{MORE}": (METHODS["entail-integrated"], MORE),
+}
 """Systems that are methods of the library: method, and how many candidates are re-ranked."""
 
 SEED = 0
@@ -54,15 +55,10 @@ SYSTEMS = {
     "default": ("semclass", "a search without options: convex + a weighted sum of evidence, first 50"),
     "entail-integrated": ("semclass", "hybrid + lambda * probability that the passage answers"),
     f"entail-integrated@{MORE}": ("semclass", f"the same with {MORE} candidates"),
-    "learned": (
-        "semclass",
-        "hybrid, then a head over all evidence, read when the index was built, orders the first 10",
-    ),
-    f"learned@{MORE}": ("semclass", f"the same with {MORE} candidates"),
     "cross-encoder": (
         "peer",
         "hybrid, then an int8 MiniLM that reads question and passage together orders the first 10; trained for this "
-        "benchmark on questions that learned learnt from",
+        "benchmark on questions that the pair head learnt from",
     ),
     "cross-encoder, integrated": (
         "peer",
@@ -74,14 +70,14 @@ SYSTEMS = {
 
 def encoded(retriever: HybridRetriever, text: str, how: Method) -> Query:
     """Read a question as a search by a method does: what the method looks at, and no more."""
-    return retriever.models.encode([text], **needs(retriever.models, how))[0]
+    return retriever.models.encode([text], classes=how.needs.classes, tokens=how.needs.tokens)[0]
 
 
 def ordered(retriever: HybridRetriever, query: Query, found: Candidates, how: Method) -> Candidates:
     """Order candidates by their places in the index: what the method reads of them is fetched and decoded here."""
-    if needs(retriever.models, how)["tokens"]:
+    if how.needs.tokens:
         found = replace(found, evidence=retriever.index.evidence(found.rows, retriever.models.passage_encoder))
-    return reorder(retriever.models, query, found, how)
+    return how.order(retriever.models, query, found, retriever.weights)
 
 
 class Found(NamedTuple):
@@ -123,7 +119,7 @@ class Systems:
         def job(text: str) -> Found:
             query = encoded(self.retriever, text, how)
             found = self.retriever.candidates(query, n, how, evidence=False)
-            if how.kind is None:
+            if not how.reorders:
                 return Found(self.ids(found.rows))
             started = time.perf_counter()
             order = ordered(self.retriever, query, found, how)

@@ -88,7 +88,7 @@ def folders(data: str, split: str, largest: int) -> dict[str, Any]:
             for passages in (together, [*together, *filling[: largest - len(together)]])
         },
     }
-    threshold = models.answerable.thresholds[0] if models.answerable else 0.5
+    threshold = models.answerable_from or 0.5
     return {"sizes": {str(size): shares(one, threshold) for size, one in found.items()}}
 
 

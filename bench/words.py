@@ -23,10 +23,8 @@ from datasets_io import read_jsonl, read_tsv
 from semclass import HybridRetriever, Models, Reranker
 from semclass.evaluation.dataset import load_dataset
 from semclass.index.records import Candidates
-from semclass.ranking.certainty import BETTER, CERTAINTIES, Bounds, standing
-from semclass.ranking.features import pair_features
+from semclass.ranking.certainty import BOUNDS, CERTAINTIES, MAX_BEHIND, standing
 from semclass.ranking.methods import DEFAULT, METHODS
-from semclass.ranking.order import needs, reorder
 from semclass.ranking.reranker import check_passages
 
 Array = npt.NDArray[Any]
@@ -42,7 +40,7 @@ GRID = {
     "strong": np.arange(0.3, 1.01, 0.05).round(2).tolist(),
     "likely": [0.0, 0.01, 0.02, 0.03, 0.04, 0.05, 0.06, 0.08, 0.1],
     "near": [0.35, 0.4, 0.45, 0.5],
-    "answers": [0.01, 0.02, 0.04, 0.08],
+    "relevance": [0.01, 0.02, 0.04, 0.08],
 }
 USE = 0.01  # what the share that is called strong counts, beside the shortfalls
 FOREIGN = 25  # questions of each other set
@@ -63,7 +61,7 @@ def run(bench: Bench) -> dict[str, Any]:
         for name, one in bench.side_by_side(jobs).items()
     }
     counted = [name for name in sets if name != UNJUDGED]
-    tried = [Bounds(**dict(zip(GRID, values, strict=True))) for values in itertools.product(*GRID.values())]
+    tried = [dict(zip(GRID, values, strict=True)) for values in itertools.product(*GRID.values())]
     missed = {name: np.array([shortfall(figures(first[name], bounds)) for bounds in tried]) for name in counted}
     chosen = {
         left: tried[sum(missed[name] for name in counted if name not in (left, TOGETHER.get(left))).argmin()]
@@ -71,8 +69,8 @@ def run(bench: Bench) -> dict[str, Any]:
     }
     return {
         "task": {"what": "how sure is the first place, in a word?", "targets": [STRONG, LIKELY, MISSED]},
-        "chosen": {name: vars(bounds) for name, bounds in chosen.items()},
-        "shipped": {name: figures(one, Bounds()) for name, one in first.items()},
+        "chosen": chosen,
+        "shipped": {name: figures(one, BOUNDS) for name, one in first.items()},
         "left_out": {name: figures(first[name], chosen[name]) for name in counted},
     }
 
@@ -96,11 +94,12 @@ def measure(source: str, data: str, cache: str, folder: str | None) -> dict[str,
 
 def told(ranked: Iterator[tuple[Candidates, Array, bool]]) -> dict[str, list[Any]]:
     """What the words go by, of each ranking that has two places."""
-    rows: dict[str, list[Any]] = {"lead": [], "behind": [], "near": [], "answers": [], "right": []}
+    rows: dict[str, list[Any]] = {"lead": [], "behind": [], "near": [], "relevance": [], "right": []}
     for candidates, features, right in ranked:
-        first = standing(candidates, features)
-        if first is not None:
-            for key, value in {**vars(first), "right": right}.items():
+        if len(candidates) > 1:
+            relevance = candidates.components["relevance"]
+            first = standing(candidates.places, candidates.score, candidates.dense, relevance, features)
+            for key, value in {**first, "right": right}.items():
                 rows[key].append(value)
     return rows
 
@@ -111,34 +110,34 @@ def _searched(
     how, models = METHODS[DEFAULT], retriever.models
     for query, relevant in zip(retriever.encode(questions), relevance, strict=True):
         found = retriever.candidates(query, how.candidates, how)
-        ranked = reorder(models, query, found, how)
+        ranked = how.order(models, query, found, models.weights)
         (passage,) = retriever.index.passages(found.rows[ranked.places[:1]])
-        yield ranked, pair_features(query, found, models.pairs.words), relevant.get(passage.id, 0) > 0
+        yield ranked, models.pairs.features(query, found), relevant.get(passage.id, 0) > 0
 
 
 def _strings(name: str, data: Path, models: Models) -> Iterator[tuple[Candidates, Array, bool]]:
     reranker, how = Reranker(models), METHODS[DEFAULT]
-    needed = needs(models, how, explain=True)
+    needed = {"classes": False, "tokens": True}
     for question, texts, right in STRINGS[name](data):
         (query,) = models.encode([question], **needed)
         items = [check_passages(texts, "passages")]
         ((found,), _) = reranker.candidates([query], items, how, models.weights, needed)
-        ranked = reorder(models, query, found, how)
-        yield ranked, pair_features(query, found, models.pairs.words), right[ranked.places[0]]
+        ranked = how.order(models, query, found, models.weights)
+        yield ranked, models.pairs.features(query, found), right[ranked.places[0]]
 
 
 # -- bounds ---------------------------------------------------------------------------------------------------------------
 
 
-def masks(first: Mapping[str, Array], bounds: Bounds, prefix: str = "") -> dict[str, Array]:
-    """Which first hits each word is said of: :meth:`semclass.ranking.certainty.Standing.word`, of all at once."""
-    lead, behind, near, answers = (first[prefix + key] for key in ("lead", "behind", "near", "answers"))
-    weak = (lead < bounds.likely) | ((near < bounds.near) & (answers < bounds.answers))
-    strong = ~weak & (lead >= bounds.strong) & (behind <= BETTER)
+def masks(first: Mapping[str, Array], bounds: Mapping[str, float], prefix: str = "") -> dict[str, Array]:
+    """Which first hits each word is said of: :func:`semclass.ranking.certainty.certainty`, of all at once."""
+    lead, behind, near, relevance = (first[prefix + key] for key in ("lead", "behind", "near", "relevance"))
+    weak = (lead < bounds["likely"]) | ((near < bounds["near"]) & (relevance < bounds["relevance"]))
+    strong = ~weak & (lead >= bounds["strong"]) & (behind <= MAX_BEHIND)
     return dict(zip(CERTAINTIES, (strong, ~weak & ~strong, weak), strict=True))
 
 
-def figures(first: Mapping[str, Array], bounds: Bounds) -> dict[str, Any]:
+def figures(first: Mapping[str, Array], bounds: Mapping[str, float]) -> dict[str, Any]:
     """How often each word is said and right, and what of the right first hits is called weak."""
     right, said = first["right"], masks(first, bounds)
     words = {word: {"said": int(some.sum()), "right": int((some & right).sum())} for word, some in said.items()}

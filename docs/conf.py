@@ -38,7 +38,7 @@ nitpick_ignore_regex = [
         r"py:.*",
         r"semclass\.encoders\.(words\.WordTable|batching\.watched|onnx_encoder\.MAX_WINDOWS)",
     ),
-    (r"py:.*", r"semclass\.(ranking\.pair_model\.PairModel|heads\.joint\.JointHead)(\.\w+)?"),
+    (r"py:.*", r"semclass\.(ranking\.evidence\.PairModel|heads\.deep\.DeepHead)(\.\w+)?"),
     (r"py:.*", r"semclass\.index\.(folder\.Source|segment\.Segment(\.\w+)?)"),
     (
         r"py:.*",

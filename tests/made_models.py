@@ -164,7 +164,7 @@ def tuned_parts(hidden: int, dim: int = 8, provided: int = 4, expected: int = 2)
 
 
 def save_pairs(folder: Path, encoder: str, n_terms: int) -> None:
-    """Write pair heads that go by the words which question and passage share."""
+    """Write a pair head that goes by the words which question and passage share."""
     weights = np.array([4.0 if name.startswith("overlap") else 0.0 for name in PAIR_FEATURES], np.float32)
     inputs = {"pairs": len(PAIR_FEATURES)}
     network = head_to_onnx(
@@ -173,25 +173,19 @@ def save_pairs(folder: Path, encoder: str, n_terms: int) -> None:
     # every piece is a word of its own, of the same idf
     words = np.stack([np.arange(n_terms), np.zeros(n_terms)]).astype(np.int32)
     files = {"idf.npy": npy_bytes(np.ones(n_terms, np.float32)), "words.npy": npy_bytes(words)}
-    names = ("entailment", "class", "match_soft", "match_hard")
-    for name in ("entailment", "learned"):
-        card = artifacts.HeadCard(
-            task="passage-answers-question",
-            classes=("answers",),
-            link="sigmoid",
-            inputs=inputs,
-            encoder=encoder,
-            calibration={},
-            training={},
-            metrics={},
-            threshold=0.5,
-            extra={
-                "features": list(PAIR_FEATURES),
-                "linear": {"weights": weights.tolist(), "bias": -2.0},
-                "weights": dict.fromkeys(names, 1.0),
-            },
-        )
-        artifacts.save_head(folder / name, network, card, title=name, sections=[], files=files)
+    card = artifacts.HeadCard(
+        task="passage-answers-question",
+        classes=("answers",),
+        link="sigmoid",
+        inputs=inputs,
+        encoder=encoder,
+        calibration={},
+        training={},
+        metrics={},
+        threshold=0.5,
+        extra={"features": list(PAIR_FEATURES), "weights": {"entailment": 1.0, "class": 1.0}},
+    )
+    artifacts.save_head(folder / "entailment", network, card, title="entailment", sections=[], files=files)
 
 
 def npy_bytes(array: np.ndarray) -> bytes:

@@ -26,7 +26,7 @@ from semclass import (
 from semclass.cli.main import main
 from semclass.evaluation.dataset import load_dataset
 from semclass.evaluation.evaluate import cached_index, rank
-from semclass.ranking.queries import read_questions
+from semclass.ranking.models import read_questions
 
 PASSAGES = [
     Passage("boat", "the red boat lies in the harbour"),
@@ -69,21 +69,17 @@ def test_an_encoder_alone_searches(fake_encoder):
 
 def test_without_pair_heads_the_default_is_plain_fusion(fake_encoder):
     retriever = retriever_of(Models.load(encoder=fake_encoder))
-    for fusion in (None, "rrf"):
-        default, plain = (
-            retriever.search("red boat", method=method, fusion=fusion) for method in ("default", "convex")
-        )
-        assert [(hit.id, hit.score) for hit in default] == [(hit.id, hit.score) for hit in plain]
-        assert (default.certainty, default.language) == (None, None)
+    default, plain = (retriever.search("red boat", method=method) for method in ("default", "convex"))
+    assert [(hit.id, hit.score) for hit in default] == [(hit.id, hit.score) for hit in plain]
+    assert (default.certainty, default.language) == (None, None)
 
 
 @pytest.mark.parametrize(
     ("method", "says"),
     [
-        ({"method": "learned"}, "no pair heads.*method='convex'.*train_pairs.py"),
-        ({"method": "deep"}, "no pair heads"),
+        ({"method": "entail-stable"}, "no pair head.*method='convex'.*train_pairs.py"),
+        ({"method": "deep"}, "no pair head"),
         ({"method": "class-integrated"}, "no class heads.*train_questions.py.*train_passages.py"),
-        ({"method": "match-soft", "fusion": "convex"}, "no class heads"),
     ],
     ids=str,
 )
@@ -93,7 +89,7 @@ def test_a_method_without_its_heads_names_how_they_are_trained(fake_encoder, met
 
 
 def test_passages_from_elsewhere_need_pair_heads(fake_encoder):
-    with pytest.raises(InputError, match="no pair heads"):
+    with pytest.raises(InputError, match="no pair head"):
         Reranker.load(encoder=fake_encoder).rerank("red boat", PASSAGES)
 
 
@@ -110,7 +106,7 @@ def test_pair_heads_work_without_class_heads(fake_encoder, models):
     assert retriever.search("red sea", k=1)[0].id == "sea"
     assert Reranker(models).rerank("green hill", PASSAGES, k=1, explain=True)[0].id == "hill"
     with pytest.raises(InputError, match="no class heads"):
-        retriever.search("red sea", method="class-stable", fusion="convex", candidates=50)
+        retriever.search("red sea", method="class-stable", candidates=50)
 
 
 def test_one_class_head_without_the_other_is_refused(fake_encoder, models):
@@ -149,8 +145,7 @@ def test_methods_whose_heads_are_missing_are_left_out_of_an_evaluation(fake_enco
     bare, paired = (retriever_of(Models.load(path, encoder=fake_encoder)) for path in (None, models))
     assert list(rank(dataset, bare)) == ["bm25", "dense", "convex", "rrf", "hybrid"]
     assert list(rank(dataset, paired)) == [
-        "default", "bm25", "dense", "convex", "rrf", "hybrid",
-        "entail-stable", "entail-integrated", "entail-integrated-hard", "learned",
+        "default", "bm25", "dense", "convex", "rrf", "hybrid", "entail-stable", "entail-integrated",
     ]  # fmt: skip
 
 
@@ -174,13 +169,13 @@ def test_an_exported_encoder_is_named_on_the_command_line(tmp_path, beir, capsys
     main(question)
     assert "lighthouse-3" in capsys.readouterr().out.splitlines()[0]
     with pytest.raises(SystemExit):
-        main([*question, "--method", "learned"])
+        main([*question, "--method", "entail-stable"])
     assert "train_pairs.py" in capsys.readouterr().err
     monkeypatch.setenv("SEMCLASS_CACHE", str(tmp_path / "cache"))
     main(["evaluate", str(beir), *encoder])
     methods = {line.split()[0] for line in capsys.readouterr().out.splitlines() if line.strip()}
     assert "hybrid" in methods
-    assert "learned" not in methods
+    assert "default" not in methods
 
 
 def test_a_bert_of_another_depth_and_width_can_be_exported(tmp_path):

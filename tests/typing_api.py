@@ -36,7 +36,7 @@ def spelt_out(question: str, history: Sequence[str] = ()) -> Rewritten:
 def search(folder: str, question: str) -> list[semclass.Hit]:
     retriever = semclass.HybridRetriever.load(folder, threads=1, verify=False)
     many: list[semclass.SearchResult] = retriever.search_many(
-        [question], 5, method="match-soft", weights={"match_soft": 0.2}
+        [question], 5, method="entail-integrated", weights={"entailment": 0.2}
     )
     rewriter = Rewriter("hyde", Endpoint("http://localhost:8000/v1", "NAME"))
     rewriting = RewritingRetriever(retriever, rewriter)
@@ -47,9 +47,7 @@ def search(folder: str, question: str) -> list[semclass.Hit]:
         *some,
         *PromptedReranker(rewriter.endpoint).rerank(question, [hit.text for hit in best]),
         *RewritingRetriever(retriever, spelt_out).search(question, 3),
-        *retriever.search(
-            question, k=3, method="class-integrated", fusion="convex", weights={"class": 0.5}, candidates=50
-        ),
+        *retriever.search(question, k=3, method="class-integrated", weights={"class": 0.5}, candidates=50),
     ]
 
 

@@ -18,7 +18,7 @@ from semclass.core.types import Encoding, ragged
 from semclass.documents.readers import read_passages
 from semclass.index.passage_encoder import PassageEncoder
 from semclass.index.records import Scoring
-from semclass.ranking.queries import read_questions
+from semclass.ranking.models import read_questions
 from semclass.scoring.quantisation import Codebook, Codebooks
 
 ROOT = Path(__file__).parent.parent

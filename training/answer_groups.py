@@ -24,7 +24,7 @@ import numpy as np
 from datasets_io import read_jsonl, read_tsv, squad_train
 from pair_domains import LABELS, Domain, read_domains
 from semclass.documents.sentences import split_sentences
-from semclass.heads.asked import asks
+from semclass.heads.query_focus import is_question
 
 NEIGHBOURS = 3  # sentences or passages on either side of an answer
 SENTENCES = 4  # read of a passage at most
@@ -166,7 +166,7 @@ def _echoes(groups: Sequence[Group], rng: np.random.Generator) -> Iterator[Group
     forms = (LABELS / "echoes.txt").read_text(encoding="utf-8").splitlines()
     for group in groups[::3]:
         words = keywords(group.question, rng)
-        if not (words and asks(group.question)):
+        if not (words and is_question(group.question)):
             continue
         right = min(group.answers)
         chosen = [right, right - 1 if right else len(group.passages) - 1]

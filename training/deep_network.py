@@ -34,7 +34,7 @@ from datasets_io import LANGUAGE, PARALLEL
 from export_encoder import SMOOTHING
 from semclass.core.errors import import_extra
 from semclass.core.types import IntArray, Ragged, offsets_of
-from semclass.heads.joint import PIECES
+from semclass.heads.deep import MAX_PIECES
 from tuning_texts import Rows, Texts
 
 Array = npt.NDArray[Any]
@@ -74,7 +74,7 @@ class Pairs:
 
 
 def read_pairs(ids: Ragged, idf: Array, pairs: Sequence[tuple[int, Sequence[int]]]) -> Pairs:
-    """Read pairs of a question and some sentences, by the rows of their texts; `PIECES` of either."""
+    """Read pairs of a question and some sentences, by the rows of their texts; `MAX_PIECES` of either."""
     numbers = np.arange(len(pairs))
     asked = _cut(ids, np.array([question for question, _ in pairs]), numbers, first=0)
     owners = np.repeat(numbers, [len(rows) for _, rows in pairs])
@@ -92,13 +92,13 @@ def read_pairs(ids: Ragged, idf: Array, pairs: Sequence[tuple[int, Sequence[int]
 
 
 def _cut(ids: Ragged, rows: IntArray, owners: IntArray, first: int) -> tuple[IntArray, IntArray]:
-    """Places of the pieces of some texts from `first` on, `PIECES` of each owner at most, and the owner of each."""
+    """Places of the pieces of some texts from `first` on, `MAX_PIECES` of each owner at most, and the owner of each."""
     starts, ends = ids.offsets[rows] + first, ids.offsets[rows + 1]
     lengths = ends - starts
     places = np.arange(lengths.sum()) + np.repeat(starts - offsets_of(lengths)[:-1], lengths)
     owner = np.repeat(owners, lengths)
     begins = np.searchsorted(owner, owner)  # owners are in order
-    kept = np.arange(len(owner)) - begins < PIECES
+    kept = np.arange(len(owner)) - begins < MAX_PIECES
     return places[kept], owner[kept]
 
 

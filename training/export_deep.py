@@ -37,9 +37,9 @@ from export_encoder import find_source
 from export_entailment import balance, check, figures, overlaps, platt
 from semclass.core import artifacts
 from semclass.encoders.onnx_encoder import OnnxEncoder
+from semclass.heads.deep import DeepHead, pairs_of
 from semclass.heads.entailment import LEAST, EntailmentClassifier, combined
 from semclass.heads.head import log_odds
-from semclass.heads.joint import JointHead, pairs_of
 from tuning_texts import held_out
 
 CALIBRATION = 400  # questions that the scales of the int8 activations are found on
@@ -97,7 +97,7 @@ def network_of(
     feeds = [{"states": states[None], "marks": marks[None]} for states, marks in pairs]
     write = partial(write_network, weights, config, layers)
     plain = onnx_graphs.int8_model(partial(write, (1.0, 0.0)), feeds)
-    logits = JointHead(encoder, onnx_graphs.open_model(plain, arguments.threads)).read(held.questions, held.passages)
+    logits = DeepHead(encoder, onnx_graphs.open_model(plain, arguments.threads)).read(held.questions, held.passages)
     slope, bias = platt(logits, held.answers, held.share)
     fields = {
         "layers": [layers.start + 1, layers.stop],
@@ -122,7 +122,7 @@ def beside_entailment(models: Path, encoder: OnnxEncoder, together: Array, held:
 def export(arguments: argparse.Namespace) -> None:
     encoder = OnnxEncoder.load(arguments.encoder, threads=arguments.threads)
     models, many = arguments.encoder.parent, arguments.multilingual
-    read = models / "pairs" / "learned" if many else models / "entailment"
+    read = models / "pairs" / "entailment" if many else models / "entailment"
     idf = artifacts.load_artifact(read, "head" if many else "entailment").array("idf.npy")
     groups = read_groups(arguments.data, encoder, many, arguments.seed)
     out = held_out(groups).tolist()
@@ -133,7 +133,7 @@ def export(arguments: argparse.Namespace) -> None:
     else:
         earlier = artifacts.load_artifact(arguments.out, "deep")
         network, fields = earlier.read("network.onnx"), {key: earlier.field(key) for key in ("layers", "calibration")}
-    head = JointHead(encoder, onnx_graphs.open_model(onnx.ModelProto.FromString(network), arguments.threads))
+    head = DeepHead(encoder, onnx_graphs.open_model(onnx.ModelProto.FromString(network), arguments.threads))
     odds = head.read(held.questions, held.passages)
     given = {"held_out": 1 / (1 + np.exp(-odds))}
     if not many:
@@ -144,7 +144,7 @@ def export(arguments: argparse.Namespace) -> None:
     fields |= {"task": "passage-answers-question", "encoder": encoder.fingerprint, "metrics": found}
     artifacts.save(arguments.out, "deep", {"network.onnx": network}, fields, card_of(found, fields["layers"], many))
     print(f"{arguments.out}  {len(network) / 1e6:.2f} MB")
-    written = JointHead.load(arguments.out, encoder)
+    written = DeepHead.load(arguments.out, encoder)
     check(lambda pairs: written.read(*zip(*pairs, strict=True)), held.questions, held.passages, TOLERANCE)
 
 

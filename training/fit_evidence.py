@@ -44,12 +44,11 @@ from semclass.core.errors import TruncationWarning
 from semclass.core.types import Passage
 from semclass.index.passage_index import PassageIndex
 from semclass.index.records import Candidates, Query
-from semclass.ranking.certainty import Bounds
-from semclass.ranking.features import PAIR_FEATURES, pair_features
+from semclass.ranking.certainty import BOUNDS
+from semclass.ranking.evidence import shortness
+from semclass.ranking.features import FEATURES, PAIR_FEATURES
 from semclass.ranking.methods import DEFAULT, METHODS
 from semclass.ranking.models import Models
-from semclass.ranking.order import needs
-from semclass.ranking.pair_model import EVIDENCE, shortness, weights_of
 from semclass.ranking.reranker import Reranker
 from semclass.ranking.retriever import HybridRetriever
 
@@ -61,7 +60,7 @@ RERANKED = ("afriqa_en", "dstc9_faq", "onestopqa", "pira_en", "qamr_sentences", 
 SEARCHED = ("afriqa_en", "pira_en", "qamr_sentences", "tatqa", "timeqa")
 """Those of them whose questions name what they are about, so that they can be asked of all documents at once."""
 
-KEPT = ("numbers", "provided", "provided_z", "expected", "expected_z", "match")
+KEPT = ("numbers", "provided", "provided_z", "expected", "expected_z")
 RIDGE, RIDGE_OF_LANGUAGES, SHORT_RIDGE = 1.0, 0.1, 0.5
 """Penalty on the squared distance from the start, in deviations within a question."""
 
@@ -73,7 +72,7 @@ ASKED_IN_LANGUAGE = 1000  # and of each language
 FOLDS = 5
 FEWER = (1, 4, 12)  # domains that a fit sees, to learn whether more of them would help
 DEPTH = 10  # places that nDCG counts
-START = weights_of(EVIDENCE)
+START = np.array([feature.weight for feature in FEATURES])
 LEARNT_FROM_HEADINGS = (
     "headings and the passages under them, of documentation, handbooks, textbooks and help pages; NOTICE names the "
     "repositories. The second row: questions with passages of one document, sentences that answer, and texts that only "
@@ -122,7 +121,7 @@ def read(collection: Collection, models: Models) -> dict[str, Judged]:
 def reranked(groups: Iterable[tuple[str, Sequence[str], Sequence[bool]]], models: Models) -> Judged:
     """Candidates of questions that come with their passages."""
     reranker, how, rows = Reranker(models), METHODS[DEFAULT], []
-    needed = needs(models, how)
+    needed = {"tokens": True, "classes": False}
     for question, texts, right in groups:
         queries = models.encode([question], **needed)
         passages = [Passage(str(place), text) for place, text in enumerate(texts)]
@@ -133,7 +132,7 @@ def reranked(groups: Iterable[tuple[str, Sequence[str], Sequence[bool]]], models
 
 def row_of(query: Query, candidates: Candidates, right: Sequence[bool], answers: int, models: Models) -> Row:
     """Describe the candidates of a question."""
-    features = pair_features(query, candidates, models.pairs.words)
+    features = models.pairs.features(query, candidates)
     short = shortness(candidates.evidence.pieces.lengths())
     return candidates.score, features, np.array(right, float), min(answers, DEPTH), short
 
@@ -287,7 +286,7 @@ def mean_ndcg(sets: Mapping[tuple[str, str], Judged], weights: Mapping[tuple[str
 
 def certain(sets: Mapping[tuple[str, str], Judged], weights: Mapping[tuple[str, str], Array]) -> dict[str, float]:
     """How often the first passage is right where its lead alone makes a word of certainty, and how often it does."""
-    bounds, leads, right = Bounds(), [], []
+    leads, right = [], []
     for key, judged in sets.items():
         score = total(judged, weights[key])
         order = np.argsort(-score, axis=1, kind="stable")[:, :2]
@@ -295,7 +294,7 @@ def certain(sets: Mapping[tuple[str, str], Judged], weights: Mapping[tuple[str, 
         leads.append(first - second)
         right.append(np.take_along_axis(judged.gains, order[:, :1], axis=1)[:, 0] > 0)
     lead, found = np.concatenate(leads), np.concatenate(right)
-    strong, likely = lead >= bounds.strong, (lead >= bounds.likely) & (lead < bounds.strong)
+    strong, likely = lead >= BOUNDS["strong"], (lead >= BOUNDS["likely"]) & (lead < BOUNDS["strong"])
     return {
         f"{word}_{what}": round(float(value), 3)
         for word, of in (("strong", strong), ("likely", likely))

@@ -17,9 +17,9 @@ from answer_groups import Group
 from datasets_io import LANGUAGE, PARALLEL, language_files, parallel_sentences, read_jsonl
 from semclass.core.types import Passage, Ragged
 from semclass.encoders.onnx_encoder import OnnxEncoder
+from semclass.heads.deep import chosen_sentences
 from semclass.heads.passages import PassageClassifier
 from semclass.index.passage_encoder import PassageEncoder
-from semclass.ranking.deep import chosen_sentences
 from semclass.scoring.topk import unit
 
 PASSAGES, QUESTIONS = 2500, 3000  # of a language at most

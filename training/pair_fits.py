@@ -13,7 +13,7 @@ from scipy.optimize import minimize
 Array = npt.NDArray[Any]
 
 RIDGES = (0.3, 0.1, 0.03, 0.01, 0.003, 0.001)  # strengths of the penalty that are tried, strongest first
-# weights that are tried for the integrated methods and for class match in retrieval
+# weights that are tried for the integrated methods
 LAMBDAS = tuple(np.round(np.concatenate([[0.0], np.geomspace(0.01, 100, 81)]), 3).tolist())
 
 
@@ -24,16 +24,18 @@ class Examples:
     features: Array  # (n, 10, n_features)
     answers: Array  # bool (n, 10)
     score: Array  # dense + w * BM25, (n, 10), falling
-    match: Array  # soft and hard class match, (2, n, 10)
+    match: Array  # class match, (n, 10)
     domain: Array  # place of the domain of each, (n,)
     weight: Array  # of each question in fits and means, (n,), sums to 1
     unseen: Array  # whether the encoder was not tuned on the question, bool (n,)
 
     def take(self, rows: Array) -> Examples:
         """Some of them (bool of shape (n,)), weighing what they weighed."""
-        parts = {name: getattr(self, name)[rows] for name in ("features", "answers", "score", "domain", "unseen")}
+        parts = {
+            name: getattr(self, name)[rows] for name in ("features", "answers", "score", "match", "domain", "unseen")
+        }
         weight = self.weight[rows] / self.weight[rows].sum()
-        return Examples(**parts, match=self.match[:, rows], weight=weight)
+        return Examples(**parts, weight=weight)
 
 
 @dataclass(frozen=True)
@@ -54,26 +56,6 @@ def listwise(score: Array, answers: Array) -> tuple[Array, Array]:
     share /= share.sum(axis=1, keepdims=True)
     right = (share * answers).sum(axis=1, keepdims=True)
     return -np.log(right[:, 0]), share - share * answers / right
-
-
-def fit_listwise(data: Examples, columns: Array, ridge: float) -> Linear:
-    """Fit a linear score whose softmax over a question's candidates gives the answers (ListNet, Cao et al. 2007).
-
-    Minimises the weighted mean of -ln(sum of the softmax over the answers) + ridge / 2 * |w|**2 over features in units of
-    their standard deviation within a question.
-    """
-    features, answers = data.features[..., columns], data.answers
-    inputs = features - features.mean(axis=1, keepdims=True)
-    scale = _or_one(np.sqrt((inputs**2).mean(axis=(0, 1))))
-    inputs /= scale
-
-    def loss(weights: Array) -> tuple[float, Array]:
-        value, slope = listwise(inputs @ weights, answers)
-        slope = np.einsum("q,qc,qcf->f", data.weight, slope, inputs, optimize=True)
-        return float(data.weight @ value + ridge / 2 * weights @ weights), slope + ridge * weights
-
-    found = minimize(loss, np.zeros(inputs.shape[-1]), jac=True, method="L-BFGS-B", options={"maxiter": 1000})
-    return Linear(_spread_out(found.x / scale, columns))
 
 
 def fit_pointwise(data: Examples, columns: Array, ridge: float) -> Linear:
@@ -159,11 +141,6 @@ def removed(score: Array, data: Examples) -> float:
     """Share of 1 - MRR that a score removes against the hybrid."""
     before = mean_rank(data.score, data)
     return (mean_rank(score, data) - before) / (1 - before)
-
-
-def softmax_loss(score: Array, answers: Array) -> Array:
-    """Loss of each question under :func:`fit_listwise`."""
-    return listwise(score, answers)[0]
 
 
 def log_loss(score: Array, answers: Array) -> Array:

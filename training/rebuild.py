@@ -55,12 +55,10 @@ def steps(
         ["train_codebooks.py", "--data", str(data), "--models", str(models), "--out", str(models / "codebooks")],
         ["train_pairs.py", "--data", str(data), *encoder, "--out", str(models / "pairs")],
         ["fit_evidence.py", "--data", str(data), "--models", str(models), "--out", str(models / "pairs" / "evidence")],
-        ["train_match.py", "--data", str(data), *encoder, "--out", str(models / "match")],
-        ["train_answerable.py", "--data", str(data), "--models", str(models), "--out", str(models / "answerable")],
     ]
 
 
-OPTIONAL = ("answerable", "deep", "generic", "language", "match")
+OPTIONAL = ("deep", "generic", "language")
 """Heads that models load without, and refuse to load with if they were trained for another encoder."""
 
 

@@ -24,7 +24,7 @@ from datasets_io import read_jsonl, squad_train
 from one_class import fit_one_class, save_one_class
 from question_data import read_questions
 from semclass.core.artifacts import HeadCard
-from semclass.heads.asked import GENERIC
+from semclass.heads.query_focus import GENERIC
 from semclass.heads.texts import open_encoder
 from semclass.train.fit import Choice
 from train_in_scope import as_typed
@@ -102,7 +102,7 @@ def card_sections(card: HeadCard) -> list[tuple[str, str]]:
             "What it is",
             'The probability that a question names nothing of its own: "What is the best way?", "Should I be worried?". '
             "Behind the description of a problem, such a question is about what stands before it, which is then read with "
-            "it (`semclass.heads.asked`).",
+            "it (`semclass.heads.query_focus`).",
         ),
         (
             "How it was made",

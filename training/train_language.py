@@ -23,7 +23,7 @@ from command import make_parser, npy_bytes, run, save_artifact, seconds_so_far
 from datasets_io import read_jsonl, squad_train, topic_rows
 from semclass.core.types import Encoder, Ragged
 from semclass.heads.texts import open_encoder
-from semclass.ranking.language import FIRST, FOLDER, LEAST, UNITS
+from semclass.ranking.language import FOLDER, LANGUAGE_DEPTH, MIN_ENGLISH, UNITS
 
 MOST = 3000  # texts of a kind
 NEARLY_ALL = 0.95  # share of tens that a figure is of: some passages of translated sets are left in English
@@ -110,8 +110,8 @@ def tens(table: Array, encoder: Encoder, texts: list[str]) -> Array:
     pieces = encoder.encode(texts, views=()).terms
     kept = getattr(encoder, "kept", None)
     pieces = pieces if kept is None else content(pieces, np.asarray(kept, np.bool_))
-    starts = range(0, max(len(texts) - FIRST, 1), FIRST)
-    ends = [(pieces.offsets[start], pieces.offsets[min(start + FIRST, len(texts))]) for start in starts]
+    starts = range(0, max(len(texts) - LANGUAGE_DEPTH, 1), LANGUAGE_DEPTH)
+    ends = [(pieces.offsets[start], pieces.offsets[min(start + LANGUAGE_DEPTH, len(texts))]) for start in starts]
     return np.array([table[pieces.values[begin:end]].mean() for begin, end in ends])
 
 
@@ -129,10 +129,10 @@ def train(arguments: argparse.Namespace) -> None:
     wrong: dict[str, float] = {}
     for name, pieces in kinds.items():
         without = table_of({key: value for key, value in here.items() if key != name}, there, foreign)
-        wrong[name] = round(float((means(without, pieces) < LEAST).mean()), 4)
+        wrong[name] = round(float((means(without, pieces) < MIN_ENGLISH).mean()), 4)
     for name, pieces in languages.items():
         without = table_of(here, {key: value for key, value in there.items() if key != name}, foreign)
-        wrong[name] = round(float((means(without, pieces) >= LEAST).mean()), 4)
+        wrong[name] = round(float((means(without, pieces) >= MIN_ENGLISH).mean()), 4)
     print("told wrongly, left out", wrong)
     table = np.rint(UNITS * table_of(here, there, foreign)).astype(np.int8)
     logs, least, most = table.astype(np.float64) / UNITS, {}, {}
@@ -151,8 +151,8 @@ def train(arguments: argparse.Namespace) -> None:
         "told_wrongly": round(float(np.mean([*wrong.values()])), 4),
         "english_at_least": least,
         "others_nearly_all_at_most": most,
-        "english_above": round(min(least.values()) - LEAST, 2),
-        "others_below": round(LEAST - max(most.values()), 2),
+        "english_above": round(min(least.values()) - MIN_ENGLISH, 2),
+        "others_below": round(MIN_ENGLISH - max(most.values()), 2),
     }
     fields = {
         "encoder": encoder.fingerprint,
@@ -169,7 +169,7 @@ def train(arguments: argparse.Namespace) -> None:
             "What it is",
             "`pieces.npy` tells of each word piece how much more frequent it is in English than in other languages: "
             f"int8 of shape (vocabulary,), natural logarithms times {UNITS}. `semclass.ranking.language` takes the "
-            f"mean over the first {FIRST} candidates; below a threshold they are no English, and words rank in "
+            f"mean over the first {LANGUAGE_DEPTH} candidates; below a threshold they are no English, and words rank in "
             "place of "
             "the heads, which read English alone.",
         ),

@@ -1,13 +1,12 @@
-"""Make ``models/pairs``: the two heads that judge a question and a passage together, and the weights of re-ranking.
+"""Make ``models/pairs/entailment``: the head that judges a question and a passage together, and weights of re-ranking.
 
     python training/train_pairs.py --data DATA --encoder models/encoder --out models/pairs
     python training/train_pairs.py --data DATA --multilingual --encoder MULTILINGUAL/encoder --out MULTILINGUAL/pairs
 
 The domains of ``pair_domains.py`` each become an index, and every question is asked of its own; its candidates are the
-retriever's own first 10. ``learned`` orders them: a linear score over the features whose softmax over the candidates of a
-question is fitted to the passage that answers, then calibrated. ``entailment`` sees the two texts alone, and its
-probability can be compared between questions. Penalty, calibration, weights and thresholds are chosen on questions of a
-domain that the fit did not see. Questions that the encoder was tuned on, see ``tune_encoder.py``, take part in fits alone.
+retriever's own first 10. The head sees the two texts alone, and its probability can be compared between questions.
+Penalty, calibration, weights and thresholds are chosen on questions of a domain that the fit did not see. Questions that
+the encoder was tuned on, see ``tune_encoder.py``, take part in fits alone.
 
 Domains weigh as the square root of their number of questions. Models beside --out are used as they are: ``codebooks`` round
 token vectors as an index does, and the class heads (``questions``, ``passages``) give the class match, whose weights are
@@ -30,7 +29,6 @@ from answer_groups import read_groups
 from command import MULTILINGUAL, make_parser, npy_bytes, run, seconds_so_far
 from pair_domains import Domain, read_domains, read_multilingual
 from pair_fits import (
-    LAMBDAS,
     Examples,
     Linear,
     best_threshold,
@@ -38,12 +36,9 @@ from pair_fits import (
     calibrated,
     calibration_error,
     choose,
-    fit_listwise,
     fit_pointwise,
     log_loss,
     mean_rank,
-    removed,
-    softmax_loss,
 )
 from section_sets import learnt_by
 from semclass.core import artifacts
@@ -56,10 +51,9 @@ from semclass.index.passage_encoder import PassageEncoder
 from semclass.index.passage_index import PassageIndex
 from semclass.index.records import Candidates, Query, Scoring
 from semclass.ranking.features import PAIR_FEATURES, TEXT_FEATURES, pair_features
-from semclass.ranking.models import BM25_WEIGHT
-from semclass.ranking.queries import read_questions
+from semclass.ranking.models import BM25_WEIGHT, read_questions
 from semclass.scoring.bm25 import Statistics
-from semclass.scoring.topk import class_match, top_k
+from semclass.scoring.topk import class_match
 from semclass.train.export import head_to_onnx
 from semclass.train.fitted import FittedHead
 from tuning_texts import held_out
@@ -70,9 +64,7 @@ CHUNK = 512  # questions encoded at a time
 # last pieces that are but an ending of the word before them, as word pieces cut English
 ENDINGS = frozenset("a al ally ation d e ed er ers es ia ic ical ies ing ity ive ly ment n ous s tion y".split())  # noqa: SIM905
 N_CANDIDATES = 10
-# what `learned` weighs: all but the class match, which changes nothing, so that a question need not be classified
-EVERYTHING = np.array([name != "match" for name in PAIR_FEATURES])
-TEXT_ONLY = np.isin(PAIR_FEATURES, TEXT_FEATURES) & EVERYTHING  # what `entailment` weighs
+TEXT_ONLY = np.isin(PAIR_FEATURES, TEXT_FEATURES)  # features that the head weighs
 
 
 def load_classifier(root: Path, passage_encoder: PassageEncoder) -> QuestionClassifier | None:
@@ -138,56 +130,32 @@ def general_idf(domains: Sequence[Domain], passage_encoder: PassageEncoder) -> A
     return Statistics(count, 1.0, np.round(rates * count).astype(np.int64), encoder.is_term).idf
 
 
-def matches(query: Query, probabilities: Array, thresholds: Array) -> Array:
-    """Soft and hard class match, float64 of shape (2, n); 0 without classes."""
-    if not len(query.probabilities):
-        return np.zeros((2, len(probabilities)))
-    return np.stack([class_match(query.probabilities, probabilities, thresholds, kind) for kind in ("soft", "hard")])
-
-
-def retrieval_ranks(score: Array, match: Array, answers: frozenset[int]) -> Array:
-    """Reciprocal rank, 0 beyond 10, of the first answer in score + weight * match, shape (2, len(LAMBDAS))."""
-    # passages beyond the first 200 are left out, which makes a difference to large weights only
-    rows = top_k(score, 200)
-    places = np.flatnonzero(np.isin(rows, list(answers)))
-    if not len(places):
-        return np.zeros((2, len(LAMBDAS)))
-    total = score[rows] + np.array(LAMBDAS)[None, :, None] * match[:, None, rows]
-    order = np.argsort(-total, axis=-1, kind="stable")
-    above = np.isin(order, places).argmax(axis=-1)
-    return np.where(above < N_CANDIDATES, 1 / (1 + above), 0.0)
-
-
 def collect(
     domains: list[Domain],
     passage_encoder: PassageEncoder,
     classifier: QuestionClassifier | None,
     words: WordTable,
     learnt: set[str],
-) -> tuple[Examples, Array, Array]:
+) -> tuple[Examples, Array]:
     """Build the indices, ask the questions; `learnt` are those that the encoder was tuned on.
 
-    Gives the examples; reciprocal ranks by kind of match and weight, summed as questions weigh, (2, len(LAMBDAS)); and the
-    idf of the first domain, float32 (vocabulary,).
+    Gives the examples, and the idf of the first domain, float32 (vocabulary,).
     """
     rows: list[tuple[Array, Array, Array, Array, int, bool]] = []
-    ranks = np.zeros((2, len(LAMBDAS)))
     idf = np.zeros(0, np.float32)
     for number, domain in enumerate(domains):
         index = build_index(domain.passages, passage_encoder)
         idf = idf if number else index.idf
-        before, total = len(rows), np.zeros((2, len(LAMBDAS)))
+        before = len(rows)
         for query, answers in zip(encode(domain.questions, passage_encoder, classifier), domain.answers, strict=True):
             found = candidates_of(index, passage_encoder, query)
-            dense, lexical = index.scores(query)
-            score = dense + BM25_WEIGHT * lexical
-            match = matches(query, index.probabilities, index.thresholds)
-            total += retrieval_ranks(score, match, answers)
             right = np.isin(found.rows, list(answers))
             if right.any() and len(right) == N_CANDIDATES:
                 features = pair_features(query, found, words)
-                rows.append((features, right, found.score, match[:, found.rows], number, query.text not in learnt))
-        ranks += total / np.sqrt(len(domain.questions))
+                match = np.zeros(len(right))
+                if len(query.probabilities):
+                    match = class_match(query.probabilities, found.probabilities, found.thresholds, "soft")
+                rows.append((features, right, found.score, match, number, query.text not in learnt))
         print(
             f"{domain.name}: {len(index)} passages, {len(domain.questions)} questions, {len(rows) - before} with the "
             "answer among the candidates",
@@ -200,12 +168,12 @@ def collect(
         np.stack(features).astype(np.float64),
         np.stack(right),
         np.stack(score),
-        np.stack(match, axis=1),
+        np.stack(match),
         place,
         weight / weight.sum(),
         np.array(unseen),
     )
-    return examples, ranks, idf
+    return examples, idf
 
 
 def save(
@@ -263,27 +231,11 @@ def train(arguments: argparse.Namespace) -> None:
         else read_domains(arguments.data, arguments.seed)
     )
     learnt = learnt_questions(arguments.data, arguments.seed) if "provides" in encoder.views else set()
-    everything, ranks, idf = collect(domains, passage_encoder, classifier, WordTable.of(table), learnt)
+    everything, idf = collect(domains, passage_encoder, classifier, WordTable.of(table), learnt)
     data = everything.take(everything.unseen)
     if arguments.multilingual:
         idf = general_idf(domains, passage_encoder)
 
-    print("learned:")
-    ridge, scores = choose(fit_listwise, everything, EVERYTHING, softmax_loss)
-    scores = scores[everything.unseen]
-    learned, probabilities = calibrated(fit_listwise(everything, EVERYTHING, ridge), scores, data)
-    figures = {
-        "questions": float(len(data.answers)),
-        "conditional_mrr_hybrid": mean_rank(data.score, data),
-        "conditional_mrr": mean_rank(scores, data),
-        "error_removed": removed(scores, data),
-        "calibration_error": calibration_error(probabilities, data.answers),
-    }
-    for place in np.unique(data.domain):
-        rows = data.domain == place
-        figures[f"error_removed_{domains[place].name}"] = removed(scores[rows], data.take(rows))
-
-    print("entailment:")
     text_ridge, text_scores = choose(fit_pointwise, everything, TEXT_ONLY, log_loss)
     text_head = fit_pointwise(everything, TEXT_ONLY, text_ridge)
     entailment, text_probabilities = calibrated(text_head, text_scores[everything.unseen], data)
@@ -291,11 +243,7 @@ def train(arguments: argparse.Namespace) -> None:
     hard = (text_probabilities >= threshold).astype(float)
     found = {
         "entailment": best_weight(text_probabilities, data),
-        "entailment_hard": best_weight(hard, data),
-        "class": best_weight(data.match[0], data),
-        "class_hard": best_weight(data.match[1], data),
-        "match_soft": float(LAMBDAS[int(ranks[0].argmax())]),
-        "match_hard": float(LAMBDAS[int(ranks[1].argmax())]),
+        "class": best_weight(data.match, data),
     }
     text_figures = {
         "questions": float(len(data.answers)),
@@ -305,7 +253,7 @@ def train(arguments: argparse.Namespace) -> None:
         "conditional_mrr_alone": mean_rank(text_probabilities, data),
         "calibration_error": calibration_error(text_probabilities, data.answers),
     }
-    for name, value in {**figures, **{f"entailment {key}": value for key, value in text_figures.items()}}.items():
+    for name, value in text_figures.items():
         print(f"{name}: {value:.4f}")
     print(f"threshold {threshold}, weights {found}")
 
@@ -325,18 +273,8 @@ def train(arguments: argparse.Namespace) -> None:
         metrics=text_figures,
         threshold=threshold,
         facts=facts,
-        what="P(passage answers question) from the two texts alone; comparable between questions.",
-    )
-    save(
-        arguments.out / "learned",
-        learned,
-        encoder=encoder.fingerprint,
-        training={**training, "loss": "softmax over the candidates of a question", "ridge": ridge},
-        metrics=figures,
-        threshold=0.5,
-        facts=facts,
-        what="P(passage answers question) from the two texts and the other candidates, without their classes. `idf.npy` "
-        "holds the inverse document frequency of word pieces in general text, `words.npy` which pieces make one word.",
+        what="P(passage answers question) from the two texts alone; comparable between questions. `idf.npy` holds the "
+        "inverse document frequency of word pieces in general text, `words.npy` which pieces make one word.",
         extra={"weights": found},
         files={"idf.npy": npy_bytes(idf), "words.npy": npy_bytes(table)},
     )

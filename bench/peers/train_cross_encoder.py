@@ -2,7 +2,7 @@
 
     python -m bench.peers.train_cross_encoder --data DATA --out FOLDER
 
-It learns from the questions that ``learned`` learns from (``training/pair_domains.py``), with the hybrid's first ten
+It learns from the questions that the pair head learns from (``training/pair_domains.py``), with the hybrid's first ten
 passages, starting from the encoder's original weights, in one pass. The learning rate was found on few of the questions, of
 5e-5, 1e-4 and 2e-4. A tenth of each domain is held out: it gives lambda of score + lambda * logit. Needs torch.
 """

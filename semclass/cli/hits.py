@@ -176,8 +176,7 @@ def _explained(hit: semclass.Hit, width: int) -> Iterator[str]:
         return
     moved = "" if hit.rank == hit.rank_before else f"; place {hit.rank_before} before re-ranking"
     terms = ", ".join(f"{PARTS.get(name, name)} {value:+.3f}" for name, value in explanation.parts.items())
-    meaning = "score" if explanation.link == "identity" else "log-odds"
-    lines = [f"{meaning} {explanation.total:.3f} = {terms}{moved}"]
+    lines = [f"score {explanation.total:.3f} = {terms}{moved}"]
     lines.append(", ".join(f"{PARTS.get(name, name)} {value:.3f}" for name, value in hit.components.items()))
     words = _matching(explanation)
     if same := [word.word for word in words if word.exact]:

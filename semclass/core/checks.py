@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from semclass.core.errors import InputError, InputTypeError
@@ -107,3 +107,15 @@ def short(value: object, limit: int = 60) -> str:
     except (ValueError, RecursionError):  # an integer of thousands of digits, lists within one another without end
         return f"<{type(value).__name__} too large to show>"
     return text if len(text) <= limit else text[:limit] + "..."
+
+
+def check_weights(weights: object, names: Sequence[str], shares: Sequence[str]) -> dict[str, float]:
+    """Check weights by name: of `names` only, those in `shares` from 0 to 1, all others finite and at least 0."""
+    if not isinstance(weights, Mapping):
+        raise InputError(f"weights must map names to numbers, such as {{'alpha': 0.6}}, not {weights!r}")
+    for name in weights:
+        check_choice(name, names, "a weight")
+    return {
+        name: check_probability(value, name) if name in shares else check_weight(value, name)
+        for name, value in weights.items()
+    }

@@ -297,13 +297,10 @@ class Explanation:
     Attributes
     ----------
     parts
-        The summands of `total`. In most methods they are the weighted terms of a sum. With ``learned``, they are the
-        log-odds that each group of pair features adds to the log-odds of an average candidate (``average``).
+        The summands of `total`: the weighted terms of the score.
     total
-        Sum of `parts`.
-    link
-        How the score follows from `total`. With ``"identity"``, the score is `total`. With ``"sigmoid"``, it is 1 / (1
-        + exp(-total)). The ``stable`` methods put passages with a label first, and leave the scores unchanged.
+        Sum of `parts`, which is the score. The ``stable`` methods put passages with a label first, and leave the scores
+        unchanged.
     words
         The words of the question with the largest weights, and their matches. The largest weight comes first, and each
         word comes once.
@@ -316,7 +313,6 @@ class Explanation:
 
     parts: Mapping[str, float]
     total: float
-    link: str
     words: tuple[WordMatch, ...]
     classes: tuple[ClassEvidence, ...]
     sentence: tuple[int, int] | None

@@ -16,7 +16,6 @@ from semclass.index.passage_index import PassageIndex
 from semclass.index.writer import build_index
 from semclass.ranking.methods import METHODS
 from semclass.ranking.options import SearchOptions
-from semclass.ranking.order import has_heads_for
 from semclass.ranking.retriever import HybridRetriever
 
 RUN_DEPTH = 100
@@ -53,7 +52,7 @@ def cached_index(
 
 def methods_of(retriever: HybridRetriever) -> list[str]:
     """Return the names of the methods whose heads the models have, in the order of `METHODS`."""
-    return [name for name, method in METHODS.items() if has_heads_for(retriever.models, method)]
+    return [name for name, method in METHODS.items() if retriever.models.has(method.needs)]
 
 
 def rank(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from semclass.core.types import Passage
-from semclass.heads.asked import asks
+from semclass.heads.query_focus import is_question
 from semclass.index.passage_encoder import title_of
 from semclass.ranking.retriever import HybridRetriever
 
@@ -76,7 +76,7 @@ def _question(heading: str) -> str:
     first, _, rest = plain.partition(" ")
     if first.lower() == "how" and rest.lower().startswith("to "):
         return f"How do I {rest[3:]}?"
-    if first.lower() != "how" and asks(heading):
+    if first.lower() != "how" and is_question(heading):
         return heading
     if first.lower().endswith("ing") and len(first) > 5 and rest:
         return f"{_HOW_TO}{first[0].lower()}{plain[1:]}?"

@@ -1,7 +1,7 @@
 """Predicts whether a sentence answers a question.
 
 One head reads the token vectors of both texts, each encoded by itself. The probability also counts what a second head
-says, which reads both texts together, if the models have it (see :mod:`semclass.heads.joint`).
+says, which reads both texts together, if the models have it (see :mod:`semclass.heads.deep`).
 
 The encoder returns a unit vector for each word piece. For a question it also returns a weight for each piece, and
 vectors near the token vectors of an answer. The first head compares one question with one sentence. It reads the best
@@ -28,9 +28,9 @@ from semclass.core.onnx_sessions import open_session
 from semclass.core.types import DoubleArray, Encoder, Encoding, FloatArray, IntArray, Ragged, padded
 from semclass.encoders.batching import CHUNK, batches_by_length, steps, warn_truncated
 from semclass.encoders.onnx_encoder import for_passages, open_models, same_states
-from semclass.heads.asked import find_asked, load_generic
+from semclass.heads.deep import DeepHead, pair_of
 from semclass.heads.head import Head, log_odds
-from semclass.heads.joint import JointHead, pair_of
+from semclass.heads.query_focus import load_generic, query_focus
 
 BATCH = 32  # pairs per run of the head
 
@@ -78,7 +78,7 @@ class EntailmentClassifier:
     idf: FloatArray  # inverse document frequency of each word piece in general text; 0 for no terms
     threshold: float
     generic: Head | None = None  # tells questions that name nothing of their own
-    joint: JointHead | None = None  # reads both texts together
+    joint: DeepHead | None = None  # reads both texts together
     classes: ClassVar[tuple[str, str]] = CLASSES
 
     @classmethod
@@ -87,7 +87,7 @@ class EntailmentClassifier:
     ) -> EntailmentClassifier:
         """Load the classifier. See :meth:`semclass.QuestionClassifier.load`; `threads` applies to each network."""
         root, used = open_models(models, encoder, threads)
-        joint = JointHead.load(root / "deep", used, threads=threads) if (root / "deep").exists() else None
+        joint = DeepHead.load(root / "deep", used, threads=threads) if (root / "deep").exists() else None
         return replace(cls.load_apart(root, encoder=used, threads=threads), joint=joint)
 
     @classmethod
@@ -143,7 +143,7 @@ class EntailmentClassifier:
         found = np.zeros(len(asked))
         for start in range(0, len(asked), CHUNK):
             part = slice(start, start + CHUNK)
-            first, rows = _distinct([each.text for each in find_asked(self.encoder, asked[part], self.generic)])
+            first, rows = _distinct([each.text for each in query_focus(self.encoder, asked[part], self.generic)])
             second, places = _distinct(given[part])
             found[part] = self._compared(first, rows, second, places)
         return np.column_stack([1 - found, found])

@@ -15,9 +15,9 @@ from semclass.core.taxonomy import ABSTAIN, coarse_of
 from semclass.core.types import DoubleArray, Encoder, Encoding, QuestionLabel
 from semclass.encoders.batching import classify_in_chunks
 from semclass.encoders.onnx_encoder import open_models
-from semclass.heads.asked import questions_of
 from semclass.heads.head import Head
 from semclass.heads.inputs import encoder_views, run_head
+from semclass.heads.query_focus import questions_of
 from semclass.heads.spelling import WORDS, Speller, with_mark
 
 LEVELS = ("coarse", "fine")

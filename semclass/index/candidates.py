@@ -26,7 +26,7 @@ from semclass.scoring.bm25 import Statistics
 from semclass.scoring.dense import Vectors
 from semclass.scoring.fusion import DEPTH, fused
 from semclass.scoring.postings import Postings
-from semclass.scoring.topk import class_match, nth_at_least, top_k
+from semclass.scoring.topk import nth_at_least, top_k
 
 EXHAUSTIVE_BELOW = 50_000
 """Passages up to which each one is scored."""
@@ -72,7 +72,6 @@ class SearchedSegment:
 
     vectors: Vectors
     postings: Postings
-    probabilities: FloatArray  # P(class | passage), (n, n_classes)
 
     def __len__(self) -> int:
         """Count the passages."""
@@ -134,18 +133,17 @@ def likely(search: Search, depth: int, n: int) -> tuple[Scored, float]:
     """
     rows, dense, similar = _similar(search, depth)
     weight = search.scoring.bm25_weight
-    most = 0.0 if search.scoring.match is None else search.scoring.match_weight  # a match is at most 1
     if weight <= 0:
-        return Scored(rows, dense, _lexical(search, rows)), similar + most
+        return Scored(rows, dense, _lexical(search, rows)), similar
     found, only = _best_of_bm25(search, depth, rows, dense)
     # fewer than asked for: all others have no term of the question
     beyond = weight * (float(found.bm25.min()) if len(found.rows) == depth else 0.0)
     if len(found.rows) >= n:
         # of those that vectors alone find, BM25 looks at no more than it could lift, were they as good as its last
         score = found.dense + weight * found.bm25
-        only &= dense + beyond + most >= np.partition(score, len(score) - n)[len(score) - n]
+        only &= dense + beyond >= np.partition(score, len(score) - n)[len(score) - n]
     rest = Scored(rows[only], dense[only], _lexical(search, rows[only]))
-    return _joined(found, rest), similar + beyond + most
+    return _joined(found, rest), similar + beyond
 
 
 def _joined(left: Scored, right: Scored) -> Scored:
@@ -241,24 +239,17 @@ def best_of(search: Search, rows: IntArray, n: int) -> Candidates:
 def ranked(search: Search, scored: Scored, n: int) -> Candidates:
     """Give the n best of scored passages, without the evidence that an index adds."""
     rows, dense, lexical = scored.rows, scored.dense, scored.bm25
-    scoring, matched = search.scoring, None
+    scoring = search.scoring
     depth = None if scoring.fusion == "linear" else max(DEPTH, n)
     w, alpha = scoring.bm25_weight, scoring.alpha
     added = (dense, lexical) if search.firsts is None else _with_documents(search, search.firsts, scored)
     sums = fused(*added, scoring.fusion, weight=w, alpha=alpha, depth=depth, bm25_top=scoring.bm25_top).parts
-    if scoring.match is not None:
-        matched = np.empty(len(rows))
-        for part, here, places in _split(search, rows):
-            probabilities = part.probabilities[places]
-            matched[here] = class_match(search.query.probabilities, probabilities, search.thresholds, scoring.match)
-        sums["match"] = scoring.match_weight * matched
     score = sum_of(sums)
     best = top_k(score, n)
     return Candidates(
         rows=rows[best],
         dense=dense[best],
         bm25=lexical[best],
-        match=None if matched is None else matched[best],
         parts={name: values[best] for name, values in sums.items()},
         score=score[best],
         probabilities=np.zeros((len(best), 0), np.float32),

@@ -151,7 +151,7 @@ class PassageIndex(PassageRows):
 
     @cached_property
     def _searched(self) -> list[SearchedSegment]:
-        return [SearchedSegment(segment.vectors, segment.postings, segment.probabilities) for segment in self.segments]
+        return [SearchedSegment(segment.vectors, segment.postings) for segment in self.segments]
 
     @classmethod
     def build(

@@ -24,13 +24,12 @@ class Query:
     text: str
     pooled: FloatArray  #: the encoder's vector of the whole question, of any length, (dim,)
     probabilities: DoubleArray  #: P(class | question), (n_classes,); empty if not requested
-    fine: DoubleArray  #: P(fine class | question), (n_fine_classes,); empty if not requested
     tokens: FloatArray  #: unit token vectors, (q, token_dim); empty if not requested
     weights: FloatArray  #: weight of each token vector, (q,), >= 0, sums to 1
     terms: npt.NDArray[Any]  #: word-piece ids, (m,), m >= q
     need_vector: FloatArray  #: vector `asks` of :class:`semclass.core.types.Encoding`, (d,); empty if unknown
     expects: FloatArray  #: unit vectors near the token vectors of an answer, (k, token_dim); empty if unknown
-    query_used: str  #: the part of the text that was read, see :mod:`semclass.heads.asked`
+    query_used: str  #: the part of the text that was read, see :mod:`semclass.heads.query_focus`
     #: more terms for BM25, see :mod:`semclass.encoders.bigrams`
     bigrams: npt.NDArray[Any] = field(default_factory=lambda: np.zeros(0, np.int32))
 
@@ -52,16 +51,13 @@ class Query:
 
 @dataclass(frozen=True)
 class Scoring:
-    """How passages are scored before re-ranking, by fused scores of vectors and BM25, plus lambda * match."""
+    """How passages are scored before re-ranking, by fused scores of vectors and BM25."""
 
     bm25_weight: float  #: w of "linear" fusion, dense + w * BM25; at least 0
-    match: str | None = None  #: class match in the score, "soft" or "hard", see semclass.scoring.topk.class_match
-    match_weight: float = 0.0  #: lambda, at least 0; no effect without `match`
     fusion: str = "linear"  #: one of semclass.scoring.FUSIONS
     alpha: float = ALPHA  #: weight of the vectors in "convex" fusion, from 0 to 1
-    document: float = (
-        0.0  #: weight, at least 0, of the scores of a document's first passage, added to those of all its passages
-    )
+    #: weight, at least 0, of the scores of a document's first passage, added to those of all its passages
+    document: float = 0.0
     bm25_top: float = 0.0  #: BM25 score that counts as 1 in "convex" fusion, unless a passage has a better score
 
     @property
@@ -72,13 +68,12 @@ class Scoring:
 
 @dataclass(frozen=True)
 class Candidates:
-    """n passages in their order before re-ranking. Re-ranking fills `order`, `components` and `features`."""
+    """n passages in their order before re-ranking. Re-ranking fills the fields from `order` on."""
 
     rows: IntArray  #: row of each passage in its index, or its place in the given list, (n,)
     dense: DoubleArray  #: cosine of the vectors, see :mod:`semclass.scoring.dense`, (n,)
     bm25: DoubleArray  #: BM25 score, (n,)
-    match: DoubleArray | None  #: class match before re-ranking, (n,); None without
-    parts: dict[str, DoubleArray]  #: weighted summands of `score`, each (n,); empty for a head's score
+    parts: dict[str, DoubleArray]  #: weighted summands of `score`, each (n,)
     score: DoubleArray  #: passages are ranked by this number, (n,)
     probabilities: FloatArray  #: P(class | passage), (n, n_classes); without columns if not requested
     thresholds: DoubleArray  #: probability from which a passage has a class, (n_classes,)
@@ -87,9 +82,8 @@ class Candidates:
     passages: tuple[Passage, ...] | None = None  #: the passages; None: the index returns them by `rows`
     order: IntArray | None = None  #: places by `score` after re-ranking, best first, (n,); None: unchanged
     components: Mapping[str, DoubleArray] = field(default_factory=dict)  #: signals of re-ranking, each (n,)
-    features: FloatArray | None = None  #: pair features of a head's score, (n, n_features)
     certainty: str | None = None  #: certainty of the first place, in a word; None if not measured
-    answerable: float | None = None  #: P(one of them answers the question); None without a head for it
+    answerable: float | None = None  #: P(the first place answers the question); None if not computed
     language: str | None = None  #: language of the passages, "en" or "other"; None if not tested
 
     def __len__(self) -> int:
@@ -178,4 +172,4 @@ def summed(
     score = candidates.score + sum_of(added)
     order = np.argsort(-score, kind="stable")
     parts = {**candidates.parts, **added}
-    return replace(candidates, order=order, score=score, parts=parts, components=components, certainty=None)
+    return replace(candidates, order=order, score=score, parts=parts, components=components)

@@ -184,7 +184,6 @@ class RemoteIndex:
         segment = SearchedSegment(
             Vectors(parts["sentences"], parts["scales"].values, parts["shares"].values),
             count_terms(parts["terms"], self.statistics.is_term),
-            probabilities,
         )
         best = candidates.find(Search([segment], query, scoring, self.statistics, self.thresholds), n)
         passages, evidence = tuple(rows[row][0] for row in best.rows), best.evidence

@@ -24,19 +24,19 @@ from semclass.ranking.result import SearchResult
 from semclass.scoring.matmul import float_products
 from semclass.scoring.topk import unit
 
-SENTENCES = 5
+MAX_SENTENCES = 5
 """Default number of sentences."""
 
-READ = 5
+READ_HITS = 5
 """Number of first hits whose sentences are compared."""
 
-FROM_ONE = 3
+MAX_OF_PASSAGE = 3
 """Most sentences of one passage."""
 
-SURE = 0.4
+RELEVANCE_WEIGHT = 0.4
 """Weight of the log-odds that a sentence answers, beside the scores of the sentence and of its passage."""
 
-_LEAST = 1e-4  # a probability is kept so far from 0 and 1
+_MIN_PROBABILITY = 1e-4  # a probability is kept so far from 0 and 1
 _HEADINGS = re.compile(r"(?:#{1,6} [^\n]*(?:\n\s*|$))+")
 _CODE = re.compile(r"^[ \t]*(```+|~~~+)[^\n]*\n(?P<code>.*?)(?:^[ \t]*\1[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
 _FENCE = re.compile(r"^[ \t]*(?:```+|~~~+)[^\n]*$", re.MULTILINE)
@@ -101,7 +101,7 @@ class Answer:
 
 def answer_from(models: Models, question: str, result: SearchResult, k: int, answerable_from: float | None) -> Answer:
     """Choose the k best sentences from the hits of a search. See :meth:`semclass.HybridRetriever.ask`."""
-    found = [(hit, span) for hit in result[:READ] for span in _spans(hit.text)]
+    found = [(hit, span) for hit in result[:READ_HITS] for span in _spans(hit.text)]
     texts = [" ".join(_FENCE.sub("", hit.text[slice(*span)]).split()) for hit, span in found]
     scores = _scores(models, question, texts) if texts else np.zeros(0)
     if models.pair_heads is not None:
@@ -111,7 +111,7 @@ def answer_from(models: Models, question: str, result: SearchResult, k: int, ans
     for place in np.argsort(-scores, kind="stable").tolist():
         (hit, (start, end)), text = found[place], texts[place]
         key = text.casefold()
-        if len(chosen) < k and key not in chosen and used[hit.id] < FROM_ONE:
+        if len(chosen) < k and key not in chosen and used[hit.id] < MAX_OF_PASSAGE:
             used[hit.id] += 1
             chosen[key] = AnswerSentence(text, hit.id, hit.metadata, start, end, float(scores[place]))
     known = None not in (result.answerable, answerable_from)
@@ -151,5 +151,7 @@ def _scores(models: Models, question: str, texts: list[str]) -> DoubleArray:
         vectors = unit(for_passages(models.encoder).encode(texts).rows("pooled"))
         return np.asarray(float_products(unit(query.pooled[None]), vectors)[0], np.float64)
     for hit in Reranker(models).rerank(question, [Passage(str(place), text) for place, text in enumerate(texts)]):
-        scores[hit.index] = hit.score + SURE * log_odds(np.asarray(hit.components.get("relevance", 0.5)), _LEAST)
+        scores[hit.index] = hit.score + RELEVANCE_WEIGHT * log_odds(
+            np.asarray(hit.components.get("relevance", 0.5)), _MIN_PROBABILITY
+        )
     return scores

@@ -36,10 +36,10 @@ def read_boost(
         raise InputTypeError(
             f'boost must be names of heads, or weights by name such as {{"topic": 0.5}}, not {short(boost)}'
         )
-    given = boost if isinstance(boost, Mapping) else dict.fromkeys(boost or (), BOOST)
-    if given and not method.is_sum:
+    weights = boost if isinstance(boost, Mapping) else dict.fromkeys(boost or (), BOOST)
+    if weights and not method.is_sum:
         raise InputError("boost needs a method that ranks by a sum, and this method does not; use method='default'")
-    for name in given:
+    for name in weights:
         if name not in heads:
             raise InputError(
                 f"boost names the head {name!r}, which is not loaded; name its folder with heads={{{name!r}: ...}} or "
@@ -48,24 +48,24 @@ def read_boost(
         if name not in index.heads:
             raise InputError(f"the index has no labels by head {name!r}; rebuild it with --head {name}=DIR --replace")
         check_heads("the index", {name: index.heads[name]}, {name: heads[name].fingerprint})
-    return {name: check_weight(weight, f"boost[{name!r}]") for name, weight in given.items()}
+    return {name: check_weight(weight, f"boost[{name!r}]") for name, weight in weights.items()}
 
 
 def boosted(
-    found: Candidates, passages: Sequence[Passage], asked: Mapping[str, TextLabels], weights: Mapping[str, float]
+    ranked: Candidates, passages: Sequence[Passage], labels: Mapping[str, TextLabels], weights: Mapping[str, float]
 ) -> Candidates:
-    """Rank candidates again with the gain of each. `asked` holds the question's labels by head."""
+    """Rank candidates again with the gain of each. `labels` holds the question's labels by head."""
     matches = {
-        f"boost:{name}": np.array([_match(asked[name], passage.metadata, name) for passage in passages])
+        f"boost:{name}": np.array([_match(labels[name], passage.metadata, name) for passage in passages])
         for name in weights
     }
     gained = {f"boost:{name}": weight * matches[f"boost:{name}"] for name, weight in weights.items()}
-    return summed(found, gained, {**found.components, **matches})
+    return summed(ranked, gained, {**ranked.components, **matches})
 
 
-def _match(asked: TextLabels, metadata: Mapping[str, Any], name: str) -> float:
+def _match(question: TextLabels, metadata: Mapping[str, Any], name: str) -> float:
     """P(label | question) * P(label | passage) of the passage's label; the best of several, 0 for none."""
-    given = metadata.get(name)
-    labels: Iterable[Any] = given if isinstance(given, list) else [given]
-    likely = max((asked.probabilities.get(label, 0.0) for label in labels), default=0.0)
+    value = metadata.get(name)
+    labels: Iterable[Any] = value if isinstance(value, list) else [value]
+    likely = max((question.probabilities.get(label, 0.0) for label in labels), default=0.0)
     return likely * float(metadata.get(name + PROBABILITY, 0.0))

@@ -1,93 +1,90 @@
-"""Tells how certain the first hit of a ranking is, in one word: strong, likely or weak."""
+"""Tells how certain the first hit of a ranking is, in one word, and how probable it is that a question has an answer."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
 
-from semclass.core.types import FloatArray
-from semclass.index.records import Candidates
-from semclass.ranking.features import PAIR_FEATURES
+import numpy as np
+
+from semclass.core.types import DoubleArray, FloatArray, IntArray
+from semclass.heads.head import log_odds
+from semclass.ranking.features import COLUMN
 
 CERTAINTIES = ("strong", "likely", "weak")
 """The words. A ``"strong"`` first hit is right in at least 85 %, a ``"likely"`` one more often than not, and a
 ``"weak"`` one is no better than the next hit, or not about the question.
 """
 
-FIRST = 10
+CERTAINTY_DEPTH = 10
 """Number of first places among which another passage may give more of the requested answer."""
 
-BETTER = 2.0
+MAX_BEHIND = 2.0
 """How much more of the requested answer another passage may give, in log-odds, if the first hit is to be strong."""
 
-_PROVIDED = PAIR_FEATURES.index("provided")
+BOUNDS: Mapping[str, float] = {"strong": 0.85, "likely": 0.01, "near": 0.45, "relevance": 0.04}
+"""Least values from which a word holds. ``python -m bench words`` chose them, with each set left out in turn.
+
+``strong`` and ``likely`` bound the lead. A first passage below both ``near`` and ``relevance`` is not about the question.
+"""
 
 
-@dataclass(frozen=True)
-class Bounds:
-    """Least values from which a word holds. ``python -m bench words`` chose them, with each set left out in turn.
+LEAD_WEIGHT = 2.0
+"""What a unit of the lead adds to the log-odds of ``answerable``.
 
-    Attributes
-    ----------
-    strong, likely
-        Least lead of the first score over the second, in units of the default method's score.
-    near, answers
-        Least cosine of the first passage's vector with the question's vector, and least probability that the passage
-        answers. Below both, no found passage is about the question.
+Of 0, 0.5, 1, 2 and 4, all but 0 separate questions with and without their answer at least as well as a head of 32 features
+did, as a mean over squad4, codebase and docs; beyond 2 the gain is small. See ``bench/results/abstain.md``.
+"""
+
+ANSWERABLE_FROM = 0.03
+"""Value of ``answerable`` from which passages seem to answer a question."""
+
+_MIN_PROBABILITY = 1e-6  # how near to 0 and 1 a probability may come for log-odds
+
+
+def answerable(order: IntArray, score: DoubleArray, relevance: DoubleArray) -> float:
+    """Return the probability that one of n passages answers: that the first does, the more the further it leads.
+
+    The arguments are those of :func:`standing`. 0 if there is no passage.
     """
+    if not len(order):
+        return 0.0
+    odds = log_odds(relevance[order[:1]], _MIN_PROBABILITY)[0]
+    return float(1 / (1 + np.exp(-odds - LEAD_WEIGHT * lead(order, score))))
 
-    strong: float = 0.85
-    likely: float = 0.01
-    near: float = 0.45
-    answers: float = 0.04
+
+def lead(order: IntArray, score: DoubleArray) -> float:
+    """Return the score of the first passage minus the best score of the others; 0 for a single passage."""
+    return float(score[order[0]] - score[order[1:]].max()) if len(order) > 1 else 0.0
 
 
-@dataclass(frozen=True)
-class Standing:
-    """The standing of the first passage of a ranking.
+def standing(
+    order: IntArray, score: DoubleArray, dense: DoubleArray, relevance: DoubleArray, features: FloatArray
+) -> dict[str, float]:
+    """Return the standing of the first of at least two passages, in `order`, best first.
 
-    Attributes
-    ----------
-    lead
-        Score of the first passage minus the score of the second passage.
-    behind
-        How much more of the requested answer another of the first passages gives, in log-odds. Below 0 if no passage
-        gives more.
-    near
-        Cosine of the first passage's vector with the question's vector.
-    answers
-        Probability that the first passage answers the question, from both texts alone.
+    ``lead``
+        Its score minus the best score of the others. `score` is that of the default method, with evidence of weight 1,
+        so that the lead has the same unit whatever the weights of the search.
+    ``behind``
+        How much more of the requested answer another of the first passages gives, in log-odds; below 0 if none does.
+    ``near``
+        Cosine of its vector with the question's vector.
+    ``relevance``
+        Probability that it answers the question, from both texts alone.
     """
-
-    lead: float
-    behind: float
-    near: float
-    answers: float
-
-    def word(self, bounds: Bounds) -> str:
-        """Return one of `CERTAINTIES`."""
-        if self.lead < bounds.likely or (self.near < bounds.near and self.answers < bounds.answers):
-            return "weak"
-        return "strong" if self.lead >= bounds.strong and self.behind <= BETTER else "likely"
+    first, others = order[0], order[1:CERTAINTY_DEPTH]
+    provided = features[:, COLUMN["provided"]]
+    return {
+        "lead": lead(order, score),
+        "behind": float(provided[others].max() - provided[first]),
+        "near": float(dense[first]),
+        "relevance": float(relevance[first]),
+    }
 
 
-def certainty(ranked: Candidates, features: FloatArray) -> str | None:
-    """Return one of `CERTAINTIES` for the first candidate of the default method. None if it cannot be known."""
-    first = standing(ranked, features)
-    return None if first is None else first.word(Bounds())
-
-
-def standing(ranked: Candidates, features: FloatArray) -> Standing | None:
-    """Return the standing of the first candidate.
-
-    None if there is no second candidate, or the encoder does not tell what passages provide.
-    """
-    places = ranked.places[:FIRST]
-    if len(places) < 2 or not len(ranked.evidence.provides.values):
-        return None
-    provided = features[places, _PROVIDED]
-    return Standing(
-        lead=float(ranked.score[places[0]] - ranked.score[places[1]]),
-        behind=float(provided[1:].max() - provided[0]),
-        near=float(ranked.dense[places[0]]),
-        answers=float(ranked.components["relevance"][places[0]]),
-    )
+def certainty(standing: Mapping[str, float], bounds: Mapping[str, float] = BOUNDS) -> str:
+    """Return one of `CERTAINTIES` for the first passage."""
+    ahead, far = standing["lead"], standing["near"] < bounds["near"]
+    if ahead < bounds["likely"] or (far and standing["relevance"] < bounds["relevance"]):
+        return "weak"
+    return "strong" if ahead >= bounds["strong"] and standing["behind"] <= MAX_BEHIND else "likely"

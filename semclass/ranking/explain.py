@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from semclass.index.records import Candidates, Query
 from semclass.ranking.models import Models
 from semclass.scoring.matmul import float_products
 
-WORDS = 12
+MAX_WORDS = 12
 """Most words of a question to show. The words with the largest weights are shown."""
 
 WORD = re.compile(r"[^\W_]+")
@@ -25,7 +25,7 @@ WORD = re.compile(r"[^\W_]+")
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _QuestionWords:
     """The words of a question that are shown: of each its occurrences, of each of these its pieces, in one row."""
 
     names: list[str]  #: as the text has them
@@ -35,30 +35,28 @@ class _Asked:
     words: IntArray  #: where the occurrences of each word begin
 
 
-def explain(models: Models, query: Query, found: Candidates, k: int, passages: Sequence[Passage]) -> list[Explanation]:
-    """Explain the first k places of a ranking. `passages` are the passages of `found`."""
+def explain(
+    models: Models, query: Query, found: Candidates, places: IntArray, passages: Sequence[Passage]
+) -> list[Explanation]:
+    """Explain some places of a ranking of `passages`."""
     query.check(classes=models.has_classes, tokens=True)
-    if found.features is not None:
-        found = replace(found, parts=models.pairs.learned_terms.parts(found.features))
     pieces, classes = models.encoder.vocabulary, models.passages.classes
-    places = found.places[:k].tolist()
     read = np.unique(np.concatenate([query.terms, *(found.evidence.pieces.row(place) for place in places)]))
     mark = mark_of([pieces[piece] for piece in read.tolist()])
-    asked = _asked_words(query, found, pieces, mark)
+    words = _question_words(query, found, pieces, mark)
     return [
         Explanation(
             parts=(parts := {name: float(values[place]) for name, values in found.parts.items()}),
             total=sum(parts.values()),
-            link="identity" if found.features is None else "sigmoid",
-            words=_word_matches(query, asked, found, place, pieces, mark, passages[place].text),
+            words=_word_matches(query, words, found, place, pieces, mark, passages[place].text),
             classes=class_evidence(query, found, place, classes),
             sentence=nearest_sentence(query, found, place, passages[place].text),
         )
-        for place in steps(places)
+        for place in steps(places.tolist())
     ]
 
 
-def _asked_words(query: Query, candidates: Candidates, pieces: Sequence[str], mark: str) -> _Asked:
+def _question_words(query: Query, candidates: Candidates, pieces: Sequence[str], mark: str) -> _QuestionWords:
     """Find the words of a question that weigh most."""
     terms = query.terms[: len(query.tokens)]
     idf = candidates.idf[terms].astype(np.float64)
@@ -66,11 +64,11 @@ def _asked_words(query: Query, candidates: Candidates, pieces: Sequence[str], ma
     _, which = np.unique([folded(word) for word in words], return_inverse=True)
     weights = np.bincount(which[owner], idf) / max(idf.sum(), 1e-6)
     firsts = np.unique(which, return_index=True)[1]
-    shown = [word for word in np.lexsort((firsts, -weights))[:WORDS].tolist() if weights[word] > 0]
+    shown = [word for word in np.lexsort((firsts, -weights))[:MAX_WORDS].tolist() if weights[word] > 0]
     occurrences = [np.flatnonzero(which == word) for word in shown]
     rows = [np.flatnonzero(owner == one) for one in np.concatenate([*occurrences, np.zeros(0, np.int64)])]
     written = as_written(query.text)
-    return _Asked(
+    return _QuestionWords(
         [_written(words[ones[0]], "", written) for ones in occurrences],
         weights[shown].tolist(),
         np.concatenate([*rows, np.zeros(0, np.int64)]),
@@ -80,25 +78,25 @@ def _asked_words(query: Query, candidates: Candidates, pieces: Sequence[str], ma
 
 
 def _word_matches(
-    query: Query, asked: _Asked, candidates: Candidates, place: int, pieces: Sequence[str], mark: str, text: str
+    query: Query, words: _QuestionWords, candidates: Candidates, place: int, pieces: Sequence[str], mark: str, text: str
 ) -> tuple[WordMatch, ...]:
     """Find what met the question's words in one candidate, whose text is given."""
-    if not asked.names:
+    if not words.names:
         return ()
     terms, tokens = candidates.evidence.pieces.row(place), candidates.evidence.tokens.row(place)
     theirs = [pieces[piece] for piece in terms.tolist()]
     others, other_of = joined_pieces(theirs, mark)
-    mine = query.tokens[asked.rows]
+    mine = query.tokens[words.rows]
     cosines = float_products(mine, tokens) if len(tokens) else np.zeros((len(mine), 1), np.float32)
     nearest = cosines.max(axis=1, initial=-np.inf)
-    there = np.isin(query.terms[asked.rows], terms)
+    there = np.isin(query.terms[words.rows], terms)
     # of the occurrence that is met best, the piece that is met worst
-    worst = np.minimum.reduceat(nearest, asked.occurrences[:-1])
+    worst = np.minimum.reduceat(nearest, words.occurrences[:-1])
     passage = as_written(text)
     matches = []
-    for name, weight, first, last in zip(asked.names, asked.weights, asked.words, asked.words[1:], strict=False):
+    for name, weight, first, last in zip(words.names, words.weights, words.words, words.words[1:], strict=False):
         best = first + int(worst[first:last].argmax())
-        start, end = asked.occurrences[best], asked.occurrences[best + 1]
+        start, end = words.occurrences[best], words.occurrences[best + 1]
         row = start + int(nearest[start:end].argmin())
         column = int(cosines[row].argmax())
         matches.append(
@@ -107,7 +105,7 @@ def _word_matches(
                 weight=weight,
                 match=_written(others[other_of[column]], theirs[column], passage) if len(tokens) else "",
                 cosine=float(nearest[row]),
-                exact=bool(there[asked.occurrences[first] : asked.occurrences[last]].all()),
+                exact=bool(there[words.occurrences[first] : words.occurrences[last]].all()),
             )
         )
     return tuple(matches)

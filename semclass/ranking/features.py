@@ -1,6 +1,6 @@
 """Pair features: what a question and its candidate passages have in common, as numbers that a linear head reads.
 
-All candidates of a question are described in one pass. Notation in the formulas:
+All candidates of a question are described in one pass. Notation in the formulas of :data:`FEATURES`:
 
 * i runs over the q word pieces of the question that have token vectors, j over the token vectors of the passage; c_ij is
   their cosine, and m_i = max_j c_ij, or 0 if the passage has none;
@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -31,132 +31,115 @@ from semclass.index.records import Candidates, Query
 from semclass.scoring.matmul import float_products
 from semclass.scoring.topk import unit
 
-FEATURE_GROUPS = {
+
+class Feature(NamedTuple):
+    """A pair feature.
+
+    Attributes
+    ----------
+    name, formula
+        Name of the column, and what it holds.
+    group
+        Kind of evidence: an explanation gives one number for each group.
+    weight
+        Weight in the default method for an encoder without weights of its own. 0.03 of each weight is from a linear head;
+        the rest was found by a search over seven sets and sentences of two more. ``training/fit_evidence.py`` starts from
+        these weights.
+    """
+
+    name: str
+    group: str
+    weight: float
+    formula: str
+
+
+FEATURES = (
     # of a question and one passage
-    "dense": "retrieval",
-    "sentence": "sentences",
-    "cosine": "meaning",
-    "cosine_rarity": "meaning",
-    "cosine_unmatched": "meaning",
-    "neighbours": "meaning",
-    "unmet": "meaning",
-    "unmet_rarity": "meaning",
-    "overlap": "words",
-    "unmatched": "words",
-    "numbers": "words",
-    "match": "classes",
-    "provided": "answers",
-    "expected": "answers",
+    Feature("dense", "retrieval", 0.0701, "cosine of the vectors"),
+    Feature(
+        "sentence", "sentences", 0.0743, "largest cosine of the question's vector with that of a sentence; 0 if none"
+    ),
+    Feature("cosine", "meaning", 0.0458, "sum_i s_i m_i"),
+    Feature("cosine_rarity", "meaning", 0.0754, "sum_i u_i m_i"),
+    Feature("cosine_unmatched", "meaning", 0.025, "sum_i s_i m_i (1 - [k in p]), where k is the word of piece i"),
+    # words in the question's order; c is 0 beyond the passage's end
+    Feature(
+        "neighbours", "meaning", 0.243, "sum_i<q (s_i + s_i+1) / 2 max_j (c_i,j + c_i+1,j+1) / 2; `cosine` if q = 1"
+    ),
+    Feature("unmet", "meaning", -0.00356, "q (1 - cosine): how much of the question is not there, in pieces"),
+    Feature("unmet_rarity", "meaning", -0.0057, "q (1 - cosine_rarity)"),
+    Feature("overlap", "words", -0.28, "sum_k v_k [k in p]"),
+    Feature("unmatched", "words", 0.0, "sum_k w_k (1 - [k in p]), in units of idf"),
+    Feature("numbers", "words", -0.2, "number of the question's words with a digit that the passage lacks"),
+    # high where a sentence gives what is asked, low where it only resembles the question; 0 where the encoder cannot tell
+    Feature(
+        "provided", "answers", -0.036, "largest product of the question's need vector with what a sentence provides"
+    ),
+    Feature("expected", "answers", 0.049, "mean_e max_j <e, token vector j>"),
     # of a passage among the candidates
-    "dense_gap": "retrieval",
-    "bm25_z": "retrieval",
-    "sentence_z": "sentences",
-    "cosine_rarity_z": "meaning",
-    "advantage": "meaning",
-    "overlap_z": "words",
-    "overlap_rare": "words",
-    "provided_z": "answers",
-    "expected_z": "answers",
-}
-"""What kind of evidence each feature is: an explanation gives one number for each group."""
+    Feature("dense_gap", "retrieval", 0.27, "`dense` minus that of the best candidate, <= 0"),
+    Feature("bm25_z", "retrieval", -0.00277, "z(BM25 score)"),
+    Feature("sentence_z", "sentences", 0.111, "z(sentence)"),
+    Feature("cosine_rarity_z", "meaning", 0.0894, "z(cosine_rarity)"),
+    Feature("advantage", "meaning", 0.287, "sum_i s_i max(m_i - mean of m_i over the candidates, 0)"),
+    Feature("overlap_z", "words", 0.103, "z(overlap)"),
+    Feature("overlap_rare", "words", 0.0393, "sum_k v_k [k in p] (1 - share of the candidates that have word k)"),
+    Feature("provided_z", "answers", 0.00737, "z(provided)"),
+    Feature("expected_z", "answers", -0.0371, "z(expected)"),
+)
+"""The columns of :func:`pair_features`, in order."""
 
-PAIR_FEATURES = tuple(FEATURE_GROUPS)
-"""Names of the columns that :func:`pair_features` gives, in order."""
+PAIR_FEATURES = tuple(feature.name for feature in FEATURES)
+"""Names of the columns."""
 
-TEXT_FEATURES = PAIR_FEATURES[: PAIR_FEATURES.index("dense_gap")]
-"""Features of a question and one passage, which do not depend on the other candidates; see :func:`pair_features`."""
+COLUMN: Mapping[str, int] = {name: place for place, name in enumerate(PAIR_FEATURES)}
+"""Place of each column."""
 
-CANDIDATE_FEATURES = PAIR_FEATURES[len(TEXT_FEATURES) :]
-"""Features that compare a passage with the other candidates of the question; see :func:`pair_features`."""
-
-COSINE_FLOOR = 0.01
-"""Added to the standard deviation of cosines and shares, so that equal candidates give 0, not noise."""
-
-BM25_FLOOR = 0.1
-"""The same for BM25 scores, which are about ten times as large."""
-
-PROVIDED_FLOOR = 1.0
-"""The same for ``provided``, which is a log-odds."""
+TEXT_FEATURES = PAIR_FEATURES[: COLUMN["dense_gap"]]
+"""Features of a question and one passage, which do not depend on the other candidates."""
 
 _FLOORS = {
-    "bm25": BM25_FLOOR,
-    "sentence": COSINE_FLOOR,
-    "cosine_rarity": COSINE_FLOOR,
-    "overlap": COSINE_FLOOR,
-    "provided": PROVIDED_FLOOR,
-    "expected": COSINE_FLOOR,
+    "bm25": 0.1,
+    "sentence": 0.01,
+    "cosine_rarity": 0.01,
+    "overlap": 0.01,
+    "provided": 1.0,
+    "expected": 0.01,
 }
-"""What z-scores there are of, and their floors."""
+"""Added to the standard deviation in z-scores, so that equal candidates give 0, not noise. BM25 scores are about ten times
+as large as cosines and shares, and ``provided`` is a log-odds.
+"""
 
 _FLOOR_VALUES = np.array([*_FLOORS.values()], np.float32)
 
 
+def weights_of(weights: Mapping[str, float]) -> npt.NDArray[np.float64]:
+    """Return weights of the pair features in their order, float64 of shape (n_features,); 0 for features without one."""
+    return np.array([weights.get(name, 0.0) for name in PAIR_FEATURES])
+
+
 def pair_features(query: Query, candidates: Candidates, words: WordTable) -> FloatArray:
-    """Describe each candidate of a question.
-
-    The columns are :data:`PAIR_FEATURES`. From the two texts alone:
-
-    ``dense``
-        Cosine of the vectors, see :mod:`semclass.scoring.dense`.
-    ``sentence``
-        Largest cosine of the question's vector with that of a sentence of the passage; 0 if it has none.
-    ``cosine``, ``cosine_rarity``
-        sum_i s_i m_i, and sum_i u_i m_i.
-    ``cosine_unmatched``
-        sum_i s_i m_i (1 - [k in p]), where k is the word of piece i.
-    ``neighbours``
-        sum_i (s_i + s_{i+1}) / 2 max_j (c_{i,j} + c_{i+1,j+1}) / 2 over i < q, where c is 0 beyond the passage's end: words
-        in the question's order. ``cosine`` if q = 1.
-    ``unmet``, ``unmet_rarity``
-        q (1 - ``cosine``) and q (1 - ``cosine_rarity``): how much of the question is not there, in pieces.
-    ``overlap``
-        sum_k v_k [k in p].
-    ``unmatched``
-        sum_k w_k (1 - [k in p]), in units of idf.
-    ``numbers``
-        How many words of the question with a digit the passage has not.
-    ``match``
-        <P(class | question), P(class | passage)>; 0 without classes. ``learned`` as it ships gives it no weight, so that
-        a question need not be classified for it.
-    ``provided``
-        Largest product of what the question asks for with what a sentence provides: high where one gives what is asked, low
-        where they only resemble the question. 0 where the encoder does not tell, like the next.
-    ``expected``
-        mean_e max_j <e, token vector j>: whether something like what an answer consists of is there.
-
-    Among the candidates of the question:
-
-    ``dense_gap``
-        ``dense`` minus that of the best candidate, <= 0.
-    ``bm25_z``, ``sentence_z``, ``cosine_rarity_z``, ``overlap_z``, ``provided_z``, ``expected_z``
-        z-scores.
-    ``advantage``
-        sum_i s_i max(m_i - mean of m_i over the candidates, 0).
-    ``overlap_rare``
-        sum_k v_k [k in p] (1 - share of the candidates that have word k).
-    """
+    """Describe n candidates of a question, float32 of shape (n, n_features). See :data:`FEATURES`."""
     n = len(candidates.evidence.pieces)
     if not n:
         return np.zeros((0, len(PAIR_FEATURES)), np.float32)
-    asked, present = _compared_words(query, candidates, words)
-    each = np.full(n, 1 / n, np.float32)
-    classed = len(query.probabilities) > 0
+    question, present = _compared_words(query, candidates, words)
+    equal = np.full(n, 1 / n, np.float32)
     columns = {
-        **_semantic(query, asked, candidates.evidence.tokens, present[asked.word], each),
+        **_semantic(query, question, candidates.evidence.tokens, present[question.word], equal),
         "dense": candidates.dense,
         "dense_gap": candidates.dense - candidates.dense.max(),
         "bm25": candidates.bm25,
-        "match": candidates.probabilities.astype(np.float64) @ query.probabilities if classed else np.zeros(n),
         "sentence": _best_product(unit(query.pooled), candidates.evidence.sentences),
         "provided": _provided(query, candidates.evidence.provides),
-        **_lexical(asked, present, each),
+        **_lexical(question, present, equal),
     }
-    columns |= _spread(columns, each)
+    columns |= _spread(columns, equal)
     return np.ascontiguousarray(np.array([columns[name] for name in PAIR_FEATURES], np.float32).T)
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _QuestionWords:
     """The words of a question."""
 
     weights: FloatArray  #: largest idf of the pieces of each, (words,)
@@ -165,7 +148,9 @@ class _Asked:
     rarity: npt.NDArray[Any]  #: share of that piece by rarity, (q,)
 
 
-def _compared_words(query: Query, candidates: Candidates, table: WordTable) -> tuple[_Asked, npt.NDArray[np.bool_]]:
+def _compared_words(
+    query: Query, candidates: Candidates, table: WordTable
+) -> tuple[_QuestionWords, npt.NDArray[np.bool_]]:
     """Words of the question, and whether each of n passages has them, (words, n)."""
     terms, m, passages, idf = query.terms, len(query.terms), candidates.evidence.pieces, candidates.idf
     # one pass over all texts, the question first
@@ -176,42 +161,44 @@ def _compared_words(query: Query, candidates: Candidates, table: WordTable) -> t
     present = _present(keys[:count], Ragged(keys[count:], every.keys.offsets[1:] - count))
     if not count:
         nothing = np.zeros(0, np.float32)
-        return _Asked(nothing, nothing, starts, nothing), present
+        return _QuestionWords(nothing, nothing, starts, nothing), present
     weights = np.maximum.reduceat(idf[terms], starts)
     numbers = np.maximum.reduceat(table.digits[terms], starts) & (weights > 0)
     word = np.searchsorted(starts, np.arange(m), side="right") - 1
     rarity = (np.log1p(weights) / np.bincount(word))[word[: len(query.tokens)]]
     rarity /= max(rarity.sum(), 1e-6)
-    return _Asked(weights, numbers, word[: len(rarity)], rarity), present
+    return _QuestionWords(weights, numbers, word[: len(rarity)], rarity), present
 
 
-def _present(asked: npt.NDArray[np.uint64], given: Ragged) -> npt.NDArray[np.bool_]:
+def _present(question: npt.NDArray[np.uint64], passages: Ragged) -> npt.NDArray[np.bool_]:
     """Whether a passage has a word, bool of shape (words, n)."""
-    present = np.zeros((len(asked), len(given)), np.bool_)
+    present = np.zeros((len(question), len(passages)), np.bool_)
     # matches are few, so that working on their places is cheaper than on the whole table
-    row, column = np.divmod(np.flatnonzero(asked[:, None] == given.values[None, :]), max(len(given.values), 1))
-    present[row, np.searchsorted(given.offsets, column, side="right") - 1] = True
+    row, column = np.divmod(np.flatnonzero(question[:, None] == passages.values[None, :]), max(len(passages.values), 1))
+    present[row, np.searchsorted(passages.offsets, column, side="right") - 1] = True
     return present
 
 
-def _lexical(asked: _Asked, present: npt.NDArray[np.bool_], each: FloatArray) -> dict[str, npt.NDArray[Any]]:
+def _lexical(
+    question: _QuestionWords, present: npt.NDArray[np.bool_], equal: FloatArray
+) -> dict[str, npt.NDArray[Any]]:
     """Features of equal words, `present` in a passage."""
-    there, total = present.astype(np.float32), asked.weights.sum()
-    share = asked.weights / max(total, 1e-6)
-    rows = [share, share * (1 - there @ each), asked.numbers]
+    there, total = present.astype(np.float32), question.weights.sum()
+    share = question.weights / max(total, 1e-6)
+    rows = [share, share * (1 - there @ equal), question.numbers]
     overlap, overlap_rare, numbers = (_summed(row, there) for row in np.array(rows, np.float32))
     return {
         "overlap": overlap,
         "overlap_rare": overlap_rare,
         "unmatched": total * (1 - overlap),
-        "numbers": asked.numbers.sum() - numbers,
+        "numbers": question.numbers.sum() - numbers,
     }
 
 
 def _semantic(
-    query: Query, asked: _Asked, passages: Ragged, present: npt.NDArray[np.bool_], each: FloatArray
+    query: Query, question: _QuestionWords, passages: Ragged, present: npt.NDArray[np.bool_], equal: FloatArray
 ) -> dict[str, npt.NDArray[Any]]:
-    """Features of token vectors; `present` is of shape (q, n), `each` the share of each passage."""
+    """Features of token vectors; `present` is of shape (q, n), `equal` the share of each passage."""
     q, share = len(query.tokens), query.weights
     if passages.values.shape[1] != query.tokens.shape[1]:
         raise InputError(
@@ -222,7 +209,7 @@ def _semantic(
     cosines = float_products(np.concatenate([query.tokens, query.expects]), passages.values)
     largest = _largest(cosines, passages)
     best, expected = largest[:q], largest[q:]
-    cosine, cosine_rarity = _summed(share, best), _summed(asked.rarity, best)
+    cosine, cosine_rarity = _summed(share, best), _summed(question.rarity, best)
     columns = {
         "cosine": cosine,
         "cosine_rarity": cosine_rarity,
@@ -230,7 +217,7 @@ def _semantic(
         "unmet": q * (1 - cosine),
         "unmet_rarity": q * (1 - cosine_rarity),
         "neighbours": cosine,
-        "advantage": _summed(share, np.maximum(best - (best @ each)[:, None], 0)),
+        "advantage": _summed(share, np.maximum(best - (best @ equal)[:, None], 0)),
         "expected": expected.sum(axis=0) / max(len(expected), 1),
     }
     if q > 1:
@@ -243,7 +230,7 @@ def _semantic(
 
 
 def _provided(query: Query, sentences: Ragged) -> npt.NDArray[Any]:
-    """What sentences provide of what is asked; 0 where the encoder does not tell."""
+    """What sentences provide of what the question needs; 0 where the encoder does not tell."""
     known = len(query.need_vector) and len(sentences.values)
     return _best_product(query.need_vector, sentences) if known else np.zeros(len(sentences))
 
@@ -270,9 +257,9 @@ def _largest(values: FloatArray, rows: Ragged) -> FloatArray:
     return largest
 
 
-def _spread(columns: Mapping[str, npt.NDArray[Any]], each: FloatArray) -> dict[str, FloatArray]:
+def _spread(columns: Mapping[str, npt.NDArray[Any]], equal: FloatArray) -> dict[str, FloatArray]:
     """z-scores over the candidates."""
     values = np.array([columns[name] for name in _FLOORS], np.float32)
-    values -= (values @ each)[:, None]
-    values /= (np.sqrt(values**2 @ each) + _FLOOR_VALUES)[:, None]
+    values -= (values @ equal)[:, None]
+    values /= (np.sqrt(values**2 @ equal) + _FLOOR_VALUES)[:, None]
     return {f"{name}_z": row for name, row in zip(_FLOORS, values, strict=True)}

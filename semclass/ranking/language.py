@@ -17,7 +17,9 @@ import numpy as np
 from semclass.core import artifacts
 from semclass.core.errors import warn
 from semclass.core.types import Encoder, FloatArray
-from semclass.index.records import Candidates, sum_of
+from semclass.index.records import Candidates, sum_of, summed
+from semclass.ranking.evidence import evidence_parts
+from semclass.ranking.features import weights_of
 from semclass.scoring.fusion import fused
 
 FOLDER = "language"
@@ -28,15 +30,15 @@ UNITS = 16
 
 ENGLISH, OTHER = "en", "other"
 
-FIRST = 10
+LANGUAGE_DEPTH = 10
 """Number of candidates that the test reads."""
 
-ENOUGH = 50
+MIN_PIECES = 50
 """Number of word pieces below which candidates count as English, because names outweigh all other words in a few
 words.
 """
 
-LEAST = -0.8
+MIN_ENGLISH = -0.8
 """Mean from which candidates are English. Ten passages together have 0.4 or more in nine English sets, 0.0 in one set
 of source code, and -0.7 if each passage has the foreign name of a hotel. They have -1.0 or less in 13 other languages,
 see ``training/train_language.py``.
@@ -73,8 +75,10 @@ class LanguageTest:
 
     def language(self, candidates: Candidates) -> str:
         """Return `ENGLISH` or `OTHER`, the language of the first candidates."""
-        pieces = candidates.evidence.pieces.values[: candidates.evidence.pieces.offsets[min(FIRST, len(candidates))]]
-        return ENGLISH if len(pieces) < ENOUGH or float(self.logs[pieces].mean()) >= LEAST else OTHER
+        pieces = candidates.evidence.pieces.values[
+            : candidates.evidence.pieces.offsets[min(LANGUAGE_DEPTH, len(candidates))]
+        ]
+        return ENGLISH if len(pieces) < MIN_PIECES or float(self.logs[pieces].mean()) >= MIN_ENGLISH else OTHER
 
 
 def load_language(models: Path, encoder: Encoder) -> LanguageTest | None:
@@ -85,16 +89,11 @@ def load_language(models: Path, encoder: Encoder) -> LanguageTest | None:
     return LanguageTest.load(folder, encoder_fingerprint=encoder.fingerprint, vocabulary=len(encoder.is_term))
 
 
-def with_language(candidates: Candidates, test: LanguageTest) -> Candidates:
-    """Add the language to the candidates of another source.
-
-    Score them by words if the models do not read the language.
-    """
-    language = test.language(candidates)
-    if language == ENGLISH:
-        return replace(candidates, language=language)
+def by_words(candidates: Candidates, features: FloatArray) -> Candidates:
+    """Fuse candidates again, with more weight on BM25, and add the evidence of shared words."""
     parts = fused(candidates.dense, candidates.bm25, "convex", alpha=BY_WORDS_ALPHA).parts
-    return replace(candidates, language=language, score=sum_of(parts), parts=parts)
+    fused_again = replace(candidates, score=sum_of(parts), parts=parts, language=OTHER)
+    return summed(fused_again, evidence_parts(features, weights_of(WORDS)), {})
 
 
 def warn_of_language() -> None:

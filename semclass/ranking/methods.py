@@ -1,136 +1,27 @@
 """The methods of ranking, by name.
 
-A method defines how the scores of vectors and BM25 are fused, and how the first candidates are re-ranked. ``default``
-is recommended. The other methods are its parts, its alternatives, and the methods of the reference thesis. The
-functions that re-rank are in ``semclass/ranking/order.py``.
+A method is an object. It says what it reads, how passages are found, and how candidates are ordered. ``default`` is
+recommended. The other methods are its parts, its alternatives, and the methods of the reference thesis.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar, Protocol
 
+import numpy as np
 import numpy.typing as npt
 
-from semclass.core.checks import check_choice
-from semclass.core.errors import InputError
-from semclass.core.types import FloatArray
-from semclass.index.records import Scoring
-from semclass.scoring import FUSIONS
+from semclass.core.types import DoubleArray, FloatArray, Passage
+from semclass.heads.deep import gain_of, joint_log_odds
+from semclass.index.passage_encoder import parts_of
+from semclass.index.records import Candidates, Query, Scoring, sum_of, summed
+from semclass.ranking.certainty import answerable, certainty, standing
+from semclass.ranking.language import OTHER, by_words
+from semclass.ranking.models import Models, Needs
+from semclass.ranking.thesis import THESIS
 from semclass.scoring.bm25 import attainable
-
-
-@dataclass(frozen=True)
-class Method:
-    """A method of ranking.
-
-    Attributes
-    ----------
-    fusion
-        How the method fuses the scores of vectors and BM25: ``"convex"``, ``"linear"`` or ``"rrf"``. See
-        :mod:`semclass.scoring.fusion`.
-    alpha
-        Weight of the vectors in convex fusion, 0 to 1. If None, the method takes the weight of the retriever.
-    match
-        Class match that is added to the score of every passage, ``"soft"`` or ``"hard"``. See
-        :func:`semclass.scoring.topk.class_match`. If None, no class match is added.
-    kind
-        How the method re-ranks candidates: ``"evidence"``, ``"learned"``, ``"sum"`` or ``"partition"``. See
-        ``semclass/ranking/order.py`` and ``thesis.py``. If None, candidates keep their order.
-    signal
-        Signal by which the method re-ranks candidates, one of ``semclass.ranking.order.SIGNALS``. Empty without a
-        `kind`.
-    weight
-        Name of the signal's weight in a sum. Empty without a sum.
-    candidates
-        How many passages the method re-ranks, unless a search sets another number.
-    joint_top_k
-        How many of the first passages the method then reads together with the question. See
-        ``semclass/ranking/deep.py``.
-    """
-
-    fusion: str = "linear"
-    alpha: float | None = None
-    match: str | None = None
-    kind: str | None = None
-    signal: str = ""
-    weight: str = ""
-    candidates: int = 10
-    joint_top_k: int = 0
-
-    @cached_property
-    def weights(self) -> tuple[str, ...]:
-        """Names of the weights that the method reads."""
-        fused = {"linear": ("bm25",), "convex": ("alpha",) if self.alpha is None else ()}.get(self.fusion, ())
-        matched = () if self.match is None else (f"match_{self.match}",)
-        added = (self.weight,) if self.weight else ()
-        return (*fused, *matched, *added, *(("deep",) if self.joint_top_k else ()))
-
-    @cached_property
-    def is_sum(self) -> bool:
-        """Whether the method ranks by a sum, to which a boost can be added."""
-        return self.kind is None or bool(self.weight)
-
-    @cached_property
-    def uses_classes(self) -> bool:
-        """Whether the method matches classes, and so needs the class heads."""
-        return self.match is not None or self.signal in ("match_soft", "match_hard")
-
-    @cached_property
-    def uses_pairs(self) -> bool:
-        """Whether the method re-ranks with a head that judges question and passage together.
-
-        Such a method needs the pair heads.
-        """
-        return self.kind is not None and not self.signal.startswith("match_")
-
-    @cached_property
-    def uses_evidence(self) -> bool:
-        """Whether the method adds evidence, as ``default`` does.
-
-        Its results then have a `language` and a probability `answerable`.
-        """
-        return self.signal == "evidence"
-
-    def scoring(self, weights: Mapping[str, float]) -> Scoring:
-        """Return how passages are scored before re-ranking."""
-        bm25, alpha = weights["bm25"], weights["alpha"] if self.alpha is None else self.alpha
-        if self.match is not None:
-            return Scoring(bm25, self.match, weight_of(weights, f"match_{self.match}"), self.fusion, alpha)
-        both = self.fusion == "convex" and self.alpha is None
-        return Scoring(bm25, fusion=self.fusion, alpha=alpha, document=weights.get(DOCUMENT, 0.0) if both else 0.0)
-
-
-def _integrated(signal: str, weight: str) -> Method:
-    return Method(kind="sum", signal=signal, weight=weight)
-
-
-_EVIDENCE = Method("convex", kind="evidence", signal="evidence", weight="evidence", candidates=50)
-
-METHODS: Mapping[str, Method] = {
-    "default": _EVIDENCE,
-    "deep": replace(_EVIDENCE, joint_top_k=5),
-    "bm25": Method("convex", alpha=0.0),
-    "dense": Method("convex", alpha=1.0),
-    "convex": Method("convex"),
-    "rrf": Method("rrf"),
-    "hybrid": Method(),
-    "match-soft": Method(match="soft"),
-    "match-hard": Method(match="hard"),
-    "class-stable": Method(kind="partition", signal="match_hard"),
-    "class-integrated": _integrated("match_soft", "class"),
-    "class-integrated-hard": _integrated("match_hard", "class_hard"),
-    "entail-stable": Method(kind="partition", signal="entails"),
-    "entail-integrated": _integrated("entailment", "entailment"),
-    "entail-integrated-hard": _integrated("entails", "entailment_hard"),
-    "learned": Method(kind="learned", signal="learned"),
-}
-"""Each method by its name. ``deep`` adds some tens of milliseconds to ``default``. ``bm25`` and ``dense`` rank by one
-score each, and ``convex`` and ``rrf`` fuse both scores. The methods from ``hybrid`` on use the sum of the reference
-thesis, dense + w * BM25, and re-rank ten candidates as the thesis did.
-"""
 
 DOCUMENT = "document"
 """Weight of the scores of the first passage of the same document, see ``semclass/index/records.py``.
@@ -153,31 +44,209 @@ DEFAULT = "default"
 out in turn, by ``python -m bench retrieval``. ``training/fit_evidence.py`` fitted the weights of the evidence.
 """
 
-RERANKING = tuple(name for name, method in METHODS.items() if method.kind is not None)
+
+class Method(Protocol):
+    """A method of ranking. Its attributes are constants."""
+
+    @property
+    def name(self) -> str:
+        """Key in `METHODS`."""
+
+    @property
+    def needs(self) -> Needs:
+        """What the method reads of the question and of passages, and by which heads."""
+
+    @property
+    def weights(self) -> tuple[str, ...]:
+        """Names of the weights that the method reads."""
+
+    @property
+    def reorders(self) -> bool:
+        """Whether the method re-ranks candidates."""
+
+    @property
+    def candidates(self) -> int:
+        """Number of passages that the method, or a boost, re-ranks, unless a search sets another number."""
+
+    @property
+    def is_sum(self) -> bool:
+        """Whether the method ranks by a sum, to which a boost can be added."""
+
+    def scoring(self, weights: Mapping[str, float]) -> Scoring:
+        """Return how passages are scored before re-ranking."""
+
+    def order(
+        self,
+        models: Models,
+        query: Query,
+        candidates: Candidates,
+        weights: Mapping[str, float],
+        passages: Sequence[Passage] = (),
+    ) -> Candidates:
+        """Rank n candidates: the same with ``order``, ``score`` and its parts. Ties keep their order.
+
+        `passages` are those of the candidates, which only ``deep`` reads. Raises an InputError if the question was encoded
+        without what the method needs.
+        """
+
+
+@dataclass(frozen=True)
+class Fusion:
+    """Ranks by a fusion of vectors and BM25. See :mod:`semclass.scoring.fusion`."""
+
+    name: str
+    fusion: str = "convex"
+    alpha: float | None = None  # weight of the vectors in convex fusion, in place of that of the search
+    needs: ClassVar[Needs] = Needs()
+    reorders: ClassVar[bool] = False
+    candidates: ClassVar[int] = 10
+    is_sum: ClassVar[bool] = True
+
+    @property
+    def weights(self) -> tuple[str, ...]:
+        """The weight of the fusion, if it has one."""
+        return {"linear": ("bm25",), "convex": ("alpha",) if self.alpha is None else ()}.get(self.fusion, ())
+
+    def scoring(self, weights: Mapping[str, float]) -> Scoring:
+        """Score by the fusion."""
+        if self.fusion != "convex":
+            return Scoring(weights["bm25"], self.fusion)
+        if self.alpha is not None:
+            return Scoring(weights["bm25"], "convex", self.alpha)
+        return Scoring(weights["bm25"], "convex", weights["alpha"], weights.get(DOCUMENT, 0.0))
+
+    def order(
+        self,
+        models: Models,
+        query: Query,
+        candidates: Candidates,
+        weights: Mapping[str, float],
+        passages: Sequence[Passage] = (),
+    ) -> Candidates:
+        """Keep the order."""
+        return candidates
+
+
+@dataclass(frozen=True)
+class ByEvidence:
+    """Adds the evidence of pair features to a convex fusion.
+
+    Passages in a language that the models do not read are ranked by the words that they share with the question, unless
+    the search has weights of its own.
+
+    Attributes
+    ----------
+    joint_top_k
+        Number of first passages that the deep head then reads together with the question.
+    """
+
+    name: str
+    joint_top_k: int = 0
+    reorders: ClassVar[bool] = True
+    candidates: ClassVar[int] = 50
+    is_sum: ClassVar[bool] = True
+
+    @property
+    def needs(self) -> Needs:
+        """The pair head, and perhaps the deep head."""
+        return Needs(tokens=True, deep=self.joint_top_k > 0)
+
+    @property
+    def weights(self) -> tuple[str, ...]:
+        """Weights of the fusion, of the evidence, and of the deep head."""
+        return ("alpha", "evidence", "deep") if self.joint_top_k else ("alpha", "evidence")
+
+    def scoring(self, weights: Mapping[str, float]) -> Scoring:
+        """Score by convex fusion."""
+        return CONVEX.scoring(weights)
+
+    def signal(self, models: Models, query: Query, candidates: Candidates) -> DoubleArray:
+        """Return what the evidence adds, of weight 1, (n,)."""
+        features = models.pairs.features(query, candidates)
+        return sum_of(models.pairs.evidence_of(features, candidates.evidence.pieces.lengths()))
+
+    def order(
+        self,
+        models: Models,
+        query: Query,
+        candidates: Candidates,
+        weights: Mapping[str, float],
+        passages: Sequence[Passage] = (),
+    ) -> Candidates:
+        """Add the evidence, and read the first passages with the question."""
+        pairs, features = models.pairs, models.pairs.features(query, candidates)
+        language = None if models.language is None else models.language.language(candidates)
+        if language == OTHER:
+            if all(weights[name] == models.weights[name] for name in self.weights):
+                return by_words(candidates, features)
+            language = None  # weights that were tuned on this very text know better
+        evidence = pairs.evidence_of(features, candidates.evidence.pieces.lengths())
+        relevance = pairs.relevance(features)
+        parts = {name: weights["evidence"] * part for name, part in evidence.items()}
+        ranked = summed(candidates, parts, {"relevance": relevance})
+        score = candidates.score + sum_of(evidence)
+        known = answerable(ranked.places, score, relevance)
+        if self.joint_top_k:
+            ranked = self._read_jointly(models, query, ranked, weights["deep"], passages)
+        word = None
+        if len(ranked) > 1 and len(candidates.evidence.provides.values):
+            word = certainty(standing(ranked.places, score, candidates.dense, relevance, features))
+        return replace(ranked, certainty=word, answerable=known, language=language)
+
+    def _read_jointly(
+        self, models: Models, query: Query, ranked: Candidates, weight: float, passages: Sequence[Passage]
+    ) -> Candidates:
+        """Re-rank the first passages with the deep head, without letting any of them drop below the rest."""
+        first = ranked.places[: self.joint_top_k]
+        texts = [parts_of(passages[place])[:2] for place in first]
+        odds = joint_log_odds(models.deep, query.query_used, query.pooled, ranked.evidence.sentences.take(first), texts)
+        added, relevance = np.zeros(len(ranked)), ranked.components["relevance"].copy()
+        gain = gain_of(odds)
+        added[first] = weight * (gain - gain.min(initial=np.inf))
+        relevance[first] = 1 / (1 + np.exp(-odds))
+        return summed(ranked, {"deep": added}, {"relevance": relevance})
+
+
+CONVEX = Fusion("convex")
+
+METHODS: Mapping[str, Method] = {
+    method.name: method
+    for method in (
+        ByEvidence(DEFAULT),
+        ByEvidence("deep", joint_top_k=5),
+        Fusion("bm25", alpha=0.0),
+        Fusion("dense", alpha=1.0),
+        CONVEX,
+        Fusion("rrf", "rrf"),
+        Fusion("hybrid", "linear"),
+        *THESIS,
+    )
+}
+"""Each method by its name. ``deep`` adds some tens of milliseconds to ``default``. ``bm25`` and ``dense`` rank by one
+score each, and ``convex`` and ``rrf`` fuse both scores. The methods from ``hybrid`` on use the sum of the reference
+thesis, dense + w * BM25.
+"""
+
+RERANKING = tuple(method.name for method in METHODS.values() if method.reorders)
 """Methods that re-rank candidates."""
 
 WEIGHTS = (*dict.fromkeys(name for method in METHODS.values() for name in method.weights), DOCUMENT, COVERAGE)
 """Names of all weights."""
 
 
-def find_method(name: str, fusion: str | None = None, *, reranking: bool = False) -> Method:
-    """Return a method by its name, with another fusion if you give one. ``bm25`` and ``dense`` have no fusion."""
-    check_choice(name, RERANKING if reranking else tuple(METHODS), "method")
-    check_choice(fusion, (None, *FUSIONS), "fusion")
+def method_for(models: Models, name: str) -> Method:
+    """Return a method, or ``convex`` in place of ``default`` for models without a pair head.
+
+    Raises an InputError, which tells how to train them, if the models lack the heads of the method.
+    """
     method = METHODS[name]
-    return method if fusion is None or method.alpha is not None else replace(method, fusion=fusion)
+    if name == DEFAULT and models.pair_heads is None:
+        return CONVEX
+    models.check(method.needs)
+    return method
 
 
 def bm25_top_of(weights: Mapping[str, float], idf: FloatArray, terms: npt.NDArray[Any]) -> float:
     """Return the BM25 score that counts as 1 in convex fusion, for a question with these terms."""
     coverage = weights.get(COVERAGE, 0.0)
     return coverage * attainable(idf, terms) if coverage else 0.0
-
-
-def weight_of(weights: Mapping[str, float], name: str) -> float:
-    """Return a weight by its name. Raises an InputError if the models have no weight of this name."""
-    if name not in weights:
-        raise InputError(
-            f"{name!r} has no default weight, because these models have no pair heads; give weights={{{name!r}: ...}}"
-        )
-    return weights[name]

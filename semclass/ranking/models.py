@@ -7,38 +7,45 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from semclass.core import artifacts
+from semclass.core.checks import check_weights
 from semclass.core.errors import ArtifactError, InputError
 from semclass.core.tools import Once
-from semclass.core.types import Encoder
+from semclass.core.types import Encoder, FloatArray, Ragged
+from semclass.encoders.batching import warn_truncated
+from semclass.encoders.bigrams import bigrams
 from semclass.encoders.onnx_encoder import fingerprint_of, open_models
-from semclass.heads.asked import load_generic
+from semclass.heads.deep import WEIGHT, DeepHead
 from semclass.heads.head import Head
-from semclass.heads.joint import JointHead
 from semclass.heads.passages import PassageClassifier
+from semclass.heads.query_focus import LAST, PIECES, load_generic, query_focus
 from semclass.heads.questions import QuestionClassifier
 from semclass.heads.texts import TextModel, open_encoder, open_heads
-from semclass.index.passage_encoder import PassageEncoder
+from semclass.index.passage_encoder import PassageEncoder, no_rows
 from semclass.index.records import Query
-from semclass.ranking.answerable import load_answerable
-from semclass.ranking.deep import WEIGHT
+from semclass.ranking.certainty import ANSWERABLE_FROM
+from semclass.ranking.evidence import PairModel
 from semclass.ranking.language import LanguageTest, load_language
-from semclass.ranking.options import check_weights
-from semclass.ranking.pair_model import PairModel
-from semclass.ranking.proximity import ProximityModel
-from semclass.ranking.queries import read_questions
 from semclass.scoring.fusion import ALPHA
 
 BM25_WEIGHT = 0.1
 """The weight w in score = dense + w * BM25, as in the reference system."""
 
-FUSION = "weights.json"
-"""File of the folder ``fusion``."""
+CLASS_WEIGHT = 0.631
+"""Weight of the class match for models without a pair head, found on training questions with the shipped models."""
+
+SHARES = ("alpha", "coverage")
+"""Weights of fusion that are from 0 to 1."""
 
 TRAIN_CLASSES = (
     "train both for this encoder with `python training/train_questions.py --data DATA/trec --encoder ENCODER --out "
     "MODELS/questions` and `python training/train_passages.py --data DATA --encoder ENCODER --out MODELS/passages`"
 )
+
+MAX_CHARACTERS = LAST
+"""Most characters of a question that are read. A sentence with more characters is not real text."""
 
 _TRAIN_DEEP = (
     "make one for this encoder with `python training/tune_deep.py` and `python training/export_deep.py`, and name MODELS "
@@ -52,6 +59,25 @@ _TRAIN_PAIRS = (
 
 
 @dataclass(frozen=True)
+class Needs:
+    """What a ranking reads, and so which heads it needs.
+
+    Attributes
+    ----------
+    classes
+        Class probabilities of question and passages.
+    tokens
+        Token vectors, vectors of sentences, and word pieces, which the pair head reads.
+    deep
+        Question and passage together.
+    """
+
+    classes: bool = False
+    tokens: bool = False
+    deep: bool = False
+
+
+@dataclass(frozen=True)
 class Models:
     """All models that a search or a re-ranking needs. Threads may share one instance.
 
@@ -62,16 +88,11 @@ class Models:
     passage_encoder
         Encodes passages with the same encoder, and labels them with the passage heads.
     pair_heads
-        The pair heads. If None, a search finds passages, but does not re-rank them: its default method is ``convex``.
-    proximity
-        Model of the class match of the integrated method. If None, the class match is the inner product, see
-        :func:`semclass.scoring.topk.class_match`.
+        The pair head. If None, a search finds passages, but does not re-rank them: its default method is ``convex``.
     deep_folder
         Folder of the head that reads question and passage together, which is opened on first use. May be None.
-    answerable
-        Head that predicts whether an index answers a question, see ``semclass/ranking/answerable.py``. May be None.
     generic
-        Head that detects questions that name no topic of their own, see :mod:`semclass.heads.asked`. May be None.
+        Head that detects questions that name no topic of their own, see :mod:`semclass.heads.query_focus`. May be None.
     language
         Tests whether passages are in the language of the models. None for an encoder of many languages.
     fusion
@@ -81,9 +102,7 @@ class Models:
     questions: QuestionClassifier
     passage_encoder: PassageEncoder
     pair_heads: PairModel | None
-    proximity: ProximityModel | None = None
     deep_folder: Path | None = None
-    answerable: Head | None = None
     generic: Head | None = None
     language: LanguageTest | None = None
     fusion: Mapping[str, float] = field(default_factory=dict)
@@ -104,7 +123,7 @@ class Models:
         models
             Folder with the layout of the shipped ``models/``, or the name of an installed package of models, such as
             ``"multilingual"``. The folder holds ``questions`` and ``passages``, or neither.
-            ``pairs``, ``match``, ``deep`` and ``fusion`` are optional. If None, the shipped encoder gets the shipped heads,
+            ``pairs``, ``deep`` and ``fusion`` are optional. If None, the shipped encoder gets the shipped heads,
             and any other `encoder` gets no heads.
         encoder
             A loaded encoder, the folder of an exported encoder, ``"hub:NAME"`` or ``"hub:FOLDER"``, see
@@ -138,12 +157,6 @@ class Models:
             return cls(questions, passage_encoder, None, **beside)
         pairs = PairModel.load(root / "pairs", encoder_fingerprint=used.fingerprint)
         beside["deep_folder"] = root / "deep" if (root / "deep").exists() else None
-        beside["answerable"] = load_answerable(root, used.fingerprint)
-        if questions.head is not None and (root / "match").exists():
-            match = root / "match"
-            beside["proximity"] = ProximityModel.load(
-                match, encoder_fingerprint=used.fingerprint, classes=questions.fine_classes
-            )
         return cls(questions, passage_encoder, pairs, **beside)
 
     @property
@@ -168,42 +181,55 @@ class Models:
 
     @property
     def pairs(self) -> PairModel:
-        """The pair heads. Raises an InputError if the models have none."""
+        """The pair head. Raises an InputError if the models have none."""
         if self.pair_heads is None:
             raise InputError(
-                f"these models have no pair heads for this encoder, so they cannot re-rank: search with method='convex' "
+                f"these models have no pair head for this encoder, so they cannot re-rank: search with method='convex' "
                 f"(--method convex), or {_TRAIN_PAIRS}"
             )
         return self.pair_heads
 
     @Once
-    def deep(self) -> JointHead:
+    def deep(self) -> DeepHead:
         """The head that reads question and passage together. Raises an InputError if the models have none."""
         if self.deep_folder is None:
             raise InputError(f"these models have no deep head for this encoder: use method='default', or {_TRAIN_DEEP}")
-        return JointHead.load(self.deep_folder, self.encoder, threads=int(getattr(self.encoder, "threads", 1)))
+        return DeepHead.load(self.deep_folder, self.encoder, threads=int(getattr(self.encoder, "threads", 1)))
 
     @property
     def answerable_from(self) -> float | None:
-        """Least ``answerable`` from which an index seems to answer a question. None without a head for it."""
-        return None if self.answerable is None else float(self.answerable.thresholds[0])
+        """Least ``answerable`` from which passages seem to answer a question. None without a pair head."""
+        return None if self.pair_heads is None else ANSWERABLE_FROM
 
     @property
     def weights(self) -> dict[str, float]:
-        """Default weights of fusion and, with pair heads, of re-ranking, by name. See ``PairModel``.
-
-        The weight ``class`` comes from `proximity`, if the models have it.
-        """
+        """Default weights of fusion and, with the heads for it, of re-ranking, by name. See ``PairModel``."""
+        classes = {"class": CLASS_WEIGHT} if self.has_classes else {}
         pairs = {} if self.pair_heads is None else self.pair_heads.weights
-        match = {} if self.proximity is None else {"class": self.proximity.weight}
         deep = {} if self.deep_folder is None else {"deep": WEIGHT}
-        return {"bm25": BM25_WEIGHT, "alpha": ALPHA, **self.fusion, **pairs, **match, **deep}
+        return {"bm25": BM25_WEIGHT, "alpha": ALPHA, **self.fusion, **classes, **pairs, **deep}
+
+    def has(self, needs: Needs) -> bool:
+        """Whether the heads are there that a ranking needs."""
+        there = Needs(self.has_classes, self.pair_heads is not None, self.deep_folder is not None)
+        return all(getattr(there, name) >= wanted for name, wanted in vars(needs).items())
+
+    def check(self, needs: Needs) -> None:
+        """Raise an InputError, which tells how to train them, if heads are missing that a ranking needs."""
+        if needs.classes and not self.has_classes:
+            raise InputError(
+                f"there are no class heads for this encoder, but this method needs two class heads; {TRAIN_CLASSES}"
+            )
+        if needs.tokens:
+            self.pairs  # noqa: B018 - says what is missing
+        if needs.deep:
+            self.deep  # noqa: B018 - likewise
 
     def encode(self, questions: Sequence[str], *, classes: bool = True, tokens: bool = True) -> list[Query]:
         """Encode and classify n questions.
 
         Without `classes`, encoding takes a quarter less time. Without both `classes` and `tokens` (token vectors), it
-        takes less than half of the time. ``semclass.ranking.order.needs`` tells which of the two a method needs.
+        takes less than half of the time. ``needs`` of a method says which of the two it reads.
 
         Raises
         ------
@@ -214,14 +240,75 @@ class Models:
         return read_questions(self.encoder, classifier, list(questions), generic=self.generic, tokens=tokens)
 
 
+def read_questions(
+    encoder: Encoder,
+    classifier: QuestionClassifier | None,
+    texts: list[str],
+    *,
+    generic: Head | None = None,
+    tokens: bool = True,
+) -> list[Query]:
+    """Encode and classify questions.
+
+    In a text of several sentences, only the sentences that ask and belong to the question count, see
+    :mod:`semclass.heads.query_focus`.
+
+    At most :data:`MAX_CHARACTERS` characters and :data:`semclass.heads.query_focus.PIECES` word pieces of a question are
+    read, because each word piece is compared with the word pieces of all candidates.
+    """
+    focus = query_focus(encoder, texts, generic)
+    read = [part.text[:MAX_CHARACTERS] for part in focus]
+    compared = [name for name in ("tokens", "weights", "asks", "expects") if tokens and name in encoder.views]
+    heads = () if classifier is None else classifier.encoder_views
+    encoding = encoder.encode(read, views=tuple(dict.fromkeys(["pooled", *compared, *heads])))
+    cut = [row for row, part in enumerate(focus) if len(part.text) > MAX_CHARACTERS]
+    warn_truncated(sorted({*encoding.truncated, *cut}), len(texts), encoding)
+    pooled = encoding.rows("pooled")
+    if not (finite := np.isfinite(pooled).all(axis=1)).all():
+        text = read[int(finite.argmin())]
+        raise InputError(f"the encoder returned NaN or infinity for {text!r}; use an encoder with finite vectors")
+    classes = np.zeros((len(texts), 0))
+    if classifier is not None:
+        questions = [part.question[:MAX_CHARACTERS] for part in focus]
+        classes = classifier.coarse(classifier.fine_probabilities(questions, read, encoding))
+    nothing = no_rows(len(texts))
+    vectors = encoding.pieces("tokens") if tokens else nothing
+    logs = Ragged(np.zeros((len(vectors.values), 1), np.float32), vectors.offsets)
+    if "weights" in compared:
+        logs = encoding.pieces("weights")
+    needs, expects = (encoding.rows(name) if name in compared else nothing.values for name in ("asks", "expects"))
+    pairs = bigrams(encoder, read)
+    return [
+        Query(
+            text=text,
+            pooled=pooled[row],
+            probabilities=classes[row],
+            tokens=vectors.row(row)[:PIECES],
+            weights=_softmax(logs.row(row)[:PIECES, 0]) if tokens else np.zeros(0, np.float32),
+            terms=encoding.terms.row(row)[:PIECES],
+            need_vector=needs[row] if len(needs) else np.zeros(0, np.float32),
+            expects=expects[row].reshape(-1, vectors.values.shape[1]) if len(expects) else vectors.values[:0],
+            query_used=read[row],
+            bigrams=pairs.row(row)[:PIECES],
+        )
+        for row, text in enumerate(texts)
+    ]
+
+
+def _softmax(logs: FloatArray) -> FloatArray:
+    shares = np.exp(logs - logs.max(initial=-np.inf))
+    return np.asarray(shares / shares.sum() if len(shares) else shares, np.float32)
+
+
 def _fusion_weights(models: Path) -> dict[str, float]:
     """Weights of fusion that were chosen for an encoder. Empty if there are none."""
     folder = models / "fusion"
     if not folder.exists():
         return {}
     artifact = artifacts.load_artifact(folder, "fusion")
-    path = artifact.path(FUSION)
-    return check_weights(artifacts.parse_json(artifact.read(FUSION), path, "restore the folder from its source"))
+    name, remedy = "weights.json", "restore the folder from its source"
+    weights = artifacts.parse_json(artifact.read(name), artifact.path(name), remedy)
+    return check_weights(weights, ("bm25", *SHARES), SHARES)
 
 
 def check_class_heads(models: Path) -> None:

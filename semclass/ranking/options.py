@@ -4,23 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, TypedDict
 
-from semclass.core.checks import check_choice, check_positive, check_probability, check_weight
-from semclass.core.errors import InputError
-from semclass.ranking.methods import COVERAGE, DEFAULT, WEIGHTS, Method, find_method
+from semclass.core.checks import check_choice, check_positive, check_weights
+from semclass.ranking.methods import DEFAULT, METHODS, WEIGHTS
+from semclass.ranking.models import SHARES
 
 
 class SearchKeywords(TypedDict, total=False):
     """The attributes of :class:`SearchOptions`, as keyword arguments of a search method."""
 
     method: str
-    fusion: str | None
     weights: Mapping[str, float] | None
     candidates: int | None
     where: Mapping[str, Any] | None
     boost: Mapping[str, float] | Sequence[str] | None
+    texts: Sequence[str] | None
     explain: bool
 
 
@@ -34,9 +33,6 @@ class SearchOptions:
     ----------
     method
         A method of :data:`semclass.ranking.methods.METHODS`. ``"default"`` is the recommended method.
-    fusion
-        How to fuse the scores of vectors and BM25, in place of the method's own fusion: ``"convex"``, ``"linear"`` or
-        ``"rrf"``. See :mod:`semclass.scoring.fusion`.
     weights
         Weights by name, in place of the weights in :attr:`semclass.HybridRetriever.weights`. Weights that the method
         does not read have no effect. ``alpha`` and ``coverage`` are from 0 to 1, and all other weights are at least 0.
@@ -52,6 +48,9 @@ class SearchOptions:
     boost
         Names of heads that both the models and the index have, or weights by these names. A passage ranks higher if the
         head gives it the same label as the question, see ``semclass.ranking.boost``.
+    texts
+        Texts, such as imagined answers, whose mean vector takes the place of the question's vector in finding passages
+        (HyDE). BM25 and re-ranking still read the question.
     explain
         Whether hits explain their scores, see :class:`semclass.Explanation`.
 
@@ -62,39 +61,16 @@ class SearchOptions:
     """
 
     method: str = DEFAULT
-    fusion: str | None = None
     weights: Mapping[str, float] | None = None
     candidates: int | None = None
     where: Mapping[str, Any] | None = None
     boost: Mapping[str, float] | Sequence[str] | None = None
+    texts: Sequence[str] | None = None
     explain: bool = False
 
     def __post_init__(self) -> None:
         """Check what needs no models and no index."""
-        self.how  # noqa: B018 - finds the method
-        object.__setattr__(self, "weights", check_weights(self.weights))
+        check_choice(self.method, tuple(METHODS), "method")
+        object.__setattr__(self, "weights", check_weights(self.weights or {}, WEIGHTS, SHARES))
         if self.candidates is not None:
             check_positive(self.candidates, "candidates")
-
-    @cached_property
-    def how(self) -> Method:
-        """The method, with `fusion` if it is given."""
-        return find_method(self.method, self.fusion)
-
-
-def check_weights(weights: Mapping[str, float] | None) -> dict[str, float]:
-    """Check the weights of a caller.
-
-    The names must be in `WEIGHTS`. ``alpha`` and ``coverage`` must be from 0 to 1, and all other weights finite and not
-    negative.
-    """
-    if weights is None:
-        return {}
-    if not isinstance(weights, Mapping):
-        raise InputError(f"weights must map names to numbers, such as {{'alpha': 0.6}}, not {weights!r}")
-    for name in weights:
-        check_choice(name, WEIGHTS, "a weight")
-    return {
-        name: check_probability(value, name) if name in ("alpha", COVERAGE) else check_weight(value, name)
-        for name, value in weights.items()
-    }

@@ -8,19 +8,17 @@ from pathlib import Path
 
 import numpy as np
 
-from semclass.core.checks import check_positive, check_text, check_texts, check_unique, short
+from semclass.core.checks import check_choice, check_positive, check_text, check_texts, check_unique, short
 from semclass.core.errors import InputError, InputTypeError
 from semclass.core.tools import in_thread
 from semclass.core.types import Encoder, Hit, Passage, Ragged
 from semclass.encoders.batching import CHUNK, concurrency_limit, warn_truncated
 from semclass.index.passage_encoder import parts_of, searchable
 from semclass.index.records import Candidates, Query, sum_of
-from semclass.ranking.explain import explain as explain_ranking
-from semclass.ranking.language import OTHER, warn_of_language, with_language
-from semclass.ranking.methods import DEFAULT, Method, bm25_top_of, find_method
+from semclass.ranking.language import OTHER, warn_of_language
+from semclass.ranking.methods import DEFAULT, RERANKING, Method, bm25_top_of, method_for
 from semclass.ranking.models import Models
 from semclass.ranking.options import SearchOptions
-from semclass.ranking.order import needs, reorder, require
 from semclass.ranking.result import SearchResult, make_hits
 from semclass.scoring import bm25
 from semclass.scoring.dense import Vectors, shares_of
@@ -69,7 +67,6 @@ class Reranker:
         *,
         k: int | None = None,
         method: str = DEFAULT,
-        fusion: str | None = None,
         weights: Mapping[str, float] | None = None,
         explain: bool = False,
     ) -> SearchResult:
@@ -87,9 +84,6 @@ class Reranker:
         method
             A method of :data:`semclass.ranking.methods.RERANKING`. The ``"stable"`` methods start from the original
             order. The integrated methods start from the fused scores of vectors and BM25 among the passages.
-        fusion
-            How to fuse the scores of vectors and BM25, in place of the method's own fusion: ``"convex"``, ``"linear"``
-            or ``"rrf"``. See :mod:`semclass.scoring.fusion`.
         weights
             Weights by name, in place of the weights of the models. See :class:`semclass.SearchOptions`.
         explain
@@ -108,8 +102,8 @@ class Reranker:
             models lack the heads of the method.
         """
         texts, items = [check_text(question, "question")], [check_passages(passages, "passages")]
-        find_method(method, fusion, reranking=True)
-        options = SearchOptions(method, fusion, weights, explain=explain)
+        check_choice(method, RERANKING, "method")
+        options = SearchOptions(method, weights, explain=explain)
         return self._ranked(texts, items, None if k is None else check_positive(k, "k"), options)[0]
 
     def rerank_many(
@@ -119,7 +113,6 @@ class Reranker:
         *,
         k: int | None = None,
         method: str = DEFAULT,
-        fusion: str | None = None,
         weights: Mapping[str, float] | None = None,
         explain: bool = False,
     ) -> list[SearchResult]:
@@ -132,7 +125,7 @@ class Reranker:
         passages
             n sequences of passages, one for each question. See :meth:`rerank`. A repeated text is encoded once among
             :data:`semclass.encoders.batching.CHUNK` passages.
-        k, method, fusion, weights, explain
+        k, method, weights, explain
             See :meth:`rerank`. The scores agree with those of :meth:`rerank` up to 1e-6, because the last bits may
             depend on the texts that are encoded together.
 
@@ -141,8 +134,8 @@ class Reranker:
         InputError, InputTypeError
             For the same reasons as in :meth:`rerank`, and if there are not as many sequences of passages as questions.
         """
-        find_method(method, fusion, reranking=True)
-        options = SearchOptions(method, fusion, weights, explain=explain)
+        check_choice(method, RERANKING, "method")
+        options = SearchOptions(method, weights, explain=explain)
         texts = check_texts(questions, "questions")
         items = [check_passages(some, f"passages[{row}]") for row, some in enumerate(passages)]
         if len(items) != len(texts):
@@ -158,28 +151,26 @@ class Reranker:
         self, questions: list[str], passages: list[list[Passage]], k: int | None, options: SearchOptions
     ) -> list[SearchResult]:
         """Re-rank the passages of questions, all of which are checked."""
-        models, method = self.models, options.how
-        require(models, method)
+        models, method = self.models, method_for(self.models, options.method)
         weights = {**models.weights, **(options.weights or {})}
-        needed = needs(models, method, explain=options.explain)
+        needed = {"tokens": options.explain or method.needs.tokens, "classes": options.explain or method.needs.classes}
         results = [SearchResult((), question) for question in questions]
-        cut: list[int] = []
-        read = 0
-        for rows in _stretches([len(items) for items in passages]):
+        truncated: list[int] = []
+        count = 0
+        for rows in _chunks([len(items) for items in passages]):
             items = [passages[row] for row in rows]
-            # a turn for each stretch, so that other threads get theirs in between
+            # a turn for each chunk, so that other threads get theirs in between
             with concurrency_limit():
                 queries = models.encode([questions[row] for row in rows], **needed)
                 candidates, long = self.candidates(queries, items, method, weights, needed)
                 for row, query, some, found in zip(rows, queries, items, candidates, strict=True):
-                    ranked = reorder(models, query, found, method, weights=weights, passages=some)
-                    limit = len(some) if k is None else k
-                    explanations = explain_ranking(models, query, ranked, limit, some) if options.explain else None
-                    hits = make_hits(some, ranked, models.passages.classes, limit, explanations)
-                    results[row] = SearchResult(hits, query.query_used, ranked.certainty, language=ranked.language)
-            cut += [read + place for place in long]
-            read += sum(map(len, items))
-        warn_truncated(cut, read)
+                    ranked = method.order(models, query, found, weights, some)
+                    hits = make_hits(models, query, ranked, some, k or len(some), explained=options.explain)
+                    result = SearchResult(hits, query.query_used, ranked.certainty, ranked.answerable, ranked.language)
+                    results[row] = result
+            truncated += [count + place for place in long]
+            count += sum(map(len, items))
+        warn_truncated(truncated, count)
         if any(result.language == OTHER for result in results):
             warn_of_language()
         return results
@@ -198,42 +189,39 @@ class Reranker:
         passages of all questions.
         """
         places: dict[tuple[str, str], int] = {}
-        which = np.array(
+        distinct_of = np.array(
             [places.setdefault(parts_of(item)[:2], len(places)) for some in passages for item in some],
             np.int64,
         )
         distinct = [Passage("", text, {"title": title}) for title, text in places]
-        evidence, cut = self.models.passage_encoder.read(distinct, **needed)
-        offsets = evidence.sentences.offsets
-        units = Ragged(unit(evidence.sentences.values), offsets)
-        shares = shares_of(units.values, evidence.words.values, offsets)
-        found_vectors = Vectors(units, np.ones_like(shares), shares)
+        features, truncated = self.models.passage_encoder.read(distinct, **needed)
+        offsets, idf = features.sentences.offsets, self.models.pairs.idf
+        units = Ragged(unit(features.sentences.values), offsets)
+        shares = shares_of(units.values, features.words.values, offsets)
+        vectors, scoring = Vectors(units, np.ones_like(shares), shares), method.scoring(weights)
         ends = np.cumsum([0, *map(len, passages)])
         found = []
         for query, first, end in zip(queries, ends[:-1].tolist(), ends[1:].tolist(), strict=True):
-            rows = which[first:end]
-            own = evidence.take(rows)
-            dense = found_vectors.scores_at(query.pooled, rows)
-            lexical = bm25.score_few(own.terms, query.bm25_terms, self.models.pairs.idf)
-            top = bm25_top_of(weights, self.models.pairs.idf, query.bm25_terms)
-            weight, alpha = weights["bm25"], weights["alpha"]
-            parts = fused(dense, lexical, method.fusion, weight=weight, alpha=alpha, bm25_top=top).parts
-            made = Candidates(
-                rows=np.arange(len(rows)),
-                dense=dense,
-                bm25=lexical,
-                match=None,
-                parts=parts,
-                score=sum_of(parts),
-                probabilities=own.probabilities,
-                thresholds=self.models.passages.thresholds,
-                evidence=replace(own, sentences=units.take(rows)),
-                idf=self.models.pairs.idf,
+            rows = distinct_of[first:end]
+            own = features.take(rows)
+            dense = vectors.scores_at(query.pooled, rows)
+            lexical = bm25.score_few(own.terms, query.bm25_terms, idf)
+            top, weight = bm25_top_of(weights, idf, query.bm25_terms), scoring.bm25_weight
+            parts = fused(dense, lexical, scoring.fusion, weight=weight, alpha=scoring.alpha, bm25_top=top).parts
+            found.append(
+                Candidates(
+                    rows=np.arange(len(rows)),
+                    dense=dense,
+                    bm25=lexical,
+                    parts=parts,
+                    score=sum_of(parts),
+                    probabilities=own.probabilities,
+                    thresholds=self.models.passages.thresholds,
+                    evidence=replace(own, sentences=units.take(rows)),
+                    idf=idf,
+                )
             )
-            if method.uses_evidence and self.models.language is not None:
-                made = with_language(made, self.models.language)
-            found.append(made)
-        return found, np.flatnonzero(np.isin(which, cut)).tolist() if cut else []
+        return found, np.flatnonzero(np.isin(distinct_of, truncated)).tolist() if truncated else []
 
 
 def at_least(hits: Sequence[Hit], threshold: float | None) -> list[Hit]:
@@ -263,8 +251,8 @@ def check_passages(passages: Sequence[Passage | str], name: str) -> list[Passage
     return items
 
 
-def _stretches(counts: Sequence[int]) -> Iterator[list[int]]:
-    """Cut questions into stretches of at most `CHUNK` passages, or one question; those without passages are in none."""
+def _chunks(counts: Sequence[int]) -> Iterator[list[int]]:
+    """Cut questions into chunks of at most `CHUNK` passages, or one question. Questions without passages are left out."""
     rows: list[int] = []
     total = 0
     for row, count in enumerate(counts):

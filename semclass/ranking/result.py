@@ -9,8 +9,10 @@ from typing import overload
 
 import numpy as np
 
-from semclass.core.types import Explanation, Hit, Passage
-from semclass.index.records import Candidates
+from semclass.core.types import Hit, Passage
+from semclass.index.records import Candidates, Query
+from semclass.ranking.explain import explain
+from semclass.ranking.models import Models
 
 
 @dataclass(frozen=True)
@@ -27,11 +29,11 @@ class SearchResult(Sequence[Hit]):
         The part of the question that the search read. Of several sentences, it holds the sentences that ask and the
         sentences that belong to the question. After rewriting, it holds the rewritten questions, one per line.
     certainty
-        How certain the default method is of the first hit: ``"strong"``, ``"likely"`` or ``"weak"``, see
-        ``semclass/ranking/certainty.py``. None if the certainty was not measured.
+        How certain ``default`` and ``deep`` are of the first hit: ``"strong"``, ``"likely"`` or ``"weak"``, see
+        ``semclass/ranking/certainty.py``. None with other methods, and for fewer than two passages.
     answerable
-        Probability that the index answers the question at all, or 0 if the search found no passage. None after
-        re-ranking passages of another engine, and with methods other than ``default`` and ``deep``.
+        Probability that the passages answer the question at all: that the first hit of ``default`` does, by the
+        entailment head. 0 if there is no passage. None with methods other than ``default`` and ``deep``.
     language
         Language of the passages: ``"en"``, or ``"other"`` for a language that the models do not read. Passages in such
         a language are ranked by words, and less by vectors. None with methods other than ``default`` and ``deep``, and
@@ -60,26 +62,23 @@ class SearchResult(Sequence[Hit]):
 
 
 def make_hits(
+    models: Models,
+    query: Query,
+    ranked: Candidates,
     passages: Sequence[Passage],
-    found: Candidates,
-    classes: Sequence[str],
     k: int,
-    explanations: Sequence[Explanation] | None = None,
     *,
+    explained: bool,
     before: int = 0,
 ) -> tuple[Hit, ...]:
-    """Make the first k hits of a ranking of `passages`, behind `before` other hits.
-
-    `explanations` explain the first k.
-    """
-    columns = {"dense": found.dense, "bm25": found.bm25, **found.components}
-    if found.match is not None:
-        columns.setdefault("match", found.match)
-    places = found.places[:k]
+    """Make the first k hits of a ranking of `passages`, perhaps with explanations, behind `before` other hits."""
+    columns = {"dense": ranked.dense, "bm25": ranked.bm25, **ranked.components}
+    places = ranked.places[:k]
+    explanations = explain(models, query, ranked, places, passages) if explained else [None] * len(places)
     signals = np.array([*columns.values()])[:, places].T.tolist()
-    classes = classes[: found.probabilities.shape[1]]
-    labelled = (found.probabilities >= found.thresholds[: len(classes)])[places].tolist()
-    probabilities, scores = found.probabilities[places].tolist(), found.score[places].tolist()
+    classes = models.passages.classes[: ranked.probabilities.shape[1]]
+    labelled = (ranked.probabilities >= ranked.thresholds[: len(classes)])[places].tolist()
+    probabilities, scores = ranked.probabilities[places].tolist(), ranked.score[places].tolist()
     return tuple(
         Hit(
             id=passages[place].id,
@@ -91,7 +90,7 @@ def make_hits(
             components=dict(zip(columns, signals[row], strict=True)),
             labels=tuple(compress(classes, labelled[row])),
             probabilities=dict(zip(classes, probabilities[row], strict=True)),
-            explanation=None if explanations is None else explanations[row],
+            explanation=explanations[row],
         )
         for row, place in enumerate(places.tolist())
     )

@@ -10,26 +10,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from semclass.core.checks import check_positive, check_text, check_texts, counted
+from semclass.core.checks import check_positive, check_text, check_texts, check_weights, counted
 from semclass.core.errors import EncoderMismatchError, InputError, SkippedWarning, warn
 from semclass.core.files import REMEDY
 from semclass.core.tools import in_thread
-from semclass.core.types import DoubleArray, Encoder, FloatArray, Hit, IntArray, Passage
+from semclass.core.types import DoubleArray, Encoder, FloatArray, Passage
 from semclass.documents.readers import iter_passages
 from semclass.documents.sources import Skipped
 from semclass.encoders.batching import concurrency_limit
 from semclass.encoders.onnx_encoder import mismatch
 from semclass.heads.texts import TextModel, classify_all
 from semclass.index.passage_index import PassageIndex
-from semclass.index.records import FOLDER, Candidates, Query, Scoring, SearchIndex
-from semclass.ranking.ask import READ, SENTENCES, Answer, answer_from
-from semclass.ranking.boost import boosted, read_boost
-from semclass.ranking.explain import explain
-from semclass.ranking.language import BY_WORDS_ALPHA, OTHER, warn_of_language
-from semclass.ranking.methods import DEFAULT, METHODS, Method, bm25_top_of
-from semclass.ranking.models import Models
-from semclass.ranking.options import SearchKeywords, SearchOptions, check_weights
-from semclass.ranking.order import available, needs, reorder, require
+from semclass.index.records import FOLDER, Candidates, Query, SearchIndex
+from semclass.ranking import boost
+from semclass.ranking.ask import MAX_SENTENCES, READ_HITS, Answer, answer_from
+from semclass.ranking.language import OTHER, warn_of_language
+from semclass.ranking.methods import DEFAULT, METHODS, WEIGHTS, Method, bm25_top_of, method_for
+from semclass.ranking.models import SHARES, Models
+from semclass.ranking.options import SearchKeywords, SearchOptions
 from semclass.ranking.reranker import as_passages
 from semclass.ranking.result import SearchResult, make_hits
 from semclass.scoring.fusion import DEPTH
@@ -38,12 +36,9 @@ from semclass.scoring.topk import unit
 if TYPE_CHECKING:
     from typing_extensions import Unpack  # typing has it from Python 3.11 on
 
-USUAL = SearchOptions()
-"""The default options of a search."""
+DEFAULT_OPTIONS = SearchOptions()
 
-"""Greatest difference from 1 at which the length of a vector counts as 1."""
-
-FEW = 20
+GENERAL_PASSAGES = 20
 """Number of passages that general text counts for in word frequencies. In an index of ten, a question's words are in
 most passages.
 
@@ -174,7 +169,7 @@ class HybridRetriever:
 
         They are the weights of the models, or the weights that ``semclass tune`` stored in the index.
 
-        ``bm25`` is w of linear fusion, and ``alpha`` the weight of convex fusion. All other weights need pair heads.
+        ``bm25`` is w of linear fusion, and ``alpha`` the weight of convex fusion. All other weights need the pair head.
         """
         return {**self.models.weights, **self.index.tuned.get("weights", {})}
 
@@ -185,8 +180,8 @@ class HybridRetriever:
         It is the value that ``semclass calibrate`` stored in the index, or the threshold of the models. None if there is
         neither.
         """
-        found: float | None = self.index.tuned.get("answerable", {}).get("from", self.models.answerable_from)
-        return found
+        threshold: float | None = self.index.tuned.get("answerable", {}).get("from", self.models.answerable_from)
+        return threshold
 
     @property
     def local_index(self) -> PassageIndex:
@@ -221,7 +216,7 @@ class HybridRetriever:
         self,
         question: str,
         k: int = 10,
-        options: SearchOptions = USUAL,
+        options: SearchOptions = DEFAULT_OPTIONS,
         **keywords: Unpack[SearchKeywords],
     ) -> SearchResult:
         """Find the passages that answer a question.
@@ -254,7 +249,7 @@ class HybridRetriever:
         self,
         questions: Sequence[str],
         k: int = 10,
-        options: SearchOptions = USUAL,
+        options: SearchOptions = DEFAULT_OPTIONS,
         **keywords: Unpack[SearchKeywords],
     ) -> list[SearchResult]:
         """Search for several questions, and return one result per question, in the same order.
@@ -266,7 +261,11 @@ class HybridRetriever:
         return self._search(check_texts(questions, "questions"), k, options, keywords)
 
     def ask(
-        self, question: str, k: int = SENTENCES, options: SearchOptions = USUAL, **keywords: Unpack[SearchKeywords]
+        self,
+        question: str,
+        k: int = MAX_SENTENCES,
+        options: SearchOptions = DEFAULT_OPTIONS,
+        **keywords: Unpack[SearchKeywords],
     ) -> Answer:
         """Find the sentences that answer a question, without a language model.
 
@@ -288,105 +287,56 @@ class HybridRetriever:
             The sentences, best first. ``answered`` is false if nothing in the index seems to answer.
         """
         limit = check_positive(k, "k")
-        result = self.search(question, READ, options, **keywords)
+        result = self.search(question, READ_HITS, options, **keywords)
         return answer_from(self.models, question, result, limit, self.answerable_from)
-
-    def search_by_texts(
-        self,
-        question: str,
-        texts: Sequence[str],
-        k: int = 10,
-        options: SearchOptions = USUAL,
-        **keywords: Unpack[SearchKeywords],
-    ) -> SearchResult:
-        """Search with the mean vector of texts, such as imagined answers, in place of the question's vector (HyDE).
-
-        BM25 and re-ranking still read the question. Takes the same options and raises the same errors as
-        :meth:`search`.
-        """
-        questions, given = [check_text(question, "question")], check_texts(texts, "texts")
-        # they are answers, of which all is read
-        vectors = unit(self.models.encoder.encode(given).rows("pooled"))
-        return self._search(questions, k, options, keywords, np.asarray(np.mean(vectors, axis=0), np.float32))[0]
 
     asearch = in_thread(search)
     asearch_many = in_thread(search_many)
 
     def _search(
-        self,
-        texts: list[str],
-        k: int,
-        options: SearchOptions,
-        keywords: SearchKeywords,
-        vector: FloatArray | None = None,
+        self, questions: list[str], k: int, options: SearchOptions, keywords: SearchKeywords
     ) -> list[SearchResult]:
-        """Search for questions that are checked, perhaps with another vector in place of theirs."""
+        """Search for questions that are checked."""
         check_positive(k, "k")
         options = replace(options, **keywords) if keywords else options
-        models, method = self.models, available(self.models, options.how)
+        models, method = self.models, method_for(self.models, options.method)
         weights = {**self.weights, **(options.weights or {})}
-        gains = read_boost(options.boost, models.heads, self.index, method)
-        reordered = method.kind is not None or gains
-        depth = (options.candidates or method.candidates) if reordered else min(k, DEPTH)
-        require(models, method)
-        # the rest is read neither of the question nor of the passages
-        needed = needs(models, method, explain=options.explain)
+        gains = boost.read_boost(options.boost, models.heads, self.index, method)
+        depth = options.candidates or method.candidates
+        if not (method.reorders or gains):
+            depth = min(k, DEPTH)
+        tokens, classes = (options.explain or needed for needed in (method.needs.tokens, method.needs.classes))
+        read: dict[str, Any] = {"weights": weights, "evidence": tokens, "where": options.where}
         results = []
         # waiting for a server must not keep others from working
         with concurrency_limit() if self.index.kind == FOLDER else nullcontext():
-            labels = classify_all({name: models.heads[name] for name in gains}, texts)
-            for row, query in enumerate(models.encode(texts, **needed)):
-                near = query if vector is None else replace(query, pooled=vector)
-                found = self.candidates(
-                    near, depth, method, weights=weights, evidence=needed["tokens"], where=options.where
-                )
+            labels = classify_all({name: models.heads[name] for name in gains}, questions)
+            imagined = None if options.texts is None else self._mean_vector(options.texts)
+            for row, query in enumerate(models.encode(questions, classes=classes, tokens=tokens)):
+                near = query if imagined is None else replace(query, pooled=imagined)
+                found = self.candidates(near, depth, method, **read)
                 passages = self._passages(found)
-                ranked = reorder(models, query, found, method, weights=weights, passages=passages)
+                ranked = method.order(models, query, found, weights, passages)
                 if gains:
-                    ranked = boosted(ranked, passages, {name: labels[name][row] for name in gains}, gains)
-                hits = self._hits(query, ranked, passages, k, options)
+                    ranked = boost.boosted(ranked, passages, {name: labels[name][row] for name in gains}, gains)
+                hits = make_hits(models, query, ranked, passages, k, explained=options.explain)
                 if len(ranked) == depth < k:
-                    hits += self._rest(near, ranked, k, options, weights, evidence=needed["tokens"])
+                    rest = _behind(ranked, self.candidates(near, k, method, **read))
+                    some, count = self._passages(rest), k - depth
+                    hits += make_hits(models, query, rest, some, count, explained=options.explain, before=depth)
                 result = SearchResult(hits, query.query_used, ranked.certainty, ranked.answerable, ranked.language)
                 results.append(result)
         if any(result.language == OTHER for result in results):
             warn_of_language()
         return results
 
+    def _mean_vector(self, texts: Sequence[str]) -> FloatArray:
+        """Return the mean vector of texts. They are answers, so that nothing is left out of them."""
+        vectors = unit(self.models.encoder.encode(check_texts(texts, "texts")).rows("pooled"))
+        return np.asarray(np.mean(vectors, axis=0), np.float32)
+
     def _passages(self, found: Candidates) -> Sequence[Passage]:
         return self.index.passages(found.rows) if found.passages is None else found.passages
-
-    def _hits(
-        self,
-        query: Query,
-        ranked: Candidates,
-        passages: Sequence[Passage],
-        k: int,
-        options: SearchOptions,
-        before: int = 0,
-    ) -> tuple[Hit, ...]:
-        explanations = explain(self.models, query, ranked, k, passages) if options.explain else None
-        return make_hits(passages, ranked, self.index.classes, k, explanations, before=before)
-
-    def _rest(
-        self,
-        query: Query,
-        first: Candidates,
-        k: int,
-        options: SearchOptions,
-        weights: Mapping[str, float],
-        *,
-        evidence: bool,
-    ) -> tuple[Hit, ...]:
-        """The hits behind the first ones, in the order before re-ranking, with scores below theirs."""
-        found = self.candidates(query, k, options.how, weights=weights, evidence=evidence, where=options.where)
-        places = np.flatnonzero(~np.isin(found.rows, first.rows))
-        if not len(places):
-            return ()
-        below = min(0.0, float(first.score.min() - found.score[places[0]]))
-        parts = {**found.parts, "below": np.full(len(found), below)} if below else found.parts
-        rest = replace(found, order=places, score=found.score + below, parts=parts)
-        return self._hits(query, rest, self._passages(found), k - len(first), options, len(first))
 
     def encode(self, questions: Sequence[str]) -> list[Query]:
         """Encode and classify questions. See :meth:`semclass.Models.encode`."""
@@ -418,45 +368,28 @@ class HybridRetriever:
         n
             Most passages to return. An index may hold fewer.
         method
-            The method that gives the fusion and the class match.
+            The method that scores passages.
         weights
-            Weights of fusion and class match. Defaults to :attr:`weights`.
+            Weights by name, in place of those in :attr:`weights`.
         evidence
             Whether to read token vectors, sentence vectors and terms too. Otherwise the rows of these are empty.
         where
-            See :meth:`search`.
+            See :class:`semclass.SearchOptions`.
         """
-        query.check(classes=method.match is not None and self.models.has_classes)
-        used = self.weights if weights is None else weights
-        scoring = self._scoring(query, method, used)
+        used = {**self.weights, **check_weights(weights or {}, WEIGHTS, SHARES)}
+        scoring = replace(method.scoring(used), bm25_top=bm25_top_of(used, self.index.idf, query.bm25_terms))
         passage_encoder = self.models.passage_encoder if evidence else None
         found = self.index.candidates(query, n, scoring, passage_encoder=passage_encoder, where=where)
         if self.models.pair_heads is None:
             return found
-        if method.uses_evidence and evidence and self.models.language is not None:
-            language = self.models.language.language(found)
-            if language == OTHER and not self.index.tuned.get(
-                "weights"
-            ):  # weights that were tuned on this very index know better
-                by_words = Scoring(used["bm25"], fusion="convex", alpha=BY_WORDS_ALPHA)
-                found = self.index.candidates(query, n, by_words, passage_encoder=passage_encoder, where=where)
-            if language != OTHER or not self.index.tuned.get("weights"):
-                found = replace(found, language=language)
-        share = np.float32(len(self.index) / (len(self.index) + FEW))
+        share = np.float32(len(self.index) / (len(self.index) + GENERAL_PASSAGES))
         general = self.models.pair_heads.idf
         return replace(found, idf=general + share * (found.idf - general))
 
-    def retrieve(self, query: Query, n: int, method: Method, *, weights: Mapping[str, float] | None = None) -> IntArray:
-        """Return the rows of the passages that :meth:`candidates` returns, int64 of shape (n,)."""
-        used = self.weights if weights is None else weights
-        return self.index.candidates(query, n, self._scoring(query, method, used)).rows
 
-    def _scoring(self, query: Query, method: Method, weights: Mapping[str, float]) -> Scoring:
-        """How a method finds candidates, for which it needs heads only to match classes."""
-        if method.match is not None:
-            require(self.models, method)
-        return replace(method.scoring(weights), bm25_top=bm25_top_of(weights, self.index.idf, query.bm25_terms))
-
-    def used(self, weights: Mapping[str, float] | None) -> dict[str, float]:
-        """Return :attr:`weights`, with the given `weights` in place of the weights of the same name."""
-        return {**self.weights, **check_weights(weights)}
+def _behind(first: Candidates, found: Candidates) -> Candidates:
+    """Rank found passages behind the first ones, in their order before re-ranking, with scores below theirs."""
+    places = np.flatnonzero(~np.isin(found.rows, first.rows))
+    below = min(0.0, float(first.score.min() - found.score[places[0]])) if len(places) else 0.0
+    parts = {**found.parts, "below": np.full(len(found), below)} if below else found.parts
+    return replace(found, order=places, score=found.score + below, parts=parts)

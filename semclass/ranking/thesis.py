@@ -1,76 +1,119 @@
-"""The re-ranking methods of the reference thesis, by class match or by entailment, with a partition or with a sum.
+"""The four re-ranking methods of the reference thesis: by class match or by entailment, with a partition or with a sum.
 
-A stable partition puts candidates with a positive label first. The integrated methods add weight * signal to the score.
+All of them find ten passages by dense + w * BM25. The stable methods put candidates with a positive label first. The
+integrated methods add weight * signal to the score.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 
-from semclass.core.types import DoubleArray, FloatArray
-from semclass.index.records import Candidates, Query, summed
-from semclass.ranking.methods import Method, weight_of
-from semclass.ranking.models import Models
-from semclass.ranking.proximity import placed_match
+from semclass.core.types import DoubleArray, Passage
+from semclass.index.records import Candidates, Query, Scoring, summed
+from semclass.ranking.models import Models, Needs
 from semclass.scoring.topk import class_match, stable_partition
 
-
-def by_sum(
-    models: Models,
-    query: Query,
-    candidates: Candidates,
-    features: FloatArray | None,
-    method: Method,
-    weights: Mapping[str, float],
-) -> Candidates:
-    """Add weight * signal to the score of each candidate. `features` are None for a class match."""
-    signal, components = _signal(models, query, candidates, features, method)
-    if method.signal == "entails":
-        components = {**components, "entails": signal}
-    part = "class" if features is None else "entailment"
-    return summed(candidates, {part: weight_of(weights, method.weight) * signal}, components)
+Signal: TypeAlias = Callable[[Models, Query, Candidates, bool], tuple[DoubleArray, DoubleArray]]
+"""Gives a signal of n candidates and the probabilities behind it, each (n,); with the flag, labels of 0 and 1."""
 
 
-def by_partition(
-    models: Models,
-    query: Query,
-    candidates: Candidates,
-    features: FloatArray | None,
-    method: Method,
-    weights: Mapping[str, float],
-) -> Candidates:
-    """Put candidates with a positive label first. The scores stay unchanged."""
-    signal, components = _signal(models, query, candidates, features, method)
-    return replace(candidates, order=stable_partition(signal > 0), components=components)
-
-
-def match(models: Models, query: Query, candidates: Candidates, kind: str) -> DoubleArray:
-    """Return the class match, ``"soft"`` or ``"hard"``.
-
-    With a model, the soft match is read near the question's words.
-    """
-    if kind == "soft" and models.proximity is not None:
-        query.check(classes=True, tokens=True)
-        return placed_match(query, candidates, models.proximity)
+def class_signal(models: Models, query: Query, candidates: Candidates, hard: bool) -> tuple[DoubleArray, DoubleArray]:
+    """Return how well the classes of question and passage match, see :func:`semclass.scoring.topk.class_match`."""
     query.check(classes=True)
-    return class_match(query.probabilities, candidates.probabilities, candidates.thresholds, kind)
+    kind = "hard" if hard else "soft"
+    match = class_match(query.probabilities, candidates.probabilities, candidates.thresholds, kind)
+    return match, match
 
 
-def entails(models: Models, relevance: DoubleArray) -> DoubleArray:
-    """Return 1 if the probability that a passage answers reaches the head's threshold, or else 0."""
-    return (relevance >= models.pairs.entailment.thresholds[0]).astype(np.float64)
+def entailment_signal(
+    models: Models, query: Query, candidates: Candidates, hard: bool
+) -> tuple[DoubleArray, DoubleArray]:
+    """Return P(passage answers question), or whether it reaches the threshold of the head."""
+    relevance = models.pairs.relevance(models.pairs.features(query, candidates))
+    label = (relevance >= models.pairs.entailment.thresholds[0]).astype(np.float64)
+    return label if hard else relevance, relevance
 
 
-def _signal(
-    models: Models, query: Query, candidates: Candidates, features: FloatArray | None, method: Method
-) -> tuple[DoubleArray, dict[str, DoubleArray]]:
-    """The signal of a method, and the component that hits show of it."""
-    if features is None:
-        signal = match(models, query, candidates, method.signal.removeprefix("match_"))
-        return signal, {"match": signal}
-    relevance = models.pairs.entailment.probabilities({"pairs": features})[:, 0]
-    signal = entails(models, relevance) if method.signal == "entails" else relevance
-    return signal, {"relevance": relevance}
+@dataclass(frozen=True)
+class Stable:
+    """Puts candidates with a positive label first, and else keeps their order and their scores."""
+
+    name: str
+    needs: Needs
+    signal_of: Signal
+    component: str  # name of the probabilities in hits
+    weights: ClassVar[tuple[str, ...]] = ("bm25",)
+    reorders: ClassVar[bool] = True
+    candidates: ClassVar[int] = 10
+    is_sum: ClassVar[bool] = False
+
+    def scoring(self, weights: Mapping[str, float]) -> Scoring:
+        """Score by the linear sum."""
+        return Scoring(weights["bm25"])
+
+    def order(
+        self,
+        models: Models,
+        query: Query,
+        candidates: Candidates,
+        weights: Mapping[str, float],
+        passages: Sequence[Passage] = (),
+    ) -> Candidates:
+        """Partition the candidates."""
+        label, shown = self.signal_of(models, query, candidates, True)
+        return replace(candidates, order=stable_partition(label > 0), components={self.component: shown})
+
+
+@dataclass(frozen=True)
+class Integrated:
+    """Adds weight * signal to the score of each candidate. With `hard`, the signal is a label of 0 or 1."""
+
+    name: str
+    needs: Needs
+    signal_of: Signal
+    component: str
+    weight: str  # name of the weight, and of the part in explanations
+    hard: bool = False  # for comparison with the thesis: the sum is worse with labels
+    reorders: ClassVar[bool] = True
+    candidates: ClassVar[int] = 10
+    is_sum: ClassVar[bool] = True
+
+    @property
+    def weights(self) -> tuple[str, ...]:
+        """Weights of BM25 and of the signal."""
+        return "bm25", self.weight
+
+    def scoring(self, weights: Mapping[str, float]) -> Scoring:
+        """Score by the linear sum."""
+        return Scoring(weights["bm25"])
+
+    def signal(self, models: Models, query: Query, candidates: Candidates) -> DoubleArray:
+        """Return the signal, (n,)."""
+        return self.signal_of(models, query, candidates, self.hard)[0]
+
+    def order(
+        self,
+        models: Models,
+        query: Query,
+        candidates: Candidates,
+        weights: Mapping[str, float],
+        passages: Sequence[Passage] = (),
+    ) -> Candidates:
+        """Sort by the sum."""
+        signal, shown = self.signal_of(models, query, candidates, self.hard)
+        return summed(candidates, {self.weight: weights[self.weight] * signal}, {self.component: shown})
+
+
+_BY_CLASS = (Needs(classes=True), class_signal, "match")
+_BY_ENTAILMENT = (Needs(tokens=True), entailment_signal, "relevance")
+
+THESIS = (
+    Stable("class-stable", *_BY_CLASS),
+    Integrated("class-integrated", *_BY_CLASS, "class"),
+    Stable("entail-stable", *_BY_ENTAILMENT),
+    Integrated("entail-integrated", *_BY_ENTAILMENT, "entailment"),
+)

@@ -98,7 +98,9 @@ def results(*, network: bool):
     clock = {"p50_ms": 2.0, "p95_ms": 3.0}
     names = [name for name in retrieval.SYSTEMS if network or "cross-encoder" not in name]
     times = dict.fromkeys(names, clock)
-    times |= {name: {**clock, "rerank_p50_ms": 100.0} for name in ("learned", "cross-encoder") if name in names}
+    times |= {
+        name: {**clock, "rerank_p50_ms": 100.0} for name in ("entail-integrated", "cross-encoder") if name in names
+    }
     systems = dict.fromkeys(names, figures)
     part = {"questions": 500, "answered": 450, "systems": systems, "milliseconds": times, "missing": {}}
     full = {**part, "questions": 3000, "systems": {n: figures for n in names if "cross-encoder" not in n}}
@@ -114,7 +116,7 @@ def test_tables_show_times_costs_and_what_was_skipped():
     for row in found["retrieval"]["sets"]["squad4"]["systems"]:
         row["train_s"] = {"cross-encoder": 1800.0}.get(row["name"])
     text = retrieval.table(found)
-    assert "| learned | 0.800 | 2 | not recorded |" in text
+    assert "| entail-integrated | 0.800 | 2 | not recorded |" in text
     assert "| cross-encoder | 0.800 | 2 | 1,800 |" in text
     assert "| BM25 | 0.800 | 2 | - |" in text
     assert "10 s | 116 days |" in text

@@ -172,8 +172,7 @@ def test_what_is_said_of_labels_and_probabilities_holds():
         methods, known = FOUND["thesis"][ours]["methods"], prices.thesis_methods(theirs)
         for label in ("entail-stable", "entail-integrated-hard"):
             assert known[label]["error_removed"] > methods[label]["error_removed"]
-            for better in ("entail-integrated", "learned"):
-                assert methods[better]["error_removed"] > known[label]["error_removed"]
+            assert methods["entail-integrated"]["error_removed"] > known[label]["error_removed"]
         assert known["class-stable"]["error_removed"] < 0 <= known["class-integrated-hard"]["error_removed"]
         assert known["class-integrated-hard"]["error_removed"] < known["entail-stable"]["error_removed"]
 

@@ -83,7 +83,7 @@ def test_an_explanation_is_of_words_and_in_words(index):
 
 
 def hit_of(text, sentence=None, words=(), **metadata):
-    explanation = Explanation({}, 0.5, "identity", words, (), sentence)
+    explanation = Explanation({}, 0.5, words, (), sentence)
     return Hit("id-1", text, metadata, 0.5, 1, 1, {}, (), {}, explanation)
 
 

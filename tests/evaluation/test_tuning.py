@@ -114,9 +114,9 @@ def test_every_curve_is_what_a_search_gives(retriever, dataset, folder):
             assert searches[name].mrr[place] == pytest.approx(mrr_of(left, method=method, weights=weights)), name
 
 
-def test_without_pair_heads_the_fusions_are_searched_alone(retriever, dataset):
+def test_without_a_pair_head_fusions_and_classes_are_searched(retriever, dataset):
     bare = HybridRetriever(retriever.index, replace(retriever.models, pair_heads=None))
-    assert [item.name for item in tune(bare, dataset, folds=2).searches] == ["bm25", "alpha"]
+    assert [item.name for item in tune(bare, dataset, folds=2).searches] == ["bm25", "alpha", "class"]
 
 
 def test_questions_without_an_answer_in_the_index_are_left_out(retriever, dataset):

@@ -17,7 +17,7 @@ from semclass.scoring.dense import Vectors, shares_of
 from semclass.scoring.fusion import fused
 from semclass.scoring.postings import count_terms
 from semclass.scoring.quantisation import to_quarter_bytes
-from semclass.scoring.topk import class_match, top_k, unit
+from semclass.scoring.topk import top_k, unit
 
 DIM, VOCABULARY, CLASSES = 8, 20, 3
 THRESHOLDS = np.full(CLASSES, 0.5)
@@ -38,8 +38,7 @@ def part(n: int, seed: int, *, reduced: bool = False, exact: bool = False, alike
     postings = count_terms(ragged(terms, np.zeros(0, np.int64)), np.ones(VOCABULARY, bool))
     index = reduce_vectors(codes, scales) if reduced else None
     vectors = Vectors(Ragged(codes, offsets), scales, shares, index)
-    # some probabilities are at the threshold, and many are equal
-    return SearchedSegment(vectors, postings, rng.choice([0, 0.25, 0.5, 1], (n, CLASSES)).astype(np.float32))
+    return SearchedSegment(vectors, postings)
 
 
 def search_of(parts: list[SearchedSegment], seed: int, scoring: Scoring, allowed: np.ndarray | None = None) -> Search:
@@ -48,7 +47,6 @@ def search_of(parts: list[SearchedSegment], seed: int, scoring: Scoring, allowed
         text="",
         pooled=unit(rng.normal(size=DIM).astype(np.float32)) * np.float32(rng.choice([1, 1, 30, 0])),
         probabilities=rng.dirichlet(np.ones(CLASSES)),
-        fine=np.zeros(0),
         tokens=np.zeros((0, DIM), np.float32),
         weights=np.zeros(0, np.float32),
         terms=rng.integers(0, VOCABULARY, rng.integers(0, 6)),
@@ -70,10 +68,6 @@ def exhaustive(search: Search, n: int) -> tuple[np.ndarray, np.ndarray]:
     else:
         depth = max(candidates.DEPTH, n)
         score = fused(dense[rows], lexical[rows], search.scoring.fusion, alpha=search.scoring.alpha, depth=depth).score
-    if search.scoring.match is not None:
-        probabilities = np.concatenate([part.probabilities for part in parts])[rows]
-        match = class_match(search.query.probabilities, probabilities, THRESHOLDS, search.scoring.match)
-        score = score + search.scoring.match_weight * match
     best = top_k(score, n)
     return rows[best], score[best]
 
@@ -81,8 +75,6 @@ def exhaustive(search: Search, n: int) -> tuple[np.ndarray, np.ndarray]:
 scorings = st.builds(
     Scoring,
     st.sampled_from([0.0, 0.1, 2.0]),
-    st.sampled_from([None, "soft", "hard"]),
-    st.sampled_from([0.0, 0.3, 5.0]),
     st.sampled_from(["linear", "convex", "rrf"]),
     st.sampled_from([0.0, 0.55, 1.0]),
 )

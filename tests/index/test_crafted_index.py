@@ -82,7 +82,7 @@ def refused(folder, models):
         retriever = HybridRetriever(index, models)
         for options in (
             {},
-            {"method": "match-soft", "fusion": "convex"},
+            {"method": "class-integrated"},
             {"where": {"page": {"$gte": 2}}, "explain": True},
             {"method": "convex", "where": {"tags": {"$in": ["a"]}, "on": {"$lt": "2030-01-01"}}, "candidates": 30},
         ):

@@ -14,7 +14,7 @@ from world import BOOKS, FakeEncoder, passage_encoder_of
 from semclass import ArtifactError, HybridRetriever, InputError, Passage, PassageIndex, change_index
 from semclass.index.records import Scoring
 from semclass.index.remote import RemoteIndex, stored_rows
-from semclass.ranking.queries import read_questions
+from semclass.ranking.models import read_questions
 
 QUESTIONS = ["Who designed the lighthouse?", "When was the museum opened?", "Why do ferries stay in port?", "?!?"]
 

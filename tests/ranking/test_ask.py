@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from semclass import HybridRetriever, InputError, Passage, PassageIndex
-from semclass.ranking.ask import FROM_ONE
+from semclass.ranking.ask import MAX_OF_PASSAGE
 
 TOWER = "# Tower\n\nAll work on it was done in the year 1901. It is forty metres high, and made of granite."
 BRIDGE = "Ada Merriweather built the bridge over the river. It was opened to trams and people in 1874."
@@ -43,7 +43,7 @@ def test_a_sentence_comes_once_and_headings_are_none(retriever):
 def test_one_passage_gives_a_few_sentences_at_most(models):
     text = " ".join(f"The bridge number {number} was built by a person named Ada." for number in range(9))
     answer = HybridRetriever.from_passages([text], models=models).ask("Who built the bridge?", 9)
-    assert len(answer.sentences) == FROM_ONE
+    assert len(answer.sentences) == MAX_OF_PASSAGE
 
 
 def test_an_index_says_that_nothing_in_it_seems_to_answer(retriever):

@@ -66,7 +66,6 @@ def test_one_boosted_candidate_may_come_from_behind_the_first_k(retriever):
         ({"boost": "kind"}, InputTypeError, "names of heads"),
         ({"boost": ["tone"]}, InputError, "not loaded"),
         ({"boost": {"kind": -1}}, InputError, "at least 0"),
-        ({"boost": ["kind"], "method": "learned"}, InputError, "sum"),
         ({"boost": ["kind"], "method": "entail-stable"}, InputError, "sum"),
     ],
 )

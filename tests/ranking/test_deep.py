@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from semclass import HybridRetriever, Models, Passage, PassageIndex, Reranker
-from semclass.core.errors import InputError
-from semclass.heads.joint import PIECES, marks_of, pairs_of
-from semclass.ranking.deep import WORDS, chosen_sentences
+from semclass.heads.deep import MAX_PIECES, MAX_WORDS, chosen_sentences, marks_of, pairs_of
 from semclass.ranking.methods import METHODS
-from semclass.ranking.order import has_heads_for
 
 QUESTION = "When was the stone bridge built?"
 TEXTS = [
@@ -45,22 +41,21 @@ def test_a_mark_tells_whose_a_piece_is_and_whether_the_other_text_has_it():
 
 def test_the_sentences_that_are_worth_most_are_read_in_their_order():
     sentences = [f"Sentence {number} has {'many ' * 15}words." for number in range(6)]
-    passage = Passage("a", " ".join(sentences), {"title": "Numbers"})
-    found = chosen_sentences(passage, np.array([0.1, 0.9, 0.2, 0.3, 0.8, 0.7], np.float32))
+    found = chosen_sentences("Numbers", " ".join(sentences), np.array([0.1, 0.9, 0.2, 0.3, 0.8, 0.7], np.float32))
     assert found == [f"Numbers {sentences[1]}", sentences[4]]
-    assert sum(len(text.split()) for text in found) <= WORDS + 1
+    assert sum(len(text.split()) for text in found) <= MAX_WORDS + 1
 
 
 def test_one_sentence_is_read_however_long_it_is():
-    passage = Passage("a", " ".join(["word"] * 90))
-    assert len(chosen_sentences(passage, np.array([0.5], np.float32))) == 1
-    assert chosen_sentences(Passage("a", " ", {"title": "A title"}), np.array([0.5], np.float32)) == ["A title"]
+    worth = np.array([0.5], np.float32)
+    assert len(chosen_sentences("", " ".join(["word"] * 90), worth)) == 1
+    assert chosen_sentences("A title", " ", worth) == ["A title"]
 
 
 def test_of_a_long_question_the_end_is_read(models):
     long = " ".join(["before"] * 200) + " who built it?"
     ((states, marks),) = pairs_of(models.encoder, [long], [["Ada built it."]])
-    assert len(states) == len(marks) <= PIECES + 10
+    assert len(states) == len(marks) <= MAX_PIECES + 10
     assert (marks == 1).sum() >= 2  # "built" and "it", though they stand at the end
 
 
@@ -90,11 +85,3 @@ def test_an_answer_is_told_from_what_resembles_one(models):
     answer = "The stone bridge was finished in 1874, after two years of work."
     hits = Reranker(models).rerank(QUESTION, [*TEXTS[2:], answer], method="deep")
     assert (hits[0].text, hits[0].components["relevance"] > 0.5) == (answer, True)
-
-
-def test_models_without_the_head_say_how_it_is_made(models):
-    bare = replace(models, deep_folder=None)
-    assert not has_heads_for(bare, METHODS["deep"])
-    assert "deep" not in bare.weights
-    with pytest.raises(InputError, match=r"export_deep\.py"):
-        Reranker(bare).rerank(QUESTION, TEXTS, method="deep")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -66,8 +67,6 @@ def test_a_method_that_is_named_ranks_as_it_says(german):
 
 
 def test_weights_that_were_tuned_on_an_index_hold_for_its_language(german):
-    from dataclasses import replace
-
     tuned = replace(german, index=replace(german.index, tuned={"weights": {"alpha": 0.3}}))
     assert tuned.search(QUESTION).language is None
 

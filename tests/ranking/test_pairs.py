@@ -14,13 +14,7 @@ from semclass.core.errors import InputError
 from semclass.core.types import Ragged, ragged
 from semclass.encoders.words import CONTINUES, ENDING, WordTable
 from semclass.index.records import Query
-from semclass.ranking.features import (
-    CANDIDATE_FEATURES,
-    FEATURE_GROUPS,
-    PAIR_FEATURES,
-    TEXT_FEATURES,
-    pair_features,
-)
+from semclass.ranking.features import PAIR_FEATURES, TEXT_FEATURES, pair_features
 
 VOCABULARY = 12
 NOT_TERMS = (0, 1)
@@ -38,7 +32,6 @@ class Passages:
     idf: np.ndarray
     dense: np.ndarray
     bm25: np.ndarray
-    probabilities: np.ndarray
 
     @property
     def evidence(self) -> Passages:
@@ -50,10 +43,10 @@ class Passages:
     def take(self, rows) -> Passages:
         rows = np.asarray(rows, np.int64)
         texts = (each.take(rows) for each in (self.tokens, self.sentences, self.provides, self.pieces))
-        return Passages(*texts, self.idf, *(each[rows] for each in (self.dense, self.bm25, self.probabilities)))
+        return Passages(*texts, self.idf, *(each[rows] for each in (self.dense, self.bm25)))
 
 
-def make(seed, token_counts, extra, length, cut, *, dim=4, classes=3, expected=2):
+def make(seed, token_counts, extra, length, cut, *, dim=4, expected=2):
     """A question of `length` pieces and passages of the given sizes, from few pieces, so that there are matches."""
     rng = np.random.default_rng(seed)
 
@@ -68,8 +61,7 @@ def make(seed, token_counts, extra, length, cut, *, dim=4, classes=3, expected=2
     question = Query(
         text="",
         pooled=3 * vectors(1)[0],
-        probabilities=rng.dirichlet(np.ones(classes)) if classes else np.zeros(0),
-        fine=np.zeros(0),
+        probabilities=np.zeros(0),
         tokens=vectors(length),
         weights=(rng.dirichlet(np.ones(length)) if length else np.zeros(0)).astype(np.float32),
         terms=rng.integers(0, VOCABULARY, length + cut),
@@ -85,7 +77,6 @@ def make(seed, token_counts, extra, length, cut, *, dim=4, classes=3, expected=2
         idf,
         rng.uniform(-1, 1, n),
         rng.uniform(0, 30, n),
-        rng.uniform(size=(n, classes)).astype(np.float32),
     )
     for array in (question.tokens, question.weights, question.terms, passages.tokens.values, passages.bm25, idf):
         array.flags.writeable = False  # the inputs stay unchanged
@@ -99,8 +90,8 @@ def pairs(draw):
     counts = draw(st.lists(sizes, min_size=n, max_size=n))
     extra = draw(st.lists(st.sampled_from([0, 0, 0, 1, 20]), min_size=n, max_size=n))
     length, cut = draw(st.integers(0, 7)), draw(st.sampled_from([0, 0, 2]))
-    sizes = {"classes": draw(st.sampled_from([3, 3, 0])), "expected": draw(st.sampled_from([2, 2, 0]))}
-    return make(draw(st.integers(0, 2**32 - 1)), counts, extra, length, cut, **sizes)
+    expected = draw(st.sampled_from([2, 2, 0]))
+    return make(draw(st.integers(0, 2**32 - 1)), counts, extra, length, cut, expected=expected)
 
 
 def words_in(terms):
@@ -151,7 +142,6 @@ def slow(question, passages):
                 weights[k] > 0 and not present[k] and any(piece in NUMBERS for piece in pieces[k])
                 for k in range(len(keys))
             ),
-            "match": float(question.probabilities @ passages.probabilities[p].astype(float)),
             "provided": 0.0,
             "expected": 0.0,
         }
@@ -193,10 +183,6 @@ def slow(question, passages):
     return np.array([[row[name] for name in PAIR_FEATURES] for row in rows])
 
 
-def column(features, name):
-    return features[:, PAIR_FEATURES.index(name)]
-
-
 @given(pairs())
 def test_features_equal_their_definitions(pair):
     features = pair_features(*pair, WORDS)
@@ -215,10 +201,6 @@ def test_rows_follow_their_candidates(pair, data):
     texts = len(TEXT_FEATURES)  # the others compare candidates
     alone = pair_features(question, passages.take(order[:1]), WORDS)
     np.testing.assert_allclose(alone[0, :texts], features[order[0], :texts], rtol=1e-4, atol=1e-4)
-
-
-def test_features_have_a_group_each():
-    assert PAIR_FEATURES == TEXT_FEATURES + CANDIDATE_FEATURES == tuple(FEATURE_GROUPS)
 
 
 def test_a_word_of_many_pieces_counts_once():

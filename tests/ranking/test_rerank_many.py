@@ -97,7 +97,7 @@ def test_truncated_texts_are_numbered_through_all_questions(reranker):
     long = Passage("long", "\u4e00" * 4200)
     passages = [[Passage("a", "Short.")], [Passage("b", "Brief."), long], [long]]
     with pytest.warns(TruncationWarning, match="2 of 4 texts.*number 3") as caught:
-        reranker.rerank_many(QUESTIONS[:3], passages, method="learned")
+        reranker.rerank_many(QUESTIONS[:3], passages, method="entail-integrated")
     assert [item.message.rows for item in caught] == [(2, 3)]
     assert caught[0].filename == __file__
 

@@ -15,9 +15,9 @@ from semclass import (
     PassageIndex,
     QuestionClassifier,
     Reranker,
+    SkippedWarning,
 )
 from semclass.ranking.methods import METHODS
-from semclass.ranking.order import reorder, signals
 
 QUESTION = "Who designed the lighthouse?"
 PAINTED = [("door", "green"), ("fence", "blue"), ("door", "red"), ("roof", "green"), ("gate", "grey")]
@@ -46,13 +46,11 @@ def test_the_passage_that_answers_comes_first(retriever, question, answer):
 
 
 def test_a_hit_shows_the_parts_of_its_score(retriever, models):
-    for hit in retriever.search(QUESTION, method="match-soft", weights={"match_soft": 0.5}):
+    for hit in retriever.search(QUESTION, method="class-integrated", weights={"class": 0.5}):
         parts = hit.components
         assert hit.score == pytest.approx(parts["dense"] + 0.1 * parts["bm25"] + 0.5 * parts["match"], abs=1e-9)
-        assert hit.rank == hit.rank_before
-    hit = retriever.search(QUESTION, method="learned", fusion="convex", candidates=50)[0]
+    hit = retriever.search(QUESTION)[0]
     assert set(hit.components) == {"dense", "bm25", "relevance"}
-    assert hit.score == hit.components["relevance"]
     assert set(hit.probabilities) == set(models.passages.classes) >= set(hit.labels)
     assert {type(value) for value in [hit.score, *hit.components.values(), *hit.probabilities.values()]} == {float}
     assert type(hit.rank) is int
@@ -68,7 +66,7 @@ def test_what_comes_first_does_not_depend_on_k(models):
     passages = [Passage(str(row), text) for row, text in enumerate(rows)]
     index = PassageIndex.build(passages, passage_encoder=models.passage_encoder)
     painted = HybridRetriever(index, models)
-    for method in ("default", "learned", "convex", "rrf", "hybrid"):
+    for method in ("default", "entail-stable", "convex", "rrf", "hybrid"):
         few, many, every = (painted.search("Which door is green?", k, method=method) for k in (3, 70, len(rows) + 9))
         assert [(hit.id, hit.score) for hit in few] == [(hit.id, hit.score) for hit in many[:3]]
         assert [(hit.id, hit.score) for hit in many] == [(hit.id, hit.score) for hit in every[:70]]
@@ -98,7 +96,6 @@ def test_a_question_without_any_known_word_finds_passages(retriever):
         ({"k": 2.5}, InputTypeError, "k must be a whole number, not float"),
         ({"k": True}, InputTypeError, "not bool"),
         ({"method": "best"}, InputError, "method is 'best'.*'default', 'deep', 'bm25'"),
-        ({"fusion": "sum"}, InputError, "fusion is 'sum'.*'linear', 'convex', 'rrf'"),
         ({"weights": {"bm25": -1}}, InputError, "bm25 is -1"),
         ({"weights": {"lambda": 1}}, InputError, "'lambda'.*'alpha'"),
         ({"weights": {"alpha": 1.5}}, InputError, "alpha is 1.5"),
@@ -132,7 +129,7 @@ def counting(models):
     ("options", "classified"),
     [
         ({}, False),
-        ({"method": "learned"}, False),
+        ({"method": "entail-stable"}, False),
         ({"method": "class-stable"}, True),
         ({"explain": True}, True),
     ],
@@ -143,39 +140,11 @@ def test_a_question_is_classified_only_where_its_class_is_used(retriever, counti
     assert found == retriever.search(QUESTION, **options)
 
 
-@pytest.mark.parametrize(("method", "classified"), [("learned", False), ("class-stable", True)])
+@pytest.mark.parametrize(("method", "classified"), [("entail-stable", False), ("class-stable", True)])
 def test_a_reranker_classifies_a_question_only_where_its_class_is_used(counting, corpus, method, classified):
     (hit, *_) = Reranker(counting).rerank(QUESTION, corpus[:4], method=method)
     assert counting.questions.seen == [QUESTION] * classified
     assert set(hit.probabilities) == (set(counting.passages.classes) if classified else set())
-
-
-@pytest.mark.parametrize(
-    ("encoded", "method", "says"),
-    [
-        ({"classes": False}, "class-integrated", "without classes.* encode it with classes=True"),
-        ({"tokens": False}, "learned", "without tokens.* encode it with tokens=True"),
-        ({"tokens": False}, "entail-stable", "without tokens.* encode it with tokens=True"),
-    ],
-)
-def test_a_question_without_what_a_method_reads_is_refused(retriever, encoded, method, says):
-    (whole,), (bare,) = retriever.encode([QUESTION]), retriever.models.encode([QUESTION], **encoded)
-    np.testing.assert_allclose(bare.pooled, whole.pooled, atol=1e-6)
-    found = retriever.candidates(whole, 3)
-    with pytest.raises(InputError, match=says):
-        reorder(retriever.models, bare, found, METHODS[method])
-    with pytest.raises(InputError, match="is without"):
-        signals(retriever.models, bare, found)
-    if "classes" in encoded:
-        with pytest.raises(InputError, match="classes=True"):
-            retriever.candidates(bare, 3, METHODS["match-soft"])
-
-
-def test_candidates_of_a_method_that_re_ranks_need_no_heads_for_it(retriever, models):
-    bare = HybridRetriever(retriever.index, replace(models, pair_heads=None))
-    (query,) = bare.models.encode([QUESTION])
-    assert len(bare.candidates(query, 3)) == 3
-    assert len(bare.retrieve(query, 3, METHODS["learned"])) == 3
 
 
 def test_an_index_of_another_encoder_is_refused(retriever, models):
@@ -225,3 +194,35 @@ def test_neither_order_nor_score_depends_on_the_questions_beside_it(retriever):
         assert [hit.id for hit in together] == [hit.id for hit in alone]
         assert [hit.score for hit in together] == pytest.approx([hit.score for hit in alone], rel=0, abs=1e-9)
     assert retriever.search_many([]) == []
+
+
+def test_texts_take_the_place_of_the_question_in_finding(retriever):
+    texts = ["The ferry leaves the harbour.", "Boats to the island."]
+    found = retriever.search(QUESTION, 3, method="dense", texts=texts)
+    vectors = np.stack([query.pooled / np.linalg.norm(query.pooled) for query in retriever.encode(texts)])
+    (query,) = retriever.encode([QUESTION])
+    near = replace(query, pooled=vectors.mean(axis=0))
+    rows = retriever.candidates(near, 3, METHODS["dense"]).rows
+    assert [hit.id for hit in found] == [passage.id for passage in retriever.index.passages(rows)]
+    with pytest.raises(InputTypeError, match="texts must be a sequence"):
+        retriever.search(QUESTION, texts="one text")
+
+
+@pytest.mark.parametrize(("passages", "says"), [("one text", "sequence"), ([3], r"passages\[0\]"), (None, "sequence")])
+def test_what_is_no_sequence_of_passages_is_refused(models, passages, says):
+    with pytest.raises(InputTypeError, match=says):
+        HybridRetriever.from_passages(passages, models=models)
+
+
+def test_strings_get_their_places_as_ids_and_passages_keep_theirs(models):
+    passages = ["The tower is open at noon.", Passage("built", "The tower was built in 1890.")]
+    retriever = HybridRetriever.from_passages(passages, models=models)
+    assert [hit.id for hit in retriever.search("When was the tower built?")] == ["built", "0"]
+
+
+def test_a_folder_is_read_and_what_cannot_be_read_is_named(models, tmp_path):
+    (tmp_path / "tower.md").write_text("# Tower\n\nThe tower was built in 1890 by a fisherman.\n")
+    (tmp_path / "broken.json").write_text("{")
+    with pytest.warns(SkippedWarning, match=r"broken\.json"):
+        retriever = HybridRetriever.from_folder(tmp_path, models=models)
+    assert "1890" in retriever.search("When was the tower built?")[0].text

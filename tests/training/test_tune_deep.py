@@ -9,11 +9,12 @@ from made_models import random_weights
 pytest.importorskip("onnx")
 pytest.importorskip("safetensors")
 
+from semclass.heads.joint import marks_of
+
 import bert_graph
 import deep_network
 import onnx_graphs
 from semclass.core.types import Ragged
-from semclass.heads.joint import marks_of
 from tuning_texts import Rows, Texts
 
 CONFIG = bert_graph.BertConfig(

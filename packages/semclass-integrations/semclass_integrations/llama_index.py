@@ -89,7 +89,7 @@ class SemclassRetriever(BaseRetriever):
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         question, texts = query_bundle.query_str, query_bundle.custom_embedding_strs
         if texts and texts != [question]:
-            result = self._retriever.search_by_texts(question, texts, self._top_k, **self._options)
+            result = self._retriever.search(question, self._top_k, texts=texts, **self._options)
         else:
             result = self._retriever.search(question, self._top_k, **self._options)
         return [

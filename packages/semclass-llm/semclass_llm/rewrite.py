@@ -237,7 +237,7 @@ class RewritingRetriever:
             warn(RewriteWarning(f"{question!r} is searched without rewriting ({rewritten.why}): {rewritten.reply}"))
         first, *others = rewritten.questions
         if rewritten.passages:
-            return self.retriever.search_by_texts(first, [first, *rewritten.passages], limit, chosen)
+            return self.retriever.search(first, limit, chosen, texts=[first, *rewritten.passages])
         if not others:
             return self.retriever.search(first, limit, chosen)
         results = self.retriever.search_many(rewritten.questions, limit, chosen)

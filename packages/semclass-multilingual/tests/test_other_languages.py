@@ -7,7 +7,7 @@ from world import ROOT
 
 from semclass import HybridRetriever, Models, Passage, ScopeClassifier, ZeroShotClassifier
 from semclass.core.errors import ArtifactError
-from semclass.heads.joint import pairs_of
+from semclass.heads.deep import pairs_of
 
 FOLDER = ROOT / "packages" / "semclass-multilingual" / "semclass_multilingual" / "models"
 

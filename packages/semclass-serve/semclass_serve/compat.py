@@ -3,7 +3,7 @@
 ``/v2/rerank`` is Cohere's; ``/v1/rerank`` is Cohere's and Jina's, in one answer that both read; ``/rerank``, also as ``/``
 and ``/invocations``, ``/predict`` and ``/info`` are those of text-embeddings-inference (TEI).
 
-The score is the entailment head's, P(text answers query) *from the two texts alone*, not that of ``learned``, which looks
+The score is the entailment head's, P(text answers query) *from the two texts alone*, not that of ``default``, which looks
 at the other texts as well: these clients compare scores with a threshold, and merge the answers of several requests.
 """
 

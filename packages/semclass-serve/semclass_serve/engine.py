@@ -10,9 +10,9 @@ from semclass.core.checks import check_text, check_texts
 from semclass.core.cpu import available_threads
 from semclass.core.errors import InputError
 from semclass.core.types import Passage, PassageLabels, QuestionLabel
-from semclass.heads.asked import LAST
 from semclass.heads.entailment import EntailmentClassifier, EntailmentLabel, check_pairs
 from semclass.heads.in_scope import ScopeClassifier
+from semclass.heads.query_focus import LAST
 from semclass.heads.texts import TextLabels, classify_all
 from semclass.index.passage_encoder import searchable
 from semclass.index.records import FOLDER
@@ -214,7 +214,7 @@ def _classified(question: str) -> int:
 
 
 def _asked(question: str) -> int:
-    """Cost of a question, of several sentences or not, see :mod:`semclass.heads.asked`."""
+    """Cost of a question, of several sentences or not, see :mod:`semclass.heads.query_focus`."""
     return ASKED * min(len(question), LAST) + SHORT + len(question) // SCANNED
 
 

@@ -11,7 +11,7 @@ from weakref import ref
 from semclass.core.errors import SemclassError
 from semclass.core.types import Hit, Passage
 from semclass.evaluation.question_headings import is_made, sample_passages, write_from_headings
-from semclass.heads.asked import asks
+from semclass.heads.query_focus import is_question
 from semclass.index.records import SearchIndex
 from semclass.ranking.retriever import HybridRetriever
 from semclass_serve.engine import Engine
@@ -60,7 +60,7 @@ def make(retriever: HybridRetriever) -> list[str]:
     questions: list[str] = []
     for asking in (True, False):
         sort = [text for text in texts if text.endswith(_MARKS) is asking]
-        tried = [text for text in sort if asking or (_TITLE.fullmatch(text) and not asks(text))]
+        tried = [text for text in sort if asking or (_TITLE.fullmatch(text) and not is_question(text))]
         for text in tried[:: len(tried) // DRAFTS + 1]:  # from all over the index
             found = retriever.search(text, 1)
             if found.certainty != "weak" and _headings(found[0]) == _headings(drafts[text]):

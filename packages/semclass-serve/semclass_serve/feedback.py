@@ -11,7 +11,7 @@ from fastapi import APIRouter, Request
 
 from semclass.core.errors import ArtifactError, InputError
 from semclass.index.feedback import add_judgement
-from semclass.ranking.ask import READ
+from semclass.ranking.ask import READ_HITS
 from semclass_serve import schemas
 from semclass_serve.answers import ErrorBody, ServiceError
 from semclass_serve.bodies import WITHOUT_INDEX, check_count, check_texts, post
@@ -36,7 +36,7 @@ def router(engine: Engine) -> APIRouter:
         check_texts(request, [body.question], engine.settings)
         check_count(body.k, engine.settings, "k")
         check_filter(body.where or {})
-        result = await engine.search(body.question, k=READ, where=body.where)
+        result = await engine.search(body.question, k=READ_HITS, where=body.where)
         answer = vars(await engine.answer(body.question, result, body.k))
         found = {name: answer[name] for name in schemas.AskAnswer.model_fields if name in answer}
         return {**found, "milliseconds": since(began)}

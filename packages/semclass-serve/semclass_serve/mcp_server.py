@@ -10,7 +10,7 @@ from typing import Any
 from semclass import __version__
 from semclass.core.checks import check_positive, short
 from semclass.core.errors import InputError, SemclassError, import_extra
-from semclass.ranking.ask import SENTENCES, AnswerSentence
+from semclass.ranking.ask import MAX_SENTENCES, AnswerSentence
 from semclass.ranking.result import SearchResult
 from semclass.ranking.retriever import HybridRetriever
 from semclass_llm import build_context
@@ -98,7 +98,7 @@ def make_server(retriever: HybridRetriever, name: str = "semclass") -> Any:
         sources = [asdict(source) for source in made.sources]
         return {"text": made.text, "sources": sources, **{name: getattr(found, name) for name in SAID}}
 
-    def ask(question: str, k: int = SENTENCES, where: dict[str, Any] | None = None) -> dict[str, Any]:
+    def ask(question: str, k: int = MAX_SENTENCES, where: dict[str, Any] | None = None) -> dict[str, Any]:
         """Return the sentences that best answer a question, with the id and metadata of their passages.
 
         `answered` is false if nothing in the collection seems to answer.

@@ -18,8 +18,7 @@ from semclass.core.types import Passage, QuestionLabel
 from semclass.heads.texts import TextLabels
 from semclass.index.filters import read_terms
 from semclass.index.passage_index import PassageIndex
-from semclass.ranking.methods import METHODS, Method, find_method
-from semclass.ranking.order import available, has_heads_for, require
+from semclass.ranking.methods import METHODS, Method, method_for
 from semclass.ranking.result import SearchResult
 from semclass_serve import schemas
 from semclass_serve.answers import Json, invalid
@@ -165,17 +164,13 @@ def _text_label(found: TextLabels) -> dict[str, Any]:
 
 def _check_method(engine: Engine, body: schemas.SearchRequest | schemas.RerankRequest) -> Method:
     """Refuse a method whose heads are not served; the library's message is for those who load the models."""
-    method = find_method(body.method, body.fusion)
-    if isinstance(body, schemas.SearchRequest):
-        method = available(engine.models, method)
     try:
-        require(engine.models, method)
+        return method_for(engine.models, body.method)
     except InputError:
         raise invalid(
             f"the served models have no heads for the method {json.dumps(body.method)}; use a method that GET /api/info "
             "lists, or start the service with other models: semclass serve --models MODELS"
         ) from None
-    return method
 
 
 def _options(body: schemas.SearchRequest | schemas.RerankRequest) -> dict[str, Any]:
@@ -215,7 +210,7 @@ def _info(engine: Engine) -> dict[str, Any]:
         "classes": [{"name": name, "description": COARSE_NAMES.get(name)} for name in models.passages.classes],
         "fine_classes": models.questions.fine_classes,
         "index": index,
-        "methods": [name for name, method in METHODS.items() if has_heads_for(models, method)],
+        "methods": [name for name, method in METHODS.items() if models.has(method.needs)],
         "weights": models.weights if retriever is None else retriever.weights,
         "answerable_from": (retriever or models).answerable_from,
         "limits": {name: getattr(engine.settings, name) for name in schemas.Limits.model_fields},

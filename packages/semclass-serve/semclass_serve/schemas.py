@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, FailFast, Field, WithJsonSchema, model_validator
 from pydantic_core import PydanticCustomError
 
-from semclass.ranking.ask import SENTENCES
+from semclass.ranking.ask import MAX_SENTENCES
 from semclass.ranking.methods import DEFAULT, METHODS, RERANKING
 from semclass_serve.bodies import HITS, TEXT, TEXTS, WHOLE, WRITTEN
 from semclass_serve.filter_schema import FILTER
@@ -64,11 +64,8 @@ class Weights(Request):
     document: Weight | None = None
     entailment: Weight | None = None
     evidence: Weight | None = None
-    entailment_hard: Weight | None = None
     class_: Annotated[Weight | None, Field(alias="class")] = None
-    class_hard: Weight | None = None
-    match_soft: Weight | None = None
-    match_hard: Weight | None = None
+    deep: Weight | None = None
 
 
 class SearchRequest(Request):
@@ -77,7 +74,6 @@ class SearchRequest(Request):
     question: Text
     k: Count = 10
     method: Literal[tuple(METHODS)] = DEFAULT  # type: ignore[valid-type]
-    fusion: Literal["linear", "convex", "rrf"] | None = None
     weights: Weights | None = None
     candidates: Count | None = None
     where: Annotated[dict[str, Any], WithJsonSchema(FILTER)] | None = None
@@ -114,7 +110,6 @@ class RerankRequest(Request):
     passages: Annotated[list[Text | PassageIn], FailFast(), Field(min_length=1, json_schema_extra=TEXTS)]
     k: Count | None = None
     method: Literal[RERANKING] = DEFAULT  # type: ignore[valid-type]
-    fusion: Literal["linear", "convex", "rrf"] | None = None
     weights: Weights | None = None
     explain: bool = False
     classify: bool = True
@@ -124,7 +119,7 @@ class AskRequest(Request):
     """A question to answer by sentences of the index."""
 
     question: Text
-    k: Count = SENTENCES
+    k: Count = MAX_SENTENCES
     where: Annotated[dict[str, Any], WithJsonSchema(FILTER)] | None = None
 
 
@@ -246,7 +241,6 @@ class ExplanationOut(BaseModel):
 
     parts: dict[str, float]
     total: float
-    link: Literal["identity", "sigmoid"]
     words: list[Word]
     classes: list[ClassOf]
     sentence: tuple[int, int] | None

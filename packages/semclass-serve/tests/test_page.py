@@ -81,7 +81,7 @@ def test_it_opens_empty_with_questions_to_try_and_those_of_before(open_page, ser
 @pytest.mark.parametrize("width", [360, 1280])
 def test_where_nothing_seems_to_answer_the_page_says_so_before_the_passages(open_page, service, retriever, width):
     strange = "At what temperature does tungsten melt?"
-    assert retriever.search(strange).answerable < retriever.models.answerable.thresholds[0]
+    assert retriever.search(strange).answerable < retriever.models.answerable_from
     page = open_page(f"{service}#q={strange}", width)
     settled(page)
     status = page.locator("#answer .status")

@@ -131,14 +131,14 @@ def test_a_search_is_filtered_and_boosted_by_labels(heads, fake_encoder):
 
 
 def test_a_search_gives_hits_with_all_that_made_them(client, retriever):
-    body = {"question": QUESTION, "k": 3, "explain": True, "method": "match-soft", "weights": {"match_soft": 0.5}}
+    body = {"question": QUESTION, "k": 3, "explain": True, "method": "class-integrated", "weights": {"class": 0.5}}
     answer = client.post("/api/search", body).json()
-    expected = retriever.search(QUESTION, 3, explain=True, method="match-soft", weights={"match_soft": 0.5})
+    expected = retriever.search(QUESTION, 3, explain=True, method="class-integrated", weights={"class": 0.5})
     assert [hit["id"] for hit in answer["hits"]] == [hit.id for hit in expected]
     assert set(answer["hits"][0]) == {*vars(expected[0]), "url"}
     assert answer["hits"][0]["explanation"]["parts"] == pytest.approx(dict(expected[0].explanation.parts), abs=1e-5)
     weights = retriever.weights
-    assert answer["weights"] == {"bm25": weights["bm25"], "match_soft": 0.5}
+    assert answer["weights"] == {"bm25": weights["bm25"], "class": 0.5}
     default = client.post("/api/search", {"question": QUESTION, "classify": False}).json()
     assert default["question"] is None
     assert default["weights"] == {name: weights[name] for name in ("alpha", "evidence")}
@@ -147,9 +147,9 @@ def test_a_search_gives_hits_with_all_that_made_them(client, retriever):
 
 
 def test_the_weights_of_an_answer_can_be_sent_again(client, retriever):
-    body = {"question": QUESTION, "method": "class-integrated", "fusion": "convex"}
+    body = {"question": QUESTION, "method": "class-integrated"}
     found = client.post("/api/search", body).json()["weights"]
-    assert found == {name: retriever.weights[name] for name in ("alpha", "class")}
+    assert found == {name: retriever.weights[name] for name in ("bm25", "class")}
     assert client.post("/api/search", {**body, "weights": found}).json()["weights"] == found
 
 
@@ -187,7 +187,7 @@ def test_what_is_served_is_told(client, retriever):
     assert {"name": "HUM", "description": "human"} in found["classes"]
     assert found["index"] == {"passages": len(retriever.index), "kind": "folder"}
     assert found["weights"] == retriever.weights
-    assert found["answerable_from"] == retriever.models.answerable.thresholds[0]
+    assert found["answerable_from"] == retriever.models.answerable_from
     assert found["limits"]["max_texts"] == Settings().max_texts
 
 
@@ -208,7 +208,7 @@ def test_an_encoder_without_heads_still_searches(fake_encoder, corpus):
         assert len(found["hits"]) == 10
         default = client.post("/api/search", {"question": QUESTION}).json()
         assert [hit["id"] for hit in default["hits"]] == [hit["id"] for hit in found["hits"]]
-        refused = client.post("/api/search", {"question": QUESTION, "method": "learned"})
+        refused = client.post("/api/search", {"question": QUESTION, "method": "entail-stable"})
         assert (refused.status_code, refused.json()["error_type"]) == (422, "validation")
         assert client.get("/api/info").json()["methods"] == ["bm25", "dense", "convex", "rrf", "hybrid"]
         refused = client.post("/api/rerank", {"question": QUESTION, "passages": ["Ada built it."]})
@@ -273,7 +273,7 @@ def test_what_is_no_request_is_refused(client, path, content, kind, status):
         {"question": QUESTION, "method": "best"},
         {"question": QUESTION, "weights": {"bm25": -1}},
         {"question": QUESTION, "weights": {"lambda": 1}},
-        {"question": QUESTION, "fusion": "sum"},
+        {"question": QUESTION, "method": "sum"},
         {"question": QUESTION, "where": {"page": {"$near": 3}}},
         {"question": QUESTION, "place": "/etc/passwd"},
     ],

@@ -17,7 +17,7 @@ from serving import address, serving
 from semclass import PassageIndex
 from semclass.scoring import approximation
 
-QUESTION = {"question": "Who designed the lighthouse?", "method": "learned", "where": {"page": {"$gte": 0}}}
+QUESTION = {"question": "Who designed the lighthouse?", "method": "deep", "where": {"page": {"$gte": 0}}}
 BY_POSITION = {"records.npy", "provides.npy", "tokens.npy", "pieces.npy"}
 AT_ONCE = 2
 """Searches while a file is another."""

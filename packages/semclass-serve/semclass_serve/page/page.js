@@ -515,13 +515,12 @@ function judge(hit) {
 function why({ rank, rank_before: before, explanation, labels: provided }, [first], question) {
   const moved = before === rank ? `Stays at place ${rank}` : `From place ${before} to ${rank}`;
   const rows = Object.entries(explanation.parts).map(([name, value]) => [PARTS[name] ?? name, signed(value)]);
-  const sum = explanation.link === "sigmoid" ? ["probability", percent(1 / (1 + Math.exp(-explanation.total)))] : ["sum", signed(explanation.total)];
   const met = ({ exact, match, cosine }) => (exact ? "itself" : match ? `${match} (${cosine.toFixed(2)})` : "nothing");
   const classes = explanation.classes.map((one) => [className(one.name) + (one.name === question?.label ? " (asked for)" : ""),
     percent(one.asked), percent(one.provided) + (provided.includes(one.name) ? " ✓" : "")]);
   return el("div", { class: "why" }, el("p", {}, moved + (rank > 1 ? behind(explanation, first.explanation) : ".")),
     el("div", { class: "tables" },
-      table("Parts of the score", ["part", "adds"], [...rows, sum]),
+      table("Parts of the score", ["part", "adds"], [...rows, ["sum", signed(explanation.total)]]),
       table("Words of the question", ["word", "weight", "met by (cosine)"], explanation.words.map((word) => [word.word, percent(word.weight), met(word)])),
       classes.length ? table("Types of answer", ["type", "asked", "provided"], classes) : null));
 }

@@ -4,7 +4,7 @@ import pytest
 from world import MODELS, Counting, FakeEncoder
 
 from semclass import EntailmentClassifier, Reranker
-from semclass.heads.asked import LAST, PIECES, find_asked, questions_of
+from semclass.heads.query_focus import LAST, PIECES, query_focus, questions_of
 
 STUDY = (
     "The study included 120 patients with chronic heart failure, who were followed for two years. Serum sodium was "
@@ -15,7 +15,7 @@ ROUTER = "I have a Lumo router. Its light is red. How do I reset it?"
 
 
 def read(encoder, text, generic=None):
-    (found,) = find_asked(encoder, [text], generic)
+    (found,) = query_focus(encoder, [text], generic)
     return found.text
 
 
@@ -162,7 +162,7 @@ def test_hits_and_labels_say_what_was_read_of_a_question(models, retriever, corp
         assert (label.text, label.asked or question, label.label) == (question, QUESTION, "HUM")
 
 
-@pytest.mark.parametrize("method", ["default", "learned", "class-integrated", "dense", "bm25"])
+@pytest.mark.parametrize("method", ["default", "deep", "class-integrated", "dense", "bm25"])
 def test_scores_and_order_are_those_of_the_question_alone(retriever, method):
     alone, behind = (retriever.search(text, method=method) for text in (QUESTION, f"{BEFORE} {QUESTION}"))
     assert behind == alone

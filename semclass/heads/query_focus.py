@@ -102,12 +102,11 @@ _MOST = 3  # other words of a sentence that refers to the one before
 
 
 @dataclass(frozen=True)
-class Asked:
-    """The part of a text that is read."""
+class Focus:
+    """The part of a text that a search reads."""
 
-    text: str  #: the sentences that ask and those that belong to them: the search reads these
+    text: str  #: the sentences that ask and the sentences that belong to them: the search reads them
     question: str  #: the sentences that ask: these are classified
-    generic: bool = False  #: whether `question` names no topic of its own, so that all of `text` tells what is asked
 
 
 @dataclass(frozen=True)
@@ -127,7 +126,7 @@ class _Parts:
         return " ".join(self.sentences[place] for place in self.asks[-last:])
 
 
-def asks(text: str) -> bool:
+def is_question(text: str) -> bool:
     """Whether a text asks for something, by a question mark or by its words, rather than only names a topic."""
     return bool(_MARK.search(text) or _ASKED.search(text) or _REQUEST.match(text))
 
@@ -144,22 +143,22 @@ def load_generic(models: Path, encoder_fingerprint: str) -> Head | None:
     return Head.load(folder, encoder=encoder_fingerprint) if folder.exists() else None
 
 
-def find_asked(encoder: Encoder, texts: Sequence[str], generic: Head | None = None) -> list[Asked]:
-    """Find what each text asks. The encoder runs only for texts of several sentences and more than `SHORT` words.
+def query_focus(encoder: Encoder, texts: Sequence[str], generic: Head | None = None) -> list[Focus]:
+    """Find the part of each text that asks.
 
-    Without the head, only questions of function words alone count as generic.
+    The encoder runs only for texts of several sentences and more than `SHORT` words. Without the head, only questions of
+    function words alone count as generic.
     """
-    return [_read(encoder, text, _parts(text), generic) for text in texts]
+    return [_focus(encoder, text, _parts(text), generic) for text in texts]
 
 
-def _read(encoder: Encoder, text: str, parts: _Parts | None, generic: Head | None) -> Asked:
-    """What is read of a text."""
+def _focus(encoder: Encoder, text: str, parts: _Parts | None, generic: Head | None) -> Focus:
     if parts is None:
-        return Asked(text, text)
-    kept, whole = _belonging(encoder, parts, generic)
+        return Focus(text, text)
+    kept = _belonging(encoder, parts, generic)
     if len(kept) < len(parts.sentences):
         text = " ".join(parts.sentences[place] for place in kept)
-    return Asked(text, parts.question, whole)
+    return Focus(text, parts.question)
 
 
 def _parts(text: str) -> _Parts | None:
@@ -244,10 +243,10 @@ def _last(texts: Sequence[str], places: Sequence[int]) -> list[int]:
     return list(places[-max(int(np.searchsorted(ends, LAST, side="right")), 1) :])
 
 
-def _belonging(encoder: Encoder, parts: _Parts, generic: Head | None) -> tuple[list[int], bool]:
+def _belonging(encoder: Encoder, parts: _Parts, generic: Head | None) -> list[int]:
     """Places of the sentences that are read: those that are needed and those near them, as many as the encoder reads.
 
-    Where they are too many, what is needed comes first, and of either the end. Also gives whether the question is generic.
+    Where they are too many, what is needed comes first, and of either the end.
     """
     texts = parts.sentences
     needed = _last(texts, parts.needed)
@@ -270,7 +269,7 @@ def _belonging(encoder: Encoder, parts: _Parts, generic: Head | None) -> tuple[l
         if room < 0 and kept:
             break
         kept.append(looked[row])
-    return sorted(kept), whole
+    return sorted(kept)
 
 
 def _all_generic(questions: Sequence[str], vectors: FloatArray, generic: Head | None) -> bool:

@@ -1,0 +1,112 @@
+"""The pair head, which judges a question and a passage together, and the weights of evidence in the default method."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from semclass.core import artifacts
+from semclass.core.errors import ArtifactError
+from semclass.core.types import DoubleArray, FloatArray, IntArray
+from semclass.encoders.words import WordTable
+from semclass.heads.head import Head
+from semclass.index.records import Candidates, Query
+from semclass.ranking.features import FEATURES, PAIR_FEATURES, pair_features
+
+SHORT = 20.0
+"""Mean number of word pieces of candidates up to which they are short, such as sentences or answers to frequent questions.
+The longer the candidates, the less the weights of short candidates count, see :func:`weights_for`.
+"""
+
+
+def shortness(lengths: IntArray) -> float:
+    """Return how short candidates of some lengths in word pieces are: min(1, `SHORT` / mean length)."""
+    return min(1.0, SHORT / max(float(lengths.mean()), 1.0)) if len(lengths) else 1.0
+
+
+def weights_for(weights: DoubleArray, lengths: IntArray) -> DoubleArray:
+    """Return weights[0] + `shortness` * weights[1], for weights of shape (2, n_features)."""
+    return np.asarray(weights[0] + shortness(lengths) * weights[1])
+
+
+def evidence_parts(features: FloatArray, weights: DoubleArray, weight: float = 1.0) -> dict[str, DoubleArray]:
+    """Return what each group of features adds to the scores of n candidates, each (n,), for weights (n_features,)."""
+    parts: dict[str, DoubleArray] = {}
+    for column in np.flatnonzero(weights).tolist():
+        group, added = FEATURES[column].group, weight * weights[column] * features[:, column]
+        parts[group] = parts[group] + added if group in parts else added.astype(np.float64)
+    return parts
+
+
+@dataclass(frozen=True)
+class PairModel:
+    """The pair head, with what it needs of general text, and the weights of evidence.
+
+    Attributes
+    ----------
+    entailment
+        P(passage answers question) from the two texts alone. It can be compared between questions.
+    idf
+        Inverse document frequency of word pieces in general text, float32 of shape (vocabulary,), for passages that come
+        from no index.
+    words
+        Makes words of word pieces.
+    weights
+        ``evidence``: 1, the weight of the evidence. ``entailment`` and ``class``: weights of the integrated methods of the
+        thesis, found on training questions.
+    evidence
+        Weights of the pair features that the default method adds to a convex combination, which is from 0 to 1, and
+        what is added to them for short candidates: float64 of shape (2, n_features), see :func:`weights_for`.
+    """
+
+    entailment: Head
+    idf: FloatArray
+    words: WordTable
+    weights: Mapping[str, float]
+    evidence: DoubleArray
+
+    @classmethod
+    def load(cls, folder: str | Path, *, encoder_fingerprint: str) -> PairModel:
+        """Load the head in ``folder/entailment``, and the weights in ``folder/evidence``."""
+        arrays = {"idf.npy": (None,), "words.npy": (2, None)}
+        head = Head.load(
+            Path(folder) / "entailment", encoder=encoder_fingerprint, features=PAIR_FEATURES, arrays=arrays
+        )
+        idf, words = head.artifact.arrays["idf.npy"], WordTable.of(head.artifact.arrays["words.npy"])
+        if len(words.keys) != len(idf):
+            raise ArtifactError(
+                f"{head.artifact.folder}: words.npy has {len(words.keys)} rows, idf.npy {len(idf)}; train it again"
+            )
+        weights = {str(name): float(value) for name, value in head.artifact.field("weights").items()}
+        evidence = load_evidence(Path(folder) / "evidence", encoder_fingerprint)
+        return cls(head, idf, words, {**weights, "evidence": 1.0}, evidence)
+
+    def features(self, query: Query, candidates: Candidates) -> FloatArray:
+        """Return the pair features of n candidates, (n, n_features). Refuse a question that was encoded without tokens."""
+        query.check(tokens=True)
+        return pair_features(query, candidates, self.words)
+
+    def relevance(self, features: FloatArray) -> DoubleArray:
+        """Return P(passage answers question) of n candidates by their features, (n,)."""
+        return self.entailment.probabilities({"pairs": features})[:, 0]
+
+    def evidence_of(self, features: FloatArray, lengths: IntArray, weight: float = 1.0) -> dict[str, DoubleArray]:
+        """Return what each group of evidence adds to the scores of candidates of some lengths, each (n,)."""
+        return evidence_parts(features, weights_for(self.evidence, lengths), weight)
+
+
+def load_evidence(folder: Path, encoder_fingerprint: str) -> DoubleArray:
+    """Load the weights that were fitted for an encoder; without them, those of `FEATURES`, for candidates of any length."""
+    if not folder.exists():
+        return np.array([[feature.weight for feature in FEATURES], [0.0] * len(FEATURES)])
+    artifact = artifacts.load_artifact(
+        folder,
+        "evidence",
+        encoder=encoder_fingerprint,
+        features=PAIR_FEATURES,
+        arrays={"weights.npy": (2, len(PAIR_FEATURES))},
+    )
+    return artifact.arrays["weights.npy"].astype(np.float64)

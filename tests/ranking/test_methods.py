@@ -1,0 +1,113 @@
+"""Methods: what they need, which heads they find, and the orders of the reference thesis."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from made_models import save_pairs
+
+from semclass import ArtifactError, InputError
+from semclass.core.errors import TruncationWarning
+from semclass.heads.query_focus import PIECES
+from semclass.ranking.evidence import PairModel
+from semclass.ranking.features import PAIR_FEATURES
+from semclass.ranking.methods import METHODS, method_for
+
+QUESTION = "Where is the museum?"
+N = 10
+
+
+@pytest.fixture(scope="module")
+def query(models):
+    return models.encode([QUESTION])[0]
+
+
+@pytest.fixture(scope="module")
+def found(retriever, query):
+    return retriever.candidates(query, N, METHODS["bm25"])
+
+
+@pytest.fixture(scope="module")
+def split(models, query, found):
+    """Models whose entailment threshold five of the ten candidates reach."""
+    relevance = METHODS["entail-integrated"].signal(models, query, found)
+    head = replace(models.pairs.entailment, thresholds=(float(np.sort(relevance)[N // 2]),))
+    return replace(models, pair_heads=replace(models.pairs, entailment=head))
+
+
+@pytest.mark.parametrize(("kind", "weight"), [("entail", "entailment"), ("class", "class")])
+def test_labels_put_passages_first_or_are_added(split, query, found, kind, weight):
+    hard = replace(METHODS[f"{kind}-integrated"], hard=True)
+    label = hard.signal(split, query, found)
+    first = sorted(range(N), key=lambda place: -label[place])
+    assert set(label) == {0.0, 1.0}
+    assert first != list(range(N))  # the label changes the order
+    stable = METHODS[f"{kind}-stable"].order(split, query, found, {})
+    assert stable.order.tolist() == first
+    np.testing.assert_array_equal(stable.score, found.score)
+    added = hard.order(split, query, found, {weight: 0.3})
+    np.testing.assert_array_equal(added.score, found.score + 0.3 * label)
+    assert added.order.tolist() == np.argsort(-added.score, kind="stable").tolist()
+
+
+def test_equal_sums_of_many_passages_keep_their_order(models, retriever, query):
+    found = replace(retriever.candidates(query, 30, METHODS["hybrid"]), score=np.zeros(30))
+    ranked = replace(METHODS["class-integrated"], hard=True).order(models, query, found, {"class": 0.3})
+    assert len(set(ranked.score)) == 2
+    assert ranked.order.tolist() == sorted(range(30), key=lambda place: -ranked.score[place])
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_method_reads_what_it_needs_and_refuses_less(retriever, models, query, name):
+    method, weights = METHODS[name], retriever.weights
+    found = retriever.candidates(query, N, method)
+    passages = retriever.index.passages(found.rows)
+    needed = {"classes": method.needs.classes, "tokens": method.needs.tokens}
+    (own,) = models.encode([QUESTION], **needed)
+    ranked, whole = (method.order(models, each, found, weights, passages) for each in (own, query))
+    assert ranked.places.tolist() == whole.places.tolist()
+    np.testing.assert_allclose(ranked.score, whole.score, atol=1e-6)
+    for what in [name for name, needs in needed.items() if needs]:
+        (bare,) = models.encode([QUESTION], **{**needed, what: False})
+        with pytest.raises(InputError, match=f"without {what}.* encode it with {what}=True"):
+            method.order(models, bare, found, weights, passages)
+
+
+def test_a_method_without_its_heads_is_refused_but_the_default(models):
+    bare = replace(models, pair_heads=None, deep_folder=None)
+    assert method_for(bare, "default") is METHODS["convex"]
+    assert [name for name, method in METHODS.items() if not bare.has(method.needs)] == [
+        "default", "deep", "entail-stable", "entail-integrated",
+    ]  # fmt: skip
+    for name in ("deep", "entail-stable"):
+        with pytest.raises(InputError, match="train_pairs"):
+            method_for(bare, name)
+    with pytest.raises(InputError, match=r"export_deep\.py"):
+        method_for(replace(models, deep_folder=None), "deep")
+
+
+def test_a_pair_head_over_other_features_is_refused(tmp_path, monkeypatch, fake_encoder):
+    save_pairs(tmp_path / "pairs", fake_encoder.fingerprint, fake_encoder.n_terms)
+    assert PairModel.load(tmp_path / "pairs", encoder_fingerprint=fake_encoder.fingerprint).weights["class"] == 1
+    monkeypatch.setattr("semclass.ranking.evidence.PAIR_FEATURES", PAIR_FEATURES[::-1])
+    with pytest.raises(ArtifactError, match="the features of the model in"):
+        PairModel.load(tmp_path / "pairs", encoder_fingerprint=fake_encoder.fingerprint)
+
+
+@pytest.mark.parametrize("word", ["a,b;", "我们在河边看见灯塔"], ids=["marks", "Chinese"])
+@pytest.mark.parametrize("classes", [True, False])
+def test_a_question_is_compared_by_few_of_its_word_pieces(models, word, classes):
+    with pytest.warns(TruncationWarning):
+        (query,) = models.encode([(word * 25_000)[:99_000]], classes=classes)
+    assert len(query.terms) == PIECES
+    assert len(query.tokens) == len(query.weights) <= PIECES
+    assert query.weights.sum() == pytest.approx(1)
+
+
+def test_a_long_word_beside_a_question_leaves_the_question(models):
+    (query,) = models.encode(
+        [f"{'x' * 20_000} came up. Many things were tried on it since. " * 3 + "Who built the bridge?"]
+    )
+    assert query.query_used.endswith("Who built the bridge?")
