@@ -121,17 +121,17 @@ class RemoteIndex:
 
     def record(self) -> dict[str, Any]:
         """Write the attributes as JSON values."""
-        known = self.statistics
+        statistics = self.statistics
         # one more than the document frequency, or 0 for a word piece that is no term
-        numbers = np.where(known.is_term, known.document_frequencies + 1, 0).astype("<u4")
+        numbers = np.where(statistics.is_term, statistics.document_frequencies + 1, 0).astype("<u4")
         return {
             **{name: getattr(self, name) for name in ("encoder", "small", "codebooks", "types")},
             "classes": list(self.classes),
             "thresholds": self.thresholds.tolist(),
             "heads": dict(self.heads),
             "tuned": dict(self.tuned),
-            "passages": known.passages,
-            "average_length": known.average,
+            "passages": statistics.passages,
+            "average_length": statistics.average,
             "frequencies": base64.b64encode(zlib.compress(numbers.tobytes(), 9)).decode(),
             "protocol": _PROTOCOL,
             "kind": _KIND,
@@ -177,8 +177,8 @@ class RemoteIndex:
         ids, counts = np.unique(query.bm25_terms, return_counts=True)
         terms = {int(term): float(weight) for term, weight in zip(ids, counts * self.idf[ids], strict=True) if weight}
         chosen = None if where is None else filters.parse(where)
-        found = self.find(Wanted(unit(query.pooled), terms, max(n, fusion.DEPTH), chosen))
-        rows = sorted(found, key=lambda row: row[0].id)  # of equal scores, the first id is first
+        rows = list(self.find(Wanted(unit(query.pooled), terms, max(n, fusion.DEPTH), chosen)))
+        rows.sort(key=lambda row: row[0].id)  # of equal scores, the first id is first
         parts = self._unpacked([packed for _, packed in rows])
         probabilities = parts["probabilities"].values
         segment = SearchedSegment(

@@ -244,9 +244,9 @@ def to_where(filters: Mapping[str, Any]) -> dict[str, Any]:
     ``True``, and values of different types do not match.
     """
     try:
-        operator, known = filters["operator"], "field" in filters
-        value = filters["value" if known else "conditions"]
-        if known:
+        operator, of_field = filters["operator"], "field" in filters
+        value = filters["value" if of_field else "conditions"]
+        if of_field:
             return _comparison(filters["field"], operator, value)
         parts = [to_where(part) for part in value]
         if operator not in ("AND", "OR", "NOT"):
@@ -275,8 +275,8 @@ def _comparison(field: str, operator: str, value: Any) -> dict[str, Any]:
     parts += [{path: None}] if None in values else []
     plain = [item for item in values if item is not None and item not in dates]
     parts += [{path: {"$in": plain}}] if plain else []
-    found = {"$or": parts} if parts else _NOTHING
-    return found if operator in ("==", "in") else {"$not": found}
+    equal = {"$or": parts} if parts else _NOTHING
+    return equal if operator in ("==", "in") else {"$not": equal}
 
 
 def _is_date(text: str) -> bool:

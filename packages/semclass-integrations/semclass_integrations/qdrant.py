@@ -154,11 +154,11 @@ class QdrantIndex(RemoteIndex):
             query = models.NearestQuery(nearest=sparse)
             words = {"using": "bm25", "filter": where, "limit": depth, "params": params, "with_payload": True}
             lists.append(models.QueryRequest(query=query, **words))
-        found = self._request("query_batch_points", lists)
-        payloads = {point.id: point.payload for response in found for point in response.points}
+        responses = self._request("query_batch_points", lists)
+        payloads = {point.id: point.payload for response in responses for point in response.points}
         return [
-            (Passage(held["_id"], held["text"], held["metadata"]), base64.b64decode(held["packed"]))
-            for held in payloads.values()
+            (Passage(payload["_id"], payload["text"], payload["metadata"]), base64.b64decode(payload["packed"]))
+            for payload in payloads.values()
         ]
 
     def add(self, passages: Iterable[Passage], *, models: Models | None = None) -> QdrantIndex:

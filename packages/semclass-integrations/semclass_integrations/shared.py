@@ -79,6 +79,6 @@ def details_of(hit: Hit, result: SearchResult, *, wanted: bool) -> dict[str, Any
     """Return the other fields of a hit and of its result as metadata, if they are wanted or the hit is explained."""
     if not wanted and hit.explanation is None:
         return {}
-    known = {name: getattr(hit, name) for name in _OF_HIT} | {name: getattr(result, name) for name in _OF_RESULT}
-    details = {name: value for name, value in known.items() if value is not None}
+    values = {name: getattr(hit, name) for name in _OF_HIT} | {name: getattr(result, name) for name in _OF_RESULT}
+    details = {name: value for name, value in values.items() if value is not None}
     return {DETAILS: details if hit.explanation is None else {**details, "explanation": asdict(hit.explanation)}}
