@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from semclass.core.checks import check_texts as check_texts
     from semclass.core.checks import counted as counted
     from semclass.core.checks import short as short
+    from semclass.core.cpu import available_threads as available_threads
     from semclass.core.errors import import_extra as import_extra
     from semclass.core.errors import warn as warn
     from semclass.core.taxonomy import MEANINGS as MEANINGS
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from semclass.documents.labelled import read_labelled as read_labelled
     from semclass.documents.labelled import read_texts as read_texts
     from semclass.documents.sentences import unwrapped_spans as unwrapped_spans
+    from semclass.encoders.batching import watched as watched
+    from semclass.heads.texts import classify_all as classify_all
     from semclass.index.filters import Among as Among
     from semclass.index.filters import And as And
     from semclass.index.filters import Exists as Exists
@@ -67,6 +70,9 @@ _HOMES = {
     "documents.labelled": ("read_labelled", "read_texts"),
     "documents.sentences": ("unwrapped_spans",),
     "index.passage_encoder": ("searchable",),
+    "core.cpu": ("available_threads",),
+    "encoders.batching": ("watched",),
+    "heads.texts": ("classify_all",),
     "index.filters": ("Among", "And", "Exists", "Filter", "Ids", "Not", "Or", "Range", "read_terms"),
     "index.remote": ("RemoteIndex", "StoredRow", "Wanted", "stored_rows"),
 }

@@ -11,7 +11,6 @@ import pytest
 from world import ROOT
 
 import semclass
-from bench import readme
 from semclass.cli.main import cli
 from semclass.core.plugins import COMMANDS, PACKAGES
 
@@ -155,34 +154,6 @@ def test_commands_named_in_pages_exist():
     for first, second in named:
         if first not in PACKAGES[COMMANDS]:
             assert second in getattr(cli.commands[first], "commands", {second})
-
-
-def routes(openapi):
-    """Table of the routes of the service."""
-    rows = []
-    for path, methods in openapi["paths"].items():
-        for method, described in methods.items():
-            body = described.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema", {})
-            needed = body.get("required", [])
-            fields = [f"**{name}**" if name in needed else name for name in body.get("properties", {})]
-            errors = " ".join(sorted(status for status in described["responses"] if status != "200"))
-            first = described["description"].partition("\n")[0]
-            rows.append((f"`{method.upper()} {path}`", first, ", ".join(fields) or "-", errors))
-    return readme.markdown(("route", "what it does", "fields, **needed** ones bold", "errors"), rows)
-
-
-def test_the_table_of_routes_is_that_of_openapi(models):
-    pytest.importorskip("fastapi")
-    from semclass_serve.app import create_app
-    from semclass_serve.engine import Engine
-    from semclass_serve.settings import Settings
-
-    table = routes(create_app(Engine(models, None, Settings()), Settings()).openapi())
-    begin, end = "<!-- table: begin, compared with OpenAPI by tests/test_docs.py -->", "<!-- table: end -->"
-    assert TEXTS["semclass-serve/docs/http.md"].partition(begin)[2].partition(end)[0].strip() == table
-    statuses = set(re.findall(r"\b[45]\d\d\b", table))
-    explained = set(re.findall(r"\b[45]\d\d\b", TEXTS["semclass-serve/docs/http.md"].partition("## Errors")[2]))
-    assert statuses - {"500"} <= explained
 
 
 def test_environment_variables_are_documented():

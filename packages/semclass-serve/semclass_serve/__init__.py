@@ -1,1 +1,1 @@
-"""The HTTP service; needs the extra ``serve``."""
+"""The HTTP service of semclass, its page, and a server of the Model Context Protocol."""

@@ -3,52 +3,61 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from http import HTTPStatus
-from itertools import islice
+from typing import Any
 
-from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi import APIRouter, FastAPI, Request, Response, Security
+from fastapi.exceptions import RequestValidationError
+from fastapi.security import HTTPBearer
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.exceptions import HTTPException
-from starlette.routing import Route
 
 import semclass
-from semclass.core.types import Passage
-from semclass.demo import CORPUS
-from semclass.documents.readers import read_passages
-from semclass_serve import compat, documents, feedback, native, schemas, static
-from semclass_serve.access import Gate
-from semclass_serve.answers import Json, ServiceError, stopping
+from semclass import ArtifactError
+from semclass_serve import compat, native, page, schemas
+from semclass_serve.door import Door
 from semclass_serve.engine import Engine
-from semclass_serve.limits import Bounded
-from semclass_serve.logs import Watched, fault_of, log
-from semclass_serve.metrics import Metrics
-from semclass_serve.openapi import describe
-from semclass_serve.reload import QUESTION, follow, is_damaged
-from semclass_serve.settings import Settings
+from semclass_serve.errors import ErrorBody, Json, ServiceError, service_error, stopping
+from semclass_serve.observe import Metrics, fault_fields, log
 
-MEASURED = 6
-"""Number of texts of two passages each that are processed before the start, to measure the time of a text."""
+_ERRORS = {
+    400: "The body is not JSON, or the host name is not allowed.",
+    401: "The key is missing or unknown.",
+    404: "The service has no such index, head, passage or file.",
+    413: "The body or a text is too long, or there are too many texts.",
+    415: "The body is compressed.",
+    422: "A value is not allowed.",
+    424: "The served models lack the heads for this request.",
+    429: "The service is busy. `Retry-After` tells when to try again.",
+    500: "The service failed.",
+    503: "The service is not ready or is stopping, or the index cannot be read.",
+    504: "The answer took too long.",
+}
+
+OF_BODIES, OF_DESCRIPTIONS, OF_PROBES = (*_ERRORS,), (400, 401, 404, 429, 500, 503, 504), (400, 401, 500, 503)
+"""Errors of routes with a body, of other routes, and of routes for those who run the service."""
 
 
-def create_app(engine: Engine, settings: Settings) -> FastAPI:
-    """Make the application of the service.
-
-    Set ``app.state.draining`` to make ``/ready`` answer no before the service stops.
-    """
+def create_app(engine: Engine) -> FastAPI:
+    """Make the application of a service over an engine, with the limits of the engine."""
+    settings = engine.settings
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         await engine.start()
         try:
-            await _warm_up(engine)
+            await engine.warm_up()
         except Exception as error:
-            # no client has sent anything yet, so the message quotes no user
-            log("the service cannot start", logging.ERROR, message=str(error), **fault_of(error))
+            log("the service cannot start", logging.ERROR, message=str(error), **fault_fields(error))
             raise
-        follower = asyncio.create_task(follow(engine, settings.refresh_seconds))
+        # models and an index live as long as the service: leave them out of the collection of cycles
+        gc.collect()
+        gc.freeze()
+        follower = asyncio.create_task(engine.follow_index(log))
         yield
         follower.cancel()
         await engine.stop()
@@ -62,26 +71,27 @@ def create_app(engine: Engine, settings: Settings) -> FastAPI:
         redoc_url=None,
         redirect_slashes=False,
     )
-    app.state.draining = False
-    app.state.engine = engine
-    app.add_exception_handler(HTTPException, _unknown)
+    app.add_exception_handler(HTTPException, _unknown_route)
+    app.add_exception_handler(RequestValidationError, _refused_body)
     metrics = Metrics(engine)
-    routers = (native, feedback, compat, documents)
-    for router in (*(one.router(engine) for one in routers), static.router(), _operations(app, engine, metrics)):
-        app.router.routes += router.routes
-    document = describe(app, settings)
-    app.openapi = lambda: document  # type: ignore[method-assign] # as FastAPI's documentation has it
-    # the last that is added is the outermost
-    app.add_middleware(Bounded, settings=settings)
-    app.add_middleware(Gate, settings=settings)
-    app.add_middleware(
-        Watched, metrics=metrics, routes={route.path for route in app.routes if isinstance(route, Route)}
-    )
+    keyed: Any = {"dependencies": [Security(HTTPBearer(auto_error=False))]} if settings.keys else {}  # for OpenAPI
+    for router in (native.router(engine), native.judgements(engine), compat.router(engine)):
+        app.include_router(router, responses=_responses(OF_BODIES), **keyed)
+    app.include_router(native.descriptions(engine), responses=_responses(OF_DESCRIPTIONS), **keyed)
+    app.include_router(page.document_router(engine))
+    app.include_router(page.page_router(), responses=_responses(OF_DESCRIPTIONS))
+    app.include_router(_operations(engine, metrics), responses=_responses(OF_PROBES))
+    routes = {*app.openapi()["paths"], *page.PATHS, "/openapi.json"}
+    app.add_middleware(Door, settings=settings, metrics=metrics, routes=routes, open_paths=page.PATHS)
     return app
 
 
-def _operations(app: FastAPI, engine: Engine, metrics: Metrics) -> APIRouter:
-    """Routes for those who run the service."""
+def _responses(statuses: tuple[int, ...]) -> dict[int | str, dict[str, Any]]:
+    return {status: {"model": ErrorBody, "description": _ERRORS[status]} for status in statuses}
+
+
+def _operations(engine: Engine, metrics: Metrics) -> APIRouter:
+    """Make the routes for those who run the service."""
     routes = APIRouter(tags=["operations"])
 
     @routes.get("/health", response_model=schemas.Status)
@@ -92,14 +102,16 @@ def _operations(app: FastAPI, engine: Engine, metrics: Metrics) -> APIRouter:
     @routes.get("/ready", response_model=schemas.Status)
     async def ready() -> Json:
         """Say whether requests are taken."""
-        if app.state.draining or not engine.running:
-            raise stopping("the service is not ready, or is stopping")
-        if is_damaged(engine):
+        if not engine.running:
+            raise stopping()
+        try:
+            engine.check_index()
+        except ArtifactError:
             message = (
                 "a file of the index was overwritten or truncated, so searches fail; restore the file, or build the index "
                 "again. The service then opens the index by itself"
             )
-            raise ServiceError(503, "unavailable", message)
+            raise ServiceError(503, "unavailable", message) from None
         return Json({"status": "ready"})
 
     @routes.get("/metrics", response_class=Response, responses={200: {"content": {CONTENT_TYPE_LATEST: {}}}})
@@ -110,39 +122,23 @@ def _operations(app: FastAPI, engine: Engine, metrics: Metrics) -> APIRouter:
     return routes
 
 
-async def _warm_up(engine: Engine) -> None:
-    """Do each kind of work that there are models for twice: to load what it needs, and to learn how long it takes."""
-    models = engine.models
-    passages = [passage.text for passage in islice(read_passages(CORPUS), 2 * MEASURED)]
-    texts = [" ".join(pair) for pair in zip(passages[::2], passages[1::2], strict=True)]
-    for some in ([QUESTION], texts):
-        if models.has_classes:
-            await engine.classify_questions(some)
-            await engine.classify_passages(some)
-        if models.heads:
-            await engine.classify_texts(some, list(models.heads))
-        if engine.entailment is not None:
-            await engine.entails([(QUESTION, text) for text in some])
-        if models.pair_heads is not None:
-            await engine.rerank(QUESTION, [Passage(str(place), text) for place, text in enumerate(some)])
-        if engine.retriever is not None:
-            await engine.answer(QUESTION, await engine.search(QUESTION), 1)
+async def _refused_body(request: Request, error: Exception) -> Json:
+    return service_error(error).answer(request.scope)
 
 
-async def _unknown(request: Request, error: Exception) -> Json:
+async def _unknown_route(request: Request, error: Exception) -> Json:
     """Answer a request that no route takes."""
     if not isinstance(error, HTTPException):
         raise error
     status, path, headers = error.status_code, request.scope["path"], dict(error.headers or {})
-    if status == 405:
-        # of several routes with the same path Starlette names only the first one's methods
-        routes = [route for route in request.app.routes if isinstance(route, Route) and route.path == path]
-        headers["Allow"] = ", ".join(sorted({method for route in routes for method in route.methods or ()}))
+    methods = request.app.openapi()["paths"].get(path)
+    if status == 405 and methods:  # of several routes with the same path, Starlette names only the methods of one
+        headers["Allow"] = ", ".join(sorted(map(str.upper, methods)))
     phrase = HTTPStatus(status).phrase
     messages = {
+        400: "the body is not valid JSON",
         404: "there is no such path; GET /openapi.json lists all paths",
         405: f"this path allows only {headers.get('Allow')}; see GET /openapi.json",
     }
-    return ServiceError(status, phrase.lower().replace(" ", "_"), messages.get(status, phrase), headers).answer(
-        request.scope
-    )
+    kind = "malformed" if status == 400 else phrase.lower().replace(" ", "_")
+    return ServiceError(status, kind, messages.get(status, phrase), headers).answer(request.scope)

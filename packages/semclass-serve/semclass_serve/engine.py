@@ -1,74 +1,55 @@
-"""Calls the library asynchronously, so that many small requests share a run of the encoder."""
+"""The models and the index of a service, called asynchronously, so that small requests share a run of the encoder."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from math import ceil
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from semclass.core.checks import check_text, check_texts
-from semclass.core.cpu import available_threads
-from semclass.core.errors import InputError
-from semclass.core.types import Passage, PassageLabels, QuestionLabel
-from semclass.heads.entailment import EntailmentClassifier, EntailmentLabel, check_pairs
-from semclass.heads.in_scope import ScopeClassifier
-from semclass.heads.query_focus import LAST
-from semclass.heads.texts import TextLabels, classify_all
-from semclass.index.passage_encoder import searchable
-from semclass.index.records import FOLDER
-from semclass.ranking.ask import Answer, answer_from
-from semclass.ranking.methods import DEFAULT, METHODS
-from semclass.ranking.models import Models
-from semclass.ranking.reranker import Reranker, check_passages
-from semclass.ranking.result import SearchResult
-from semclass.ranking.retriever import HybridRetriever
-from semclass_serve.answers import ServiceError
+from semclass import (
+    ArtifactError,
+    EntailmentClassifier,
+    EntailmentLabel,
+    HybridRetriever,
+    Models,
+    Passage,
+    PassageIndex,
+    PassageLabels,
+    QuestionLabel,
+    Reranker,
+    ScopeClassifier,
+    SearchResult,
+    TextLabels,
+)
+from semclass.plugins import available_threads, classify_all
+from semclass_serve.errors import ServiceError, without_heads
+from semclass_serve.limits import Settings
 from semclass_serve.queue import Kind, Queue
-from semclass_serve.settings import Settings
 
-SEARCH, CANDIDATES_OF_TEXT, EXPLAINED_OF_TEXT = 3, 16, 5
-"""Cost of a search, in texts to classify: the cost of the search itself, the number of candidates that cost one text,
-and the number of explained hits that cost one text.
+SEARCH, CANDIDATE, EXPLAINED = 200, 4, 13
+"""Cost in characters of a search, of a candidate and of an explained hit.
 
-Measured with one thread: a short question takes 2.8 ms, a search 7 ms, a candidate 0.16 ms and an explained hit 0.50
-ms.
+Measured with one thread: a character takes 20 µs, a search 7 ms, a candidate 0.16 ms and an explained hit 0.50 ms.
 """
+
+CANDIDATES = 50
+"""Number of candidates of the default method."""
 
 COMPARED = 640
 """Characters of a question that double the cost of a candidate. Each word piece is compared with all of the passage."""
 
-COMPARED_SENTENCES = 25
-"""Number of texts that the sentences of the first hits cost, about: five hits of five sentences."""
+TEXT, WINDOW = 16, 1250
+"""Characters that a text costs in addition to its own, and the most characters of one window of the encoder."""
 
-SEARCHED_TEXT = 64
-"""Characters of each text in which the cost of a search is counted."""
+QUESTION, QUESTION_CHARACTERS = 7, 5000
+"""Cost of a character of a question, and the most characters that are read of a question of several sentences."""
 
-HITS = 10
-"""Number of hits of a search without `k`, as in :meth:`semclass.ranking.retriever.HybridRetriever.search`."""
+SENTENCES = 1600
+"""Cost of comparing the sentences of the first hits."""
 
-SHORT, WINDOW = 16, 1250
-"""Number of characters that a text costs in addition to its own, and the most characters of one window of the encoder.
-Every sentence of a passage is read.
-
-Measured with one thread: 20 µs a character of 50 to 20,000, in texts of 50 characters 26 µs.
-"""
-
-
-SCANNED = 32
-"""Number of characters that are only split into sentences and word pieces and cost as much as one character that is
-read.
-"""
-
-STATES = 3
-"""Cost of classifying a question that fills the encoder's window, in windows that are read."""
-
-ASKED = 7
-"""Characters of passages that one character of a question costs. Its sentences are read by themselves, and then
-together with the sentences that belong to the question.
-
-The cost holds for word pieces of one or two characters, as in texts made to slow a service down. For prose it is a
-third.
-"""
+WARM_UP = "Which river is the longest?"
+"""Question that is searched before clients are answered, so that no client waits for the first use of a model."""
 
 
 class Engine(Queue):
@@ -77,8 +58,7 @@ class Engine(Queue):
     Parameters
     ----------
     models
-        The models. Give their encoder one thread, because two runs in parallel are faster than one run with two
-        threads.
+        The models. Give their encoder one thread: two runs side by side are faster than one run with two threads.
     retriever
         The index with its models. If None, searches are refused. You can replace the retriever at any time.
     settings
@@ -88,7 +68,7 @@ class Engine(Queue):
     scope
         The head for ``in_scope``. If None, requests with ``in_scope`` are refused.
     workers
-        Number of threads that run the models. By default, as many threads as the processors allow.
+        Number of threads that run the models. Defaults to the number of available processors.
     """
 
     def __init__(
@@ -101,8 +81,7 @@ class Engine(Queue):
         scope: ScopeClassifier | None = None,
         workers: int | None = None,
     ) -> None:
-        threads = int(getattr(models.encoder, "threads", 1))
-        super().__init__(settings, workers or max(available_threads() // threads, 1))
+        super().__init__(settings, workers or available_threads())
         self.models = models
         self.retriever = retriever
         self.entailment = entailment
@@ -117,120 +96,174 @@ class Engine(Queue):
             raise ServiceError(404, "no_index", message)
         return self.retriever
 
+    @property
+    def local_index(self) -> PassageIndex | None:
+        """The index, if there is one and it is not on a server."""
+        index = None if self.retriever is None else self.retriever.index
+        return index if isinstance(index, PassageIndex) else None
+
     async def classify_questions(self, texts: Sequence[str], *, min_probability: float = 0.0) -> list[QuestionLabel]:
-        """See :meth:`semclass.heads.questions.QuestionClassifier.classify`."""
-        items, classify = check_texts(texts, "questions"), self.models.questions.classify
-        kind = Kind("questions", repr(min_probability), lambda some: classify(some, min_probability=min_probability))
-        return await self.do(kind, [(item, 1, len(item), _classified(item)) for item in items])
+        """See :meth:`semclass.QuestionClassifier.classify`."""
+        if not self.models.has_classes:
+            raise without_heads("class heads, so nothing can be classified; serve models with class heads")
+        classify = self.models.questions.classify
+
+        def call(batch: list[str]) -> list[QuestionLabel]:
+            return classify(batch, min_probability=min_probability)
+
+        # the head compares all word pieces of a question with one another
+        read = [min(len(text), WINDOW) for text in texts]
+        costs = [TEXT + length + 3 * length * length // WINDOW for length in read]
+        return await self.do(Kind("questions", repr(min_probability), call), zip(texts, costs, strict=True))
 
     async def in_scope(self, texts: Sequence[str]) -> list[float]:
-        """See :meth:`semclass.heads.in_scope.ScopeClassifier.predict_proba`."""
+        """See :meth:`semclass.ScopeClassifier.predict_proba`."""
         if self.scope is None:
-            raise InputError("there is no head for this; serve models with a folder in_scope/")
-        kind, scope = Kind("scope", "", lambda some: scope.predict_proba(some)[:, 1].tolist()), self.scope
-        return await self.do(
-            kind, [(item, 1, len(item), len(item) + SHORT) for item in check_texts(texts, "questions")]
-        )
+            raise without_heads("head for in_scope; serve models with a folder in_scope/")
+        predict = self.scope.predict_proba
+        kind = Kind("scope", "", lambda batch: predict(batch)[:, 1].tolist())
+        return await self.do(kind, _text_costs(texts))
 
     async def classify_passages(self, texts: Sequence[str]) -> list[PassageLabels]:
-        """See :meth:`semclass.heads.passages.PassageClassifier.classify`."""
-        items = check_texts(texts, "passages")
-        kind = Kind("passages", "", self.models.passages.classify)
-        return await self.do(kind, [(item, 1, len(item), len(item) + SHORT) for item in items])
+        """See :meth:`semclass.PassageClassifier.classify`."""
+        if not self.models.has_classes:
+            raise without_heads("class heads, so nothing can be classified; serve models with class heads")
+        return await self.do(Kind("passages", "", self.models.passages.classify), _text_costs(texts))
 
     async def classify_texts(
-        self, texts: Sequence[str], heads: Sequence[str], *, min_probability: float | None = None
+        self, texts: Sequence[str], heads: Sequence[str] | None, *, min_probability: float | None = None
     ) -> list[dict[str, TextLabels]]:
-        """Classify texts by heads of your own, given by name. See :func:`semclass.heads.texts.classify_all`."""
-        used = {name: self.models.heads[name] for name in heads}
+        """Classify texts by heads of your own, given by name. All heads share one encoding of the texts."""
+        known = self.models.heads
+        unknown = [name for name in heads or () if name not in known]
+        if unknown or not known:
+            names = f"the heads are {', '.join(known)}" if known else "start it with semclass serve --head NAME=DIR"
+            raise ServiceError(404, "no_head", f"the service has no head {unknown[0]!r}; {names}" if unknown else names)
+        used = {name: known[name] for name in heads or known}
 
-        def call(some: list[str]) -> list[dict[str, TextLabels]]:
-            found = classify_all(used, some, min_probability=min_probability)
-            return [dict(zip(found, row, strict=True)) for row in zip(*found.values(), strict=True)]
+        def call(batch: list[str]) -> list[dict[str, TextLabels]]:
+            labels = classify_all(used, batch, min_probability=min_probability)
+            return [dict(zip(labels, row, strict=True)) for row in zip(*labels.values(), strict=True)]
 
-        kind = Kind("texts", repr((tuple(heads), min_probability)), call)
-        return await self.do(kind, [(item, 1, len(item), len(item) + SHORT) for item in check_texts(texts)])
+        return await self.do(Kind("texts", repr((tuple(used), min_probability)), call), _text_costs(texts))
 
     async def entails(self, pairs: Sequence[tuple[str, str]]) -> list[EntailmentLabel]:
-        """See :meth:`semclass.heads.entailment.EntailmentClassifier.classify`."""
+        """See :meth:`semclass.EntailmentClassifier.classify`."""
         if self.entailment is None:
-            raise InputError("there is no head for pairs; serve models with a folder entailment/")
-        kind = Kind("pairs", "", self.entailment.classify)
-        items = check_pairs(pairs)
-        return await self.do(
-            kind, [(item, 2, sum(map(len, item)), _asked(item[0]) + _read(item[1], WINDOW)) for item in items]
-        )
+            raise without_heads("entailment head, so no pair can be judged; serve models with one")
+        items = [(pair, _question_cost(pair[0]) + min(len(pair[1]), WINDOW) + TEXT) for pair in pairs]
+        return await self.do(Kind("pairs", "", self.entailment.classify), items)
 
     async def rerank(self, question: str, passages: Sequence[Passage], **options: Any) -> SearchResult:
-        """See :meth:`semclass.ranking.reranker.Reranker.rerank`."""
-        item = (check_text(question, "question"), check_passages(passages, "passages"))
+        """See :meth:`semclass.Reranker.rerank`."""
+        if self.models.pair_heads is None:
+            raise without_heads("pair heads, so nothing can be re-ranked; serve models with a folder pairs/")
 
-        def call(some: list[tuple[str, list[Passage]]]) -> list[SearchResult]:
-            return self._reranker.rerank_many([item[0] for item in some], [item[1] for item in some], **options)
+        def call(batch: list[tuple[str, list[Passage]]]) -> list[SearchResult]:
+            return self._reranker.rerank_many([item[0] for item in batch], [item[1] for item in batch], **options)
 
-        texts = 1 + len(item[1]) + _explained(min(options.get("k") or len(item[1]), len(item[1])), options)
-        lengths = [len(searchable(passage)) for passage in item[1]]
-        cost = _asked(question) + sum(lengths) + SHORT * len(lengths)
-        kind = Kind("rerank", _key(options), call)
-        result: SearchResult = (await self.do(kind, [(item, texts, len(question) + sum(lengths), cost)]))[0]
+        cost = _question_cost(question) + sum(len(passage.text) + TEXT for passage in passages)
+        cost += EXPLAINED * len(passages) if options.get("explain") else 0
+        item = (question, list(passages))
+        result: SearchResult = (await self.do(Kind("rerank", _key(options), call), [(item, cost)]))[0]
         return result
 
-    async def search(self, question: str, **options: Any) -> SearchResult:
-        """See :meth:`semclass.ranking.retriever.HybridRetriever.search`."""
-        check_text(question, "question")
+    async def search(self, question: str, k: int = 10, **options: Any) -> SearchResult:
+        """See :meth:`semclass.HybridRetriever.search`."""
 
-        def call(some: list[str]) -> list[SearchResult]:
-            # the index of the moment the run begins, so that those who waited find what is new
-            return self.searched.search_many(some, **options)
+        def call(batch: list[str]) -> list[SearchResult]:
+            # the index at the beginning of the run
+            return self.searched.search_many(batch, k, **options)
 
-        kind = Kind("search", _key(options), call, away=self.searched.index.kind != FOLDER)
-        texts = _searched(question, options)
-        cost = texts * SEARCHED_TEXT + _asked(question)
-        result: SearchResult = (await self.do(kind, [(question, texts, len(question), cost)]))[0]
+        kind, cost = Kind("search", f"{k} {_key(options)}", call), _search_cost(question, k, options)
+        result: SearchResult = (await self.do(kind, [(question, cost)]))[0]
         return result
 
-    async def answer(self, question: str, found: SearchResult, k: int) -> Answer:
-        """Choose the k best sentences of a search. See :meth:`semclass.ranking.retriever.HybridRetriever.ask`."""
+    async def ask(self, question: str, k: int, where: Any) -> Any:
+        """See :meth:`semclass.HybridRetriever.ask`."""
 
-        def call(some: list[tuple[str, SearchResult]]) -> list[Answer]:
-            least = self.searched.answerable_from
-            return [answer_from(self.models, each, result, k, least) for each, result in some]
+        def call(batch: list[str]) -> list[Any]:
+            return [self.searched.ask(text, k, where=where) for text in batch]
 
-        cost = COMPARED_SENTENCES * SEARCHED_TEXT + _asked(question)
-        items = [((question, found), COMPARED_SENTENCES, len(question), cost)]
-        answer: Answer = (await self.do(Kind("ask", str(k), call), items))[0]
-        return answer
+        cost = _search_cost(question, k, {}) + SENTENCES
+        return (await self.do(Kind("ask", f"{k} {where!r}", call), [(question, cost)]))[0]
+
+    async def warm_up(self) -> None:
+        """Do each kind of work once, so that no client waits for the first use of a model."""
+        texts = [WARM_UP]
+        if self.models.has_classes:
+            await self.classify_questions(texts)
+            await self.classify_passages(texts)
+        if self.models.heads:
+            await self.classify_texts(texts, None)
+        if self.entailment is not None:
+            await self.entails([(WARM_UP, WARM_UP)])
+        if self.models.pair_heads is not None:
+            await self.rerank(WARM_UP, [Passage("0", WARM_UP)])
+        if self.retriever is not None:
+            await self.search(WARM_UP)
+
+    # -- an index that changes while it is served ----------------------------------------------------------------------
+
+    def check_index(self) -> None:
+        """Raise an ArtifactError if a file of the index was overwritten or truncated, so that searches fail."""
+        if self.local_index is not None:
+            self.local_index.check_files()
+
+    async def follow_index(self, log: Callable[..., None]) -> None:
+        """Serve each new state of an index in a folder. Runs that have begun finish with the old state.
+
+        If the folder is damaged, or was built again with another encoder, the old state stays in use, and the log says why.
+        """
+        fault = ""
+        while self.settings.refresh_seconds and self.local_index is not None and self.local_index.source is not None:
+            await asyncio.sleep(self.settings.refresh_seconds)
+            before = self.searched
+            try:
+                newer = await asyncio.to_thread(_refreshed, before)
+            except Exception as error:  # noqa: BLE001 - the old index can be searched, whatever the error is
+                message = f"the new index cannot be read, so the old index stays in use: {error}".partition("\n")[0]
+                if message != fault:
+                    log(message, logging.WARNING, exception=type(error).__name__)
+                fault = message
+                continue
+            fault = ""
+            if newer is not before:
+                self.retriever = newer
+                log("index changed", passages_before=len(before.index), passages=len(newer.index))
 
 
-def _read(text: str, most: int) -> int:
-    """Cost of a text of which only so many characters are read, about."""
-    return min(len(text), most) + SHORT + len(text) // SCANNED
+def _refreshed(retriever: HybridRetriever) -> HybridRetriever:
+    newer = retriever.refresh()
+    if newer is not retriever:
+        newer.search(WARM_UP, method="convex")
+    return newer
 
 
-def _classified(question: str) -> int:
-    """Cost of a question's class: the head compares all word pieces with one another."""
-    read = min(len(question), WINDOW)
-    return _read(question, WINDOW) + STATES * read * read // WINDOW
+def load_beside(load: Callable[..., Any], models: Any, encoder: Any, log: Callable[..., None]) -> Any:
+    """Load a classifier from the folder of the models; None if the folder has none for this encoder."""
+    try:
+        return load(models, encoder=encoder)
+    except ArtifactError as error:
+        log("a head is not served", reason=str(error))
+        return None
 
 
-def _asked(question: str) -> int:
-    """Cost of a question, of several sentences or not, see :mod:`semclass.heads.query_focus`."""
-    return ASKED * min(len(question), LAST) + SHORT + len(question) // SCANNED
+def _text_costs(texts: Sequence[str]) -> list[tuple[str, int]]:
+    return [(text, len(text) + TEXT) for text in texts]
 
 
-def _explained(hits: int, options: dict[str, Any]) -> int:
-    """Texts that explanations of some hits cost, if there are any."""
-    return ceil(hits / EXPLAINED_OF_TEXT) if options.get("explain") else 0
+def _question_cost(question: str) -> int:
+    """Cost of a question. Its sentences are read by themselves, and again with the sentences that belong to it."""
+    return QUESTION * min(len(question), QUESTION_CHARACTERS) + TEXT + len(question) // 32
 
 
-def _searched(question: str, options: dict[str, Any]) -> int:
-    """Texts that a search costs."""
-    limit: int = options.get("k", HITS)
-    candidates = options.get("candidates") or METHODS[options.get("method", DEFAULT)].candidates
-    compared = 1 + min(len(question), WINDOW) / COMPARED
-    return SEARCH + ceil(max(limit, candidates) * compared / CANDIDATES_OF_TEXT) + _explained(limit, options)
+def _search_cost(question: str, k: int, options: dict[str, Any]) -> int:
+    candidates = max(k, options.get("candidates") or CANDIDATES) * (1 + min(len(question), WINDOW) / COMPARED)
+    explained = EXPLAINED * k if options.get("explain") else 0
+    return SEARCH + round(CANDIDATE * candidates) + explained + _question_cost(question)
 
 
 def _key(options: dict[str, Any]) -> str:
-    """What options of requests are compared by that may share a run."""
+    """Requests with the same key may share a run."""
     return repr(sorted(options.items()))

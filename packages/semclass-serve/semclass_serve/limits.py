@@ -1,184 +1,183 @@
-"""How much of a request is read, and how long it may take.
-
-A body is read here as a whole, with a bound on its bytes and its time. Then the request is worked on until it is done, its
-client goes away, or it has taken too long.
-"""
+"""The limits of a service, the keys and host names that it accepts, and the checks of a request's size."""
 
 from __future__ import annotations
 
-import asyncio
-import ctypes
-import gc
-import sys
-import zlib
-from collections.abc import Callable
+import hashlib
+import hmac
+import ipaddress
+import re
+import stat
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import inf
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs
 
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from pydantic_core import to_json
+from starlette.types import Scope
 
-from semclass_serve.access import ALWAYS, RETRY
-from semclass_serve.answers import CLOSE, ServiceError, malformed, too_large
-from semclass_serve.settings import MIB, Settings
+from semclass import InputError
+from semclass_serve.errors import ServiceError, invalid, too_large
 
-BODY_SECONDS = 15.0
-"""Time that a client has to send a body."""
+PROBES = frozenset({"/health", "/ready", "/metrics"})
+"""Paths that are answered however busy the service is."""
 
-MAX_BUFFERED = 128 * MIB
-"""Bytes of bodies that are held at a time, over all requests."""
+DOCUMENTS = "/documents/"
+"""Path below which documents are served."""
 
-SMALL = 64 * 1024
-"""Bytes of a body that is read however many are held."""
+LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
+"""Host names of a service on the loopback device."""
 
-MANY = 16 * MIB
-"""Bytes of bodies held at a time after which memory is given back."""
+MIN_KEY_CHARACTERS = 16
 
-QUIET = 1.0
-"""Seconds until that, after the last of them."""
+MAX_FILTER_CHARACTERS = 100_000
+"""Most characters of a filter, as JSON. Each condition of a filter reads a column of the whole index."""
 
-
-class ClientGoneError(Exception):
-    """The client closed the connection: nobody waits for an answer."""
-
-
-class Bounded:
-    """Middleware that holds requests to the limits of the settings."""
-
-    def __init__(self, app: ASGIApp, settings: Settings) -> None:
-        self.app = app
-        self.settings = settings
-        self._requests = 0
-        self._held = 0
-        self._most_held = 0
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request within the limits, or refuse it."""
-        if scope["type"] != "http" or scope["path"] in ALWAYS:
-            return await self.app(scope, receive, send)
-        # one block that grows, and not many: what is freed goes back to the system
-        body, length = bytearray(), 0
-        try:
-            if scope["method"] in ("POST", "PUT", "PATCH"):
-                await self._read(scope, receive, body)
-            if self._requests >= self.settings.max_requests:
-                raise ServiceError(429, "overloaded", "too many simultaneous requests; try again later", RETRY)
-            self._requests += 1
-            length, content = len(body), bytes(body)
-            body.clear()
-            try:
-                await self._work(scope, content, receive, send)
-            finally:
-                self._requests -= 1
-        finally:
-            self._held -= length or len(body)
-            body.clear()  # frames of exceptions may hold it until the next collection of cycles
-            if self._most_held > MANY and not self._held:
-                self._most_held = 0
-                loop = asyncio.get_running_loop()
-                loop.call_later(QUIET, loop.run_in_executor, None, give_back)
-
-    async def _read(self, scope: Scope, receive: Receive, body: bytearray) -> None:
-        """Read the body in its time."""
-        try:
-            await asyncio.wait_for(self._read_all(scope, receive, body), BODY_SECONDS)
-        except asyncio.TimeoutError:
-            raise ServiceError(408, "slow_body", f"the body did not arrive within {BODY_SECONDS:g} s", CLOSE) from None
-
-    async def _read_all(self, scope: Scope, receive: Receive, body: bytearray) -> None:
-        most = self.settings.max_body
-        length = next((value for name, value in scope["headers"] if name == b"content-length"), b"")
-        if length.isdigit() and int(length[:20]) > most:
-            raise too_large(f"a body of {int(length[:20])} bytes is too large; at most {most} are read")
-        decode = _decoder(scope)
-        more, sent = True, 0
-        while more:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                raise ClientGoneError
-            more = message.get("more_body", False)
-            sent += len(message.get("body", b""))
-            # one byte too many is enough: a body never grows further, however it was compressed
-            chunk = decode(message.get("body", b""), most + 1 - len(body), more)
-            if max(sent, len(body) + len(chunk)) > most:
-                raise too_large(f"the body is too large; at most {most} bytes are read")
-            # small bodies always pass: clients that send large ones slowly block only each other
-            if len(body) + len(chunk) > SMALL and self._held + len(chunk) > MAX_BUFFERED:
-                raise ServiceError(429, "overloaded", "too many simultaneous large requests; try again later", RETRY)
-            self._held += len(chunk)
-            self._most_held = max(self._most_held, self._held)
-            body += chunk
-
-    async def _work(self, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
-        """Let the application answer, unless the client goes away or it takes too long."""
-        complete = replayed = False
-
-        async def sending(message: Message) -> None:
-            nonlocal complete
-            await send(message)
-            complete = message["type"] == "http.response.body" and not message.get("more_body", False)
-
-        async def replay() -> Message:
-            nonlocal replayed
-            if replayed:  # answers that are sent in parts ask whether the client is still there
-                await asyncio.wait({gone})
-                return {"type": "http.disconnect"}
-            replayed = True
-            return {"type": "http.request", "body": body, "more_body": False}
-
-        async def answer() -> None:
-            await self.app(scope, replay, sending)
-
-        gone, work = asyncio.ensure_future(_disconnected(receive)), asyncio.ensure_future(answer())
-        try:
-            await asyncio.wait({work, gone}, timeout=self.settings.request_seconds, return_when=asyncio.FIRST_COMPLETED)
-            if work.done() or complete:
-                await work
-            elif gone.done():
-                raise ClientGoneError
-            else:
-                raise ServiceError(504, "timeout", f"the answer took longer than {self.settings.request_seconds:g} s")
-        finally:
-            gone.cancel()
-            if not work.done():
-                work.cancel()
-                await asyncio.wait({work})
-            if not work.cancelled():
-                work.exception()  # retrieved, or asyncio would log it
+_HOST = re.compile(r"(.+?)(?::[0-9]*)?")
+"""The header ``Host``: a name, and perhaps a port."""
 
 
-def _decoder(scope: Scope) -> Callable[[bytes, int, bool], bytes]:
-    """Make a function that decodes a piece of a body, to at most so many bytes, by whether more will come."""
-    encodings = b",".join(value for name, value in scope["headers"] if name == b"content-encoding").strip().lower()
-    if encodings in (b"", b"identity"):
-        return lambda piece, _, __: piece
-    if encodings not in (b"gzip", b"x-gzip"):
-        message = "a body may only be compressed by gzip; send it with Content-Encoding: gzip, or without any"
-        raise ServiceError(415, "media_type", message, {"Accept-Encoding": "gzip"})
-    unpack = zlib.decompressobj(16 + zlib.MAX_WBITS)
+@dataclass(frozen=True)
+class Settings:
+    """Limits, times and keys of a service."""
 
-    def decode(piece: bytes, room: int, more: bool) -> bytes:
-        try:
-            chunk = unpack.decompress(piece, room)
-        except zlib.error as error:
-            raise malformed(f"the body is not valid gzip: {error}") from None
-        if unpack.unused_data or not (more or unpack.eof or len(chunk) == room):
-            raise malformed("the body is not valid gzip: it is truncated, or has bytes after its end")
-        return chunk
+    #: SHA-256 digests of the accepted keys. Empty: no key is needed.
+    keys: tuple[bytes, ...] = ()
+    #: Names, without a port, that requests may give in ``Host``. Empty: any.
+    hosts: tuple[str, ...] = ()
+    #: Most bytes of a request's body.
+    max_body: int = 4 * 2**20
+    #: Most texts of a request: questions, passages or pairs.
+    max_texts: int = 1000
+    #: Most characters of a text.
+    max_characters: int = 100_000
+    #: Most hits, and most candidates, of a search.
+    max_hits: int = 1000
+    #: Most requests that are open at a time. Further requests get status 429.
+    max_requests: int = 512
+    #: Most seconds to read and answer a request.
+    request_seconds: float = 30.0
+    #: Seconds to finish open requests in a stop.
+    stop_seconds: float = 30.0
+    #: Seconds between two checks for a changed index. 0: no checks.
+    refresh_seconds: float = 5.0
+    #: Example questions of the page. Empty: headings of the index.
+    examples: tuple[str, ...] = ()
+    #: Target of the links of hits: the folder that was indexed, whose documents are then served read-only, or an
+    #: address with metadata fields in braces, such as ``https://wiki.example.org/{document}#page={page}``.
+    documents: Path | str | None = None
+    #: File that judgements of hits are appended to. None: the service takes no judgements.
+    judgements: Path | None = None
 
-    return decode
+    def __post_init__(self) -> None:
+        """Refuse limits that would refuse every request."""
+        for name, value in vars(self).items():
+            minimum = "at least" if name == "refresh_seconds" else "more than"
+            if isinstance(value, (int, float)) and not (0 < value < inf or (value == 0 and minimum == "at least")):
+                raise InputError(f"{name} is {value}; it must be {minimum} 0 and finite")
+        if isinstance(self.documents, Path) and not self.documents.is_dir():
+            raise InputError(f"documents is {self.documents}, which is no folder; name the folder that was indexed")
+        if isinstance(self.documents, str) and not re.match(r"https?://[^/{}]+/.*\{.+\}", self.documents):
+            raise InputError(
+                f"documents is {self.documents!r}; give an address with a metadata field in braces after its host, e.g. "
+                "https://wiki.example.org/{document}"
+            )
 
 
-async def _disconnected(receive: Receive) -> None:
-    """Wait until the client goes away, or the answer is complete."""
-    while (await receive())["type"] != "http.disconnect":
-        pass
+# -- access ------------------------------------------------------------------------------------------------------------
 
 
-def give_back() -> None:
-    """Collect cycles, and return free memory to the system, where the C library can (glibc).
+def read_keys(path: Path) -> tuple[bytes, ...]:
+    """Read a file of keys, one a line, and return their SHA-256 digests."""
+    try:
+        lines, mode = path.read_text("utf-8").splitlines(), path.stat().st_mode
+    except (OSError, UnicodeError) as error:
+        raise InputError(f"the file of keys {path} cannot be read: {error}") from error
+    if mode & stat.S_IROTH:
+        warnings.warn(f"everybody on this machine can read the keys in {path}; run: chmod 600 {path}", stacklevel=2)
+    keys = []
+    for number, line in enumerate(lines, 1):
+        key = line.strip()
+        if not key or key.startswith("#"):
+            continue
+        if len(key) < MIN_KEY_CHARACTERS or not re.fullmatch(r"[!-~]+", key):
+            raise InputError(
+                f"{path}, line {number}: a key has at least {MIN_KEY_CHARACTERS} printable ASCII characters and no spaces; "
+                'make one with: python -c "import secrets; print(secrets.token_urlsafe(32))"'
+            )
+        keys.append(hashlib.sha256(key.encode()).digest())
+    if not keys:
+        raise InputError(f"{path} contains no keys; write one key per line")
+    return tuple(keys)
 
-    It keeps what was freed below a block that is in use: 100 bodies of 4 MB at a time left 140 MB without this.
+
+def is_loopback(host: str) -> bool:
+    """Whether an address can only be reached from this machine."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def sign(keys: Sequence[bytes], path: str) -> str:
+    """Return the signature that opens one path without a key. It is valid as long as the first key."""
+    return hmac.new(keys[0], path.encode(errors="surrogatepass"), hashlib.sha256).hexdigest()
+
+
+def check_access(scope: Scope, settings: Settings, open_paths: frozenset[str]) -> None:
+    """Refuse a request with an unknown host name or without a key.
+
+    A page of another site can make a browser resolve that site's name to 127.0.0.1, and call this service as its own.
+    The header ``Host`` exposes such requests (DNS rebinding).
     """
-    gc.collect()
-    if sys.platform == "linux":
-        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-        if trim is not None:
-            trim(0)
+    path, reads = scope["path"], scope["method"] in ("GET", "HEAD")
+    if path in ("/health", "/ready"):
+        return
+    host = _HOST.fullmatch(_header(scope, b"host").decode("latin-1").lower())
+    if settings.hosts and (host is None or host[1] not in {name.lower() for name in settings.hosts}):
+        raise ServiceError(400, "host", "this host name is not allowed; start the service with --allow-host NAME")
+    if not settings.keys or (reads and path in open_paths):
+        return
+    if reads and path.startswith(DOCUMENTS):
+        signature = parse_qs(scope["query_string"].decode("latin-1")).get("pass", [""])[0]
+        if hmac.compare_digest(signature.encode(), sign(settings.keys, path).encode()):
+            return
+    scheme, _, key = _header(scope, b"authorization").partition(b" ")
+    digest = hashlib.sha256(key.strip()).digest()
+    matches = [hmac.compare_digest(digest, known) for known in settings.keys]  # all: equal time for any key
+    if scheme.lower() != b"bearer" or not any(matches):
+        message = "a valid API key is needed; send it as Authorization: Bearer KEY"
+        raise ServiceError(401, "unauthorized", message, {"WWW-Authenticate": "Bearer"})
+
+
+def _header(scope: Scope, name: bytes) -> bytes:
+    """Return a header that occurs once; else nothing."""
+    values: list[bytes] = [value for key, value in scope["headers"] if key == name]
+    return values[0] if len(values) == 1 else b""
+
+
+# -- sizes -------------------------------------------------------------------------------------------------------------
+
+
+def check_texts(texts: Sequence[str], settings: Settings) -> None:
+    """Refuse too many or too long texts."""
+    if len(texts) > settings.max_texts:
+        raise too_large(f"{len(texts)} texts are too many; at most {settings.max_texts} are read in one request")
+    longest = max(map(len, texts), default=0)
+    if longest > settings.max_characters:
+        raise too_large(f"a text of {longest} characters is too long; at most {settings.max_characters} are allowed")
+
+
+def check_count(number: int | None, name: str, settings: Settings) -> None:
+    """Refuse a number of hits above the limit."""
+    if number is not None and number > settings.max_hits:
+        raise invalid(f"{name} is {number}; at most {settings.max_hits} hits are returned; ask for fewer")
+
+
+def check_filter(where: Mapping[str, Any] | Sequence[str] | None) -> None:
+    """Refuse a filter that would hold up a search for long. The library checks the rest of a filter."""
+    length = len(to_json(where))
+    if length > MAX_FILTER_CHARACTERS:
+        raise invalid(f"where has {length} characters of JSON; at most {MAX_FILTER_CHARACTERS} are allowed")

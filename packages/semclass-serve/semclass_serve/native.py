@@ -1,222 +1,218 @@
-"""The native API: what the library can do, with all that it returns."""
+"""The native API: the functions of the library, with all fields of their results."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-import time
-from collections.abc import Awaitable, Mapping
+import logging
+import os
+import re
+import stat
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from fastapi import APIRouter, Request
+import numpy as np
+from fastapi import APIRouter
 
 import semclass
-from semclass.core.checks import check_depth
-from semclass.core.errors import InputError
-from semclass.core.taxonomy import COARSE_NAMES
-from semclass.core.types import Passage, QuestionLabel
-from semclass.heads.texts import TextLabels
-from semclass.index.filters import read_terms
-from semclass.index.passage_index import PassageIndex
-from semclass.ranking.methods import METHODS, Method, method_for
-from semclass.ranking.result import SearchResult
+from semclass import HybridRetriever, Passage, PassageIndex, TextLabels
+from semclass.plugins import read_terms
 from semclass_serve import schemas
-from semclass_serve.answers import Json, invalid
-from semclass_serve.bodies import WITHOUT_HEAD, WITHOUT_INDEX, check_count, check_texts, post
-from semclass_serve.compat import check_classes, check_heads, check_pairs, check_scope
-from semclass_serve.documents import link
 from semclass_serve.engine import Engine
-from semclass_serve.examples import Examples
-from semclass_serve.filter_schema import check_filter
+from semclass_serve.errors import Json, ServiceError
+from semclass_serve.limits import check_count, check_filter, check_texts
+from semclass_serve.observe import log
+from semclass_serve.page import link
 
-TAG = "semclass"
+EXAMPLES, HEADINGS, PASSAGES = 3, 8, 512
+"""Number of example questions; most headings that are tried for them; most passages whose headings are read."""
+
+_TITLE = re.compile(r"[^\W\d_a-z][^@/\\_=<>{}()|]*\w{3}")
+"""A heading in words, and not the name of a function, an address or a formula."""
+
+_QUESTION_MARKS = ("?", "\u061f", "\uff1f")  # Latin, Arabic, Chinese
 
 
 def router(engine: Engine) -> APIRouter:
-    """Make the routes below ``/api``."""
-    routes = APIRouter()
-    settings = engine.settings
+    """Make the routes below ``/api`` that have a body."""
+    routes, settings = APIRouter(prefix="/api", tags=["semclass"]), engine.settings
 
-    @post(routes, "/api/classify/questions", schemas.QuestionsRequest, schemas.QuestionsAnswer, tag=TAG)
-    async def classify_questions(request: Request, body: schemas.QuestionsRequest) -> Any:
+    @routes.post("/classify/questions", response_model=schemas.QuestionsAnswer)
+    async def classify_questions(body: schemas.QuestionsRequest) -> Json:
         """Classify questions by the type of answer that they ask for."""
-        began = time.perf_counter()
-        check_texts(request, body.texts, settings)
-        check_classes(engine)
-        if body.in_scope:
-            check_scope(engine)
+        check_texts(body.texts, settings)
         labels = await engine.classify_questions(body.texts, min_probability=body.min_probability)
-        chances = await engine.in_scope(body.texts) if body.in_scope else [None] * len(labels)
-        results = [{**vars(label), "in_scope": chance} for label, chance in zip(labels, chances, strict=True)]
-        return {"results": results, "milliseconds": since(began)}
+        return Json({"results": labels, "in_scope": await engine.in_scope(body.texts) if body.in_scope else None})
 
-    @post(routes, "/api/classify/passages", schemas.PassagesRequest, schemas.PassagesAnswer, tag=TAG)
-    async def classify_passages(request: Request, body: schemas.PassagesRequest) -> Any:
+    @routes.post("/classify/passages", response_model=schemas.PassagesAnswer)
+    async def classify_passages(body: schemas.PassagesRequest) -> Json:
         """Classify passages by the types of answer that they provide."""
-        began = time.perf_counter()
-        check_texts(request, body.texts, settings)
-        check_classes(engine)
-        return {"results": await engine.classify_passages(body.texts), "milliseconds": since(began)}
+        check_texts(body.texts, settings)
+        return Json({"results": await engine.classify_passages(body.texts)})
 
-    @post(routes, "/api/classify/texts", schemas.TextsRequest, schemas.TextsAnswer, tag=TAG, errors=WITHOUT_HEAD)
-    async def classify_texts(request: Request, body: schemas.TextsRequest) -> Any:
-        """Classify texts by heads of your own, which share one reading of the texts."""
-        began = time.perf_counter()
-        check_texts(request, body.texts, settings)
-        names = check_heads(engine, body.heads)
-        found = await engine.classify_texts(body.texts, names, min_probability=body.min_probability)
-        results = [
-            {"text": text, "heads": {name: _text_label(item) for name, item in row.items()}}
-            for text, row in zip(body.texts, found, strict=True)
-        ]
-        return {"results": results, "milliseconds": since(began)}
+    @routes.post("/classify/texts", response_model=schemas.TextsAnswer)
+    async def classify_texts(body: schemas.TextsRequest) -> Json:
+        """Classify texts by heads of your own, which share one encoding of the texts."""
+        check_texts(body.texts, settings)
+        rows = await engine.classify_texts(body.texts, body.heads, min_probability=body.min_probability)
+        heads = ({name: _text_label(labels) for name, labels in row.items()} for row in rows)
+        results = [{"text": text, "heads": row} for text, row in zip(body.texts, heads, strict=True)]
+        return Json({"results": results})
 
-    @post(routes, "/api/search", schemas.SearchRequest, schemas.SearchAnswer, tag=TAG, errors=WITHOUT_INDEX)
-    async def search(request: Request, body: schemas.SearchRequest) -> Any:
+    @routes.post("/search", response_model=schemas.SearchAnswer)
+    async def search(body: schemas.SearchRequest) -> Json:
         """Find the passages of the index that answer a question."""
-        began = time.perf_counter()
-        check_texts(request, [body.question], settings)
-        check_count(body.k, settings, "k")
-        check_count(body.candidates, settings, "candidates")
-        check_count(body.sentences, settings, "sentences")
-        check_filter(body.where or {})
-        usual, method = engine.searched.weights, _check_method(engine, body)
-        options = _options(body)
-        if body.boost:
-            check_heads(engine, list(body.boost))
-        # a method's own number may be above the limit
-        options["candidates"] = min(body.candidates or method.candidates, settings.max_hits)
-        result, question = await _with_classes(engine, body, engine.search(body.question, **options))
-        weights = _used(method, {**usual, **options["weights"]})
-        hits = [{**vars(hit), "url": link(hit, settings)} for hit in result]
-        answer = await engine.answer(body.question, result, body.sentences) if body.sentences else None
-        parts = {"question": question, "hits": hits, "weights": weights, "milliseconds": since(began)}
-        return {**vars(result), **parts, "sentences": answer and answer.sentences}
+        check_texts([body.question], settings)
+        check_count(body.k, "k", settings)
+        check_count(body.candidates, "candidates", settings)
+        options = {**_options(body), "where": _where(engine, body.where)}
+        result = await engine.search(body.question, body.k, candidates=body.candidates, boost=body.boost, **options)
+        return Json({**vars(result), "hits": [{**vars(hit), "url": link(hit, settings)} for hit in result]})
 
-    @post(routes, "/api/filter", schemas.FilterRequest, schemas.FilterAnswer, tag=TAG, errors=WITHOUT_INDEX)
-    async def read_filter(request: Request, body: schemas.FilterRequest) -> Any:
-        """Read conditions as the command line takes them, such as page>=3, as a filter for a search."""
-        return {"where": read_terms(body.terms, getattr(engine.searched.index, "fields", None))}
-
-    @post(routes, "/api/rerank", schemas.RerankRequest, schemas.RerankAnswer, tag=TAG)
-    async def rerank(request: Request, body: schemas.RerankRequest) -> Any:
+    @routes.post("/rerank", response_model=schemas.RerankAnswer)
+    async def rerank(body: schemas.RerankRequest) -> Json:
         """Re-rank passages for a question."""
-        began = time.perf_counter()
-        given = _given(body)
-        check_texts(request, [body.question], settings)
-        check_texts(request, [item.text for item in given], settings)
-        check_count(body.k, settings, "k")
-        check_pairs(engine)
-        method, options = _check_method(engine, body), _options(body)
-        # places serve as ids: those of clients need not be unique
-        passages = [Passage(str(place), item.text, item.metadata) for place, item in enumerate(given)]
-        ranked, question = await _with_classes(engine, body, engine.rerank(body.question, passages, **options))
-        ids = {str(place): item.id for place, item in enumerate(given) if item.id is not None}
-        hits = [{**vars(hit), "id": ids.get(hit.id, hit.id), "index": int(hit.id), "url": None} for hit in ranked]
-        weights = _used(method, {**engine.models.weights, **options["weights"]})
-        parts = {"question": question, "hits": hits, "weights": weights, "milliseconds": since(began)}
-        return {**vars(ranked), **parts}
+        passages = [schemas.PassageIn(text=item) if isinstance(item, str) else item for item in body.passages]
+        check_texts([body.question], settings)
+        check_texts([item.text for item in passages], settings)
+        check_count(body.k, "k", settings)
+        # places serve as ids: ids of clients need not be unique
+        numbered = [Passage(str(place), item.text, item.metadata) for place, item in enumerate(passages)]
+        result = await engine.rerank(body.question, numbered, k=body.k, **_options(body))
+        ids = {str(place): item.id for place, item in enumerate(passages) if item.id is not None}
+        hits = [{**vars(hit), "id": ids.get(hit.id, hit.id), "index": int(hit.id)} for hit in result]
+        return Json({**vars(result), "hits": hits})
 
-    _add_descriptions(routes, engine)
+    @routes.post("/ask", response_model=schemas.AskAnswer)
+    async def ask(body: schemas.AskRequest) -> Json:
+        """Find the sentences of the index that answer a question."""
+        check_texts([body.question], settings)
+        check_count(body.k, "k", settings)
+        answer = vars(await engine.ask(body.question, body.k, _where(engine, body.where)))
+        return Json({name: answer[name] for name in schemas.AskAnswer.model_fields})
+
     return routes
 
 
-def _add_descriptions(routes: APIRouter, engine: Engine) -> None:
-    """Add the routes that tell what is served, which need no body."""
+def judgements(engine: Engine) -> APIRouter:
+    """Make the route that stores judgements."""
+    routes, settings = APIRouter(prefix="/api", tags=["semclass"]), engine.settings
 
-    @routes.get("/api/info", response_model=schemas.Info, tags=[TAG])
+    @routes.post("/judgements", response_model=schemas.Status)
+    async def judge(body: schemas.Judgement) -> Json:
+        """Store whether a passage of the index answers a question, in the file of `semclass serve --judgements`."""
+        check_texts([body.question], settings)
+        if settings.judgements is None:
+            message = "this service takes no judgements; start it with semclass serve INDEX --judgements FILE"
+            raise ServiceError(404, "no_judgements", message)
+        index = engine.local_index
+        if index is not None and not index.mask({"_id": body.passage}).any():
+            raise ServiceError(404, "no_passage", "the index has no passage with this id")
+        try:
+            await asyncio.to_thread(append_judgement, settings.judgements, body.model_dump())
+        except OSError as error:
+            log("a judgement cannot be stored", logging.WARNING, message=str(error))
+            message = "the judgement cannot be stored; the log of the service has the reason"
+            raise ServiceError(503, "unavailable", message) from None
+        return Json({"status": "stored"})
+
+    return routes
+
+
+def descriptions(engine: Engine) -> APIRouter:
+    """Make the routes below ``/api`` that describe the service."""
+    routes = APIRouter(prefix="/api", tags=["semclass"])
+    examples: dict[int, list[str]] = {}  # by the identity of the index
+
+    @routes.get("/info", response_model=schemas.ServiceInfo)
     async def info() -> Json:
-        """Describe what is served: models, classes, index, methods, weights and limits."""
+        """Describe models, classes, heads, weights, index and limits."""
         return Json(_info(engine))
 
-    made = Examples(engine)
-
-    @routes.get("/api/examples", response_model=schemas.Examples, tags=[TAG])
-    async def examples() -> Json:
+    @routes.get("/examples", response_model=schemas.Examples)
+    async def some_questions() -> Json:
         """Give up to three questions that the index answers, from its headings; none without an index."""
-        return Json({"questions": await made.get()})
+        if engine.settings.examples or engine.local_index is None:
+            return Json({"questions": engine.settings.examples})
+        key, retriever = id(engine.local_index), engine.searched
+        if key not in examples:
+            made = await asyncio.to_thread(example_questions, retriever, engine.local_index)
+            examples.clear()
+            examples[key] = made
+        return Json({"questions": examples[key]})
 
-    @routes.get("/api/facets", response_model=schemas.Facets, tags=[TAG])
+    @routes.get("/facets", response_model=schemas.Facets)
     async def facets() -> Json:
         """Give the metadata fields with few values, and the number of passages of each value."""
-        index = None if engine.retriever is None else engine.retriever.index
-        found = await asyncio.to_thread(index.facets) if isinstance(index, PassageIndex) else []
-        return Json({"facets": found})
+        index = engine.local_index
+        return Json({"facets": await asyncio.to_thread(index.facets) if index is not None else []})
+
+    return routes
 
 
-def _given(body: schemas.RerankRequest) -> list[schemas.PassageIn]:
-    """The passages of a request, whose metadata an answer can hold."""
-    given = [schemas.PassageIn(text=item) if isinstance(item, str) else item for item in body.passages]
-    for place, item in enumerate(given):
-        check_depth(item.metadata, f"passages.{place}.metadata")
-    return given
-
-
-def _text_label(found: TextLabels) -> dict[str, Any]:
-    probabilities = {str(name): value for name, value in found.probabilities.items()}
-    return {
-        "label": found.label,
-        "probability": found.probability,
-        "labels": found.labels,
-        "probabilities": probabilities,
-    }
-
-
-def _check_method(engine: Engine, body: schemas.SearchRequest | schemas.RerankRequest) -> Method:
-    """Refuse a method whose heads are not served; the library's message is for those who load the models."""
+def append_judgement(path: Path, judgement: Mapping[str, Any]) -> None:
+    """Append a judgement to a regular file, as a line of JSON, in one write. Raises an OSError if that is impossible."""
+    file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
     try:
-        return method_for(engine.models, body.method)
-    except InputError:
-        raise invalid(
-            f"the served models have no heads for the method {json.dumps(body.method)}; use a method that GET /api/info "
-            "lists, or start the service with other models: semclass serve --models MODELS"
-        ) from None
-
-
-def _options(body: schemas.SearchRequest | schemas.RerankRequest) -> dict[str, Any]:
-    """The options of a search or a re-ranking, as the library takes them."""
-    options = body.model_dump(exclude={"question", "passages", "classify", "weights", "sentences"})
-    weights = {} if body.weights is None else body.weights.model_dump(by_alias=True, exclude_none=True)
-    return {**options, "weights": weights}
-
-
-async def _with_classes(
-    engine: Engine, body: schemas.SearchRequest | schemas.RerankRequest, ranking: Awaitable[SearchResult]
-) -> tuple[SearchResult, QuestionLabel | None]:
-    """The result, and the question's class; None without class heads, or where it is not wanted."""
-    if not (body.classify and engine.models.has_classes):
-        return await ranking, None
-    both = asyncio.ensure_future(ranking), asyncio.ensure_future(engine.classify_questions([body.question]))
-    try:
-        result, labels = await asyncio.gather(*both)
+        if not stat.S_ISREG(os.fstat(file).st_mode):
+            raise OSError(f"{path} is no regular file; name another file with --judgements")
+        os.write(file, (json.dumps(judgement, ensure_ascii=False) + "\n").encode())
     finally:
-        for one in both:  # where the search is refused, nobody waits for the class
-            one.cancel()
-    return result, labels[0]
+        os.close(file)
 
 
-def _used(method: Method, weights: Mapping[str, float]) -> dict[str, float]:
-    """The weights that a method reads."""
-    return {name: weights[name] for name in method.weights}
+def example_questions(retriever: HybridRetriever, index: PassageIndex) -> list[str]:
+    """Return headings that a search finds: first headings that are questions, then titles."""
+    rows = np.arange(0, len(index), len(index) // PASSAGES + 1)
+    headings = dict.fromkeys(_heading(passage.metadata) for passage in index.passages(rows))
+    texts = [text for text in headings if len(text.split()) > 1]
+    asking = [text for text in texts if text.endswith(_QUESTION_MARKS)]
+    titles = [text for text in texts if _TITLE.fullmatch(text)]
+    questions: list[str] = []
+    for sort in (asking, titles):
+        for text in sort[:: len(sort) // HEADINGS + 1]:
+            result = retriever.search(text, 1)
+            if result.certainty != "weak" and _heading(result[0].metadata) == text:
+                questions.append(text)
+    return questions[:EXAMPLES]
+
+
+def _heading(metadata: Mapping[str, Any]) -> str:
+    """Return the innermost heading of a passage, or the title of its document."""
+    headings = metadata.get("headings") or metadata.get("heading") or metadata.get("title") or ""
+    return str(headings[-1] if isinstance(headings, (list, tuple)) else headings)
+
+
+def _where(engine: Engine, where: dict[str, Any] | Sequence[str] | None) -> dict[str, Any] | None:
+    """Read a filter, or conditions as of the command line."""
+    check_filter(where)
+    if where is None or isinstance(where, dict):
+        return where
+    return read_terms(where, getattr(engine.searched.index, "fields", None))
+
+
+def _options(body: schemas.Ranked) -> dict[str, Any]:
+    return {name: getattr(body, name) for name in ("method", "fusion", "weights", "explain")}
+
+
+def _text_label(labels: TextLabels) -> dict[str, Any]:
+    fields = {name: getattr(labels, name) for name in ("label", "probability", "labels")}
+    return {**fields, "probabilities": {str(name): value for name, value in labels.probabilities.items()}}
 
 
 def _info(engine: Engine) -> dict[str, Any]:
     models, retriever = engine.models, engine.retriever
-    index = None if retriever is None else {"passages": len(retriever.index), "kind": retriever.index.kind}
+    index = None if retriever is None else {"passages": len(retriever.index), "local": engine.local_index is not None}
     return {
         "version": semclass.__version__,
         "encoder": models.encoder.fingerprint,
-        "heads": {name: list(map(str, model.classes)) for name, model in models.heads.items()},
-        "classes": [{"name": name, "description": COARSE_NAMES.get(name)} for name in models.passages.classes],
+        "classes": models.passages.classes,
         "fine_classes": models.questions.fine_classes,
-        "index": index,
-        "methods": [name for name, method in METHODS.items() if models.has(method.needs)],
-        "weights": models.weights if retriever is None else retriever.weights,
+        "heads": {name: list(map(str, model.classes)) for name, model in models.heads.items()},
+        "weights": (retriever or models).weights,
         "answerable_from": (retriever or models).answerable_from,
+        "index": index,
+        "judgements": index is not None and engine.settings.judgements is not None,
         "limits": {name: getattr(engine.settings, name) for name in schemas.Limits.model_fields},
     }
-
-
-def since(began: float) -> float:
-    """Milliseconds since a time of the clock that counts up."""
-    return (time.perf_counter() - began) * 1000

@@ -1,32 +1,35 @@
-"""Requests and answers of the native API."""
+"""Requests and answers of the native API. Answers hold the dataclasses of the library."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, FailFast, Field, WithJsonSchema, model_validator
+from pydantic import BaseModel, ConfigDict, FailFast, Field, JsonValue, model_validator
 from pydantic_core import PydanticCustomError
 
-from semclass.ranking.ask import MAX_SENTENCES
-from semclass.ranking.methods import DEFAULT, METHODS, RERANKING
-from semclass_serve.bodies import HITS, TEXT, TEXTS, WHOLE, WRITTEN
-from semclass_serve.filter_schema import FILTER
+from semclass import Hit, PassageLabels, QuestionLabel
 
-Text = Annotated[str, Field(min_length=1, pattern=WRITTEN, json_schema_extra=TEXT)]
+Text = Annotated[str, Field(min_length=1, pattern=r"\S")]
+Texts = Annotated[list[Text], FailFast(), Field(min_length=1)]
 Probability = Annotated[float, Field(ge=0, le=1)]
-Weight = Annotated[float, Field(ge=0, le=1e6)]
-Count = Annotated[int, Field(ge=1, json_schema_extra=HITS), WHOLE]
+Weights = Annotated[dict[str, Annotated[float, Field(ge=0, le=1e6)]], Field(max_length=16)]
+Count = Annotated[int, Field(ge=1)]
+Where = Annotated[
+    dict[str, JsonValue] | Annotated[list[str], Field(min_length=1, max_length=50)],
+    Field(description='A filter, such as {"page": {"$gte": 3}}, or conditions as of the command line: ["page>=3"].'),
+]
 
 
 class Request(BaseModel):
     """A request. Only the listed fields are allowed, with their types."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
     @model_validator(mode="before")
     @classmethod
     def _has_few_fields(cls, value: Any) -> Any:
-        """Refuse many unknown fields with one error, which would otherwise name each field."""
+        """Refuse many unknown fields with one error. Otherwise the error would name each field."""
         if isinstance(value, dict) and len(value) > 2 * len(cls.model_fields):
             raise PydanticCustomError("fields", "Input should have only known fields")
         return value
@@ -35,7 +38,7 @@ class Request(BaseModel):
 class PassagesRequest(Request):
     """Passages to classify."""
 
-    texts: Annotated[list[Text], FailFast(), Field(min_length=1, json_schema_extra=TEXTS)]
+    texts: Texts
 
 
 class QuestionsRequest(PassagesRequest):
@@ -55,44 +58,23 @@ class TextsRequest(PassagesRequest):
     min_probability: Probability | None = None
 
 
-class Weights(Request):
-    """Weights in place of the default weights. Weights that the method does not read have no effect."""
-
-    bm25: Weight | None = None
-    alpha: Probability | None = None
-    coverage: Probability | None = None
-    document: Weight | None = None
-    entailment: Weight | None = None
-    evidence: Weight | None = None
-    class_: Annotated[Weight | None, Field(alias="class")] = None
-    deep: Weight | None = None
-
-
-class SearchRequest(Request):
-    """A question to search for in the index. `sentences` asks for so many sentences of the first hits as well."""
+class Ranked(Request):
+    """Options of a ranking, as in `semclass.SearchOptions`."""
 
     question: Text
-    k: Count = 10
-    method: Literal[tuple(METHODS)] = DEFAULT  # type: ignore[valid-type]
+    method: Annotated[str, Field(max_length=64)] = "default"
+    fusion: Literal["linear", "convex", "rrf"] | None = None
     weights: Weights | None = None
-    candidates: Count | None = None
-    where: Annotated[dict[str, Any], WithJsonSchema(FILTER)] | None = None
-    boost: Annotated[dict[str, Weight], Field(max_length=16)] | None = None
     explain: bool = False
-    classify: bool = True
-    sentences: Count | None = None
 
 
-class FilterRequest(Request):
-    """Conditions as `semclass search --where` takes them, which must all hold."""
+class SearchRequest(Ranked):
+    """A question to search for in the index."""
 
-    terms: Annotated[list[Annotated[str, Field(min_length=1, max_length=2000)]], Field(min_length=1, max_length=50)]
-
-
-class FilterAnswer(BaseModel):
-    """The same conditions as a filter."""
-
-    where: Annotated[dict[str, Any], WithJsonSchema(FILTER)]
+    k: Count = 10
+    candidates: Count | None = None
+    where: Where | None = None
+    boost: Weights | None = None
 
 
 class PassageIn(Request):
@@ -100,106 +82,34 @@ class PassageIn(Request):
 
     text: Text
     id: Annotated[str, Field(max_length=512)] | None = None
-    metadata: dict[str, Any] = Field(default_factory=dict)
+    metadata: dict[str, JsonValue] = Field(default_factory=dict)
 
 
-class RerankRequest(Request):
+class RerankRequest(Ranked):
     """A question and the passages to re-rank for it."""
 
-    question: Text
-    passages: Annotated[list[Text | PassageIn], FailFast(), Field(min_length=1, json_schema_extra=TEXTS)]
+    passages: Annotated[list[Text | PassageIn], FailFast(), Field(min_length=1)]
     k: Count | None = None
-    method: Literal[RERANKING] = DEFAULT  # type: ignore[valid-type]
-    weights: Weights | None = None
-    explain: bool = False
-    classify: bool = True
 
 
 class AskRequest(Request):
     """A question to answer by sentences of the index."""
 
     question: Text
-    k: Count = MAX_SENTENCES
-    where: Annotated[dict[str, Any], WithJsonSchema(FILTER)] | None = None
+    k: Count = 5
+    where: Where | None = None
 
 
-class SentenceOut(BaseModel):
-    """A sentence, the id and metadata of its passage, and its place there: first character, and the one after its last."""
-
-    text: str
-    id: str
-    metadata: dict[str, Any]
-    start: int
-    end: int
-    score: float
-
-
-class AskAnswer(BaseModel):
-    """The sentences that answer a question, best first.
-
-    `answered` is false if nothing in the index seems to answer. `answerable` and `certainty` are those of the search.
-    """
-
-    question: str
-    sentences: list[SentenceOut]
-    answered: bool
-    answerable: float | None
-    certainty: str | None
-    milliseconds: float
-
-
-class FeedbackRequest(Request):
-    """A judgement of a hit: whether the passage with the id `passage` answers the question. Null withdraws it."""
+class Judgement(Request):
+    """A judgement of a hit: whether the passage with the id `passage` answers the question; null withdraws it."""
 
     question: Text
-    passage: Annotated[str, Field(min_length=1, max_length=512, pattern=WRITTEN)]
+    passage: Annotated[str, Field(min_length=1, max_length=512)]
     right: bool | None
-
-
-class FeedbackAnswer(BaseModel):
-    """The judgement as it was stored, and when: date and time, UTC."""
-
-    question: str
-    passage: str
-    right: bool | None
-    when: str
-
-
-class Question(BaseModel):
-    """A question and its classes. `asked` holds the sentences that ask, or null if the whole text was classified."""
-
-    text: str
-    label: str
-    probability: float
-    fine: str
-    fine_probability: float
-    probabilities: dict[str, float]
-    fine_probabilities: dict[str, float]
-    asked: str | None
-
-
-class ClassifiedQuestion(Question):
-    """A question and its classes.
-
-    `in_scope` is the probability that documents may answer the question, or null if the request does not ask for it.
-    """
-
-    in_scope: float | None
-
-
-class PassageClasses(BaseModel):
-    """The answer types that a passage provides."""
-
-    text: str
-    labels: list[str]
-    probabilities: dict[str, float]
 
 
 class TextLabel(BaseModel):
-    """The label that a head gives a text.
-
-    The label is ABSTAIN if the head is not certain. `labels` holds all labels of a text that may have several.
-    """
+    """The label of a head: ABSTAIN if the head is not certain. `labels` holds all labels of a text."""
 
     label: str | int
     probability: float
@@ -214,129 +124,81 @@ class TextClasses(BaseModel):
     heads: dict[str, TextLabel]
 
 
-class Word(BaseModel):
-    """How a passage matches a word of the question."""
-
-    word: str
-    weight: float
-    match: str
-    cosine: float
-    exact: bool
-
-
-class ClassOf(BaseModel):
-    """The probabilities of a class for the question and for the passage."""
-
-    name: str
-    asked: float
-    provided: float
-
-
-class ExplanationOut(BaseModel):
-    """The parts of a score.
-
-    `sentence` is the position of the sentence nearest to the question in the text: its first character, and the
-    character after its last.
-    """
-
-    parts: dict[str, float]
-    total: float
-    words: list[Word]
-    classes: list[ClassOf]
-    sentence: tuple[int, int] | None
-
-
-class HitOut(BaseModel):
-    """A passage in a ranking. `url` is where its document opens, relative to the service; null if it is not served."""
-
-    id: str
-    text: str
-    metadata: dict[str, Any]
-    score: float
-    rank: int
-    rank_before: int
-    components: dict[str, float]
-    labels: list[str]
-    probabilities: dict[str, float]
-    explanation: ExplanationOut | None
-    url: str | None
-
-
 class QuestionsAnswer(BaseModel):
-    """Classes of questions, in the order of the request."""
+    """Classes of questions, in the order of the request, and their probabilities `in_scope`, or null."""
 
-    results: list[ClassifiedQuestion]
-    milliseconds: float
+    results: list[QuestionLabel]
+    in_scope: list[float] | None
 
 
 class PassagesAnswer(BaseModel):
     """Classes of passages, in the order of the request."""
 
-    results: list[PassageClasses]
-    milliseconds: float
+    results: list[PassageLabels]
 
 
 class TextsAnswer(BaseModel):
     """Labels of texts, in the order of the request."""
 
     results: list[TextClasses]
-    milliseconds: float
 
 
-class Ranking(BaseModel):
-    """Statements about a whole ranking.
+@dataclass(frozen=True)
+class SearchHit(Hit):
+    """A hit. `url` opens its document, relative to the service; null if the document is not served."""
 
-    `query_used` is the part of the question that the search read. `certainty` tells how certain the default method is
-    of the first hit: strong, likely, weak, or null if it was not measured. `answerable` is the probability that the
-    index answers the question at all, or null without a head for it. `language` is the language of the passages: "en",
-    "other" for a language that the models do not read, or null if it is unknown. `question` holds the classes of the
-    question, or null without class heads or if the request does not want them. `weights` holds the weights that were
-    used.
-    """
+    url: str | None = None
+
+
+class SearchAnswer(BaseModel):
+    """The hits of a search, best first, and the fields of `semclass.SearchResult`."""
 
     query_used: str
     certainty: str | None
     answerable: float | None
     language: str | None
-    question: Question | None
-    weights: dict[str, float]
-    milliseconds: float
+    hits: list[SearchHit]
 
 
-class SearchAnswer(Ranking):
-    """Passages of the index, best first, and the sentences that answer, or null if the request does not want them."""
+@dataclass(frozen=True)
+class RerankedHit(Hit):
+    """A passage of the request. `index` is its place in the request, from 0, and its id if it has none."""
 
-    hits: list[HitOut]
-    sentences: list[SentenceOut] | None
-
-
-class RerankedHit(HitOut):
-    """A passage of the request, with its place in the request, from 0.
-
-    Its id is that of the request, or else this place as a text.
-    """
-
-    index: int
+    index: int = 0
 
 
-class RerankAnswer(Ranking):
+class RerankAnswer(SearchAnswer):
     """The passages of the request, best first."""
 
-    hits: list[RerankedHit]
+    hits: list[RerankedHit]  # type: ignore[assignment] # in place of hits of an index
 
 
-class Class(BaseModel):
-    """A class of questions and passages."""
+class Sentence(BaseModel):
+    """A sentence, the id and metadata of its passage, and its place there: first character, and the one after its last."""
 
-    name: str
-    description: str | None
+    text: str
+    id: str
+    metadata: dict[str, Any]
+    start: int
+    end: int
+    score: float
+
+
+class AskAnswer(BaseModel):
+    """The sentences that answer a question, best first. `answered` is false if nothing in the index seems to answer."""
+
+    question: str
+    sentences: list[Sentence]
+    answered: bool
+    answerable: float | None
+    certainty: str | None
 
 
 class IndexInfo(BaseModel):
-    """The index that is searched."""
+    """The index that is searched. `local` is false for an index on a server."""
 
     passages: int
-    kind: Literal["folder", "qdrant"]
+    local: bool
 
 
 class Limits(BaseModel):
@@ -349,30 +211,27 @@ class Limits(BaseModel):
     request_seconds: float
 
 
-class Info(BaseModel):
-    """What the service offers.
+class ServiceInfo(BaseModel):
+    """The models, classes, heads of your own with their classes, default weights, index and limits of the service.
 
-    `encoder` is the encoder's fingerprint. `methods` are the methods whose heads are loaded. `weights` are the default
-    weights.
-
-    `heads` are your own heads, with their classes. `answerable_from` is the least `answerable` from which the index
-    seems to answer, for the default method. It is null if none is known.
+    `answerable_from` is the least `answerable` from which the index seems to answer, or null. `judgements` tells whether
+    the service takes judgements.
     """
 
     version: str
     encoder: str
-    heads: dict[str, list[str]]
-    classes: list[Class]
+    classes: list[str]
     fine_classes: list[str]
-    index: IndexInfo | None
-    methods: list[str]
+    heads: dict[str, list[str]]
     weights: dict[str, float]
     answerable_from: float | None
+    index: IndexInfo | None
+    judgements: bool
     limits: Limits
 
 
 class Examples(BaseModel):
-    """Questions that the index answers. They may change when the index changes."""
+    """Questions that the index answers."""
 
     questions: list[str]
 
@@ -386,7 +245,7 @@ class Facet(BaseModel):
 
 
 class Facets(BaseModel):
-    """Fields to filter by. Their values stand with the number of passages, the most frequent first."""
+    """Fields to filter by, with their values and numbers of passages, the most frequent first."""
 
     facets: list[Facet]
 
@@ -394,4 +253,4 @@ class Facets(BaseModel):
 class Status(BaseModel):
     """The state of the service."""
 
-    status: Literal["ok", "ready"]
+    status: Literal["ok", "ready", "stored"]

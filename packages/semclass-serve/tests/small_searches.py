@@ -1,201 +1,111 @@
-"""What a search costs its neighbours: ``PYTHONPATH=. python tests/service/small_searches.py INDEX``.
+"""32 clients with the longest questions beside one small search a second: ``python small_searches.py INDEX [SECONDS]``.
 
-Starts ``semclass serve`` on an index, and lets clients of a process of their own ask for what takes most, beside one small
-search a second. Says how slow the slowest small search was, what was answered, and the memory before, in between and after.
+Starts ``semclass serve``, and prints the times of the small searches, all answers by status, and the memory of the service
+before, at its peak and after.
 """
 
-from __future__ import annotations
-
+import itertools
 import json
 import multiprocessing
 import os
 import statistics
+import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
-from itertools import cycle
 from pathlib import Path
-from typing import Any
 
-import click
+import httpx
+from serving import serving
 
-from bench import readme, service
-
-CLIENTS, SECONDS = 32, 20.0
-REST = 15.0
-"""Seconds after the clients until memory is looked at: what was freed is given back when all is quiet."""
-
+CLIENTS = 32
+QUIET_SECONDS = 8.0  # the service returns memory when all is quiet
 SMALL = {"question": "Who designed the lighthouse?", "k": 3}
-LONGEST = 99_000  # characters, below the limit of a text
-TOO_LONG = 120_000
-NAME = 4_000_000  # characters of a field's name, below the limit of a body
+LONGEST, TOO_LONG, PAGE = 99_000, 120_000, 9_900  # characters; the limit of a text is 100,000
 
-FORMS = {
-    "words": "where the river goes and who knows ",
-    "sentences": "The light of the router is red. I have no idea why. ",
-    "questions": "Who won the game? ",
-    "letters": "a b ",
-    "marks": "a,b;",  # one word of many pieces
-    "Chinese": "我们在河边看见灯塔",
-}
-"""What long questions are made of: an encoder has between one and five characters to a piece."""
-
-
-def long_questions() -> list[dict[str, Any]]:
-    return [
-        {"question": (form * length)[:length]}
-        for form in FORMS.values()
-        for length in (LONGEST, TOO_LONG, LONGEST // 10)
-    ]
-
-
-def explained() -> list[dict[str, Any]]:
-    """All hits explained: of short questions, and of questions of the length of a page."""
-    return [
-        {"question": (form * 1200)[:length], "k": 1000, "explain": True}
-        for form in FORMS.values()
-        for length in (100, 1200)
-    ]
-
-
-def huge_filters() -> list[dict[str, Any]]:
-    name = "n" * NAME
-    many = {"$or": [{f"{place:04d}{name[:4000]}": 1} for place in range(400)]}
-    filters: list[dict[str, Any]] = [{name: 1}, {"$or": [{name: {"$gte": "x"}}]}, {"page": {name: 1}}, many]
-    return [{"question": SMALL["question"], "where": where} for where in filters]
-
-
-SCENARIOS = {
-    f"{CLIENTS} clients, the longest questions": (long_questions, CLIENTS),
-    "4 clients, 1,000 hits explained": (explained, 4),
-    "8 clients, names of 4 MB in filters": (huge_filters, 8),
-}
+FORMS = (
+    "where the river goes and who knows ",
+    "The light of the router is red. I have no idea why. ",
+    "Who won the game? ",
+    "a b ",
+    "a,b;",  # one word of many pieces
+    "我们在河边看见灯塔",
+)
+"""Contents of long questions. A word piece has between one and five of their characters."""
 
 
 @dataclass(frozen=True)
-class Found:
-    """What came of a scenario; memory in MB."""
+class Row:
+    """Times in milliseconds, answers by status, and memory in MB."""
 
-    what: str
     slowest_ms: float
     median_ms: float
-    small: Mapping[str, int]  # answers to the small searches by status
-    answers: Mapping[str, int]
+    small: dict[int, int]
+    answers: dict[int, int]
     before_mb: float
     peak_mb: float
     after_mb: float
-    load: tuple[float, float]  # of the machine, before and after
 
 
-def attack(port: int, kind: str, seconds: float) -> dict[str, int]:
-    """Clients of a scenario for some seconds; gives how many answers of each status."""
-    make, clients = SCENARIOS[kind]
-    messages = [service.request("/api/search", json.dumps(body).encode()) for body in make()]
-    end = time.monotonic() + seconds
+def flood(url, seconds):
+    """Send long questions over all connections for some seconds; returns the number of answers by status."""
+    lengths = (LONGEST, TOO_LONG, PAGE)
+    bodies = itertools.cycle(
+        [json.dumps({"question": (form * length)[:length]}) for form in FORMS for length in lengths]
+    )
+    end, statuses = time.monotonic() + seconds, Counter()
 
-    def until() -> Iterator[bytes]:
-        for message in cycle(messages):
-            if time.monotonic() >= end:
-                return
-            yield message
+    def client(_):
+        with httpx.Client(base_url=url, timeout=120, headers={"content-type": "application/json"}) as connection:
+            while time.monotonic() < end:
+                statuses[connection.post("/api/search", content=next(bodies)).status_code] += 1
 
-    return dict(service.drive(service.HOST, port, until(), clients).statuses)
+    with ThreadPoolExecutor(CLIENTS) as pool:
+        list(pool.map(client, range(CLIENTS)))
+    return dict(statuses)
 
 
-def resident(process: int) -> float:
+def resident(process):
     """Resident memory of a process, in MB."""
     pages = int(Path(f"/proc/{process}/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
-def scene(kind: str, started: service.Served, client: ProcessPoolExecutor, seconds: float) -> Found:
-    """Run a scenario beside small searches."""
-    message = service.request("/api/search", json.dumps(SMALL).encode())
-    before, load = resident(started.process.pid), os.getloadavg()[0]
-    peak, over = [before], threading.Event()
-
-    def watch() -> None:
-        while not over.wait(0.05):
-            peak.append(resident(started.process.pid))
-
-    watching = threading.Thread(target=watch)
-    watching.start()
-    running = client.submit(attack, started.port, kind, seconds)
-    taken: list[float] = []
-    small: Counter[str] = Counter()
-    while not running.done():
-        found = service.drive(service.HOST, started.port, [message], 1)
-        small += found.statuses
-        taken += found.latencies
-        time.sleep(max(1 - found.seconds, 0))
-    over.set()
-    watching.join()
-    time.sleep(REST)
-    return Found(
-        kind,
-        round(max(taken) * 1e3),
-        round(statistics.median(taken) * 1e3),
-        dict(small),
-        running.result(),
-        round(before),
-        round(max(peak)),
-        round(resident(started.process.pid)),
-        (load, os.getloadavg()[0]),
-    )
-
-
-def table(rows: list[Found]) -> str:
-    head = (
-        "beside small searches",
-        "slowest",
-        "median",
-        "their answers",
-        "answers",
-        "MB before",
-        "peak",
-        "after",
-        "load",
-    )
-    return readme.markdown(
-        head,
-        [
-            (
-                row.what,
-                f"{row.slowest_ms:,.0f} ms",
-                f"{row.median_ms:,.0f} ms",
-                _counts(row.small),
-                _counts(row.answers),
-                *(f"{value:,.0f}" for value in (row.before_mb, row.peak_mb, row.after_mb)),
-                " to ".join(f"{value:.1f}" for value in row.load),
-            )
-            for row in rows
-        ],
-    )
-
-
-def _counts(answers: Mapping[str, int]) -> str:
-    return ", ".join(f"{count} x {status}" for status, count in sorted(answers.items()))
-
-
-@click.command(help=__doc__)
-@click.argument("index", type=click.Path(exists=True, file_okay=False, path_type=Path))
-@click.option("--seconds", default=SECONDS, help="Of each scenario.")
-@click.option("--times", default=2, help="How often all of it is measured, each time by a new service.")
-@click.option("--json", "as_json", is_flag=True, help="Lines of JSON in place of a table.")
-def main(index: Path, seconds: float, times: int, *, as_json: bool) -> None:
-    """Measure and print."""
+def measure(index, seconds):
+    """Flood a service of its own beside small searches."""
     context = multiprocessing.get_context("spawn")
-    for _ in range(times):
-        with service.served(str(index)) as started, ProcessPoolExecutor(1, context) as client:
-            small = service.request("/api/search", json.dumps(SMALL).encode())
-            service.drive(service.HOST, started.port, [small] * 20, 2)
-            rows = [scene(kind, started, client, seconds) for kind in SCENARIOS]
-        for line in [json.dumps(asdict(row)) for row in rows] if as_json else [table(rows)]:
-            click.echo(line)
+    with (
+        serving(index) as service,
+        ProcessPoolExecutor(1, context) as pool,
+        httpx.Client(base_url=service.url, timeout=120) as client,
+    ):
+        for _ in range(20):
+            client.post("/api/search", json=SMALL)
+        before = resident(service.process.pid)
+        peak, over = [before], threading.Event()
+
+        def watch():
+            while not over.wait(0.05):
+                peak.append(resident(service.process.pid))
+
+        watching = threading.Thread(target=watch)
+        watching.start()
+        running, latencies, small = pool.submit(flood, service.url, seconds), [], Counter()
+        while not running.done():
+            began = time.perf_counter()
+            small[client.post("/api/search", json=SMALL).status_code] += 1
+            latencies.append(time.perf_counter() - began)
+            time.sleep(max(1 - latencies[-1], 0))
+        over.set()
+        watching.join()
+        time.sleep(QUIET_SECONDS)
+        after = resident(service.process.pid)
+    slowest, median = (round(1e3 * value) for value in (max(latencies), statistics.median(latencies)))
+    return Row(slowest, median, dict(small), running.result(), round(before), round(max(peak)), round(after))
 
 
 if __name__ == "__main__":
-    main()
+    row = measure(Path(sys.argv[1]), float(sys.argv[2]) if len(sys.argv) > 2 else 20.0)
+    sys.stdout.write(json.dumps(asdict(row)) + "\n")

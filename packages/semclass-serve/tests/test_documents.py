@@ -1,6 +1,4 @@
-"""The documents of hits: links to them, and the files of one folder, which cannot be left."""
-
-from __future__ import annotations
+"""The documents of hits: links to them, and the files of one folder, which no request leaves."""
 
 import hashlib
 from dataclasses import replace
@@ -8,15 +6,10 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-
-pytest.importorskip("fastapi")
-
-from asked import asked
+from serving import service
 
 from semclass import HybridRetriever, InputError, Passage, PassageIndex
-from semclass_serve.app import create_app
-from semclass_serve.engine import Engine
-from semclass_serve.settings import Settings
+from semclass_serve.limits import Settings
 
 KEY = "open-sesame-open-sesame"
 SECRET = "the secret of the house"
@@ -52,8 +45,7 @@ def retriever(models):
 
 @pytest.fixture(scope="module")
 def client(models, retriever, folder):
-    settings = Settings(documents=folder)
-    with asked(create_app(Engine(models, retriever, settings), settings)) as client:
+    with service(models, retriever, documents=folder) as client:
         yield client
 
 
@@ -70,7 +62,7 @@ def test_hits_link_to_their_documents(client):
     answer = client.get(f"/{found['a tower.md']}")
     assert (answer.status_code, answer.text) == (200, "<script>1</script> a tower.md")
     assert client.request("HEAD", "/documents/deep/notes.txt").status_code == 200
-    assert client.post("/documents/deep/notes.txt").status_code == 405
+    assert client.post("/documents/deep/notes.txt", {}).status_code == 405
 
 
 @pytest.mark.parametrize(
@@ -113,34 +105,32 @@ def test_no_document_runs_anything(client, name, kind):
         "",
     ],
 )
-def test_nothing_outside_of_the_folder_and_the_index_is_served(client, name):
+def test_nothing_outside_the_folder_and_index_is_served(client, name):
     answer = client.get(f"/documents/{name}")
     assert answer.status_code == 404
     assert SECRET not in answer.text
 
 
 def test_without_a_folder_there_are_no_links(models, retriever):
-    settings = Settings()
-    with asked(create_app(Engine(models, retriever, settings), settings)) as client:
+    with service(models, retriever) as client:
         assert set(links(client).values()) == {None}
         assert client.get("/documents/page.html").status_code == 404
 
 
 def test_a_link_opens_its_own_document_without_a_key(models, retriever, folder):
-    settings = Settings(documents=folder, keys=(hashlib.sha256(KEY.encode()).digest(),))
-    with asked(create_app(Engine(models, retriever, settings), settings)) as client:
+    with service(models, retriever, documents=folder, keys=(hashlib.sha256(KEY.encode()).digest(),)) as client:
         found = links(client, headers={"Authorization": f"Bearer {KEY}"})
         address, _, signed = found["page.html"].partition("?")
         assert client.get(f"/{found['a tower.md']}").status_code == 200
         assert client.get(f"/{address}?{signed}").status_code == 200
         for other in (address, f"{address}?pass=", f"documents/manual.pdf?{signed}", f"api/info?{signed}"):
             assert client.get(f"/{other}").status_code == 401
-        assert client.post(f"/{address}?{signed}").status_code == 401
+        assert client.post(f"/{address}?{signed}", {}).status_code == 401
 
 
 def test_an_address_can_be_given_in_place_of_a_folder(models, retriever):
-    settings = Settings(documents="https://wiki.example.org/{document}?id={_id}&of={author}#page={page}")
-    with asked(create_app(Engine(models, retriever, settings), settings)) as client:
+    address = "https://wiki.example.org/{document}?id={_id}&of={author}#page={page}"
+    with service(models, retriever, documents=address) as client:
         found = links(client)["a tower.md"]
         assert found == "https://wiki.example.org/a%20tower.md?id=a%20tower.md%231&of=#page=3"
 
@@ -151,13 +141,3 @@ def test_an_address_has_a_host_and_a_field(place):
         Settings(documents=place)
     with pytest.raises(InputError, match="no folder"):
         replace(Settings(), documents=Path("nowhere") / (place or "x"))
-
-
-def test_conditions_are_read_as_on_the_command_line(client):
-    read = client.post("/api/filter", {"terms": ["page>=3", "document in (page.html, manual.pdf)"]}).json()["where"]
-    assert read == {"$and": [{"page": {"$gte": 3}}, {"document": {"$in": ["page.html", "manual.pdf"]}}]}
-    found = client.post("/api/search", {"question": "Which tower is tall?", "where": read}).json()["hits"]
-    assert {hit["metadata"]["document"] for hit in found} == {"page.html", "manual.pdf"}
-    for terms, told in ([["pages=3"], "did you mean 'page'"], [["page"], "must be a comparison"]):
-        answer = client.post("/api/filter", {"terms": terms})
-        assert (answer.status_code, told in answer.json()["message"]) == (422, True)

@@ -36,26 +36,21 @@ def server(models):
     return make_server(HybridRetriever(PassageIndex.build(PASSAGES, passage_encoder=models.passage_encoder), models))
 
 
-def test_a_client_searches_gets_a_context_and_classifies(server):
+def test_a_client_searches_asks_and_classifies(server):
     question = "Who built the bridge?"
-    names, (found, narrow, context, sentences, label) = asked(
+    names, (found, narrow, sentences, label) = asked(
         server,
         ("search", {"question": question, "k": 1}),
         ("search", {"question": question, "where": {"page": 2}}),
-        ("context", {"question": question}),
         ("ask", {"question": question, "k": 1}),
         ("classify", {"question": question}),
     )
-    assert names == {"search", "ask", "context", "classify"}
+    assert names == {"search", "ask", "classify"}
     (hit,) = found.structured_content["hits"]
     assert (hit["id"], hit["metadata"]) == ("a", {"page": 1})
     assert 0 <= found.structured_content["answerable"] <= 1
     assert found.structured_content["certainty"] in ("strong", "likely", "weak")
-    assert context.structured_content["answerable"] == pytest.approx(found.structured_content["answerable"])
-    assert context.structured_content["certainty"] == found.structured_content["certainty"]
     assert [other["id"] for other in narrow.structured_content["hits"]] == ["b"]
-    assert "Merriweather" in context.structured_content["text"]
-    assert {source["id"] for source in context.structured_content["sources"]} == {"a", "b"}
     (sentence,) = sentences.structured_content["sentences"]
     assert (sentence["number"], sentence["id"], sentence["text"]) == (1, "a", PASSAGES[0].text)
     assert sentences.structured_content["answered"] is True
@@ -69,21 +64,19 @@ def test_a_client_searches_gets_a_context_and_classifies(server):
         (("search", {"question": "Who?", "k": 0}), "k"),
         (("search", {"question": "Who?", "k": 1001}), "1000"),
         (("search", {"question": "w " * 60_000}), "120000"),
-        (("context", {"question": "w " * 60_000}), "120000"),
         (("ask", {"question": "Who?", "k": 1001}), "1000"),
         (("classify", {"question": "w " * 60_000}), "120000"),
         (("search", {"question": "Who?", "where": {"n" * 1_000_000: 1}}), "10000"),
         (("search", {"question": "Who?", "where": {"$what": 1}}), "$what"),
-        (("context", {"question": "Who?", "words": -1}), "words"),
     ],
 )
-def test_what_is_not_allowed_is_told_to_the_caller(server, call, named):
+def test_a_refusal_is_told_to_the_caller(server, call, named):
     _, (found,) = asked(server, call)
     assert found.is_error
     assert named in found.content[0].text
 
 
-def test_the_command_serves_an_index_on_standard_input_and_output(tmp_path, models):
+def test_the_command_serves_an_index(tmp_path, models):
     build_index(tmp_path / "index", PASSAGES, passage_encoder=models.passage_encoder)
     command = mcp.StdioServerParameters(
         command=sys.executable, args=["-m", "semclass", "mcp", str(tmp_path / "index")], cwd=str(tmp_path)

@@ -12,15 +12,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from served import Served
+from serving import Served
 
-from semclass import Models, Passage
-from semclass.core.types import Hit
-from semclass.heads.entailment import EntailmentClassifier
-from semclass.ranking.reranker import Reranker
-from semclass_serve.answers import OverloadedError
+from semclass import EntailmentClassifier, Hit, Models, Passage, Reranker
 from semclass_serve.engine import Engine
-from semclass_serve.settings import Settings
+from semclass_serve.errors import overloaded
+from semclass_serve.limits import Settings
 
 # what the clients' own packages warn of is theirs
 pytestmark = [pytest.mark.extras, pytest.mark.filterwarnings("ignore")]
@@ -52,7 +49,7 @@ class Flaky(Engine):
     async def rerank(self, question: str, passages: Any, **options: Any) -> list[Hit]:
         self.asked += question == QUESTION  # and not what a service asks itself before it is ready
         if question == QUESTION and self.asked <= 2:
-            raise OverloadedError(0.2)
+            raise overloaded("busy", 0.2)
         return await super().rerank(question, passages, **options)
 
 

@@ -1,4 +1,4 @@
-"""The engine of the service: what shares a run, who waits for whom, and what happens to those who give up."""
+"""The queue and the engine: shared runs, small and large requests, requests that were given up."""
 
 import asyncio
 import contextlib
@@ -9,18 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from semclass import InputError, Passage, PassageIndex, Reranker
-from semclass.core.errors import ArtifactError
+from semclass import ArtifactError, EntailmentClassifier, InputError, Passage, PassageIndex, Reranker
 from semclass.encoders.batching import steps
-from semclass.heads.entailment import EntailmentClassifier
 from semclass_serve import queue
-from semclass_serve.answers import OverloadedError, ServiceError
-from semclass_serve.engine import SEARCHED_TEXT, SHORT, Engine
-from semclass_serve.settings import Settings
-from semclass_serve.work_cost import Pace
+from semclass_serve.engine import Engine
+from semclass_serve.errors import ServiceError
+from semclass_serve.limits import Settings
 
 PATIENCE = 20
-"""Seconds after which a test says that something does not happen."""
+"""Seconds after which a test fails that waits for something."""
 
 
 class Work:
@@ -31,7 +28,7 @@ class Work:
         self.began, self.may_end = threading.Semaphore(0), threading.Semaphore(0)
         self.held = held
         self.questions = self.passages = SimpleNamespace(classify=self.classify)
-        self.encoder = SimpleNamespace(threads=1)
+        self.has_classes, self.pair_heads = True, object()
 
     def classify(self, texts, min_probability=0.0):
         self.runs.append(list(texts))
@@ -55,13 +52,12 @@ class Work:
 
 
 @contextlib.asynccontextmanager
-async def started(work, workers=1, constants=(), batch_texts=4, **limits):
+async def started(work, workers=1, run_items=4, **limits):
     engine = Engine(work, None, Settings(**limits), workers=workers)
     engine._reranker, before = work, asyncio.all_tasks()
     await engine.start()
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in {"BATCH_TEXTS": batch_texts, **dict(constants)}.items():
-            patch.setattr(queue, name, value)
+        patch.setattr(queue, "RUN_ITEMS", run_items)
         try:
             yield engine
         finally:
@@ -92,7 +88,7 @@ def in_loop(test):
 
 
 @in_loop
-async def test_those_who_wait_share_the_next_run():
+async def test_small_requests_share_a_run():
     work = Work()
     async with started(work) as engine:
         first = await asked(engine, ["a"])
@@ -119,7 +115,7 @@ async def test_other_options_are_another_run():
 
 
 @in_loop
-async def test_a_large_request_is_cut_and_lets_small_ones_pass():
+async def test_a_large_request_is_split_and_lets_others_pass():
     work = Work()
     async with started(work) as engine:
         large = await asked(engine, [f"large {place}" for place in range(12)])
@@ -133,9 +129,9 @@ async def test_a_large_request_is_cut_and_lets_small_ones_pass():
 
 
 @in_loop
-async def test_what_cannot_be_cut_leaves_a_worker_to_the_others():
+async def test_a_long_run_leaves_a_worker_to_others():
     work = Work()
-    passages = [Passage(str(place), "text") for place in range(20)]
+    passages = [Passage(str(place), "text " * 100) for place in range(20)]
     async with started(work, workers=2) as engine:
         large = [asyncio.create_task(engine.rerank(f"large {place}", passages)) for place in range(3)]
         await work.begun()
@@ -152,7 +148,7 @@ class Searched:
     def __init__(self, work):
         self.work, self.index, self.error = work, object.__new__(PassageIndex), None
 
-    def search_many(self, questions, **options):
+    def search_many(self, questions, k, **options):
         found = self.work.rerank_many(questions, None)
         if self.error is not None:
             raise self.error
@@ -170,7 +166,7 @@ async def searching(work, workers=1, **limits):
 def test_large_searches_let_small_requests_pass(workers):
     async def scene():
         work = Work()
-        async with searching(work, workers, batch_texts=64) as engine:
+        async with searching(work, workers, run_items=64) as engine:
             large = [
                 asyncio.create_task(engine.search(f"large {place}", k=1000, candidates=1000, explain=True))
                 for place in range(3)
@@ -189,24 +185,9 @@ def test_large_searches_let_small_requests_pass(workers):
 
 
 @in_loop
-async def test_a_search_weighs_what_it_costs():
-    work, told = Work(held=False), []
-    passages = [Passage(str(place), "text") for place in range(50)]
-    async with searching(work) as engine:
-        engine.on_batch = lambda kind, texts: told.append(texts)
-        await engine.search("a")
-        await engine.search("a", k=1000, method="convex")
-        await engine.search("a", candidates=1000)
-        await engine.search("a", candidates=1000, k=1000, explain=True)
-        await engine.rerank("a", passages, explain=True)
-        await engine.rerank("a", passages, explain=True, k=10)
-    assert told == [7, 66, 66, 266, 61, 53]
-
-
-@in_loop
-async def test_a_long_question_is_large_whatever_else_it_asks_for():
+async def test_a_long_question_is_large():
     work = Work()
-    async with searching(work, batch_texts=64) as engine:
+    async with searching(work, run_items=64) as engine:
         long = [asyncio.create_task(engine.search("w " * 3000)) for _ in range(4)]
         await work.begun()
         small = asyncio.create_task(engine.search("small"))
@@ -220,9 +201,9 @@ async def test_a_long_question_is_large_whatever_else_it_asks_for():
 
 
 @in_loop
-async def test_requests_that_share_a_run_are_small_together():
+async def test_requests_of_one_run_are_small_together():
     work = Work()
-    async with started(work, batch_texts=64) as engine:
+    async with started(work, run_items=64) as engine:
         tasks = await asked(engine, ["first"])
         await work.begun()
         tasks += await asked(engine, *([letter * 700] for letter in "abcdef"))  # 700 characters cost about 1,900
@@ -233,79 +214,7 @@ async def test_requests_that_share_a_run_are_small_together():
 
 
 @in_loop
-async def test_what_could_not_be_done_in_time_does_not_wait():
-    work = Work()
-    async with searching(work, request_seconds=15, batch_texts=64) as engine:
-        tasks = [asyncio.create_task(engine.search(text, candidates=1000)) for text in "ab"]
-        await work.begun()
-        engine.pace = paced(search=6 / (66 * SEARCHED_TEXT))
-        with pytest.raises(OverloadedError, match=r"6\.0 s"):
-            await engine.search("c", candidates=1000)
-        tasks.append(asyncio.create_task(engine.search("d")))  # a small one does not wait for large ones
-        await work.begun()
-        work.held = False
-        work.let_go(2)
-        await asyncio.gather(*tasks)
-
-
-def paced(slowness=1.0, **costs):
-    """A pace that knows what a character costs, s, and how much slower it is now."""
-    pace = Pace()
-    for name, cost in costs.items():
-        for _ in range(2):
-            pace.learn(name, 1, slowness * cost, cost)
-    return pace
-
-
-@in_loop
-async def test_what_never_could_be_done_in_time_is_refused_with_what_could():
-    work = Work(held=False)
-    passages = [Passage(str(place), "x" * 1000) for place in range(100)]
-    async with started(work, request_seconds=30) as engine:
-        engine.pace = paced(rerank=2e-4)
-        with pytest.raises(ServiceError, match=r"about 20 s.* 74,000 of its 100,001 characters"):
-            await engine.rerank("a", passages)
-        await engine.rerank("a", passages[:70])
-        engine.pace = paced(rerank=2e-4, slowness=2.0)
-        with pytest.raises(OverloadedError, match=r"37,000 of its 70,001 characters"):
-            await engine.rerank("a", passages[:70])
-        await engine.rerank("a", passages[:35])
-    assert len(work.runs) == 2
-
-
-@in_loop
-async def test_long_texts_make_a_request_large_and_no_more_is_counted_than_is_read():
-    work = Work()
-    async with started(
-        work, workers=2, batch_texts=64, constants={"BATCH_CHARACTERS": 20_000, "LIGHT": 20_000}
-    ) as engine:
-        large = [asyncio.create_task(engine.rerank(name, [Passage("0", "x" * 24_000)])) for name in "ab"]
-        await work.begun()
-        small = await asked(engine, ["d" * 10_000] * 3)
-        await work.begun()
-        assert work.runs == [["a"], ["d" * 10_000] * 3]
-        work.held = False
-        work.let_go(4)
-        await asyncio.gather(*large, *small)
-
-
-@in_loop
-async def test_small_requests_wait_no_longer_than_an_answer_may_take():
-    work = Work()
-    async with started(work, request_seconds=9) as engine:
-        tasks = await asked(engine, ["a"])
-        await work.begun()
-        engine.pace = paced(questions=5 / (1 + SHORT))
-        tasks += await asked(engine, ["b", "c"])
-        with pytest.raises(OverloadedError, match=r"10\.0 s"):
-            await engine.classify_questions(["d", "e"])
-        work.let_go(2)
-        await asyncio.gather(*tasks)
-        assert engine.pace.alone("questions", 1) > 0
-
-
-@in_loop
-async def test_who_gives_up_leaves_the_queue_at_once():
+async def test_a_cancelled_request_leaves_the_queue():
     work = Work()
     async with started(work) as engine:
         tasks = await asked(engine, ["a"])
@@ -322,7 +231,7 @@ async def test_who_gives_up_leaves_the_queue_at_once():
 
 
 @in_loop
-async def test_a_run_that_nobody_waits_for_ends_before_its_next_step():
+async def test_an_unwanted_run_ends_before_its_next_step():
     work = Work()
 
     def in_steps(texts, min_probability=0.0):
@@ -336,16 +245,16 @@ async def test_a_run_that_nobody_waits_for_ends_before_its_next_step():
         await work.begun(2)
         first.cancel()
         await asyncio.gather(first, return_exceptions=True)
-        engine.give_up()
+        await engine.stop()
         work.let_go(2)
         assert (await asyncio.gather(second, return_exceptions=True))[0].status == 503
-        while engine.at_work:
+        while engine._runs:
             await asyncio.sleep(0)
     assert sorted(work.runs) == [["a"], ["b"]]
 
 
 @in_loop
-async def test_parts_of_a_request_that_was_given_up_are_not_done():
+async def test_parts_of_a_cancelled_request_are_not_done():
     work = Work()
     async with started(work) as engine:
         (large,) = await asked(engine, [str(place) for place in range(40)])
@@ -360,7 +269,7 @@ async def test_parts_of_a_request_that_was_given_up_are_not_done():
 
 
 @in_loop
-async def test_one_bad_request_does_not_fail_those_beside_it():
+async def test_a_bad_request_fails_alone():
     work = Work()
     async with started(work) as engine:
         first = await asked(engine, ["a"])
@@ -376,9 +285,9 @@ async def test_one_bad_request_does_not_fail_those_beside_it():
 
 
 @in_loop
-async def test_an_index_that_fails_fails_all_of_a_run_at_once():
+async def test_an_index_that_fails_fails_a_whole_run():
     work = Work()
-    async with searching(work, batch_texts=64) as engine:
+    async with searching(work, run_items=64) as engine:
         engine.retriever.error = ArtifactError("the server is gone")
         tasks = [asyncio.create_task(engine.search(str(place))) for place in range(3)]
         await work.begun()
@@ -390,34 +299,33 @@ async def test_an_index_that_fails_fails_all_of_a_run_at_once():
 
 
 @in_loop
-async def test_a_server_that_hangs_leaves_the_workers_to_others():
-    work, server = Work(held=False), Work()
-    async with searching(work, workers=2) as engine:
-        engine.retriever = Searched(server)
-        engine.retriever.index = SimpleNamespace(kind="a server")
-        tasks = [asyncio.create_task(engine.search(str(place))) for place in range(4)]
-        await server.begun(2)
-        assert await engine.classify_questions(["a"]) == ["a@0.0"]
-        assert len(server.runs) == 2
-        server.held = False
-        server.let_go(2)
-        await asyncio.gather(*tasks)
-
-
-@in_loop
-async def test_what_was_taken_is_finished_and_nothing_more_is_taken():
+async def test_a_stop_gives_up_what_is_left():
     work = Work()
     async with started(work) as engine:
         tasks = await asked(engine, ["a"], ["b"])
         await work.begun()
-        stopping = asyncio.create_task(engine.stop())
-        await asyncio.sleep(0)
-        assert not engine.running
+        await engine.stop()
         with pytest.raises(ServiceError, match="stopping"):
             await engine.classify_questions(["c"])
         work.let_go(2)
-        assert await asyncio.gather(*tasks) == [["a@0.0"], ["b@0.0"]]
-        await stopping
+        assert [error.status for error in await asyncio.gather(*tasks, return_exceptions=True)] == [503, 503]
+    assert work.runs == [["a"]]
+
+
+@in_loop
+async def test_a_request_behind_too_much_work_is_refused():
+    work = Work()
+    async with searching(work, request_seconds=2.5) as engine:
+        tasks = [asyncio.create_task(engine.search("w " * 2500)) for _ in range(4)]  # about 0.7 s each
+        await work.begun()
+        with pytest.raises(ServiceError, match="busy") as raised:
+            await engine.search("w " * 2500)
+        assert raised.value.status == 429
+        small = asyncio.create_task(engine.search("small"))  # waits for small requests alone
+        await work.begun()
+        work.held = False
+        work.let_go(9)
+        await asyncio.gather(*tasks, small)
 
 
 @settings(max_examples=60)
@@ -426,12 +334,12 @@ async def test_what_was_taken_is_finished_and_nothing_more_is_taken():
         st.tuples(st.integers(1, 9), st.sampled_from([0.0, 0.5]), st.booleans(), st.integers(0, 2)), max_size=12
     ),
     workers=st.integers(1, 3),
-    batch_texts=st.integers(1, 6),
+    run_items=st.integers(1, 6),
 )
-def test_whatever_comes_in_whatever_order_everybody_gets_their_own_answer(requests, workers, batch_texts):
+def test_every_request_gets_its_own_answer(requests, workers, run_items):
     async def scene():
         work = Work(held=False)
-        async with started(work, workers, batch_texts=batch_texts) as engine:
+        async with started(work, workers, run_items=run_items) as engine:
             tasks = []
             for number, (size, least, _, pauses) in enumerate(requests):
                 texts = [f"{number}.{place}" for place in range(size)]
@@ -445,12 +353,12 @@ def test_whatever_comes_in_whatever_order_everybody_gets_their_own_answer(reques
         for number, ((size, least, gone, _), answer) in enumerate(zip(requests, found, strict=True)):
             if not (gone and isinstance(answer, asyncio.CancelledError)):
                 assert answer == [f"{number}.{place}@{least}" for place in range(size)]
-        assert all(len(run) <= batch_texts for run in work.runs)
+        assert all(len(run) <= run_items for run in work.runs)
 
     asyncio.run(asyncio.wait_for(scene(), PATIENCE))
 
 
-def test_with_the_models_answers_are_those_of_the_library(models, corpus, retriever):
+def test_shared_runs_answer_as_the_library(models, corpus, retriever):
     entailment = EntailmentClassifier.load(encoder=models.encoder)
     questions = ["Who designed the lighthouse?", "When was the bridge opened?", "How long is the river?"]
 

@@ -1,0 +1,119 @@
+"""The page, a few files that are read once, and the documents of hits, in one folder that is only read."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import re
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import FileResponse
+
+from semclass import Hit, PassageIndex
+from semclass_serve.engine import Engine
+from semclass_serve.errors import ServiceError
+from semclass_serve.limits import DOCUMENTS, Settings, sign
+
+_FOLDER = Path(__file__).parent / "page"
+
+_TYPES = {
+    "index.html": "text/html; charset=utf-8",
+    "page.css": "text/css; charset=utf-8",
+    "page.js": "text/javascript; charset=utf-8",
+    "icon.svg": "image/svg+xml",
+}
+"""Content type of each file. Nothing else of the folder is served."""
+
+PATHS = tuple("/" if name == "index.html" else f"/{name}" for name in _TYPES)
+"""Paths of the page. They hold no data, so they need no key; the page asks for one."""
+
+_FIELDS = ("file", "document")
+"""Metadata that name the file of a passage. A row of a table is a document of its own, in a file."""
+
+MAX_NAME = 512
+"""Most characters of a document's name."""
+
+_POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+
+_SHOWN = {
+    ".pdf": ("application/pdf", f"{_POLICY}; object-src 'self'; frame-ancestors 'none'"),  # viewers fail in a sandbox
+    **dict.fromkeys((".htm", ".html", ".xhtml"), ("text/html", f"{_POLICY}; frame-ancestors 'none'; sandbox")),
+}
+"""Content types and policies of documents that browsers show. Scripts never run: a document may come from anybody."""
+
+_DOWNLOADED = frozenset({".docx", ".epub", ".odt", ".pptx", ".xlsx"})
+"""Endings of documents that browsers save. All others are shown as plain text."""
+
+
+def page_router() -> APIRouter:
+    """Make the routes of the page."""
+    routes = APIRouter(tags=["page"])
+    for path, (name, kind) in zip(PATHS, _TYPES.items(), strict=True):
+        _add_file(routes, path, (_FOLDER / name).read_bytes(), kind)
+    return routes
+
+
+def _add_file(routes: APIRouter, path: str, body: bytes, kind: str) -> None:
+    etag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
+    headers = {"Cache-Control": "no-cache", "ETag": etag}  # a newer version is seen at once, an unchanged one costs 304
+
+    async def page(request: Request) -> Response:
+        """Show the page, to try the service in a browser."""
+        if etag in request.headers.get("if-none-match", ""):
+            return Response(status_code=304, headers=headers)
+        return Response(body, media_type=kind, headers=headers)
+
+    content: dict[int | str, dict[str, Any]] = {200: {"content": {kind.partition(";")[0]: {}}}}
+    routes.add_api_route(path, page, response_class=Response, responses=content, include_in_schema=path == "/")
+    routes.add_api_route(path, page, methods=["HEAD"], include_in_schema=False)
+
+
+def link(hit: Hit, settings: Settings) -> str | None:
+    """Return the address of a hit's document, relative to the service or by the template; None if there is none."""
+    place = settings.documents
+    values = {"_id": hit.id, **hit.metadata}
+    text = {name: "" if value is None else str(value) for name, value in values.items()}
+    if isinstance(place, str):
+        return re.sub(r"\{([^{}]+)\}", lambda match: quote(text.get(match[1], ""), errors="replace"), place)
+    name = text.get("file") or text.get("document")
+    if place is None or not name:
+        return None
+    signature = "?" + urlencode({"pass": sign(settings.keys, DOCUMENTS + name)}) if settings.keys else ""
+    return f"{DOCUMENTS.lstrip('/')}{quote(name, errors='replace')}{signature}"
+
+
+def document_router(engine: Engine) -> APIRouter:
+    """Make the route of the documents."""
+    routes = APIRouter()
+
+    @routes.api_route(DOCUMENTS + "{name:path}", methods=["GET", "HEAD"], include_in_schema=False)
+    async def document(name: str) -> Response:
+        """Return a document that the index names, from the folder of the settings."""
+        path = await asyncio.to_thread(find_document, name, engine.settings.documents, engine.local_index)
+        if path is None:
+            message = "there is no such document; semclass serve INDEX --documents FOLDER serves those of the index"
+            raise ServiceError(404, "no_document", message)
+        ending = path.suffix.lower()
+        if ending in _DOWNLOADED:
+            return FileResponse(path, media_type="application/octet-stream", filename=path.name)
+        kind, policy = _SHOWN.get(ending, ("text/plain", f"{_POLICY}; frame-ancestors 'none'; sandbox"))
+        return FileResponse(path, media_type=kind, headers={"Content-Security-Policy": policy})
+
+    return routes
+
+
+def find_document(name: str, folder: Path | str | None, index: PassageIndex | None) -> Path | None:
+    """Return the path of a document that is in a folder and in the index; None if it is not in both."""
+    if not isinstance(folder, Path) or index is None or not 0 < len(name) <= MAX_NAME:
+        return None
+    if not any(index.mask({field: name}).any() for field in _FIELDS if field in index.fields):
+        return None
+    try:
+        top = folder.resolve()
+        path = (top / name).resolve()  # follows links
+        return path if path.is_relative_to(top) and path.is_file() else None
+    except (OSError, ValueError):  # such as a name with a null character
+        return None
