@@ -6,6 +6,7 @@ import os
 import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -126,24 +127,13 @@ def _sweep(dataset: Any, folder: Path, models: semclass.Models, names: Sequence[
     passages = read_passages(folder / "corpus.jsonl")
     with progress("encoding", len(passages) + len(dataset.questions), "texts") as step:
         results = sweep(dataset, passages, models.encoder, names, progress=step)
+    rows = {name: [*(one.value for one in r.measures.values()), r.p_value] for name, r in results.items()}
     lines = [
         f"{counted(len(dataset.questions), 'question')}, {counted(len(passages), 'passage')}; plain vectors, no re-ranking",
         f"p: paired randomisation test of {names[0]} against cosine\n",
-        *_table(
-            "similarity",
-            [*names, "p"],
-            {name: [*(one.value for one in r.measures.values()), r.p_value] for name, r in results.items()},
-        ),
+        *_table("similarity", [*names, "p"], rows),
     ]
-    records = {
-        name: {
-            "measures": {measure: one.value for measure, one in result.measures.items()},
-            "intervals": {measure: one.interval for measure, one in result.measures.items()},
-            "p_value": result.p_value,
-        }
-        for name, result in results.items()
-    }
-    show(records, "\n".join(lines), as_json=as_json)
+    show({name: asdict(result) for name, result in results.items()}, "\n".join(lines), as_json=as_json)
 
 
 def _settings(name: str, weights: Mapping[str, float]) -> dict[str, Any]:

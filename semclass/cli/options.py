@@ -113,6 +113,15 @@ def tell_duplicates(passages: Iterable[semclass.Passage]) -> Iterator[semclass.P
     context.call_on_close(lambda: echo(text, err=True))
 
 
+def load_retriever(
+    folder: Path, models: Path | None, encoder: str | None, threads: int | None
+) -> semclass.HybridRetriever:
+    """Open the index in a folder, with all threads unless their number is given."""
+    from semclass.core.cpu import available_threads
+
+    return semclass.HybridRetriever.load(folder, models=models, encoder=encoder, threads=threads or available_threads())
+
+
 def show_weights(values: Mapping[str, float]) -> str:
     """Weights in one line."""
     return ", ".join(f"{name} {value:g}" for name, value in values.items())
@@ -128,34 +137,25 @@ def open_retriever(place: str, models: semclass.Models) -> semclass.HybridRetrie
     )
 
 
-def read_weights(given: Sequence[str], option: str = "--weight") -> dict[str, float] | None:
-    """Read weights that are written as NAME=VALUE; None for none."""
+def read_weights(pairs: Sequence[str], option: str = "--weight") -> dict[str, float] | None:
+    """Read weights that are written as NAME=VALUE; None without any."""
     weights = {}
-    for text in given:
+    for text in pairs:
         name, _, value = text.partition("=")
         try:
             weights[name.strip()] = float(value)
         except ValueError:
-            raise InputError(
-                f"{option} {text!r} has no numeric value; write NAME=VALUE, e.g. {_SUCH[option]}"
-            ) from None
+            raise InputError(f"{option} {text!r} has no numeric value; write NAME=VALUE, e.g. alpha=0.6") from None
     return weights or None
 
 
-def read_heads(given: Sequence[str]) -> dict[str, str]:
+def read_heads(pairs: Sequence[str]) -> dict[str, str]:
     """Read heads that are written as NAME=DIR."""
-    heads = {}
-    for text in given:
-        name, _, folder = text.partition("=")
-        if not folder or name in heads:
-            raise InputError(
-                f"--head {text!r} is invalid; write NAME=DIR, e.g. topic=my-head, and use each name only once"
-            )
-        heads[name] = folder
+    heads = dict(text.partition("=")[::2] for text in pairs)
+    if len(heads) < len(pairs) or not all(heads.values()):
+        written = " ".join(f"--head {text}" for text in pairs)
+        raise InputError(f"{written!r} is invalid; write NAME=DIR, e.g. topic=my-head, and use each name only once")
     return heads
-
-
-_SUCH = {"--weight": "alpha=0.6", "--boost": "topic=0.5"}
 
 
 def shorten(text: str, limit: int = 90) -> str:

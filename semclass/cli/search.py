@@ -88,7 +88,7 @@ def search(
 )
 @options.columns
 @click.option("-k", type=int, help="Number of passages to return. Default: all.")
-@click.option("--method", type=click.Choice(RERANKING), help=f"Ranking method.  [default: {DEFAULT}]")
+@click.option("--method", type=click.Choice(RERANKING), default=DEFAULT, show_default=True, help="Ranking method.")
 @options.weight
 @click.option("--explain", is_flag=True, help="Show how each score is computed.")
 @options.json_output
@@ -98,11 +98,8 @@ def search(
 def rerank(
     question: str,
     file: Path,
-    text_column: str | None,
-    id_column: str | None,
-    title_column: str | None,
     k: int | None,
-    method: str | None,
+    method: str,
     weights: Sequence[str],
     *,
     explain: bool,
@@ -110,14 +107,14 @@ def rerank(
     models: Path | None,
     encoder: str | None,
     threads: int | None,
+    **columns: str | None,
 ) -> None:
     """Re-rank the passages of a file for QUESTION."""
     from semclass.documents.readers import read_passages
 
-    passages = read_passages(file, text_column=text_column, id_column=id_column, title_column=title_column)
+    passages = read_passages(file, **columns)
     reranker = semclass.Reranker.load(models, encoder=encoder, threads=threads or 1)
-    given = read_weights(weights)
-    result = reranker.rerank(question, passages, k=k, method=method or DEFAULT, weights=given, explain=True)
+    result = reranker.rerank(question, passages, k=k, method=method, weights=read_weights(weights), explain=True)
     label = _class_of(reranker.models, question) if explain else None
     print_result(question, result, label, explain=explain, as_json=as_json)
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-import semclass
 from semclass.cli import options
-from semclass.cli.options import any_path, show, show_weights
+from semclass.cli.options import any_path, load_retriever, show, show_weights
 from semclass.cli.progress import progress
 from semclass.core.checks import counted
 from semclass.core.errors import InputError
@@ -54,9 +53,7 @@ def tune(
     dry_run: bool,
     reset: bool,
     as_json: bool,
-    models: Path | None,
-    encoder: str | None,
-    threads: int | None,
+    **loading: Any,
 ) -> None:
     """Tune the search weights on questions with known answers, and store them in INDEX.
 
@@ -65,7 +62,6 @@ def tune(
     fewer than 100 questions. `search` and `evaluate --index` then use the stored weights unless you give --weight.
     """
     from semclass.core import artifacts
-    from semclass.core.cpu import available_threads
     from semclass.evaluation import tune
     from semclass.index.commit import store_tuned
 
@@ -75,9 +71,7 @@ def tune(
         show({"index": str(folder), "weights": {}}, f"{folder} uses the default weights", as_json=as_json)
         return
     dataset = _dataset(files, limit)
-    retriever = semclass.HybridRetriever.load(
-        folder, models=models, encoder=encoder, threads=threads or available_threads()
-    ).untuned()
+    retriever = load_retriever(folder, **loading).untuned()
     searches = tune.searches_of(retriever) * len(dataset.questions)
     with progress("searching", searches, "searches") as step:
         result = tune.tune(retriever, dataset, progress=step)
@@ -103,16 +97,13 @@ def calibrate(
     dry_run: bool,
     reset: bool,
     as_json: bool,
-    models: Path | None,
-    encoder: str | None,
-    threads: int | None,
+    **loading: Any,
 ) -> None:
     """Choose the threshold of `answerable` on questions with known answers, and store it in INDEX.
 
     Below the threshold, a question is more often unanswered than answered, and `search` says that probably no passage
     answers it. Judge the first hits of your own questions: questions without an answer in INDEX are needed, too.
     """
-    from semclass.core.cpu import available_threads
     from semclass.evaluation.calibrate import calibrate, judged_questions
     from semclass.evaluation.judgements import read_judgements
     from semclass.index.commit import store_answerable
@@ -127,9 +118,7 @@ def calibrate(
         judged = {text: dict.fromkeys(data.relevance[name], True) for name, text in data.questions.items()}
     else:
         judged = dict(list(read_judgements(judgements).items())[:limit])
-    retriever = semclass.HybridRetriever.load(
-        folder, models=models, encoder=encoder, threads=threads or available_threads()
-    )
+    retriever = load_retriever(folder, **loading)
     with progress("searching", len(judged), "questions") as step:
         pairs = list(judged_questions(retriever, judged, complete=judgements is None, progress=step))
     result = calibrate([value for value, _ in pairs], [answered for _, answered in pairs])
