@@ -6,7 +6,6 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import repeat
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -22,8 +21,7 @@ Item: TypeAlias = "str | tuple[str, str]"
 
 Array = npt.NDArray[np.float64]
 
-EVERYTHING = 2.0
-"""A threshold above every confidence."""
+EVERYTHING = 2.0  # a threshold above every confidence
 
 
 @dataclass(frozen=True)
@@ -93,9 +91,7 @@ class Cascade:
             labels |= {name: f"tells {PROVIDED[name]}" for name in labels if name in PROVIDED}
         return LabelTask({**labels, **(self.labels or {})}, "one" if _thresholds(head) is None else "several")
 
-    def calibrate(
-        self, items: Iterable[Item], labels: Iterable[Any], *, model_accuracy: float | None = None
-    ) -> tuple[Cascade, dict[str, Any]]:
+    def calibrate(self, items: Iterable[Item], labels: Iterable[Any]) -> tuple[Cascade, dict[str, Any]]:
         """Set the threshold on texts, or pairs, that the head was not trained on.
 
         With `accuracy`, the model is asked about these texts, least sure texts first, until the accuracy is reached. If no
@@ -105,15 +101,12 @@ class Cascade:
         ----------
         labels
             The right label of each text, or the collection of its right labels, all of which then count.
-        model_accuracy
-            Accuracy of the model on the texts that are sent, if you know it. The model is then not asked.
 
         Returns
         -------
-        tuple
-            The cascade with its threshold, and a report in JSON types: ``texts``, ``share``, ``threshold``, the accuracy
-            of the head (``head``), and with `accuracy` also that of both (``both``), and the number of texts that the
-            model was asked about (``asked``).
+        cascade, report
+            The cascade with its threshold. The report holds ``texts``, ``share``, ``threshold``, the accuracy of the
+            ``head``, and with `accuracy` also that of ``both``, and how many texts the model was ``asked`` about.
         """
         decided, right = replace(self, threshold=EVERYTHING).decide(items), [_names(one) for one in labels]
         if not decided or len(decided) != len(right):
@@ -130,10 +123,6 @@ class Cascade:
         if self.share is not None:
             wanted = self.share * len(pairs)
             sent = min(cuts, key=lambda cut: abs(cut - wanted))
-        elif model_accuracy is not None:
-            gains: Iterator[float] = repeat(check_probability(model_accuracy, "model_accuracy"))
-            sent, reached = self._reach(head, set(cuts), gains)
-            report |= {"both": reached, "asked": 0}
         else:
             calls = self.chat.bill.calls
             texts = [_text(one.item) for one, _ in pairs]

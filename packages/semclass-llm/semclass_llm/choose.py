@@ -13,10 +13,8 @@ from semclass import Encoder, InputError, TextModel
 from semclass.plugins import check_positive, check_texts
 
 MAX_GROUPED = 20_000
-"""Most texts that are grouped. If there are more, the least certain texts are used, or the texts that a seed draws."""
 
 ENCODED_TOGETHER = 1024
-
 Array = npt.NDArray[np.float64]
 
 
@@ -29,37 +27,24 @@ def choose_texts(
     labelled: Sequence[str] = (),
     seed: int = 0,
 ) -> list[int]:
-    """Choose texts to label, most useful texts first.
+    """Choose texts to label, most useful texts first, and return their places.
 
     Texts are grouped by their vectors. The number of groups is the number of requested labels plus the number of given
-    labels. Groups with a labelled text are skipped. From every other group, the text nearest its middle is proposed,
-    with the largest group first (Hacohen, Dekel and Weinshall 2022 begin in this way). With a head, a text counts by
-    the uncertainty of the head.
+    labels. From every group without a labelled text, the text nearest its middle is proposed, with the largest group first
+    (Hacohen, Dekel and Weinshall 2022 begin in this way). With a head, a text counts by the uncertainty of the head.
 
     Parameters
     ----------
-    texts
-        Texts without a label. Texts that are also in `labelled` are not proposed.
+    texts, labelled
+        Texts to choose from, and texts that already have a label.
     number
         Most texts to propose.
     encoder
         Encoder whose view ``pooled`` gives the vectors that are compared.
     head
         A head that was trained on the labels so far, or None.
-    labelled
-        Texts that already have a label.
     seed
         Seed of the grouping.
-
-    Returns
-    -------
-    list of int
-        Places of the chosen texts in `texts`.
-
-    Raises
-    ------
-    InputError, InputTypeError
-        If the number is not positive, or a text is empty or not a string.
     """
     number = check_positive(number, "number")
     known = dict.fromkeys(check_texts(labelled, "labelled"))
@@ -69,7 +54,7 @@ def choose_texts(
             first.setdefault(text, place)
     free, places = list(first), np.array(list(first.values()), np.int64)
     weight = np.ones(len(free)) if head is None else _uncertainty(head.predict_proba(free), head.multi_label)
-    if len(free) > MAX_GROUPED:
+    if len(free) > MAX_GROUPED:  # the least certain texts are used, or the texts that the seed draws
         drawn = np.random.default_rng(seed).permutation(len(free))
         rows = np.sort(drawn[np.argsort(-weight[drawn], kind="stable")][:MAX_GROUPED])
         free, places, weight = [free[row] for row in rows], places[rows], weight[rows]
@@ -139,13 +124,6 @@ def doubtful_labels(
     probabilities
         Probabilities from a head that was not trained on the labels, such as ``out_of_fold_`` of a
         :class:`semclass.TextClassifier`, float64 of shape (n, n_classes).
-    multi_label
-        Whether a text may have several labels.
-
-    Raises
-    ------
-    InputError
-        If a label is not one of the classes.
     """
     from cleanlab import multilabel_classification, rank  # type: ignore[import-untyped]
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from semclass_llm.cascade import CascadeLabels, Item
     from semclass_llm.endpoint import Bill, Endpoint
 
-REWRITINGS = ("conversation", "step-back", "sub-questions", "wordings")
+REWRITINGS = ("step-back", "sub-questions", "wordings")
 """Ways to rewrite the question of ``ask``."""
 
 _path = click.Path(path_type=Path)
@@ -60,7 +60,6 @@ def _options(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
     "--context", type=click.IntRange(1), help="Print a text of this many words with numbered sources instead."
 )
 @click.option("--rewrite", type=click.Choice(REWRITINGS), help="Let --model rewrite the question before the search.")
-@click.option("--said", multiple=True, metavar="TEXT", help="What was said before, for --rewrite. Repeatable.")
 @_options(*_service, _json, _models)
 @click.option("--encoder", help="Encoder to use: a folder, or hub:NAME. Default: the shipped encoder.")
 def ask(
@@ -70,7 +69,6 @@ def ask(
     where: Sequence[str],
     context: int | None,
     rewrite: str | None,
-    said: Sequence[str],
     *,
     as_json: bool,
     models: Path | None,
@@ -94,13 +92,11 @@ def ask(
     questions: tuple[str, ...] = (question,)
     if rewrite is not None and endpoint is not None:
         rewriter = Rewriter(rewrite, endpoint)
-        rewritten = rewriter(question, said)
+        rewritten = rewriter(question)
         questions = rewritten.questions
         echo(f"rewritten: {' / '.join(questions)} ({rewriter.chat.bill}) {rewritten.why}".strip(), err=True)
     if context is not None:
-        made = build_context(retriever.search(questions[0], 10, where=terms), budget=context)
-        record = {"text": made.text, "count": made.count, "sources": [asdict(source) for source in made.sources]}
-        echo(json.dumps(record, ensure_ascii=False) if as_json else made.text)
+        echo(build_context(retriever.search(questions[0], 10, where=terms), budget=context).text)
         return
     answer = _merged([retriever.ask(one, k, where=terms) for one in questions], k)
     if endpoint is not None:
@@ -122,12 +118,11 @@ def _print_answer(answer: Answer) -> None:
         value = "" if answer.answerable is None else f" (answerable: {answer.answerable:.2f})"
         echo(f"nothing here seems to answer this question{value}; the nearest sentences:", err=True)
     width = max(shutil.get_terminal_size().columns, 40)
-    lines = [*textwrap.wrap(answer.text, width), *([""] if answer.text else [])]
+    if answer.text:
+        echo(textwrap.fill(answer.text, width) + "\n")
     for number, one in enumerate(answer.sentences, 1):
-        lines += textwrap.wrap(f"{number:>2}  {one.text}", width, subsequent_indent="    ")
-        lines.append(f"    {_place(one.id, one.metadata)}")
-    if lines:
-        echo("\n".join(lines))
+        echo(textwrap.fill(f"{number:>2}  {one.text}", width, subsequent_indent="    "))
+        echo(f"    {_place(one.id, one.metadata)}")
 
 
 def _merged(answers: Sequence[Answer], k: int) -> Answer:
@@ -197,18 +192,17 @@ def label(
             step(1)
     labelled = [(one.text, one.labels) for one in results if one.labels is not None]
     _write(out, ({"text": text, **_labels(some, task.multi_label), "by": "model"} for text, some in labelled))
-    problems = [{"text": one.text, "why": one.why, "reply": one.reply} for one in results if one.labels is None]
-    _write(_beside(out, "problems.jsonl"), problems)
-    why = Counter(str(problem["why"]) for problem in problems)
-    counts = Counter(name for _, some in labelled for name in some)
+    problems = [one for one in results if one.labels is None]
+    beside = _beside(out, "problems.jsonl")
+    _write(beside, ({"text": one.text, "why": one.why, "reply": one.reply} for one in problems))
+    why, counts = Counter(one.why for one in problems), Counter(name for _, some in labelled for name in some)
     record = {"labelled": len(labelled), "problems": why, "labels": counts, "cost": asdict(chat.bill)}
     text = f"{out}: {counted(len(labelled), 'text')} labelled; {_price(chat.bill, prices)}"
     if problems:
-        reasons = ", ".join(f"{count} {name}" for name, count in sorted(why.items()))
-        text += f"\n{_beside(out, 'problems.jsonl')}: {counted(len(problems), 'text')} without a label: {reasons}"
+        text += f"\n{beside}: {counted(len(problems), 'text')} without a label: {_reasons(why)}"
     echo(json.dumps(record) if as_json else text)
     if not labelled:
-        raise EndpointError(f"no text was labelled; the first reason: {problems[0]['reply']}")
+        raise EndpointError(f"no text was labelled; the first reason: {problems[0].reply}")
 
 
 @click.command()
@@ -287,8 +281,7 @@ def cascade(
     echo(f"sent: {_price(chosen.chat.bill, prices)}", err=True)
     echo(f"{out}: {counted(kept, 'text')} with labels of {endpoint.model}, to train on", err=True)
     if why := Counter(one.why for one in results if one.why):
-        counts = ", ".join(f"{count} {name}" for name, count in sorted(why.items()))
-        echo(f"no label from the model, so the head's stays: {counts}", err=True)
+        echo(f"no label from the model, so the head's stays: {_reasons(why)}", err=True)
 
 
 def _endpoint(
@@ -347,6 +340,10 @@ def _write(path: Path, records: Iterable[Mapping[str, Any]]) -> None:
 
 def _beside(out: Path, name: str) -> Path:
     return out.with_name(f"{out.stem}.{name}")
+
+
+def _reasons(why: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {name}" for name, count in sorted(why.items()))
 
 
 def _price(bill: Bill, prices: tuple[float, float] | None) -> str:

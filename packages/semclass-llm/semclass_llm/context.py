@@ -17,14 +17,8 @@ from typing import Any, TypeAlias
 from semclass import Hit, InputError, InputTypeError, Passage
 from semclass.plugins import check_positive, check_probability, short, unwrapped_spans
 
-RESEMBLANCE = 0.9
-"""Share of common runs of three words from which texts are duplicates. It means about one changed word in sixty."""
-
-TEMPLATE = "[{number}] {source}\n{text}"
-"""Default format of a source."""
-
+RESEMBLANCE = 0.9  # common runs of three words from which texts are duplicates: about one changed word in sixty
 SEPARATOR = "\n\n"
-"""Text between two sources."""
 
 Parents: TypeAlias = Mapping[str, Passage] | Callable[[Sequence[str]], Iterable[Passage]]
 """Source of parents: passages by id, or a function from ids to the passages with these ids, in any order."""
@@ -66,7 +60,6 @@ def build_context(
     budget: int | None = None,
     count: Count = count_words,
     parents: Parents | None = None,
-    template: str = TEMPLATE,
 ) -> Context:
     """Make one text of hits.
 
@@ -74,13 +67,10 @@ def build_context(
     hits that exceed the budget are cut or left out (:func:`fit_budget`). The best hits are put first and last
     (:func:`order_for_reading`), and all are written with numbers.
 
-    Texts are inserted unchanged, including any instructions and numbers in brackets that they hold. If you do not trust
-    the passages, choose a template that sets the passages apart from the rest, and say so in the prompt.
+    Texts are inserted unchanged, including any instructions and numbers in brackets that they hold.
 
     Parameters
     ----------
-    hits
-        Hits of a search.
     budget
         Greatest length of the whole text, with numbers and sources. If None, there is no limit. If nothing fits, the
         text is empty.
@@ -89,30 +79,22 @@ def build_context(
         model that will read the text, ``lambda text: len(tokenizer.encode(text))``.
     parents
         Source of the passages that replace smaller hits.
-    template
-        Format string of a source, with ``{number}`` (from 1), ``{source}`` (title, document, page and heading, or else
-        the id) and ``{text}``.
 
     Raises
     ------
     InputError, InputTypeError
         If an option is not allowed, a parent is missing, or `count` does not return a whole number.
     """
-    _check_template(template)
     room = None if budget is None else check_positive(budget, "budget")
     chosen = drop_duplicates(hits)
     if parents is not None:
         chosen = expand_parents(chosen, parents)
     if room is not None:
         widest = len(chosen)  # no number in the text is longer
-
-        def written(hit: Hit) -> str:
-            return _write(hit, widest, template) + SEPARATOR
-
-        chosen = fit_budget(chosen, room, count=count, written=written)
+        chosen = fit_budget(chosen, room, count=count, written=lambda hit: _write(hit, widest) + SEPARATOR)
     while True:
         ordered = order_for_reading(chosen)
-        text = SEPARATOR.join(_write(hit, number, template) for number, hit in enumerate(ordered, 1))
+        text = SEPARATOR.join(_write(hit, number) for number, hit in enumerate(ordered, 1))
         length = _length(count, text) if ordered else 0
         # a tokenizer may see more tokens in a text than in its parts
         if room is None or length <= room or not chosen:
@@ -283,19 +265,5 @@ def _cite(hit: Hit) -> str:
     return ", ".join(str(part) for part in parts if part not in (None, "")) or hit.id
 
 
-def _write(hit: Hit, number: int, template: str) -> str:
-    return template.format(number=number, source=_cite(hit), text=hit.text)
-
-
-def _check_template(template: str) -> None:
-    if not isinstance(template, str):
-        raise InputTypeError(f"template must be a string, not {type(template).__name__}")
-    try:
-        written = template.format(number=1, source="", text="\0")
-    except (AttributeError, IndexError, KeyError, ValueError) as error:
-        raise InputError(
-            f"template {short(template)} is not a format string of {{number}}, {{source}} and {{text}} ({error}); write "
-            "{{ and }} for literal braces"
-        ) from error
-    if "\0" not in written:
-        raise InputError(f"template {short(template)} has no {{text}}")
+def _write(hit: Hit, number: int) -> str:
+    return f"[{number}] {_cite(hit)}\n{hit.text}"

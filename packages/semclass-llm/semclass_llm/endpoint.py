@@ -11,7 +11,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, TypeVar
@@ -25,21 +25,12 @@ from semclass.plugins import check_positive, check_text, counted, short
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-KEY_VARIABLE = "SEMCLASS_ENDPOINT_KEY"
-"""Environment variable that holds the key of a service."""
-
-THINKING_TOKENS = 2048
-"""Tokens for models that think before they answer."""
-
-PROBES = 5
-"""Prompts that are tried until one finds out which parameters the service takes."""
-
-FAILURES_IN_A_ROW = 50
-"""Calls that fail one after the other until the service is given up."""
-
+KEY_VARIABLE = "SEMCLASS_ENDPOINT_KEY"  # environment variable that holds the key of a service
+THINKING_TOKENS = 2048  # for models that think before they answer
+PROBES = 5  # prompts that are tried until one finds out which parameters the service takes
+FAILURES_IN_A_ROW = 50  # until the service is given up
 MAX_REPLY_BYTES = 8 << 20
-QUEUED_PER_CALL = 16
-"""Prompts, for each call at a time, that may wait for the reply to an earlier one."""
+QUEUED_PER_CALL = 16  # prompts, for each call at a time, that may wait for the reply to an earlier one
 
 FAILED, REFUSED, UNREADABLE = "failed", "refused", "unreadable"
 """Reasons why a call gave no answer: it failed, the service or the model refused, or the answer says something else."""
@@ -52,6 +43,8 @@ class EndpointError(SemclassError):
 @dataclass(frozen=True)
 class Endpoint:
     """A language model behind an OpenAI-compatible address, with the settings of its calls.
+
+    An InputError tells of an address that is not a URL, a model without a name, and numbers that are not positive.
 
     Attributes
     ----------
@@ -67,11 +60,6 @@ class Endpoint:
         Seconds after which an attempt fails.
     cache
         File of JSON lines that keeps the replies, so that you pay for no call twice. If None, replies are not kept.
-
-    Raises
-    ------
-    InputError
-        If the address is not a URL, the model has no name, or a number is not positive.
     """
 
     url: str
@@ -185,14 +173,7 @@ class Chat:
         """Ask prompts in several calls at once, and yield the replies in the order of the prompts.
 
         A failed call also gives a reply. If the service does not answer, or 50 calls in a row failed, no more calls are
-        made, and all other replies have failed.
-
-        Parameters
-        ----------
-        prompts
-            Prompts. A generator is read as you take its replies.
-        max_tokens
-            Most tokens of a reply. Models that think first get :data:`THINKING_TOKENS`.
+        made, and all other replies have failed. Models that think first get more than `max_tokens`.
         """
         waiting = iter(prompts)
         probes = list(islice(waiting, PROBES))
@@ -284,11 +265,8 @@ class _Service:
         return reply
 
     def find_parameters(self, prompts: Sequence[str], max_tokens: int) -> tuple[Mapping[str, Any], int, Reply]:
-        """Return the first parameters that leave the model enough tokens to answer; and the prompt's place, and its reply.
-
-        Some services know the limit only by its newer name. Some models think before they answer, and some of these
-        models take no temperature.
-        """
+        """Return the first parameters that leave the model enough tokens to answer; the prompt's place, and its reply."""
+        # some services know the limit by its newer name alone, and some models that think take no temperature
         names, room = ("max_tokens", "max_completion_tokens"), max(max_tokens, THINKING_TOKENS)
         choices = [{"temperature": 0, name: tokens} for tokens in (max_tokens, room) for name in names]
         why = ""
@@ -334,19 +312,16 @@ def _read_cache(path: Path | None) -> dict[str, Reply]:
     path.parent.mkdir(parents=True, exist_ok=True)
     data = path.read_bytes() if path.is_file() else b""
     whole = data.rfind(b"\n") + 1
-    names = {one.name for one in fields(Reply)} - {"cached"}
-    for line in filter(bytes.strip, data[:whole].splitlines()):
-        try:
+    line = b""
+    try:
+        for line in filter(bytes.strip, data[:whole].splitlines()):
             record = json.loads(line)
             key = record.pop("key")
-            if set(record) != names:
-                raise KeyError
-        except (ValueError, KeyError, TypeError, AttributeError):
-            raise ArtifactError(
-                f"{path} has a line that is not a reply of a language model: {short(line)}; delete the file to repeat all "
-                "calls"
-            ) from None
-        replies[key] = Reply(**record, cached=True)
+            replies[key] = Reply(**record, cached=True)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise ArtifactError(
+            f"{path} has a line that is not a reply of a language model: {short(line)}; delete the file to repeat all calls"
+        ) from None
     if whole < len(data):
         os.truncate(path, whole)
     return replies

@@ -14,11 +14,8 @@ from semclass import Encoder
 from semclass_llm.endpoint import Chat, EndpointError, Reply
 from semclass_llm.reading import NONE_OF_THEM, numbers_of, questions_of, spoken
 
-QUESTIONS = 3
-"""Questions that the model writes from an answer."""
-
+QUESTIONS = 3  # questions that the model writes from an answer
 MAX_TOKENS = 500
-
 STATEMENTS = """Split the answer into short statements that can be checked one by one. Each states one fact, and names \
 what it is about instead of using a pronoun. Write each statement in a numbered line of its own, and nothing else. Reply \
 with none if the answer states nothing.

@@ -11,11 +11,9 @@ from semclass.plugins import check_choice
 from semclass_llm.endpoint import UNREADABLE, Bill, Chat
 from semclass_llm.reading import NONE_OF_THEM, YES_NO, all_of, one_of
 
-WAYS = ("one", "several", "yes-no")
-"""Ways to ask: for the label that fits best, for all labels that fit in one call, or for yes or no in a call per label."""
+WAYS = ("one", "several", "yes-no")  # for the best label, for all that fit in one call, or by a call per label
 
-SAMPLE = 16
-"""Texts that are labelled to estimate the cost of all."""
+SAMPLE = 16  # texts that are labelled to estimate the cost of all
 
 ENTAILS = "Does the passage hold the answer to the question? Reply with yes or no."
 
@@ -36,7 +34,7 @@ class LabelTask:
     labels
         Descriptions by name. A description may be empty if the name is clear.
     way
-        One of :data:`WAYS`.
+        ``"one"`` asks for the label that fits best, ``"several"`` for all that fit, ``"yes-no"`` by a call per label.
     """
 
     labels: Mapping[str, str]
@@ -116,21 +114,9 @@ class ModelLabels:
 
 
 def label_texts(texts: Iterable[str], task: LabelTask, chat: Chat) -> Iterator[ModelLabels]:
-    """Label texts with a model, in their order.
+    """Label texts with a model, in their order; ``chat.bill`` holds the cost.
 
-    Parameters
-    ----------
-    texts
-        Texts, all different.
-    task
-        The labels, and the way to ask.
-    chat
-        Asks the model; ``chat.bill`` holds the cost.
-
-    Yields
-    ------
-    ModelLabels
-        The labels of each text. A service that does not answer gives texts without labels.
+    A service that does not answer gives texts without labels.
     """
     texts = list(texts)
     replies = chat.ask(chain.from_iterable(map(task.prompts, texts)), max_tokens=task.max_tokens)

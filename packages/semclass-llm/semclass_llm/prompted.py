@@ -20,14 +20,9 @@ POINTWISE, LISTWISE = PROMPTED = ("pointwise", "listwise")
 the passages that answer, in one call.
 """
 
-MAX_CHARACTERS = 2_000
-"""Characters of a passage that a prompt shows to the model."""
-
-MAX_LISTED = 20
-"""Most passages that one call lists. The passages after them stay behind."""
-
-UNKNOWN = 0.5
-"""Score of a passage whose call failed, was refused, or gave neither yes nor no."""
+MAX_CHARACTERS = 2_000  # characters of a passage that a prompt shows to the model
+MAX_LISTED = 20  # most passages that one call lists; the passages after them stay behind
+UNKNOWN = 0.5  # score of a passage whose call failed, was refused, or gave neither yes nor no
 
 BEST = """Name the passages that answer the question, the one that answers it best first. Reply with their numbers and \
 nothing else, such as: 3, 1. Reply with none if none of them does."""
@@ -75,24 +70,11 @@ class PromptedReranker:
         object.__setattr__(self, "chat", Chat(self.endpoint))
 
     def rerank(self, question: str, passages: Sequence[Passage | str], *, k: int | None = None) -> SearchResult:
-        """Re-rank passages for a question.
+        """Re-rank passages for a question, with the arguments and errors of :meth:`semclass.Reranker.rerank`.
 
-        Parameters
-        ----------
-        question, passages, k
-            See :meth:`semclass.Reranker.rerank`.
-
-        Returns
-        -------
-        SearchResult
-            The hits, best first. Hits with equal scores keep their order. ``score`` and the component ``entails`` are 1
-            for yes, 0 for no and 0.5 if a call gave no answer. With ``"listwise"``, the score is 1 / rank for passages
-            that the model names, and 0 for the other passages. If the call gave no answer, passages keep their order.
-
-        Raises
-        ------
-        InputError, InputTypeError
-            For the same reasons as in :meth:`semclass.Reranker.rerank`.
+        Hits with equal scores keep their order. ``score`` and the component ``entails`` are 1 for yes, 0 for no and 0.5 if
+        a call gave no answer. With ``"listwise"``, the score is 1 / rank for passages that the model names, and 0 for the
+        other passages. If the call gave no answer, passages keep their order.
         """
         return self.rerank_many([check_text(question, "question")], [passages], k=k)[0]
 
@@ -141,11 +123,9 @@ class PromptedReranker:
 
 
 def _passages(passages: Sequence[Passage | str], name: str) -> list[Passage]:
-    if isinstance(passages, str):
-        raise InputTypeError(f"{name} must be a sequence of passages or texts, not the text {short(passages)}")
     items = [Passage(str(row), item) if isinstance(item, str) else item for row, item in enumerate(passages)]
-    if not all(isinstance(item, Passage) for item in items):
-        raise InputTypeError(f"{name} must hold passages or texts, not {short(passages)}")
+    if isinstance(passages, str) or not all(isinstance(item, Passage) for item in items):
+        raise InputTypeError(f"{name} must be a sequence of passages or texts, not {short(passages)}")
     return items
 
 

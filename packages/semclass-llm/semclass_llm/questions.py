@@ -11,25 +11,14 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from semclass import HybridRetriever, Passage
 from semclass.plugins import searchable
-from semclass_llm.endpoint import UNREADABLE, Chat
+from semclass_llm.endpoint import Chat
 from semclass_llm.reading import questions_of
 
-MAX_CHARACTERS = 4_000
-"""Most characters of a passage in a prompt."""
-
-MAX_TOKENS = 60
-"""Most tokens of a question."""
-
-FIRST_HITS = 10
-"""Number of first hits among which a question's passage must be."""
-
-SAME_QUESTION = 0.95
-"""Cosine of the vectors of two questions from which both count as the same question."""
-
+MAX_CHARACTERS = 4_000  # most characters of a passage in a prompt
+MAX_TOKENS = 60  # most tokens of a question
+FIRST_HITS = 10  # number of first hits among which a question's passage must be
 MAX_OVERLAP = 0.5
 """Greatest share of a passage's words that a question may hold. A question with more words is the passage itself."""
 
@@ -67,7 +56,7 @@ def write_questions(passages: Sequence[Passage], chat: Chat, count: int = 2) -> 
     for passage, reply in zip(passages, chat.ask(prompts, max_tokens=MAX_TOKENS * count), strict=True):
         if not reply.why:
             texts = questions_of(reply.text or "")[:count]
-            setattr(chat.bill, UNREADABLE, chat.bill.unreadable + (not texts))
+            chat.bill.unreadable += not texts
             questions += [WrittenQuestion(text, passage) for text in texts]
     return questions
 
@@ -89,22 +78,19 @@ def keep_good(
     Returns
     -------
     kept, dropped
-        The good questions, and the number of the others by reason: ``"speaks of the passage"``, ``"passage itself"``,
-        ``"repeated"``, ``"not found"`` and ``"not answered"``, in the order of checking.
+        The good questions, and the number of the others by reason, such as ``"not found"`` and ``"not answered"``.
     """
     kept: list[WrittenQuestion] = []
     dropped: Counter[str] = Counter()
-    vectors: list[np.ndarray] = []
+    seen: set[tuple[str, ...]] = set()
     pairs = retriever.models.pair_heads
     needed = 0.0 if pairs is None else float(pairs.entailment.thresholds[0])
     for question in questions:
-        if reason := _useless(question):
+        words = tuple(_WORD.findall(question.text.casefold()))
+        reason = _useless(question) or ("repeated" if words in seen else "")
+        seen.add(words)
+        if reason:
             dropped[reason] += 1
-            continue
-        vector = retriever.models.encoder.encode([question.text]).rows("pooled")[0]
-        vector = vector / np.linalg.norm(vector)
-        if vectors and float((np.stack(vectors) @ vector).max()) >= SAME_QUESTION:
-            dropped["repeated"] += 1
             continue
         hits = retriever.search(question.text, first)
         hit = next((hit for hit in hits if hit.id == question.passage.id), None)
@@ -114,7 +100,6 @@ def keep_good(
             dropped["not answered"] += 1
         else:
             kept.append(question)
-            vectors.append(vector)
     return kept, dropped
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol
@@ -12,17 +11,10 @@ from semclass.plugins import check_choice, check_positive, check_text, check_tex
 from semclass_llm.endpoint import REFUSED, UNREADABLE, Chat, Endpoint
 from semclass_llm.reading import declines, questions_of, spoken
 
-MAX_PARTS, WORDINGS = 4, 3
-"""Most parts of a question, and number of other wordings of a question."""
-
-MAX_TURNS = 6
-"""Most turns of a conversation in a prompt. The last turns are kept."""
-
-MAX_CHARACTERS = 2_000
-"""Most characters of an imagined answer, and of a turn in a prompt."""
-
-RANK_OFFSET = 60
-"""Added to a rank in the scores of pooled hits, as in reciprocal rank fusion."""
+MAX_PARTS, WORDINGS = 4, 3  # most parts of a question, and number of other wordings of a question
+MAX_TURNS = 6  # last turns of a conversation that a prompt shows
+MAX_CHARACTERS = 2_000  # most characters of an imagined answer, and of a turn in a prompt
+RANK_OFFSET = 60  # added to a rank in the scores of pooled hits, as in reciprocal rank fusion
 
 STANDALONE = """Rewrite the last question of a conversation so that it is understood without the conversation. Put names \
 in the place of words such as "it", "they" and "there", add what was left out, and change nothing else. Repeat it if it is \
@@ -160,13 +152,7 @@ class Rewriter:
         object.__setattr__(self, "chat", Chat(self.endpoint))
 
     def __call__(self, question: str, history: Sequence[str] = ()) -> Rewritten:
-        """Rewrite a question; `history` is the conversation before it, questions and answers in turn, oldest first.
-
-        Raises
-        ------
-        InputError, InputTypeError
-            If a text is empty or not a string.
-        """
+        """Rewrite a question; `history` is the conversation before it, questions and answers in turn, oldest first."""
         plain, turns = check_text(question, "question").strip(), check_texts(history, "history")
         alone = Rewritten(question, (plain,))
         if turns:
@@ -248,10 +234,6 @@ class RewritingRetriever:
             answerable=max(answerable, default=None),
             language=next((result.language for result in results if result.language == "other"), results[0].language),
         )
-
-    async def asearch(self, *args: Any, **keywords: Any) -> SearchResult:
-        """Search in a thread, as :meth:`search` does."""
-        return await asyncio.to_thread(self.search, *args, **keywords)
 
 
 def pool_hits(rankings: Sequence[Sequence[Hit]], k: int) -> list[Hit]:

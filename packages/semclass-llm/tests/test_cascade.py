@@ -118,12 +118,10 @@ def test_the_smallest_share_that_reaches_an_accuracy_is_sent(head):
         cascade, report = plain.calibrate(texts, labels)
         assert (report["head"], report["both"], report["share"], report["asked"]) == (0.5, 1.0, 0.5, 2)
         assert [label for one in cascade.classify(texts) for label in one.labels] == labels
-        _, told = plain.calibrate(texts, labels, model_accuracy=1.0)
-        assert (told["share"], told["asked"]) == (0.5, 0)
         _, less = Cascade(head, to(stub), accuracy=0.75).calibrate(texts, labels)
         assert less["share"] == 0.25
-        with pytest.raises(InputError, match="is reached at most"):
-            plain.calibrate(texts, labels, model_accuracy=0.0)
+    with always("repair") as stub, pytest.raises(InputError, match="is reached at most"):
+        Cascade(head, to(stub), accuracy=1.0).calibrate(texts, labels)
 
 
 def test_wrong_arguments_are_named(head):

@@ -171,23 +171,7 @@ def test_sources_are_numbered_and_named():
     assert [(one.number, one.id, one.label) for one in made.sources][1:] == [(2, "c", "c"), (3, "b", "On signs")]
     assert (made.sources[0].document, made.sources[0].page, made.sources[2].title) == ("a.md", 2, "On signs")
     assert (made.count, names(made.hits)) == (count_words(made.text), ["a#3", "c", "b"])
-    marked = build_context(hits[:1], template="<source id={number}>{text}</source>")
-    assert marked.text == "<source id=1>It opened in 1874.</source>"
     assert build_context([]) == Context("", (), 0, ())
-
-
-@pytest.mark.parametrize(
-    ("template", "says"),
-    [
-        ("[{number}]", "has no {text}"),
-        ("{page} {text}", "'page'"),
-        ("{} {text}", "is not a format string"),
-        ("{text", "is not a format string"),
-    ],
-)
-def test_templates_are_checked(template, says):
-    with pytest.raises(InputError, match=says):
-        build_context([], template=template)
 
 
 def test_what_is_no_hit_is_refused():
