@@ -183,11 +183,9 @@ def _questions(data: Path, endpoint: Endpoint, limit: int | None) -> Job:
     classifier = QuestionClassifier.load()
     cascade = Cascade(classifier, endpoint, share=0.0)
     decided, seconds = _decided(cascade, items)
-    other = QuestionClassifier.load(head="questions-svm", encoder=classifier.encoder).predict_proba(items)
-    second = other[range(len(items)), [COARSE.index(str(one.labels[0])) for one in decided]]
     return Job(
-        "TREC test: which type of answer does a question ask for? Second head: `questions-svm`.", items,
-        [record["coarse"] for record in records], decided, second, seconds, cascade,
+        "TREC test: which type of answer does a question ask for?", items,
+        [record["coarse"] for record in records], decided, None, seconds, cascade,
         [[record["flan_ul2"]] for record in records],
     )  # fmt: skip
 

@@ -40,7 +40,6 @@ from semclass.documents.sentences import split_sentences
 from semclass.evaluation.dataset import Dataset
 from semclass.evaluation.measure import DEPTH, per_question
 from semclass.heads.head import Head
-from semclass.heads.questions import HEADS
 from semclass.heads.texts import open_encoder
 from semclass.ranking.language import MIN_ENGLISH, LanguageTest
 from semclass.ranking.methods import METHODS
@@ -98,13 +97,10 @@ def texts() -> Texts:
 
 def questions(models: Path) -> Scores:
     fine, asked = zip(*texts().questions, strict=True)
-    scores: Scores = {}
-    for head in HEADS:
-        found = QuestionClassifier.load(models, head=head).classify(asked)
-        coarse = [item.label == name.partition(":")[0] for item, name in zip(found, fine, strict=True)]
-        right = [item.fine == name for item, name in zip(found, fine, strict=True)]
-        scores[head] = {"accuracy, coarse": float(np.mean(coarse)), "accuracy, fine": float(np.mean(right))}
-    return scores
+    found = QuestionClassifier.load(models).classify(asked)
+    coarse = [item.label == name.partition(":")[0] for item, name in zip(found, fine, strict=True)]
+    right = [item.fine == name for item, name in zip(found, fine, strict=True)]
+    return {"questions": {"accuracy, coarse": float(np.mean(coarse)), "accuracy, fine": float(np.mean(right))}}
 
 
 def passages(models: Path) -> Scores:

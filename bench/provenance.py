@@ -30,7 +30,7 @@ CLASSES = ("passages", "questions")  # what the methods of the thesis read, too
 DEPENDS: Mapping[str, tuple[str, ...]] = {
     "main_job": RANKING,
     "labels": ("encoder", "passages", "questions"),
-    "questions": ("encoder", "questions", "questions-svm"),
+    "questions": ("encoder", "questions"),
     "passages": ("encoder", "passages"),
     "entailment": ("encoder", "entailment", "deep"),
     "retrieval": RANKING,
@@ -40,7 +40,7 @@ DEPENDS: Mapping[str, tuple[str, ...]] = {
     "abstain": (*RANKING, "deep"),
     "small_folders": (*RANKING, "generic"),
     "languages": (*RANKING, "language", *(f"multilingual/{name}" for name in (*PAIRS, "deep", "questions"))),
-    "cascade": (*RANKING, "deep", "passages", "questions", "questions-svm"),
+    "cascade": (*RANKING, "deep", "passages", "questions"),
 }
 """Models on which the figures of a section depend: folders below ``models``, and below those of a package by its name."""
 

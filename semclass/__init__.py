@@ -21,14 +21,14 @@ if TYPE_CHECKING:
         TruncationWarning,
     )
     from semclass.core.taxonomy import ABSTAIN
-    from semclass.core.types import Encoder, Encoding, Explanation, Hit, Passage, PassageLabels, QuestionLabel
+    from semclass.core.types import Encoder, Encoding, Explanation, Hit, Label, Passage, QuestionLabel
     from semclass.encoders.onnx_encoder import OnnxEncoder
-    from semclass.heads.described import ZeroShotClassifier, description_examples, read_descriptions
     from semclass.heads.entailment import EntailmentClassifier, EntailmentLabel
     from semclass.heads.in_scope import ScopeClassifier
     from semclass.heads.passages import PassageClassifier
     from semclass.heads.questions import QuestionClassifier
-    from semclass.heads.texts import TextLabels, TextModel
+    from semclass.heads.texts import TextModel
+    from semclass.heads.zero_shot import ZeroShotClassifier, description_examples, read_descriptions
     from semclass.index.passage_index import PassageIndex
     from semclass.index.writer import Report, build_index, change_index
     from semclass.ranking.ask import Answer
@@ -43,7 +43,7 @@ __version__ = "1.0.0"
 
 _HOMES = {
     "encoders.onnx_encoder": ("OnnxEncoder",),
-    "heads.described": ("ZeroShotClassifier", "description_examples", "read_descriptions"),
+    "heads.zero_shot": ("ZeroShotClassifier", "description_examples", "read_descriptions"),
     "heads.entailment": ("EntailmentClassifier", "EntailmentLabel"),
     "core.errors": (
         "ArtifactError",
@@ -67,8 +67,8 @@ _HOMES = {
     "ranking.result": ("SearchResult",),
     "ranking.retriever": ("HybridRetriever",),
     "core.taxonomy": ("ABSTAIN",),
-    "heads.texts": ("TextLabels", "TextModel"),
-    "core.types": ("Encoder", "Encoding", "Explanation", "Hit", "Passage", "PassageLabels", "QuestionLabel"),
+    "heads.texts": ("TextModel",),
+    "core.types": ("Encoder", "Encoding", "Explanation", "Hit", "Label", "Passage", "QuestionLabel"),
     "index.writer": ("Report", "build_index", "change_index"),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
@@ -88,13 +88,13 @@ __all__: list[str] = [
     "HybridRetriever",
     "InputError",
     "InputTypeError",
+    "Label",
     "MissingExtraError",
     "Models",
     "OnnxEncoder",
     "Passage",
     "PassageClassifier",
     "PassageIndex",
-    "PassageLabels",
     "QuestionClassifier",
     "QuestionLabel",
     "Report",
@@ -105,7 +105,6 @@ __all__: list[str] = [
     "SemclassError",
     "SkippedWarning",
     "TextClassifier",
-    "TextLabels",
     "TextModel",
     "TruncationWarning",
     "ZeroShotClassifier",

@@ -20,7 +20,7 @@ def classify(questions: list[str]) -> list[tuple[str, float]]:
 
 
 def tag(passages: list[str]) -> list[Mapping[str, float]]:
-    found: list[semclass.PassageLabels] = semclass.PassageClassifier.load().classify(passages)
+    found: list[semclass.Label] = semclass.PassageClassifier.load().classify(passages)
     return [item.probabilities for item in found if "NUM" in item.labels]
 
 
@@ -86,5 +86,5 @@ def train(texts: list[str], labels: list[str], folder: str) -> list[tuple[str, b
     model.fit(texts, labels, sample_weight=[1.0] * len(texts)).save(folder, language="de")
     report: dict[str, object] = model.report_
     served = semclass.TextModel.load(folder, encoder="hub:some-model", threads=2)
-    found: list[semclass.TextLabels] = served.classify(iter(texts), min_probability=0.5)
+    found: list[semclass.Label] = served.classify(iter(texts), min_probability=0.5)
     return [(item.text, item.label == semclass.ABSTAIN) for item in found if report and item.probability > 0.1]

@@ -92,16 +92,16 @@ def _models(*names: str) -> list[Path]:
     return [artifacts.default_models() / name for name in names]
 
 
-def semclass_questions(head: str = "questions") -> System:
+def semclass_questions() -> System:
     from semclass import QuestionClassifier
 
-    classifier = QuestionClassifier.load(head=head, threads=1)
+    classifier = QuestionClassifier.load(threads=1)
 
     def everything(texts: Sequence[str]) -> dict[str, list[str]]:
         found = classifier.classify(texts)
         return {"label": [one.label for one in found], "fine": [one.fine for one in found]}
 
-    return System(lambda texts: everything(texts)["label"], _models("encoder", head), everything)
+    return System(lambda texts: everything(texts)["label"], _models("encoder", "questions"), everything)
 
 
 def semclass_passages() -> System:

@@ -122,7 +122,7 @@ def _passages(texts: Sequence[str], file: Path | None, threads: int, *, models: 
     classifier = semclass.PassageClassifier.load(models, threads=threads)
     for passage, label in zip(passages, classifier.classify([passage.text for passage in passages]), strict=True):
         record = {"_id": passage.id, "text": label.text, "probabilities": dict(label.probabilities)}
-        text = f"{passage.id}\t{' '.join(label.labels) or '-'}\t{shorten(label.text)}"
+        text = f"{passage.id}\t{' '.join(map(str, label.labels)) or '-'}\t{shorten(label.text)}"
         yield {**record, "labels": list(label.labels)}, text
 
 

@@ -10,10 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from semclass.core.errors import InputError
+from semclass.core.taxonomy import ABSTAIN
 
 FloatArray: TypeAlias = npt.NDArray[np.float32]
 DoubleArray: TypeAlias = npt.NDArray[np.float64]
 IntArray: TypeAlias = npt.NDArray[np.int64]
+
+ClassName: TypeAlias = str | int
+"""A label of training data."""
 
 
 @dataclass(frozen=True)
@@ -252,22 +256,32 @@ class QuestionLabel:
 
 
 @dataclass(frozen=True)
-class PassageLabels:
-    """The answer types that one passage provides. There may be none, one or several.
+class Label:
+    """The labels of one text.
 
     Attributes
     ----------
     text
-        The passage.
+        The text.
     labels
-        The classes whose probability reaches the threshold of the head.
+        The classes whose probability reaches their threshold: one or none, unless a text may have several.
     probabilities
-        Calibrated probability of each class, in [0, 1]. These probabilities do not sum to 1.
+        Calibrated probability of each class, in [0, 1]. They sum to 1 unless a text may have several labels.
     """
 
     text: str
-    labels: tuple[str, ...]
-    probabilities: Mapping[str, float]
+    labels: tuple[ClassName, ...]
+    probabilities: Mapping[ClassName, float]
+
+    @property
+    def label(self) -> ClassName:
+        """The most probable of `labels`, or ``semclass.ABSTAIN`` if `labels` is empty."""
+        return max(self.labels, key=self.probabilities.__getitem__) if self.labels else ABSTAIN
+
+    @property
+    def probability(self) -> float:
+        """Probability of the most probable class, even if it is not among `labels`."""
+        return max(self.probabilities.values())
 
 
 @dataclass(frozen=True)

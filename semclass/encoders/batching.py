@@ -130,18 +130,24 @@ def classify_in_chunks(
     texts: list[str],
     views: Sequence[str],
     job: Callable[[list[str], Encoding], DoubleArray],
+    read: Callable[[Encoder, list[str], Sequence[str]], tuple[Encoding, Sequence[int]]] | None = None,
 ) -> DoubleArray:
-    """Encode n texts and run a job on each chunk of texts, in bounded memory.
+    """Encode n texts and run a job on each chunk of texts, in bounded memory, and warn once of truncated texts.
 
-    Returns the rows of the job, float64 of shape (n, n_classes).
+    `read` encodes texts in another way, and returns the rows of truncated texts. Returns the rows of the job, float64 of
+    shape (n, n_classes).
     """
     parts, truncated = [], []
     for start in range(0, max(len(texts), 1), CHUNK):
         chunk = texts[start : start + CHUNK]
-        encoding = encoder.encode(chunk, views=views)
+        if read is None:
+            encoding = encoder.encode(chunk, views=views)
+            cut: Sequence[int] = encoding.truncated
+        else:
+            encoding, cut = read(encoder, chunk, views)
         parts.append(job(chunk, encoding))
-        truncated += [start + row for row in encoding.truncated]
-    warn_truncated(truncated, len(texts), encoding if len(parts) == 1 else None)
+        truncated += [start + row for row in cut]
+    warn_truncated(truncated, len(texts), encoding if len(parts) == 1 and read is None else None)
     return np.concatenate(parts)
 
 

@@ -70,7 +70,7 @@ class OnnxEncoder:
     prefixes: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())  # word pieces before a question, and before a passage
     kind: int = QUESTION
     bigrams: bool = False  # whether pairs of letters are terms, see :mod:`semclass.encoders.bigrams`
-    sharpness: float = 0.0  # factor of cosines in a softmax, see :mod:`semclass.heads.described`; 0: the usual one
+    sharpness: float = 0.0  # factor of cosines in a softmax, see :mod:`semclass.heads.zero_shot`; 0: the usual one
 
     @classmethod
     def load(cls, folder: str | Path | None = None, *, threads: int = 1, batch_size: int = 32) -> OnnxEncoder:

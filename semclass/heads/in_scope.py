@@ -11,12 +11,11 @@ from typing import ClassVar
 import numpy as np
 
 from semclass.core.checks import check_probability, check_texts
-from semclass.core.types import DoubleArray, Encoder
+from semclass.core.types import DoubleArray, Encoder, Label
 from semclass.encoders.batching import classify_in_chunks
 from semclass.encoders.onnx_encoder import open_models
+from semclass.heads.classifier import encoder_views, labelled, run_head
 from semclass.heads.head import Head
-from semclass.heads.inputs import encoder_views, labelled, run_head
-from semclass.heads.texts import Label, TextLabels
 
 IN_SCOPE = "in scope"
 """The head's only class; its folder is ``in_scope``."""
@@ -59,7 +58,7 @@ class ScopeClassifier:
         """The views of an encoding that this classifier needs."""
         return encoder_views(self.head)
 
-    def classify(self, texts: Iterable[str], *, threshold: float | None = None) -> list[TextLabels]:
+    def classify(self, texts: Iterable[str], *, threshold: float | None = None) -> list[Label]:
         """Classify each text as in scope or out of scope.
 
         Parameters
@@ -79,8 +78,7 @@ class ScopeClassifier:
         probabilities = self.predict_proba(checked)
         inside = probabilities[:, 1] >= least
         chosen = np.column_stack([~inside, inside])
-        labels: tuple[Label, ...] = self.classes
-        return [TextLabels(*row) for row in labelled(checked, labels, probabilities, chosen)]
+        return labelled(checked, self.classes, probabilities, chosen)
 
     def predict(self, texts: Iterable[str], *, threshold: float | None = None) -> list[str]:
         """Return one of `classes` for each text. See :meth:`classify` for arguments and errors."""

@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 
 from semclass.core.checks import check_texts
-from semclass.core.types import DoubleArray, Encoder, Encoding, PassageLabels
-from semclass.encoders.batching import CHUNK, warn_truncated
+from semclass.core.types import ClassName, DoubleArray, Encoder, Encoding, Label
+from semclass.encoders.batching import classify_in_chunks
 from semclass.encoders.onnx_encoder import open_models
 from semclass.encoders.sentences import encode_passages
+from semclass.heads.classifier import encoder_views, labelled, run_head
 from semclass.heads.head import Head
-from semclass.heads.inputs import encoder_views, labelled, run_head
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class PassageClassifier:
         """Probability from which a passage has a class, float64 of shape (n_classes,)."""
         return np.array(self.head.thresholds if self.head else ())
 
-    def classify(self, passages: Iterable[str]) -> list[PassageLabels]:
+    def classify(self, passages: Iterable[str]) -> list[Label]:
         """Classify passages.
 
         Parameters
@@ -65,10 +65,9 @@ class PassageClassifier:
         """
         texts = check_texts(passages, "passages")
         probabilities = self.predict_proba(texts)
-        rows = labelled(texts, self.classes, probabilities, probabilities >= self.thresholds)
-        return [PassageLabels(*row) for row in rows]
+        return labelled(texts, self.classes, probabilities, probabilities >= self.thresholds)
 
-    def predict(self, passages: Iterable[str]) -> list[tuple[str, ...]]:
+    def predict(self, passages: Iterable[str]) -> list[tuple[ClassName, ...]]:
         """Return the labels of each passage. There may be none or several.
 
         See :meth:`classify` for arguments and errors.
@@ -80,14 +79,8 @@ class PassageClassifier:
 
         Raises the same errors as :meth:`classify`.
         """
-        texts, parts, cut = check_texts(passages, "passages"), [], []
-        for start in range(0, max(len(texts), 1), CHUNK):
-            chunk = texts[start : start + CHUNK]
-            encoding, long = encode_passages(self.encoder, chunk, self.encoder_views)
-            parts.append(self.probabilities(chunk, encoding))
-            cut += [start + row for row in long]
-        warn_truncated(cut, len(texts))
-        return np.concatenate(parts)
+        texts = check_texts(passages, "passages")
+        return classify_in_chunks(self.encoder, texts, self.encoder_views, self.probabilities, read=encode_passages)
 
     def probabilities(self, passages: list[str], encoding: Encoding) -> DoubleArray:
         """Return class probabilities of passages that are already encoded with the views `encoder_views`.

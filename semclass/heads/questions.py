@@ -15,17 +15,12 @@ from semclass.core.taxonomy import ABSTAIN, coarse_of
 from semclass.core.types import DoubleArray, Encoder, Encoding, QuestionLabel
 from semclass.encoders.batching import classify_in_chunks
 from semclass.encoders.onnx_encoder import open_models
+from semclass.heads.classifier import encoder_views, run_head
 from semclass.heads.head import Head
-from semclass.heads.inputs import encoder_views, run_head
 from semclass.heads.query_focus import questions_of
 from semclass.heads.spelling import WORDS, Speller, with_mark
 
 LEVELS = ("coarse", "fine")
-
-HEADS = ("questions", "questions-svm")
-"""Folders of the shipped heads. The first tunes layers of the encoder for questions; the second is a support vector
-machine over frozen layers.
-"""
 
 
 @dataclass(frozen=True)
@@ -46,7 +41,6 @@ class QuestionClassifier:
         cls,
         models: str | Path | None = None,
         *,
-        head: str = HEADS[0],
         encoder: Encoder | None = None,
         threads: int = 1,
     ) -> QuestionClassifier:
@@ -56,8 +50,6 @@ class QuestionClassifier:
         ----------
         models
             Folder with the layout of the shipped ``models/``. Defaults to the shipped models.
-        head
-            ``"questions"``, the most accurate head, or ``"questions-svm"``, which trains in minutes without torch.
         encoder
             A loaded encoder to share. Defaults to the encoder in `models`.
         threads
@@ -67,12 +59,9 @@ class QuestionClassifier:
         ------
         ArtifactError
             If a model folder is missing or damaged, or the head was trained for another encoder.
-        InputError
-            If `head` is unknown.
         """
-        check_choice(head, HEADS, "head")
         root, used = open_models(models, encoder, threads)
-        return cls(used, Head.load(root / head, encoder=used.fingerprint))
+        return cls(used, Head.load(root / "questions", encoder=used.fingerprint))
 
     @cached_property
     def classes(self) -> tuple[str, ...]:

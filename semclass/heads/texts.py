@@ -9,55 +9,22 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from semclass.core.artifacts import models_folder
 from semclass.core.checks import check_positive, check_probability, check_texts, short
 from semclass.core.errors import ArtifactError, InputError, InputTypeError
-from semclass.core.taxonomy import ABSTAIN
-from semclass.core.types import DoubleArray, Encoder, Encoding
+from semclass.core.types import ClassName, DoubleArray, Encoder, Encoding, Label
 from semclass.encoders.batching import classify_in_chunks
 from semclass.encoders.onnx_encoder import OnnxEncoder
 from semclass.encoders.sentence_transformers import SentenceTransformerEncoder
+from semclass.heads.classifier import decide, encoder_views, gather, labelled, run_head
 from semclass.heads.examples import Example, Examples
 from semclass.heads.head import Head
-from semclass.heads.inputs import encoder_views, gather, labelled, run_head
-
-Label: TypeAlias = str | int
 
 HUB = "hub:"
 """Prefix of an encoder's name that means a sentence-transformers model."""
-
-
-@dataclass(frozen=True)
-class TextLabels:
-    """The labels of one text.
-
-    Attributes
-    ----------
-    labels
-        One label, or none if the model abstains or no class fits. A head with several labels per text may give several
-        labels.
-    probabilities
-        Calibrated probability of each class.
-    """
-
-    text: str
-    labels: tuple[Label, ...]
-    probabilities: Mapping[Label, float]
-
-    @property
-    def label(self) -> Label:
-        """The most probable of `labels`, or ``semclass.ABSTAIN`` if `labels` is empty."""
-        return max(self.labels, key=self.probabilities.__getitem__) if self.labels else ABSTAIN
-
-    @property
-    def probability(self) -> float:
-        """Calibrated probability of the most probable class, even if it is not among `labels`."""
-        return max(self.probabilities.values())
 
 
 @dataclass(frozen=True)
@@ -82,7 +49,7 @@ class TextModel:
 
     encoder: Encoder
     head: Head
-    classes: tuple[Label, ...]
+    classes: tuple[ClassName, ...]
     multi_label: bool
     label_thresholds: DoubleArray
     min_probability: float = 0.0
@@ -135,7 +102,7 @@ class TextModel:
             examples=Examples.read(head.artifact),
         )
 
-    def classify(self, texts: Iterable[str], *, min_probability: float | None = None) -> list[TextLabels]:
+    def classify(self, texts: Iterable[str], *, min_probability: float | None = None) -> list[Label]:
         """Classify texts.
 
         Parameters
@@ -154,7 +121,7 @@ class TextModel:
 
     def predict(
         self, texts: Iterable[str], *, min_probability: float | None = None
-    ) -> list[Label] | list[tuple[Label, ...]]:
+    ) -> list[ClassName] | list[tuple[ClassName, ...]]:
         """Return the label of each text, or the tuple of its labels if texts may have several.
 
         Takes the same arguments and raises the same errors as :meth:`classify`.
@@ -209,7 +176,7 @@ class TextModel:
         ]
         return hashlib.sha256(json.dumps(fields).encode()).hexdigest()[:16]
 
-    def labels(self, texts: list[str], found: DoubleArray, min_probability: float | None = None) -> list[TextLabels]:
+    def labels(self, texts: list[str], found: DoubleArray, min_probability: float | None = None) -> list[Label]:
         """Return the labels of texts from the result of :meth:`outputs`."""
         probabilities = found[:, : len(self.classes)]
         least = self.min_probability if min_probability is None else min_probability
@@ -217,7 +184,7 @@ class TextModel:
         chosen = decide(probabilities, np.maximum(own, least), multi_label=self.multi_label)
         if self.ood_threshold is not None:
             chosen &= found[:, -1:] >= self.ood_threshold
-        return [TextLabels(*row) for row in labelled(texts, self.classes, probabilities, chosen)]
+        return labelled(texts, self.classes, probabilities, chosen)
 
     @property
     def columns(self) -> int:
@@ -235,7 +202,7 @@ class TextModel:
 
 def classify_all(
     models: Mapping[str, TextModel], texts: Iterable[str], *, min_probability: float | None = None
-) -> dict[str, list[TextLabels]]:
+) -> dict[str, list[Label]]:
     """Classify texts by several models, given by name. Models with the same encoder share one encoding of the texts.
 
     Takes the same arguments and raises the same errors as :meth:`semclass.TextModel.classify`.
@@ -243,7 +210,7 @@ def classify_all(
     if min_probability is not None:
         check_probability(min_probability, "min_probability")
     checked = check_texts(texts)
-    found: dict[str, list[TextLabels]] = {}
+    found: dict[str, list[Label]] = {}
     for fingerprint in dict.fromkeys(model.encoder.fingerprint for model in models.values()):
         some = {name: model for name, model in models.items() if model.encoder.fingerprint == fingerprint}
         probabilities = classify_in_chunks(
@@ -296,11 +263,3 @@ def open_encoder(encoder: Encoder | str | Path | None, threads: int = 1) -> Enco
     if encoder is None or isinstance(encoder, (str, Path)):
         return OnnxEncoder.load(encoder, threads=threads)
     return encoder
-
-
-def decide(probabilities: DoubleArray, thresholds: float | DoubleArray, *, multi_label: bool) -> npt.NDArray[np.bool_]:
-    """Choose all classes that reach their threshold, or only the most probable of them, bool (n, n_classes)."""
-    chosen: npt.NDArray[np.bool_] = probabilities >= thresholds
-    if not multi_label:
-        chosen &= np.arange(probabilities.shape[1]) == probabilities.argmax(axis=1)[:, None]
-    return chosen

@@ -14,7 +14,7 @@ import numpy as np
 from semclass.core.checks import check_weight, short
 from semclass.core.errors import InputError, InputTypeError
 from semclass.core.types import Passage
-from semclass.heads.texts import TextLabels, TextModel
+from semclass.heads.texts import TextModel
 from semclass.index.labels import PROBABILITY, check_heads
 from semclass.index.records import Candidates, SearchIndex, summed
 from semclass.ranking.methods import Method
@@ -52,7 +52,7 @@ def read_boost(
 
 
 def boosted(
-    ranked: Candidates, passages: Sequence[Passage], labels: Mapping[str, TextLabels], weights: Mapping[str, float]
+    ranked: Candidates, passages: Sequence[Passage], labels: Mapping[str, Label], weights: Mapping[str, float]
 ) -> Candidates:
     """Rank candidates again with the gain of each. `labels` holds the question's labels by head."""
     matches = {
@@ -63,7 +63,7 @@ def boosted(
     return summed(ranked, gained, {**ranked.components, **matches})
 
 
-def _match(question: TextLabels, metadata: Mapping[str, Any], name: str) -> float:
+def _match(question: Label, metadata: Mapping[str, Any], name: str) -> float:
     """P(label | question) * P(label | passage) of the passage's label; the best of several, 0 for none."""
     value = metadata.get(name)
     labels: Iterable[Any] = value if isinstance(value, list) else [value]

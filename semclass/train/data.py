@@ -19,11 +19,11 @@ from semclass import __version__
 from semclass.core.artifacts import STATES
 from semclass.core.checks import check_choice, check_positive, counted, short
 from semclass.core.errors import InputError, InputTypeError, import_extra
-from semclass.core.types import DoubleArray, Encoder, FloatArray, IntArray
+from semclass.core.types import ClassName, DoubleArray, Encoder, FloatArray, IntArray
 from semclass.encoders.batching import CHUNK, warn_truncated
-from semclass.heads.inputs import SURFACE
+from semclass.heads.classifier import SURFACE
 from semclass.heads.surface import surface_features
-from semclass.heads.texts import Label, open_encoder
+from semclass.heads.texts import open_encoder
 
 PHRASES = ("{}", "a question about {}", "I want to talk about {}", "help with {}")
 """Sentences around a class's name. The mean of their vectors is nearer to messages than the vector of the name."""
@@ -45,8 +45,8 @@ Fold: TypeAlias = tuple[IntArray, IntArray]
 class Targets:
     """Checked labels of n texts."""
 
-    rows: Sequence[tuple[Label, ...]]  # each text's
-    classes: tuple[Label, ...]  # all of them, sorted
+    rows: Sequence[tuple[ClassName, ...]]  # each text's
+    classes: tuple[ClassName, ...]  # all of them, sorted
     multi_label: bool  # whether a text may have several
     indicator: bool  # whether they were given as an array of 0 and 1
 
@@ -67,7 +67,7 @@ class Targets:
             raise InputTypeError("labels mix strings and integers; make all of them strings")
         return cls(rows, tuple(sorted(classes)), multi_label=multi_label, indicator=False)
 
-    def without(self, ood_label: Label | None) -> tuple[Targets, IntArray]:
+    def without(self, ood_label: ClassName | None) -> tuple[Targets, IntArray]:
         """The labels of texts that have a class, and the rows of these."""
         if ood_label is None:
             return self, np.arange(len(self.rows))
@@ -92,7 +92,7 @@ class Targets:
         return [f"{place:09d}" for place in self.matrix().argmax(axis=1)]
 
 
-def _label(item: Any, name: str, remedy: str = "") -> Label:
+def _label(item: Any, name: str, remedy: str = "") -> ClassName:
     """Check one label; numpy's scalars become Python's."""
     if isinstance(item, np.generic):
         item = item.item()
@@ -101,11 +101,11 @@ def _label(item: Any, name: str, remedy: str = "") -> Label:
     return item
 
 
-def _single(item: Any, name: str) -> tuple[Label, ...]:
+def _single(item: Any, name: str) -> tuple[ClassName, ...]:
     return (_label(item, name, "; for several labels per text set multi_label=True"),)
 
 
-def _several(item: Any, name: str) -> tuple[Label, ...]:
+def _several(item: Any, name: str) -> tuple[ClassName, ...]:
     if isinstance(item, (str, bytes)) or not isinstance(item, Iterable):
         raise InputTypeError(
             f"{name} must be a collection of labels with multi_label=True, not {short(item)}; write ({short(item)},)"
@@ -113,7 +113,7 @@ def _several(item: Any, name: str) -> tuple[Label, ...]:
     return tuple(sorted({_label(label, name) for label in item}, key=str))
 
 
-def words_of(label: Label) -> str:
+def words_of(label: ClassName) -> str:
     """The words of a label that is a name, or nothing."""
     return " ".join(re.findall(r"[^\W_]+", label)) if isinstance(label, str) else ""
 
@@ -188,7 +188,7 @@ def say_to(progress: Progress) -> Say:
     return lambda line: None
 
 
-def names_of(classes: Sequence[Label], views: Sequence[str], encoder: Encoder) -> tuple[IntArray, Views] | None:
+def names_of(classes: Sequence[ClassName], views: Sequence[str], encoder: Encoder) -> tuple[IntArray, Views] | None:
     """Encode the names of classes in `PHRASES`: their places, and a row for each; None if fewer than two are words."""
     places = [place for place, label in enumerate(classes) if words_of(label)]
     if len(places) < 2:

@@ -14,11 +14,11 @@ from semclass.core import artifacts
 from semclass.core.checks import check_choice, check_positive, check_probability, check_texts
 from semclass.core.errors import InputError, import_extra
 from semclass.core.taxonomy import ABSTAIN
-from semclass.core.types import DoubleArray, Encoder
+from semclass.core.types import ClassName, DoubleArray, Encoder, Label
 from semclass.encoders.batching import warn_truncated
+from semclass.heads.classifier import decide, labelled
 from semclass.heads.examples import Examples
-from semclass.heads.inputs import labelled
-from semclass.heads.texts import Label, TextLabels, TextModel, decide
+from semclass.heads.texts import TextModel
 from semclass.train.data import (
     Progress,
     Targets,
@@ -127,7 +127,7 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
         min_probability: float = 0.0,
         target_precision: float | None = None,
         rejection_rate: float = 0.0,
-        ood_label: Label | None = None,
+        ood_label: ClassName | None = None,
         cv: int = 5,
         cache: Any = None,
         seed: int = 0,
@@ -289,17 +289,17 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
         return probabilities, support_of(scores) - least
 
     @property
-    def classes(self) -> tuple[Label, ...]:
+    def classes(self) -> tuple[ClassName, ...]:
         """The sorted labels, under the same name as in :class:`semclass.TextModel`."""
         _validation.check_is_fitted(self)
         return tuple(self.classes_.tolist())
 
-    def classify(self, X: Iterable[str]) -> list[TextLabels]:
+    def classify(self, X: Iterable[str]) -> list[Label]:
         """Return the labels of texts with all probabilities. Raises the same errors as :meth:`predict_proba`."""
         texts = check_texts(X)
         probabilities, above = self.judge(texts)
         chosen = self._chosen(probabilities, above)
-        return [TextLabels(*row) for row in labelled(texts, self.classes, probabilities, chosen)]
+        return labelled(texts, self.classes, probabilities, chosen)
 
     def predict(self, X: Iterable[str]) -> Any:
         """Return the labels of texts. Raises the same errors as :meth:`predict_proba`.

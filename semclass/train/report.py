@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from semclass import __version__
-from semclass.core.types import DoubleArray
-from semclass.heads.texts import Label, decide
+from semclass.core.types import ClassName, DoubleArray
+from semclass.heads.classifier import decide
 from semclass.train.calibration import best_threshold, precision_thresholds, reliability
 from semclass.train.data import Targets
 from semclass.train.fitted import FittedHead
@@ -71,7 +71,7 @@ def report_of(
     return thresholds, _rounded(report)
 
 
-def class_figures(classes: Sequence[Label], said: Flags, true: Flags) -> list[dict[str, Any]]:
+def class_figures(classes: Sequence[ClassName], said: Flags, true: Flags) -> list[dict[str, Any]]:
     """Precision, recall and F1 of each class; 0 where there is nothing to divide by."""
     right, given, examples = (flags.sum(axis=0) for flags in (said & true, said, true))
     figures = {
@@ -124,9 +124,9 @@ class Judged:
     """
 
     texts: Sequence[str]
-    labels: Sequence[tuple[Label, ...]]
+    labels: Sequence[tuple[ClassName, ...]]
     places: Sequence[int]
-    classes: tuple[Label, ...]
+    classes: tuple[ClassName, ...]
     probabilities: DoubleArray
     label_thresholds: DoubleArray
     multi_label: bool

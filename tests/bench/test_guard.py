@@ -29,7 +29,7 @@ def test_every_shipped_model_has_a_record() -> None:
 @pytest.fixture
 def models(tmp_path: Path) -> Path:
     """A copy of the heads that read one text or two, beside the shipped encoder."""
-    for name in ("questions", "questions-svm", "passages", "entailment"):
+    for name in ("questions", "passages", "entailment"):
         shutil.copytree(MODELS / name, tmp_path / name)
     (tmp_path / "encoder").symlink_to(MODELS / "encoder")
     return tmp_path

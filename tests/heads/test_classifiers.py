@@ -1,55 +1,119 @@
-"""All classifiers have one shape: `classify` gives records, `predict` labels, `predict_proba` a column for each class."""
+"""What holds for every classifier, in the manner of scikit-learn's ``check_estimator``."""
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from world import MODELS
 
 from semclass import (
+    ABSTAIN,
+    EncoderMismatchError,
     EntailmentClassifier,
+    InputError,
+    InputTypeError,
     PassageClassifier,
     QuestionClassifier,
     ScopeClassifier,
     TextClassifier,
+    TextModel,
+    TruncationWarning,
     ZeroShotClassifier,
 )
 
-TEXTS = ["Who designed the bridge?", "The bridge was designed by Emily Warren.", "It is 503 metres long."]
+QUESTION = "Who designed the bridge?"
+TEXTS = [QUESTION, "The bridge was designed by Emily Warren.", "It is 503 metres long.", "bananas"]
 TOPICS = {"length": "How long something is.", "person": "Who did something."}
-
-
-def fitted(encoder, _):
-    return TextClassifier(encoder, cv=2).fit(TEXTS + TEXTS, ["a", "b", "b"] * 2)
-
-
-def loaded(encoder, folder):
-    fitted(encoder, folder).save(folder)
-    return TextClassifier.load(folder, encoder=encoder)
-
-
-MADE = {
-    "questions": lambda encoder, _: QuestionClassifier.load(MODELS, encoder=encoder),
-    "passages": lambda encoder, _: PassageClassifier.load(MODELS, encoder=encoder),
-    "entailment": lambda encoder, _: EntailmentClassifier.load(MODELS, encoder=encoder),
-    "scope": lambda encoder, _: ScopeClassifier.load(MODELS, encoder=encoder),
-    "described": lambda encoder, _: ZeroShotClassifier.from_descriptions(TOPICS, encoder=encoder),
-    "fitted": fitted,
-    "loaded": loaded,
+LOADED = {
+    "questions": QuestionClassifier,
+    "passages": PassageClassifier,
+    "entailment": EntailmentClassifier,
+    "scope": ScopeClassifier,
 }
+ALL = (*LOADED, "zero-shot", "fitted", "saved")
 
 
-@pytest.mark.parametrize("name", MADE)
-def test_labels_probabilities_and_records_agree(name, encoder, tmp_path):
-    classifier = MADE[name](encoder, tmp_path)
-    items = [(TEXTS[0], text) for text in TEXTS[1:]] if name == "entailment" else TEXTS
-    labels, probabilities, records = (
-        run(items) for run in (classifier.predict, classifier.predict_proba, classifier.classify)
-    )
+@pytest.fixture(scope="module")
+def classifiers(encoder, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("saved")
+    fitted = TextClassifier(encoder, cv=2).fit(TEXTS[:3] * 2, ["a", "b", "b"] * 2)
+    fitted.save(folder)
+    return {
+        **{name: kind.load(MODELS, encoder=encoder) for name, kind in LOADED.items()},
+        "zero-shot": ZeroShotClassifier.from_descriptions(TOPICS, encoder=encoder),
+        "fitted": fitted,
+        "saved": TextModel.load(folder, encoder=encoder),
+    }
+
+
+def items_of(name, texts):
+    """Texts, as the classifier takes them."""
+    return [(QUESTION, text) for text in texts] if name == "entailment" else list(texts)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_labels_probabilities_and_records_agree(classifiers, name):
+    classifier, items = classifiers[name], items_of(name, TEXTS)
+    labels, found = classifier.predict(items), classifier.classify(iter(items))
+    probabilities = classifier.predict_proba(iter(items))
+    assert probabilities.dtype == np.float64
     assert probabilities.shape == (len(items), len(classifier.classes))
+    assert ((probabilities >= 0) & (probabilities <= 1)).all()
     if name == "passages":
-        assert labels == [found.labels for found in records]
+        assert list(labels) == [one.labels for one in found]
         assert {label for some in labels for label in some} <= set(classifier.classes)
-    else:
-        assert list(labels) == [found.label for found in records]
-        assert set(labels) <= set(classifier.classes)
-    assert list(classifier.predict([])) == []
+        return
+    assert probabilities.sum(axis=1) == pytest.approx(1)
+    assert list(labels) == [one.label for one in found]
+    assert set(labels) <= set(classifier.classes)
+    if name not in ("entailment", "scope"):  # these have a threshold of their own
+        assert [one.probability for one in found] == pytest.approx(probabilities.max(axis=1))
+        assert list(found[0].probabilities) == list(classifier.classes)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_nothing_gives_nothing(classifiers, name):
+    classifier = classifiers[name]
+    assert list(classifier.predict([])) == classifier.classify([]) == []
+    assert classifier.predict_proba([]).shape == (0, len(classifier.classes))
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_neither_order_nor_company_matters(classifiers, name):
+    classifier, items = classifiers[name], items_of(name, [*TEXTS, "a much longer text about bridges " * 9])
+    together = classifier.predict_proba(items)
+    np.testing.assert_allclose(classifier.predict_proba(items[::-1])[::-1], together, atol=5e-3)
+    alone = np.concatenate([classifier.predict_proba([item]) for item in items])
+    np.testing.assert_allclose(alone, together, atol=5e-3)
+
+
+@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("wrong", ["Who?", [" "], [3], None, ["\ud800"]], ids=repr)
+def test_what_is_no_text_is_refused(classifiers, name, wrong):
+    wrong = items_of(name, wrong) if isinstance(wrong, list) else wrong
+    for method in ("classify", "predict", "predict_proba"):
+        with pytest.raises((InputError, InputTypeError)):
+            getattr(classifiers[name], method)(wrong)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_long_texts_are_said_once(classifiers, name):
+    with pytest.warns(TruncationWarning) as caught:
+        classifiers[name].predict_proba(items_of(name, ["short", "bridge-" * 5000]))
+    assert [(item.filename, item.message.rows) for item in caught] == [(__file__, (1,))]
+
+
+@pytest.mark.parametrize("name", ["questions", "zero-shot", "saved"])
+def test_below_the_least_probability_it_abstains(classifiers, name):
+    free = classifiers[name].classify(TEXTS)
+    strict = classifiers[name].classify(TEXTS, min_probability=1.0)
+    assert {one.label for one in strict} == {ABSTAIN}
+    assert [one.probabilities for one in strict] == [one.probabilities for one in free]
+    with pytest.raises(InputError, match=r"min_probability is 1\.5"):
+        classifiers[name].classify(TEXTS, min_probability=1.5)
+
+
+@pytest.mark.parametrize("name", LOADED)
+def test_another_encoder_is_refused(fake_encoder, name):
+    with pytest.raises(EncoderMismatchError, match="trained for encoder"):
+        LOADED[name].load(MODELS, encoder=fake_encoder)

@@ -12,15 +12,14 @@ from semclass import (
     EntailmentClassifier,
     EntailmentLabel,
     HybridRetriever,
+    Label,
     Models,
     Passage,
     PassageIndex,
-    PassageLabels,
     QuestionLabel,
     Reranker,
     ScopeClassifier,
     SearchResult,
-    TextLabels,
 )
 from semclass.plugins import available_threads, classify_all
 from semclass_serve.errors import ServiceError, without_heads
@@ -124,7 +123,7 @@ class Engine(Queue):
         kind = Kind("scope", "", lambda batch: predict(batch)[:, 1].tolist())
         return await self.do(kind, _text_costs(texts))
 
-    async def classify_passages(self, texts: Sequence[str]) -> list[PassageLabels]:
+    async def classify_passages(self, texts: Sequence[str]) -> list[Label]:
         """See :meth:`semclass.PassageClassifier.classify`."""
         if not self.models.has_classes:
             raise without_heads("class heads, so nothing can be classified; serve models with class heads")
@@ -132,7 +131,7 @@ class Engine(Queue):
 
     async def classify_texts(
         self, texts: Sequence[str], heads: Sequence[str] | None, *, min_probability: float | None = None
-    ) -> list[dict[str, TextLabels]]:
+    ) -> list[dict[str, Label]]:
         """Classify texts by heads of your own, given by name. All heads share one encoding of the texts."""
         known = self.models.heads
         unknown = [name for name in heads or () if name not in known]
@@ -141,7 +140,7 @@ class Engine(Queue):
             raise ServiceError(404, "no_head", f"the service has no head {unknown[0]!r}; {names}" if unknown else names)
         used = {name: known[name] for name in heads or known}
 
-        def call(batch: list[str]) -> list[dict[str, TextLabels]]:
+        def call(batch: list[str]) -> list[dict[str, Label]]:
             labels = classify_all(used, batch, min_probability=min_probability)
             return [dict(zip(labels, row, strict=True)) for row in zip(*labels.values(), strict=True)]
 

@@ -16,7 +16,7 @@ import numpy as np
 from fastapi import APIRouter
 
 import semclass
-from semclass import HybridRetriever, Passage, PassageIndex, TextLabels
+from semclass import HybridRetriever, Label, Passage, PassageIndex
 from semclass.plugins import read_terms
 from semclass_serve import schemas
 from semclass_serve.engine import Engine
@@ -196,7 +196,7 @@ def _options(body: schemas.Ranked) -> dict[str, Any]:
     return {name: getattr(body, name) for name in ("method", "fusion", "weights", "explain")}
 
 
-def _text_label(labels: TextLabels) -> dict[str, Any]:
+def _text_label(labels: Label) -> dict[str, Any]:
     fields = {name: getattr(labels, name) for name in ("label", "probability", "labels")}
     return {**fields, "probabilities": {str(name): value for name, value in labels.probabilities.items()}}
 

@@ -17,13 +17,13 @@ import numpy as np
 
 from semclass.core.checks import check_probability, check_text, check_texts, short
 from semclass.core.errors import InputError, InputTypeError, import_extra
-from semclass.core.types import DoubleArray, Encoder, Encoding, FloatArray
+from semclass.core.types import ClassName, DoubleArray, Encoder, Encoding, FloatArray, Label
 from semclass.documents.decoding import read_text
 from semclass.encoders.batching import classify_in_chunks
 from semclass.encoders.onnx_encoder import for_passages
+from semclass.heads.classifier import decide, labelled
 from semclass.heads.entailment import QUESTION_VIEWS, SENTENCE_VIEWS, EntailmentClassifier
-from semclass.heads.inputs import labelled
-from semclass.heads.texts import Label, TextLabels, decide, open_encoder
+from semclass.heads.texts import open_encoder
 from semclass.scoring.topk import unit
 
 ENTAILMENT = 0.03
@@ -93,15 +93,14 @@ class ZeroShotClassifier:
             sentences = for_passages(used).encode([texts[1] for texts in told.values()], views=SENTENCE_VIEWS)
         return cls(used, tuple(told), np.asarray(vectors, np.float32), entailment, sentences)
 
-    def classify(self, texts: Iterable[str], *, min_probability: float | None = None) -> list[TextLabels]:
+    def classify(self, texts: Iterable[str], *, min_probability: float | None = None) -> list[Label]:
         """Classify texts. See :meth:`semclass.TextModel.classify` for arguments and errors."""
         least, checked = check_probability(min_probability or 0.0, "min_probability"), check_texts(texts)
         probabilities = self.predict_proba(checked)
         chosen = decide(probabilities, least, multi_label=False)
-        labels: tuple[Label, ...] = self.classes
-        return [TextLabels(*row) for row in labelled(checked, labels, probabilities, chosen)]
+        return labelled(checked, self.classes, probabilities, chosen)
 
-    def predict(self, texts: Iterable[str], *, min_probability: float | None = None) -> list[Label]:
+    def predict(self, texts: Iterable[str], *, min_probability: float | None = None) -> list[ClassName]:
         """Return the label of each text. See :meth:`semclass.TextModel.classify` for arguments and errors."""
         return [found.label for found in self.classify(texts, min_probability=min_probability)]
 

@@ -1,31 +1,25 @@
-"""What heads read of encoded texts, and how they are run over them."""
+"""What all classifiers share: how heads run over encoded texts, and how probabilities become labels."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TypeVar
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from semclass.core.artifacts import STATES
-from semclass.core.types import DoubleArray, Encoding, FloatArray, Ragged, padded
+from semclass.core.types import ClassName, DoubleArray, Encoding, FloatArray, Label, padded
 from semclass.encoders.batching import STEP, batches_by_length, steps
 from semclass.heads.head import Head
 from semclass.heads.surface import surface_features
 
-Name = TypeVar("Name")
-
 SURFACE = "surface"  # view of surface_features
-PIECES = "pieces"  # view of piece_matrix
-PIECES_LENGTH = 32  # its columns; of 10,223 TREC and natural questions 20 are longer
-
 BATCH = 32  # texts per run of a head that reads word-piece states; those of like length together, as padding costs time
 
 
 def encoder_views(head: Head | None) -> tuple[str, ...]:
     """Names of the views that a head needs of the encoder, sorted."""
-    return () if head is None else tuple(sorted({*head.inputs} - {SURFACE, PIECES}))
+    return () if head is None else tuple(sorted({*head.inputs} - {SURFACE}))
 
 
 def gather(head: Head, texts: list[str], encoding: Encoding) -> dict[str, FloatArray]:
@@ -34,20 +28,9 @@ def gather(head: Head, texts: list[str], encoding: Encoding) -> dict[str, FloatA
     for name in head.inputs:
         if name == SURFACE:
             views[name] = surface_features(texts)
-        elif name == PIECES:
-            views[name] = piece_matrix(encoding.terms)
         else:
             views[name] = padded(encoding.pieces(name), step=STEP) if name == STATES else encoding.rows(name)
     return views
-
-
-def piece_matrix(terms: Ragged) -> FloatArray:
-    """Ids of the first word pieces of each text, (n, PIECES_LENGTH), for heads that count n-grams; -1 behind the end."""
-    matrix = np.full((len(terms), PIECES_LENGTH), -1, np.float32)
-    inside = np.arange(PIECES_LENGTH) < terms.lengths()[:, None]
-    places = terms.offsets[:-1, None] + np.arange(PIECES_LENGTH)
-    matrix[inside] = terms.values[places[inside]]
-    return matrix
 
 
 def run_head(head: Head | None, texts: list[str], encoding: Encoding) -> DoubleArray:
@@ -63,10 +46,23 @@ def run_head(head: Head | None, texts: list[str], encoding: Encoding) -> DoubleA
     return found
 
 
+def decide(probabilities: DoubleArray, thresholds: float | DoubleArray, *, multi_label: bool) -> npt.NDArray[np.bool_]:
+    """Choose all classes that reach their threshold, or only the most probable of them, bool (n, n_classes)."""
+    chosen: npt.NDArray[np.bool_] = probabilities >= thresholds
+    if not multi_label:
+        chosen &= np.arange(probabilities.shape[1]) == probabilities.argmax(axis=1)[:, None]
+    return chosen
+
+
 def labelled(
-    texts: Sequence[str], classes: Sequence[Name], probabilities: DoubleArray, chosen: npt.NDArray[np.bool_]
-) -> Iterator[tuple[str, tuple[Name, ...], dict[Name, float]]]:
-    """Give each text with the names of its chosen classes and all classes' probabilities; arrays are (n, n_classes)."""
-    for text, flags, row in zip(texts, chosen.tolist(), probabilities.tolist(), strict=True):
-        labels = tuple(name for name, yes in zip(classes, flags, strict=True) if yes)
-        yield text, labels, dict(zip(classes, row, strict=True))
+    texts: Sequence[str], classes: Sequence[ClassName], probabilities: DoubleArray, chosen: npt.NDArray[np.bool_]
+) -> list[Label]:
+    """Give each text the names of its chosen classes and the probabilities of all classes; arrays are (n, n_classes)."""
+    return [
+        Label(
+            text,
+            tuple(name for name, yes in zip(classes, flags, strict=True) if yes),
+            dict(zip(classes, row, strict=True)),
+        )
+        for text, flags, row in zip(texts, chosen.tolist(), probabilities.tolist(), strict=True)
+    ]

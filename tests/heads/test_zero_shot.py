@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import json
 
-import numpy as np
 import pytest
 from world import MODELS
 
 from semclass import (
-    ABSTAIN,
     InputError,
     InputTypeError,
-    MissingExtraError,
     OnnxEncoder,
     ZeroShotClassifier,
     description_examples,
@@ -36,18 +33,6 @@ def test_texts_get_the_class_that_describes_them(model):
     found = model.classify(ASKED)
     assert [one.label for one in found] == list(ASKED.values())
     assert list(found[0].probabilities) == list(TOPICS)
-
-
-def test_probabilities_sum_to_one_and_do_not_depend_on_other_texts(model):
-    together = model.predict_proba(ASKED)
-    alone = np.concatenate([model.predict_proba([text]) for text in ASKED])
-    assert together.sum(axis=1) == pytest.approx(1)
-    assert together == pytest.approx(alone, abs=1e-4)
-    assert model.predict_proba([]).shape == (0, 3)
-
-
-def test_it_abstains_when_unsure(model):
-    assert model.classify(["Bananas are yellow."], min_probability=1.0)[0].label == ABSTAIN
 
 
 def test_with_another_encoder_the_vectors_decide_alone():
@@ -98,10 +83,3 @@ def test_labels_are_read_from_json_and_yaml(tmp_path):
         (tmp_path / "a.json").write_text(wrong)
         with pytest.raises(InputError, match=r"a\.json"):
             read_descriptions(tmp_path / "a.json")
-
-
-def test_yaml_needs_its_extra(tmp_path, monkeypatch):
-    (tmp_path / "labels.yaml").write_text("a: x")
-    monkeypatch.setitem(__import__("sys").modules, "yaml", None)
-    with pytest.raises(MissingExtraError, match=r"semclass\[label\]"):
-        read_descriptions(tmp_path / "labels.yaml")
