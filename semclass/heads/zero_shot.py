@@ -154,7 +154,7 @@ def description_examples(descriptions: Mapping[str, str]) -> tuple[list[str], li
 def read_descriptions(path: str | Path) -> dict[str, str]:
     """Read labels from a JSON or YAML file, which holds an object of descriptions by label, or a list of labels.
 
-    YAML needs the extra ``label``.
+    YAML needs the extra ``yaml``.
 
     Raises
     ------
@@ -167,7 +167,7 @@ def read_descriptions(path: str | Path) -> dict[str, str]:
     content = read_text(path, None)
     reads, wrong = json.loads, ValueError
     if path.suffix.lower() in {".yaml", ".yml"}:
-        yaml = import_extra("yaml", "label")
+        yaml = import_extra("yaml", "yaml")
         reads, wrong = yaml.safe_load, yaml.YAMLError
     try:
         found: Any = reads(content)

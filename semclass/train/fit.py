@@ -194,16 +194,17 @@ def _search(
         return _Attempt(round(figures["log_loss"], 6), choice, space, strength)
 
     best: _Attempt | None = None
-    for choice in choices:
+    by_names = not len(splits[0][0])  # nothing could be held out, so nothing is chosen
+    for choice in choices[: 1 if by_names else None]:
         found = attempt(choice, space_of(part, choice, landmarks), STRENGTHS[choice.kind])
         if best is None or found.loss < best.loss:
             best = found
     if best is None:
         raise InputError("choices is empty; give at least one")
-    if best.choice.names and len(splits[0][0]):
+    if best.choice.names and not by_names:
         without = attempt(replace(best.choice, names=False), best.space, best.strength)
         best = min(best, without, key=lambda found: found.loss)
-    for step in (STEP, 1 / STEP):
+    for step in (STEP, 1 / STEP) if not by_names else ():
         while (found := attempt(best.choice, best.space, best.strength * step)).loss < best.loss * GAIN:
             best = found
     return best, tried, len(np.unique(np.concatenate([scored for _, scored in inside])))
