@@ -13,7 +13,7 @@ import numpy as np
 
 from semclass.core.checks import check_weight, short
 from semclass.core.errors import InputError, InputTypeError
-from semclass.core.types import Passage
+from semclass.core.types import Label, Passage
 from semclass.heads.texts import TextModel
 from semclass.index.labels import PROBABILITY, check_heads
 from semclass.index.records import Candidates, SearchIndex, summed
