@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, FailFast, Field, JsonValue, model_validator
 from pydantic_core import PydanticCustomError
 
-from semclass import Hit, PassageLabels, QuestionLabel
+from semclass import Hit, Label, QuestionLabel
 
 Text = Annotated[str, Field(min_length=1, pattern=r"\S")]
 Texts = Annotated[list[Text], FailFast(), Field(min_length=1)]
@@ -134,7 +134,7 @@ class QuestionsAnswer(BaseModel):
 class PassagesAnswer(BaseModel):
     """Classes of passages, in the order of the request."""
 
-    results: list[PassageLabels]
+    results: list[Label]
 
 
 class TextsAnswer(BaseModel):
