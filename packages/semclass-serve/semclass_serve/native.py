@@ -193,7 +193,7 @@ def _where(engine: Engine, where: dict[str, Any] | Sequence[str] | None) -> dict
 
 
 def _options(body: schemas.Ranked) -> dict[str, Any]:
-    return {name: getattr(body, name) for name in ("method", "fusion", "weights", "explain")}
+    return {name: getattr(body, name) for name in ("method", "weights", "explain")}
 
 
 def _text_label(labels: Label) -> dict[str, Any]:

@@ -63,7 +63,6 @@ class Ranked(Request):
 
     question: Text
     method: Annotated[str, Field(max_length=64)] = "default"
-    fusion: Literal["linear", "convex", "rrf"] | None = None
     weights: Weights | None = None
     explain: bool = False
 

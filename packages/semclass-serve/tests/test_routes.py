@@ -232,7 +232,6 @@ def test_a_body_that_is_no_request_is_refused(client, path, content, kind, statu
         ({"method": "best"}, "method"),
         ({"weights": {"bm25": -1}}, "bm25"),
         ({"weights": {"lambda": 1}}, "lambda"),
-        ({"fusion": "sum"}, "fusion"),
         ({"where": {"page": {"$near": 3}}}, "$near"),
         ({"where": {"page": {"$in": ["x" * 100_000]}}}, "100000"),
         ({"boost": {"tone": 1}}, "tone"),
