@@ -54,7 +54,7 @@ def _others(folder: Path, names: Collection[str]) -> list[str]:
     if AREA in names and not _is_area(folder / AREA):
         return [AREA]
     visible = sorted(name for name in names if not name.startswith("."))
-    others = [name for name in visible if name not in (artifacts.MANIFEST, "feedback.jsonl") and name not in ours]
+    others = [name for name in visible if name != artifacts.MANIFEST and name not in ours]
     if artifacts.MANIFEST in names:
         return others or ([] if _replaceable(folder, damaged=bool(ours)) else [artifacts.MANIFEST])
     return others if LOCK in names else visible  # without the two, no index was ever here

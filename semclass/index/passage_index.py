@@ -37,7 +37,7 @@ from semclass.index.joining import join
 from semclass.index.manifest import Manifest
 from semclass.index.passage_encoder import Evidence, PassageEncoder
 from semclass.index.passage_rows import PassageRows, one_array
-from semclass.index.records import FOLDER, Candidates, Query, Scoring
+from semclass.index.records import Candidates, Query, Scoring
 from semclass.index.segment import Part
 from semclass.scoring import bm25
 
@@ -82,7 +82,6 @@ class PassageIndex(PassageRows):
     heads: Mapping[str, str] = field(default_factory=dict)
     tuned: Mapping[str, Any] = field(default_factory=dict)
     source: Source | None = None
-    kind = FOLDER
 
     def evidence(self, rows: IntArray, passage_encoder: PassageEncoder) -> Evidence:
         """Read or decode the evidence of some passages for re-ranking. A small index encodes the passages again."""

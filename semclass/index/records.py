@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,7 @@ import numpy.typing as npt
 from semclass.core.checks import short
 from semclass.core.errors import InputError
 from semclass.core.types import DoubleArray, FloatArray, IntArray, Passage
-from semclass.index.passage_encoder import Evidence, PassageEncoder
+from semclass.index.passage_encoder import Evidence
 from semclass.scoring.fusion import ALPHA, only_of
 
 
@@ -94,69 +94,6 @@ class Candidates:
     def places(self) -> IntArray:
         """Places, best first, (n,)."""
         return np.arange(len(self)) if self.order is None else self.order
-
-
-FOLDER = "folder"
-"""Kind of an index that this process searches itself."""
-
-
-class SearchIndex(Protocol):
-    """Interface of the indices that a retriever searches, in this process or on a server.
-
-    The members are the same as in :class:`semclass.PassageIndex`. `rows` are numbers of passages in one index, and need
-    not be consecutive. Every index computes every fusion of :mod:`semclass.scoring.fusion`.
-    """
-
-    @property
-    def encoder(self) -> str:
-        """Fingerprint of the encoder that computed the vectors."""
-
-    @property
-    def classes(self) -> tuple[str, ...]:
-        """Names of the passage classes."""
-
-    @property
-    def codebooks(self) -> str:
-        """Fingerprint of the codebooks of the token vectors. Empty without codebooks."""
-
-    @property
-    def heads(self) -> Mapping[str, str]:
-        """Fingerprints of the heads that labelled the passages, by the metadata field that each head fills."""
-
-    @property
-    def idf(self) -> FloatArray:
-        """Inverse document frequency of each word piece, float32 of shape (vocabulary,)."""
-
-    @property
-    def tuned(self) -> Mapping[str, Any]:
-        """Result of ``semclass tune``."""
-
-    @property
-    def kind(self) -> str:
-        """`FOLDER`, or the name of the server.
-
-        With a server, a search waits for the server and does not compute itself.
-        """
-
-    def __len__(self) -> int:
-        """Count the passages."""
-
-    def check_passage_encoder(self, passage_encoder: PassageEncoder) -> None:
-        """Refuse models whose arrays differ from those of this index, even if their fingerprints are the same."""
-
-    def candidates(
-        self,
-        query: Query,
-        n: int,
-        scoring: Scoring,
-        *,
-        passage_encoder: PassageEncoder | None = None,
-        where: Mapping[str, Any] | None = None,
-    ) -> Candidates:
-        """Score passages and return the n best. See :meth:`semclass.PassageIndex.candidates`."""
-
-    def passages(self, rows: IntArray) -> list[Passage]:
-        """Return passages by the `rows` of :class:`Candidates`."""
 
 
 def sum_of(parts: Mapping[str, DoubleArray]) -> DoubleArray:

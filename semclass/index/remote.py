@@ -10,7 +10,7 @@ import base64
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -95,7 +95,6 @@ class RemoteIndex:
     tuned: Mapping[str, Any]
     statistics: Statistics
     types: Mapping[str, tuple[str, list[int]]]
-    kind = "remote"
 
     def find(self, wanted: Wanted) -> Iterable[tuple[Passage, bytes]]:
         """Return the passages of both lists, in any order, each once and with the bytes of its row."""
@@ -219,6 +218,10 @@ class RemoteIndex:
         if any(parts[name].values.max(initial=0) >= len(self.idf) for name in ("pieces", "terms") if name in parts):
             raise ArtifactError(f"a passage has word pieces that the record does not know; {_REMEDY}")
         return parts
+
+
+SearchIndex: TypeAlias = "PassageIndex | RemoteIndex"
+"""An index that a retriever searches."""
 
 
 def stored_rows(index: PassageIndex, average: float | None = None) -> Iterator[StoredRow]:

@@ -21,7 +21,8 @@ from semclass.encoders.batching import concurrency_limit
 from semclass.encoders.onnx_encoder import mismatch
 from semclass.heads.texts import TextModel, classify_all
 from semclass.index.passage_index import PassageIndex
-from semclass.index.records import FOLDER, Candidates, Query, SearchIndex
+from semclass.index.records import Candidates, Query
+from semclass.index.remote import RemoteIndex, SearchIndex
 from semclass.ranking import boost
 from semclass.ranking.ask import MAX_SENTENCES, READ_HITS, Answer, answer_from
 from semclass.ranking.language import OTHER, warn_of_language
@@ -309,7 +310,7 @@ class HybridRetriever:
         read: dict[str, Any] = {"weights": weights, "evidence": tokens, "where": options.where}
         results = []
         # waiting for a server must not keep others from working
-        with concurrency_limit() if self.index.kind == FOLDER else nullcontext():
+        with nullcontext() if isinstance(self.index, RemoteIndex) else concurrency_limit():
             labels = classify_all({name: models.heads[name] for name in gains}, questions)
             imagined = None if options.texts is None else self._mean_vector(options.texts)
             for row, query in enumerate(models.encode(questions, classes=classes, tokens=tokens)):
