@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     )
     from semclass.core.taxonomy import ABSTAIN
     from semclass.core.types import Encoder, Encoding, Explanation, Hit, Label, Passage, QuestionLabel
+    from semclass.documents.chunking import Chunking
     from semclass.encoders.onnx_encoder import OnnxEncoder
     from semclass.heads.entailment import EntailmentClassifier, EntailmentLabel
     from semclass.heads.in_scope import ScopeClassifier
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 __version__ = "1.0.0"
 
 _HOMES = {
+    "documents.chunking": ("Chunking",),
     "encoders.onnx_encoder": ("OnnxEncoder",),
     "heads.zero_shot": ("ZeroShotClassifier", "description_examples", "read_descriptions"),
     "heads.entailment": ("EntailmentClassifier", "EntailmentLabel"),
@@ -77,6 +79,7 @@ __all__: list[str] = [
     "ABSTAIN",
     "Answer",
     "ArtifactError",
+    "Chunking",
     "Encoder",
     "EncoderMismatchError",
     "Encoding",

@@ -49,6 +49,19 @@ if TYPE_CHECKING:
     from semclass.index.remote import StoredRow as StoredRow
     from semclass.index.remote import Wanted as Wanted
     from semclass.index.remote import stored_rows as stored_rows
+    from semclass.documents.blocks import plain_headings as plain_headings
+    from semclass.documents.decoding import check_size as check_size
+    from semclass.documents.decoding import read_text as read_text
+    from semclass.documents.decoding import reading as reading
+    from semclass.documents.records import Document as Document
+    from semclass.documents.records import Record as Record
+    from semclass.documents.records import check_cells as check_cells
+    from semclass.documents.records import named_rows as named_rows
+    from semclass.documents.records import paragraph as paragraph
+    from semclass.documents.records import records_of as records_of
+    from semclass.documents.records import table as table
+    from semclass.documents.sources import CODE as CODE
+    from semclass.documents.sources import PlainReader as PlainReader
 
 _HOMES = {
     "cli.options": ("open_retriever",),
@@ -75,6 +88,25 @@ _HOMES = {
     "heads.texts": ("classify_all",),
     "index.filters": ("Among", "And", "Exists", "Filter", "Ids", "Not", "Or", "Range", "read_terms"),
     "index.remote": ("RemoteIndex", "StoredRow", "Wanted", "stored_rows"),
+    "documents.blocks": ("plain_headings",),
+    "documents.decoding": (
+        "check_size",
+        "read_text",
+        "reading",
+    ),
+    "documents.records": (
+        "Document",
+        "Record",
+        "check_cells",
+        "named_rows",
+        "paragraph",
+        "records_of",
+        "table",
+    ),
+    "documents.sources": (
+        "CODE",
+        "PlainReader",
+    ),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +11,9 @@ import click
 import semclass
 from semclass.cli import options
 from semclass.cli.options import read_heads, show, show_weights, tell_duplicates
-from semclass.cli.passages import cutting_options, kept, loading, passages_from, telling
+from semclass.cli.passages import ReadReport, chunking_options, loading, passages_from, reporting, settings
 from semclass.cli.progress import progress
+from semclass.core import plugins
 from semclass.core.checks import counted
 from semclass.core.errors import InputError
 
@@ -26,8 +27,14 @@ _mark_duplicates = click.option(
     "--mark-duplicates",
     is_flag=True,
     help="Mark near-duplicate passages: their metadata field `duplicate_of` holds the id of the earlier passage. Needs the "
-    "extra `dedup`.",
+    "package semclass-documents.",
 )
+
+
+def _mark() -> Callable[..., Iterator[semclass.Passage]]:
+    """Load the function that marks near-duplicates, from its package."""
+    mark: Callable[..., Iterator[semclass.Passage]] = plugins.find(plugins.STEPS, "duplicates")
+    return mark
 
 
 @click.group()
@@ -40,7 +47,7 @@ def index() -> None:
 @click.option("--out", type=options.any_path, required=True, help="Folder to write the index to.")
 @click.option("--replace", is_flag=True, help="Replace an existing index when the new one is complete.")
 @click.option("--no-resume", is_flag=True, help="Start from scratch instead of resuming an interrupted build.")
-@cutting_options
+@chunking_options
 @_mark_duplicates
 @options.heads
 @options.small
@@ -61,7 +68,9 @@ def build(
     models: Path | None,
     encoder: str | None,
     threads: int | None,
-    **cutting: Any,
+    chunking: semclass.Chunking,
+    strict: bool,
+    partial: bool,
 ) -> None:
     """Build an index from SOURCE.
 
@@ -70,7 +79,6 @@ def build(
     run the same command again. An existing index is replaced only with --replace, and only when the new index is complete.
     """
     from semclass.core.cpu import available_threads
-    from semclass.documents import duplicates
     from semclass.index.commit import store_cutting
     from semclass.index.encode_rows import IndexConfig
     from semclass.index.folder import check_target
@@ -82,24 +90,26 @@ def build(
     header = IndexConfig.of(loaded.passage_encoder, small=small).header()
     # what could not be searched is refused before it is built
     semclass.HybridRetriever(semclass.PassageIndex(**header, segments=(), deleted=()), loaded)
-    with telling() as told, progress("indexing", None) as step:
-        passages = passages_from(source, told, lambda: loaded.passage_encoder, step, **cutting)
+    with reporting() as report, progress("indexing", None) as step:
+        passages = passages_from(
+            source, chunking, report, lambda: loaded.passage_encoder, step, strict=strict, partial=partial
+        )
         built = build_index(
             out,
-            tell_duplicates(duplicates.mark_duplicates(passages)) if mark_duplicates else passages,
+            tell_duplicates(_mark()(passages)) if mark_duplicates else passages,
             passage_encoder=loaded.passage_encoder,
             small=small,
             progress=step,
             resume=not no_resume,
             workers=threads or available_threads(),
             replace=replace,
-            cutting=kept(cutting) if source.is_dir() else None,
+            cutting=settings(chunking, ReadReport()) if source.is_dir() else None,
         )
-        if told.boilerplate:
-            store_cutting(out, kept(cutting, told.keys))
+        if report.boilerplate:
+            store_cutting(out, settings(chunking, report))
     record = {"index": str(out), "passages": len(built), "encoder": built.encoder}
     record["classes"] = list(built.classes)
-    record |= told.record()
+    record |= report.record()
     show(
         record,
         f"{counted(len(built), 'passage')} indexed in {out} (encoder {built.encoder[:12]}, "
@@ -112,7 +122,7 @@ def build(
 @_folder
 @_source
 @click.option("--update", is_flag=True, help="Replace passages whose ids are already in the index; add the others.")
-@cutting_options
+@chunking_options
 @_mark_duplicates
 @options.heads
 @options.json_output
@@ -130,21 +140,22 @@ def add(
     models: Path | None,
     encoder: str | None,
     threads: int | None,
-    **cutting: Any,
+    chunking: semclass.Chunking,
+    strict: bool,
+    partial: bool,
 ) -> None:
     """Add passages from SOURCE to the index in DIR.
 
     SOURCE is read as in `index build`. If one passage is invalid, no passage is added.
     """
     from semclass.core.cpu import available_threads
-    from semclass.documents import duplicates
 
     passage_encoder = loading(folder, read_heads(heads), models=models, encoder=encoder)
-    with telling() as told, progress("indexing", None) as step:
-        passages = passages_from(source, told, passage_encoder, step, **cutting)
+    with reporting() as reading, progress("indexing", None) as step:
+        passages = passages_from(source, chunking, reading, passage_encoder, step, strict=strict, partial=partial)
         if mark_duplicates:
             # what an update replaces cannot be repeated any more, and which passages these are is known only at its end
-            passages = tell_duplicates(duplicates.mark_duplicates(passages) if update else _marked(folder, passages))
+            passages = tell_duplicates(_mark()(passages) if update else _marked(folder, passages))
         report = semclass.change_index(
             folder,
             add=passages,
@@ -154,7 +165,7 @@ def add(
             workers=threads or available_threads(),
         )
     counts = {"added": report.added, **({"changed": report.changed} if update else {})}
-    _show_change(folder, report, counts, told.record(), as_json=as_json)
+    _show_change(folder, report, counts, reading.record(), as_json=as_json)
 
 
 @index.command()
@@ -264,12 +275,10 @@ def _show_change(
 
 def _marked(folder: Path, passages: Iterable[semclass.Passage]) -> Iterator[semclass.Passage]:
     """Mark near-duplicates of one another and of an index, which is opened with the first passage."""
-    from semclass.documents import duplicates
-
     index = semclass.PassageIndex.load(folder, verify=False)
     starts = range(0, len(index.rows), _READ)
     held = (passage for begin in starts for passage in index.passages(index.rows[begin : begin + _READ]))
-    yield from duplicates.mark_duplicates(_new_to(index, passages), earlier=held)
+    yield from _mark()(_new_to(index, passages), earlier=held)
 
 
 def _new_to(index: semclass.PassageIndex, passages: Iterable[semclass.Passage]) -> Iterator[semclass.Passage]:

@@ -1,11 +1,11 @@
-"""Reading the passages of files for an index: the options of it, and what is said of files that are skipped."""
+"""Reading the passages of files for an index: options, and the report on skipped files and repeated text."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from functools import cache
+from dataclasses import dataclass, field, fields, replace
+from functools import cache, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,6 @@ import click
 
 import semclass
 from semclass.cli import options
-from semclass.cli.options import COLUMNS
 from semclass.cli.output import echo
 from semclass.cli.progress import Progress
 from semclass.core.checks import counted
@@ -21,22 +20,21 @@ from semclass.core.errors import InputError
 
 if TYPE_CHECKING:
     from semclass.core.types import FloatArray
-    from semclass.documents.boilerplate import Boilerplate
     from semclass.documents.sources import Skipped
     from semclass.index.passage_encoder import PassageEncoder
 
-LISTED = 10
+LISTED_PARAGRAPHS = 10
 """Paragraphs of boilerplate that are listed, at most; a JSON line holds all."""
 
-SHOWN = 100
+LISTED_CHARACTERS = 100
 """Characters of such a paragraph that are shown."""
 
 
-cutting_options = options.together(
+_chunking_options = options.together(
     click.option(
         "--cut",
         "by",
-        type=click.Choice(["paragraph", "sentence", "window", "section", "meaning"]),
+        type=click.Choice(["paragraph", "window", "section", "meaning"]),
         help="How to split documents into passages. Default: by paragraph; JSON lines and rows are not split.",
     ),
     click.option(
@@ -54,26 +52,32 @@ cutting_options = options.together(
     click.option(
         "--keep-boilerplate",
         is_flag=True,
-        help="Keep text that most files of a folder repeat, such as footers. Default: leave it out and list it.",
+        help="Keep text that most files of a folder repeat, such as footers. Default: leave it out, with semclass-documents.",
     ),
 )
-"""Options of :func:`passages_from`."""
+
+
+def chunking_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options of :func:`passages_from` to a command, which takes the `chunking`, `strict` and `partial`."""
+
+    @wraps(command)
+    def with_chunking(*args: Any, **keywords: Any) -> Any:
+        names = [field.name for field in fields(semclass.Chunking)]
+        chunking = semclass.Chunking(**{name: keywords.pop(name) for name in names if name in keywords})
+        return command(*args, chunking=chunking, **keywords)
+
+    return _chunking_options(with_chunking)
 
 
 @dataclass
-class Told:
-    """What a command says at its end of the files that it read."""
+class ReadReport:
+    """Files that were skipped or read in part, and the boilerplate that was left out."""
 
     skipped: list[Skipped] = field(default_factory=list)
-    boilerplate: list[Boilerplate] = field(default_factory=list)
-
-    @property
-    def keys(self) -> list[str]:
-        """What stands for the boilerplate."""
-        return [one.key for one in self.boilerplate]
+    boilerplate: list[Any] = field(default_factory=list)
 
     def record(self) -> dict[str, Any]:
-        """What a JSON line says of it."""
+        """Return the fields of a JSON line."""
         found: dict[str, Any] = {}
         for one in self.skipped:
             kind = "cut" if one.cut else "skipped"
@@ -85,30 +89,30 @@ class Told:
 
 def passages_from(
     path: Path,
-    told: Told,
+    chunking: semclass.Chunking,
+    report: ReadReport,
     passage_encoder: Callable[[], PassageEncoder],
     step: Progress,
     *,
     strict: bool,
     partial: bool,
     before: Sequence[str] = (),
-    **cutting: Any,
 ) -> Iterator[semclass.Passage]:
-    """Read the passages of a file or folder; note what is left out, and tell the progress what was read, of how much.
+    """Read the passages of a file or folder, and note what is left out.
 
-    What will be skipped is told first; it is an error if that is most of a folder, unless `partial`. The encoder is needed
-    where passages are cut by meaning. `before` holds the keys of the boilerplate that is left out already.
+    Files that will be skipped are listed first; it is an error if they are most of a folder, unless `partial`. The encoder
+    is loaded only to cut by meaning. `before` holds the keys of the boilerplate that an earlier run left out.
     """
     from semclass.documents.readers import iter_passages
-    from semclass.documents.sources import find_files
+    from semclass.documents.sources import find_files, listed
     from semclass.encoders.onnx_encoder import for_passages
 
     def vectors(texts: Sequence[str]) -> FloatArray:
         return for_passages(passage_encoder().encoder).encode(texts, views=("pooled",)).rows("pooled")
 
     def skip(document: Skipped) -> None:
-        told.skipped.append(document)
-        check_lost(source.lost - sum(source.lacking.values()) + sum(not one.cut for one in told.skipped), " so far")
+        report.skipped.append(document)
+        check_lost(source.lost + sum(not file.cut for file in report.skipped), " so far")
 
     def check_lost(lost: int, when: str) -> None:
         if not partial and 2 * lost > source.files:
@@ -119,48 +123,48 @@ def passages_from(
 
     source = find_files(path)
     if source.documents and path.is_dir():
-        for note in source.notes():
-            echo(f"skipped: {' '.join(note.split())}", err=True)
+        if source.unsupported:
+            echo(f"skipped: {' '.join(listed(source.unsupported).split())}", err=True)
         check_lost(source.lost, "")
-    if step.terminal and cutting["by"] is None:
+    if step.terminal and chunking.by is None:
         step.total = source.count_records()
     on_skip = None if strict else skip
     passages = iter_passages(
         source,
-        **cutting,
-        vectors=vectors,
+        replace(chunking, vectors=vectors),
         skipped=on_skip,
         progress=step.file_read,
-        boilerplate=told.boilerplate.append,
+        boilerplate=report.boilerplate.append,
         boilerplate_before=before,
     )
     return step.reading(passages)
 
 
 @contextmanager
-def telling() -> Iterator[Told]:
-    """Give what notes files that cannot be read whole, and boilerplate; at the end they are listed, whatever happened."""
-    told = Told()
+def reporting() -> Iterator[ReadReport]:
+    """Yield a report, and list what it holds at the end, whatever happened."""
+    report = ReadReport()
     try:
-        yield told
+        yield report
     finally:
-        _list("skipped {} that cannot be read", [one for one in told.skipped if not one.cut])
-        _list("truncated {} that can be read only in part", [one for one in told.skipped if one.cut])
-        _list_boilerplate(told.boilerplate)
+        _list("skipped {} that cannot be read", [one for one in report.skipped if not one.cut])
+        _list("truncated {} that can be read only in part", [one for one in report.skipped if one.cut])
+        _list_boilerplate(report.boilerplate)
 
 
-def _most_frequent(boilerplate: Sequence[Boilerplate]) -> list[Boilerplate]:
+def _most_frequent(boilerplate: Sequence[Any]) -> list[Any]:
     return sorted(boilerplate, key=lambda one: (-one.files, one.text))
 
 
-def _list_boilerplate(boilerplate: Sequence[Boilerplate]) -> None:
+def _list_boilerplate(boilerplate: Sequence[Any]) -> None:
     if boilerplate:
         repeated = counted(len(boilerplate), "paragraph")
         echo(f"left out {repeated} that most files of a folder repeat; --keep-boilerplate keeps all", err=True)
-    for one in _most_frequent(boilerplate)[:LISTED]:
-        echo(f"  in {counted(one.files, 'file')}: {one.text[:SHOWN]}{' ...' * (len(one.text) > SHOWN)}", err=True)
-    if len(boilerplate) > LISTED:
-        echo(f"  and {len(boilerplate) - LISTED} more, which --json lists", err=True)
+    for one in _most_frequent(boilerplate)[:LISTED_PARAGRAPHS]:
+        text = one.text[:LISTED_CHARACTERS] + " ..." * (len(one.text) > LISTED_CHARACTERS)
+        echo(f"  in {counted(one.files, 'file')}: {text}", err=True)
+    if len(boilerplate) > LISTED_PARAGRAPHS:
+        echo(f"  and {len(boilerplate) - LISTED_PARAGRAPHS} more, which --json lists", err=True)
 
 
 def _list(head: str, documents: Sequence[Skipped]) -> None:
@@ -175,12 +179,10 @@ def _list(head: str, documents: Sequence[Skipped]) -> None:
         echo(f"  {' '.join(line.split())}", err=True)  # a name may hold ends of lines
 
 
-def kept(cutting: Mapping[str, Any], boilerplate: Sequence[str] = ()) -> dict[str, Any]:
-    """How documents are cut, as an index keeps it: columns only if they are named, and what concerns boilerplate if any."""
-    found = {name: cutting[name] for name in ("by", "size", "overlap", "encoding")}
-    found |= {name: cutting[name] for name in COLUMNS if cutting.get(name) is not None}
-    found |= {"keep_boilerplate": True} if cutting.get("keep_boilerplate") else {}
-    return found | ({"boilerplate": sorted(boilerplate)} if boilerplate else {})
+def settings(chunking: semclass.Chunking, report: ReadReport) -> dict[str, Any]:
+    """Return what an index stores for the next sync: the chunking, and the keys of the boilerplate."""
+    keys = sorted(paragraph.key for paragraph in report.boilerplate)
+    return {**chunking.settings(), **({"boilerplate": keys} if keys else {})}
 
 
 def loading(

@@ -112,7 +112,7 @@ def rerank(
     """Re-rank the passages of a file for QUESTION."""
     from semclass.documents.readers import read_passages
 
-    passages = read_passages(file, **columns)
+    passages = read_passages(file, semclass.Chunking(**columns))
     reranker = semclass.Reranker.load(models, encoder=encoder, threads=threads or 1)
     result = reranker.rerank(question, passages, k=k, method=method, weights=read_weights(weights), explain=True)
     label = _class_of(reranker.models, question) if explain else None

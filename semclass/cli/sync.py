@@ -10,25 +10,15 @@ import click
 
 import semclass
 from semclass.cli import options
-from semclass.cli.options import COLUMNS, read_heads, show
+from semclass.cli.options import read_heads, show
 from semclass.cli.output import echo
-from semclass.cli.passages import cutting_options, kept, loading, passages_from, telling
+from semclass.cli.passages import chunking_options, loading, passages_from, reporting, settings
 from semclass.cli.progress import progress
 from semclass.core.checks import counted
 from semclass.core.errors import InputError, SemclassError, import_extra
 
 if TYPE_CHECKING:
     from semclass.index.passage_encoder import PassageEncoder
-
-_NOTHING = {
-    "by": None,
-    "size": None,
-    "overlap": 0,
-    "encoding": None,
-    "keep_boilerplate": False,
-    **dict.fromkeys(COLUMNS),
-}
-"""The options of cutting where none is given."""
 
 
 @click.command()
@@ -40,7 +30,7 @@ _NOTHING = {
     is_flag=True,
     help="Stay, and sync again whenever files change, until Ctrl-C. Needs the extra `watch`.",
 )
-@cutting_options
+@chunking_options
 @options.heads
 @options.json_output
 @options.models
@@ -118,7 +108,7 @@ def _sync(
     partial: bool,
     as_json: bool,
     silent: bool,
-    **cutting: Any,
+    chunking: semclass.Chunking,
 ) -> None:
     """Sync once, and tell what was done; if `silent`, only where there was something to do."""
     from semclass.core.cpu import available_threads
@@ -135,12 +125,13 @@ def _sync(
         )
     stored = {} if there is None else dict(there.cutting or {})
     before = stored.pop("boilerplate", [])
-    if there is not None and cutting == _NOTHING:
-        cutting = stored
+    if there is not None and chunking == semclass.Chunking():
+        chunking = semclass.Chunking(**stored)
 
-    with telling() as told, progress("reading", None) as step:
+    settings_before = {**chunking.settings(), **({"boilerplate": before} if before else {})}
+    with reporting() as report, progress("reading", None) as step:
         passages = passages_from(
-            source, told, passage_encoder, step, strict=strict, partial=partial, before=before, **cutting
+            source, chunking, report, passage_encoder, step, strict=strict, partial=partial, before=before
         )
         if dry_run:
             index = None if there is None else semclass.PassageIndex.load(folder, verify=False)
@@ -149,13 +140,13 @@ def _sync(
             found = sync_index(
                 folder,
                 passages,
-                cutting=kept(cutting, before),
+                cutting=settings_before,
                 passage_encoder=passage_encoder,
                 progress=step,
                 workers=threads or available_threads(),
             )
-            if kept(cutting, told.keys) != kept(cutting, before):
-                store_cutting(folder, kept(cutting, told.keys))
+            if (now := settings(chunking, report)) != settings_before:
+                store_cutting(folder, now)
     for change in found if dry_run else ():
         counts = ", ".join(
             f"{count} {name}" for name in ("added", "changed", "removed") if (count := getattr(change, name))
@@ -167,8 +158,8 @@ def _sync(
     record: dict[str, Any] = {"index": str(folder), "documents": totals}
     done = ", ".join(f"{count} {name}" for name, count in totals.items())
     if dry_run:
-        show({**record, **told.record()}, f"documents: {done}; nothing was changed", as_json=as_json)
+        show({**record, **report.record()}, f"documents: {done}; nothing was changed", as_json=as_json)
         return
     now = describe(folder)
-    record |= {"passages": now["passages"], "segments": len(now["segments"]), **told.record()}
+    record |= {"passages": now["passages"], "segments": len(now["segments"]), **report.record()}
     show(record, f"documents: {done}: {counted(now['passages'], 'passage')} in {folder}", as_json=as_json)

@@ -1,4 +1,4 @@
-"""Installed packages that add to semclass: commands, indices and models, found by their entry points."""
+"""Installed packages that add to semclass: commands, indices, readers and models, found by their entry points."""
 
 from __future__ import annotations
 
@@ -19,6 +19,15 @@ INDICES = "semclass.indices"
 MODELS = "semclass.models"
 """Group of models: the path of their folder under their name."""
 
+READERS = "semclass.readers"
+"""Group of readers of documents: under any name, a class as :class:`semclass.documents.sources.Reader`."""
+
+STEPS = "semclass.steps"
+"""Group of steps between files and an index: under their names, functions of documents or passages."""
+
+_RICH = ".docx .eml .epub .htm .html .ipynb .mbox .pdf .pptx .xhtml .xlsx"
+_BY_PANDOC = ".adoc .asciidoc .man .odt .org .rst .rtf .tex .1 .2 .3 .4 .5 .6 .7 .8"
+
 PACKAGES: Mapping[str, Mapping[str, str]] = {
     COMMANDS: {
         **dict.fromkeys(("serve", "mcp"), "semclass-serve"),
@@ -27,8 +36,20 @@ PACKAGES: Mapping[str, Mapping[str, str]] = {
     },
     INDICES: dict.fromkeys(("http", "https"), "semclass-integrations"),
     MODELS: {"multilingual": "semclass-multilingual"},
+    READERS: {
+        **dict.fromkeys(_RICH.split(), "semclass-documents"),
+        **dict.fromkeys(_BY_PANDOC.split(), "semclass-documents[pandoc]"),
+    },
+    STEPS: dict.fromkeys(("boilerplate", "duplicates", "threads"), "semclass-documents"),
 }
-"""By group: the names that are known, and the package that each is in."""
+"""By group: the names that are known, and the package that each is in. Of readers, the endings of files."""
+
+
+def missing(package: str, name: str) -> str:
+    """Say that something needs a package, with the command that installs it."""
+    local = f"./packages/{package}" if "[" not in package else f"'./packages/{package}'"
+    install = f"pip install {package} (in a checkout: pip install {local})"
+    return f"{name} needs {package}, which is not installed; run: {install}"
 
 
 def installed(group: str) -> Mapping[str, EntryPoint]:
@@ -65,7 +86,9 @@ def find(group: str, name: str) -> Any:
     if package is None:
         known = ", ".join(sorted({*points, *PACKAGES[group]}))
         raise MissingExtraError(f"no installed package provides {name!r}; known are: {known}")
-    raise MissingExtraError(
-        f"{name!r} needs {package}, which is not installed; run: pip install {package} (in a checkout: pip install "
-        f"./packages/{package})"
-    )
+    raise MissingExtraError(missing(package, repr(name)))
+
+
+def find_installed(group: str, name: str) -> Any | None:
+    """Load what an installed package gives under a name. Returns None if no package does."""
+    return find(group, name) if name in installed(group) else None

@@ -9,13 +9,11 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from html import unescape
 from itertools import accumulate, pairwise, zip_longest
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from semclass.documents.furniture import is_contents
-from semclass.documents.pages import page_spans
-from semclass.documents.plain import PlainHeading, plain_headings
-from semclass.documents.sentences import sentence_spans
-from semclass.documents.stretches import stretches, trimmed
+from semclass.documents.page_headers import page_spans
+from semclass.documents.sentences import bounded_spans, sentence_spans, trimmed
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -23,7 +21,7 @@ if TYPE_CHECKING:
     from markdown_it.tree import SyntaxTreeNode
 
 SEPARATOR = "\x1d"
-"""Stands between the stretches of a long table, each of which names the columns."""
+"""Stands between the parts of a long table, each of which names the columns."""
 
 _BLANK_LINES = re.compile(r"\n\s*\n")
 _FRONT_MATTER = re.compile(
@@ -40,13 +38,24 @@ MARKER = re.compile(r"(?:[-*+]|\d{1,9}[.)])[ \t]+(?=\S)")
 _HEADING_MARKS = re.compile(r"(?:#+[ \t]+)?(\S+)[ \t#]*(?:\n[ \t]*[=-]+)?\s*")
 _SET_APART = re.compile(r"[|>#=~_*+-]|\d+[.)]\s")  # begins a line that is no prose: an item, a row, code
 
+HEADING_LENGTH = 100
+"""Maximum characters of an underlined heading of plain text."""
+
+_UNDERLINED = re.compile(
+    r"(?:^|(?<=\f))(?P<name>[ \t]*[^\W_][^\n\f]*)\n(?P<rule>(?P<mark>[=-])(?P=mark){2,})[ \t]*$", re.MULTILINE
+)
+_COLUMNS = re.compile(r"\t|\s{3}|\|")
+_ELSEWHERE = re.compile(r"\w+:|//")
+_LETTER = re.compile(r"[^\W\d_]")
+_LINK = re.compile(r"!?\[(?:[^\[\]]|\[[^\[\]]*\])*\](?:\(([^()\s]*)[^()]*\)|\[[^\[\]]*\])?")
+
 NOTES = frozenset(["caution", "important", "note", "tip", "warning"])
 """Names that begin no section of their own, as they are about what stands above."""
 
-WIDE = range(60, 81)
+WRAPPED_WIDTH = range(60, 81)
 """Characters of the longest line of a paragraph that an editor wrapped, in plain text."""
 
-FULL = 0.8
+FULL_LINE = 0.8
 """A line was wrapped if it, with the next line's first word, exceeds this share of the paragraph's longest line."""
 
 
@@ -76,6 +85,53 @@ class Block:
     markdown: bool = False
 
 
+class PlainHeading(NamedTuple):
+    """A heading of plain text, ``text[start:end]``; with its rules it takes ``text[begin:after]``."""
+
+    level: int
+    name: str
+    start: int
+    end: int
+    begin: int
+    after: int
+
+
+def plain_headings(text: str) -> list[PlainHeading]:
+    """Return the lines with === or --- below, and perhaps above; the first kind in the text is the highest level."""
+    levels: dict[tuple[str, bool], int] = {}
+    headings = []
+    for match in _UNDERLINED.finditer(text):
+        name, rule = match["name"].strip(), match["rule"]
+        before = max(match.start() - 1, 0)
+        above = text[text.rfind("\n", 0, before) + 1 : before].rpartition("\f")[2].strip(" \t")
+        above = "" if text[before] == "\f" else above
+        over = above == match["mark"] * len(above) and len(above) > 2
+        if (
+            (above and not over)
+            or len(name) > HEADING_LENGTH
+            or not len(name) <= 2 * len(rule) <= 4 * max(len(name), 3)
+        ):
+            continue
+        if name.endswith((".", ",", ";")) or _COLUMNS.search(name) or (match["name"][:1] in " \t" and not over):
+            continue
+        level = levels.setdefault((match["mark"], over), len(levels) + 1)
+        start = match.start("name") + match["name"].index(name)
+        begin = text.rindex(above, 0, match.start()) if over else match.start()
+        headings.append(PlainHeading(level, name, start, start + len(name), begin, match.end()))
+    return headings
+
+
+def is_contents(markdown: str) -> bool:
+    """Whether a list in Markdown is nothing but links within the site, two at least."""
+    return len(_LINK.findall(markdown)) > 1 and not _LETTER.search(without_links(markdown))
+
+
+def without_links(markdown: str) -> str:
+    """Remove all links, if all of them stay within the site."""
+    within = all(target and not _ELSEWHERE.match(target) for target in _LINK.findall(markdown))
+    return _LINK.sub("", markdown) if within else markdown
+
+
 class _Heading(NamedTuple):
     level: int
     name: str
@@ -83,7 +139,7 @@ class _Heading(NamedTuple):
 
 
 def read_blocks(text: str, *, markdown: bool) -> Iterator[Block]:
-    """Give the blocks of a text, which blank lines separate, or of Markdown: CommonMark with GitHub's tables.
+    """Yield the blocks of a text, which blank lines separate, or of Markdown: CommonMark with GitHub's tables.
 
     A form feed ends a page, and with it every block and section. Headings, running headers and footers, front matter,
     rules, link definitions, and HTML without text are no blocks.
@@ -110,7 +166,7 @@ def read_blocks(text: str, *, markdown: bool) -> Iterator[Block]:
 
 
 def _named(text: str, heading: Unit) -> Unit:
-    """Give a heading without what marks it as one in Markdown."""
+    """Return a heading without what marks it as one in Markdown."""
     name = _HEADING_MARKS.fullmatch(text, heading.start, heading.end)
     return replace(heading, start=name.start(1), end=name.end(1)) if name else heading
 
@@ -118,11 +174,11 @@ def _named(text: str, heading: Unit) -> Unit:
 def _parts(
     text: str, start: int, end: int, read: Callable[[str, int, int], Iterator[Block | _Heading]], *, markdown: bool
 ) -> Iterator[Block | _Heading]:
-    """Read a page in stretches, and at group separators, so that what is parsed at a time fits into memory."""
+    """Read a page in spans of bounded length, and at group separators, so that memory is bounded."""
     while start <= end:
         stop = text.find(SEPARATOR, start, end) if markdown else -1
         stop = end if stop < 0 else stop
-        for first, after in stretches(text, start, stop):
+        for first, after in bounded_spans(text, start, stop):
             yield from read(text, first, after)
         start = stop + 1
 
@@ -132,17 +188,14 @@ def _trimmed(text: str, start: int, end: int) -> Unit:
 
 
 def _plain_parts(text: str, start: int, end: int, headings: Sequence[PlainHeading]) -> Iterator[Block | _Heading]:
-    for place in range(bisect_left(headings, start, key=_begin), bisect_left(headings, end, key=_begin)):
+    begin = attrgetter("begin")
+    for place in range(bisect_left(headings, start, key=begin), bisect_left(headings, end, key=begin)):
         heading = headings[place]
         if heading.after <= end:
             yield from _paragraphs(text, start, heading.begin)
             yield _Heading(heading.level, heading.name, Unit(heading.start, heading.end))
             start = heading.after
     yield from _paragraphs(text, start, end)
-
-
-def _begin(heading: PlainHeading) -> int:
-    return heading.begin
 
 
 def _paragraphs(text: str, start: int, end: int) -> Iterator[Block]:
@@ -161,15 +214,15 @@ def _paragraphs(text: str, start: int, end: int) -> Iterator[Block]:
 
 
 def introduces(text: str, unit: Unit, following: Unit) -> bool:
-    """Tell whether what ends in a colon stands before an item of a list."""
+    """Whether what ends in a colon stands before an item of a list."""
     ends = COLON.search(text, max(unit.start, unit.end - 4), unit.end)
     return bool(ends and MARKER.match(text, following.start, following.end))
 
 
 def _is_wrapped(lines: Sequence[str]) -> bool:
-    """Tell whether an editor wrapped all lines of a paragraph of prose, in plain text; all but the first begin alike."""
+    """Whether an editor wrapped all lines of a paragraph of prose, in plain text; all but the first begin alike."""
     begin = {len(line) - len(line.lstrip()) for line in lines[1:]}
-    if len(begin) != 1 or max(map(len, lines)) not in WIDE:
+    if len(begin) != 1 or max(map(len, lines)) not in WRAPPED_WIDTH:
         return False
     others = [line.lstrip() for line in lines[1:]]
     prose = any(line[0].islower() for line in others if line) and not any(map(_SET_APART.match, others))
@@ -177,8 +230,8 @@ def _is_wrapped(lines: Sequence[str]) -> bool:
 
 
 def wrapped_lines(lines: Sequence[str]) -> list[bool]:
-    """Tell of each line but the last whether an editor ended it, as the next one's first word found no room."""
-    full = FULL * max(len(line.strip()) for line in lines)
+    """For each line but the last: whether an editor ended it, as the next one's first word found no room."""
+    full = FULL_LINE * max(len(line.strip()) for line in lines)
     firsts = (line.split(maxsplit=1) for line in lines[1:])
     return [
         bool(words) and len(line.strip()) + 1 + len(words[0]) > full for line, words in zip(lines, firsts, strict=False)
@@ -206,7 +259,7 @@ def _markdown_parts(text: str, start: int, end: int) -> Iterator[Block | _Headin
 
 
 def _belongs(text: str, lines: Sequence[int], node: SyntaxTreeNode, following: SyntaxTreeNode) -> bool:
-    """Tell whether a paragraph stands right above a list, or ends in a colon."""
+    """Whether a paragraph stands right above a list, or ends in a colon."""
     if node.type != "paragraph" or following.type not in _LISTS:
         return False
     unit, items = (_trimmed(text, lines[_line(one)], lines[_end(one)] - 1) for one in (node, following))
@@ -238,7 +291,7 @@ def _end(node: SyntaxTreeNode) -> int:
 def _blocks(
     text: str, lines: Sequence[int], first: int, node: SyntaxTreeNode, references: dict[str, Any]
 ) -> Iterator[Block]:
-    """Give the block of an element that begins in a line; rules, and HTML tags alone, are none."""
+    """Yield the block of an element that begins in a line; rules, and HTML tags alone, are none."""
     after = _end(node)
     whole = _trimmed(text, lines[first], lines[after] - 1)
     kind, bounds = "text", set[int]()
@@ -286,7 +339,7 @@ def _rows(text: str, lines: Sequence[int], table: SyntaxTreeNode, references: di
 
 
 def _sentences(text: str, whole: Unit) -> Iterator[Unit]:
-    """Give the sentences of raw HTML without its tags, comments, scripts and styles."""
+    """Yield the sentences of raw HTML without its tags, comments, scripts and styles."""
     shown = text[whole.start : whole.end]
     for unseen in (_SCRIPTS, _TAGS):
         shown = unseen.sub(lambda match: " " * len(match[0]), shown)  # of the same length, so that places stay

@@ -1,48 +1,56 @@
-"""Cuts documents into passages: paragraphs, sentences, windows with overlap, or sections."""
+"""Cuts documents into passages: by paragraph, by section, in windows with overlap, or by meaning."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from itertools import groupby, islice, pairwise
-from typing import Any, TypeAlias
+from operator import attrgetter
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
 
 from semclass.core.checks import check_choice, check_positive, check_text
 from semclass.core.errors import InputError, InputTypeError
-from semclass.core.types import Passage
-from semclass.documents.blocks import MARKER, Block, Unit, introduces, read_blocks, wrapped_lines
-from semclass.documents.furniture import is_stub
-from semclass.documents.myst import without_marks
-from semclass.documents.parting import Vectors, parts
-from semclass.documents.sentences import sentence_spans
-from semclass.documents.stretches import PASSAGE, stretches, trimmed
+from semclass.core.types import FloatArray, Passage
+from semclass.documents.blocks import Block, Unit, introduces, read_blocks, without_links, wrapped_lines
+from semclass.documents.sentences import bounded_spans, sentence_spans, trimmed
 
-CUTS = ("paragraph", "sentence", "window", "section", "meaning")
+Vectors: TypeAlias = Callable[[Sequence[str]], FloatArray]
+"""Function that returns a vector for each of n texts, of shape (n, dim)."""
+
+CUTS = ("paragraph", "window", "section", "meaning")
 """Ways to cut a document."""
 
-WINDOW = 100
+WINDOW_WORDS = 100
 """Default number of words of a window, as for Wikipedia in Karpukhin et al. 2020 (Dense Passage Retrieval)."""
 
-ROWS = 100
-"""Most words of a passage of table rows. A long table as one passage would match every question and answer none."""
+MAX_PASSAGE = 50_000
+"""Maximum characters of a passage that is cut from a document: twenty pages."""
 
-SMALL = 8
+TABLE_WORDS = 100
+"""Maximum words of a passage of table rows. A long table as one passage would match every question and answer none."""
+
+SMALL_WORDS = 8
 """Words below which a paragraph is joined to its neighbour, such as "Note", a term before its definition, or a line
 before code.
 """
 
-FULL = 80
+FULL_WORDS = 80
 """Words up to which a passage takes up the next paragraph of its section, unless that makes it twice as long.
 
 Chosen from 8 (no more than small ones), 40, 80 and 120 on four domains of documentation.
 """
 
-TOGETHER = 1024
-"""Most sentences of a section that are compared at a time. This bounds memory."""
+COMPARED_SENTENCES = 1024
+"""Maximum sentences of a section that are compared at a time. This bounds memory."""
 
-READ = 2000
-"""Most characters of a sentence, a table row or code that are compared."""
+COMPARED_CHARACTERS = 2000
+"""Maximum characters of a sentence, a table row or code that are compared."""
+
+NEIGHBOURS = 2
+"""Sentences before and after a place that are compared. On articles of SQuAD cut to 100 words, 1, 2 and 3 did the same."""
 
 _WORD = re.compile(r"\S+")
 _SPOKEN = re.compile(r"[^\W_]\S*")
@@ -57,16 +65,121 @@ def count_words(text: str) -> int:
     return len(text.split())
 
 
+class Columns(NamedTuple):
+    """Names of the columns that hold the texts, ids and titles of records. None: a usual or a likely column."""
+
+    text: str | None = None
+    id: str | None = None
+    title: str | None = None
+
+
+@dataclass(frozen=True)
+class Chunking:
+    """How documents are read and cut into passages.
+
+    Attributes
+    ----------
+    by
+        ``"paragraph"`` cuts at blank lines. In Markdown, lists and fenced code stay whole. Paragraphs of fewer than 8
+        words are joined to a neighbour, or to their heading if nothing else follows it. Below a heading, paragraphs are
+        joined until they have about 80 words, unless `size` is given. ``"section"`` keeps all text under one heading
+        together. ``"window"`` makes runs of whole sentences within a section, as many as `size` allows. ``"meaning"``
+        makes runs of whole sentences within a section, and cuts where `vectors` of neighbouring sentences differ most.
+        With every way, text that ends in a colon stays with the first item of the list below it, if `size` allows.
+        None (the default) cuts documents by paragraph, and leaves JSON lines and rows of tables whole.
+    size
+        Maximum units of a passage, as counted by `count`. Longer passages are cut between sentences, and longer
+        sentences between words. A single word and a table row may be longer. By default, `size` is 100 words for
+        ``"window"`` and ``"meaning"``. Otherwise the only limit is 50,000 characters, which no passage exceeds.
+    overlap
+        How many units of the previous passage to repeat after a cut by `size`, less than `size`. The last sentences
+        that fit are repeated.
+    encoding
+        Python name of the encoding of text files that are neither UTF-8 nor UTF-16 with a byte order mark, such as
+        ``"cp1252"``.
+    text_column, id_column, title_column
+        Names of columns of records: of CSV and xlsx, arrays of objects in JSON, and JSON lines without ``text`` or with
+        a named column. By default, the text is the column with the most words, followed by the other columns of at
+        least 8 words on average. A table with no such column or without names of columns stays a table. The id is a
+        column with a usual name, such as ``id`` or ``ticket_id``, if nearly all its values differ. The title is the
+        column ``title``, ``subject``, ``headline`` or ``summary``.
+    keep_boilerplate
+        Whether to keep text that most files of a folder repeat. Only semclass-documents leaves it out.
+    count
+        Function that counts the units of a sentence. The length of a passage is the sum over its sentences. ``lambda
+        text: encoder.tokenize([text]).lengths()[0]`` counts word pieces of an :class:`semclass.OnnxEncoder`, and
+        ``lambda text: 1`` counts sentences.
+    vectors
+        Function that returns a vector for each of n texts, of shape (n, dim), such as ``lambda texts:
+        encoder.encode(texts).pooled``. It is needed for ``by="meaning"``.
+
+    Raises
+    ------
+    InputError, InputTypeError
+        If an option is not allowed.
+    """
+
+    by: str | None = None
+    size: int | None = None
+    overlap: int = 0
+    encoding: str | None = None
+    text_column: str | None = None
+    id_column: str | None = None
+    title_column: str | None = None
+    keep_boilerplate: bool = False
+    count: Callable[[str], int] = count_words
+    vectors: Vectors | None = None
+
+    def __post_init__(self) -> None:
+        """Check the options."""
+        if self.by is not None:
+            check_choice(self.by, CUTS, "by")
+        if self.size is not None:
+            check_positive(self.size, "size")
+        if self.overlap != 0:
+            check_positive(self.overlap, "overlap")
+            if self.limit is None:
+                raise InputError(f"overlap is {self.overlap}, but overlap needs a size; give size, or by='window'")
+            if self.overlap >= self.limit:
+                raise InputError(f"overlap is {self.overlap}; it must be less than size, which is {self.limit}")
+        if self.encoding is not None:
+            try:
+                "".encode(self.encoding)
+            except LookupError as error:
+                raise InputError(
+                    f"encoding {self.encoding!r} is unknown; give an encoding of Python, e.g. cp1252 or shift_jis"
+                ) from error
+
+    @property
+    def way(self) -> str:
+        """How documents are cut: `by`, or its default."""
+        return self.by or "paragraph"
+
+    @property
+    def limit(self) -> int | None:
+        """Maximum units of a passage: `size`, or its default."""
+        return WINDOW_WORDS if self.size is None and self.by in _SIZED else self.size
+
+    @property
+    def columns(self) -> Columns:
+        """The names of columns."""
+        return Columns(self.text_column, self.id_column, self.title_column)
+
+    def settings(self) -> Mapping[str, Any]:
+        """Return the options that differ from their defaults, without the functions, as an index stores them."""
+        options = {field.name: (getattr(self, field.name), field.default) for field in fields(self)}
+        return {
+            name: value
+            for name, (value, default) in options.items()
+            if name not in ("count", "vectors") and value != default
+        }
+
+
+DEFAULT_CHUNKING = Chunking()
+
+
 def cut(
-    text: str,
-    document: str,
-    *,
-    by: str = "paragraph",
-    size: int | None = None,
-    overlap: int = 0,
-    count: Callable[[str], int] = count_words,
-    vectors: Vectors | None = None,
-    markdown: bool = False,
+    text: str, document: str, chunking: Chunking = DEFAULT_CHUNKING, *, markdown: bool = False
 ) -> Iterator[Passage]:
     """Cut a document into passages.
 
@@ -77,28 +190,8 @@ def cut(
         numbers, and lines at the top or bottom of most pages, are left out.
     document
         Name of the document. The ids of the passages begin with it.
-    by
-        ``"paragraph"`` cuts at blank lines. In Markdown, lists and fenced code stay whole. Paragraphs of fewer than 8
-        words are joined to a neighbour, or to their heading if nothing else follows it. Below a heading, paragraphs are
-        joined until they have about 80 words, unless `size` is given. ``"sentence"`` cuts at the ends
-        of sentences, list items and table rows. ``"section"`` keeps all text under one heading together. ``"window"``
-        makes runs of whole sentences within a section, as many as `size` allows. ``"meaning"`` makes runs of whole
-        sentences within a section, and cuts where `vectors` of neighbouring sentences differ most. With every way, text
-        that ends in a colon stays with the first item of the list below it, if `size` allows.
-    size
-        Most units of a passage, as counted by `count`. Longer passages are cut between sentences, and longer sentences
-        between words. A single word and a table row may be longer. By default, `size` is 100 words for ``"window"`` and
-        ``"meaning"``. Otherwise the only limit is 50,000 characters, which no passage exceeds.
-    overlap
-        How many units of the previous passage to repeat after a cut by `size`, less than `size`. The last sentences
-        that fit are repeated.
-    count
-        Function that counts the units of a sentence. The length of a passage is the sum over its sentences. ``lambda
-        text: encoder.tokenize([text]).lengths()[0]`` counts word pieces of an :class:`semclass.OnnxEncoder`, and
-        ``lambda text: 1`` counts sentences.
-    vectors
-        Function that returns a vector for each of n texts, of shape (n, dim), such as ``lambda texts:
-        encoder.encode(texts).pooled``. It is needed for ``by="meaning"``.
+    chunking
+        How to cut.
     markdown
         Whether the text is Markdown (CommonMark with GitHub's tables). The passages of Markdown leave out headings,
         front matter, rules, link definitions, and HTML tags, comments, scripts and styles. A table row is written as
@@ -108,65 +201,35 @@ def cut(
     -------
     iterator of Passage
         The passages, in the order of the document, with the ids ``document#number``, from 1. The metadata hold
-        ``document``, the number under the name of `by`, ``start`` and ``end`` (the characters of `text` that hold the
-        passage and omitted marks), ``heading`` (the nearest heading) and ``headings`` (all headings, outermost first).
-        They also hold ``page`` from 1, if the text has form feeds, and ``table`` (true) for text of table rows.
+        ``document``, the number under the name of the way to cut, ``start`` and ``end`` (the characters of `text` that
+        hold the passage and omitted marks), ``heading`` (the nearest heading) and ``headings`` (all headings, outermost
+        first). They also hold ``page`` from 1, if the text has form feeds, and ``table`` (true) for text of table rows.
 
     Raises
     ------
     InputError, InputTypeError
-        If an option is not allowed, or the text is not a string.
+        If vectors are missing, or the text is not a string.
     """
-    return cut_document(text, document, Cutting(by, size, overlap, count, vectors), markdown=markdown)
-
-
-@dataclass(frozen=True)
-class Cutting:
-    """How to cut documents. The options are the same as in :func:`cut`."""
-
-    by: str = "paragraph"
-    size: int | None = None
-    overlap: int = 0
-    count: Callable[[str], int] = count_words
-    vectors: Vectors | None = None
-
-    def __post_init__(self) -> None:
-        """Check the options, and set a size where none is given but needed."""
-        check_choice(self.by, CUTS, "by")
-        if self.by == "meaning" and self.vectors is None:
-            raise InputError("by='meaning' needs vectors; give vectors=lambda texts: encoder.encode(texts).pooled")
-        if self.size is not None:
-            check_positive(self.size, "size")
-        elif self.by in _SIZED:
-            object.__setattr__(self, "size", WINDOW)
-        if self.overlap != 0:
-            check_positive(self.overlap, "overlap")
-            if self.size is None:
-                raise InputError(f"overlap is {self.overlap}, but overlap needs a size; give size, or by='window'")
-            if self.overlap >= self.size:
-                raise InputError(f"overlap is {self.overlap}; it must be less than size, which is {self.size}")
-
-
-_Piece: TypeAlias = tuple[Block, list[Unit], dict[str, Any]]
-"""The units of a passage, its first block, and metadata that only some cuts have."""
-
-
-def cut_document(text: str, document: str, cutting: Cutting, *, markdown: bool = False) -> Iterator[Passage]:
-    """Cut a document into passages, as :func:`cut` does."""
     if not isinstance(text, str):
         raise InputTypeError(f"text must be a string, not {type(text).__name__}")
     check_text(document, "document")
-    return _passages(without_marks(text) if markdown else text, document, cutting, markdown=markdown)
+    if chunking.by == "meaning" and chunking.vectors is None:
+        raise InputError("by='meaning' needs vectors; give vectors=lambda texts: encoder.encode(texts).pooled")
+    return _passages(text, document, chunking, markdown=markdown)
 
 
-def _passages(text: str, document: str, cutting: Cutting, *, markdown: bool) -> Iterator[Passage]:
-    pieces = _CUTTERS[cutting.by](text, read_blocks(text, markdown=markdown), cutting)
-    bounded = ((block, part, more) for block, units, more in pieces for part in _bounded(text, units))
-    written = ((block, units, more, _written(text, units)) for block, units, more in bounded)
-    kept = (one for one in written if not is_stub(one[3], one[0].headings))
-    for number, (block, units, more, passage) in enumerate(kept, 1):
+_Piece: TypeAlias = tuple[Block, list[Unit]]
+"""The first block of a passage, and its units."""
+
+
+def _passages(text: str, document: str, chunking: Chunking, *, markdown: bool) -> Iterator[Passage]:
+    pieces = _CUTTERS[chunking.way](text, read_blocks(text, markdown=markdown), chunking)
+    bounded = ((block, part) for block, units in pieces for part in _bounded(text, units))
+    written = ((block, units, _written(text, units)) for block, units in bounded)
+    kept = (passage for passage in written if not _is_stub(passage[2], passage[0].headings))
+    for number, (block, units, passage) in enumerate(kept, 1):
         start, end = units[0].start, units[-1].end
-        metadata: dict[str, Any] = {"document": document, cutting.by: number, **more, "start": start, "end": end}
+        metadata: dict[str, Any] = {"document": document, chunking.way: number, "start": start, "end": end}
         if block.page is not None:
             metadata["page"] = block.page
         if block.headings:
@@ -177,66 +240,105 @@ def _passages(text: str, document: str, cutting: Cutting, *, markdown: bool) -> 
         yield Passage(f"{document}#{number}", passage, metadata)
 
 
-def _by_paragraph(text: str, blocks: Iterable[Block], cutting: Cutting) -> Iterator[_Piece]:
-    for _, grouped in groupby(blocks, key=lambda block: block.section):
-        section = list(grouped)
-        full = FULL if section[0].headings and not cutting.size else SMALL
-        parts = section if cutting.size else [part for block in section for part in _parts(text, block)]
+def _is_stub(text: str, headings: Sequence[str]) -> bool:
+    """Whether a passage is nothing but its headings and links within the site; code may repeat a heading."""
+
+    def bare(line: str) -> str:
+        return line.strip(" \t#>*_:-").casefold()
+
+    names = {*map(bare, headings)} - {""}
+    rest = "\n".join(line for line in text.split("\n") if bare(line) not in names)
+    return "`" not in text and not _SPOKEN.search(without_links(rest)) and _SPOKEN.search(text) is not None
+
+
+def _by_paragraph(text: str, blocks: Iterable[Block], chunking: Chunking) -> Iterator[_Piece]:
+    for section in _sections(blocks):
+        full = FULL_WORDS if section[0].headings and not chunking.limit else SMALL_WORDS
+        parts = section if chunking.limit else [part for block in section for part in _parts(text, block)]
         for group in _joined(text, parts, full):
-            if cutting.size is None:
-                pieces = iter([[unit for block in group for unit in _rows(block)]])
-            else:
-                pieces = _pack(text, (unit for block in group for unit in _sentences(text, block, cutting)), cutting)
-            yield from ((group[0], piece, {}) for piece in pieces)
+            yield from ((group[0], units) for units in _groups(text, group, chunking))
 
 
-def _by_sentence(text: str, blocks: Iterable[Block], cutting: Cutting) -> Iterator[_Piece]:
-    for paragraph, part in enumerate((part for block in blocks for part in _parts(text, block)), 1):
-        for unit in _sentences(text, part, cutting):
-            is_item = part.kind == "list" and unit.text is None
-            marker = MARKER.match(text, unit.start, unit.end) if is_item else None
-            sentence = replace(unit, start=marker.end()) if marker else unit
-            yield from ((part, piece, {"paragraph": paragraph}) for piece in _pack(text, [sentence], cutting))
+def _by_section(text: str, blocks: Iterable[Block], chunking: Chunking) -> Iterator[_Piece]:
+    for section in _sections(blocks):
+        yield from ((section[0], units) for units in _groups(text, section, chunking))
 
 
-def _by_section(text: str, blocks: Iterable[Block], cutting: Cutting) -> Iterator[_Piece]:
-    for _, grouped in groupby(blocks, key=lambda block: block.section):
-        section = list(grouped)
-        if cutting.size is None:
-            groups = iter([[unit for block in section for unit in _rows(block)]])
-        else:
-            groups = _pack(text, (unit for block in section for unit in _sentences(text, block, cutting)), cutting)
-        yield from ((section[0], group, {}) for group in groups)
+def _sections(blocks: Iterable[Block]) -> Iterator[list[Block]]:
+    return (list(section) for _, section in groupby(blocks, key=attrgetter("section")))
 
 
-def _by_meaning(text: str, blocks: Iterable[Block], cutting: Cutting) -> Iterator[_Piece]:
-    for _, grouped in groupby(blocks, key=lambda block: block.section):
-        section = list(grouped)
-        units = _fitting(text, (unit for block in section for unit in _sentences(text, block, cutting)), cutting)
-        while read := list(islice(units, TOGETHER)):
-            yield from ((section[0], group, {}) for group in _parted(text, read, cutting))
+def _groups(text: str, blocks: Sequence[Block], chunking: Chunking) -> Iterator[list[Unit]]:
+    """Yield the units of blocks, in groups of at most the size, if there is one."""
+    if chunking.limit is None:
+        return iter([[unit for block in blocks for unit in _rows(block)]])
+    return _pack(text, (unit for block in blocks for unit in _sentences(text, block, chunking)), chunking)
 
 
-def _parted(text: str, units: Sequence[tuple[Unit, int]], cutting: Cutting) -> Iterator[list[Unit]]:
+def _by_meaning(text: str, blocks: Iterable[Block], chunking: Chunking) -> Iterator[_Piece]:
+    for section in _sections(blocks):
+        units = _fitting(text, (unit for block in section for unit in _sentences(text, block, chunking)), chunking)
+        while counted := list(islice(units, COMPARED_SENTENCES)):
+            yield from ((section[0], group) for group in _groups_by_meaning(text, counted, chunking))
+
+
+def _groups_by_meaning(text: str, units: Sequence[tuple[Unit, int]], chunking: Chunking) -> Iterator[list[Unit]]:
     """Group units where their meanings part; each group begins with the last units of the one before, as overlap."""
-    if cutting.size is None or cutting.vectors is None or len(units) == 1:
-        yield [unit for unit, _ in units]
-        return
-    counts = [held for _, held in units]
-    texts = [" ".join(_written(text, [unit]).split())[:READ] for unit, _ in units]
-    words = [count_words(one) for one in texts]
-    ends = parts(cutting.vectors(texts), counts, cutting.size, small=words, least=SMALL)
-    for start, end in pairwise([0, *ends]):
-        first, left = start, min(cutting.overlap, cutting.size - sum(counts[start:end]))
+    counts, size = [count for _, count in units], chunking.limit or 0
+    texts = [" ".join(_written(text, [unit]).split())[:COMPARED_CHARACTERS] for unit, _ in units]
+    alike = _likeness(chunking.vectors(texts)) if chunking.vectors and len(texts) > 1 else []
+    for start, end in pairwise([0, *_ends(alike, counts, size, [count_words(text) for text in texts])]):
+        first, left = start, min(chunking.overlap, size - sum(counts[start:end]))
         while first and counts[first - 1] <= left:
             first -= 1
             left -= counts[first]
         yield [unit for unit, _ in units[first:end]]
 
 
-_CUTTERS: dict[str, Callable[[str, Iterable[Block], Cutting], Iterator[_Piece]]] = {
+def _likeness(vectors: FloatArray) -> list[float]:
+    """By how much the sentences before and after each place are more alike than neighbours that are better apart.
+
+    Likeness is the cosine of the two sentences before a place with the two after it. Neighbours are better apart where
+    it falls below the mean of all by a standard deviation, as in TextTiling (Hearst 1997).
+    """
+    units = np.asarray(vectors, np.float64)
+    units = units / np.maximum(np.linalg.norm(units, axis=1, keepdims=True), 1e-12)
+    sums = np.stack(
+        [
+            [units[max(place - NEIGHBOURS, 0) : place].sum(0), units[place : place + NEIGHBOURS].sum(0)]
+            for place in range(1, len(units))
+        ]
+    )
+    sums /= np.maximum(np.linalg.norm(sums, axis=2, keepdims=True), 1e-12)
+    alike = (sums[:, 0] * sums[:, 1]).sum(1)
+    return list((alike - alike.mean() + alike.std()).tolist())
+
+
+def _ends(alike: Sequence[float], counts: Sequence[int], size: int, words: Sequence[int]) -> list[int]:
+    """Cut n sentences into groups of at most `size`, by dynamic programming: the sum of `alike` over the cuts is least.
+
+    A sentence that takes more is a group of its own. A group of few words is avoided. Returns the ends, from 1 to n.
+    """
+    costs, before = [0.0], [0]
+    for end in range(1, len(counts) + 1):
+        best, first, total, spoken = np.inf, end - 1, 0, 0
+        for start in range(end - 1, -1, -1):
+            total, spoken = total + counts[start], spoken + words[start]
+            if total > size and start < end - 1:
+                break
+            cost = costs[start] + (spoken < SMALL_WORDS)
+            if cost <= best:
+                best, first = cost, start
+        costs.append(best + (alike[end - 1] if end <= len(alike) else 0.0))
+        before.append(first)
+    ends = [len(counts)]
+    while start := before[ends[-1]]:
+        ends.append(start)
+    return ends[::-1]
+
+
+_CUTTERS: dict[str, Callable[[str, Iterable[Block], Chunking], Iterator[_Piece]]] = {
     "paragraph": _by_paragraph,
-    "sentence": _by_sentence,
     "window": _by_section,
     "section": _by_section,
     "meaning": _by_meaning,
@@ -244,14 +346,14 @@ _CUTTERS: dict[str, Callable[[str, Iterable[Block], Cutting], Iterator[_Piece]]]
 
 
 def _rows(block: Block) -> Sequence[Unit]:
-    """Give the rows of a table, the sentences of HTML, the items of a list, and any other block whole."""
+    """Yield the rows of a table, the sentences of HTML, the items of a list, and any other block whole."""
     return [Unit(block.start, block.end)] if block.kind == "code" else block.units
 
 
 def _parts(text: str, block: Block) -> Iterator[Block]:
-    """Give a table by groups of rows, and any other block whole."""
+    """Yield a table by groups of rows, and any other block whole."""
     if block.kind == "table":
-        for rows in _pack(text, block.units, Cutting(size=ROWS)):
+        for rows in _pack(text, block.units, Chunking("window", TABLE_WORDS)):
             yield replace(block, start=rows[0].start, end=rows[-1].end, units=tuple(rows))
     else:
         yield block
@@ -267,17 +369,17 @@ def _joined(text: str, section: Sequence[Block], full: int) -> Iterator[list[Blo
     for block in section:
         held = _up_to(2 * full, text, block)
         fits = words < full and words + held <= 2 * full and not table and block.kind not in _WRITTEN
-        if groups and (words < SMALL or fits):
+        if groups and (words < SMALL_WORDS or fits):
             groups[-1].append(block)
             words += held
         else:
             groups.append([block])
             words = held
         table = block.kind in _WRITTEN
-    if words < SMALL and len(groups) > 1:
+    if words < SMALL_WORDS and len(groups) > 1:
         small = groups.pop()
         groups[-1] += small
-    elif words < SMALL and (heading := groups[0][0].heading):
+    elif words < SMALL_WORDS and (heading := groups[0][0].heading):
         groups[0].insert(0, replace(groups[0][0], kind="text", start=heading.start, end=heading.end, units=(heading,)))
     yield from groups
 
@@ -288,12 +390,12 @@ def _up_to(most: int, text: str, block: Block) -> int:
     return len(list(islice((word for part in texts for word in _SPOKEN.finditer(part)), most)))
 
 
-def _sentences(text: str, block: Block, cutting: Cutting) -> Iterator[Unit]:
-    """Give the rows of a table, the lines of code that is too long, or the sentences of text and lists."""
+def _sentences(text: str, block: Block, chunking: Chunking) -> Iterator[Unit]:
+    """Yield the rows of a table, the lines of code that is too long, or the sentences of text and lists."""
     if block.kind in _WRITTEN:
         yield from block.units
     elif block.kind == "code":
-        fits = cutting.size is None or cutting.count(text[block.start : block.end]) <= cutting.size
+        fits = chunking.limit is None or chunking.count(text[block.start : block.end]) <= chunking.limit
         yield from [Unit(block.start, block.end)] if fits else block.units
     else:
         sentences = (
@@ -301,16 +403,16 @@ def _sentences(text: str, block: Block, cutting: Cutting) -> Iterator[Unit]:
             for unit in block.units
             for start, end in sentence_spans(_unwrapped(text[unit.start : unit.end], markdown=block.markdown))
         )
-        yield from _introduced(text, sentences, cutting)
+        yield from _introduced(text, sentences, chunking)
 
 
-def _introduced(text: str, units: Iterator[Unit], cutting: Cutting) -> Iterator[Unit]:
+def _introduced(text: str, units: Iterator[Unit], chunking: Chunking) -> Iterator[Unit]:
     """Join what ends in a colon to the item of a list that follows it, where the two fit."""
     before = next(units)
     for unit in units:
         if before.text is None and introduces(text, before, unit):
             both = Unit(before.start, unit.end, _written(text, [before, unit]))
-            if cutting.size is None or cutting.count(both.text or "") <= cutting.size:
+            if chunking.limit is None or chunking.count(both.text or "") <= chunking.limit:
                 before = both
                 continue
         yield before
@@ -329,16 +431,16 @@ def _unwrapped(paragraph: str, *, markdown: bool) -> str:
     return first + "".join(end + line for end, line in zip(ends, lines, strict=True))
 
 
-def _pack(text: str, units: Iterable[Unit], cutting: Cutting) -> Iterator[list[Unit]]:
-    """Group as many units as the cutting allows; each group begins with the last units of the one before, as overlap."""
+def _pack(text: str, units: Iterable[Unit], chunking: Chunking) -> Iterator[list[Unit]]:
+    """Group as many units as the chunking allows; each group begins with the last units of the one before, as overlap."""
     group: list[tuple[Unit, int]] = []
     total = 0
-    for unit, held in _fitting(text, units, cutting):
-        if group and cutting.size is not None and total + held > cutting.size:
+    for unit, held in _fitting(text, units, chunking):
+        if group and chunking.limit is not None and total + held > chunking.limit:
             yield [one for one, _ in group]
             group = group[1:]  # a group is never repeated whole
             total = sum(counted for _, counted in group)
-            while group and total > min(cutting.overlap, cutting.size - held):
+            while group and total > min(chunking.overlap, chunking.limit - held):
                 total -= group.pop(0)[1]
         group.append((unit, held))
         total += held
@@ -346,18 +448,18 @@ def _pack(text: str, units: Iterable[Unit], cutting: Cutting) -> Iterator[list[U
         yield [one for one, _ in group]
 
 
-def _fitting(text: str, units: Iterable[Unit], cutting: Cutting) -> Iterator[tuple[Unit, int]]:
-    """Give each unit with its count; what is too long is cut between words, except a row of a table."""
+def _fitting(text: str, units: Iterable[Unit], chunking: Chunking) -> Iterator[tuple[Unit, int]]:
+    """Yield each unit with its count; what is too long is cut between words, except a row of a table."""
     for unit in units:
         held = (
             0
-            if cutting.size is None
-            else cutting.count(text[unit.start : unit.end] if unit.text is None else unit.text)
+            if chunking.limit is None
+            else chunking.count(text[unit.start : unit.end] if unit.text is None else unit.text)
         )
-        if cutting.size is None or held <= cutting.size or unit.text is not None:
+        if chunking.limit is None or held <= chunking.limit or unit.text is not None:
             yield unit, held
         else:
-            yield from _words(text, unit, cutting.size, cutting.count)
+            yield from _words(text, unit, chunking.limit, chunking.count)
 
 
 def _words(text: str, unit: Unit, size: int, count: Callable[[str], int]) -> Iterator[tuple[Unit, int]]:
@@ -381,14 +483,14 @@ def _bounded(text: str, units: Sequence[Unit]) -> Iterator[list[Unit]]:
     for unit in units:
         written = unit.text
         if written is None:
-            places = (trimmed(text, *span) for span in stretches(text, unit.start, unit.end, PASSAGE))
+            places = (trimmed(text, *span) for span in bounded_spans(text, unit.start, unit.end, MAX_PASSAGE))
             parts = [replace(unit, start=start, end=end) for start, end in places]
         else:
-            spans = stretches(written, 0, len(written), PASSAGE)
+            spans = bounded_spans(written, 0, len(written), MAX_PASSAGE)
             parts = [replace(unit, text=written[start:end].strip()) for start, end in spans]
         for part in parts:
             length = part.end - part.start if part.text is None else len(part.text)
-            if group and total + length > PASSAGE:
+            if group and total + length > MAX_PASSAGE:
                 yield group
                 group, total = [], 0
             group.append(part)

@@ -4,24 +4,47 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from semclass.core.errors import InputError
-from semclass.documents.limits import LINE, check_size
+from semclass.core.errors import InputError, SemclassError
+
+MAX_FILE = 400_000_000
+"""Bytes of a document at most, as it is held in memory; a larger one can be split."""
+
+MAX_LINE = 64_000_000
+"""Bytes of a line of a file that is read line by line, at most."""
 
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
-def check_encoding(name: str | None) -> str | None:
-    """Refuse what is not the name of an encoding of text."""
-    if name is not None:
-        try:
-            "".encode(name)
-        except LookupError as error:
-            raise InputError(
-                f"encoding {name!r} is unknown; give an encoding of Python, e.g. cp1252 or shift_jis"
-            ) from error
-    return name
+def check_size(path: Path) -> None:
+    """Refuse a file that is too large to be held."""
+    size = path.stat().st_size
+    if size > MAX_FILE:
+        raise InputError(
+            f"{path} has {size / 1e6:.0f} MB; at most {MAX_FILE / 1e6:.0f} MB are allowed: split it into smaller files"
+        )
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Turn any error of a reader into an InputError that names the file. A MemoryError passes."""
+    try:
+        yield
+    except InputError as error:
+        raise error if str(path) in str(error) else InputError(f"{path}: {error}") from error
+    except (SemclassError, MemoryError):
+        raise
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
+    except RecursionError as error:
+        raise InputError(f"{path} cannot be read: it is nested too deeply") from error
+    except Exception as error:  # libraries raise classes of their own for damaged files
+        if isinstance(error.__context__, MemoryError):
+            raise error.__context__ from error
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        raise InputError(f"{path} cannot be read as {path.suffix}: {reason}; is it damaged or encrypted?") from error
 
 
 def read_text(path: Path, encoding: str | None = None) -> str:
@@ -52,14 +75,14 @@ def _decoded(path: Path, data: bytes, encoding: str | None) -> str:
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Give the lines of a file in UTF-8 without their ends, each with its number from 1."""
+    """Yield the lines of a file in UTF-8 without their ends, each with its number from 1."""
     try:
         with path.open("rb") as file:
             number = 0
-            while line := file.readline(LINE + 1):
+            while line := file.readline(MAX_LINE + 1):
                 number += 1
-                if len(line) > LINE:
-                    raise InputError(f"{path}, line {number} has more than {LINE / 1e6:.0f} MB; split the line")
+                if len(line) > MAX_LINE:
+                    raise InputError(f"{path}, line {number} has more than {MAX_LINE / 1e6:.0f} MB; split the line")
                 yield number, _line(path, number, line)
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}") from error

@@ -11,32 +11,31 @@ from typing import Any
 from semclass.core.checks import check_depth, short
 from semclass.core.errors import InputError
 from semclass.core.types import Passage
+from semclass.documents.chunking import Columns
 from semclass.documents.decoding import read_lines
-from semclass.documents.formats import ENDINGS, conversions
-from semclass.documents.records import Columns, Record, records_of
+from semclass.documents.records import Record, records_of
 
 TEXT = "text"
 """Name of the field, or the column of a table, that holds a text."""
 
 
 def read_json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Give the objects of a file of JSON lines, each with its line number from 1; blank lines are skipped."""
+    """Yield the objects of a file of JSON lines, each with its line number from 1; blank lines are skipped."""
     return parse_json_lines(path, read_lines(path))
 
 
 def parse_json_lines(path: Path, lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Give the objects of some lines of a file, each with its line number."""
+    """Yield the objects of some lines of a file, each with its line number."""
     for number, line in lines:
         if not line.strip():
             continue
         try:
             record = json.loads(line)
         except ValueError as error:
-            ending = path.suffix.lower()
-            remedies = (
-                [] if ending in ("", ".jsonl") else [f"text files end in {', '.join(ENDINGS)}", *conversions([ending])]
+            remedy = (
+                "" if path.suffix.lower() in ("", ".jsonl") else "; a document needs an ending of its format, e.g. .txt"
             )
-            raise InputError("; ".join([f"{path}, line {number}: broken JSON ({error})", *remedies])) from error
+            raise InputError(f"{path}, line {number}: broken JSON ({error}){remedy}") from error
         except RecursionError as error:
             raise InputError(f"{path}, line {number}: the JSON is nested too deeply; flatten it") from error
         if not isinstance(record, dict):
@@ -45,7 +44,7 @@ def parse_json_lines(path: Path, lines: Iterable[tuple[int, str]]) -> Iterator[t
 
 
 def begins_with_text(path: Path) -> bool:
-    """Tell whether the first line of a file is a JSON object that holds a text; other JSON is a document."""
+    """Whether the first line of a file is a JSON object that holds a text; other JSON is a document."""
     line = next((line for _, line in read_lines(path) if line.strip()), "")
     try:
         record = json.loads(line)
@@ -55,7 +54,7 @@ def begins_with_text(path: Path) -> bool:
 
 
 def text_of(record: dict[str, Any], where: str, field: str = TEXT) -> str:
-    """The text of an object; an InputError, which says `where` it stands, if there is none."""
+    """Return the text of an object. An InputError says `where` one is missing."""
     text = record.get(field)
     if not isinstance(text, str):
         problem = "is missing" if text is None else f"must be a string, not {short(text)}"
@@ -66,7 +65,7 @@ def text_of(record: dict[str, Any], where: str, field: str = TEXT) -> str:
 
 
 def iter_records(path: Path, columns: Columns = Columns()) -> Iterator[Passage | Record]:  # noqa: B008
-    """Give the passages of a file of JSON lines, or records if the first line has no ``text`` or columns are named."""
+    """Yield the passages of a file of JSON lines, or records if the first line has no ``text`` or columns are named."""
     lines = read_json_lines(path)
     first = next(lines, None)
     if first is None:
@@ -88,7 +87,7 @@ def iter_records(path: Path, columns: Columns = Columns()) -> Iterator[Passage |
 
 
 def _passages(path: Path, lines: Iterable[tuple[int, dict[str, Any]]]) -> Iterator[Passage]:
-    """Give each line as a passage; line numbers are ids where no line has an ``_id``."""
+    """Yield each line as a passage; line numbers are ids where no line has an ``_id``."""
     seen: set[int] = set()  # hashes of 64 bits take less memory than ids
     with_id: bool | None = None
     for number, record in lines:

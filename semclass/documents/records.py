@@ -1,33 +1,37 @@
-"""Rows of a table as records: a row is a passage, and its columns are metadata."""
+"""Tables and JSON: rows that are records, each a passage with its columns as metadata, or a table in Markdown."""
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from io import StringIO
 from itertools import chain, islice
 from typing import Any, NamedTuple, TypeAlias
 
 from semclass.core.checks import check_depth, short
 from semclass.core.errors import InputError
+from semclass.documents.blocks import SEPARATOR
+from semclass.documents.chunking import Columns
 
 Row: TypeAlias = Mapping[str, Any]
 """The values of a row by the names of their columns."""
 
-SAMPLE = 1000
+SAMPLED_ROWS = 1000
 """Rows that show which column holds what."""
 
-PROSE = 8
+PROSE_WORDS = 8
 """Words that the texts of a column of prose have on average, at least; names, titles and labels of figures have fewer."""
 
 TITLES = ("title", "subject", "headline", "summary")
 """Names of columns that hold titles, the most usual first."""
 
-NAME = 60
+NAME_LENGTH = 60
 """Characters of the name of a column, at most; a longer first line is the first row of a table without names."""
 
-MOST = 0.9
+UNIQUE_IDS = 0.9
 """Share of the rows that have an id of their own in a column of ids, at least; the others are named by their numbers."""
 
 _IDS = ("_id", "id", "uuid", "key")
@@ -35,18 +39,10 @@ _ENDS_IN_ID = re.compile(r"(?:.*[\W_](?i:id|key|no|number)|.*[a-z]I[Dd])")
 _NO_NAME = re.compile(r"\s*(?:[-+]?[0-9][0-9.,%]*|[0-9]{1,4}[-./][0-9]{1,2}[-./][0-9]{1,4}|(?i:true|false))\s*")
 
 
-class Columns(NamedTuple):
-    """Names of the columns that hold the texts, ids and titles of records. What is None is found."""
-
-    text: str | None = None
-    id: str | None = None
-    title: str | None = None
-
-
 class Record(NamedTuple):
-    """A row of a table, or a message.
+    """A row of a table, or a part of a file that is a document of its own, such as a message.
 
-    A message is cut like a document. A row is cut only if it is said how.
+    A row is cut only if the chunking says how; other records are cut like documents.
     """
 
     id: str  #: what follows the name of the file in the passage's id
@@ -57,21 +53,24 @@ class Record(NamedTuple):
     links: Sequence[str] | None = None  #: of a message: its own id, or "", and the ids that it names
 
 
-class Content(NamedTuple):
-    """What a file holds: Markdown, records, or both, such as a workbook of several sheets."""
+class Document(NamedTuple):
+    """The text of a file, its records, or both, as of a workbook of several sheets."""
 
-    markdown: str = ""
+    text: str = ""
+    markdown: bool = True
     records: Sequence[Record] = ()
+    missing: str = ""  #: why the rest of the file was not read, if it was not
+    joined: bool = False  #: the records are cut one after another, as one document
 
     @property
     def length(self) -> int:
-        """Count the characters of all texts."""
+        """Characters of all texts."""
         texts = (text for record in self.records for text in (record.text, *record.metadata.values()))
-        return len(self.markdown) + sum(len(text) for text in texts if isinstance(text, str))
+        return len(self.text) + sum(len(text) for text in texts if isinstance(text, str))
 
 
 def named_rows(rows: Sequence[Sequence[Any]], columns: Columns) -> list[dict[str, Any]]:
-    """Give the rows below the names of their columns, without empty cells. A table without such names gives none.
+    """Return the rows below the names of their columns, without empty cells. A table without such names gives none.
 
     Names may be long, such as questions of a survey, if one of them is given.
     """
@@ -80,7 +79,7 @@ def named_rows(rows: Sequence[Sequence[Any]], columns: Columns) -> list[dict[str
     names = [" ".join(cell.split()) if isinstance(cell, str) else cell for cell in rows[0]]
     while names and names[-1] in ("", None):
         names.pop()
-    usual = Counter(len(row) for row in rows[1 : SAMPLE + 1]).most_common(1)[0][0]
+    usual = Counter(len(row) for row in rows[1 : SAMPLED_ROWS + 1]).most_common(1)[0][0]
     known = [name for name in names if name not in ("", None)]
     are_names = bool(set(known) & set(filter(None, columns))) or all(map(_is_name, known))
     if not are_names or len(set(known)) < max(len(known), 1) or len(rows[0]) < usual:
@@ -93,7 +92,7 @@ def named_rows(rows: Sequence[Sequence[Any]], columns: Columns) -> list[dict[str
 def records_of(
     rows: Iterable[tuple[int, Row]], columns: Columns, place: str = "", more: Row | None = None
 ) -> Iterator[Record] | None:
-    """Give a record for each row, or None if the rows are no records, such as those of a table of figures.
+    """Return a record for each row, or None if the rows are no records, such as those of a table of figures.
 
     Parameters
     ----------
@@ -112,7 +111,7 @@ def records_of(
         If the rows lack a column that is named, or a named id is missing or comes twice.
     """
     stream = iter(rows)
-    sample = list(islice(stream, SAMPLE))
+    sample = list(islice(stream, SAMPLED_ROWS))
     found = _found([row for _, row in sample], columns)
     return None if found is None else _records(chain(sample, stream), found, columns.id is not None, place, more or {})
 
@@ -124,7 +123,7 @@ class _Found(NamedTuple):
 
 
 def _is_name(cell: object) -> bool:
-    is_short = isinstance(cell, str) and len(cell) <= NAME and len(cell.split()) < PROSE
+    is_short = isinstance(cell, str) and len(cell) <= NAME_LENGTH and len(cell.split()) < PROSE_WORDS
     return is_short and _NO_NAME.fullmatch(str(cell)) is None
 
 
@@ -150,23 +149,25 @@ def _found(rows: Sequence[Row], columns: Columns) -> _Found | None:
 
 
 def _prose(rows: Sequence[Row], names: Iterable[str]) -> list[str]:
-    """Give the columns of prose, the one with the most words first; most rows have a text in it."""
+    """Return the columns of prose, the one with the most words first; most rows have a text in it."""
     words, filled = Counter[str](), Counter[str]()
     for row in rows:
         for name, value in row.items():
             if isinstance(value, str) and value.strip():
                 words[name] += len(value.split())
                 filled[name] += 1
-    prose = sorted((name for name in names if words[name] >= PROSE * max(filled[name], 1)), key=lambda n: -words[n])
+    prose = sorted(
+        (name for name in names if words[name] >= PROSE_WORDS * max(filled[name], 1)), key=lambda n: -words[n]
+    )
     return prose if prose and 2 * filled[prose[0]] >= len(rows) else []
 
 
 def _has_prose_inside(rows: Sequence[Row]) -> bool:
-    """Tell whether lists or objects within rows hold prose, which no search would find as metadata."""
+    """Whether lists or objects within rows hold prose, which no search would find as metadata."""
     inside: list[Any] = [value for row in rows for value in row.values() if isinstance(value, (list, dict))]
     while inside:
         value = inside.pop()
-        if isinstance(value, str) and len(value.split()) >= PROSE:
+        if isinstance(value, str) and len(value.split()) >= PROSE_WORDS:
             return True
         inside += value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     return False
@@ -181,7 +182,7 @@ def _id(rows: Sequence[Row], names: Sequence[str], texts: Sequence[str]) -> str 
     usual = sorted((name for name in names if name.casefold() in _IDS), key=lambda name: _IDS.index(name.casefold()))
     for name in [*usual, *filter(_ENDS_IN_ID.fullmatch, names)]:
         ids = {_id_text(row.get(name)) for row in rows} - {""}
-        if name not in texts and len(ids) >= MOST * len(rows):
+        if name not in texts and len(ids) >= UNIQUE_IDS * len(rows):
             return name
     return None
 
@@ -217,7 +218,7 @@ def _records(rows: Iterable[tuple[int, Row]], found: _Found, is_named: bool, pla
 
 
 def _text(row: Row, texts: Sequence[str]) -> str:
-    """Give the text of a row: its prose, or all its values if it has none."""
+    """Return the text of a row: its prose, or all its values if it has none."""
     parts = [
         (name, _written(row[name]).replace("\r\n", "\n").replace("\r", "\n").strip())
         for name in texts
@@ -232,3 +233,150 @@ def _text(row: Row, texts: Sequence[str]) -> str:
 
 def _written(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+
+
+# -- as Markdown -------------------------------------------------------------------------------------------------------
+
+MAX_CELLS = 3_000_000
+"""Cells of a table, empty ones between others included."""
+
+PARSED_ROWS = 1000
+"""Rows of a table in Markdown that are parsed at a time."""
+
+HEADING_LEVELS = 6
+"""Levels of headings that Markdown has."""
+
+_MARKS = re.compile(r"^(?=#{1,6}(?:\s|$)|<|```|~~~|\[[^\]]*\]:|(?:[-*_]\s*){3,}$|[-=]+$)", re.MULTILINE)
+_CELL_MARKS = re.compile(r"[*_`\[<&\\|]")
+
+
+def check_cells(number: int) -> None:
+    """Refuse a table with too many cells."""
+    if number > MAX_CELLS:
+        raise InputError(
+            f"a table has more than {MAX_CELLS:,} cells, empty ones included; split it into smaller files, or write its "
+            "rows as JSON lines"
+        )
+
+
+def paragraph(text: str) -> str:
+    """Write a paragraph, none of whose lines Markdown takes for anything else."""
+    return _MARKS.sub(r"\\", text)
+
+
+def table(rows: Iterable[Sequence[str]]) -> str:
+    """Write a table, whose first row names the columns, without empty columns at the right."""
+    lines, cells = [], 0
+    for row in rows:
+        cells += len(row)
+        check_cells(cells)
+        lines.append([_CELL_MARKS.sub(r"\\\g<0>", " ".join(cell.split())) if cell else "" for cell in row])
+    width = max((place for line in lines for place, cell in enumerate(line, 1) if cell), default=0)
+    if not width:
+        return ""
+    check_cells(width * len(lines))
+    head, *body = (f"| {' | '.join((line + [''] * width)[:width])} |" for line in lines)
+    head = "\n".join([head, f"| {' | '.join(['---'] * width)} |"])
+    parts = range(0, len(body), PARSED_ROWS) or [0]
+    return f"\n\n{SEPARATOR}".join("\n".join([head, *body[start : start + PARSED_ROWS]]) for start in parts)
+
+
+# -- CSV and JSON ------------------------------------------------------------------------------------------------------
+
+_SEPARATORS = ",;\t|"
+_SNIFFED = 65_536
+"""Characters of a table that show its separator."""
+
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]{0,14})(?:\.[0-9]{1,15})?")
+"""A number as JSON writes it; a longer one, or one that begins with 0, is a code."""
+
+_BOOLEANS = {"true": True, "false": False}
+
+
+def read_csv(text: str, columns: Columns) -> Document:
+    """Read separated values as records, or else as a table, whose first row names the columns."""
+    csv.field_size_limit(2**31 - 1)
+    rows = [row for row in csv.reader(StringIO(text), delimiter=separator_of(text)) if any(row)]
+    found = records_of(enumerate(_typed(named_rows(rows, columns)), 1), columns)
+    return Document(table(rows)) if found is None else Document(records=list(found))
+
+
+def separator_of(text: str) -> str:
+    """Return the separator that gives most lines as many cells as the first, and more than one."""
+    best, most = _SEPARATORS[0], 0
+    for separator in _SEPARATORS:
+        rows = csv.reader(StringIO(text[:_SNIFFED]), delimiter=separator)
+        lengths = [len(cells) for cells in rows if cells]
+        alike = lengths.count(lengths[0]) if lengths and lengths[0] > 1 else 0
+        best, most = (separator, alike) if alike > most else (best, most)
+    return best
+
+
+def _typed(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Read the texts of a column as numbers or booleans if all of them are; dates stay texts, see `instant`."""
+    numbers, booleans = ({name for row in rows for name in row} for _ in range(2))
+    for row in rows:
+        numbers -= {name for name in row if name in numbers and not _NUMBER.fullmatch(row[name].strip())}
+        booleans -= {name for name in row if name in booleans and row[name].strip().lower() not in _BOOLEANS}
+    for row in rows:
+        for name in row.keys() & numbers:
+            row[name] = json.loads(row[name])
+        for name in row.keys() & booleans:
+            row[name] = _BOOLEANS[row[name].strip().lower()]
+    return rows
+
+
+def read_json(text: str, columns: Columns) -> Document:
+    """Read an array of objects, or JSON lines, as records; the text of an object is its ``text``, if all have one.
+
+    Of other JSON, names are headings of what is inside, flat objects are rows of a table, and other values are written
+    as "name: value".
+    """
+    try:
+        return _content(json.loads(text, parse_constant=_none), columns)
+    except ValueError:
+        return read_jsonl(text, columns)
+
+
+def read_jsonl(text: str, columns: Columns) -> Document:
+    """Read JSON lines as :func:`read_json` reads an array."""
+    return _content([json.loads(line, parse_constant=_none) for line in text.split("\n") if line.strip()], columns)
+
+
+def _content(value: Any, columns: Columns) -> Document:
+    if isinstance(value, list) and all(isinstance(one, dict) for one in value):
+        if not any(columns) and value and all(isinstance(one.get("text"), str) for one in value):
+            columns = Columns(text="text")
+        found = records_of(enumerate(value, 1), columns)
+        if found is not None:
+            return Document(records=list(found))
+    return Document("\n\n".join(_value(value, 1)))
+
+
+def _none(_: str) -> None:
+    """Read NaN and infinity, which JSON does not know, as null."""
+
+
+def _value(value: Any, level: int) -> Iterator[str]:
+    if isinstance(value, dict):
+        flat = {name: one for name, one in value.items() if not isinstance(one, (dict, list))}
+        if flat:
+            yield paragraph("; ".join(f"{name}: {_scalar(one)}" for name, one in flat.items() if one is not None))
+        for name, one in value.items():
+            if isinstance(one, (dict, list)) and one:
+                yield f"{'#' * min(level, HEADING_LEVELS)} {' '.join(name.split())}"
+                yield from _value(one, level + 1)
+    elif not isinstance(value, list):
+        yield paragraph(_scalar(value))
+    elif all(isinstance(one, dict) and not any(isinstance(v, (dict, list)) for v in one.values()) for one in value):
+        columns = list(dict.fromkeys(name for one in value for name in one))
+        yield table(chain([columns], ([_scalar(one.get(name)) for name in columns] for one in value)))
+    elif any(isinstance(one, (dict, list)) for one in value):
+        for one in value:
+            yield from _value(one, level)
+    else:
+        yield "\n".join(f"- {' '.join(_scalar(one).split())}" for one in value)
+
+
+def _scalar(value: Any) -> str:
+    return "" if value is None else value if isinstance(value, str) else json.dumps(value)

@@ -1,8 +1,9 @@
-"""Cutting passages into sentences."""
+"""Spans of texts: sentences, and pieces of bounded length."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from itertools import pairwise
 
 Span = tuple[int, int]
@@ -13,6 +14,12 @@ SHORTEST = 25
 
 LONGEST = 100
 """Words of a sentence at most, as an encoder reads only so much: a table, for one, has no full stops."""
+
+PARSED = 1 << 20
+"""Characters of a document that are parsed at a time."""
+
+_BREAKS = ("\n\n", "\n", " ")
+"""Where a text that is too long is broken, the best first."""
 
 _MARKS = "。！？｡।॥؟۔።፧፨։។៕။།"
 """What ends a sentence in other scripts: of Chinese and Japanese, Hindi, Arabic and Urdu, Amharic, Armenian, Khmer, Burmese
@@ -87,3 +94,19 @@ def _stretches(words: int) -> list[Span]:
     """Cut a number of words into as few equal spans as LONGEST allows."""
     count = -(-words // LONGEST)
     return list(pairwise(words * place // count for place in range(count + 1)))
+
+
+def bounded_spans(text: str, start: int, end: int, size: int = PARSED) -> Iterator[Span]:
+    """Break ``text[start:end]`` into spans of at most `size` characters: at blank lines, else lines, else words."""
+    while end - start > size:
+        places = (text.rfind(mark, start + 1, start + size) for mark in _BREAKS)
+        after = next((place for place in places if place >= 0), start + size)
+        yield start, after
+        start = after
+    yield start, end
+
+
+def trimmed(text: str, start: int, end: int) -> Span:
+    """Leave out white space at both ends."""
+    part = text[start:end]
+    return start + len(part) - len(part.lstrip()), start + len(part.rstrip())

@@ -1,19 +1,32 @@
-"""Finds the files of a source (JSON lines, a document, or a folder), and tells how to convert unsupported files."""
+"""Finds the files of a source (JSON lines, a document, or a folder), and the readers of their formats."""
 
 from __future__ import annotations
 
 import os
 import stat
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
-from semclass.core import artifacts
+from semclass.core import artifacts, plugins
 from semclass.core.checks import counted
 from semclass.core.errors import InputError
-from semclass.documents.formats import ENDINGS, conversions, is_lacking
+from semclass.documents.chunking import Chunking
+from semclass.documents.decoding import read_text, reading
 from semclass.documents.json_lines import begins_with_text
+from semclass.documents.records import Document, read_csv, read_json, read_jsonl
+
+MARKDOWN = (".md", ".markdown")
+CODE = (".c", ".cpp", ".go", ".h", ".java", ".js", ".py", ".rs", ".sh", ".sql", ".ts")
+"""Endings of source files, which are read as text."""
+
+ENDINGS = (".txt", ".text", ".log", *MARKDOWN, ".csv", ".tsv", ".json", ".jsonl", *CODE)
+"""Endings of the files that need no package."""
+
+REMEDIES = {".parquet": "write the rows of .parquet files as JSON lines with `text`"}
+"""How to read files that no package reads, by ending."""
 
 NO_ENDING = "no ending"
 UNREADABLE = "cannot be read"
@@ -37,7 +50,7 @@ NO_TEXT = frozenset([
 ])  # fmt: skip
 """Endings of pictures, sounds, fonts, styles, programs and archives. Skipping these files loses no text."""
 
-SHOWN = 8
+LISTED_KINDS = 8
 """Most kinds of skipped files that a message lists, the most frequent first."""
 
 EXAMPLES = 3
@@ -78,23 +91,13 @@ class SourceFiles:
     unsupported: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property
-    def lacking(self) -> dict[str, int]:
-        """Count the documents that need a package that is not installed, by ending."""
-        endings = Counter(path.suffix.lower() for path in self.documents)
-        return {ending: endings[ending] for ending in sorted(endings) if is_lacking(ending)}
-
-    @property
     def files(self) -> int:
-        """Count the files that may hold text."""
-        return len(self.documents) + self._missed
+        """Count the files that hold text, or may hold it."""
+        return len(self.documents) + self.lost
 
     @property
     def lost(self) -> int:
         """Count the files that may hold text, but will not be read."""
-        return sum(self.lacking.values()) + self._missed
-
-    @property
-    def _missed(self) -> int:
         kinds = set(self.unsupported) - NO_TEXT - {OUTSIDE, LINK, PIPE}
         return sum(len(self.unsupported[kind]) for kind in kinds)
 
@@ -105,13 +108,60 @@ class SourceFiles:
         with self.json_lines.open("rb") as file:
             return sum(1 for line in file if not line.isspace())
 
-    def notes(self) -> Iterator[str]:
-        """Return messages about files that will not be read, with commands that make the files readable."""
-        if lacking := self.lacking:
-            files = ", ".join(counted(number, f"{ending} file") for ending, number in lacking.items())
-            yield f'{files}, which need the extra `documents`; run: pip install "semclass[documents]"'
-        if self.unsupported:
-            yield listed(self.unsupported)
+
+class Reader(Protocol):
+    """Reads files of some formats.
+
+    A package adds one by an entry point of the group ``semclass.readers``: a class without arguments. Its formats go before
+    those of semclass itself.
+    """
+
+    def accepts(self, path: Path) -> bool:
+        """Whether it reads files of this name. The file need not exist."""
+
+    def read(self, path: Path, chunking: Chunking) -> Document:
+        """Read a file. Raises an InputError that says why it cannot be read."""
+
+    def close(self) -> None:
+        """Free what it holds, such as a process."""
+
+
+class PlainReader:
+    """Reads text, Markdown, source files, CSV and JSON."""
+
+    def accepts(self, path: Path) -> bool:
+        """Whether the ending is one of ENDINGS."""
+        return path.suffix.lower() in ENDINGS
+
+    def read(self, path: Path, chunking: Chunking) -> Document:
+        """Read a file. Raises an InputError that says why it cannot be read."""
+        ending = path.suffix.lower()
+        with reading(path):
+            text = read_text(path, chunking.encoding)
+            if ending in (".csv", ".tsv"):
+                return read_csv(text, chunking.columns)
+            if ending in (".json", ".jsonl"):
+                return (read_json if ending == ".json" else read_jsonl)(text, chunking.columns)
+            return Document(text, markdown=ending in MARKDOWN)
+
+    def close(self) -> None:
+        """Free nothing."""
+
+
+@contextmanager
+def open_readers() -> Iterator[list[Reader]]:
+    """Yield the readers of installed packages, by name, then that of semclass; close them at the end."""
+    names = sorted(plugins.installed(plugins.READERS))
+    readers: list[Reader] = [*(plugins.find(plugins.READERS, name)() for name in names), PlainReader()]
+    try:
+        yield readers
+    finally:
+        for reader in readers:
+            reader.close()
+
+
+def _is_readable(path: Path, readers: Iterable[Reader]) -> bool:
+    return any(reader.accepts(path) for reader in readers)
 
 
 def find_files(path: str | Path) -> SourceFiles:
@@ -126,21 +176,28 @@ def find_files(path: str | Path) -> SourceFiles:
         mode = path.stat().st_mode
         if stat.S_ISDIR(mode):
             corpus = path / "corpus.jsonl"
-            return SourceFiles(path, corpus) if corpus.is_file() else _look_through(path)
+            if corpus.is_file():
+                return SourceFiles(path, corpus)
+            with open_readers() as readers:
+                return _look_through(path, readers)
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
     if not (stat.S_ISREG(mode) or path.absolute().as_posix().startswith(STREAMS)):
         kind = "a named pipe" if stat.S_ISFIFO(mode) else "a device or a socket"
         raise InputError(f"{path} is {kind}; name a file or a folder, or pipe JSON lines into `-`")
     ending = path.suffix.lower()
-    if ending in ENDINGS and ending != ".jsonl" and not (ending == ".json" and begins_with_text(path)):
+    if ending == ".jsonl" or (ending == ".json" and begins_with_text(path)):
+        return SourceFiles(path, json_lines=path)
+    with open_readers() as readers:
+        readable = _is_readable(path, readers)
+    if readable:
         return SourceFiles(path, documents=(path,))
-    if ending != ".jsonl" and (ways := conversions([ending])):
-        raise InputError(f"{path} is neither text nor JSON lines; {ways[0]}")
+    if remedy := "; ".join(remedies([ending])):
+        raise InputError(f"{path} is neither text nor JSON lines; {remedy}")
     return SourceFiles(path, json_lines=path)
 
 
-def _look_through(folder: Path) -> SourceFiles:
+def _look_through(folder: Path, readers: Sequence[Reader]) -> SourceFiles:
     """Find the documents below a folder; one that cannot be looked at is kept, so that reading it says why."""
     documents, indices, top = [], set[Path](), folder.resolve()
     unsupported: dict[str, list[str]] = {}
@@ -154,7 +211,7 @@ def _look_through(folder: Path) -> SourceFiles:
         if kind == "folder" and (path.parent in indices or artifacts.kind_of(path) == "index"):
             indices.add(path)
         own = ending in (".json", ".jsonl") and path.parent in indices  # whoever adds notes to an index wants them read
-        if kind in ("file", UNREADABLE) and ending in ENDINGS and not own:
+        if kind in ("file", UNREADABLE) and not own and _is_readable(path, readers):
             documents.append(path)
         elif kind != "folder" and path.parent not in indices:
             unsupported.setdefault((ending or NO_ENDING) if kind == "file" else kind, []).append(shown(name))
@@ -162,7 +219,7 @@ def _look_through(folder: Path) -> SourceFiles:
 
 
 def _kind(path: Path, top: Path) -> str:
-    """Give ``"file"``, ``"folder"``, or the kind for which a path is skipped; files outside of `top` stay unread."""
+    """Return ``"file"``, ``"folder"``, or the kind for which a path is skipped; files outside of `top` stay unread."""
     try:
         if path.is_file():
             inside = not path.is_symlink() or path.resolve().is_relative_to(top)
@@ -180,12 +237,20 @@ def shown(name: Path) -> str:
 
 
 def listed(unsupported: Mapping[str, Sequence[str]]) -> str:
-    """List unsupported files by ending or kind, with the commands that convert them."""
+    """List unsupported files by ending or kind, with the commands that make them readable."""
     often = sorted(unsupported, key=lambda kind: (-len(unsupported[kind]), kind))
-    parts = [_counted(kind, unsupported[kind]) for kind in often[:SHOWN]]
-    if rest := sum(len(unsupported[kind]) for kind in often[SHOWN:]):
+    parts = [_counted(kind, unsupported[kind]) for kind in often[:LISTED_KINDS]]
+    if rest := sum(len(unsupported[kind]) for kind in often[LISTED_KINDS:]):
         parts.append(counted(rest, "other file"))
-    return "; ".join([", ".join(parts), *conversions(unsupported)])
+    return "; ".join([", ".join(parts), *remedies(unsupported)])
+
+
+def remedies(endings: Iterable[str]) -> list[str]:
+    """Say how files with these endings can be read: the packages to install, or what to convert."""
+    packages = plugins.PACKAGES[plugins.READERS]
+    missing = dict.fromkeys(packages[ending] for ending in endings if ending in packages)
+    install = [plugins.missing(package, "a reader of them") for package in missing]
+    return [*install, *(remedy for ending, remedy in REMEDIES.items() if ending in endings)]
 
 
 def _counted(kind: str, names: Sequence[str]) -> str:

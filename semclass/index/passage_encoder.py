@@ -12,7 +12,7 @@ import numpy as np
 from semclass.core import artifacts
 from semclass.core.checks import check_text
 from semclass.core.types import Encoder, Encoding, FloatArray, IntArray, Passage, Ragged, chained, ragged
-from semclass.documents.stretches import stretches
+from semclass.documents.sentences import bounded_spans
 from semclass.encoders.batching import CHUNK
 from semclass.encoders.bigrams import terms_of
 from semclass.encoders.onnx_encoder import for_passages, open_models
@@ -179,7 +179,7 @@ class PassageEncoder:
         """Add the terms of long texts, by their rows, that stand behind what was read."""
         parts = [terms.row(row) for row in range(len(terms))]
         for row, text in texts.items():
-            rest = (text[start:end] for start, end in stretches(text, READ, len(text), CUT))
+            rest = (text[start:end] for start, end in bounded_spans(text, READ, len(text), CUT))
             found = [self.encoder.encode([part], views=()).terms.values for part in rest if part.strip()]
             parts[row] = np.concatenate([parts[row], *found])
         return ragged(parts, terms.values[:0])

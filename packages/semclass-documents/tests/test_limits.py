@@ -10,13 +10,13 @@ from functools import partial
 import hostile_files
 import pytest
 from made_documents import odt, pdf, shown, written
+from semclass.documents.formats import read_content
+from semclass.documents.worker import Converter
 from world import ROOT
 
 from semclass import InputError
 from semclass.documents import limits
-from semclass.documents.formats import read_content
 from semclass.documents.readers import iter_passages
-from semclass.documents.worker import Converter
 
 REFUSED = {
     "wide.xlsx": (partial(hostile_files.wide_xlsx, rows=400), "more than 3,000,000 cells"),

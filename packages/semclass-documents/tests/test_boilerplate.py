@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 import pytest
-
 from semclass.documents.boilerplate import FEWEST
+
 from semclass.documents.readers import iter_passages
 
 FOOTER = "Report a bug in this page to the keepers of the lighthouse, by letter or in person."

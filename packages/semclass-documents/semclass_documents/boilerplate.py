@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
+import tempfile
+import zlib
 from array import array
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -10,36 +13,41 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import islice
 from pathlib import PurePosixPath
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from semclass.documents.plain import plain_headings
-from semclass.documents.sentences import Span
+from semclass import InputError
+from semclass.plugins import CODE, Document, Record, plain_headings
 
-FEWEST = 10
+Span: TypeAlias = tuple[int, int]
+
+MIN_FILES = 10
 """Files in which a paragraph of boilerplate stands, at least. Below it, chance and copies are as likely as a template."""
 
-SHARE = 2 / 3
+FILE_SHARE = 2 / 3
 """Share of the files of a folder in which it stands, at least. Menus, footers and notes of generators stood in 0.7 to all
 of them. Descriptions that pages of a manual have in common stood in up to 0.6, those of general options in more. A share
 cannot tell these from menus, so the first file keeps what stands amid other text.
 """
 
-STAYS = 0.5
+KEPT_OUT = 0.5
 """What was left out before stays out down to this part of both, so that a single file more or less changes nothing."""
 
-VERSION, MANY = 0.5, 3
+VERSION_SHARE, VERSION_PARAGRAPHS = 0.5, 3
 """Share of the words of a file, and number of its paragraphs, from which repeated text makes it a version of other files.
 Short pages may have a footer that is longer than what they say.
 """
 
-WORDS = 8
+MIN_WORDS = 8
 """Words of a paragraph, at least: shorter ones, such as "Examples:", belong to what is around them."""
 
-EDGE = 3
+EDGE_PARAGRAPHS = 3
 """Paragraphs at the top and at the bottom of a file that may be shorter, as menus and footers are."""
+
+IN_MEMORY = 1 << 26
+"""Bytes of packed texts that wait in memory; more of them wait in a file."""
 
 _KEY = re.compile("[0-9a-f]{16}")
 _WORD = re.compile(r"[^\W_]\S*")
@@ -63,13 +71,70 @@ class Boilerplate:
     files
         Number of files in which it stands.
     key
-        Stands for the text in any case, for the argument `boilerplate_before` of
-        :func:`semclass.documents.readers.iter_passages`.
+        Stands for the text in any case, for the argument `before`.
     """
 
     text: str
     files: int
     key: str
+
+
+def leave_out(
+    documents: Iterator[tuple[str, Document]],
+    total: int,
+    report: Callable[[Boilerplate], object] | None = None,
+    before: Collection[str] = (),
+    progress: Callable[[int, int], object] | None = None,
+) -> Iterator[tuple[str, Document]]:
+    """Blank out what most files of a folder repeat.
+
+    All documents are read first, and wait in a file, as converting them again takes long. Source files stay whole.
+
+    Parameters
+    ----------
+    documents, total
+        The documents with their names, and how many there are at most. Fewer than 10 pass unchanged.
+    report
+        Function that is called with each paragraph that is left out of any file, once.
+    before
+        Keys of paragraphs that an earlier call left out. They stay out down to half of the usual number of files.
+    progress
+        Function that is called after each document with its number and `total`.
+    """
+    if total < MIN_FILES:
+        yield from documents
+        return
+    counts, reported = Counts(before), set[str]()
+
+    def report_once(paragraph: Boilerplate) -> None:
+        if report is not None and paragraph.key not in reported:
+            report(paragraph)
+        reported.add(paragraph.key)
+
+    with tempfile.SpooledTemporaryFile(IN_MEMORY) as waiting:
+        names = []
+        for name, document in documents:
+            if not name.lower().endswith(CODE):
+                counts.add(name, document.text, markdown=document.markdown)
+            packed = zlib.compress(json.dumps(document).encode(), level=1)
+            names.append((name, len(packed)))
+            try:
+                waiting.write(packed)
+            except OSError as error:
+                raise InputError(
+                    f"{tempfile.gettempdir()} has no room for the texts of files: {error.strerror or error}; make room, "
+                    "or name another folder by the environment variable TMPDIR"
+                ) from error
+        thinning = Thinning(counts.repeated(), report_once)
+        waiting.seek(0)
+        for number, (name, length) in enumerate(names, 1):
+            document = Document(*json.loads(zlib.decompress(waiting.read(length))))
+            document = document._replace(records=[Record(*record) for record in document.records])
+            if not name.lower().endswith(CODE):
+                document = document._replace(text=thinning(name, document.text, markdown=document.markdown))
+            yield name, document
+            if progress is not None:
+                progress(number, len(names))
 
 
 class _Paragraph(NamedTuple):
@@ -99,7 +164,7 @@ class Counts:
         self._totals.append(len(text.split()))
 
     def repeated(self) -> Mapping[int, int]:
-        """Give the keys of boilerplate, each with the number of files in which it stands."""
+        """Return the keys of boilerplate, each with the number of files in which it stands."""
         keys = [np.unique(np.frombuffer(held, np.uint64)) if held else np.zeros(0, np.uint64) for held in self._keys]
         often = self._often(keys, range(len(keys)))
         own = [number for number in range(len(keys)) if not self._repeats_others(number, often)]
@@ -109,14 +174,14 @@ class Counts:
         return dict(zip(found[places].tolist(), counts[places].tolist(), strict=True))
 
     def _often(self, keys: Sequence[npt.NDArray[np.uint64]], files: Collection[int]) -> npt.NDArray[np.uint64]:
-        """Give what stands in most of some files of a folder, those of the folders in it included."""
+        """Return what stands in most of some files of a folder, those of the folders in it included."""
         before = np.array([int(key, 16) for key in self.before if _KEY.fullmatch(str(key))], np.uint64)
         counted, found = set(files), [np.zeros(0, np.uint64)]
         for numbers in self._folders.values():
             held = [keys[number] for number in numbers if number in counted]
-            if len(held) >= FEWEST * STAYS:
+            if len(held) >= MIN_FILES * KEPT_OUT:
                 some, counts = np.unique(_joined(held), return_counts=True)
-                least = max(FEWEST, SHARE * len(held)) * np.where(np.isin(some, before), STAYS, 1)
+                least = max(MIN_FILES, FILE_SHARE * len(held)) * np.where(np.isin(some, before), KEPT_OUT, 1)
                 found.append(some[counts >= least])
         return np.unique(_joined(found))
 
@@ -132,14 +197,14 @@ def _gaps(paragraphs: Sequence[_Paragraph], length: int) -> Iterator[Span]:
 
 def _run(repeated: Sequence[bool], gaps: Sequence[int]) -> int:
     """Count the first paragraphs that are all repeated, with little text before each."""
-    others = (place for place, again in enumerate(repeated) if not again or gaps[place] >= WORDS)
+    others = (place for place, again in enumerate(repeated) if not again or gaps[place] >= MIN_WORDS)
     return next(others, len(repeated))
 
 
 def _is_version(repeated: Sequence[int], total: int) -> bool:
     """Tell of the words of the repeated paragraphs of a file, and of all of it, whether it says too little else."""
-    most = sum(repeated) > VERSION * total and len(repeated) >= MANY
-    return bool(repeated) and (most or total - sum(repeated) < WORDS)
+    most = sum(repeated) > VERSION_SHARE * total and len(repeated) >= VERSION_PARAGRAPHS
+    return bool(repeated) and (most or total - sum(repeated) < MIN_WORDS)
 
 
 def _joined(keys: Sequence[npt.NDArray[np.uint64]]) -> npt.NDArray[np.uint64]:
@@ -183,20 +248,20 @@ class Thinning:
 
 
 def _paragraphs(text: str, *, markdown: bool) -> Iterator[_Paragraph]:
-    """Give the paragraphs that may be boilerplate: those of enough words, and short ones at the edges of the text."""
+    """Return the paragraphs that may be boilerplate: those of enough words, and short ones at the edges of the text."""
     spans = list(_markdown_spans(text) if markdown else _plain_spans(text))
-    edge = min(EDGE, len(spans) // 4)
+    edge = min(EDGE_PARAGRAPHS, len(spans) // 4)
     for place, (start, end) in enumerate(spans):
         words = text[start:end].casefold().split()
-        spoken = len(list(islice(_WORD.finditer(text, start, end), WORDS)))
-        if spoken >= WORDS or (spoken and not edge <= place < len(spans) - edge):
-            kind = b"" if spoken >= WORDS else b"edge"
+        spoken = len(list(islice(_WORD.finditer(text, start, end), MIN_WORDS)))
+        if spoken >= MIN_WORDS or (spoken and not edge <= place < len(spans) - edge):
+            kind = b"" if spoken >= MIN_WORDS else b"edge"
             digest = blake2b(" ".join(words).encode(errors="replace"), digest_size=8, person=kind).digest()
             yield _Paragraph(int.from_bytes(digest, "big"), start, end, len(words))
 
 
 def _plain_spans(text: str) -> Iterator[Span]:
-    """Give the paragraphs of plain text, without headings."""
+    """Return the paragraphs of plain text, without headings."""
     at = 0
     for heading in [*plain_headings(text), None]:
         end = len(text) if heading is None else heading.begin
@@ -206,7 +271,7 @@ def _plain_spans(text: str) -> Iterator[Span]:
 
 
 def _markdown_spans(text: str) -> Iterator[Span]:
-    """Give the paragraphs and lists of Markdown, without headings, tables, code, raw HTML and definitions of links."""
+    """Return the paragraphs and lists of Markdown, without headings, tables, code, raw HTML and definitions of links."""
     start, at, fence, prose = -1, 0, "", True
     for line in [*text.translate(_PAGES).split("\n"), ""]:
         opened = _FENCE.match(line)

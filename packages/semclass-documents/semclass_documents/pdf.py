@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -12,9 +12,11 @@ from statistics import median
 from time import process_time
 from typing import Any
 
-from semclass.core.errors import import_extra
-from semclass.documents.limits import read_up_to, work_for
-from semclass.documents.markup import paragraph, table
+import pdfplumber
+
+from semclass import Chunking
+from semclass.plugins import Document, paragraph, table
+from semclass_documents.limits import read_up_to, work_for
 
 LARGER = 1.12
 """Letters of a heading are larger than those of the text by this factor."""
@@ -59,23 +61,23 @@ class _Letters:
     words: frozenset[str]  # those at ends of lines aside, which may be divided
 
 
-def read_pdf(path: Path, cut: Callable[[str], object] | None = None) -> str:
-    """Read a PDF as Markdown, with a form feed between pages; `cut` is called if what is left would take too long."""
+def read_pdf(path: Path, _: Chunking) -> Document:
+    """Read a PDF as Markdown, with a form feed between pages; what would take too long is missing."""
     end = process_time() + work_for(path.stat().st_size)
-    pages = []
-    with import_extra("pdfplumber", "documents").open(path) as file:
+    pages, missing = [], ""
+    with pdfplumber.open(path) as file:
         for page in file.pages:
             pages.append(list(_lines(page)))
             page.close()  # what it holds would stay in memory
-            if cut is not None and process_time() > end and len(pages) < len(file.pages):
-                cut(read_up_to(path, len(pages), len(file.pages)))
+            if process_time() > end and len(pages) < len(file.pages):
+                missing = read_up_to(path, len(pages), len(file.pages))
                 break
     letters = _letters(pages)
-    return "\f".join("\n\n".join(_blocks(page, letters)) for page in pages)
+    return Document("\f".join("\n\n".join(_blocks(page, letters)) for page in pages), missing=missing)
 
 
 def _lines(page: Any) -> Iterator[_Line]:
-    """Give the lines of a page in the order in which it was written, each table at the place of its first word."""
+    """Yield the lines of a page in the order in which it was written, each table at the place of its first word."""
     grids = page.find_tables() if page.rects or page.lines or page.curves else []
     tables = [
         (one.bbox, rows) for one in grids if len(rows := one.extract(x_tolerance_ratio=SPACE)) > 1 and len(rows[0]) > 1
@@ -107,7 +109,7 @@ def _inside(word: dict[str, Any], box: Sequence[float]) -> bool:
 
 
 def _continues(line: _Line, word: dict[str, Any]) -> bool:
-    """Tell whether a word stands further right on the same line."""
+    """Whether a word stands further right on the same line."""
     size = max(line.size, word["size"])
     return bool(abs(word["bottom"] - line.bottom) < 0.5 * size and word["x0"] > line.right - size)
 
@@ -129,7 +131,7 @@ def _letters(pages: Sequence[Sequence[_Line]]) -> _Letters:
 
 
 def _words(page: Iterable[_Line]) -> Iterator[str]:
-    """Give the words of a page, without the parts of those that are divided at an end of a line."""
+    """Yield the words of a page, without the parts of those that are divided at an end of a line."""
     divided = False
     for line in page:
         words = _WORD.findall(line.text.casefold())
@@ -157,7 +159,7 @@ def _blocks(page: Iterable[_Line], letters: _Letters) -> Iterator[str]:
 
 
 def _belongs(held: Sequence[_Line], line: _Line, letters: _Letters) -> bool:
-    """Tell whether a line belongs to the paragraph before it."""
+    """Whether a line belongs to the paragraph before it."""
     before = held[-1]
     if before.table or line.table or abs(before.size - line.size) > 0.05 * letters.text:
         return False
@@ -169,12 +171,12 @@ def _belongs(held: Sequence[_Line], line: _Line, letters: _Letters) -> bool:
 
 
 def _may_be_heading(text: str) -> bool:
-    """Tell whether a text is short enough and no caption."""
+    """Whether a text is short enough and no caption."""
     return len(text.split()) <= HEADING_WORDS and any(map(str.isalpha, text)) and not _CAPTION.match(text)
 
 
 def _block(held: Sequence[_Line], letters: _Letters) -> Iterator[str]:
-    """Give a table, a heading, or a paragraph, whose items begin with a bullet."""
+    """Yield a table, a heading, or a paragraph, whose items begin with a bullet."""
     if held[0].table:
         yield held[0].table
         return

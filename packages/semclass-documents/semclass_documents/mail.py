@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import mailbox
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from datetime import datetime, timezone
 from email import message_from_binary_file, message_from_bytes, policy
 from email.message import EmailMessage
 from email.utils import getaddresses, parsedate_to_datetime
 from pathlib import Path
 from typing import Any, cast
 
-from semclass.core.errors import import_extra
-from semclass.documents.limits import check_size, check_tags
-from semclass.documents.markup import html_to_markdown
-from semclass.documents.records import Content, Record
+from lxml import html
+
+from semclass import Chunking
+from semclass.plugins import Document, Record, check_size
+from semclass_documents.html import html_to_markdown
+from semclass_documents.limits import check_tags
 
 _QUOTED = re.compile(r"^[ \t]*>.*\n?", re.MULTILINE)
 _ATTRIBUTION = re.compile(
@@ -48,16 +51,16 @@ _HTML_QUOTES = (
 """Where programs put what they quote, and signatures."""
 
 
-def read_eml(path: Path) -> Content:
+def read_eml(path: Path, _: Chunking) -> Document:
     """Read a message as a record."""
     check_size(path)
     message = message_from_bytes(path.read_bytes(), policy=policy.default)
     if not any(name in message for name in ("From", "Date", "Subject", "Message-ID")):
         raise ValueError("it has no header of a message")
-    return Content(records=list(_records(message, "")))
+    return Document(records=list(_records(message, "")))
 
 
-def read_mbox(path: Path) -> Content:
+def read_mbox(path: Path, _: Chunking) -> Document:
     """Read each message of a mailbox as a record, named by its Message-ID, or else by its number."""
     check_size(path)
     with path.open("rb") as file:
@@ -74,11 +77,71 @@ def read_mbox(path: Path) -> Content:
             seen.add(name)
     finally:
         box.close()
-    return Content(records=records)
+    return Document(records=records)
+
+
+_NO_DATE = datetime.min.replace(tzinfo=timezone.utc)
+_REPLY = re.compile(r"\s*(?:(?:re|aw|antw|sv|fwd?|wg)(?:\[\d+\])?\s*:\s*)+", re.IGNORECASE)
+
+
+def join_threads(documents: Iterable[tuple[str, Document]]) -> Iterator[tuple[str, Document]]:
+    """Pass documents on, and yield messages last, as those of a thread may be in several files: a document per thread."""
+    messages: list[tuple[str, Record]] = []
+    for name, document in documents:
+        messages += [(name, record) for record in document.records if record.links is not None]
+        yield name, document._replace(records=[record for record in document.records if record.links is None])
+    for thread in in_threads(messages):
+        name, first = thread[0]
+        shared = {"thread": first.metadata["thread"]} if "thread" in first.metadata else {}
+        records = [record._replace(metadata={"file": file, **record.metadata, **shared}) for file, record in thread]
+        yield name, Document(records=records, joined=True)
+
+
+def in_threads(messages: Sequence[tuple[str, Record]]) -> list[list[tuple[str, Record]]]:
+    """Group messages, which come with the names of their files, by thread; each thread is in the order of time.
+
+    Messages belong together if one names another, or both name a third. A reply that names none belongs to the last
+    message before it with its subject. A message that is there twice counts once.
+    """
+    threads = list(range(len(messages)))  # of each message another one of its thread, or itself
+    by_id: dict[str, int] = {}
+    by_subject: dict[str, int] = {}
+
+    def first(place: int) -> int:
+        while threads[place] != place:
+            threads[place] = place = threads[threads[place]]
+        return place
+
+    in_time = sorted(range(len(messages)), key=lambda place: _time(messages[place][1]))
+    for place in in_time:
+        own, *others = messages[place][1].links or ("",)
+        for name in filter(None, (own, *others)):
+            threads[first(place)] = first(by_id.setdefault(name, place))
+        title = str(messages[place][1].metadata.get("title", "")).casefold()
+        subject = _REPLY.sub("", title, count=1) if _REPLY.match(title) else title
+        if subject != title and not others:
+            threads[first(place)] = first(by_subject.get(subject, place))
+        if subject:
+            by_subject[subject] = place
+    found: dict[int, list[tuple[str, Record]]] = {first(place): [] for place in range(len(messages))}
+    seen = set[tuple[str, str]]()
+    for place in in_time:
+        own, text = (messages[place][1].links or ("",))[0], messages[place][1].text
+        if not own or (own, text) not in seen:
+            found[first(place)].append(messages[place])
+        seen.add((own, text))
+    return [thread for thread in found.values() if thread]
+
+
+def _time(message: Record) -> datetime:
+    """When a message was sent, in UTC where it does not say; the first of all times for one without a date."""
+    date = message.metadata.get("date")
+    time = datetime.fromisoformat(date) if isinstance(date, str) else _NO_DATE
+    return time if time.tzinfo else time.replace(tzinfo=timezone.utc)
 
 
 def own_text(text: str) -> str:
-    """Give what a message itself says: without quoted replies, signature and disclaimers.
+    """Return what a message itself says: without quoted replies, signature and disclaimers.
 
     What is left of a message that only passes another one on is that message.
     """
@@ -99,7 +162,7 @@ def own_text(text: str) -> str:
 
 
 def _records(message: EmailMessage, name: str, *, from_lines: bool = False) -> Iterator[Record]:
-    """Give the record of a message, unless it has neither text nor subject."""
+    """Return the record of a message, unless it has neither text nor subject."""
     text, markdown = _body(message)
     text = re.sub(r"^>(>*From )", r"\1", text, flags=re.MULTILINE) if from_lines else text
     subject = _header(message, "Subject")
@@ -137,7 +200,7 @@ def _addresses(message: EmailMessage, name: str) -> list[tuple[str, str]]:
 
 
 def _message_id(message: EmailMessage, name: str) -> str:
-    """Give the first id of a header; of references it names the message that began the thread."""
+    """Return the first id of a header; of references it names the message that began the thread."""
     return next(iter(_ids(message, name)), "")
 
 
@@ -146,12 +209,12 @@ def _ids(message: EmailMessage, name: str) -> list[str]:
 
 
 def _body(message: EmailMessage) -> tuple[str, bool]:
-    """Give the text of a message, and whether it is Markdown, which is made of HTML if there is no plain text."""
-    plain, html = (message.get_body([kind]) for kind in ("plain", "html"))
+    """Return the text of a message, and whether it is Markdown, which is made of HTML if there is no plain text."""
+    plain, page = (message.get_body([kind]) for kind in ("plain", "html"))
     text = _decoded(plain) if plain is not None else ""
-    if text.strip() or html is None:
+    if text.strip() or page is None:
         return text, False
-    return html_to_markdown(_without_quotes(_decoded(html))), True
+    return html_to_markdown(_without_quotes(_decoded(page))), True
 
 
 def _decoded(part: Any) -> str:
@@ -164,7 +227,6 @@ def _decoded(part: Any) -> str:
 
 
 def _without_quotes(page: str) -> bytes:
-    html = import_extra("lxml.html", "documents")
     content = page.encode()
     check_tags(Path("the message"), content.count(b"<"))
     if not content.strip():

@@ -1,4 +1,4 @@
-"""Pages of a text without their running headers and footers."""
+"""Running headers and footers of pages, found by where they repeat."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 from semclass.documents.sentences import Span
 
-DEEP = 3
+EDGE_LINES = 3
 """Lines at the top and at the bottom of a page that may be running ones."""
 
-FEWEST = 3
+MIN_PAGES = 3
 """Pages that a running line stands on, at least."""
 
 _NUMBER = re.compile(r"\d+|^[ivxlc]+$")
@@ -31,7 +31,7 @@ class _Line(NamedTuple):
 
 
 def page_spans(text: str) -> list[Span]:
-    """Tell where the pages of a text are, which form feeds separate, without their running headers and footers.
+    """Return the spans of the pages of a text, which form feeds separate, without their running headers and footers.
 
     A running line is among the first or last three of its page. It stands at the same place of most pages, or of most
     left or right pages, numbers aside; or word for word on three pages in a row, or three left or right ones, such as the
@@ -41,7 +41,7 @@ def page_spans(text: str) -> list[Span]:
     for page in text.split("\f"):
         spans.append((start, start + len(page)))
         start += len(page) + 1
-    if len(spans) < FEWEST:
+    if len(spans) < MIN_PAGES:
         return spans
     tops = _running([_lines(text, _LINE.finditer(text, *span)) for span in spans])
     bottoms = _running([_lines(text, reversed(list(_LINE.finditer(text, *span)))) for span in spans])
@@ -53,9 +53,9 @@ def page_spans(text: str) -> list[Span]:
 
 
 def _lines(text: str, matches: Iterable[re.Match[str]]) -> list[_Line]:
-    """Give the first lines of a page, from its top or its bottom."""
+    """Return the first lines of a page, from its top or its bottom."""
     lines = []
-    for line, _ in zip(matches, range(DEEP), strict=False):
+    for line, _ in zip(matches, range(EDGE_LINES), strict=False):
         words = " ".join(line[0].split())
         numbered = _NUMBERED.search(words)
         number = int(numbered[1] or numbered[2]) if numbered else None
@@ -64,16 +64,16 @@ def _lines(text: str, matches: Iterable[re.Match[str]]) -> list[_Line]:
 
 
 def _running(pages: Sequence[Sequence[_Line]]) -> list[list[_Line]]:
-    """Give the running lines of each page, of those from its top or its bottom."""
-    usual = [(_usual(pages[side::2], place), _usual(pages, place)) for place in range(DEEP) for side in (0, 1)]
-    in_a_row = [_in_a_row(pages, place) for place in range(DEEP)]
+    """Return the running lines of each page, of those from its top or its bottom."""
+    usual = [(_usual(pages[side::2], place), _usual(pages, place)) for place in range(EDGE_LINES) for side in (0, 1)]
+    in_a_row = [_in_a_row(pages, place) for place in range(EDGE_LINES)]
     ahead = Counter(
         offset
         for number, lines in enumerate(pages)
         for offset in {line.number - number for line in lines if line.number is not None}
     )
     offset, often = ahead.most_common(1)[0] if ahead else (0, 0)
-    numbered = often >= FEWEST and 2 * often > sum(map(bool, pages))
+    numbered = often >= MIN_PAGES and 2 * often > sum(map(bool, pages))
 
     def runs(line: _Line, place: int, number: int) -> bool:
         of_page = numbered and line.number is not None and line.number - number == offset
@@ -91,14 +91,14 @@ def _running(pages: Sequence[Sequence[_Line]]) -> list[list[_Line]]:
 
 
 def _usual(pages: Sequence[Sequence[_Line]], place: int) -> str | None:
-    """Give what most pages have at a place."""
+    """Return what most pages have at a place."""
     keys = Counter(lines[place].key for lines in pages if len(lines) > place)
     key, often = keys.most_common(1)[0] if keys else (None, 0)
-    return key if often >= FEWEST and 2 * often > sum(map(bool, pages)) else None
+    return key if often >= MIN_PAGES and 2 * often > sum(map(bool, pages)) else None
 
 
 def _in_a_row(pages: Sequence[Sequence[_Line]], place: int) -> set[int]:
-    """Give the pages that have the same line at a place as others, with at most one page between two of them."""
+    """Return the pages that have the same line at a place as others, with at most one page between two of them."""
     rows: defaultdict[str, list[list[int]]] = defaultdict(list)
     for number, lines in enumerate(pages):
         line = lines[place] if len(lines) > place else None
@@ -108,4 +108,4 @@ def _in_a_row(pages: Sequence[Sequence[_Line]], place: int) -> set[int]:
                 of_line[-1].append(number)
             else:
                 of_line.append([number])
-    return {number for of_line in rows.values() for row in of_line if len(row) >= FEWEST for number in row}
+    return {number for of_line in rows.values() for row in of_line if len(row) >= MIN_PAGES for number in row}

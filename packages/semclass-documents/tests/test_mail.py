@@ -6,8 +6,8 @@ import mailbox
 from email.message import EmailMessage
 
 import pytest
-
 from semclass.documents.mail import own_text
+
 from semclass.documents.readers import read_passages
 
 OWN = "The pump runs at night, and nobody knows why."

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeAlias
 from urllib.parse import unquote
 from zipfile import ZipFile
 
-from semclass.core.errors import import_extra
-from semclass.documents.blocks import SEPARATOR
-from semclass.documents.chunking import SMALL
-from semclass.documents.decoding import read_text
-from semclass.documents.furniture import is_furniture
-from semclass.documents.limits import SPAN, check_cells, check_package, check_size, check_tags
+from lxml import etree, html
+
+from semclass import Chunking
+from semclass.plugins import Document, check_size, paragraph, read_text, table
+from semclass_documents.limits import MAX_SPAN, check_package, check_tags
+from semclass_documents.notes import fenced
+from semclass_documents.page_furniture import is_furniture
 
 _Element: TypeAlias = Any  # of lxml, which has no types
 
@@ -30,32 +31,28 @@ _BLOCKS = frozenset([
 ])  # fmt: skip
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _INSIDE = frozenset(["pre", "table", "ul", "ol", "dl", *_HEADINGS])  # a table that holds these lays out a page
-STRETCH = 1000
-"""Rows of a table that are read at a time."""
+SHORT_PARAGRAPH = 8
+"""Words of a last paragraph of a definition that is joined to the one before, so that no term takes it."""
 
 CHARSET_WITHIN = 1024
 """Bytes of a page that say its encoding, as the standard of HTML has it."""
 
 _CHARSET = re.compile(rb"<(?:meta\s[^>]*charset|\?xml\s[^>]*encoding)\s*=", re.IGNORECASE)
 _PERMALINKS = frozenset("¶#§🔗\uf0c1")
-_MARKS = re.compile(r"^(?=#{1,6}(?:\s|$)|<|```|~~~|\[[^\]]*\]:|(?:[-*_]\s*){3,}$|[-=]+$)", re.MULTILINE)
-_CELL_MARKS = re.compile(r"[*_`\[<&\\|]")
-_TICKS = re.compile(r"`{3,}")
 
 
-def read_html(path: Path, encoding: str | None = None) -> str:
-    """Read HTML as Markdown; `encoding` is that of a page that says none and is not UTF-8."""
+def read_html(path: Path, chunking: Chunking) -> Document:
+    """Read HTML as Markdown; the encoding is that of a page that says none and is not UTF-8."""
     check_size(path)
     content = path.read_bytes()
     check_tags(path, content.count(b"<"))
-    if encoding is not None and not _CHARSET.search(content[:CHARSET_WITHIN]):
-        content = read_text(path, encoding).encode()
-    return html_to_markdown(content)
+    if chunking.encoding is not None and not _CHARSET.search(content[:CHARSET_WITHIN]):
+        content = read_text(path, chunking.encoding).encode()
+    return Document(html_to_markdown(content))
 
 
 def html_to_markdown(content: bytes) -> str:
     """Write the main part of a page as Markdown, with its title above it if no heading of the first level is there."""
-    html = import_extra("lxml.html", "documents")
     try:
         content.decode()
         encoding = "utf-8"
@@ -76,9 +73,8 @@ def html_to_markdown(content: bytes) -> str:
     return "\n\n".join(parts)
 
 
-def read_epub(path: Path) -> str:
+def read_epub(path: Path, _: Chunking) -> Document:
     """Read the chapters of a book as Markdown, in their order."""
-    etree = import_extra("lxml.etree", "documents")
     check_package(path)
     safe = etree.XMLParser(resolve_entities=False, no_network=True)
     with ZipFile(path) as book:
@@ -91,35 +87,7 @@ def read_epub(path: Path) -> str:
             if "html" in item.get("media-type", "") and "nav" not in (item.get("properties") or "").split():
                 name = (PurePosixPath(package).parent / unquote(item.get("href"))).as_posix()
                 chapters.append(html_to_markdown(book.read(name)))
-    return "\n\n".join(chapters)
-
-
-def paragraph(text: str) -> str:
-    """Write a paragraph, none of whose lines Markdown takes for anything else."""
-    return _MARKS.sub(r"\\", text)
-
-
-def fenced(text: str, language: str = "") -> str:
-    """Write code."""
-    fence = max(["``", *_TICKS.findall(text)], key=len) + "`"
-    return f"{fence}{language}\n{text.strip(chr(10))}\n{fence}"
-
-
-def table(rows: Iterable[Sequence[str]]) -> str:
-    """Write a table, whose first row names the columns; empty columns at the right are left out."""
-    lines, cells = [], 0
-    for row in rows:
-        cells += len(row)
-        check_cells(cells)
-        lines.append([_CELL_MARKS.sub(r"\\\g<0>", " ".join(cell.split())) if cell else "" for cell in row])
-    width = max((place for line in lines for place, cell in enumerate(line, 1) if cell), default=0)
-    if not width:
-        return ""
-    check_cells(width * len(lines))
-    head, *body = (f"| {' | '.join((line + [''] * width)[:width])} |" for line in lines)
-    head = "\n".join([head, f"| {' | '.join(['---'] * width)} |"])
-    stretches = range(0, len(body), STRETCH) or [0]
-    return f"\n\n{SEPARATOR}".join("\n".join([head, *body[start : start + STRETCH]]) for start in stretches)
+    return Document("\n\n".join(chapters))
 
 
 def _blocks(element: _Element) -> Iterator[str]:
@@ -220,7 +188,11 @@ def _definitions(element: _Element) -> Iterator[str]:
 
 def _with_tail(blocks: list[str]) -> list[str]:
     """Join a short last paragraph to the one before, as it would otherwise be cut together with the next term."""
-    if len(blocks) < 2 or len(blocks[-1].split()) >= SMALL or any(block[0] in "-|`#" for block in blocks[-2:]):
+    if (
+        len(blocks) < 2
+        or len(blocks[-1].split()) >= SHORT_PARAGRAPH
+        or any(block[0] in "-|`#" for block in blocks[-2:])
+    ):
         return blocks
     return [*blocks[:-2], "\n".join(blocks[-2:])]
 
@@ -254,4 +226,4 @@ def _rows(element: _Element) -> Iterator[list[str]]:
 
 def _spans(cell: _Element, name: str) -> int:
     given = cell.get(name, "")
-    return max(1, min(int(given), SPAN)) if given.isdecimal() and len(given) < 9 else 1
+    return max(1, min(int(given), MAX_SPAN)) if given.isdecimal() and len(given) < 9 else 1

@@ -6,45 +6,36 @@ import math
 from pathlib import Path
 from zipfile import ZipFile
 
-from semclass.core.errors import InputError
+from semclass import InputError
 
-LARGEST = 400_000_000
-"""Bytes of a document at most, as it is held in memory; a larger one can be split."""
-
-LINE = 64_000_000
-"""Bytes of a line of a file that is read line by line, at most."""
-
-UNPACKED = 200_000_000
+MAX_UNPACKED = 200_000_000
 """Bytes of all parts of a packed document (docx, odt, pptx, xlsx, epub), unpacked."""
 
-TAGS = 3_000_000
+MAX_TAGS = 3_000_000
 """Tags in the parts of a docx, odt, pptx or epub, or in a page of HTML; each takes some 100 bytes of memory."""
 
-CELLS = 3_000_000
-"""Cells of a table, empty ones between others included."""
-
-SPAN = 1000
+MAX_SPAN = 1000
 """Columns or rows that a cell of a table spans; a page may claim any number."""
 
-INDENT = 8
+MAX_INDENT = 8
 """Levels of an item of a list below one another that are kept."""
 
-GROWTH = 20
+MAX_GROWTH = 20
 """Text that a document may give, as a multiple of its bytes; prose is packed to a quarter, tables to a tenth."""
 
-SMALL = 2_000_000
+FREE_TEXT = 2_000_000
 """Characters of text that any document may give, however small it is."""
 
-SECONDS = 25
+SECONDS_PER_MB = 25
 """Seconds of a processor that a document of a megabyte or less may take to be read, and each further megabyte."""
 
-WORK = 0.8
+PAGES_SHARE = 0.8
 """Share of these seconds after which a document of pages is cut, so that what was read of it is kept."""
 
-CLOCK = 10
+CLOCK_FACTOR = 10
 """Seconds by the clock for each of these, at most: others may use the processors, too, but no document may wait forever."""
 
-MEMORY = 750_000_000
+MAX_MEMORY = 750_000_000
 """Bytes of memory that reading a document may take, where the system can limit them (Linux)."""
 
 _PART = 1 << 20
@@ -53,7 +44,7 @@ _SPLIT = "split it into smaller files"
 
 def seconds_for(size: int) -> int:
     """Seconds of a processor that a document of so many bytes may take."""
-    return SECONDS * max(1, math.ceil(size / 1e6))
+    return SECONDS_PER_MB * max(1, math.ceil(size / 1e6))
 
 
 def size_of(path: Path) -> int:
@@ -64,21 +55,14 @@ def size_of(path: Path) -> int:
         raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
 
 
-def check_size(path: Path) -> None:
-    """Refuse a file that is too large to be held."""
-    size = path.stat().st_size
-    if size > LARGEST:
-        raise InputError(f"{path} has {size / 1e6:.0f} MB; at most {LARGEST / 1e6:.0f} MB are allowed: {_SPLIT}")
-
-
 def check_package(path: Path, *, tags: bool = True) -> None:
     """Refuse a packed document that is too large unpacked or, if `tags`, has too many of them."""
     with ZipFile(path) as package:
         # no part can give more bytes than it claims
         size = sum(part.file_size for part in package.infolist())
-        if size > UNPACKED:
+        if size > MAX_UNPACKED:
             raise InputError(
-                f"{path} has {size / 1e6:,.0f} MB unpacked; at most {UNPACKED / 1e6:.0f} MB are allowed: {_SPLIT}"
+                f"{path} has {size / 1e6:,.0f} MB unpacked; at most {MAX_UNPACKED / 1e6:.0f} MB are allowed: {_SPLIT}"
             )
         number = 0
         for part in package.infolist() if tags else ():
@@ -90,52 +74,44 @@ def check_package(path: Path, *, tags: bool = True) -> None:
 
 def check_tags(path: Path, number: int) -> None:
     """Refuse a document with more tags than a tree of them may hold."""
-    if number > TAGS:
-        raise InputError(f"{path} has more than {TAGS:,} tags; {_SPLIT}")
-
-
-def check_cells(number: int) -> None:
-    """Refuse a table with too many cells."""
-    if number > CELLS:
-        raise InputError(
-            f"a table has more than {CELLS:,} cells, empty ones included; {_SPLIT}, or write its rows as JSON lines"
-        )
+    if number > MAX_TAGS:
+        raise InputError(f"{path} has more than {MAX_TAGS:,} tags; {_SPLIT}")
 
 
 def check_text(path: Path, length: int) -> None:
     """Refuse more text than a document of some size can honestly hold."""
     size = path.stat().st_size
-    if length > max(SMALL, GROWTH * size):
+    if length > max(FREE_TEXT, MAX_GROWTH * size):
         raise InputError(
-            f"{path} has {size / 1e6:.1f} MB, but contains {length / 1e6:.0f} MB of text; at most {GROWTH} times "
+            f"{path} has {size / 1e6:.1f} MB, but contains {length / 1e6:.0f} MB of text; at most {MAX_GROWTH} times "
             f"the size of the file is allowed: {_SPLIT}"
         )
 
 
 def work_for(size: int) -> float:
     """Seconds of a processor after which a document of so many bytes is cut, if it has pages."""
-    return WORK * seconds_for(size)
+    return PAGES_SHARE * seconds_for(size)
 
 
 def read_up_to(path: Path, page: int, pages: int) -> str:
-    """What is said of a document that was cut after a page."""
+    """Message about a document that was cut after a page."""
     seconds = work_for(path.stat().st_size)
     return f"{path}: read up to page {page} of {pages}: more than {seconds:.0f} seconds of CPU time; {_SPLIT}"
 
 
 def out_of_clock(path: Path, seconds: float) -> InputError:
-    """What is said of a document that took too long by the clock."""
+    """Message about a document that took too long by the clock."""
     return InputError(
         f"{path} took more than {seconds:.0f} seconds to read; {_SPLIT}, or read it when the machine is idle"
     )
 
 
 def out_of_time(path: Path) -> InputError:
-    """What is said of a document that took too long."""
+    """Message about a document that took too long."""
     seconds = seconds_for(path.stat().st_size)
     return InputError(f"{path} took more than {seconds} seconds of CPU time to read; {_SPLIT}")
 
 
 def out_of_memory(path: Path) -> InputError:
-    """What is said of a document that took too much memory."""
-    return InputError(f"{path} took more than {MEMORY / 1e6:.0f} MB of memory to read; {_SPLIT}")
+    """Message about a document that took too much memory."""
+    return InputError(f"{path} took more than {MAX_MEMORY / 1e6:.0f} MB of memory to read; {_SPLIT}")

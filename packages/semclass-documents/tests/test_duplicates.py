@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from semclass.documents.duplicates import mark_duplicates, shingles
 
 from semclass import InputError, MissingExtraError, Passage
-from semclass.documents.duplicates import mark_duplicates, shingles
 
 WORDS = ["lamp", "keeper", "dusk", "fog", "sea", "ship", "oil", "stone", "tower", "winter", "storm", "bridge"]
 

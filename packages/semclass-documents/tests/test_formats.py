@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 from made_documents import BOILER, PUMP, WRITERS, odt, shown, written
+from semclass.documents.formats import FORMATS, read_content
 from world import ROOT
 
 from semclass import InputError
 from semclass.core.errors import MissingExtraError
-from semclass.documents.formats import FORMATS, read_content
 from semclass.documents.readers import read_passages
 
 PAGE = (ROOT / "docs" / "howto" / "documents.md").read_text(encoding="utf-8")

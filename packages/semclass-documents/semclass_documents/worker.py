@@ -13,24 +13,30 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import TracebackType
 from typing import IO, cast
 
-from semclass.core.errors import InputError, MissingExtraError, SemclassError
-from semclass.documents.formats import read_content
-from semclass.documents.limits import CLOCK, MEMORY, out_of_clock, out_of_memory, out_of_time, seconds_for, size_of
-from semclass.documents.records import Columns, Content, Record
+from semclass import Chunking, InputError, MissingExtraError, SemclassError
+from semclass.plugins import Document, Record
+from semclass_documents.limits import (
+    CLOCK_FACTOR,
+    MAX_MEMORY,
+    out_of_clock,
+    out_of_memory,
+    out_of_time,
+    seconds_for,
+    size_of,
+)
 
 _OUT_OF_MEMORY = 3
 _OUT_OF_TIME = {-getattr(signal, "SIGXCPU", 0), 1}  # 1 is the code of `faulthandler`
 _SURROGATE = re.compile("[\ud800-\udfff]")
 """Half a character, which JSON can hold and UTF-8 cannot."""
 
-_CODE = "import sys; sys.path[:] = sys.argv[1:]; from semclass.documents.worker import serve; serve()"
+_CODE = "import sys; sys.path[:] = sys.argv[1:]; from semclass_documents.worker import serve; serve()"
 
 
-class Converter:
-    """Reads documents as :func:`semclass.documents.formats.read_content` does, within limits of time and memory.
+class Worker:
+    """Reads documents as :func:`semclass_documents.reader.convert` does, within limits of time and memory.
 
     Its process starts with the first document, and again after one that ended it.
     """
@@ -38,44 +44,35 @@ class Converter:
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
 
-    def __enter__(self) -> Converter:
-        """Start nothing yet."""
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def close(self) -> None:
         """End the process."""
         if self._process is not None:
             self._process.kill()
             self._end()
 
-    def __call__(
-        self,
-        path: Path,
-        encoding: str | None = None,
-        columns: Columns = Columns(),  # noqa: B008 - it cannot change
-    ) -> tuple[Content, str]:
-        """Read a document, with what is said if it was cut. An InputError or MissingExtraError says why not."""
+    def read(self, path: Path, chunking: Chunking) -> Document:
+        """Read a document. An InputError or MissingExtraError says why it cannot be read."""
         process = self._started()
         requests, replies = cast("IO[bytes]", process.stdin), cast("IO[bytes]", process.stdout)
         with self._clocked(path, process):
             with suppress(BrokenPipeError):
-                requests.write(json.dumps([str(path), encoding, columns]).encode() + b"\n")
+                requests.write(json.dumps([str(path), dict(chunking.settings())]).encode() + b"\n")
                 requests.flush()
             head = replies.readline()
-            kind, size, cut = json.loads(head) if head.endswith(b"\n") else ("", 0, "")
+            kind, size = json.loads(head) if head.endswith(b"\n") else ("", 0)
             content = replies.read(size)
         if not head.endswith(b"\n"):
             raise _reason(path, self._end())
-        text = content.decode()
+        reply = json.loads(content)
         if kind:
-            raise (MissingExtraError if kind == MissingExtraError.__name__ else InputError)(text)
-        markdown, records = json.loads(text)
-        return Content(markdown, [Record(*record) for record in records]), cut
+            raise (MissingExtraError if kind == MissingExtraError.__name__ else InputError)(reply)
+        document = Document(*reply)
+        return document._replace(records=[Record(*record) for record in document.records])
 
     @contextmanager
     def _clocked(self, path: Path, process: subprocess.Popen[bytes]) -> Iterator[None]:
         """End the process if a document takes too long by the clock, as one that waits takes no time of a processor."""
-        seconds, late = CLOCK * seconds_for(size_of(path)), threading.Event()
+        seconds, late = CLOCK_FACTOR * seconds_for(size_of(path)), threading.Event()
 
         def end() -> None:
             late.set()
@@ -93,7 +90,7 @@ class Converter:
             raise out_of_clock(path, seconds)
 
     def _started(self) -> subprocess.Popen[bytes]:
-        """Give the process; it is started if there is none."""
+        """Return the process; start it if there is none."""
         if self._process is None:
             # a library may start a thread for each processor, whose stacks would count as memory
             threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
@@ -107,7 +104,7 @@ class Converter:
         return self._process
 
     def _end(self) -> int:
-        """Wait for the end of the process, and give its code."""
+        """Wait for the end of the process, and return its code."""
         process, self._process = cast("subprocess.Popen[bytes]", self._process), None
         with suppress(BrokenPipeError):
             process.communicate()
@@ -115,7 +112,7 @@ class Converter:
 
 
 def _reason(path: Path, code: int) -> InputError:
-    """Tell why the process of a document ended."""
+    """Say why the process of a document ended."""
     if code in _OUT_OF_TIME:
         return out_of_time(path)
     if code == _OUT_OF_MEMORY:
@@ -124,23 +121,24 @@ def _reason(path: Path, code: int) -> InputError:
 
 
 def serve() -> None:
-    """Read the documents that standard input names, one a line: what the process does."""
+    """Read the documents that standard input names, one a line, in the process of its own."""
+    from semclass_documents.reader import convert
+
     replies = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a library prints is no reply
     _limit_memory()
     for line in sys.stdin.buffer:
-        path, encoding, columns = json.loads(line)
-        _limit_time(Path(path))
-        cuts: list[str] = []
+        name, settings = json.loads(line)
+        path = Path(name)
+        _limit_time(path)
         try:
-            found = read_content(Path(path), encoding, cuts.append, Columns(*columns))
-            kind, text = "", json.dumps(found, ensure_ascii=False)
+            kind, reply = "", json.dumps(convert(path, Chunking(**settings)), ensure_ascii=False)
         except MemoryError:
             os._exit(_OUT_OF_MEMORY)
         except SemclassError as error:
-            kind, text = type(error).__name__, str(error)
-        content = _SURROGATE.sub("\ufffd", text).encode()
-        replies.write(json.dumps([kind, len(content), "".join(cuts)]).encode() + b"\n" + content)
+            kind, reply = type(error).__name__, json.dumps(str(error))
+        content = _SURROGATE.sub("\ufffd", reply).encode()
+        replies.write(json.dumps([kind, len(content)]).encode() + b"\n" + content)
         replies.flush()
 
 
@@ -150,7 +148,7 @@ def _limit_memory() -> None:
 
         hard = resource.getrlimit(resource.RLIMIT_AS)[1]
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, hard))
+        resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY, hard))
 
 
 def _limit_time(path: Path) -> None:

@@ -10,10 +10,10 @@ from itertools import chain, islice
 from typing import Any
 
 import numpy as np
+import rensa
 
-from semclass.core.checks import check_probability
-from semclass.core.errors import InputError, import_extra
-from semclass.core.types import Passage
+from semclass import InputError, Passage
+from semclass.plugins import check_probability
 
 THRESHOLD = 0.9
 """Resemblance from which passages are near-duplicates. It means about one changed word in sixty. A lower threshold
@@ -85,8 +85,6 @@ def mark_duplicates(
     ------
     InputError
         If the threshold is not in (0, 1].
-    MissingExtraError
-        If rensa is not installed: ``pip install "semclass[dedup]"``.
     """
     if check_probability(threshold, "threshold") == 0:
         raise InputError("threshold is 0; it must be above 0, such as 0.9")
@@ -110,19 +108,18 @@ class _Seen:
     """The passages that are no duplicates: their ids, their shingles, and an index of their MinHashes."""
 
     def __init__(self, threshold: float) -> None:
-        self.rensa: Any = import_extra("rensa", "dedup")
         self.threshold = threshold
-        self.index = self.rensa.RMinHashLSH(threshold=threshold, num_perm=HASHES, num_bands=BANDS)
+        self.index: Any = rensa.RMinHashLSH(threshold=threshold, num_perm=HASHES, num_bands=BANDS)
         self.ids: list[str] = []
         self.shingles: list[bytes] = []  # half of what arrays would take
 
     def original(self, passage: Passage) -> str | None:
-        """Give the id of the earliest passage that this one nearly repeats; one that repeats none is remembered."""
+        """Return the id of the earliest passage that this one nearly repeats; one that repeats none is remembered."""
         own = shingles(passage.text)
         numbers = " ".join(sorted(own.numbers))  # texts with other numbers have no shingle in common
         tokens = [f"{numbers}\n{run}".encode(errors="surrogatepass") for run in own.runs]
         hashed = np.unique(np.array([zlib.crc32(token) for token in tokens], np.uint32))
-        sketch = self.rensa.RMinHash(num_perm=HASHES, seed=0)
+        sketch = rensa.RMinHash(num_perm=HASHES, seed=0)
         sketch.update(tokens)
         candidates: list[int] = sorted(self.index.query(sketch))[:CANDIDATES]
         for place in candidates:

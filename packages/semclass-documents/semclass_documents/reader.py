@@ -1,0 +1,78 @@
+"""The reader of rich formats: which function reads which ending, in a process with limits."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+
+from semclass import Chunking
+from semclass.plugins import Document, PlainReader, reading
+from semclass_documents.limits import check_text
+from semclass_documents.worker import Worker
+
+FORMATS: Mapping[str, str] = {
+    ".docx": "office:read_docx",
+    ".eml": "mail:read_eml",
+    ".epub": "html:read_epub",
+    ".htm": "html:read_html",
+    ".html": "html:read_html",
+    ".ipynb": "notes:read_notebook",
+    ".log": "notes:read_log",
+    ".mbox": "mail:read_mbox",
+    ".pdf": "pdf:read_pdf",
+    ".pptx": "office:read_pptx",
+    ".xhtml": "html:read_html",
+    ".xlsx": "office:read_xlsx",
+}
+"""By ending, the module and the function that reads it: from a path and the chunking to a document."""
+
+BY_PANDOC: Mapping[str, str] = {
+    **dict.fromkeys([".adoc", ".asciidoc"], "asciidoc"),
+    **dict.fromkeys([".man", *(f".{section}" for section in range(1, 9))], "man"),
+    ".odt": "odt",
+    ".org": "org",
+    ".rst": "rst",
+    ".rtf": "rtf",
+    ".tex": "latex",
+}
+"""Formats that pandoc reads, where it is installed, by ending."""
+
+PLAIN = (".csv", ".json", ".jsonl", ".tsv")
+"""Endings that semclass itself reads, here within the limits of the process."""
+
+
+class DocumentReader:
+    """Reads rich formats, tables and JSON, each file within limits of time and memory."""
+
+    def __init__(self) -> None:
+        self._worker = Worker()
+
+    def accepts(self, path: Path) -> bool:
+        """Whether a file of this ending can be read. Some need pandoc."""
+        ending = path.suffix.lower()
+        return ending in FORMATS or ending in PLAIN or (ending in BY_PANDOC and find_spec("pypandoc") is not None)
+
+    def read(self, path: Path, chunking: Chunking) -> Document:
+        """Read a file. Raises an InputError that says why it cannot be read."""
+        return self._worker.read(path, chunking)
+
+    def close(self) -> None:
+        """End the process."""
+        self._worker.close()
+
+
+def convert(path: Path, chunking: Chunking) -> Document:
+    """Read a file in this process. Raises a MemoryError if memory does not suffice."""
+    ending = path.suffix.lower()
+    if ending in PLAIN:
+        document = PlainReader().read(path, chunking)
+    else:
+        module, _, function = FORMATS.get(ending, "pandoc:read_by_pandoc").partition(":")
+        read = getattr(importlib.import_module(f"semclass_documents.{module}"), function)
+        with reading(path):
+            document = read(path, chunking)
+    with reading(path):
+        check_text(path, document.length)
+    return document._replace(text=document.text.replace("\r", "\n"))
