@@ -52,7 +52,7 @@ _chunking_options = options.together(
     click.option(
         "--keep-boilerplate",
         is_flag=True,
-        help="Keep text that most files of a folder repeat, such as footers. Default: leave it out, with semclass-documents.",
+        help="Keep text that most files of a folder repeat, such as footers. Default: leave it out (semclass-documents).",
     ),
 )
 

@@ -13,23 +13,20 @@ from typing import Any, TypeAlias
 
 from semclass.core.checks import counted, short
 from semclass.core.errors import InputError
-from semclass.documents.data import separator_of
-from semclass.documents.decoding import check_encoding, read_text
+from semclass.documents.chunking import Chunking
+from semclass.documents.decoding import read_text
 from semclass.documents.json_lines import TEXT, parse_json_lines, text_of
+from semclass.documents.records import separator_of
 
-Row: TypeAlias = tuple[int, list[str]]
-"""The number of a line, from 1, and the content of its columns."""
+TEXT_NAMES = (TEXT, "sentence", "question", "query", "message", "utterance", "content", "description")
+LABELS = "labels"
+LABEL_NAMES = ("label", LABELS, "class", "category", "topic", "intent", "target")
+"""Usual names of columns, in any case. A column ``labels`` may hold several labels per text."""
 
-LABEL, LABELS = "label", "labels"
-"""Names of columns. A column ``labels`` may hold several labels per text."""
+LISTED_LINES = 5
+"""Maximum bad lines that an error lists."""
 
-TABLES = (".csv", ".tsv")
-"""Endings of files that are always read as tables."""
-
-SHOWN = 5
-"""Most bad lines that an error lists."""
-
-_SEPARATOR = ","  # between several labels of a text, in a table
+_Row: TypeAlias = "tuple[int, tuple[Any, Any] | str]"  # line; text and label, or what is wrong
 
 
 @dataclass(frozen=True)
@@ -71,11 +68,11 @@ def read_labelled(
     Parameters
     ----------
     path
-        A file of JSON lines, or a table. The first line of a table may name its columns.
+        A file of JSON lines, or a table whose first line names its columns.
     text, label
-        Names of the columns, or their numbers from 1. By default, the columns are ``text``, and ``label`` or
-        ``labels``. In a table of two columns, the column that is not `text` is the label. If a table names no columns,
-        the first and the second column are used.
+        Names of the columns or fields. By default the first of the usual names that is there: ``text``, ``sentence``,
+        ``question``, ``query``, ``message``, ``utterance``, ``content`` or ``description``, and ``label``, ``labels``,
+        ``class``, ``category``, ``topic``, ``intent`` or ``target``.
     multi_label
         Whether a text may have several labels or none. In a table, commas separate the labels. Several labels are
         always allowed if the column is called ``labels``, or if JSON holds lists.
@@ -89,94 +86,62 @@ def read_labelled(
         first bad lines with their numbers.
     """
     path = Path(path)
-    check_encoding(encoding)
-    content = read_text(path, encoding)
+    content = read_text(path, Chunking(encoding=encoding).encoding)
     if content.lstrip().startswith("["):
         raise InputError(f"{path} is one JSON list; write one object per line, e.g. with `jq -c '.[]' {path}`")
     if content.lstrip().startswith("{"):
         return _collect(path, _of_json(content, text, label), multi_label)
-    rows = [row for row in _rows(path, content) if any(cell.strip() for cell in row[1])]
-    if not rows:
-        raise InputError(f"{path} contains no texts")
-    named, (first, second) = _columns(path, rows, text, label)
-    multi_label = multi_label or (named and rows[0][1][second].strip().lower() == LABELS)
-    given = ((number, _cells(cells, first, second, multi_label)) for number, cells in rows[named:])
-    labelled = _collect(path, given, multi_label)
-    if not named and label is None and len(set(labelled.texts)) < len(set(labelled.labels)):
-        raise InputError(
-            f"{path}: the second column has more different values than the first, so it seems to hold the texts; "
-            "give --text 2 --label 1, or name the columns in the first line: `text` and `label`"
-        )
-    return labelled
+    (number, names), rows = _table(path, content)
+    first = _place(path, number, names, "text", text, TEXT_NAMES)
+    second = _place(path, number, names, "label", label, LABEL_NAMES)
+    if first == second:
+        raise InputError(f"{path}: column {names[first]!r} cannot be both text and label; name the two columns")
+    multi_label = multi_label or names[second].strip().lower() == LABELS
+    return _collect(path, (_of_row(line, cells, first, second, multi_label) for line, cells in rows), multi_label)
 
 
 def read_texts(path: Path, *, text: str | None = None, encoding: str | None = None) -> list[str]:
-    """Read texts to classify from a table, from JSON lines, or from a file with one text a line.
+    """Read texts from a table, from JSON lines, or from a file with one text a line.
 
-    The column `text` is ``text`` by default.
+    The column is `text`, or one with a usual name. A file with another ending than .csv and .tsv is a table if a column is
+    named, or if its first line has several columns and one of them is called ``text``.
     """
-    check_encoding(encoding)
-    content = read_text(path, encoding)  # once: the file may be a pipe
+    content = read_text(path, Chunking(encoding=encoding).encoding)  # once: the file may be a pipe
     lines = list(enumerate(content.removesuffix("\n").split("\n"), 1)) if content else []
     first = next((line for _, line in lines if line.strip()), "")
     if path.suffix.lower() in (".jsonl", ".json") or re.match(r'\s*\{\s*"', first):
         records = parse_json_lines(path, lines)
         return [text_of(record, f"{path}, line {number}", text or TEXT) for number, record in records]
-    if text is not None or _is_table(path, first):
-        return _texts_of_table(path, content, text)
+    names = [name.strip().lower() for name in first.split("\t")]
+    if text is not None or path.suffix.lower() in (".csv", ".tsv") or (len(names) > 1 and TEXT in names):
+        (number, columns), rows = _table(path, content)
+        place = _place(path, number, columns, "text", text, TEXT_NAMES)
+        lines = [(number, cells[place] if place < len(cells) else "") for number, cells in rows]
     for number, line in lines:
         if not line.strip():
             raise InputError(f"{path}, line {number} is empty; give each line a text, so that output lines match")
     return [line for _, line in lines]
 
 
-def _is_table(path: Path, first: str) -> bool:
-    """Tell whether a file holds a table of texts, by its ending or by a first line that names the column ``text``."""
-    names = [_unquoted(cell).strip().lower() for cell in first.split("\t")]
-    return path.suffix.lower() in TABLES or (len(names) > 1 and TEXT in names)
-
-
-def _texts_of_table(path: Path, content: str, text: str | None = None) -> list[str]:
-    """Give the texts of a table, whatever its other columns hold; `text` names or numbers their column.
-
-    By default it is the column called ``text``, and the first one where no line names the columns.
-    """
-    rows = [row for row in _rows(path, content) if any(cell.strip() for cell in row[1])]
-    if not rows:
-        raise InputError(f"{path} contains no texts")
-    named = _are_names(rows[0], text)
-    column = _place(path, rows[0], text, (TEXT,) if named else (), otherwise=None if named else 0)
-    texts = [(number, cells[column] if column < len(cells) else "") for number, cells in rows[named:]]
-    for number, one in texts:
-        if not one.strip():
-            raise InputError(
-                f"{path}, line {number} has no text in column {column + 1}; remove the line, or add a text"
-            )
-    return [one for _, one in texts]
-
-
-_Given: TypeAlias = Iterable[tuple[int, "tuple[Any, Any] | str"]]  # line; text and label, or what is wrong
-
-
-def _collect(path: Path, given: _Given, multi_label: bool) -> LabelledTexts:
-    """Check all lines, and list those that are bad."""
+def _collect(path: Path, rows: Iterable[_Row], multi_label: bool) -> LabelledTexts:
+    """Check all lines, and list the bad ones."""
     labelled, bad, total = LabelledTexts([], [], [], multi_label), [], 0
     lists = False
-    for number, pair in given:
+    for number, row in rows:
         total += 1
-        wrong = pair if isinstance(pair, str) else _wrong(*pair, multi_label=multi_label)
-        if wrong or isinstance(pair, str):
+        wrong = row if isinstance(row, str) else _wrong(*row, multi_label=multi_label)
+        if wrong or isinstance(row, str):
             bad.append(f"line {number}: {wrong}")
             continue
-        text, label = pair
+        text, label = row
         lists = lists or isinstance(label, list)
         labelled.texts.append(text)
         labelled.labels.append(tuple(map(str, label)) if isinstance(label, list) else (str(label).strip(),))
         labelled.lines.append(number)
     if bad:
-        more = "; ..." if len(bad) > SHOWN else ""
+        more = "; ..." if len(bad) > LISTED_LINES else ""
         raise InputError(
-            f"{path}: {len(bad)} of {counted(total, 'line')} cannot be used: {'; '.join(bad[:SHOWN])}{more}"
+            f"{path}: {len(bad)} of {counted(total, 'line')} cannot be used: {'; '.join(bad[:LISTED_LINES])}{more}"
         )
     if not total:
         raise InputError(f"{path} contains no texts")
@@ -186,22 +151,18 @@ def _collect(path: Path, given: _Given, multi_label: bool) -> LabelledTexts:
 def _wrong(text: Any, label: Any, *, multi_label: bool) -> str | None:
     """Say what is wrong with a text and its label, if anything is."""
     if not isinstance(text, str) or not text.strip():
-        return "its text is empty" if text in ("", None) or isinstance(text, str) else f"its text is {short(text)}"
-    labels = label if isinstance(label, list) else [label]
-    for one in labels:
-        if isinstance(one, bool) or not isinstance(one, (str, int)):
-            return (
-                "it has no label" if one is None else f"its label is {short(one)}, neither a string nor a whole number"
-            )
-        if not str(one).strip():
+        return "its text is empty" if text is None or isinstance(text, str) else f"its text is {short(text)}"
+    for name in label if isinstance(label, list) else [label]:
+        if name is None or name == "":
+            return "it has no label"
+        if isinstance(name, bool) or not isinstance(name, (str, int)):
+            return f"its label is {short(name)}, neither a string nor a whole number"
+        if not str(name).strip():
             return "its label is empty"
     return None
 
 
-# -- JSON lines -------------------------------------------------------------------------------------------------------
-
-
-def _of_json(content: str, text: str | None, label: str | None) -> Iterator[tuple[int, tuple[Any, Any] | str]]:
+def _of_json(content: str, text: str | None, label: str | None) -> Iterator[_Row]:
     for number, line in enumerate(content.split("\n"), 1):
         if not line.strip():
             continue
@@ -213,18 +174,29 @@ def _of_json(content: str, text: str | None, label: str | None) -> Iterator[tupl
         if not isinstance(record, dict):
             yield number, f"not a JSON object: {short(record)}"
             continue
-        name = label or (LABEL if LABEL in record else LABELS)
-        missing = [one for one in (text or TEXT, name) if one not in record]
-        held = ", ".join(map(repr, record)) or "none"
-        wanted = f"no field {missing[0]!r} (fields: {held})" if missing else ""
-        yield number, wanted or (record[text or TEXT], record[name])
+        wanted = [(text,) if text else TEXT_NAMES, (label,) if label else LABEL_NAMES]
+        fields = [next((name for name in names if name in record), None) for names in wanted]
+        missing = [names[0] for names, field in zip(wanted, fields, strict=True) if field is None]
+        has = ", ".join(map(repr, record)) or "none"
+        yield number, f"no field {missing[0]!r} (fields: {has})" if missing else (record[fields[0]], record[fields[1]])
 
 
-# -- tables -----------------------------------------------------------------------------------------------------------
+def _of_row(line: int, cells: Sequence[str], first: int, second: int, multi_label: bool) -> _Row:
+    if len(cells) <= max(first, second):
+        return line, f"it has {counted(len(cells), 'column')}, but needs {max(first, second) + 1}"
+    label = cells[second]
+    return line, (cells[first], [name.strip() for name in label.split(",") if name.strip()] if multi_label else label)
 
 
-def _rows(path: Path, content: str) -> Iterator[Row]:
-    """Split a table into its lines and their cells."""
+def _table(path: Path, content: str) -> tuple[tuple[int, list[str]], list[tuple[int, list[str]]]]:
+    """Split a table into the line that names the columns, and those below; each with its number."""
+    rows = [row for row in _rows(path, content) if any(cell.strip() for cell in row[1])]
+    if not rows:
+        raise InputError(f"{path} contains no texts")
+    return rows[0], rows[1:]
+
+
+def _rows(path: Path, content: str) -> Iterator[tuple[int, list[str]]]:
     first = content.partition("\n")[0]
     if path.suffix.lower() == ".tsv" or (path.suffix.lower() != ".csv" and "\t" in first):
         for number, line in enumerate(content.split("\n"), 1):
@@ -245,55 +217,21 @@ def _rows(path: Path, content: str) -> Iterator[Row]:
 
 
 def _unquoted(cell: str) -> str:
-    """A cell without the quotation marks that spreadsheets put around it; other marks are part of the text."""
+    """Remove the quotation marks that spreadsheets put around a cell; other marks are part of the text."""
     inner = cell[1:-1]
     quoted = len(cell) > 1 and cell[0] == cell[-1] == '"' and '"' not in inner.replace('""', "")
     return inner.replace('""', '"') if quoted else cell
 
 
-def _are_names(row: Row, *wanted: str | None) -> bool:
-    """Tell whether the first line names the columns."""
-    names = [cell.strip().lower() for cell in row[1]]
-    named = any(name is not None and not name.isdigit() for name in wanted)
-    return named or (TEXT in names and len(set(names)) == len(names))
-
-
-def _place(path: Path, row: Row, given: str | None, usual: Sequence[str], otherwise: int | None) -> int:
-    """Give the place of a column that is given by name or number, or else has a usual name; if none has, `otherwise`."""
-    number, cells = row
+def _place(path: Path, line: int, cells: Sequence[str], kind: str, name: str | None, usual: Sequence[str]) -> int:
+    """Return the place of the column with a name, or with the first usual name."""
     names = [cell.strip().lower() for cell in cells]
-    if given is not None and given.isdigit():
-        place = int(given) - 1 if 1 <= int(given) <= len(cells) else None
-    else:
-        known = [one for one in (usual if given is None else (given.strip().lower(),)) if one in names]
-        place = names.index(known[0]) if known else otherwise if given is None else None
+    wanted = usual if name is None else (name.strip().lower(),)
+    place = next((names.index(column) for column in wanted if column in names), None)
     if place is None:
+        shown = f"{name!r}" if name else f"with a usual name ({', '.join(usual)})"
         raise InputError(
-            f"{path}, line {number}: there is no column {given or ' or '.join(usual)!r}; the columns are "
-            f"{', '.join(map(repr, cells[:20]))}. Name the columns with --text and --label"
+            f"{path}, line {line}: there is no column {shown}; the columns are {', '.join(map(repr, cells[:20]))}. Name "
+            f"the column of the {kind} with --{kind}-column"
         )
     return place
-
-
-def _columns(path: Path, rows: Sequence[Row], text: str | None, label: str | None) -> tuple[bool, tuple[int, int]]:
-    """Tell whether the first line names the columns, and which hold texts and labels."""
-    number, cells = rows[0]
-    if len(cells) < 2:
-        raise InputError(
-            f"{path}, line {number} has one column; separate text and label by a tab (.tsv) or a comma (.csv)"
-        )
-    named = _are_names(rows[0], text, label)
-    first = _place(path, rows[0], text, (TEXT,) if named else (), None if named else 0)
-    other = 1 - first if len(cells) == 2 and first < 2 else None if named else 1
-    second = _place(path, rows[0], label, (LABEL, LABELS) if named else (), other)
-    if first == second:
-        raise InputError(f"{path}: column {first + 1} cannot be both text and label; give --text and --label")
-    return named, (first, second)
-
-
-def _cells(cells: Sequence[str], first: int, second: int, multi_label: bool) -> tuple[Any, Any] | str:
-    """Text and label of a line."""
-    if len(cells) <= max(first, second):
-        return f"it has {counted(len(cells), 'column')}, but needs {max(first, second) + 1}"
-    label = cells[second]
-    return cells[first], [one.strip() for one in label.split(_SEPARATOR) if one.strip()] if multi_label else label

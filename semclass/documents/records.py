@@ -290,6 +290,7 @@ _SNIFFED = 65_536
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]{0,14})(?:\.[0-9]{1,15})?")
 """A number as JSON writes it; a longer one, or one that begins with 0, is a code."""
 
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _BOOLEANS = {"true": True, "false": False}
 
 
@@ -333,14 +334,14 @@ def read_json(text: str, columns: Columns) -> Document:
     as "name: value".
     """
     try:
-        return _content(json.loads(text, parse_constant=_none), columns)
+        return _content(_loaded(text), columns)
     except ValueError:
         return read_jsonl(text, columns)
 
 
 def read_jsonl(text: str, columns: Columns) -> Document:
     """Read JSON lines as :func:`read_json` reads an array."""
-    return _content([json.loads(line, parse_constant=_none) for line in text.split("\n") if line.strip()], columns)
+    return _content([_loaded(line) for line in text.split("\n") if line.strip()], columns)
 
 
 def _content(value: Any, columns: Columns) -> Document:
@@ -353,8 +354,12 @@ def _content(value: Any, columns: Columns) -> Document:
     return Document("\n\n".join(_value(value, 1)))
 
 
-def _none(_: str) -> None:
-    """Read NaN and infinity, which JSON does not know, as null."""
+def _loaded(text: str) -> Any:
+    """Parse JSON: NaN and infinity, which it does not know, are null, and half a character is a replacement character."""
+    value = json.loads(text, parse_constant=lambda _: None)
+    if "\\ud" in text.lower() and _SURROGATE.search(written := json.dumps(value, ensure_ascii=False)):
+        return json.loads(_SURROGATE.sub("\ufffd", written))
+    return value
 
 
 def _value(value: Any, level: int) -> Iterator[str]:

@@ -5,7 +5,6 @@ import subprocess
 import sys
 from types import SimpleNamespace
 
-import hostile_files
 import made_tickets
 import pytest
 from running import running
@@ -13,7 +12,7 @@ from world import ROOT
 
 from semclass import PassageIndex
 from semclass.cli import sync
-from semclass.cli.passages import telling
+from semclass.cli.passages import reporting
 from semclass.documents.sources import Skipped
 
 run = pytest.fixture(running)
@@ -37,31 +36,12 @@ def held(index):
 
 def test_files_that_lack_the_same_extra_are_listed_once(capsys):
     reason = "this needs lxml"
-    with telling() as told:
-        told.skipped += [Skipped(f"{n}.html", reason) for n in range(5)] + [Skipped("a.txt", "docs/a.txt is no text")]
+    with reporting() as report:
+        report.skipped += [Skipped(f"{n}.html", reason) for n in range(5)] + [Skipped("a.txt", "docs/a.txt is no text")]
     assert capsys.readouterr().err.splitlines()[1:] == [
         f"  0.html, 1.html, 2.html and 2 more: {reason}",
         "  docs/a.txt is no text",
     ]
-
-
-def test_files_that_are_read_up_to_a_page_are_listed_apart(run, docs, tmp_path, monkeypatch):
-    pytest.importorskip("pdfplumber")
-    hostile_files.long_pdf(docs / "manual.pdf", size=1000, pages=4)
-    code = "import semclass.documents.limits as limits; limits.WORK = -1; from semclass.documents.worker import serve"
-    monkeypatch.setattr("semclass.documents.worker._CODE", f"import sys; sys.path[:] = sys.argv[1:]; {code}; serve()")
-    code, out, err = run("index", "build", docs, "--out", tmp_path / "index", "--json")
-    record = json.loads(out)
-    assert (code, [one["document"] for one in record["skipped"]]) == (0, ["old.txt"])
-    assert [(one["document"], "page 1 of 4" in one["reason"]) for one in record["cut"]] == [("manual.pdf", True)]
-    assert err.count("manual.pdf: read up to page 1 of 4") == 1
-    assert any(passage.startswith("manual.pdf") for passage in held(tmp_path / "index").values())
-    assert run("index", "build", docs / "manual.pdf", "--out", tmp_path / "strict", "--strict")[0] == 2
-    code, out, _ = run("index", "add", tmp_path / "index", docs, "--update", "--json")
-    assert (code, {name: json.loads(out)[name] for name in ("skipped", "cut")}) == (
-        0,
-        {name: record[name] for name in ("skipped", "cut")},
-    )
 
 
 def test_sync_makes_an_index_and_keeps_it_in_step(run, docs, tmp_path):
@@ -171,7 +151,7 @@ def test_watching_needs_an_extra_and_no_dry_run(run, docs, tmp_path, monkeypatch
 
 
 def test_sync_takes_over_what_build_made_of_a_folder_and_nothing_else(run, docs, tmp_path):
-    assert run("index", "build", docs, "--out", tmp_path / "index", "--cut", "sentence")[0] == 0
+    assert run("index", "build", docs, "--out", tmp_path / "index", "--cut", "window")[0] == 0
     assert set(held(tmp_path / "index").values()) == {"coffee.txt#1", "tea.md#1"}
     code, out, _ = run("index", "sync", tmp_path / "index", docs, "--dry-run", "--json")
     assert (code, json.loads(out.splitlines()[-1])["documents"]["changed"]) == (0, 2), "ids will be others"

@@ -1,24 +1,22 @@
 from __future__ import annotations
 
-import re
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from semclass import InputError, InputTypeError
+from semclass import Chunking, InputError, InputTypeError
 from semclass.documents.chunking import CUTS, cut
 
 LIGHT = "The keeper lit the lamp at dusk. It burnt until the morning came. Nobody saw the fog roll in from the sea."
 
 
-def texts(text, **options):
-    return [passage.text for passage in cut(text, "d", **options)]
+def texts(text, *, markdown=False, **options):
+    return [passage.text for passage in cut(text, "d", Chunking(**options), markdown=markdown)]
 
 
 def markdown(text, **options):
-    return list(cut(text, "d.md", markdown=True, **options))
+    return list(cut(text, "d.md", Chunking(**options), markdown=True))
 
 
 # -- ways to cut ------------------------------------------------------------------------------------------------------
@@ -39,7 +37,6 @@ def test_small_paragraphs_are_joined_to_what_they_belong_to():
     ]
     assert texts(f"Note\n\n{LIGHT}", size=9)[0] == "Note\n\nThe keeper lit the lamp at dusk."
     assert texts("Note\n\nSee\n\nbelow") == ["Note\n\nSee\n\nbelow"]
-    assert texts(f"Note\n\n{LIGHT}", by="sentence")[0] == "Note"
     table, last = markdown(
         "Stores:\n\n| oil |\n|---|\n| 40 barrels in the cellar, 2 in the tower |\n\n# Crew\n\nTwo men."
     )
@@ -55,14 +52,6 @@ def test_running_headers_and_footers_are_no_passages():
     chapters = [f"{body}\n\n{'Lamps' if place < 3 else 'Fog'} {place + 7}\n" for place, body in enumerate(bodies)]
     assert texts("\f".join(chapters)) == bodies
     assert texts("\f".join(pages[:2])) != bodies[:2], "two pages may be alike by chance"
-
-
-def test_sentences_know_their_paragraph():
-    found = list(cut(f"{LIGHT}\n\nThe lighthouse was closed in 1931.", "d", by="sentence"))
-    assert [passage.text for passage in found] == [*LIGHT.replace(". ", ".|").split("|"), found[-1].text]
-    assert [(passage.metadata["sentence"], passage.metadata["paragraph"]) for passage in found] == [
-        (1, 1), (2, 1), (3, 1), (4, 2),
-    ]  # fmt: skip
 
 
 def test_windows_hold_whole_sentences_and_repeat_the_last_of_the_one_before():
@@ -83,18 +72,6 @@ def test_a_size_is_counted_as_asked_and_never_cuts_a_word():
         "「霧が出たのを誰が見たのか、覚えている者はいない。」",
     ]
     assert texts("".join(sentences) * 9, by="window", size=60, count=len) == ["".join(sentences)] * 9
-    assert texts("".join(sentences), by="sentence") == sentences
-
-
-def test_lines_of_a_wrapped_text_are_no_ends_of_sentences_but_lines_of_a_list_are():
-    wrapped = (
-        "The keeper of the lighthouse lit the\nlamp at dusk and went to bed soon after\nthe first ship had passed."
-    )
-    assert texts(wrapped, by="sentence") == [wrapped]
-    items = (
-        "Stores of the lighthouse, 1874\nOil for the lamps, 40 barrels\nBread, of the better kind, and a quarter of tea"
-    )
-    assert len(texts(items, by="sentence")) == 3
 
 
 def test_a_paragraph_of_plain_text_that_an_editor_wrapped_is_one_line():
@@ -115,7 +92,9 @@ def test_a_paragraph_of_plain_text_that_an_editor_wrapped_is_one_line():
 
 
 def test_a_page_starts_at_a_form_feed_and_no_passage_is_of_two_pages():
-    found = list(cut("Title\n\nThe end of page one\n\fcomes on page two.\n\f\fPage four.", "d.pdf", by="section"))
+    found = list(
+        cut("Title\n\nThe end of page one\n\fcomes on page two.\n\f\fPage four.", "d.pdf", Chunking("section"))
+    )
     assert [(passage.metadata["page"], passage.text) for passage in found] == [
         (1, "Title\n\nThe end of page one"),
         (2, "comes on page two."),
@@ -141,7 +120,7 @@ def test_headings_are_a_path_and_no_passages():
 
 def test_fenced_code_stays_whole_and_holds_no_headings():
     text = "# Use\n\n```sh\n# a comment\n\nmake\n```\nDone.\n\n~~~~\n```\n# not this\n~~~~\n"
-    found = markdown(text, by="sentence")
+    found = markdown(text, size=6)
     assert [passage.text for passage in found] == [text[7:34], "Done.", "~~~~\n```\n# not this\n~~~~"]
     assert {passage.metadata["heading"] for passage in found} == {"Use"}
     long = "```\n" + "make all of it\n" * 6 + "```"
@@ -157,12 +136,11 @@ def test_fenced_code_stays_whole_and_holds_no_headings():
         ("<!-- never closed\n\nText.", ["<!-- never closed Text."]),
         ('<div align="center">\n  <img src="a"><br/>\n</div>\n\n<details>\n\nA\n\n</details>\n', ["A"]),
         ("<https://example.org>\n\n<b>x</b>", ["<https://example.org>", "<b>x</b>"]),
-        ("> Quoted\n> # text\n\n    code\n\n    more code", ["> Quoted\n> # text", "code\n\n    more code"]),
         ("A heading of\ntwo lines\n---\nText.", ["Text."]),
     ],
 )
 def test_front_matter_rules_links_comments_and_tags_are_no_passages(text, passages):
-    assert [passage.text for passage in markdown(text, by="sentence")] == passages
+    assert [part for passage in markdown(text, by="section") for part in passage.text.split("\n\n")] == passages
 
 
 @pytest.mark.parametrize("by", CUTS)
@@ -182,7 +160,6 @@ def test_tables_are_written_out_under_their_columns_and_headings():
     assert (table.metadata["heading"], table.metadata["table"]) == ("Tea", True)
     assert text[table.metadata["start"] :].startswith("| **green**")
     assert note.text == LIGHT
-    assert [passage.text for passage in markdown(text, by="sentence")][:2] == table.text.split("\n")
     assert [passage.text for passage in markdown(text, by="section")] == [f"{table.text}\n{LIGHT}"]
 
 
@@ -198,15 +175,10 @@ def test_every_part_of_a_long_table_knows_its_columns():
 def test_lists_stay_whole_with_what_introduces_them():
     text = "Take:\n- leaves\n\n  of the best kind\n\n- water\n  ```\n\n  # boil\n  ```\n\n"
     assert [passage.text for passage in markdown(f"{text}{LIGHT}")] == [text.strip(), LIGHT]
-    items = "* Leaves of the very best kind. Not of last year.\n* Water from a spring, which boils for a minute.\n"
-    assert [passage.text for passage in markdown(items, by="sentence")] == [
-        "Leaves of the very best kind. Not of last year.",
-        "Water from a spring, which boils for a minute.",
-    ]
 
 
 @pytest.mark.parametrize("is_markdown", [True, False])
-@pytest.mark.parametrize("by", ["paragraph", "sentence", "window", "section"])
+@pytest.mark.parametrize("by", ["paragraph", "window", "section"])
 def test_what_ends_in_a_colon_is_joined_to_the_list_below_it(by, is_markdown):
     tea = "For tea, the keeper takes what is in the cellar:\n\n- leaves of the very best kind that there is."
     text = f"{tea}\n- water from the spring, which boils for a minute.\n\n{LIGHT}"
@@ -244,7 +216,7 @@ def lengths(sentences):
 @given(anything, st.sampled_from(CUTS), st.booleans(), st.one_of(st.none(), st.integers(1, 9)), st.integers(0, 3))
 def test_a_passage_is_what_stands_at_its_place_within_its_size(text, by, is_markdown, size, overlap):
     overlap = min(overlap, (size or 1) - 1)
-    found = list(cut(text, "d", by=by, size=size, overlap=overlap, markdown=is_markdown, vectors=lengths))
+    found = list(cut(text, "d", Chunking(by, size, overlap, vectors=lengths), markdown=is_markdown))
     assert [passage.id for passage in found] == [f"d#{number}" for number in range(1, len(found) + 1)]
     for passage in found:
         start, end = passage.metadata["start"], passage.metadata["end"]
@@ -283,36 +255,9 @@ def test_no_word_of_a_plain_text_is_lost_or_repeated(text, by, size):
 )
 def test_cuts_that_cannot_be_are_refused_at_once(options, says):
     with pytest.raises(InputError, match=says):
-        cut("x", "d", **options)
+        Chunking(**options)
     with pytest.raises(InputTypeError, match="text must be a string, not bytes"):
         cut(b"x", "d")
-
-
-@pytest.mark.parametrize(
-    ("text", "passages"),
-    [
-        (
-            "(tea)=\n# Tea\n\n(more)=\nTea is made of the leaves of one shrub.",
-            ["Tea is made of the leaves of one shrub."],
-        ),
-        (":orphan:\n:tocdepth: 2\n\nLeaves.", ["Leaves."]),
-        (":rocket: Leaves.", [":rocket: Leaves."]),
-        ("(tea)=\n\n% TODO: say more\n\nLeaves, 5\n% of all.", ["Leaves, 5"]),
-        ("100\n% of all leaves.", ["100 % of all leaves."]),
-        ("Leaves.\n\n```{toctree}\n:maxdepth: 2\n\na\nb\n```", ["Leaves."]),
-        (":::{note}\n:class: tip\nLeaves.\n:::", ["Leaves."]),
-        (":::: tip On tea\nLeaves.\n\n::: {.small}\nHills.\n:::\n::::", ["On tea\nLeaves.\n\n\nHills."]),
-        ("````{note} On tea\n```py\n(x)=\n```\n````", ["On tea\n```py\n(x)=\n```"]),
-        ("```{versionadded} 2.0\nLeaves.\n```", ["versionadded 2.0\nLeaves."]),
-        ("```{code-block} sh\n:x: y\n```", ["```{code-block} sh\n:x: y\n```"]),
-        ("```{eval-rst}\n.. automodule:: tea\n   :members:\n```\n\nLeaves.", ["Leaves."]),
-        ("- [A pump](#a)\n  - [B](b.md)\n\nLeaves.", ["Leaves."]),
-        ("- [A](https://a.org)\n- [B](https://b.org)", ["- [A](https://a.org)\n- [B](https://b.org)"]),
-    ],
-)
-def test_markdown_of_sphinx_and_contents_lists(text, passages):
-    found = list(cut(text, "a", markdown=True))
-    assert [re.sub(" +(?=\n|$)", "", passage.text) for passage in found] == passages
 
 
 def test_lines_that_an_editor_wrapped_are_one_in_markdown():
@@ -349,7 +294,7 @@ def test_a_section_is_cut_where_meanings_part():
 
 def test_a_cut_by_meaning_needs_vectors():
     with pytest.raises(InputError, match="give vectors="):
-        cut("x", "d", by="meaning")
+        cut("x", "d", Chunking("meaning"))
 
 
 # -- headings of plain text, notes and stubs --------------------------------------------------------------------------
@@ -357,8 +302,8 @@ def test_a_cut_by_meaning_needs_vectors():
 HELD = "The keeper lit the lamp at dusk, and it burnt until the morning."
 
 
-def sections(text, **options):
-    return [(passage.metadata.get("headings", []), passage.text) for passage in cut(text, "d", **options)]
+def sections(text, *, markdown=False):
+    return [(passage.metadata.get("headings", []), passage.text) for passage in cut(text, "d", markdown=markdown)]
 
 
 def test_underlined_lines_of_plain_text_are_headings():
@@ -381,29 +326,6 @@ def test_underlined_lines_of_plain_text_are_headings():
 )
 def test_other_lines_above_a_rule_are_text(text):
     assert all(not heads for heads, _ in sections(text))
-
-
-def test_sections_of_a_manual_page_are_headings():
-    text = f"""LAMP(1)                User Commands               LAMP(1)
-
-NAME
-       lamp - light the lamp of a tower
-
-OPTIONS
-   Oil and wick
-       --oil  {HELD}
-
-       NOTE this is text
-
-SEE ALSO
-       wick(1), oil(5) and match(1)
-
-lamp 2.1               May 1874                    LAMP(1)
-"""
-    assert sections(text) == [
-        (["LAMP(1)", "NAME"], "NAME\n       lamp - light the lamp of a tower"),
-        (["LAMP(1)", "OPTIONS", "Oil and wick"], f"--oil  {HELD}\n\n       NOTE this is text"),
-    ]
 
 
 @pytest.mark.parametrize("name", ["Note", "Tip:", "WARNING"])
@@ -448,7 +370,7 @@ def test_paragraphs_below_a_heading_are_joined_until_a_passage_is_full():
     long = " ".join([paragraph] * 6)
     assert [text for _, text in sections(f"# Lamp\n\n{paragraph}\n\n{long}", markdown=True)] == [paragraph, long]
     assert len(sections("\n\n".join([paragraph] * 7), markdown=True)) == 7
-    assert len(list(cut("# Lamp\n\n" + "\n\n".join([paragraph] * 7), "lamp", size=200, markdown=True))) == 7
+    assert len(list(cut("# Lamp\n\n" + "\n\n".join([paragraph] * 7), "lamp", Chunking(size=200), markdown=True))) == 7
 
 
 def test_a_table_is_not_joined_to_the_text_before_it():

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from world import FAKE
 
-from semclass import InputError, Passage, PassageIndex
+from semclass import Chunking, InputError, Passage, PassageIndex
 from semclass.documents.labelled import read_texts
 from semclass.documents.readers import iter_passages, read_passages
 from semclass.documents.sources import find_files, listed
@@ -41,9 +41,9 @@ def test_json_lines_are_cut_where_that_is_asked(tmp_path):
     text = "The keeper lit the lamp at dusk. It burnt until the morning came."
     source = write_lines(tmp_path / "p.jsonl", {"_id": "a", "text": text, "year": 1874})
     assert [p.text for p in read_passages(source)] == [text]
-    second = read_passages(source, "sentence")[1]
+    second = read_passages(source, Chunking("window", size=7))[1]
     assert (second.id, second.text) == ("a#2", "It burnt until the morning came.")
-    assert second.metadata == {"year": 1874, "document": "a", "sentence": 2, "paragraph": 1, "start": 33, "end": 65}
+    assert second.metadata == {"year": 1874, "document": "a", "window": 2, "start": 33, "end": 65}
 
 
 def test_passages_come_before_the_file_is_read_to_its_end(tmp_path):
@@ -90,7 +90,7 @@ def test_a_folder_of_documents_is_cut_into_paragraphs_that_know_where_they_were(
     for passage in passages:
         content = (tmp_path / passage.metadata["document"]).read_text()
         assert content[passage.metadata["start"] : passage.metadata["end"]] == passage.text
-    assert [len(p.text.split()) for p in read_passages(tmp_path, "window", size=3)] == [3, 1, 3, 3, 3, 3, 3, 2]
+    assert [len(p.text.split()) for p in read_passages(tmp_path, Chunking("window", 3))] == [3, 1, 3, 3, 3, 3, 3, 2]
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
@@ -127,12 +127,12 @@ def test_skipped_files_are_listed_with_what_converts_them(tmp_path):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("text")
     (tmp_path / "elsewhere").symlink_to(tmp_path, target_is_directory=True)
-    counts, *commands = unsupported_files(tmp_path).split("; ")
+    counts, *_ = commands = unsupported_files(tmp_path).split("; ")
     assert counts == (
         "2 .rtf files, 1 .parquet file, 1 .png file, 1 link to a folder or to nothing (elsewhere), "
         "1 file without an ending (LICENSE)"
     )
-    assert ["pandoc" in commands[0], ".parquet" in commands[1]] == [True, True]
+    assert ["semclass-documents[pandoc]" in commands[1], ".parquet" in commands[-1]] == [True, True]
     assert unsupported_files(tmp_path / "a.txt") == ""
     write_lines(tmp_path / "corpus.jsonl", {"text": "one"})
     assert unsupported_files(tmp_path) == ""  # a BEIR folder holds other files, too
@@ -178,8 +178,11 @@ def test_files_that_the_system_does_not_show_are_errors_that_name_them(tmp_path,
 @pytest.mark.parametrize(
     ("names", "says"),
     [
-        ([], "holds no documents; .*.txt, .text, .md, .markdown, .*.csv"),
-        (["a.tex", "b.rtf"], r"holds no documents but 1 .rtf file, 1 .tex file; `pandoc FILE .*-o FILE.md`"),
+        ([], "holds no documents; give .txt, .text, .log, .md, .markdown, .csv"),
+        (
+            ["a.tex", "b.rtf"],
+            r"holds no documents but 1 .rtf file, 1 .tex file; .* run: pip install semclass-documents",
+        ),
         (["a.txt"], "holds no text that can be read"),
     ],
 )
@@ -196,8 +199,8 @@ def test_a_folder_without_text_says_what_it_holds(tmp_path, names, says):
         ("a.txt", b"caf\xc3\xa9\n" * 9999 + b"caf\xe9\n", "line 10000 is not UTF-8; .*--encoding"),
         ("a.jsonl", '{"text": "caf\xe9"}'.encode("latin-1"), "line 1 is not UTF-8; .* `iconv -f WINDOWS-1252"),
         ("a.jsonl", '{"text": "Tea."}'.encode("utf-16"), "line 1 is not UTF-8; .* `iconv -f UTF-16 -t UTF-8`"),
-        ("a.rtf", b"PK\xe2\xe3", "a.rtf is neither text nor JSON lines; `pandoc .* .rtf"),
-        ("a.parquet", b"PAR1", "a.parquet is neither text nor JSON lines; the rows of .parquet can be written as JSON"),
+        ("a.rtf", b"PK\xe2\xe3", "a.rtf is neither text nor JSON lines; .* pip install semclass-documents"),
+        ("a.parquet", b"PAR1", "a.parquet is neither text nor JSON lines; write the rows of .parquet files as JSON"),
     ],
 )
 def test_a_file_that_cannot_be_read_says_where_and_what_to_do(tmp_path, name, content, says):
@@ -209,12 +212,12 @@ def test_a_file_that_cannot_be_read_says_where_and_what_to_do(tmp_path, name, co
 def test_text_is_read_in_the_encoding_that_its_mark_or_the_caller_names(tmp_path):
     for name, encoding in (("a.txt", "utf-8"), ("b.txt", "utf-16"), ("c.md", "cp1252"), ("d.txt", "utf-8-sig")):
         (tmp_path / name).write_bytes("Ein Café.\r\n".encode(encoding))
-    assert [passage.text for passage in iter_passages(tmp_path, encoding="cp1252")] == ["Ein Café."] * 4
+    assert [passage.text for passage in iter_passages(tmp_path, Chunking(encoding="cp1252"))] == ["Ein Café."] * 4
     (tmp_path / "e.txt").write_bytes(b"\x81")
     with pytest.raises(InputError, match=r"e\.txt, line 1 is neither UTF-8 nor cp1252"):
-        list(iter_passages(tmp_path, encoding="cp1252"))
+        list(iter_passages(tmp_path, Chunking(encoding="cp1252")))
     with pytest.raises(InputError, match="encoding 'cp9' is unknown"):
-        iter_passages(tmp_path, encoding="cp9")
+        Chunking(encoding="cp9")
 
 
 def test_documents_that_cannot_be_read_are_skipped_and_told_with_the_reason(tmp_path):
@@ -233,10 +236,10 @@ def test_documents_that_cannot_be_read_are_skipped_and_told_with_the_reason(tmp_
     assert len(skipped) == 12
 
 
-@pytest.mark.parametrize("files", ["limits.LARGEST", "decoding.LINE"])
-def test_what_is_too_large_to_be_held_is_refused(tmp_path, monkeypatch, files):
-    monkeypatch.setattr(f"semclass.documents.{files}", 10)
-    name = "a.txt" if files == "limits.LARGEST" else "a.jsonl"
+@pytest.mark.parametrize("limit", ["MAX_FILE", "MAX_LINE"])
+def test_what_is_too_large_to_be_held_is_refused(tmp_path, monkeypatch, limit):
+    monkeypatch.setattr(f"semclass.documents.decoding.{limit}", 10)
+    name = "a.txt" if limit == "MAX_FILE" else "a.jsonl"
     (tmp_path / name).write_text('{"text": "Tea is made of leaves."}')
     with pytest.raises(InputError, match="split"):
         read_passages(tmp_path / name)
@@ -254,10 +257,8 @@ def test_a_file_whose_name_makes_no_id_is_named(tmp_path):
 def test_wrong_sources_and_cuts_are_refused_before_the_first_passage(tmp_path):
     with pytest.raises(InputError, match="does not exist"):
         iter_passages(tmp_path / "nowhere")
-    with pytest.raises(InputError, match="by is 'page'"):
-        iter_passages(tmp_path, "page")
     with pytest.raises(InputError, match="JSON lines are split only with by"):
-        iter_passages(write_lines(tmp_path / "p.jsonl", {"text": "one"}), size=5)
+        iter_passages(write_lines(tmp_path / "p.jsonl", {"text": "one"}), Chunking(size=5))
 
 
 DEEP = "[" * 100_000 + "]" * 100_000
@@ -266,13 +267,12 @@ DEEPER = "[" * 101 + "]" * 101
 
 def test_half_a_character_and_deep_json_stop_no_folder(tmp_path):
     (tmp_path / "a.json").write_text(r'["Tea \ud83d", 1]')
-    (tmp_path / "b.ipynb").write_text(r'{"cells": [{"cell_type": "markdown", "source": "Oil \ud800"}]}')
     (tmp_path / "c.json").write_text(DEEP)
     (tmp_path / "d.md").write_text("Leaves.")
     skipped = []
     found = list(iter_passages(tmp_path, skipped=skipped.append))
     PassageIndex.build(found, passage_encoder=FAKE)
-    assert [one.text for one in found] == ["- Tea \ufffd\n- 1", "Oil \ufffd", "Leaves."]
+    assert [one.text for one in found] == ["- Tea \ufffd\n- 1", "Leaves."]
     assert [(one.document, "nested too deeply" in one.reason) for one in skipped] == [("c.json", True)]
 
 

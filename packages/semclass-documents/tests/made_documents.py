@@ -6,7 +6,6 @@ import json
 import mailbox
 import zipfile
 from email.message import EmailMessage
-from xml.sax.saxutils import escape
 
 BOILER = "The boiler is serviced every second year by the plumber."
 PUMP = "The pump runs at night, when power is cheap and nobody is awake."
@@ -36,111 +35,9 @@ MARKDOWN = f"""# Manual
 {PUMP}
 """
 
-RST = f"""
-Manual
-======
-
-Boiler
-------
-
-{BOILER}
-
-========== =====
-part       years
-========== =====
-valve      5
-tank <old> 2
-========== =====
-
-Pump
-----
-
-.. versionadded:: 2
-   {PUMP}
-"""
-
-
-ASCIIDOC = f"""= Manual
-:toc:
-
-== Boiler
-
-// Works
-{BOILER}
-
-|===
-|part |years
-
-|valve |5
-|tank <old> |2
-|===
-
-Pump
-~~~~
-
-{PUMP}
-"""
-
-ORG = f"""#+TITLE: Manual
-* TODO Boiler :home:
-:PROPERTIES:
-:ID: Works
-:END:
-{BOILER}
-| part | years |
-|------+-------|
-| valve | 5 |
-| tank <old> | 2 |
-* Pump
-{PUMP}
-"""
-
-ROFF = f""".\\" Works
-.TH MANUAL 1
-.SH Boiler
-{BOILER}
-.SS Parts
-.TP
-.B valve
-It holds for 5 years if nobody turns it on and off for fun.
-.SH Pump
-.PP
-{PUMP}
-""".replace("night", "\\fBnight\\fR")
-
-
-def asciidoc(path):
-    path.write_text(ASCIIDOC, encoding="utf-8")
-
-
-def org(path):
-    path.write_text(ORG, encoding="utf-8")
-
-
-def roff(path):
-    path.write_text(ROFF, encoding="utf-8")
-
 
 def html(path):
     path.write_text(HTML, encoding="utf-8")
-
-
-def rst(path):
-    path.write_text(RST, encoding="utf-8")
-
-
-def separated(path):
-    mark = "\t" if path.suffix == ".tsv" else ";"
-    path.write_text("\n".join(mark.join(row) for row in ROWS), encoding="utf-8-sig")
-
-
-def json_file(path):
-    rows = [dict(zip(ROWS[0], row, strict=True)) for row in ROWS[1:]]
-    path.write_text(json.dumps({"Manual": {"Boiler": {"text": BOILER, "parts": rows}, "Pump": {"text": PUMP}}}))
-
-
-def json_lines(path):
-    path.write_text("".join(json.dumps(dict(zip(ROWS[0], row, strict=True))) + "\n" for row in ROWS[1:]))
 
 
 def log(path):
@@ -180,31 +77,6 @@ def docx(path):
     document.add_heading("Pump", 2)
     document.add_paragraph(PUMP)
     document.save(path)
-
-
-def odt(path, styles="", body=None, head=""):
-    """Write an OpenDocument text with these elements in its body, those of the manual by default."""
-    names = {"office": "office", "style": "style", "table": "table", "text": "text", "fo": "xsl-fo-compatible"}
-    spaces = " ".join(
-        f'xmlns:{short}="urn:oasis:names:tc:opendocument:xmlns:{name}:1.0"' for short, name in names.items()
-    )
-    cells = [
-        "".join(f"<table:table-cell><text:p>{escape(cell)}</text:p></table:table-cell>" for cell in row) for row in ROWS
-    ]
-    styles += '<style:style style:name="P1"><style:paragraph-properties fo:break-before="page"/></style:style>'
-    manual = (
-        f'<text:h text:outline-level="1">Manual</text:h><text:h text:outline-level="2">Boiler</text:h>'
-        f"<text:tracked-changes><text:p>Works</text:p></text:tracked-changes><text:p>{BOILER}</text:p><table:table>"
-        f"{''.join(f'<table:table-row>{row}</table:table-row>' for row in cells)}</table:table>"
-        f'<text:h text:outline-level="2" text:style-name="P1">Pump</text:h><text:p>{PUMP}</text:p>'
-    )
-    content = (
-        f"{head}<office:document-content {spaces}><office:automatic-styles>{styles}</office:automatic-styles><office:body>"
-        f"<office:text>{manual if body is None else body}</office:text></office:body></office:document-content>"
-    )
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as package:
-        package.writestr("mimetype", "application/vnd.oasis.opendocument.text")
-        package.writestr("content.xml", content)
 
 
 def pptx(path):
@@ -300,9 +172,8 @@ def mbox(path):
 
 
 WRITERS = {
-    **{f".{section}": roff for section in range(1, 9)}, ".adoc": asciidoc, ".asciidoc": asciidoc, ".man": roff, ".org": org,
-    ".csv": separated, ".docx": docx, ".eml": eml, ".epub": epub, ".htm": html, ".html": html, ".ipynb": notebook,
-    ".json": json_file, ".jsonl": json_lines, ".log": log, ".mbox": mbox, ".odt": odt,
-    ".pdf": pdf, ".pptx": pptx, ".rst": rst, ".tsv": separated, ".xhtml": html,
+    ".docx": docx, ".eml": eml, ".epub": epub, ".htm": html, ".html": html, ".ipynb": notebook,
+    ".log": log, ".mbox": mbox,
+    ".pdf": pdf, ".pptx": pptx, ".xhtml": html,
     ".xlsx": xlsx,
 }  # fmt: skip

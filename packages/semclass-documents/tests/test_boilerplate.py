@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import pytest
-from semclass.documents.boilerplate import FEWEST
 
+from semclass import Chunking
 from semclass.documents.readers import iter_passages
+from semclass_documents.boilerplate import MIN_FILES
 
+KEEP = Chunking(keep_boilerplate=True)
 FOOTER = "Report a bug in this page to the keepers of the lighthouse, by letter or in person."
 BODIES = [
     f"In the year {year} nobody saw the fog roll in, although the lamp of tower {year} burnt." for year in range(60)
@@ -18,10 +20,10 @@ def write(folder, texts, ending=".md", start=0):
     return folder
 
 
-def read(folder, **options):
+def read(folder, chunking=Chunking(), **options):  # noqa: B008 - it cannot change
     """The texts of the passages, and the boilerplate with its number of files."""
     left_out = []
-    found = list(iter_passages(folder, boilerplate=left_out.append, **options))
+    found = list(iter_passages(folder, chunking, boilerplate=left_out.append, **options))
     return [passage.text for passage in found], [(one.text, one.files) for one in left_out]
 
 
@@ -37,7 +39,7 @@ def test_a_paragraph_of_most_files_is_left_out_and_told_once(tmp_path, ending):
     pages = [f"<p>{body}</p><p>{footer}</p>" if ending == ".html" else f"{body}\n\n{footer}\n" for body in bodies]
     texts, left_out = read(write(tmp_path / "docs", pages, ending))
     assert (texts, left_out) == (bodies, [(FOOTER, 12)])
-    assert read(tmp_path / "docs", keep_boilerplate=True)[0] == [text for body in bodies for text in (body, FOOTER)]
+    assert read(tmp_path / "docs", KEEP)[0] == [text for body in bodies for text in (body, FOOTER)]
 
 
 def test_what_is_left_out_moves_nothing(tmp_path):
@@ -48,8 +50,8 @@ def test_what_is_left_out_moves_nothing(tmp_path):
 
 
 def test_few_files_keep_everything(tmp_path):
-    texts, left_out = read(write(tmp_path / "docs", with_footers(BODIES[: FEWEST - 1])))
-    assert (sum(FOOTER in text for text in texts), left_out) == (FEWEST - 1, [])
+    texts, left_out = read(write(tmp_path / "docs", with_footers(BODIES[: MIN_FILES - 1])))
+    assert (sum(FOOTER in text for text in texts), left_out) == (MIN_FILES - 1, [])
 
 
 def test_most_files_of_any_folder_suffice(tmp_path):
@@ -91,7 +93,7 @@ def test_what_belongs_to_its_place_is_kept(tmp_path, shared):
     pages = [
         "\n\n".join([*BODIES[place : place + 3], shared, *BODIES[place + 3 : place + 6]]) for place in range(0, 48, 4)
     ]
-    kept = list(iter_passages(write(tmp_path / "docs", pages), keep_boilerplate=True))
+    kept = list(iter_passages(write(tmp_path / "docs", pages), KEEP))
     assert list(iter_passages(tmp_path / "docs")) == kept
 
 

@@ -1,14 +1,12 @@
 from __future__ import annotations
 
-import sys
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from semclass.documents.duplicates import mark_duplicates, shingles
 
-from semclass import InputError, MissingExtraError, Passage
+from semclass import InputError, Passage
+from semclass_documents.duplicates import mark_duplicates, shingles
 
 WORDS = ["lamp", "keeper", "dusk", "fog", "sea", "ship", "oil", "stone", "tower", "winter", "storm", "bridge"]
 
@@ -62,12 +60,6 @@ def test_errors_in_passages_show_before_the_earlier_ones_are_read():
     unread = (pytest.fail("an index is read in vain") for _ in range(1))
     with pytest.raises(InputError, match="line 2 is broken"):
         list(mark_duplicates(broken(), earlier=unread))
-
-
-def test_without_rensa_the_error_says_what_to_install(monkeypatch):
-    monkeypatch.setitem(sys.modules, "rensa", None)
-    with pytest.raises(MissingExtraError, match=r'pip install "semclass\[dedup\]"'):
-        mark_duplicates([])
 
 
 def test_reports_of_two_years_are_no_duplicates():

@@ -6,9 +6,9 @@ import mailbox
 from email.message import EmailMessage
 
 import pytest
-from semclass.documents.mail import own_text
 
 from semclass.documents.readers import read_passages
+from semclass_documents.mail import own_text
 
 OWN = "The pump runs at night, and nobody knows why."
 
