@@ -29,10 +29,23 @@ if TYPE_CHECKING:
     from semclass.core.errors import warn as warn
     from semclass.core.taxonomy import MEANINGS as MEANINGS
     from semclass.core.taxonomy import PROVIDED as PROVIDED
+    from semclass.documents.blocks import plain_headings as plain_headings
+    from semclass.documents.decoding import check_size as check_size
+    from semclass.documents.decoding import read_text as read_text
+    from semclass.documents.decoding import reading as reading
     from semclass.documents.json_lines import read_json_lines as read_json_lines
     from semclass.documents.labelled import read_labelled as read_labelled
     from semclass.documents.labelled import read_texts as read_texts
+    from semclass.documents.records import Document as Document
+    from semclass.documents.records import Record as Record
+    from semclass.documents.records import check_cells as check_cells
+    from semclass.documents.records import named_rows as named_rows
+    from semclass.documents.records import paragraph as paragraph
+    from semclass.documents.records import records_of as records_of
+    from semclass.documents.records import table as table
     from semclass.documents.sentences import unwrapped_spans as unwrapped_spans
+    from semclass.documents.sources import CODE as CODE
+    from semclass.documents.sources import PlainReader as PlainReader
     from semclass.encoders.batching import watched as watched
     from semclass.heads.texts import classify_all as classify_all
     from semclass.index.filters import Among as Among
@@ -49,19 +62,6 @@ if TYPE_CHECKING:
     from semclass.index.remote import StoredRow as StoredRow
     from semclass.index.remote import Wanted as Wanted
     from semclass.index.remote import stored_rows as stored_rows
-    from semclass.documents.blocks import plain_headings as plain_headings
-    from semclass.documents.decoding import check_size as check_size
-    from semclass.documents.decoding import read_text as read_text
-    from semclass.documents.decoding import reading as reading
-    from semclass.documents.records import Document as Document
-    from semclass.documents.records import Record as Record
-    from semclass.documents.records import check_cells as check_cells
-    from semclass.documents.records import named_rows as named_rows
-    from semclass.documents.records import paragraph as paragraph
-    from semclass.documents.records import records_of as records_of
-    from semclass.documents.records import table as table
-    from semclass.documents.sources import CODE as CODE
-    from semclass.documents.sources import PlainReader as PlainReader
 
 _HOMES = {
     "cli.options": ("open_retriever",),
