@@ -102,16 +102,17 @@ def with_line(make: Callable[[Results], str], found: Results) -> str:
     return "\n\n".join(part for part in (table, line(found, noting.read)) if part)
 
 
-def earlier(run: Mapping[str, Any]) -> dict[str, str | None]:
-    """Models of a run that do not ship any more, and their fingerprints."""
-    return {name: value for name, value in run["models"].items() if value is None or value != shipped().get(name)}
+def earlier(section: str, found: Results) -> list[str]:
+    """Models of a section's results that changed since."""
+    measured = found[section]["models"]
+    return [name for name in sorted(DEPENDS[section]) if name in measured and measured[name] != shipped().get(name)]
 
 
 def line(found: Results, sections: Iterable[str]) -> str:
     """What stands below a table that has figures of earlier models; "" below others."""
     said = {}
     for section in sorted(sections):
-        if models := earlier(found[section]):
+        if models := earlier(section, found):
             # whatever reads an encoder changes with it
             names = "encoder and heads" if "encoder" in models and len(models) > 1 else ", ".join(models)
             said[f"{names} of {found[section]['date']}"] = None
