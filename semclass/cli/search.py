@@ -58,6 +58,7 @@ def search(
     """
     from semclass.index.filters import read_terms
 
+    boost = read_weights([text if "=" in text else f"{text}={BOOST}" for text in boosts], "--boost")
     loaded = semclass.Models.load(models, encoder=encoder, heads=read_heads(heads))
     retriever = open_retriever(place, loaded)
     known = retriever.index.fields if isinstance(retriever.index, semclass.PassageIndex) else None
@@ -66,7 +67,7 @@ def search(
         weights=read_weights(weights),
         candidates=candidates,
         where=read_terms(where, known) if where else None,
-        boost=read_weights([text if "=" in text else f"{text}={BOOST}" for text in boosts], "--boost"),
+        boost=boost,
         explain=True,
     )
     result = retriever.search(question, k, chosen)

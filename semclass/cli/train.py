@@ -96,8 +96,8 @@ def train(
     if not as_json:
         echo(f"trained in {trained - started:.0f} s", err=True)
     model.save(head, examples=keep_examples)
-    held_out = _held_out(model, data)
-    judged = held_out if tested is None else _judged(model, tested)
+    held_out = _judged(model, data, held_out=True)
+    judged = held_out if tested is None else _judged(model, tested, held_out=False)
     thresholds_from = None if tested is None else (held_out.probabilities, held_out.truth)
     wrong = _wrong(model, judged, own=tested is None)
     record = {
@@ -152,26 +152,20 @@ def _check(
             raise InputError(f"{folder} is not a folder; name another path")
 
 
-def _held_out(model: Any, data: LabelledTexts) -> Judged:
-    """Predictions for each training text by a head that was fitted without it."""
+def _judged(model: Any, data: LabelledTexts, *, held_out: bool) -> Judged:
+    """Predictions for texts: of a test file, or, held out, for each training text by a head that was fitted without it."""
     import numpy as np
 
-    rows = np.flatnonzero(np.isfinite(model.out_of_fold_[:, 0])).tolist()
-    texts, labels, lines = ([values[row] for row in rows] for values in (data.texts, data.labels, data.lines))
-    return _predictions(model, texts, labels, lines, model.out_of_fold_[rows], None)
-
-
-def _judged(model: Any, data: LabelledTexts) -> Judged:
-    """Predictions for the texts of a test file."""
-    probabilities, above = model.judge(data.texts)
-    support = above if model.rejection_rate else None
-    return _predictions(model, data.texts, data.labels, data.lines, probabilities, support)
-
-
-def _predictions(model: Any, *columns: Any) -> Judged:
     from semclass.train.report import Judged
 
-    texts, labels, lines, probabilities, support = columns
+    if held_out:
+        rows = np.flatnonzero(np.isfinite(model.out_of_fold_[:, 0])).tolist()
+        probabilities, above = model.out_of_fold_[rows], None
+    else:
+        rows = range(len(data.texts))
+        probabilities, above = model.judge(data.texts)
+    texts, labels, lines = ([values[row] for row in rows] for values in (data.texts, data.labels, data.lines))
+    support = above if model.rejection_rate else None
     classes = tuple(model.classes_.tolist())
     return Judged(texts, labels, lines, classes, probabilities, model.label_thresholds_, model.multi_label, support)
 

@@ -68,13 +68,15 @@ def test_other_heads_are_refused_before_anything_is_read(run, heads, docs, tmp_p
             assert message in err
 
 
-@pytest.mark.parametrize("given", [["topic"], ["topic="], ["topic=a", "--head", "topic=b"]])
-def test_a_head_has_a_name_and_a_folder(run, docs, tmp_path, given):
-    code, _, err = run("index", "build", docs, "--out", tmp_path / "index", "--head", *given)
-    assert (code, "NAME=DIR" in err) == (2, True)
-
-
-def test_a_boost_has_a_number(run, heads, docs, tmp_path):
-    run("index", "build", docs, "--out", tmp_path / "index", "--head", heads["topic"])
-    code, _, err = run("search", tmp_path / "index", "Who?", "--head", heads["topic"], "--boost", "topic=much")
-    assert (code, "--boost" in err) == (2, True)
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        ("index build {docs} --out {out} --head topic", "NAME=DIR"),
+        ("index build {docs} --out {out} --head topic= ", "NAME=DIR"),
+        ("index build {docs} --out {out} --head topic=a --head topic=b", "use each name only once"),
+        ("search {docs} Who? --boost topic=much", "--boost 'topic=much' has no numeric value"),
+    ],
+)
+def test_heads_and_boosts_are_written_as_pairs(run, docs, tmp_path, command, says):
+    code, _, err = run(*command.format(docs=docs, out=tmp_path / "index").split())
+    assert (code, says in err) == (2, True), err
