@@ -21,7 +21,6 @@ from semclass.core.errors import ArtifactError, EncoderMismatchError, InputError
 from semclass.core.onnx_sessions import open_session
 from semclass.core.types import Encoder, Encoding, FloatArray, IntArray, Ragged, offsets_of, ragged
 from semclass.encoders.batching import batches_by_length, padded_length, steps
-from semclass.encoders.windows import cut_windows
 
 NETWORKS = ("lower.onnx", "upper.onnx")
 """Files of the two parts."""
@@ -39,6 +38,51 @@ QUESTION, PASSAGE = 0, 1
 """Kinds of text that are read differently. Each may have its own prefix, and the upper part may read only some of the word
 pieces of a passage.
 """
+
+
+@dataclass(frozen=True)
+class Windows:
+    """The windows of texts; those of a text follow one another and do not overlap."""
+
+    owners: IntArray  # int64 of shape (w,): the text of each window, ascending
+    starts: IntArray  # int64 of shape (w,): its first word piece within the text
+    lengths: IntArray  # int64 of shape (w,): its number of word pieces
+
+    @property
+    def firsts(self) -> IntArray:
+        """Each text's first window, int64 of shape (n,)."""
+        return np.flatnonzero(self.starts == 0)
+
+    def pooled(self, view: str, rows: FloatArray) -> FloatArray:
+        """One row per text of its windows' rows (w, dim): their maximum for ``entities``, else their mean by length."""
+        if view == "entities":
+            return np.maximum.reduceat(rows, self.firsts, axis=0)
+        weights = self.lengths.astype(np.float32)[:, None]
+        sums: FloatArray = np.add.reduceat(rows * weights, self.firsts, axis=0)
+        if view == "pooled":
+            sums /= np.linalg.norm(sums, axis=1, keepdims=True)
+        else:
+            sums /= np.add.reduceat(weights, self.firsts, axis=0)
+        alone = np.bincount(self.owners) == 1
+        sums[alone] = rows[self.firsts[alone]]  # to the last bit what it is without long texts beside it
+        return sums
+
+    def joined(self, rows: Ragged) -> Ragged:
+        """The word pieces of all windows of a text as one row."""
+        return Ragged(rows.values, rows.offsets[np.append(self.firsts, len(self.starts))])
+
+
+def cut_windows(lengths: IntArray, room: int, most: int) -> Windows:
+    """Cut texts into as few windows as hold them, of like length: at most `room` word pieces, at most `most` a text."""
+    if lengths.max(initial=0) <= room:  # a question: the common case, and the one where microseconds count
+        return Windows(np.arange(len(lengths)), np.zeros(len(lengths), np.int64), lengths)
+    read = np.minimum(lengths, most * room)
+    counts = np.maximum(-(-read // room), 1)
+    owners = np.repeat(np.arange(len(lengths)), counts)
+    places = np.arange(len(owners)) - np.repeat(np.cumsum(counts) - counts, counts)
+    starts = places * read[owners] // counts[owners]
+    ends = (places + 1) * read[owners] // counts[owners]
+    return Windows(owners, starts, ends - starts)
 
 
 @dataclass(frozen=True)
@@ -69,7 +113,7 @@ class OnnxEncoder:
     )
     prefixes: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())  # word pieces before a question, and before a passage
     kind: int = QUESTION
-    bigrams: bool = False  # whether pairs of letters are terms, see :mod:`semclass.encoders.bigrams`
+    bigrams: bool = False  # whether pairs of letters are terms, see :func:`semclass.encoders.words.bigrams`
     sharpness: float = 0.0  # factor of cosines in a softmax, see :mod:`semclass.heads.zero_shot`; 0: the usual one
 
     @classmethod

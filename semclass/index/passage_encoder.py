@@ -14,9 +14,9 @@ from semclass.core.checks import check_text
 from semclass.core.types import Encoder, Encoding, FloatArray, IntArray, Passage, Ragged, chained, ragged
 from semclass.documents.sentences import bounded_spans
 from semclass.encoders.batching import CHUNK
-from semclass.encoders.bigrams import terms_of
 from semclass.encoders.onnx_encoder import for_passages, open_models
 from semclass.encoders.sentences import READ, Sentences
+from semclass.encoders.words import terms_of
 from semclass.heads.passages import PassageClassifier
 from semclass.heads.texts import TextModel, open_heads
 from semclass.scoring.quantisation import Codebooks
@@ -41,7 +41,7 @@ class PassageFeatures(Evidence):
 
     words: Ragged  #: number of words of each sentence without the title, float32
     probabilities: FloatArray  #: P(class | passage), (n, n_classes)
-    terms: Ragged  #: terms of title and text for BM25: word-piece ids, see :mod:`semclass.encoders.bigrams`
+    terms: Ragged  #: terms of title and text for BM25: word-piece ids, see :func:`semclass.encoders.words.bigrams`
 
     def take(self, rows: IntArray) -> PassageFeatures:
         """Return the features of some passages, in the order of `rows`. A passage may come twice."""

@@ -30,7 +30,7 @@ class Query:
     need_vector: FloatArray  #: vector `asks` of :class:`semclass.core.types.Encoding`, (d,); empty if unknown
     expects: FloatArray  #: unit vectors near the token vectors of an answer, (k, token_dim); empty if unknown
     query_used: str  #: the part of the text that was read, see :mod:`semclass.heads.query_focus`
-    #: more terms for BM25, see :mod:`semclass.encoders.bigrams`
+    #: more terms for BM25, see :func:`semclass.encoders.words.bigrams`
     bigrams: npt.NDArray[Any] = field(default_factory=lambda: np.zeros(0, np.int32))
 
     @property

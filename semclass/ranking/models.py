@@ -15,8 +15,8 @@ from semclass.core.errors import ArtifactError, InputError
 from semclass.core.tools import Once
 from semclass.core.types import Encoder, FloatArray, Ragged
 from semclass.encoders.batching import warn_truncated
-from semclass.encoders.bigrams import bigrams
 from semclass.encoders.onnx_encoder import fingerprint_of, open_models
+from semclass.encoders.words import bigrams
 from semclass.heads.deep import WEIGHT, DeepHead
 from semclass.heads.head import Head
 from semclass.heads.passages import PassageClassifier

@@ -166,9 +166,7 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
         Raises
         ------
         InputError, InputTypeError
-            If a text is empty, the lengths differ, labels are of mixed types, or there are fewer than two classes.
-        MissingExtraError
-            If scikit-learn, or a package that the encoder needs, is not installed.
+            If a text is empty, lengths differ, labels are of mixed types, or there are fewer than two classes.
         """
         texts = [str(text) for text in check_texts(X)]  # numpy's strings hash otherwise
         if not texts:
@@ -247,31 +245,17 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
         return self
 
     def predict_proba(self, X: Iterable[str]) -> DoubleArray:
-        """Return the calibrated class probabilities of texts.
+        """Return calibrated class probabilities, float64 of shape (n, n_classes), with columns as in `classes_`.
 
-        Returns
-        -------
-        ndarray
-            float64 of shape (n, n_classes), with columns in the order of `classes_`. Rows sum to 1 unless `multi_label`
-            is true.
-
-        Raises
-        ------
-        InputError, InputTypeError
-            If a text is empty or not a string, or the encoder is not the one that the classifier was trained with.
+        Rows sum to 1 unless `multi_label` is true. Raises an InputError or InputTypeError if a text is empty or not a
+        string, or the encoder is not the one that the classifier was trained with. So do the methods below.
         """
         return self.judge(X)[0]
 
     def judge(self, X: Iterable[str]) -> tuple[DoubleArray, DoubleArray]:
-        """Return the probabilities of :meth:`predict_proba`, and the support that decides on rejection.
+        """Return the probabilities of :meth:`predict_proba`, and the support for any class at all, float64 of shape (n,).
 
-        Raises the same errors as :meth:`predict_proba`.
-
-        Returns
-        -------
-        tuple
-            First the probabilities. Then the support, float64 of shape (n,): the log support for any class at all,
-            minus its threshold. A text with a support below 0 is rejected. The support is 0 if `rejection_rate` is 0.
+        The support is logarithmic, minus its threshold: a text below 0 is rejected. It is 0 if `rejection_rate` is 0.
         """
         _validation.check_is_fitted(self)
         texts = check_texts(X)
@@ -295,20 +279,17 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
         return tuple(self.classes_.tolist())
 
     def classify(self, X: Iterable[str]) -> list[Label]:
-        """Return the labels of texts with all probabilities. Raises the same errors as :meth:`predict_proba`."""
+        """Return the labels of texts with all probabilities."""
         texts = check_texts(X)
         probabilities, above = self.judge(texts)
         chosen = self._chosen(probabilities, above)
         return labelled(texts, self.classes, probabilities, chosen)
 
     def predict(self, X: Iterable[str]) -> Any:
-        """Return the labels of texts. Raises the same errors as :meth:`predict_proba`.
+        """Return the labels of texts.
 
-        Returns
-        -------
-        ndarray or list
-            An array of shape (n,), which holds Python objects if the classifier abstains. With `multi_label`, a list of
-            tuples, or int64 of shape (n, n_classes) if the classifier was fitted to such an array.
+        These are an array of shape (n,), which holds Python objects if the classifier abstains. With `multi_label`, they
+        are a list of tuples, or int64 of shape (n, n_classes) if the classifier was fitted to such an array.
         """
         probabilities, above = self.judge(X)
         chosen = self._chosen(probabilities, above)
@@ -328,10 +309,7 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
         return np.maximum(self.label_thresholds_, check_probability(self.min_probability, "min_probability"))
 
     def score(self, X: Iterable[str], y: Any, sample_weight: Any = None) -> float:
-        """Return the share of texts with the right label, or with the right set of labels.
-
-        Takes the same arguments and raises the same errors as :meth:`fit`.
-        """
+        """Return the share of texts with the right label, or with the right set of labels."""
         said, true = self.predict(X), Targets.of(y, multi_label=bool(self.multi_label)).rows
         if len(said) != len(true):
             raise InputError(f"there are {len(said)} texts and {len(true)} labels; give one label per text")
@@ -356,23 +334,17 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
         license: str | None = None,  # noqa: A002 - as model hubs name it
         examples: bool = False,
     ) -> Path:
-        """Write the fitted classifier for :meth:`load`, as a network with its manifest and a model card.
+        """Write the fitted classifier for :meth:`load`, as a network with a manifest and a model card. Returns the manifest.
 
         Parameters
         ----------
         folder
             Folder for the head, which is created if it does not exist.
         title, language, license
-            The heading of the model card, the language of the texts, such as ``"de"``, and the licence of the model.
-            Name the licence as model hubs do, such as ``"apache-2.0"``.
+            Fields of the model card, as model hubs name them, such as ``"de"`` and ``"apache-2.0"``.
         examples
             Whether to write the training texts too, for :meth:`semclass.TextModel.nearest`. Everyone who has the folder
             can then read the texts.
-
-        Returns
-        -------
-        Path
-            The manifest.
 
         Raises
         ------
@@ -444,21 +416,10 @@ class HeadClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
         self.seed = seed
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> HeadClassifier:
-        """Fit to vectors and their labels.
+        """Fit to vectors X (n, n_features), converted to float32, and n labels y.
 
-        Parameters
-        ----------
-        X, y
-            X: array of shape (n, n_features), converted to float32. y: n labels, one for each row of X.
-        sample_weight
-            The weights of :meth:`semclass.TextClassifier.fit`.
-
-        Raises
-        ------
-        InputError
-            For the same reasons as in :meth:`semclass.TextClassifier.fit`.
-        ValueError
-            From scikit-learn, if X is not a matrix of finite numbers.
+        `sample_weight` and errors are those of :meth:`semclass.TextClassifier.fit`. scikit-learn raises a ValueError if X
+        is not a matrix of finite numbers.
         """
         X, y = _validation.validate_data(self, X, y, dtype=np.float32)
         import_extra("sklearn.utils.multiclass", "train").check_classification_targets(y)

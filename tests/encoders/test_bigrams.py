@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from semclass.core.types import ragged
-from semclass.encoders.bigrams import bigrams, terms_of
+from semclass.encoders.words import bigrams, terms_of
 
 ENCODER = SimpleNamespace(bigrams=True, is_term=np.arange(10_000) % 5 > 0)
 

@@ -11,7 +11,7 @@ from world import MODELS
 
 from semclass import InputError, InputTypeError, OnnxEncoder
 from semclass.core.artifacts import fits
-from semclass.encoders.windows import cut_windows
+from semclass.encoders.onnx_encoder import cut_windows
 
 TEXTS = [
     "Who was Galileo?",
