@@ -334,7 +334,9 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
         license: str | None = None,  # noqa: A002 - as model hubs name it
         examples: bool = False,
     ) -> Path:
-        """Write the fitted classifier for :meth:`load`, as a network with a manifest and a model card. Returns the manifest.
+        """Write the fitted classifier for :meth:`load`, as a network, its manifest and a model card.
+
+        Returns the path of the manifest.
 
         Parameters
         ----------
