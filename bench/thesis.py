@@ -83,7 +83,7 @@ def variants(retriever: HybridRetriever, questions: list[str]) -> dict[str, list
             rows[name] = top_k(dense + weights["bm25"] * bm25 + weight * match, DEPTH)
         for name, own in HARD.items():
             method = replace(METHODS[name], hard=True)  # type: ignore[type-var] # an Integrated
-            ranked = method.order(models, query, found, {**weights, **own})  # type: ignore[attr-defined]
+            ranked = method.order(models, query, found, {**weights, **own})
             rows[f"{name}-hard"] = found.rows[ranked.places]
         for name, places in rows.items():
             rankings[name].append([passage.id for passage in index.passages(places)])

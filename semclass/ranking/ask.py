@@ -44,58 +44,31 @@ _FENCE = re.compile(r"^[ \t]*(?:```+|~~~+)[^\n]*$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class AnswerSentence:
-    """A sentence of a passage.
+    """A sentence of a passage."""
 
-    Attributes
-    ----------
-    text
-        The sentence, in one line.
-    id, metadata
-        Id and metadata of its passage.
-    start, end
-        Place of the sentence in the text of the passage: its first character, and the character after its last.
-    score
-        The number by which the sentences are sorted.
-    """
-
-    text: str
-    id: str
-    metadata: Mapping[str, Any]
-    start: int
-    end: int
-    score: float
+    text: str  #: the sentence, in one line
+    id: str  #: id of its passage
+    metadata: Mapping[str, Any]  #: metadata of its passage
+    start: int  #: place of its first character in the text of the passage
+    end: int  #: place of the character after its last
+    score: float  #: the number by which sentences are sorted
 
 
 @dataclass(frozen=True)
 class Answer:
-    """The sentences that answer a question, and what a language model wrote from them.
-
-    Attributes
-    ----------
-    question
-        The question.
-    sentences
-        The sentences, best first. The tuple may be empty.
-    answered
-        Whether the sentences seem to answer the question: by ``answerable``, or in the words of the language model.
-    answerable, certainty
-        See :class:`semclass.SearchResult`.
-    text
-        The answer of the language model, which cites sentences by number, such as ``[1]``. Empty without one.
-    cited
-        Numbers of the cited sentences, from 1.
-    why
-        Why the language model gave no answer: ``"failed"``, ``"refused"``, or ``"nonsense"`` if it cited no sentence.
-        Empty if it answered, or found that the sentences do not answer.
-    """
+    """The sentences that answer a question, and what a language model wrote from them."""
 
     question: str
-    sentences: tuple[AnswerSentence, ...]
-    answered: bool
-    answerable: float | None = None
-    certainty: str | None = None
-    text: str = ""
-    cited: tuple[int, ...] = ()
+    sentences: tuple[AnswerSentence, ...]  #: best first; may be empty
+    answered: bool  #: whether they seem to answer: by ``answerable``, or in the words of the language model
+    answerable: float | None = None  #: see :class:`semclass.SearchResult`
+    certainty: str | None = None  #: see :class:`semclass.SearchResult`
+    text: str = (
+        ""  #: the answer of the language model, which cites sentences by number, such as ``[1]``; empty without one
+    )
+    cited: tuple[int, ...] = ()  #: numbers of the cited sentences, from 1
+    #: why the language model gave no answer: ``"failed"``, ``"refused"``, or ``"nonsense"`` if it cited no sentence; empty
+    #: if it answered, or found that the sentences do not answer
     why: str = ""
 
 

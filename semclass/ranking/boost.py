@@ -1,7 +1,6 @@
 """Ranks passages higher if your own head gives them the same label as the question.
 
-A taxonomy for both questions and passages matches the two, as the shipped classes do. A passage gains weight * P(label
-| question) * P(label | passage). The index keeps the label and the second probability.
+A passage gains weight * P(label | question) * P(label | passage). The index keeps the label and the second probability.
 """
 
 from __future__ import annotations

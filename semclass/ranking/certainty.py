@@ -63,8 +63,8 @@ def standing(
     """Return the standing of the first of at least two passages, in `order`, best first.
 
     ``lead``
-        Its score minus the best score of the others. `score` is that of the default method, with evidence of weight 1,
-        so that the lead has the same unit whatever the weights of the search.
+        Its score minus the best score of the others. `score` has evidence of weight 1, so that the lead has the same unit
+        whatever the weights of the search.
     ``behind``
         How much more of the requested answer another of the first passages gives, in log-odds; below 0 if none does.
     ``near``

@@ -43,29 +43,16 @@ def evidence_parts(features: FloatArray, weights: DoubleArray, weight: float = 1
 
 @dataclass(frozen=True)
 class PairModel:
-    """The pair head, with what it needs of general text, and the weights of evidence.
+    """The pair head, with what it needs of general text, and the weights of evidence."""
 
-    Attributes
-    ----------
-    entailment
-        P(passage answers question) from the two texts alone. It can be compared between questions.
-    idf
-        Inverse document frequency of word pieces in general text, float32 of shape (vocabulary,), for passages that come
-        from no index.
-    words
-        Makes words of word pieces.
-    weights
-        ``evidence``: 1, the weight of the evidence. ``entailment`` and ``class``: weights of the integrated methods of the
-        thesis, found on training questions.
-    evidence
-        Weights of the pair features that the default method adds to a convex combination, which is from 0 to 1, and
-        what is added to them for short candidates: float64 of shape (2, n_features), see :func:`weights_for`.
-    """
-
-    entailment: Head
+    entailment: Head  #: P(passage answers question) from the two texts alone, which can be compared between questions
+    #: inverse document frequency of word pieces in general text, float32 (vocabulary,), for passages of no index
     idf: FloatArray
-    words: WordTable
+    words: WordTable  #: makes words of word pieces
+    #: ``evidence``, 1, and ``entailment`` and ``class`` of the integrated methods, found on training questions
     weights: Mapping[str, float]
+    #: weights of the pair features in the default method, and what is added to them for short candidates, float64
+    #: (2, n_features), see :func:`weights_for`
     evidence: DoubleArray
 
     @classmethod

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
-from semclass.core.types import ClassEvidence, Explanation, IntArray, Passage, WordMatch, offsets_of
+from semclass.core.types import ClassEvidence, Explanation, IntArray, Passage, WordMatch
 from semclass.documents.sentences import LONGEST, Span, sentence_spans, unwrapped_spans
 from semclass.encoders.batching import steps
 from semclass.encoders.words import joined_pieces, mark_of
@@ -24,15 +24,8 @@ WORD = re.compile(r"[^\W_]+")
 """Matches a word as it is written."""
 
 
-@dataclass(frozen=True)
-class _QuestionWords:
-    """The words of a question that are shown: of each its occurrences, of each of these its pieces, in one row."""
-
-    names: list[str]  #: as the text has them
-    weights: list[float]
-    rows: IntArray  #: pieces of all occurrences, places among those of the question that have token vectors
-    occurrences: IntArray  #: where the rows of each occurrence begin
-    words: IntArray  #: where the occurrences of each word begin
+_Word: TypeAlias = tuple[str, float, list[IntArray]]
+"""A word of a question as the text has it, its weight, and for each occurrence the places of its pieces in the question."""
 
 
 def explain(
@@ -56,58 +49,39 @@ def explain(
     ]
 
 
-def _question_words(query: Query, candidates: Candidates, pieces: Sequence[str], mark: str) -> _QuestionWords:
+def _question_words(query: Query, candidates: Candidates, pieces: Sequence[str], mark: str) -> list[_Word]:
     """Find the words of a question that weigh most."""
     terms = query.terms[: len(query.tokens)]
     idf = candidates.idf[terms].astype(np.float64)
     words, owner = joined_pieces([pieces[piece] for piece in terms.tolist()], mark)
-    _, which = np.unique([folded(word) for word in words], return_inverse=True)
+    _, firsts, which = np.unique([folded(word) for word in words], return_index=True, return_inverse=True)
     weights = np.bincount(which[owner], idf) / max(idf.sum(), 1e-6)
-    firsts = np.unique(which, return_index=True)[1]
-    shown = [word for word in np.lexsort((firsts, -weights))[:MAX_WORDS].tolist() if weights[word] > 0]
-    occurrences = [np.flatnonzero(which == word) for word in shown]
-    rows = [np.flatnonzero(owner == one) for one in np.concatenate([*occurrences, np.zeros(0, np.int64)])]
-    written = as_written(query.text)
-    return _QuestionWords(
-        [_written(words[ones[0]], "", written) for ones in occurrences],
-        weights[shown].tolist(),
-        np.concatenate([*rows, np.zeros(0, np.int64)]),
-        offsets_of(np.array([len(row) for row in rows], np.int64)),
-        offsets_of(np.array([len(ones) for ones in occurrences], np.int64)),
-    )
+    written, shown = as_written(query.text), list[_Word]()
+    for word in np.lexsort((firsts, -weights))[:MAX_WORDS].tolist():
+        if weights[word] > 0:
+            occurrences = [np.flatnonzero(owner == place) for place in np.flatnonzero(which == word)]
+            shown.append((_written(words[firsts[word]], "", written), float(weights[word]), occurrences))
+    return shown
 
 
 def _word_matches(
-    query: Query, words: _QuestionWords, candidates: Candidates, place: int, pieces: Sequence[str], mark: str, text: str
+    query: Query, words: list[_Word], candidates: Candidates, place: int, pieces: Sequence[str], mark: str, text: str
 ) -> tuple[WordMatch, ...]:
     """Find what met the question's words in one candidate, whose text is given."""
-    if not words.names:
-        return ()
     terms, tokens = candidates.evidence.pieces.row(place), candidates.evidence.tokens.row(place)
     theirs = [pieces[piece] for piece in terms.tolist()]
     others, other_of = joined_pieces(theirs, mark)
-    mine = query.tokens[words.rows]
-    cosines = float_products(mine, tokens) if len(tokens) else np.zeros((len(mine), 1), np.float32)
-    nearest = cosines.max(axis=1, initial=-np.inf)
-    there = np.isin(query.terms[words.rows], terms)
-    # of the occurrence that is met best, the piece that is met worst
-    worst = np.minimum.reduceat(nearest, words.occurrences[:-1])
-    passage = as_written(text)
-    matches = []
-    for name, weight, first, last in zip(words.names, words.weights, words.words, words.words[1:], strict=False):
-        best = first + int(worst[first:last].argmax())
-        start, end = words.occurrences[best], words.occurrences[best + 1]
-        row = start + int(nearest[start:end].argmin())
+    cosines = float_products(query.tokens, tokens) if len(tokens) else np.zeros((len(query.tokens), 1), np.float32)
+    nearest, there = cosines.max(axis=1, initial=-np.inf), np.isin(query.terms[: len(query.tokens)], terms)
+    passage, matches = as_written(text), list[WordMatch]()
+    for name, weight, occurrences in words:
+        # of the occurrence that is met best, the piece that is met worst
+        best = max(occurrences, key=lambda rows: float(nearest[rows].min()))
+        row = best[nearest[best].argmin()]
         column = int(cosines[row].argmax())
-        matches.append(
-            WordMatch(
-                word=name,
-                weight=weight,
-                match=_written(others[other_of[column]], theirs[column], passage) if len(tokens) else "",
-                cosine=float(nearest[row]),
-                exact=bool(there[words.occurrences[first] : words.occurrences[last]].all()),
-            )
-        )
+        match = _written(others[other_of[column]], theirs[column], passage) if len(tokens) else ""
+        exact = all(there[rows].all() for rows in occurrences)
+        matches.append(WordMatch(name, weight, match, float(nearest[row]), exact))
     return tuple(matches)
 
 

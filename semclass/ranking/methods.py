@@ -6,20 +6,20 @@ recommended. The other methods are its parts, its alternatives, and the methods 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from semclass.core.types import DoubleArray, FloatArray, Passage
+from semclass.core.types import DoubleArray, FloatArray
 from semclass.heads.deep import gain_of, joint_log_odds
 from semclass.index.passage_encoder import parts_of
 from semclass.index.records import Candidates, Query, Scoring, sum_of, summed
 from semclass.ranking.certainty import answerable, certainty, standing
 from semclass.ranking.language import OTHER, by_words
-from semclass.ranking.models import Models, Needs
+from semclass.ranking.models import Models, Needs, Passages, Weights
 from semclass.ranking.thesis import THESIS
 from semclass.scoring.bm25 import attainable
 
@@ -72,21 +72,15 @@ class Method(Protocol):
     def is_sum(self) -> bool:
         """Whether the method ranks by a sum, to which a boost can be added."""
 
-    def scoring(self, weights: Mapping[str, float]) -> Scoring:
+    def scoring(self, weights: Weights) -> Scoring:
         """Return how passages are scored before re-ranking."""
 
     def order(
-        self,
-        models: Models,
-        query: Query,
-        candidates: Candidates,
-        weights: Mapping[str, float],
-        passages: Sequence[Passage] = (),
+        self, models: Models, query: Query, candidates: Candidates, weights: Weights, passages: Passages = ()
     ) -> Candidates:
         """Rank n candidates: the same with ``order``, ``score`` and its parts. Ties keep their order.
 
-        `passages` are those of the candidates, which only ``deep`` reads. Raises an InputError if the question was encoded
-        without what the method needs.
+        Only ``deep`` reads the `passages`. Raises an InputError if the question was encoded without what the method needs.
         """
 
 
@@ -107,7 +101,7 @@ class Fusion:
         """The weight of the fusion, if it has one."""
         return {"linear": ("bm25",), "convex": ("alpha",) if self.alpha is None else ()}.get(self.fusion, ())
 
-    def scoring(self, weights: Mapping[str, float]) -> Scoring:
+    def scoring(self, weights: Weights) -> Scoring:
         """Score by the fusion."""
         if self.fusion != "convex":
             return Scoring(weights["bm25"], self.fusion)
@@ -116,12 +110,7 @@ class Fusion:
         return Scoring(weights["bm25"], "convex", weights["alpha"], weights.get(DOCUMENT, 0.0))
 
     def order(
-        self,
-        models: Models,
-        query: Query,
-        candidates: Candidates,
-        weights: Mapping[str, float],
-        passages: Sequence[Passage] = (),
+        self, models: Models, query: Query, candidates: Candidates, weights: Weights, passages: Passages = ()
     ) -> Candidates:
         """Keep the order."""
         return candidates
@@ -141,22 +130,18 @@ class ByEvidence:
     """
 
     name: str
+    needs: Needs
     joint_top_k: int = 0
     reorders: ClassVar[bool] = True
     candidates: ClassVar[int] = 50
     is_sum: ClassVar[bool] = True
 
     @property
-    def needs(self) -> Needs:
-        """The pair head, and perhaps the deep head."""
-        return Needs(tokens=True, deep=self.joint_top_k > 0)
-
-    @property
     def weights(self) -> tuple[str, ...]:
         """Weights of the fusion, of the evidence, and of the deep head."""
         return ("alpha", "evidence", "deep") if self.joint_top_k else ("alpha", "evidence")
 
-    def scoring(self, weights: Mapping[str, float]) -> Scoring:
+    def scoring(self, weights: Weights) -> Scoring:
         """Score by convex fusion."""
         return CONVEX.scoring(weights)
 
@@ -166,12 +151,7 @@ class ByEvidence:
         return sum_of(models.pairs.evidence_of(features, candidates.evidence.pieces.lengths()))
 
     def order(
-        self,
-        models: Models,
-        query: Query,
-        candidates: Candidates,
-        weights: Mapping[str, float],
-        passages: Sequence[Passage] = (),
+        self, models: Models, query: Query, candidates: Candidates, weights: Weights, passages: Passages = ()
     ) -> Candidates:
         """Add the evidence, and read the first passages with the question."""
         pairs, features = models.pairs, models.pairs.features(query, candidates)
@@ -188,13 +168,14 @@ class ByEvidence:
         known = answerable(ranked.places, score, relevance)
         if self.joint_top_k:
             ranked = self._read_jointly(models, query, ranked, weights["deep"], passages)
+            score = score + ranked.parts["deep"]
         word = None
         if len(ranked) > 1 and len(candidates.evidence.provides.values):
             word = certainty(standing(ranked.places, score, candidates.dense, relevance, features))
         return replace(ranked, certainty=word, answerable=known, language=language)
 
     def _read_jointly(
-        self, models: Models, query: Query, ranked: Candidates, weight: float, passages: Sequence[Passage]
+        self, models: Models, query: Query, ranked: Candidates, weight: float, passages: Passages
     ) -> Candidates:
         """Re-rank the first passages with the deep head, without letting any of them drop below the rest."""
         first = ranked.places[: self.joint_top_k]
@@ -212,8 +193,8 @@ CONVEX = Fusion("convex")
 METHODS: Mapping[str, Method] = {
     method.name: method
     for method in (
-        ByEvidence(DEFAULT),
-        ByEvidence("deep", joint_top_k=5),
+        ByEvidence(DEFAULT, Needs(tokens=True)),
+        ByEvidence("deep", Needs(tokens=True, deep=True), joint_top_k=5),
         Fusion("bm25", alpha=0.0),
         Fusion("dense", alpha=1.0),
         CONVEX,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from semclass.core import artifacts
 from semclass.core.checks import check_weights
 from semclass.core.errors import ArtifactError, InputError
 from semclass.core.tools import Once
-from semclass.core.types import Encoder, FloatArray, Ragged
+from semclass.core.types import Encoder, FloatArray, Passage, Ragged
 from semclass.encoders.batching import warn_truncated
 from semclass.encoders.onnx_encoder import fingerprint_of, open_models
 from semclass.encoders.words import bigrams
@@ -29,6 +29,9 @@ from semclass.ranking.certainty import ANSWERABLE_FROM
 from semclass.ranking.evidence import PairModel
 from semclass.ranking.language import LanguageTest, load_language
 from semclass.scoring.fusion import ALPHA
+
+Weights: TypeAlias = Mapping[str, float]
+Passages: TypeAlias = Sequence[Passage]
 
 BM25_WEIGHT = 0.1
 """The weight w in score = dense + w * BM25, as in the reference system."""
@@ -60,52 +63,29 @@ _TRAIN_PAIRS = (
 
 @dataclass(frozen=True)
 class Needs:
-    """What a ranking reads, and so which heads it needs.
+    """What a ranking reads, and so which heads it needs."""
 
-    Attributes
-    ----------
-    classes
-        Class probabilities of question and passages.
-    tokens
-        Token vectors, vectors of sentences, and word pieces, which the pair head reads.
-    deep
-        Question and passage together.
-    """
-
-    classes: bool = False
-    tokens: bool = False
-    deep: bool = False
+    classes: bool = False  #: class probabilities of question and passages
+    tokens: bool = False  #: token vectors, vectors of sentences, and word pieces, which the pair head reads
+    deep: bool = False  #: question and passage together
 
 
 @dataclass(frozen=True)
 class Models:
-    """All models that a search or a re-ranking needs. Threads may share one instance.
+    """All models that a search or a re-ranking needs. Threads may share one instance."""
 
-    Attributes
-    ----------
-    questions
-        The encoder and the question heads. Models have question heads and passage heads, or neither.
-    passage_encoder
-        Encodes passages with the same encoder, and labels them with the passage heads.
-    pair_heads
-        The pair head. If None, a search finds passages, but does not re-rank them: its default method is ``convex``.
-    deep_folder
-        Folder of the head that reads question and passage together, which is opened on first use. May be None.
-    generic
-        Head that detects questions that name no topic of their own, see :mod:`semclass.heads.query_focus`. May be None.
-    language
-        Tests whether passages are in the language of the models. None for an encoder of many languages.
-    fusion
-        Weights of fusion for this encoder, by name, in place of `BM25_WEIGHT` and ``ALPHA``.
-    """
-
-    questions: QuestionClassifier
-    passage_encoder: PassageEncoder
+    questions: (
+        QuestionClassifier  #: the encoder and the question heads; both kinds of class heads are there, or neither
+    )
+    passage_encoder: PassageEncoder  #: encodes passages with the same encoder, and labels them with the passage heads
+    #: the pair head; None: a search finds passages, but does not re-rank them, and its default method is ``convex``
     pair_heads: PairModel | None
-    deep_folder: Path | None = None
-    generic: Head | None = None
-    language: LanguageTest | None = None
-    fusion: Mapping[str, float] = field(default_factory=dict)
+    deep_folder: Path | None = None  #: folder of the deep head, which is opened on first use
+    generic: Head | None = (
+        None  #: detects questions that name no topic of their own, see :mod:`semclass.heads.query_focus`
+    )
+    language: LanguageTest | None = None  #: tests for the language of the models; None for an encoder of many languages
+    fusion: Mapping[str, float] = field(default_factory=dict)  #: weights in place of `BM25_WEIGHT` and ``ALPHA``
 
     @classmethod
     def load(
@@ -122,12 +102,10 @@ class Models:
         ----------
         models
             Folder with the layout of the shipped ``models/``, or the name of an installed package of models, such as
-            ``"multilingual"``. The folder holds ``questions`` and ``passages``, or neither.
-            ``pairs``, ``deep`` and ``fusion`` are optional. If None, the shipped encoder gets the shipped heads,
-            and any other `encoder` gets no heads.
+            ``"multilingual"``. The folder holds ``questions`` and ``passages``, or neither; ``pairs``, ``deep`` and
+            ``fusion`` are optional. If None, the shipped encoder gets the shipped heads, and any other `encoder` none.
         encoder
-            A loaded encoder, the folder of an exported encoder, ``"hub:NAME"`` or ``"hub:FOLDER"``, see
-            :func:`semclass.heads.texts.open_encoder`. Defaults to the encoder in `models`.
+            A loaded encoder, or what :func:`semclass.heads.texts.open_encoder` opens. Defaults to the encoder in `models`.
         heads
             Heads of your own, by the metadata field that each head fills. See
             :meth:`semclass.index.passage_encoder.PassageEncoder.load`.
@@ -226,15 +204,10 @@ class Models:
             self.deep  # noqa: B018 - likewise
 
     def encode(self, questions: Sequence[str], *, classes: bool = True, tokens: bool = True) -> list[Query]:
-        """Encode and classify n questions.
+        """Encode and classify n questions. Raises an InputError if the encoder returns NaN or infinity.
 
         Without `classes`, encoding takes a quarter less time. Without both `classes` and `tokens` (token vectors), it
         takes less than half of the time. ``needs`` of a method says which of the two it reads.
-
-        Raises
-        ------
-        InputError
-            If the encoder returns NaN or infinity.
         """
         classifier = self.questions if classes else None
         return read_questions(self.encoder, classifier, list(questions), generic=self.generic, tokens=tokens)
@@ -250,11 +223,9 @@ def read_questions(
 ) -> list[Query]:
     """Encode and classify questions.
 
-    In a text of several sentences, only the sentences that ask and belong to the question count, see
-    :mod:`semclass.heads.query_focus`.
-
-    At most :data:`MAX_CHARACTERS` characters and :data:`semclass.heads.query_focus.PIECES` word pieces of a question are
-    read, because each word piece is compared with the word pieces of all candidates.
+    In a text of several sentences, only those count that ask or belong to the question, see
+    :mod:`semclass.heads.query_focus`. At most :data:`MAX_CHARACTERS` characters and
+    :data:`semclass.heads.query_focus.PIECES` word pieces are read, as each is compared with those of all candidates.
     """
     focus = query_focus(encoder, texts, generic)
     read = [part.text[:MAX_CHARACTERS] for part in focus]

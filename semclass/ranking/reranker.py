@@ -11,7 +11,7 @@ import numpy as np
 from semclass.core.checks import check_choice, check_positive, check_text, check_texts, check_unique, short
 from semclass.core.errors import InputError, InputTypeError
 from semclass.core.tools import in_thread
-from semclass.core.types import Encoder, Hit, Passage, Ragged
+from semclass.core.types import Encoder, Passage, Ragged
 from semclass.encoders.batching import CHUNK, concurrency_limit, warn_truncated
 from semclass.index.passage_encoder import parts_of, searchable
 from semclass.index.records import Candidates, Query, sum_of
@@ -30,6 +30,9 @@ from semclass.scoring.topk import unit
 class Reranker:
     """Re-ranks passages for a question. Threads may share one instance.
 
+    Both methods that re-rank raise an ``InputError`` or ``InputTypeError`` if a question or a passage is empty or of the
+    wrong type, an id comes twice, an option is not allowed, or the models lack the heads of the method.
+
     Attributes
     ----------
     models
@@ -46,18 +49,7 @@ class Reranker:
         encoder: Encoder | str | Path | None = None,
         threads: int = 1,
     ) -> Reranker:
-        """Load the models, which must include pair heads.
-
-        Parameters
-        ----------
-        models, encoder, threads
-            See :meth:`semclass.Models.load`.
-
-        Raises
-        ------
-        ArtifactError
-            If a model folder is damaged, or a head was trained for another encoder.
-        """
+        """Load the models, which must include a pair head. See :meth:`semclass.Models.load`."""
         return cls(Models.load(models, encoder=encoder, threads=threads))
 
     def rerank(
@@ -77,29 +69,20 @@ class Reranker:
         question
             A non-empty text.
         passages
-            Passages in their original order. Plain strings get their places, from 0, as ids. Ids must be unique. The
-            passages stay unchanged.
+            Passages in their original order, which stay unchanged. Plain strings get their places, from 0, as ids.
         k
             Most hits to return. If None, all passages are returned.
         method
             A method of :data:`semclass.ranking.methods.RERANKING`. The ``"stable"`` methods start from the original
-            order. The integrated methods start from the fused scores of vectors and BM25 among the passages.
-        weights
-            Weights by name, in place of the weights of the models. See :class:`semclass.SearchOptions`.
-        explain
-            Whether hits explain their scores.
+            order. The other methods start from the fused scores of vectors and BM25 among the passages.
+        weights, explain
+            See :class:`semclass.SearchOptions`.
 
         Returns
         -------
         SearchResult
             The hits, best first. ``index`` of a hit is its place in `passages`, from 0, and ``rank_before`` is the same
             place from 1. Without passages, the result is empty.
-
-        Raises
-        ------
-        InputError, InputTypeError
-            If the question or a passage is empty or of the wrong type, an id comes twice, an option is not allowed, or the
-            models lack the heads of the method.
         """
         texts, items = [check_text(question, "question")], [check_passages(passages, "passages")]
         check_choice(method, RERANKING, "method")
@@ -116,23 +99,11 @@ class Reranker:
         weights: Mapping[str, float] | None = None,
         explain: bool = False,
     ) -> list[SearchResult]:
-        """Re-rank the passages of several questions in one call, and return one result per question, in the same order.
+        """Re-rank the passages of n questions in one call, and return one result per question, in the same order.
 
-        Parameters
-        ----------
-        questions
-            n non-empty texts.
-        passages
-            n sequences of passages, one for each question. See :meth:`rerank`. A repeated text is encoded once among
-            :data:`semclass.encoders.batching.CHUNK` passages.
-        k, method, weights, explain
-            See :meth:`rerank`. The scores agree with those of :meth:`rerank` up to 1e-6, because the last bits may
-            depend on the texts that are encoded together.
-
-        Raises
-        ------
-        InputError, InputTypeError
-            For the same reasons as in :meth:`rerank`, and if there are not as many sequences of passages as questions.
+        `passages` holds n sequences. A repeated text is encoded once among :data:`semclass.encoders.batching.CHUNK`
+        passages. The scores agree with those of :meth:`rerank` up to 1e-6, because the last bits may depend on the texts
+        that are encoded together.
         """
         check_choice(method, RERANKING, "method")
         options = SearchOptions(method, weights, explain=explain)
@@ -222,14 +193,6 @@ class Reranker:
                 )
             )
         return found, np.flatnonzero(np.isin(distinct_of, truncated)).tolist() if truncated else []
-
-
-def at_least(hits: Sequence[Hit], threshold: float | None) -> list[Hit]:
-    """Keep hits whose probability of answering the question reaches a threshold.
-
-    The score counts instead if the method has no probability.
-    """
-    return [hit for hit in hits if threshold is None or hit.components.get("relevance", hit.score) >= threshold]
 
 
 def as_passages(passages: Iterable[Passage | str], name: str = "passages") -> Iterator[Passage]:

@@ -53,6 +53,10 @@ points of nDCG@10.
 class HybridRetriever:
     """Searches an index with models. Threads may share one instance.
 
+    All methods that search raise an ``InputError`` or ``InputTypeError`` if a text is empty or not a string, an option is
+    not allowed, or the models lack the heads of the method. Loading raises an ``ArtifactError`` if the index or a model is
+    damaged or was made for another encoder.
+
     Attributes
     ----------
     index
@@ -106,11 +110,6 @@ class HybridRetriever:
             See :meth:`semclass.Models.load`. The encoder must be the one that built the index.
         verify
             Whether to compare every file of the index with its SHA-256.
-
-        Raises
-        ------
-        ArtifactError
-            If the index or a model is damaged, or was built with another encoder.
         """
         loaded = Models.load(models, encoder=encoder, heads=heads, threads=threads)
         return cls(PassageIndex.load(index, encoder_fingerprint=loaded.encoder.fingerprint, verify=verify), loaded)
@@ -127,11 +126,6 @@ class HybridRetriever:
             At least one passage. Plain strings get their places, from 0, as ids. Ids must be unique.
         models
             The models, their folder, or the name of an installed package of models. Defaults to the shipped models.
-
-        Raises
-        ------
-        InputError, InputTypeError
-            For the same reasons as in :meth:`semclass.PassageIndex.build`.
         """
         loaded = models if isinstance(models, Models) else Models.load(models)
         return cls(PassageIndex.build(as_passages(passages), passage_encoder=loaded.passage_encoder), loaded)
@@ -147,11 +141,6 @@ class HybridRetriever:
             read is skipped with a :class:`semclass.SkippedWarning`. Text that most files repeat is left out.
         models
             See :meth:`from_passages`.
-
-        Raises
-        ------
-        InputError
-            If the folder does not exist, or holds no passages.
         """
         skipped: list[Skipped] = []
         retriever = cls.from_passages(iter_passages(folder, skipped=skipped.append), models=models)
@@ -166,21 +155,12 @@ class HybridRetriever:
 
     @property
     def weights(self) -> dict[str, float]:
-        """Default weights of a search.
-
-        They are the weights of the models, or the weights that ``semclass tune`` stored in the index.
-
-        ``bm25`` is w of linear fusion, and ``alpha`` the weight of convex fusion. All other weights need the pair head.
-        """
+        """Default weights of a search: those of the models, or those that ``semclass tune`` stored in the index."""
         return {**self.models.weights, **self.index.tuned.get("weights", {})}
 
     @property
     def answerable_from(self) -> float | None:
-        """Least ``answerable`` from which the index seems to answer a question.
-
-        It is the value that ``semclass calibrate`` stored in the index, or the threshold of the models. None if there is
-        neither.
-        """
+        """Threshold of ``answerable``: that of ``semclass calibrate``, or of the models. None if there is neither."""
         threshold: float | None = self.index.tuned.get("answerable", {}).get("from", self.models.answerable_from)
         return threshold
 
@@ -199,17 +179,7 @@ class HybridRetriever:
         return replace(self, index=replace(self.local_index, tuned={}))
 
     def refresh(self) -> HybridRetriever:
-        """Return a retriever over the current state of the index folder, with the same models.
-
-        The retriever that you call stays unchanged.
-
-        Raises
-        ------
-        InputError
-            If the index was not loaded from a folder, or was rebuilt with other classes.
-        ArtifactError
-            If the index is damaged, or was rebuilt with another encoder.
-        """
+        """Return a retriever over the current state of the index folder, with the same models."""
         newer = self.local_index.refresh()
         return self if newer is self.index else replace(self, index=newer)
 
@@ -238,11 +208,6 @@ class HybridRetriever:
         -------
         SearchResult
             The hits, best first.
-
-        Raises
-        ------
-        InputError, InputTypeError
-            If the question is empty or not a string, an option is not allowed, or the models lack the heads of the method.
         """
         return self._search([check_text(question, "question")], k, options, keywords)[0]
 
@@ -253,12 +218,7 @@ class HybridRetriever:
         options: SearchOptions = DEFAULT_OPTIONS,
         **keywords: Unpack[SearchKeywords],
     ) -> list[SearchResult]:
-        """Search for several questions, and return one result per question, in the same order.
-
-        The questions are encoded together.
-
-        Takes the same options and raises the same errors as :meth:`search`.
-        """
+        """Search for questions, which are encoded together, and return one result per question, in the same order."""
         return self._search(check_texts(questions, "questions"), k, options, keywords)
 
     def ask(
@@ -268,24 +228,9 @@ class HybridRetriever:
         options: SearchOptions = DEFAULT_OPTIONS,
         **keywords: Unpack[SearchKeywords],
     ) -> Answer:
-        """Find the sentences that answer a question, without a language model.
+        """Find at most `k` sentences that answer a question, without a language model.
 
-        They come from the first passages of a search, at most three from one passage. To let a language model write
-        an answer from them, see :class:`semclass_llm.AnswerWriter`.
-
-        Parameters
-        ----------
-        question
-            A non-empty text.
-        k
-            Most sentences to return.
-        options, **keywords
-            See :meth:`search`, which also tells the errors.
-
-        Returns
-        -------
-        Answer
-            The sentences, best first. ``answered`` is false if nothing in the index seems to answer.
+        They come from the first passages of a search with these options, at most three from one passage.
         """
         limit = check_positive(k, "k")
         result = self.search(question, READ_HITS, options, **keywords)
@@ -302,7 +247,7 @@ class HybridRetriever:
         options = replace(options, **keywords) if keywords else options
         models, method = self.models, method_for(self.models, options.method)
         weights = {**self.weights, **(options.weights or {})}
-        gains = boost.read_boost(options.boost, models.heads, self.index, method)
+        gains = boost.read_boost(options.boost, models.heads, self.index, method) if options.boost else {}
         depth = options.candidates or method.candidates
         if not (method.reorders or gains):
             depth = min(k, DEPTH)
@@ -311,7 +256,7 @@ class HybridRetriever:
         results = []
         # waiting for a server must not keep others from working
         with nullcontext() if isinstance(self.index, RemoteIndex) else concurrency_limit():
-            labels = classify_all({name: models.heads[name] for name in gains}, questions)
+            labels = classify_all({name: models.heads[name] for name in gains}, questions) if gains else {}
             imagined = None if options.texts is None else self._mean_vector(options.texts)
             for row, query in enumerate(models.encode(questions, classes=classes, tokens=tokens)):
                 near = query if imagined is None else replace(query, pooled=imagined)
@@ -340,14 +285,11 @@ class HybridRetriever:
         return self.index.passages(found.rows) if found.passages is None else found.passages
 
     def encode(self, questions: Sequence[str]) -> list[Query]:
-        """Encode and classify questions. See :meth:`semclass.Models.encode`."""
+        """Encode and classify questions, see :meth:`semclass.Models.encode`."""
         return self.models.encode(questions)
 
     def scores(self, query: Query) -> tuple[DoubleArray, DoubleArray]:
-        """Return similarities and BM25 scores of all passages, each float64 of shape (len(index),).
-
-        Needs a local index.
-        """
+        """Return similarities and BM25 scores of all passages of a local index, each float64 of shape (rows,)."""
         return self.local_index.scores(query)
 
     def candidates(

@@ -6,15 +6,15 @@ integrated methods add weight * signal to the score.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import ClassVar, TypeAlias
 
 import numpy as np
 
-from semclass.core.types import DoubleArray, Passage
+from semclass.core.types import DoubleArray
 from semclass.index.records import Candidates, Query, Scoring, summed
-from semclass.ranking.models import Models, Needs
+from semclass.ranking.models import Models, Needs, Passages, Weights
 from semclass.scoring.topk import class_match, stable_partition
 
 Signal: TypeAlias = Callable[[Models, Query, Candidates, bool], tuple[DoubleArray, DoubleArray]]
@@ -51,17 +51,12 @@ class Stable:
     candidates: ClassVar[int] = 10
     is_sum: ClassVar[bool] = False
 
-    def scoring(self, weights: Mapping[str, float]) -> Scoring:
+    def scoring(self, weights: Weights) -> Scoring:
         """Score by the linear sum."""
         return Scoring(weights["bm25"])
 
     def order(
-        self,
-        models: Models,
-        query: Query,
-        candidates: Candidates,
-        weights: Mapping[str, float],
-        passages: Sequence[Passage] = (),
+        self, models: Models, query: Query, candidates: Candidates, weights: Weights, passages: Passages = ()
     ) -> Candidates:
         """Partition the candidates."""
         label, shown = self.signal_of(models, query, candidates, True)
@@ -87,7 +82,7 @@ class Integrated:
         """Weights of BM25 and of the signal."""
         return "bm25", self.weight
 
-    def scoring(self, weights: Mapping[str, float]) -> Scoring:
+    def scoring(self, weights: Weights) -> Scoring:
         """Score by the linear sum."""
         return Scoring(weights["bm25"])
 
@@ -96,12 +91,7 @@ class Integrated:
         return self.signal_of(models, query, candidates, self.hard)[0]
 
     def order(
-        self,
-        models: Models,
-        query: Query,
-        candidates: Candidates,
-        weights: Mapping[str, float],
-        passages: Sequence[Passage] = (),
+        self, models: Models, query: Query, candidates: Candidates, weights: Weights, passages: Passages = ()
     ) -> Candidates:
         """Sort by the sum."""
         signal, shown = self.signal_of(models, query, candidates, self.hard)
