@@ -1,12 +1,11 @@
 """Finding candidates: the passages with the best scores, without scoring all of many.
 
-Of a small corpus every passage is scored. Of a large one, those that are best by vectors alone and those that are best by
-BM25 alone are scored, and it is checked that no other passage can be better: the threshold of Fagin, Lotem & Naor (2003).
-If one could be, more are looked at. Without reduced vectors the result is therefore that of scoring all; with them, it is
-that of scoring all whose vectors they find, see :mod:`semclass.scoring.approximation`.
+In a small index every passage is scored. In a large one, the best passages by vectors alone and by BM25 alone are scored,
+and it is checked that no other passage can be better: the threshold of Fagin, Lotem & Naor (2003). If one could be, longer
+lists are scored. Without reduced vectors the result is therefore that of scoring all; with them, it is that of scoring all
+passages that they find, see :mod:`semclass.scoring.approximation`.
 
-Fusions that are not linear (:mod:`semclass.scoring.fusion`) look at nothing but two lists, the best by vectors and by
-BM25, so that there is nothing to check.
+Fusions that are not linear (:mod:`semclass.scoring.fusion`) read only the two lists, so there is nothing to check.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from semclass.core.types import DoubleArray, FloatArray, IntArray
+from semclass.core.types import DoubleArray, IntArray
 from semclass.index.passage_encoder import no_evidence
 from semclass.index.records import Candidates, Query, Scoring, sum_of
 from semclass.scoring import bm25
@@ -29,36 +28,34 @@ from semclass.scoring.postings import Postings
 from semclass.scoring.topk import nth_at_least, top_k
 
 EXHAUSTIVE_BELOW = 50_000
-"""Passages up to which each one is scored."""
+"""Passages of an index up to which all are scored."""
 
-FEW = 10_000
-"""Passages up to which each one that a filter lets through is scored, however large the corpus is."""
+EXHAUSTIVE_FILTERED = 10_000
+"""Passages that match a filter up to which all of them are scored, however large the index is."""
 
 INITIAL_DEPTH = 128
-"""How many are looked at first, by vectors and by BM25."""
+"""Length of the first lists by vectors and by BM25."""
 
 MIN_BM25_WEIGHT = 0.05
-"""Weight of BM25 from which its best are among the best of all, so that fewer of those by vectors suffice."""
+"""Weight of BM25 from which the list of BM25 finds many of the best passages, so that `INITIAL_DEPTH` suffices."""
 
 DENSE_DEPTH_FACTOR = 4
-"""How many times as many are looked at first where vectors have to find all.
+"""Factor of `INITIAL_DEPTH` with a smaller weight, or where hardly any passage has a term of the question.
 
-So it is with a smaller weight, and where hardly any passage has a term of the question.
-
-Reduced vectors miss the more, the fewer they are asked for. Of the ten best of a million made passages
+Reduced vectors miss more passages in shorter lists. Of the ten best of a million made passages
 (``bench/results/growth.md``), a search with the weight 0.1 found all, for 160 questions that they answer (squad4) and 80
-that are foreign to them (pubmedqa), from 128 as from 512. Without BM25 it found 0.964 and 0.797 from 128, 0.987 and 0.935
-from 512; with the weight 0.03, 0.997 and 0.995 from 128, 1.000 and 0.997 from 512.
+foreign ones (pubmedqa), from 128 as from 512. Without BM25 it found 0.964 and 0.797 from 128, 0.987 and 0.935 from 512;
+with the weight 0.03, 0.997 and 0.995 from 128, 1.000 and 0.997 from 512.
 """
 
 DEPTH_GROWTH = 4
-"""How many times as many are looked at next, if these do not suffice."""
+"""Factor of the next depth, if the lists do not suffice."""
 
 MAX_SCAN_RATIO = 64
-"""Of this many passages one is looked at, at most, by either way: instead of more, all are scored, which is as quick."""
+"""Least ratio of passages to the depth of the lists: below it, scoring all passages is as quick."""
 
 OVERFETCH = 2
-"""Of this many passages that reduced vectors find, one is taken to be among the best without exception.
+"""Passages that reduced vectors find for each passage of the list by vectors.
 
 Of the ten best by vectors alone of 100,000 made passages (``bench/results/growth.md``), a search finds 0.979 for
 questions that they answer (squad4) and 0.858 for foreign ones (pubmedqa), from four times as many passages
@@ -103,74 +100,73 @@ class Scored:
 def find(search: Search, n: int) -> Candidates:
     """The passages with the n best scores, fewer if fewer are there; equal scores in the order of the rows."""
     total, allowed = sum(map(len, search.segments)), search.allowed
-    if search.scoring.alone == "bm25" and (best := _by_bm25(search, max(DEPTH, n))) is not None:
-        return ranked(search, best, n)
-    if allowed is not None and (number := int(np.count_nonzero(allowed))) <= max(FEW, n):
-        return best_of(search, np.flatnonzero(allowed), min(n, number))
+    if search.scoring.alone == "bm25":
+        best, _ = _best_of_bm25(search, max(DEPTH, n), np.zeros(0, np.int64), np.zeros(0))
+        if len(best.rows) == max(DEPTH, n):
+            return ranked(search, best, n)
+    if allowed is not None and (number := int(np.count_nonzero(allowed))) <= max(EXHAUSTIVE_FILTERED, n):
+        return ranked(search, _scored(search, np.flatnonzero(allowed)), min(n, number))
     if search.scoring.fusion != "linear" and total > EXHAUSTIVE_BELOW:
         return ranked(search, lists(search, max(DEPTH, n)), n)
     depth = max(_first_depth(search), DEPTH_GROWTH * n)
     while total > EXHAUSTIVE_BELOW and depth * MAX_SCAN_RATIO < total:
         scored, beyond = likely(search, depth, n)
-        found = ranked(search, scored, n)
-        if len(found.rows) == n and found.score[-1] > beyond:
-            return found
+        result = ranked(search, scored, n)
+        if len(result) == n and result.score[-1] > beyond:
+            return result
         depth *= DEPTH_GROWTH
-    return best_of(search, np.arange(total) if allowed is None else np.flatnonzero(allowed), n)
+    return ranked(search, _scored(search, np.arange(total) if allowed is None else np.flatnonzero(allowed)), n)
 
 
 def _first_depth(search: Search) -> int:
-    """How many are looked at first."""
-    found = int(search.statistics.document_frequencies[np.unique(search.query.bm25_terms)].sum())
-    by_both = search.scoring.bm25_weight >= MIN_BM25_WEIGHT and found >= INITIAL_DEPTH
+    """Depth of the first lists."""
+    postings = int(search.statistics.document_frequencies[np.unique(search.query.bm25_terms)].sum())
+    by_both = search.scoring.bm25_weight >= MIN_BM25_WEIGHT and postings >= INITIAL_DEPTH
     return INITIAL_DEPTH if by_both else INITIAL_DEPTH * DENSE_DEPTH_FACTOR
 
 
 def likely(search: Search, depth: int, n: int) -> tuple[Scored, float]:
-    """Score the `depth` best passages by vectors alone and by BM25 alone, but not those that cannot be among the n best.
+    """Score the `depth` best passages by vectors alone and by BM25 alone, without those that cannot be among the n best.
 
-    The second value is a score that no other passage is above, unless n of the scored ones are.
+    Also returns an upper bound of the scores of all other passages, if fewer than n of the scored ones exceed it.
     """
     rows, dense, similar = _similar(search, depth)
     weight = search.scoring.bm25_weight
     if weight <= 0:
         return Scored(rows, dense, _lexical(search, rows)), similar
-    found, only = _best_of_bm25(search, depth, rows, dense)
-    # fewer than asked for: all others have no term of the question
-    beyond = weight * (float(found.bm25.min()) if len(found.rows) == depth else 0.0)
-    if len(found.rows) >= n:
-        # of those that vectors alone find, BM25 looks at no more than it could lift, were they as good as its last
-        score = found.dense + weight * found.bm25
+    best, only = _best_of_bm25(search, depth, rows, dense)
+    # with a shorter list, all other passages have no term of the question
+    beyond = weight * (float(best.bm25.min()) if len(best.rows) == depth else 0.0)
+    if len(best.rows) >= n:
+        # passages by vectors alone that even the least BM25 score of the list would not lift among the n best
+        score = best.dense + weight * best.bm25
         only &= dense + beyond >= np.partition(score, len(score) - n)[len(score) - n]
-    rest = Scored(rows[only], dense[only], _lexical(search, rows[only]))
-    return _joined(found, rest), similar + beyond
-
-
-def _joined(left: Scored, right: Scored) -> Scored:
-    """Passages of both, of which none is in both."""
-    rows = np.concatenate([left.rows, right.rows])
-    order = np.argsort(rows)
-    return Scored(
-        rows[order],
-        np.concatenate([left.dense, right.dense])[order],
-        np.concatenate([left.bm25, right.bm25])[order],
-    )
+    return _with_lexical(search, best, rows[only], dense[only]), similar + beyond
 
 
 def lists(search: Search, depth: int) -> Scored:
-    """Score passages among which the `depth` best by vectors alone and by BM25 alone are, as far as they count."""
+    """Score the `depth` best passages by vectors alone and by BM25 alone, as far as both lists have a weight."""
     rows, dense, _ = _similar(search, depth)
     if search.scoring.alone == "dense" and len(rows) >= depth:
         return Scored(rows, dense, _lexical(search, rows))
-    found, only = _best_of_bm25(search, depth, rows, dense)
-    return _joined(found, Scored(rows[only], dense[only], _lexical(search, rows[only])))
+    best, only = _best_of_bm25(search, depth, rows, dense)
+    return _with_lexical(search, best, rows[only], dense[only])
+
+
+def _with_lexical(search: Search, best: Scored, rows: IntArray, dense: DoubleArray) -> Scored:
+    """Add other passages, whose dense scores are known, to scored ones."""
+    joined = np.concatenate([best.rows, rows])
+    order = np.argsort(joined)
+    lexical = np.concatenate([best.bm25, _lexical(search, rows)])
+    return Scored(joined[order], np.concatenate([best.dense, dense])[order], lexical[order])
 
 
 def _best_of_bm25(
     search: Search, depth: int, rows: IntArray, dense: DoubleArray
 ) -> tuple[Scored, npt.NDArray[np.bool_]]:
-    """The best passages by BM25 alone, and which of some passages, whose similarity is known, are not among them."""
-    lexical, scores = _best_lexical(search, depth)
+    """The best passages by BM25 alone, and which of some passages, whose dense scores are known, are not among them."""
+    postings = [part.postings for part in search.segments]
+    lexical, scores = bm25.best(postings, search.statistics, search.query.bm25_terms, depth, search.allowed)
     order = np.argsort(lexical)
     lexical, scores = lexical[order], scores[order]
     here, there = np.intersect1d(lexical, rows, assume_unique=True, return_indices=True)[1:]
@@ -178,13 +174,6 @@ def _best_of_bm25(
     new[here], only[there], similarity[here] = False, False, dense[there]
     similarity[new] = _dense(search, lexical[new])
     return Scored(lexical, similarity, scores.astype(np.float64)), only
-
-
-def _by_bm25(search: Search, depth: int) -> Scored | None:
-    """Score the `depth` best passages by BM25 alone; None if fewer have a term of the question."""
-    none = np.zeros(0, np.int64)
-    found, _ = _best_of_bm25(search, depth, none, np.zeros(0))
-    return found if len(found.rows) == depth else None
 
 
 def _similar(search: Search, depth: int) -> tuple[IntArray, DoubleArray, float]:
@@ -211,6 +200,10 @@ def _similar(search: Search, depth: int) -> tuple[IntArray, DoubleArray, float]:
     return np.concatenate(found), np.concatenate(values), beyond
 
 
+def _scored(search: Search, rows: IntArray) -> Scored:
+    return Scored(rows, _dense(search, rows), _lexical(search, rows))
+
+
 def _dense(search: Search, rows: IntArray) -> DoubleArray:
     """Similarity of some passages, whose rows ascend."""
     dense = np.empty(len(rows))
@@ -223,17 +216,6 @@ def _lexical(search: Search, rows: IntArray) -> DoubleArray:
     """BM25 scores of some passages, whose rows ascend."""
     postings = [part.postings for part in search.segments]
     return bm25.scores_at(postings, search.statistics, search.query.bm25_terms, rows).astype(np.float64)
-
-
-def _best_lexical(search: Search, depth: int) -> tuple[IntArray, FloatArray]:
-    """The best passages by BM25 alone, best first, and their scores."""
-    postings = [part.postings for part in search.segments]
-    return bm25.best(postings, search.statistics, search.query.bm25_terms, depth, search.allowed)
-
-
-def best_of(search: Search, rows: IntArray, n: int) -> Candidates:
-    """Score some passages, whose rows ascend, and give the n best."""
-    return ranked(search, Scored(rows, _dense(search, rows), _lexical(search, rows)), n)
 
 
 def ranked(search: Search, scored: Scored, n: int) -> Candidates:

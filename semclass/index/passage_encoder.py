@@ -21,7 +21,7 @@ from semclass.heads.passages import PassageClassifier
 from semclass.heads.texts import TextModel, open_heads
 from semclass.scoring.quantisation import Codebooks
 
-CUT = 1 << 16
+SPLIT_LENGTH = 1 << 16
 """Number of characters that are split into word pieces at a time, if no vectors are needed."""
 
 
@@ -179,7 +179,7 @@ class PassageEncoder:
         """Add the terms of long texts, by their rows, that stand behind what was read."""
         parts = [terms.row(row) for row in range(len(terms))]
         for row, text in texts.items():
-            rest = (text[start:end] for start, end in bounded_spans(text, READ, len(text), CUT))
+            rest = (text[start:end] for start, end in bounded_spans(text, READ, len(text), SPLIT_LENGTH))
             found = [self.encoder.encode([part], views=()).terms.values for part in rest if part.strip()]
             parts[row] = np.concatenate([parts[row], *found])
         return ragged(parts, terms.values[:0])

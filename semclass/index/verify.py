@@ -9,11 +9,14 @@ from typing import Any
 import numpy as np
 
 from semclass.core.types import Ragged
-from semclass.index.joining import COPY_PASSAGES as BLOCK
+from semclass.index.joining import COPY_PASSAGES
 from semclass.index.passage_index import PassageIndex
 from semclass.index.segment import Segment, hashes_of
 from semclass.index.shapes import require
 from semclass.scoring.postings import Deleted, count_deleted, count_terms
+
+CHECKED_NUMBERS = 1 << 24
+"""Numbers of an array that are checked at a time."""
 
 CHECKS = ("files", "shapes", "ids", "statistics")
 """What is verified, in this order."""
@@ -37,8 +40,8 @@ def verify(folder: str | Path, *, progress: Callable[[int], object] | None = Non
 
 def _check_pieces(segment: Segment, where: Path) -> None:
     vocabulary = len(segment.postings.is_term)
-    for begin in range(0, len(segment.pieces.values), BLOCK * BLOCK):
-        highest = int(segment.pieces.values[begin : begin + BLOCK * BLOCK].max(initial=0))
+    for begin in range(0, len(segment.pieces.values), CHECKED_NUMBERS):
+        highest = int(segment.pieces.values[begin : begin + CHECKED_NUMBERS].max(initial=0))
         require(
             highest < vocabulary,
             where / "pieces.npy",
@@ -49,8 +52,8 @@ def _check_pieces(segment: Segment, where: Path) -> None:
 def _check_ids(segment: Segment, where: Path, report: Callable[[int], object]) -> None:
     """Whether each record can be read, and its id is found."""
     hashes = segment.row_hashes
-    for begin in range(0, len(segment), BLOCK):
-        some = np.arange(begin, min(begin + BLOCK, len(segment)))
+    for begin in range(0, len(segment), COPY_PASSAGES):
+        some = np.arange(begin, min(begin + COPY_PASSAGES, len(segment)))
         ids = segment.ids(some)
         wrong = np.flatnonzero(hashes_of(ids) != hashes[some])
         if len(wrong):
@@ -62,16 +65,16 @@ def _check_statistics(segment: Segment, where: Path) -> None:
     """Whether lengths are what BM25 counts, and it counts the word pieces that are kept; a small index keeps none."""
     counts = segment.postings
     lengths = np.zeros(len(segment), np.int64)
-    for begin in range(0, len(counts.counts), BLOCK * BLOCK):
-        here = slice(begin, begin + BLOCK * BLOCK)
+    for begin in range(0, len(counts.counts), CHECKED_NUMBERS):
+        here = slice(begin, begin + CHECKED_NUMBERS)
         lengths += np.bincount(counts.passages[here], counts.counts[here], len(segment)).astype(np.int64)
     require(
         np.array_equal(lengths, counts.lengths), where / "bm25" / "lengths.npy", "it differs from the sum of the counts"
     )
     frequencies = np.zeros(len(counts.is_term), np.int64)
-    for begin in range(0, len(segment.pieces), BLOCK):
+    for begin in range(0, len(segment.pieces), COPY_PASSAGES):
         rows = Ragged(segment.pieces.values, segment.pieces.offsets).take(
-            np.arange(begin, min(begin + BLOCK, len(segment)))
+            np.arange(begin, min(begin + COPY_PASSAGES, len(segment)))
         )
         frequencies += count_terms(rows, np.asarray(counts.is_term)).document_frequencies
     known = (frequencies <= counts.document_frequencies).all()

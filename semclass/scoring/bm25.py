@@ -26,7 +26,7 @@ from semclass.scoring.topk import is_most, nth_at_least, top_k
 K1 = 1.5
 B = 0.75
 
-RUN = 16_000
+SCORED_POSTINGS = 16_000
 """Postings that are scored together: results stay in the cache, and are too small for an allocator to give them back."""
 
 
@@ -107,14 +107,14 @@ def _add(part: Postings, norms: FloatArray, query: Sequence[tuple[int, np.float3
 
 
 def _runs(part: Postings, query: Sequence[tuple[int, np.float32]]) -> Iterator[list[tuple[np.float32, int, int]]]:
-    """Weight, begin and end of the postings of terms, in order, :data:`RUN` postings at a time."""
+    """Weight, begin and end of the postings of terms, in order, :data:`SCORED_POSTINGS` postings at a time."""
     run: list[tuple[np.float32, int, int]] = []
-    room = RUN
+    room = SCORED_POSTINGS
     for term, weight in query:
         begin, end = int(part.ends[term]), int(part.ends[term + 1])
         while end - begin >= room:
             yield [*run, (weight, begin, begin + room)]
-            begin, run, room = begin + room, [], RUN
+            begin, run, room = begin + room, [], SCORED_POSTINGS
         if begin < end:
             run.append((weight, begin, end))
             room -= end - begin

@@ -18,10 +18,10 @@ import numpy.typing as npt
 from semclass.core.files import Files
 from semclass.core.types import IntArray, Ragged, offsets_of
 
-BLOCK = 1 << 18
+READ_POSTINGS = 1 << 18
 """Postings that are processed at a time; bounds memory, changes no value."""
 
-FREQUENT = 8
+FREQUENT_SHARE = 8
 """A term in more than one of so many passages is frequent: then a byte for each passage is no more than its postings."""
 
 PARTS = ("counts", "passages", "starts", "lengths", "is_term")
@@ -60,7 +60,7 @@ class Postings:
 
     def is_frequent(self, term: int) -> bool:
         """Whether a column of the term's counts is worth a byte for each passage."""
-        return int(self.ends[term + 1] - self.ends[term]) * FREQUENT > len(self)
+        return int(self.ends[term + 1] - self.ends[term]) * FREQUENT_SHARE > len(self)
 
     def counts_at(self, term: int, rows: IntArray) -> npt.NDArray[Any]:
         """How often passages have a term; `rows` are their places, shape (m,)."""
@@ -123,8 +123,8 @@ def count_deleted(part: Postings, rows: npt.NDArray[Any]) -> Deleted:
     deleted = np.zeros(len(part), np.bool_)
     deleted[rows] = True
     frequencies = np.zeros(len(part.is_term), np.int64)
-    for begin in range(0, len(part.passages) if len(rows) else 0, BLOCK):
-        places = begin + np.flatnonzero(deleted[part.passages[begin : begin + BLOCK]])
+    for begin in range(0, len(part.passages) if len(rows) else 0, READ_POSTINGS):
+        places = begin + np.flatnonzero(deleted[part.passages[begin : begin + READ_POSTINGS]])
         terms = np.searchsorted(part.ends, places, side="right") - 1
         frequencies += np.bincount(terms, minlength=len(frequencies))
     return Deleted(rows, frequencies, int(part.lengths[rows].sum(dtype=np.int64)))
@@ -155,8 +155,8 @@ def merge(
         numbers = (
             np.arange(len(part)) if kept is None else np.cumsum(kept) - 1
         )  # that passages will have, after `first`
-        for some in range(0, len(part.passages), BLOCK):
-            here = slice(some, some + BLOCK)
+        for some in range(0, len(part.passages), READ_POSTINGS):
+            here = slice(some, some + READ_POSTINGS)
             passages, counts = part.passages[here], part.counts[here]
             terms = np.searchsorted(part.ends, np.arange(some, some + len(passages)), side="right") - 1
             if kept is not None:
@@ -190,8 +190,8 @@ def _mapped(path: Path, dtype: np.dtype[Any], total: int) -> npt.NDArray[Any]:
     with path.open("wb") as file:
         header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": (total,)}
         np.lib.format.write_array_header_1_0(file, header)
-        for begin in range(0, total, BLOCK):
-            file.write(bytes(min(BLOCK, total - begin) * dtype.itemsize))
+        for begin in range(0, total, READ_POSTINGS):
+            file.write(bytes(min(READ_POSTINGS, total - begin) * dtype.itemsize))
     return np.lib.format.open_memmap(path, mode="r+")
 
 

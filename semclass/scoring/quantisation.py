@@ -27,7 +27,7 @@ A rotation before leaves as much error, and centroids of parts hardly less."""
 SCALE = 127
 """Vectors in int8 without a scale of their own hold round(127 * component); no component is above 1."""
 
-BLOCK = 128
+ENCODED_VECTORS = 128
 """Vectors encoded at a time: their distances stay in the cache, and too few for a product on many threads."""
 
 
@@ -48,14 +48,14 @@ class Codebook:
         # |x - c|**2 / 2 without the part that all centroids share; its largest negative is the nearest
         half = np.einsum("pcw,pcw->pc", self.centroids, self.centroids) / 2
         tables = [np.ascontiguousarray(table.T) for table in self.centroids]
-        room = np.empty((BLOCK, CENTROIDS), np.float32)
-        for start in range(0, len(vectors), BLOCK):
-            block = vectors[start : start + BLOCK].reshape(-1, self.parts, self.centroids.shape[2])
+        room = np.empty((ENCODED_VECTORS, CENTROIDS), np.float32)
+        for start in range(0, len(vectors), ENCODED_VECTORS):
+            block = vectors[start : start + ENCODED_VECTORS].reshape(-1, self.parts, self.centroids.shape[2])
             near = room[: len(block)]
             for part, table in enumerate(tables):
                 np.matmul(block[:, part], table, out=near)
                 near -= half[part]
-                codes[start : start + BLOCK, part] = near.argmax(axis=1)
+                codes[start : start + ENCODED_VECTORS, part] = near.argmax(axis=1)
         return codes
 
     def decode(self, codes: npt.NDArray[Any]) -> FloatArray:

@@ -9,10 +9,10 @@ import numpy.typing as npt
 
 from semclass.core.types import DoubleArray, FloatArray, IntArray
 
-SAMPLE = 8192
+SAMPLED_SCORES = 8192
 """Number of scores from which the size of the largest scores is guessed, where there are many more."""
 
-GROUPS, LARGEST = 8, 64
+GROUPS_PER_SCORE, MAX_GROUP_SIZE = 8, 64
 """Number of groups of scores for each requested score, and the largest size of a group."""
 
 
@@ -30,7 +30,7 @@ def top_k(scores: npt.NDArray[np.floating], k: int) -> IntArray:
     n = len(scores)
     if k >= n:
         return np.argsort(-scores, kind="stable")
-    if n > 4 * SAMPLE and (found := _above_most(scores, k)) is not None:
+    if n > 4 * SAMPLED_SCORES and (found := _above_most(scores, k)) is not None:
         return found
     # ties at the cut are broken by place, not by chance
     cut = np.partition(scores, n - k)[n - k]
@@ -38,12 +38,12 @@ def top_k(scores: npt.NDArray[np.floating], k: int) -> IntArray:
 
 
 def _above_most(scores: npt.NDArray[np.floating], k: int) -> IntArray | None:
-    """What :func:`top_k` gives, from the few scores above a guess of the k-th; None if the guess was too high.
+    """Result of :func:`top_k` from the few scores above a guess of the k-th; None if the guess was too high.
 
     Partitioning a million scores takes ten milliseconds, and ten times as long where most are equal, as BM25 scores are: 0.
     Comparing all with a number takes less than one.
     """
-    sample = scores[:: len(scores) // SAMPLE]
+    sample = scores[:: len(scores) // SAMPLED_SCORES]
     rank = 10 + 4 * k * len(sample) // len(scores)  # with room, as a guess that is too low costs little
     if rank >= len(sample):
         return None
@@ -61,15 +61,13 @@ def _sorted(scores: npt.NDArray[np.floating], rows: IntArray) -> IntArray:
 
 
 def nth_at_least(scores: npt.NDArray[Any], n: int) -> Any:
-    """Return a number that the n-th largest score (n >= 1) reaches, and mostly exceeds only a little.
+    """Lower bound of the n-th largest score (n >= 1), usually close to it: the n-th largest maximum of small groups.
 
     If there are fewer scores, it is the smallest number of the dtype.
-
-    It is the n-th largest of the maxima of small groups, which takes a fraction of the time.
     """
     if len(scores) < n:
         return -np.inf if scores.dtype.kind == "f" else np.iinfo(scores.dtype).min
-    width = min(max(len(scores) // (GROUPS * n), 1), LARGEST)
+    width = min(max(len(scores) // (GROUPS_PER_SCORE * n), 1), MAX_GROUP_SIZE)
     count = len(scores) // width
     largest = scores if width == 1 else scores[: count * width].reshape(width, count).max(axis=0)
     return np.partition(largest, count - n)[count - n]

@@ -86,7 +86,7 @@ def quickly_large(monkeypatch):
     monkeypatch.setattr(dense, "LAYOUT_FROM", 64)
     for name, value in {
         "EXHAUSTIVE_BELOW": 0,
-        "FEW": 5,
+        "EXHAUSTIVE_FILTERED": 5,
         "INITIAL_DEPTH": 2,
         "DEPTH_GROWTH": 2,
         "MAX_SCAN_RATIO": 2,
@@ -128,7 +128,7 @@ class TestLargeCorpora:
         np.testing.assert_array_equal(find(replace(search, segments=REDUCED), 5).rows, find(search, 5).rows)
 
     @pytest.mark.parametrize(("weight", "terms", "first"), [(0.1, [1], 2), (0.1, [], 8), (0.01, [1], 8), (0.0, [1], 8)])
-    def test_where_bm25_finds_little_more_passages_come_from_vectors(self, monkeypatch, weight, terms, first):
+    def test_lists_are_longer_where_bm25_finds_little(self, monkeypatch, weight, terms, first):
         depths, likely = [], candidates.likely
         monkeypatch.setattr(candidates, "likely", lambda *args: depths.append(args[1]) or likely(*args))
         search = search_of(SEGMENTS, 1, Scoring(weight))

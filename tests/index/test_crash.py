@@ -10,7 +10,7 @@ from world import ROOT
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and SIGKILL")
-def test_an_index_is_all_old_or_all_new_whenever_its_writer_is_killed():
+def test_an_index_is_all_old_or_all_new_after_a_kill():
     # in a process of its own: models of other tests keep threads, which a fork loses
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")])}
     environment |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}

@@ -39,7 +39,7 @@ def test_each_form_gives_what_each_sentence_provides(tmp_path, encoder, small):
 @pytest.mark.parametrize(
     ("encoder", "small", "columns"), [(PROVIDING, False, 2 + SCALE_BYTES), (EXACT, False, 8), (PROVIDING, True, 0)]
 )
-def test_what_sentences_provide_takes_a_quarter_of_a_byte_a_component_and_a_scale(encoder, small, columns):
+def test_what_sentences_provide_is_compressed(encoder, small, columns):
     (segment,) = PassageIndex.build(passages(1, text=TWO), passage_encoder=encoder, small=small).segments
     assert segment.provides.values.shape == (2, columns)
 
@@ -60,7 +60,7 @@ def test_changes_of_an_index_keep_what_sentences_provide(tmp_path, encoder):
 
 
 @pytest.mark.parametrize("scale", [np.nan, np.inf])
-def test_a_scale_that_gives_no_numbers_is_refused_where_it_is_read(scale):
+def test_a_scale_without_numbers_is_refused(scale):
     index = PassageIndex.build(passages(*range(5)), passage_encoder=PROVIDING)
     values = index.segments[0].provides.values
     values[0, -SCALE_BYTES:] = np.array([scale], "<f2").view(np.uint8)

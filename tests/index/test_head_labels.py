@@ -87,7 +87,7 @@ def test_a_head_of_several_labels_gives_a_list(tmp_path):
     assert index.mask({"tags": "sweet"}).tolist() == [False, True, True]
 
 
-def test_new_metadata_and_new_ids_keep_the_labels_and_read_nothing(folder, heads):
+def test_new_metadata_and_new_ids_keep_the_labels(folder, heads):
     before, counting = labels(folder), Counting()
     new = [Passage("a", f"{BOAT} 7", {"page": 2})]
     change_index(folder, add=new, existing="replace", passage_encoder=reading(counting, **heads))

@@ -20,7 +20,7 @@ def test_a_line_of_any_length_takes_bounded_memory(kind):
     assert found["megabytes"] - found["before"] < 140
 
 
-def test_of_a_very_long_passage_the_rest_is_counted_and_not_encoded(monkeypatch):
+def test_the_rest_of_a_long_passage_is_counted(monkeypatch):
     monkeypatch.setattr("semclass.encoders.sentences.READ", 20)
     monkeypatch.setattr("semclass.index.passage_encoder.READ", 20)
     long = Passage("a", "The red boat is here and the green lake is there.")

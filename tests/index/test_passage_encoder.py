@@ -25,7 +25,7 @@ def test_every_sentence_is_read_by_itself(models):
     np.testing.assert_allclose(evidence.tokens.row(0)[-len(own) :], own, atol=1e-5)
 
 
-def test_the_title_is_read_before_each_sentence_and_its_terms_count_once(models):
+def test_the_title_is_read_before_each_sentence(models):
     title = "Lighthouses of the north-east (a list)"
     evidence, _ = read(models.passage_encoder, f"{FIRST} {SECOND}", "", title=title)
     whole, alone = (read(models.passage_encoder, text)[0] for text in (f"{title} {FIRST}", title))
@@ -35,16 +35,6 @@ def test_the_title_is_read_before_each_sentence_and_its_terms_count_once(models)
     assert evidence.terms.row(0).tolist() == models.encoder.tokenize([f"{title} {FIRST} {SECOND}"]).values.tolist()
     assert evidence.tokens.lengths().tolist() == evidence.pieces.lengths().tolist()
     np.testing.assert_allclose(evidence.tokens.row(0)[: len(whole.tokens.row(0))], whole.tokens.row(0), atol=1e-5)
-
-
-def test_what_is_not_asked_for_is_not_computed(models):
-    everything = {"vectors": False, "tokens": False, "classes": False}
-    for name, found in {"vectors": "sentences", "tokens": "tokens", "classes": "probabilities", "": ""}.items():
-        evidence, _ = read(models.passage_encoder, FIRST, **{**everything, **({name: True} if name else {})})
-        sizes = {part: np.size(getattr(evidence, part)) for part in ("probabilities",)}
-        sizes |= {part: getattr(evidence, part).values.size for part in ("sentences", "tokens")}
-        assert [part for part, size in sizes.items() if size] == ([found] if found else [])
-        assert len(evidence.terms.row(0)) > 5
 
 
 def test_each_sentence_is_encoded_once():

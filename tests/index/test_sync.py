@@ -101,7 +101,7 @@ def test_ids_stay_when_something_is_inserted_above(tmp_path):
     assert {held(index)[name].metadata["start"] - first[name].metadata["start"] for name in first} == {len(LAKE) + 2}
 
 
-def test_a_renamed_file_is_another_document_whose_texts_are_not_encoded_again(tmp_path):
+def test_texts_of_a_renamed_file_are_not_encoded_again(tmp_path):
     folder, index = tmp_path / "docs", tmp_path / "index"
     folder.mkdir()
     (folder / "a.txt").write_text(f"{BOAT}\n\n{LAKE}")
@@ -162,36 +162,3 @@ def test_an_index_keeps_how_its_documents_were_cut(tmp_path):
 def describe_cutting(folder, items, cutting):
     sync_index(folder, items, cutting=cutting, passage_encoder=FAKE)
     return describe(folder)["cutting"]
-
-
-def test_rows_of_a_changed_table_are_added_changed_and_removed(tmp_path):
-    folder, index = tmp_path / "docs", tmp_path / "index"
-    folder.mkdir()
-    rows = {"a": ("open", YEARS), "b": ("open", BOAT), "c": ("open", LAKE)}
-
-    def synced(with_ids):
-        names = ["id", "state", "note"] if with_ids else ["state", "note"]
-        lines = [";".join([name, *row] if with_ids else row) for name, row in rows.items()]
-        (folder / "a.csv").write_text("\n".join([";".join(names), *lines]))
-        changes, encoded = sync(index, folder)
-        assert held(index) == {one.id: one for one in named_by_content(iter_passages(folder))}
-        verify(index)
-        kinds = Counter(one.kind for one in changes)
-        return [kinds[kind] for kind in ("added", "changed", "removed")], len(encoded)
-
-    assert synced(True) == ([3, 0, 0], 3)
-    assert sorted(held(index)) == ["a.csv:a", "a.csv:b", "a.csv:c"]
-    rows["b"] = ("closed", BOAT)
-    assert synced(True) == ([0, 1, 0], 0), "metadata alone are not encoded again"
-    rows["c"] = ("open", f"{LAKE} and a mill")
-    assert synced(True) == ([0, 1, 0], 1)
-    del rows["c"]
-    rows["d"] = ("new", f"{BOAT} and a crew")
-    assert synced(True) == ([1, 0, 1], 1)
-    assert synced(False) == ([3, 0, 3], 0), "other ids, and no text that is new"
-    first, *others = rows.items()
-    rows.clear()
-    rows.update([("e", ("new", f"{LAKE} and an inn")), first, *others])
-    assert synced(False) == ([1, 3, 0], 1), "rows below a new one have other numbers"
-    assert sorted(held(index)) == ["a.csv#1", "a.csv#2", "a.csv#3", "a.csv#4"]
-    assert synced(False) == ([0, 0, 0], 0)

@@ -67,14 +67,9 @@ def first(value):
     ("name", "change", "says"),
     [
         ("scales", shorter, "scales.npy: its last offset is not its length"),
-        ("shares", first(np.nan), "shares.npy: it holds NaN or infinity"),
         ("sentence_offsets", shorter, "it holds 11 passages, not 12"),
-        ("probabilities", lambda values: np.zeros((12, 2), np.float32), "probabilities.npy: the shape"),
         ("piece_offsets", shorter, "tokens.npy: it has 11 rows, not 12"),
-        ("record_offsets", first(5), "records.npy: its offsets must rise from 0"),
-        ("pieces", shorter, "pieces.npy: its last offset is not its length"),
         ("pieces", first(1000), "it names word piece 1000, but the encoder has 1000 word pieces"),
-        ("provides", shorter, "provides.npy: its last offset is not its length"),
         ("id_rows", first(1), "id_rows.npy: it must name each row once"),
         ("id_hashes", first(0), "passage '.*' would not be found by its id"),
         ("records", first(7), "cannot be read"),
@@ -87,7 +82,6 @@ def first(value):
         ),
         ("pieces", first(77), "pieces.npy: it holds word pieces that BM25 does not count"),
         ("reduced/starts", shorter, "its values must rise from 0 to 12"),
-        ("reduced/levels", shorter, "levels.npy: the shape"),
         ("reduced/places", np.zeros_like, "it must name each sentence once"),
     ],
 )

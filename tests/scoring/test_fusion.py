@@ -33,7 +33,7 @@ def test_convex_combination():
     np.testing.assert_allclose(fused(DENSE, BM25, "convex", alpha=0.5).score, [0.5, 1 / 6 + 0.5, 1 / 3 + 0.25, 1 / 6])
 
 
-def test_few_candidates_are_compared_with_zero_and_many_with_the_least():
+def test_few_candidates_are_compared_with_zero():
     dense, bm25 = np.linspace(0.5, 1, DEPTH), np.zeros(DEPTH)
     assert fused(dense, bm25, "convex", alpha=1.0).score[0] == 0
     assert fused(dense[:-1], bm25[:-1], "convex", alpha=1.0).score[0] == pytest.approx(dense[0] / dense[-2])
@@ -74,7 +74,7 @@ def test_equal_scores_are_kept_if_they_are_hits(n):
 
 
 @pytest.mark.parametrize("method", FUSIONS)
-def test_a_question_whose_terms_no_passage_has_is_ranked_by_vectors(method):
+def test_a_question_without_terms_is_ranked_by_vectors(method):
     found = fused(DENSE, np.zeros(4), method, depth=4)
     assert found.parts["bm25"].tolist() == [0] * 4
     assert np.argsort(-found.score).tolist() == [0, 2, 1, 3]
@@ -101,7 +101,7 @@ options = st.fixed_dictionaries(
 
 
 @given(pairs, options)
-def test_parts_add_up_and_scores_of_the_two_lists_are_all_that_is_needed(both, options):
+def test_scores_of_the_two_lists_are_all_that_is_needed(both, options):
     score, parts = fused(*both, **options)
     assert list(parts) == ["dense", "bm25"]
     np.testing.assert_array_equal(score, parts["dense"] + parts["bm25"])

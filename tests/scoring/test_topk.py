@@ -18,16 +18,16 @@ from semclass.scoring.topk import class_match, stable_partition, top_k
 def test_top_k_is_the_beginning_of_a_stable_sort(scores, k, sample):
     """A sample of the scores tells which to look at; whatever it says, the result is the same."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(topk, "SAMPLE", sample)
+        patch.setattr(topk, "SAMPLED_SCORES", sample)
         assert top_k(scores, k).tolist() == np.argsort(-scores, kind="stable")[:k].tolist()
 
 
-def test_stable_re_ranking_moves_positives_first_and_changes_nothing_else():
+def test_stable_re_ranking_moves_positives_first():
     # the reference system: passages with the label first, both groups in the order of the retriever
     assert stable_partition(np.array([False, True, False, True, True])).tolist() == [1, 3, 4, 0, 2]
 
 
-def test_hard_match_asks_whether_the_passage_has_the_questions_class():
+def test_hard_match():
     question = np.array([0.2, 0.7, 0.1])
     passages = np.array([[0.9, 0.6, 0.0], [0.9, 0.4, 0.9], [0.0, 0.5, 0.0]])
     thresholds = np.array([0.5, 0.5, 0.5])
