@@ -19,8 +19,7 @@ from kept_pieces import kept_pieces
 from semclass.core import artifacts
 from semclass.encoders.onnx_encoder import KEPT, pieces_of
 from semclass.ranking.features import PAIR_FEATURES
-from semclass.train.export import head_to_onnx
-from semclass.train.fitted import FittedHead
+from semclass.train.fitted import FittedHead, head_to_onnx
 
 ROOT = Path(__file__).parent.parent
 

@@ -13,9 +13,8 @@ from command import seconds_so_far
 from question_data import same_but_for_marks
 from semclass.core.artifacts import HeadCard, save_head
 from semclass.core.types import FloatArray
-from semclass.train.export import head_to_onnx
 from semclass.train.fit import Choice, fit_head
-from semclass.train.fitted import FittedHead
+from semclass.train.fitted import FittedHead, head_to_onnx
 
 
 def fit_one_class(

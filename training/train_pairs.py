@@ -54,8 +54,7 @@ from semclass.ranking.features import PAIR_FEATURES, TEXT_FEATURES, pair_feature
 from semclass.ranking.models import BM25_WEIGHT, read_questions
 from semclass.scoring.bm25 import Statistics
 from semclass.scoring.topk import class_match
-from semclass.train.export import head_to_onnx
-from semclass.train.fitted import FittedHead
+from semclass.train.fitted import FittedHead, head_to_onnx
 from tuning_texts import held_out
 
 Array = npt.NDArray[Any]

@@ -51,8 +51,7 @@ from semclass.heads.head import Head
 from semclass.heads.surface import surface_features
 from semclass.heads.texts import open_encoder
 from semclass.train.calibration import best_threshold, expected_calibration_error
-from semclass.train.export import head_to_onnx
-from semclass.train.fitted import FittedHead
+from semclass.train.fitted import FittedHead, head_to_onnx
 
 Array = npt.NDArray[Any]
 

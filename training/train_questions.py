@@ -69,9 +69,8 @@ from semclass.heads.head import Head
 from semclass.heads.questions import QuestionClassifier
 from semclass.heads.spelling import Speller
 from semclass.heads.texts import open_encoder
-from semclass.train.export import head_to_onnx
 from semclass.train.fit import STRENGTHS, Choice, fit_head
-from semclass.train.fitted import FittedHead, head_probabilities
+from semclass.train.fitted import FittedHead, head_probabilities, head_to_onnx
 
 TOLERANCE = 5e-4  # between probabilities of the network, which is in float32, and of the arrays
 FOLDS = 5

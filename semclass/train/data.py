@@ -249,14 +249,14 @@ class Problem:
             for view, rows in views.items()
         }
         targets = np.eye(len(self.classes))[places]
-        found = self._with(moved, targets, NAME_WEIGHT)
-        return replace(found, names=np.arange(len(self.weight), len(found.weight)))
+        wider = self._with(moved, targets, NAME_WEIGHT)
+        return replace(wider, names=np.arange(len(self.weight), len(wider.weight)))
 
     def with_ood(self, views: Mapping[str, FloatArray]) -> Problem:
         """Add texts out of domain, which are of each class as little as of any other."""
         count = len(next(iter(views.values())))
-        found = self._with(views, np.full((count, len(self.classes)), 1 / len(self.classes)), 1.0)
-        return replace(found, ood=np.arange(len(self.weight), len(found.weight)))
+        wider = self._with(views, np.full((count, len(self.classes)), 1 / len(self.classes)), 1.0)
+        return replace(wider, ood=np.arange(len(self.weight), len(wider.weight)))
 
     def _with(self, views: Mapping[str, FloatArray | DoubleArray], targets: DoubleArray, weight: float) -> Problem:
         return replace(

@@ -31,9 +31,8 @@ from semclass.train.data import (
     say_to,
     shared_encoder,
 )
-from semclass.train.export import head_to_onnx
 from semclass.train.fit import STRENGTHS, Choice, fit_head, fit_problem
-from semclass.train.fitted import FittedHead, head_probabilities, head_scores, support_of
+from semclass.train.fitted import FittedHead, head_probabilities, head_scores, head_to_onnx, support_of
 from semclass.train.report import card_sections, measured, report_of
 
 ONE_LABEL = ({"pooled": 1.0}, {"pooled": 0.85, "layers": 0.15}, {"pooled": 0.6, "layers": 0.4}, {"layers": 1.0})
@@ -407,7 +406,7 @@ class HeadClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
     classes_
         The labels, sorted, of shape (n_classes,).
     head_
-        The fitted head. :func:`semclass.train.export.head_to_onnx` writes it as a network with the input ``features``.
+        The fitted head. :func:`semclass.train.fitted.head_to_onnx` writes it as a network with the input ``features``.
     n_features_in_
         Columns of X.
     """

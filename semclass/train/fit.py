@@ -121,21 +121,21 @@ def fit_problem(
                 f"a choice is {dict(choice.weights)}; give numbers above 0 for some of {', '.join(problem.views)}"
             )
     splits = folds_of(problem, groups, folds, seed)
-    found, tried, compared = _search(problem, choices, splits, landmarks, say)
-    best, strength = found.choice, found.strength
+    winner, tried, compared = _search(problem, choices, splits, landmarks, say)
+    best, strength = winner.choice, winner.strength
     chosen = f"{best}, C={strength:.2g}"
     say(f"fitting {chosen}")
     space = space_of(problem, best, landmarks)
-    held = _held_out(problem, space, best, strength, splits)
-    scored = np.flatnonzero(np.isfinite(held[: len(problem.truth)]).all(axis=1))
-    judged, (slope, intercept), figures = judge(problem, held[: len(problem.truth)], scored)
-    uncalibrated = probabilities_of(held[scored], problem.link)
+    held_out = _held_out(problem, space, best, strength, splits)
+    scored = np.flatnonzero(np.isfinite(held_out[: len(problem.truth)]).all(axis=1))
+    judged, (slope, intercept), figures = judge(problem, held_out[: len(problem.truth)], scored)
+    uncalibrated = probabilities_of(held_out[scored], problem.link)
     figures["uncalibrated_log_loss"] = log_loss(
         uncalibrated, problem.truth[scored], problem.link, problem.weight[scored]
     )
     threshold = None
     if rejection_rate:
-        support = support_of(slope * held)
+        support = support_of(slope * held_out)
         threshold = float(np.quantile(support[scored], rejection_rate))
         figures["rejected"] = float((support[scored] < threshold).mean())
         if len(problem.ood):
@@ -186,8 +186,8 @@ def _search(
     tried: list[dict[str, Any]] = []
 
     def attempt(choice: Choice, space: Space, strength: float) -> _Attempt:
-        held = _held_out(part, space, choice, strength, inside)
-        texts = held[: len(part.truth)]
+        held_out = _held_out(part, space, choice, strength, inside)
+        texts = held_out[: len(part.truth)]
         figures = judge(part, texts, np.flatnonzero(np.isfinite(texts).all(axis=1)))[2]
         tried.append({"candidate": f"{choice}, C={strength:.2g}", **figures})
         say("  ".join(f"{key} {value:.4f}" for key, value in figures.items()) + f"  {tried[-1]['candidate']}")
@@ -196,31 +196,31 @@ def _search(
     best: _Attempt | None = None
     by_names = not len(splits[0][0])  # nothing could be held out, so nothing is chosen
     for choice in choices[: 1 if by_names else None]:
-        found = attempt(choice, space_of(part, choice, landmarks), STRENGTHS[choice.kind])
-        if best is None or found.loss < best.loss:
-            best = found
+        candidate = attempt(choice, space_of(part, choice, landmarks), STRENGTHS[choice.kind])
+        if best is None or candidate.loss < best.loss:
+            best = candidate
     if best is None:
         raise InputError("choices is empty; give at least one")
     if best.choice.names and not by_names:
         without = attempt(replace(best.choice, names=False), best.space, best.strength)
-        best = min(best, without, key=lambda found: found.loss)
+        best = min(best, without, key=lambda candidate: candidate.loss)
     for step in (STEP, 1 / STEP) if not by_names else ():
-        while (found := attempt(best.choice, best.space, best.strength * step)).loss < best.loss * GAIN:
-            best = found
+        while (candidate := attempt(best.choice, best.space, best.strength * step)).loss < best.loss * GAIN:
+            best = candidate
     return best, tried, len(np.unique(np.concatenate([scored for _, scored in inside])))
 
 
 def _held_out(problem: Problem, space: Space, choice: Choice, strength: float, splits: Sequence[Fold]) -> DoubleArray:
     """Scores of texts, and of texts out of domain, by heads that did not see them, (n + further, classes); else nan."""
-    held = np.full(problem.targets.shape, np.nan)
+    held_out = np.full(problem.targets.shape, np.nan)
     names = problem.names if choice.names or not len(splits[0][0]) else problem.names[:0]
     for number, (fitted, scored) in enumerate(splits):
         apart = problem.ood[number :: len(splits)]
         rows = np.concatenate([fitted, names, np.setdiff1d(problem.ood, apart)])
         weights, bias = solve(problem, space, choice, strength, rows)
         scored = np.append(scored, apart)
-        held[scored] = space.features[scored] @ weights + bias
-    return held
+        held_out[scored] = space.features[scored] @ weights + bias
+    return held_out
 
 
 def judge(
@@ -270,7 +270,7 @@ def space_of(problem: Problem, choice: Choice, landmarks: int) -> Space:
         features = linalg.solve_triangular(root, kernel.T, lower=True, overwrite_b=True).T.astype(np.float32)
         back = linalg.solve_triangular(root, np.eye(len(root)), lower=True, trans=1)
     gram = features.T @ (features * problem.weight[:, None].astype(features.dtype))
-    lengths, axes = (found[..., -COORDINATES:] for found in linalg.eigh(gram, overwrite_a=True, driver="evd"))
+    lengths, axes = (part[..., -COORDINATES:] for part in linalg.eigh(gram, overwrite_a=True, driver="evd"))
     return Space(projection, points, features @ axes, np.maximum(lengths, 0.0).astype(np.float64), back @ axes)
 
 
@@ -367,14 +367,14 @@ def _regression(
 
     share = np.average(targets, axis=0, weights=weight)
     bias = np.log(share + 1e-4) - (0 if link == "softmax" else np.log(1 - share + 1e-4))
-    found = optimise.minimize(
+    solution = optimise.minimize(
         loss,
         np.append(np.zeros(size * columns), bias),
         jac=True,
         method="L-BFGS-B",
         options={"maxiter": MAX_STEPS, "ftol": TOLERANCE, "maxcor": 5},
     ).x
-    return scale[:, None] * found[: size * columns].reshape(size, columns), found[size * columns :]
+    return scale[:, None] * solution[: size * columns].reshape(size, columns), solution[size * columns :]
 
 
 def _machines(

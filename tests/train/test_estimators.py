@@ -31,7 +31,7 @@ from semclass import (
     TruncationWarning,
 )
 from semclass.cli import main
-from semclass.train.export import head_to_onnx
+from semclass.train.fitted import head_to_onnx
 
 WORDS = {
     "boat": "harbour sail mast anchor rope",

@@ -14,9 +14,8 @@ from semclass.heads.head import LINKS
 from semclass.train import fit
 from semclass.train.calibration import probabilities_of
 from semclass.train.data import problem_of
-from semclass.train.export import head_to_onnx
 from semclass.train.fit import STRENGTHS, Choice, fit_head, space_of
-from semclass.train.fitted import head_probabilities, head_scores
+from semclass.train.fitted import head_probabilities, head_scores, head_to_onnx
 
 KINDS = tuple(STRENGTHS)
 CLASSES = ("LOC:city", "LOC:other", "NUM:date")
