@@ -73,11 +73,6 @@ class PassageRows:
         """P(class | passage), float32 of shape (rows, n_classes)."""
         return one_array([segment.probabilities for segment in self.segments])
 
-    @cached_property
-    def pieces(self) -> Ragged:
-        """Ids of the word pieces whose token vectors are stored. A small index has no rows here."""
-        return chained([segment.pieces for segment in self.segments])
-
     def _within(self, rows: IntArray) -> Iterator[tuple[Segment, IntArray, IntArray]]:
         """Each segment that has some of the rows, which of `rows` they are, and their rows in the segment."""
         if len(self.segments) == 1:
@@ -98,14 +93,11 @@ class PassageRows:
 
     def _take(self, name: str, rows: IntArray) -> Ragged:
         """Some rows of a ragged array."""
-        if len(self.segments) == 1:
-            rows_of: Ragged = getattr(self.segments[0], name)
-            return rows_of.take(rows)
-        result = list(self._within(rows)) or [(self.segments[0], rows, rows)]
-        taken = chained([getattr(segment, name).take(local) for segment, _, local in result])
-        if len(result) == 1:
+        places = list(self._within(rows)) or [(self.segments[0], rows, rows)]
+        taken = chained([getattr(segment, name).take(local) for segment, _, local in places])
+        if len(places) == 1:
             return taken
-        return taken.take(np.argsort(np.concatenate([here for _, here, _ in result])))
+        return taken.take(np.argsort(np.concatenate([here for _, here, _ in places])))
 
     def parts(self) -> list[Part]:
         """Each segment, and which of its passages are not deleted. The second is None if no passage is deleted."""

@@ -54,7 +54,7 @@ def test_each_sentence_is_encoded_once():
 def test_a_title_alone_is_a_passage():
     passage = Passage("a", " ", {"title": "the red boat"})
     assert searchable(passage) == "the red boat"
-    assert PassageIndex.build([passage], passage_encoder=FAKE).pieces.lengths().tolist() == [3]
+    assert PassageIndex.build([passage], passage_encoder=FAKE).segments[0].pieces.lengths().tolist() == [3]
     with pytest.raises(InputError, match="text of passage 'b' is empty"):
         searchable(Passage("b", " ", {"title": " "}))
 
