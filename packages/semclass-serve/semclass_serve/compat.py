@@ -1,8 +1,8 @@
 """Routes of other services, so that a client of these changes only its address.
 
 ``/v2/rerank`` is Cohere's; ``/v1/rerank`` is Cohere's and Jina's, in one answer that both read; ``/rerank``, also as ``/``
-and ``/invocations``, ``/predict`` and ``/info`` are those of text-embeddings-inference (TEI). Unknown fields are ignored,
-as by these services.
+and ``/invocations``, ``/predict`` and ``/info`` are those of text-embeddings-inference (TEI). Unknown fields, and
+fields without effect, are ignored, as by these services. A long text is truncated at its end.
 
 The score is the probability that the text answers the query, *from the two texts alone*. These clients compare scores with
 a threshold, and merge the answers of several requests.
@@ -14,7 +14,7 @@ import json
 import math
 import uuid
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, FailFast, Field, JsonValue, RootModel
@@ -35,10 +35,8 @@ SEARCH_UNIT = 100
 MIN_PROBABILITY = 1e-7
 """Probability at which log-odds end: JSON has no infinity."""
 
-TOKENS_PER_TEXT = 512
-"""Reported to clients of TEI. Longer texts are truncated."""
-
-_NO_EFFECT = "Has no effect: a long text is always truncated at its end."
+TOKENS_PER_TEXT = 16 * 254
+"""Word pieces that the shipped encoder reads of a text: 16 windows of 254. Longer texts are truncated."""
 
 Query: TypeAlias = Annotated[str, Field(min_length=1, pattern=r"\S")]
 Score: TypeAlias = Annotated[float, Field(description="Probability that the text answers the query.")]
@@ -73,8 +71,6 @@ class RerankRequest(Sent):
         Annotated[list[str], Field(max_length=32)] | None,
         Field(description="Fields of a document to read instead of its text, in this order."),
     ] = None
-    max_tokens_per_doc: Annotated[int | None, Field(description=_NO_EFFECT)] = None
-    max_chunks_per_doc: Annotated[int | None, Field(description=_NO_EFFECT)] = None
 
 
 class DocumentOut(BaseModel):
@@ -93,45 +89,19 @@ class Result(BaseModel):
     document: DocumentOut | None = None
 
 
-class BilledUnits(BaseModel):
-    """The units that Cohere would count. Nothing is billed."""
-
-    search_units: int
-
-
-class ApiVersion(BaseModel):
-    """Version of the protocol."""
-
-    version: Literal["1", "2"]
-
-
-class Meta(BaseModel):
-    """Statements about the answer."""
-
-    api_version: ApiVersion
-    billed_units: BilledUnits
-
-
 class CohereAnswer(BaseModel):
     """Results for Cohere's v2 clients, best first."""
 
     id: str
     results: list[Result]
-    meta: Meta
-
-
-class Usage(BaseModel):
-    """Words of the query and of the documents."""
-
-    total_tokens: int
-    prompt_tokens: int
+    meta: dict[str, Any]
 
 
 class JinaAnswer(CohereAnswer):
     """Results for Jina's and Cohere's v1 clients, best first."""
 
     model: str
-    usage: Usage
+    usage: dict[str, int]
 
 
 class TeiRerankRequest(Sent):
@@ -141,8 +111,6 @@ class TeiRerankRequest(Sent):
     texts: Annotated[list[str], FailFast()]
     raw_scores: Annotated[bool, Field(description="Return log-odds instead of probabilities.")] = False
     return_text: bool = False
-    truncate: Annotated[bool | None, Field(description=_NO_EFFECT)] = None
-    truncation_direction: Annotated[str | None, Field(description=_NO_EFFECT)] = None
 
 
 class Rank(BaseModel):
@@ -168,8 +136,6 @@ class PredictRequest(Sent):
         ),
     ]
     raw_scores: Annotated[bool, Field(description="Return the logarithms of the probabilities.")] = False
-    truncate: Annotated[bool | None, Field(description=_NO_EFFECT)] = None
-    truncation_direction: Annotated[str | None, Field(description=_NO_EFFECT)] = None
 
 
 class Prediction(BaseModel):
@@ -181,27 +147,6 @@ class Prediction(BaseModel):
 
 class PredictAnswer(RootModel[list[Prediction] | list[list[Prediction]]]):
     """Labels, most probable first: of one input, or of each input of a list."""
-
-
-class TeiInfo(BaseModel):
-    """A description of the service for TEI's clients."""
-
-    model_config = ConfigDict(protected_namespaces=())
-
-    model_id: str
-    model_sha: str | None
-    model_dtype: str
-    model_type: dict[str, Any]
-    max_concurrent_requests: int
-    max_input_length: int
-    max_batch_tokens: int
-    max_batch_requests: int
-    max_client_batch_size: int
-    auto_truncate: bool
-    tokenization_workers: int
-    version: str
-    sha: str | None
-    docker_label: str | None
 
 
 def router(engine: Engine) -> APIRouter:
@@ -256,7 +201,7 @@ def router(engine: Engine) -> APIRouter:
         predictions = await _predictions(engine, inputs, raw=body.raw_scores)
         return Json(predictions[0] if alone else predictions)
 
-    @routes.get("/info", response_model=TeiInfo, tags=["tei"])
+    @routes.get("/info", response_model=dict[str, Any], tags=["tei"])
     async def tei_info() -> Json:
         """Describe the service to clients of text-embeddings-inference."""
         return Json(_info(engine))

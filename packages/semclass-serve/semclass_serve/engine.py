@@ -164,7 +164,7 @@ class Engine(Queue):
         cost = _question_cost(question) + sum(len(passage.text) + TEXT for passage in passages)
         cost += EXPLAINED * len(passages) if options.get("explain") else 0
         item = (question, list(passages))
-        result: SearchResult = (await self.do(Kind("rerank", _key(options), call), [(item, cost)]))[0]
+        result: SearchResult = (await self.do(Kind("rerank", repr(sorted(options.items())), call), [(item, cost)]))[0]
         return result
 
     async def search(self, question: str, k: int = 10, **options: Any) -> SearchResult:
@@ -174,7 +174,7 @@ class Engine(Queue):
             # the index at the beginning of the run
             return self.searched.search_many(batch, k, **options)
 
-        kind, cost = Kind("search", f"{k} {_key(options)}", call), _search_cost(question, k, options)
+        kind, cost = Kind("search", f"{k} {sorted(options.items())}", call), _search_cost(question, k, options)
         result: SearchResult = (await self.do(kind, [(question, cost)]))[0]
         return result
 
@@ -261,8 +261,3 @@ def _search_cost(question: str, k: int, options: dict[str, Any]) -> int:
     candidates = max(k, options.get("candidates") or CANDIDATES) * (1 + min(len(question), WINDOW) / COMPARED)
     explained = EXPLAINED * k if options.get("explain") else 0
     return SEARCH + round(CANDIDATE * candidates) + explained + _question_cost(question)
-
-
-def _key(options: dict[str, Any]) -> str:
-    """Requests with the same key may share a run."""
-    return repr(sorted(options.items()))

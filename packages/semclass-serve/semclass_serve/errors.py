@@ -19,7 +19,6 @@ SHOWN_FAULTS, FAULT_CHARACTERS = 3, 60
 
 
 _MESSAGES = {
-    "missing": "Field required",
     "model_attributes_type": "Input should be a JSON object, sent with the header Content-Type: application/json",
     "string_pattern_mismatch": "Input should have a character that is not white space",
 }

@@ -28,6 +28,9 @@ from semclass_serve.page import link
 EXAMPLES, HEADINGS, PASSAGES = 3, 8, 512
 """Number of example questions; most headings that are tried for them; most passages whose headings are read."""
 
+LIMITS = ("max_body", "max_texts", "max_characters", "max_hits", "request_seconds")
+"""Settings that clients are told."""
+
 _TITLE = re.compile(r"[^\W\d_a-z][^@/\\_=<>{}()|]*\w{3}")
 """A heading in words, and not the name of a function, an address or a formula."""
 
@@ -214,5 +217,5 @@ def _info(engine: Engine) -> dict[str, Any]:
         "answerable_from": (retriever or models).answerable_from,
         "index": index,
         "judgements": index is not None and engine.settings.judgements is not None,
-        "limits": {name: getattr(engine.settings, name) for name in schemas.Limits.model_fields},
+        "limits": {name: getattr(engine.settings, name) for name in LIMITS},
     }

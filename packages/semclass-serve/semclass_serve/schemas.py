@@ -200,16 +200,6 @@ class IndexInfo(BaseModel):
     local: bool
 
 
-class Limits(BaseModel):
-    """The limits of requests."""
-
-    max_body: int
-    max_texts: int
-    max_characters: int
-    max_hits: int
-    request_seconds: float
-
-
 class ServiceInfo(BaseModel):
     """The models, classes, heads of your own with their classes, default weights, index and limits of the service.
 
@@ -226,7 +216,7 @@ class ServiceInfo(BaseModel):
     answerable_from: float | None
     index: IndexInfo | None
     judgements: bool
-    limits: Limits
+    limits: dict[str, float]
 
 
 class Examples(BaseModel):
