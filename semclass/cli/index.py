@@ -20,7 +20,7 @@ from semclass.core.errors import InputError
 _folder = click.argument("folder", type=options.any_path, metavar="DIR")
 _source = click.argument("source", type=options.InputPath())
 
-_READ = 1024
+PASSAGES_READ = 1024
 """Passages of an index that are read at a time."""
 
 _mark_duplicates = click.option(
@@ -199,22 +199,24 @@ def info(folder: Path, *, as_json: bool) -> None:
     """Show the contents of the index in DIR: number of passages, size, and tuned weights."""
     from semclass.index.folder import describe
 
-    found = describe(folder)
-    total, tuned = sum(found["bytes"].values()), found["tuned"]
-    each = f", {total / found['passages']:.0f} bytes each" if found["passages"] else ""
-    classes = " ".join(found["classes"]) or "none"
+    contents = describe(folder)
+    total, tuned = sum(contents["bytes"].values()), contents["tuned"]
+    each = f", {total / contents['passages']:.0f} bytes each" if contents["passages"] else ""
+    classes = " ".join(contents["classes"]) or "none"
     lines = [
-        f"{counted(found['passages'], 'passage')}, {total / 1e6:.1f} MB{each}",
-        f"{'small, ' * found['small']}encoder {found['encoder']}, classes {classes}",
+        f"{counted(contents['passages'], 'passage')}, {total / 1e6:.1f} MB{each}",
+        f"{'small, ' * contents['small']}encoder {contents['encoder']}, classes {classes}",
     ]
-    if found["heads"]:
-        lines.append("labelled by the heads " + ", ".join(f"{name} ({mark})" for name, mark in found["heads"].items()))
-    if len(found["segments"]) > 1 or found["removed"]:
-        removed = counted(found["removed"], "removed passage")
-        segments = counted(len(found["segments"]), "segment")
+    if contents["heads"]:
+        lines.append(
+            "labelled by the heads " + ", ".join(f"{name} ({mark})" for name, mark in contents["heads"].items())
+        )
+    if len(contents["segments"]) > 1 or contents["removed"]:
+        removed = counted(contents["removed"], "removed passage")
+        segments = counted(len(contents["segments"]), "segment")
         lines.append(f"{segments}, {removed} still stored; remove with `semclass index compact`")
-    if found["unfinished"]:
-        size = f"an incomplete build takes {found['unfinished'] / 1e6:.1f} MB more"
+    if contents["unfinished"]:
+        size = f"an incomplete build takes {contents['unfinished'] / 1e6:.1f} MB more"
         lines.append(f"{size}; `semclass index build --replace` resumes it, or discards it with --no-resume")
     if tuned.get("weights"):
         found_on = tuned.get("found_on", {})
@@ -224,7 +226,7 @@ def info(folder: Path, *, as_json: bool) -> None:
         lines.append("weights: the defaults")
     if "answerable" in tuned:
         lines.append(f"nothing seems to answer below answerable {tuned['answerable']['from']:.2f}")
-    show({"index": str(folder), **found}, "\n".join(lines), as_json=as_json)
+    show({"index": str(folder), **contents}, "\n".join(lines), as_json=as_json)
 
 
 @index.command()
@@ -238,12 +240,12 @@ def verify(folder: Path, *, as_json: bool) -> None:
     from semclass.index.folder import describe
     from semclass.index.verify import verify as check
 
-    held = describe(folder)
-    with progress("verifying", held["passages"] + held["removed"]) as step:
-        found = check(folder, progress=step)
-    passages, segments = counted(found["passages"], "passage"), counted(found["segments"], "segment")
-    text = f"{passages} in {segments}: {', '.join(found['checks'])} are right"
-    show({"index": str(folder), **found}, text, as_json=as_json)
+    contents = describe(folder)
+    with progress("verifying", contents["passages"] + contents["removed"]) as step:
+        result = check(folder, progress=step)
+    passages, segments = counted(result["passages"], "passage"), counted(result["segments"], "segment")
+    text = f"{passages} in {segments}: {', '.join(result['checks'])} are right"
+    show({"index": str(folder), **result}, text, as_json=as_json)
 
 
 @index.command()
@@ -276,18 +278,6 @@ def _show_change(
 def _marked(folder: Path, passages: Iterable[semclass.Passage]) -> Iterator[semclass.Passage]:
     """Mark near-duplicates of one another and of an index, which is opened with the first passage."""
     index = semclass.PassageIndex.load(folder, verify=False)
-    starts = range(0, len(index.rows), _READ)
-    held = (passage for begin in starts for passage in index.passages(index.rows[begin : begin + _READ]))
-    yield from _mark()(_new_to(index, passages), earlier=held)
-
-
-def _new_to(index: semclass.PassageIndex, passages: Iterable[semclass.Passage]) -> Iterator[semclass.Passage]:
-    """Refuse ids that an index has, before all of it is searched for duplicates."""
-    from semclass.index.encode_rows import chunks
-
-    for chunk in chunks(passages, _READ):
-        rows = index.find([passage.id for passage in chunk])
-        for passage, row in zip(chunk, rows.tolist(), strict=True):
-            if row >= 0:
-                raise InputError(f"passage id {passage.id!r} is already in the index; use --update to replace passages")
-        yield from chunk
+    starts = range(0, len(index.rows), PASSAGES_READ)
+    stored = (passage for begin in starts for passage in index.passages(index.rows[begin : begin + PASSAGES_READ]))
+    yield from _mark()(passages, earlier=stored)

@@ -129,7 +129,7 @@ def passages_from(
     if step.terminal and chunking.by is None:
         step.total = source.count_records()
     on_skip = None if strict else skip
-    passages = iter_passages(
+    return iter_passages(
         source,
         replace(chunking, vectors=vectors),
         skipped=on_skip,
@@ -137,7 +137,6 @@ def passages_from(
         boilerplate=report.boilerplate.append,
         boilerplate_before=before,
     )
-    return step.reading(passages)
 
 
 @contextmanager

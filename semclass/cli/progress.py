@@ -5,9 +5,9 @@ from __future__ import annotations
 import shutil
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -21,8 +21,6 @@ LOG_SECONDS = 30.0
 
 COUNT_COLUMNS = 60
 """Columns of a terminal from which the bar is followed by a count."""
-
-Item = TypeVar("Item")
 
 
 class Progress:
@@ -54,10 +52,6 @@ class Progress:
             self.bar.length = total
             self.bar.update(number - self.bar.pos, self)
         self._show()
-
-    def reading(self, items: Iterable[Item]) -> Iterator[Item]:
-        """Pass items on."""
-        return iter(items)
 
     def _show(self) -> None:
         now = time.monotonic()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -108,7 +109,7 @@ def rerank(
     models: Path | None,
     encoder: str | None,
     threads: int | None,
-    **columns: str | None,
+    **columns: Any,
 ) -> None:
     """Re-rank the passages of a file for QUESTION."""
     from semclass.documents.readers import read_passages

@@ -131,18 +131,6 @@ def test_bad_input_is_named_and_exits_with_2(run, arguments, says, tmp_path, mon
     assert list(tmp_path.iterdir()) == []
 
 
-def test_unknown_options_exit_with_2(run):
-    assert run("search", "--frobnicate")[0] == 2
-    assert run("classify", "questions", "x", "--threads", 0)[0] == 2
-
-
-def test_texts_come_by_a_pipe():
-    command = [sys.executable, "-m", "semclass", "classify", "questions", "--file", "-", "--json"]
-    ran = subprocess.run(command, input="Who wrote it?\nHow tall is it?\n", capture_output=True, text=True, cwd=ROOT)
-    assert (ran.returncode, ran.stderr) == (0, "")
-    assert [record["label"] for record in json_lines(ran.stdout)] == ["HUM", "NUM"]
-
-
 def test_a_reader_that_leaves_early_gets_no_traceback(tmp_path):
     file = tmp_path / "many.txt"
     file.write_text("Who wrote it?\n" * 600)
@@ -233,12 +221,6 @@ def test_search_and_explain(run, index):
     out = run("search", index, "Who designed the lighthouse?", "-k", 3, "--explain")[1]
     assert out.splitlines()[0].startswith("asks for HUM")
     assert "BM25" in out
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_every_method_searches(run, index, method):
-    code, out, _ = run("search", index, "Who designed the lighthouse?", "--method", method, "-k", 500, "--json")
-    assert (code, len(json_lines(out)[0]["hits"])) == (0, 30)
 
 
 def test_re_ranking_a_file(run, tmp_path):

@@ -12,8 +12,6 @@ from world import ROOT
 
 from semclass import PassageIndex
 from semclass.cli import sync
-from semclass.cli.passages import reporting
-from semclass.documents.sources import Skipped
 
 run = pytest.fixture(running)
 
@@ -32,16 +30,6 @@ def docs(tmp_path):
 def held(index):
     found = PassageIndex.load(index)
     return {passage.text: passage.id for passage in found.passages(found.rows)}
-
-
-def test_files_that_lack_the_same_extra_are_listed_once(capsys):
-    reason = "this needs lxml"
-    with reporting() as report:
-        report.skipped += [Skipped(f"{n}.html", reason) for n in range(5)] + [Skipped("a.txt", "docs/a.txt is no text")]
-    assert capsys.readouterr().err.splitlines()[1:] == [
-        f"  0.html, 1.html, 2.html and 2 more: {reason}",
-        "  docs/a.txt is no text",
-    ]
 
 
 def test_sync_makes_an_index_and_keeps_it_in_step(run, docs, tmp_path):
@@ -128,14 +116,6 @@ def test_changes_of_hidden_files_and_of_the_index_do_not_count(tmp_path, monkeyp
     assert seen[2] == {"a.md", "below/c.md"}
     monkeypatch.setitem(sys.modules, "watchfiles", SimpleNamespace(watch=watch))
     assert len(list(sync.changes(tmp_path, tmp_path / "index"))) == 2, "at the start, and after the change"
-
-
-def test_watching_needs_an_extra_and_no_dry_run(run, docs, tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "watchfiles", None)
-    code, _, err = run("index", "sync", tmp_path / "index", docs, "--watch")
-    assert (code, 'pip install "semclass[watch]"' in err) == (2, True)
-    assert run("index", "sync", tmp_path / "index", docs, "--watch", "--dry-run")[0] == 2
-    assert not (tmp_path / "index").exists()
 
 
 def test_sync_takes_over_what_build_made_of_a_folder(run, docs, tmp_path):

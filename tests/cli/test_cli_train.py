@@ -43,16 +43,6 @@ def test_wrong_cases_come_with_what_is_near(trained):
     assert table[1].split("\t")[1] == first["text"]
 
 
-def test_the_head_abstains_below_the_threshold_of_the_label(trained):
-    model = TextModel.load(trained / "head")
-    assert model.label_thresholds.shape == (4,)
-    assert model.label_thresholds.max() > 0
-    texts = ["Do you like cats?", "Is the shop open today?"]
-    for found, row in zip(model.classify(texts), model.predict_proba(texts), strict=True):
-        assert bool(found.labels) == (row.max() >= model.label_thresholds[row.argmax()])
-    assert all(found.labels for found in model.classify(texts, min_probability=0.0))
-
-
 def test_why_a_text_got_its_label(trained, run):
     code, out, _ = run("classify", "texts", "--head", trained / "head", "--why", "--json", "Are you open tomorrow?")
     assert code == 0
@@ -81,26 +71,6 @@ def test_without_its_examples_a_head_cannot_say_why(run, tmp_path):
     assert found["wrong"] == len((tmp_path / "head-report" / "wrong.jsonl").read_text().splitlines())
     with pytest.raises(InputError, match="keep-examples"):
         TextModel.load(tmp_path / "head").nearest(["ab"])
-
-
-def test_several_labels_a_text(run, tmp_path):
-    rows = [
-        ("a cat", ["animal"]),
-        ("a red bus", ["colour", "car"]),
-        ("a lorry", ["car"]),
-        ("blue", ["colour"]),
-        ("ah", []),
-    ]
-    lines = [json.dumps({"text": f"{text} {number}", "labels": labels}) for number in range(3) for text, labels in rows]
-    file = tmp_path / "a.jsonl"
-    file.write_text("\n".join(lines))
-    code, out, _ = run("train", file, "--head", tmp_path / "head", "--json", "--target-precision", "0.8")
-    found = json.loads(out)
-    assert code == 0
-    assert [row["label"] for row in found["labels"]] == ["animal", "car", "colour"]
-    assert TextModel.load(tmp_path / "head").label_thresholds.tolist() == pytest.approx(
-        [row["threshold"] for row in found["labels"]], abs=1e-4
-    )
 
 
 def test_what_cannot_be_trained_on_is_refused_before_anything_is_written(run, tmp_path):

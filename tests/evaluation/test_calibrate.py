@@ -30,13 +30,6 @@ def test_the_threshold_lies_where_right_and_wrong_are_as_frequent():
     assert found.precision.low < found.precision.value < found.precision.high
 
 
-def test_figures_of_few_judgements_hold_on_others():
-    few, (values, answered) = calibrate(*drawn(40, seed=3)), drawn(2000, seed=4)
-    shown = values >= few.threshold
-    assert few.precision.low <= answered[shown].mean() <= few.precision.high
-    assert few.recall.low <= shown[answered].mean() <= few.recall.high
-
-
 @pytest.mark.parametrize(
     ("values", "right"), [drawn(40, apart=0.0), ([0.2, 0.9] * 4, [False, True] * 4), ([0.5], [True])]
 )

@@ -63,7 +63,7 @@ def against_second_places(*places: int):
 
 @pytest.mark.parametrize(
     "places",
-    [(1, 1), (1, 1, 1), (1, 1, 1, 3), (1, 1, 3, 3), (1, 3, 3, 3), (1, 10, 10), (3, 3, 2, 3), (1, 1, 1, 1, 1, 3, 3, 10)],
+    [(1, 1), (1, 1, 1, 3), (3, 3, 2, 3), (1, 1, 1, 1, 1, 3, 3, 10)],
     ids=str,
 )
 def test_the_p_value_is_the_share_of_sign_flips_with_as_large_a_sum(places):
@@ -107,12 +107,6 @@ def test_a_beir_folder_is_read(tmp_path):
         read_dataset(folder / "queries.jsonl", folder / "none.tsv")
 
 
-def test_the_first_questions_are_taken_and_a_header_may_be_missing(tmp_path):
-    questions = "".join(f'{{"_id": "{name}", "text": "Who?"}}\n' for name in ("q3", "q2", r"\"q1"))
-    data = load_dataset(beir(tmp_path, '"q1\tp1\t1\nq2\tp1\t1\nq3\tp1\t1\n', questions), limit=2)
-    assert list(data.questions) == list(data.relevance) == ['"q1', "q2"]
-
-
 def test_measures_by_name_worked_out_by_hand():
     data = Dataset(Path(), {"q": "?"}, {"q": {"a": 1, "c": 1, "x": 1}})
     found = per_question(data, [TEN], ["P@2", "R@3", "SetF", "AP@10", "AP@2"])
@@ -139,16 +133,6 @@ def test_an_interval_of_many_questions_is_the_normal_one():
     data = dataset(*["a", "b"] * 400)
     low, high = measure(data, {"hybrid": [TEN] * 800})["hybrid"].mrr_ci
     assert (low, high) == pytest.approx((0.75 - 1.96 * 0.25 / 800**0.5, 0.75 + 1.96 * 0.25 / 800**0.5), abs=0.002)
-
-
-def test_an_interval_draws_what_both_methods_made_of_the_same_questions():
-    same = measure(dataset("a", "b", "j", "z"), {"hybrid": [TEN] * 4, "same": [TEN] * 4})["same"]
-    assert same.error_removed_ci == (0, 0)
-
-
-def test_the_interval_of_a_single_question_is_its_value():
-    found = measure(dataset("b"), {"hybrid": [TEN], "other": [["b"]]})["other"]
-    assert (found.mrr_ci, found.error_removed_ci) == ((1, 1), (1, 1))
 
 
 def test_an_index_is_kept_for_its_passages_and_options(models, tmp_path):
@@ -229,9 +213,3 @@ def test_what_is_wrong_in_a_run_is_named(tmp_path, text, says):
         (tmp_path / "run.txt").write_text(text)
     with pytest.raises(InputError, match=says):
         read_run(tmp_path / "run.txt", dataset("a"))
-
-
-def test_ids_that_a_run_cannot_express_are_refused(tmp_path):
-    with pytest.raises(InputError, match="'two words'"):
-        write_run(tmp_path / "run.txt", ["q"], [["two words"]], "x")
-    assert list(tmp_path.iterdir()) == []

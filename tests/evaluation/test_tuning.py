@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -114,11 +113,6 @@ def test_every_curve_is_what_a_search_gives(retriever, dataset, folder):
             assert searches[name].mrr[place] == pytest.approx(mrr_of(left, method=method, weights=weights)), name
 
 
-def test_without_a_pair_head_fusions_and_classes_are_searched(retriever, dataset):
-    bare = HybridRetriever(retriever.index, replace(retriever.models, pair_heads=None))
-    assert [item.name for item in tune(bare, dataset, folds=2).searches] == ["bm25", "alpha", "class"]
-
-
 def test_questions_without_an_answer_in_the_index_are_left_out(retriever, dataset):
     more = Dataset(Path(), {**dataset.questions, "other": "Who?"}, {**dataset.relevance, "other": {"nowhere": 1}})
     with pytest.raises(InputError, match="7 questions with a relevant passage in the index, and 8 folds"):
@@ -168,17 +162,3 @@ def test_the_last_judgement_of_a_pair_counts(tmp_path):
     (tmp_path / "j.jsonl").write_text("\n".join(lines))
     assert read_judgements(tmp_path / "j.jsonl") == {"Who?": {"a": False, "b": False}, "When?": {"c": True}}
     assert judged_dataset(tmp_path / "j.jsonl").relevance == {"When?": {"c": 1}}
-
-
-@pytest.mark.parametrize(
-    ("line", "says"),
-    [
-        ('{"question": "Who?", "passage": 3, "right": true}', "line 1 must hold"),
-        ('{"question": "Who?", "passage": "a", "right": 1}', "line 1 must hold"),
-        ('{"question": "Who?", "passage": "a", "right": false}', "judges no passage right"),
-    ],
-)
-def test_a_file_without_right_judgements_is_refused(tmp_path, line, says):
-    (tmp_path / "j.jsonl").write_text(line)
-    with pytest.raises(InputError, match=says):
-        judged_dataset(tmp_path / "j.jsonl")
