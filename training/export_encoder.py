@@ -53,6 +53,7 @@ SMOOTHING = 0.8
 # dimensions of token vectors. Pair features remove 0.491 of the conditional MRR error on training questions,
 # 0.497 with 384 dimensions and 0.484 with 64; an index holds a byte for each.
 TOKEN_DIM = 128
+MAX_LENGTH = 256  # word pieces of a text
 SHARED = 1 / 3  # the encoder is cut behind this share of its layers: question heads go on from there
 # word pieces that a model must be able to read at a time: texts that the probes are fitted on are up to that long
 POSITIONS = 512
@@ -320,7 +321,7 @@ def export(arguments: argparse.Namespace) -> None:
     tokenizer.no_padding()
     tokenizer.no_truncation()
     special, prefixes = special_pieces(tokenizer.get_vocab()), prefixes_of(source)
-    readings = partial(all_readings, tokenizer, special, prefixes, arguments.max_length)
+    readings = partial(all_readings, tokenizer, special, prefixes, MAX_LENGTH)
     drawn = multilingual_texts if arguments.multilingual else calibration_texts
     texts, held_out = drawn(arguments.data, arguments.seed)
     encodings, check = (readings(part) for part in (texts, held_out))
@@ -361,7 +362,7 @@ def export(arguments: argparse.Namespace) -> None:
         "name": name,
         "source": {"weights": "model.safetensors", "sha256": digest},
         "license": "mit" if arguments.multilingual else "apache-2.0",
-        "max_length": arguments.max_length,
+        "max_length": MAX_LENGTH,
         "max_positions": config.max_position_embeddings,
         "special_ids": special,
         "shared_layer": shared,
@@ -438,10 +439,8 @@ def encoder_card(name: str, manifest: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    parser = make_parser(__doc__, "source", "seed")
+    parser = make_parser(__doc__, "data", "source", "multilingual", "seed", "out")
     parser.add_argument("--name", help="name of the model; by default the last part of --source")
-    parser.add_argument("--data", type=Path, required=True, help="data folder with trec/ and squad_sentences/")
-    parser.add_argument("--out", type=Path, default=Path("models/encoder"))
     parser.add_argument(
         "--tuned", type=Path, nargs="+", help="weights of tune_encoder.py for the upper layers; means of several"
     )
@@ -451,10 +450,6 @@ def main() -> None:
         default=0.0,
         help="share of the published weights in those of the upper layers, 0 to 1",
     )
-    parser.add_argument(
-        "--multilingual", action="store_true", help="calibrate on DATA/multilingual, without probes that know English"
-    )
-    parser.add_argument("--max-length", type=int, default=256)
     run(parser, export)
 
 

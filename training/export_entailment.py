@@ -186,12 +186,10 @@ def check(
 
 
 def main() -> None:
-    parser = make_parser(__doc__, "encoder", "threads")
-    parser.add_argument("--data", type=Path, required=True, help="data folder; squad_sentences/train is read")
+    parser = make_parser(__doc__, "data", "encoder", "threads", "out")
     parser.add_argument(
         "--tuned", type=Path, nargs="+", default=(), help="weights of tune_encoder.py; means of several"
     )
-    parser.add_argument("--out", type=Path, default=Path("models/entailment"), help="its name must be entailment")
     run(parser, export)
 
 

@@ -381,12 +381,8 @@ def train(arguments: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    parser = make_parser(__doc__, "threads")
-    parser.add_argument("--data", type=Path, required=True, help="data folder with sections/")
-    parser.add_argument("--models", type=Path, default=Path("models"), help="folder with pairs/")
+    parser = make_parser(__doc__, "data", "models", "multilingual", "threads", "out")
     parser.add_argument("--encoder", help=f"{ENCODER_HELP}; encoder/ of --models if not given")
-    parser.add_argument("--multilingual", action="store_true", help="fit to questions in many languages instead")
-    parser.add_argument("--out", type=Path, default=Path("models/pairs/evidence"))
     run(parser, train)
 
 

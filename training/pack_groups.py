@@ -10,7 +10,6 @@ that ``tune_encoder.py`` and ``tune_deep.py`` need beside the original weights, 
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 import answer_groups
 import document_groups
@@ -18,6 +17,8 @@ import language_groups
 from command import make_parser, run, seconds_so_far
 from semclass.encoders.onnx_encoder import OnnxEncoder
 from tuning_texts import Material
+
+FURTHER_TEXTS = 1000  # of each source
 
 
 def pack(arguments: argparse.Namespace) -> None:
@@ -29,21 +30,14 @@ def pack(arguments: argparse.Namespace) -> None:
     if arguments.multilingual:
         groups += language_groups.read_groups(arguments.data, encoder, arguments.seed)
         groups += language_groups.parallel(arguments.data, arguments.seed)
-    further = answer_groups.other_texts(arguments.data, groups, arguments.further, arguments.seed)
+    further = answer_groups.other_texts(arguments.data, groups, FURTHER_TEXTS, arguments.seed)
     material = Material.of(groups, further, encoder)
     material.save(arguments.out)
     print(f"{arguments.out}: {len(groups)} questions, {len(material.pieces)} texts, {seconds_so_far()} s")
 
 
 def main() -> None:
-    parser = make_parser(__doc__, "encoder", "threads", "seed")
-    parser.add_argument(
-        "--data", type=Path, required=True, help="data folder; see answer_groups.py, document_groups.py"
-    )
-    parser.add_argument("--multilingual", action="store_true", help="learn from other languages, too")
-    parser.add_argument("--further", type=int, default=1000, help="further texts of each source")
-    parser.add_argument("--out", type=Path, default=Path("groups.npz"))
-    run(parser, pack)
+    run(make_parser(__doc__, "data", "encoder", "multilingual", "threads", "seed", "out"), pack)
 
 
 if __name__ == "__main__":

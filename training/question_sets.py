@@ -43,7 +43,6 @@ class Training:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--data", type=Path, required=True, help="folder with the TREC questions")
     parser.add_argument(
         "--originals",
         type=Path,

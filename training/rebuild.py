@@ -49,8 +49,8 @@ def steps(
         ["tune_questions.py", *questions, str(teacher / "questions"), *weights, "--top", "6"],
         ["tune_questions.py", *questions, str(models / "questions"), *weights, *learnt],
         ["train_passages.py", "--data", str(data), *encoder, "--out", str(models / "passages"), "--repeats", "5"],
-        ["train_in_scope.py", "--data", str(data), *encoder, "--out", str(models / "in_scope")],
-        ["train_generic.py", "--data", str(data), *encoder, "--out", str(models / "generic")],
+        ["train_one_class.py", "in_scope", "--data", str(data), *encoder, "--out", str(models / "in_scope")],
+        ["train_one_class.py", "generic", "--data", str(data), *encoder, "--out", str(models / "generic")],
         ["train_language.py", "--data", str(data), *encoder, "--out", str(models / "language")],
         ["train_codebooks.py", "--data", str(data), "--models", str(models), "--out", str(models / "codebooks")],
         ["train_pairs.py", "--data", str(data), *encoder, "--out", str(models / "pairs")],
@@ -78,19 +78,12 @@ def rebuild(arguments: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    parser = make_parser(__doc__, "source", "threads")
-    parser.add_argument("--data", type=Path, required=True, help="folder with the public originals")
-    parser.add_argument("--models", type=Path, default=Path("models"))
-    parser.add_argument(
-        "--tuned",
-        type=Path,
-        nargs="+",
-        default=(),
-        help="weights of tune_encoder.py, to export encoder, entailment head",
-    )
-    parser.add_argument(
-        "--deep", type=Path, nargs="+", default=(), help="weights of tune_deep.py, to export the deep head"
-    )
+    parser = make_parser(__doc__, "data", "models", "source", "threads")
+    for name, what in (
+        ("tuned", "weights of tune_encoder.py: encoder, entailment"),
+        ("deep", "weights of tune_deep.py"),
+    ):
+        parser.add_argument(f"--{name}", type=Path, nargs="+", default=(), help=f"{what}; exported before all else")
     run(parser, rebuild)
 
 

@@ -180,12 +180,8 @@ def train(arguments: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    parser = make_parser(__doc__, "threads", "seed")
-    parser.add_argument("--data", type=Path, required=True, help="data folder with squad_sentences/")
-    parser.add_argument("--models", type=Path, default=Path("models"), help="folder with encoder/")
+    parser = make_parser(__doc__, "data", "models", "multilingual", "threads", "seed", "out")
     parser.add_argument("--encoder", help=f"{ENCODER_HELP}; encoder/ of --models if not given")
-    parser.add_argument("--multilingual", action="store_true", help="for a vocabulary of many languages")
-    parser.add_argument("--out", type=Path, default=Path("models/codebooks"))
     run(parser, train)
 
 

@@ -197,10 +197,7 @@ def train(arguments: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    parser = make_parser(__doc__, "encoder", "seed")
-    parser.add_argument("--data", type=Path, required=True, help="folder with the public originals")
-    parser.add_argument("--out", type=Path, required=True)
-    run(parser, train)
+    run(make_parser(__doc__, "data", "encoder", "seed", "out"), train)
 
 
 if __name__ == "__main__":

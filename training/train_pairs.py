@@ -282,13 +282,7 @@ def train(arguments: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    parser = make_parser(__doc__, "encoder", "threads", "seed")
-    parser.add_argument(
-        "--data", type=Path, required=True, help="data folder with squad_sentences/, wikiqa/ and passages/"
-    )
-    parser.add_argument("--out", type=Path, default=Path("models/pairs"))
-    parser.add_argument("--multilingual", action="store_true", help="learn from questions in many languages instead")
-    run(parser, train)
+    run(make_parser(__doc__, "data", "encoder", "multilingual", "threads", "seed", "out"), train)
 
 
 if __name__ == "__main__":

@@ -471,10 +471,7 @@ def train(arguments: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    parser = make_parser(__doc__, "encoder", "seed")
-    parser.add_argument("--data", type=Path, required=True, help="data folder with passages/")
-    parser.add_argument("--out", type=Path, default=Path("models/passages"))
-    parser.add_argument("--multilingual", action="store_true", help="read spelling for abbreviations alone")
+    parser = make_parser(__doc__, "data", "encoder", "multilingual", "seed", "out")
     parser.add_argument("--repeats", type=int, default=3, help="assignments of folds that the figures are the mean of")
     run(parser, train)
 

@@ -200,7 +200,7 @@ def train(arguments: argparse.Namespace) -> None:
     encoder = open_encoder(arguments.encoder)
     others = None if arguments.translations is None else read_translations(arguments.translations)
     words: list[str] = []
-    if isinstance(encoder, OnnxEncoder) and not arguments.no_spelling and others is None:
+    if isinstance(encoder, OnnxEncoder) and others is None:
         words = frequent_words(encoder.tokenizer.get_vocab(), training.questions.texts)
     speller = Speller.of_words(words) if words else None
 
@@ -299,13 +299,11 @@ def check(folder: Path, encoder: str, views: Mapping[str, FloatArray], reference
 
 
 def main() -> None:
-    parser = make_parser(__doc__, "encoder", "seed")
+    parser = make_parser(__doc__, "data", "encoder", "seed", "out")
     add_options(parser)
     parser.add_argument("--teacher", type=Path, help="models folder whose question head labels further questions")
     parser.add_argument("--translations", type=Path, help="folder with LANG.tsv: questions in other languages")
-    parser.add_argument("--no-spelling", action="store_true", help="read misspelt words as they are typed")
     parser.add_argument("--kind", choices=tuple(STRENGTHS), default="kernel")
-    parser.add_argument("--out", type=Path, required=True)
     run(parser, train)
 
 

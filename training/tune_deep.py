@@ -19,12 +19,12 @@ import numpy as np
 
 import bert_graph
 from bert_torch import EXTRA, fit
-from command import make_parser, run, seconds_so_far
+from command import run, seconds_so_far
 from deep_network import Network, Recipe, batches, read_pairs
 from export_encoder import SHARED, find_source
 from semclass.core.errors import import_extra
 from semclass.encoders.onnx_encoder import OnnxEncoder
-from tuning_texts import CHECKED, Material, Rows, Texts
+from tuning_texts import Material, Rows, Texts, recipe_of, tuning_parser
 
 
 def mean_rank(network: Network, texts: Texts, groups: Sequence[Rows]) -> float:
@@ -48,14 +48,12 @@ def train(arguments: argparse.Namespace) -> None:
     weights, config = bert_graph.read_model(find_source(arguments.source))
     tuned = dict(np.load(arguments.tuned)) if arguments.tuned else {}
     layer = round(config.num_hidden_layers * SHARED)
-    names = ("layers", "steps", "squad", "contrast", "echoes", "languages", "others")
-    recipe = Recipe(**{name: getattr(arguments, name) for name in names})
+    recipe = recipe_of(arguments, Recipe)
     start = dict(np.load(arguments.start)) if arguments.start else {}
     rng = np.random.default_rng([arguments.seed, 1] if start else arguments.seed)  # other batches than those before
     material = Material.load(arguments.groups)
     drawn = list(batches(material.learnt(arguments.left_out), recipe, rng))
-    checks = material.checks(arguments.left_out, rng, arguments.checked)
-    material, drawn, checks = material.only(drawn, checks)
+    material, drawn, checks = material.only(drawn, material.checks(arguments.left_out, rng))
     if arguments.encoder:
         texts = Texts.below(material, OnnxEncoder.load(arguments.encoder, threads=arguments.threads), arguments.device)
     else:
@@ -74,26 +72,11 @@ def train(arguments: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    parser = make_parser(__doc__, "source", "threads", "seed")
-    parser.add_argument("--groups", type=Path, required=True, help="file of pack_groups.py")
+    settings = ("layers", "steps", "squad", "contrast", "echoes", "languages", "others")
+    parser = tuning_parser(__doc__, Recipe, settings)
     parser.add_argument("--tuned", type=Path, help="weights of tune_encoder.py; else the layers start as published")
     parser.add_argument("--encoder", type=Path, help="folder with an encoder whose lower part reads the texts, in int8")
     parser.add_argument("--start", type=Path, help="weights of an earlier run, to go on from")
-    parser.add_argument("--layers", type=int, default=Recipe.layers, help="that read a question and a passage together")
-    parser.add_argument("--steps", type=int, default=Recipe.steps)
-    for name, what in (
-        ("squad", "of squad"),
-        ("contrast", "of contrast"),
-        ("echoes", "of echoes"),
-        ("languages", "of other languages"),
-        ("others", "of other domains"),
-    ):
-        parser.add_argument(f"--{name}", type=int, default=getattr(Recipe, name), help=f"questions {what} in each step")
-    parser.add_argument("--left-out", nargs="*", default=[], help="domains that are not learnt from, but measured on")
-    parser.add_argument("--checked", type=int, default=CHECKED, help="questions of each domain that are measured on")
-    parser.add_argument("--device", default="cpu", help="of torch, such as cuda")
-    parser.add_argument("--precision", default="float32", help="of the weights in the file")
-    parser.add_argument("--out", type=Path, default=Path("deep.npz"))
     run(parser, train)
 
 

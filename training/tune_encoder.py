@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -28,12 +28,12 @@ from sklearn.metrics import roc_auc_score
 
 import bert_graph
 from bert_torch import EXTRA, fit
-from command import make_parser, run, seconds_so_far
+from command import run, seconds_so_far
 from datasets_io import LANGUAGE, PARALLEL
 from encoder_network import Network, Recipe
 from export_encoder import SHARED, find_source
 from semclass.core.errors import import_extra
-from tuning_texts import CHECKED, PAIRED, Material, Rows, Texts, tables
+from tuning_texts import PAIRED, Material, Rows, Texts, recipe_of, tables, tuning_parser
 
 Array = npt.NDArray[Any]
 
@@ -130,13 +130,10 @@ def train(arguments: argparse.Namespace) -> None:
     weights, config = bert_graph.read_model(find_source(arguments.source))
     layer = round(config.num_hidden_layers * SHARED)
     material = Material.load(arguments.groups)
-    if arguments.everything:
-        material = replace(material, kept=np.ones_like(material.kept))
-    recipe = Recipe(**{name: getattr(arguments, name) for name in SETTINGS})
+    recipe = recipe_of(arguments, Recipe)
     rng = np.random.default_rng(arguments.seed)
     drawn = list(batches(material.learnt(arguments.left_out), recipe, rng))
-    checks = material.checks(arguments.left_out, rng, arguments.checked)
-    material, drawn, checks = material.only(drawn, checks)
+    material, drawn, checks = material.only(drawn, material.checks(arguments.left_out, rng))
     texts = Texts.read(material, weights, config, layer, arguments.device)
     print(f"{len(material.groups)} questions, {len(material.pieces)} texts, {seconds_so_far()} s", flush=True)
     layers = range(layer, config.num_hidden_layers)
@@ -157,22 +154,10 @@ def train(arguments: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    parser = make_parser(__doc__, "source", "threads", "seed")
-    parser.add_argument("--groups", type=Path, required=True, help="file of pack_groups.py")
-    for name in SETTINGS:
-        default = getattr(Recipe, name)
-        parser.add_argument(
-            f"--{name.replace('_', '-')}", type=type(default), default=default, help="see Recipe in encoder_network.py"
-        )
+    parser = tuning_parser(__doc__, Recipe, SETTINGS)
     parser.add_argument(
         "--start", type=Path, nargs="+", help="weights of earlier runs, to go on from; means of several"
     )
-    parser.add_argument("--everything", action="store_true", help="read every word piece of passages")
-    parser.add_argument("--left-out", nargs="*", default=[], help="domains that are not learnt from, but measured on")
-    parser.add_argument("--checked", type=int, default=CHECKED, help="questions of each domain that are measured on")
-    parser.add_argument("--device", default="cpu", help="of torch, such as cuda")
-    parser.add_argument("--precision", default="float32", help="of the weights in the file")
-    parser.add_argument("--out", type=Path, default=Path("tuned.npz"))
     run(parser, train)
 
 

@@ -28,7 +28,7 @@ from __future__ import annotations
 import argparse
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -239,7 +239,7 @@ def _on_natural(metrics: Mapping[str, Any]) -> str:
 def train(arguments: argparse.Namespace) -> None:
     import_extra("torch", EXTRA).set_num_threads(arguments.threads)
     weights, config = bert_graph.read_model(find_source(arguments.source))
-    recipe = Recipe(**{item.name: getattr(arguments, item.name) for item in fields(Recipe) if item.name in arguments})
+    recipe = Recipe(top=arguments.top)
     encoder = replace(OnnxEncoder.load(arguments.encoder, threads=arguments.threads), max_length=LONGEST)
     layer = int(artifacts.load_artifact(arguments.encoder, "encoder").field("shared_layer"))
     if not layer < recipe.top <= config.num_hidden_layers:
@@ -251,11 +251,11 @@ def train(arguments: argparse.Namespace) -> None:
     questions = training.questions
     classes = sorted(set(questions.fine))
     setup = Setup(weights, config, recipe, layer, classes, arguments.seed)
-    words = [] if arguments.no_spelling else frequent_words(encoder.tokenizer.get_vocab(), questions.texts)
-    speller = Speller.of_words(words) if words else None
+    words = frequent_words(encoder.tokenizer.get_vocab(), questions.texts)
+    speller = Speller.of_words(words)
 
     def read(texts: Sequence[str]) -> Ragged:
-        return read_states(encoder, [speller(text) for text in texts] if speller else texts)
+        return read_states(encoder, [speller(text) for text in texts])
 
     texts, targets = questions.texts + training.nothing, wanted(training, setup)
     more, answered_by_teacher = taught(arguments, setup, encoder, texts)
@@ -367,16 +367,10 @@ def check(folder: Path, encoder: OnnxEncoder, given: Array, test: Questions) -> 
 
 
 def main() -> None:
-    parser = make_parser(__doc__, "encoder", "source", "threads", "seed")
+    parser = make_parser(__doc__, "data", "encoder", "source", "threads", "seed", "out")
     add_options(parser)
     parser.add_argument("--top", type=int, default=Recipe.top, help="last of the tuned layers")
-    parser.add_argument("--epochs", type=int, default=Recipe.epochs)
     parser.add_argument("--teacher", type=Path, help="models folder whose question head answers further questions")
-    parser.add_argument(
-        "--varied", type=float, default=Recipe.varied, help="chance that a question is read in a form with slips"
-    )
-    parser.add_argument("--no-spelling", action="store_true", help="read misspelt words as they are typed")
-    parser.add_argument("--out", type=Path, default=Path("models/questions"))
     run(parser, train)
 
 

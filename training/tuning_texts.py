@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import argparse
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +16,7 @@ import numpy.typing as npt
 from answer_groups import Group
 from bert_graph import BertConfig, Views
 from bert_torch import EXTRA, read_texts
+from command import make_parser
 from document_groups import measured_on
 from kept_pieces import kept_pieces
 from semclass.core.artifacts import STATES
@@ -25,6 +27,7 @@ from semclass.scoring.bm25 import statistics
 from semclass.scoring.postings import count_terms
 
 Array = npt.NDArray[Any]
+R = TypeVar("R")
 
 PAIRED = ("squad", "wikiqa")  # domains of questions that the pair head learns from
 LONGEST = 96  # word pieces of a text that are read: one in a hundred is longer, and takes the time of many
@@ -238,13 +241,13 @@ class Material:
         pairs = zip(self.groups, self.held, strict=True)
         return [group for group, held in pairs if not held and group.domain not in left_out]
 
-    def checks(self, left_out: Sequence[str], rng: np.random.Generator, most: int = CHECKED) -> dict[str, list[Rows]]:
+    def checks(self, left_out: Sequence[str], rng: np.random.Generator) -> dict[str, list[Rows]]:
         """By domain, some groups that are not learnt from: those held out, or any of a domain that is left out."""
         found: dict[str, list[Rows]] = {}
         for group, held in zip(self.groups, self.held, strict=True):
             if held or group.domain in left_out:
                 found.setdefault(group.domain, []).append(group)
-        return {name: [some[row] for row in rng.permutation(len(some))[:most]] for name, some in found.items()}
+        return {name: [some[row] for row in rng.permutation(len(some))[:CHECKED]] for name, some in found.items()}
 
     def only(
         self, drawn: Sequence[Sequence[Rows]], checks: Mapping[str, Sequence[Rows]]
@@ -272,6 +275,25 @@ class Material:
         )
         steps = [[moved[id(group)] for group in step] for step in drawn]
         return material, steps, {name: [moved[id(group)] for group in some] for name, some in checks.items()}
+
+
+def tuning_parser(description: str | None, recipe: type, settings: Sequence[str]) -> argparse.ArgumentParser:
+    """Options of a tuning; some fields of its recipe are among them."""
+    parser = make_parser(description, "source", "threads", "seed")
+    parser.add_argument("--groups", type=Path, required=True, help="file of pack_groups.py")
+    for name in settings:
+        default = getattr(recipe, name)
+        parser.add_argument(f"--{name.replace('_', '-')}", type=type(default), default=default, help="see Recipe")
+    parser.add_argument("--left-out", nargs="*", default=[], help="domains that are not learnt from, but measured on")
+    parser.add_argument("--device", default="cpu", help="of torch, such as cuda")
+    parser.add_argument("--precision", default="float32", help="of the weights in the file")
+    parser.add_argument("--out", type=Path, required=True, help="file for the weights")
+    return parser
+
+
+def recipe_of(arguments: argparse.Namespace, recipe: type[R]) -> R:
+    """A recipe with the settings of the command line."""
+    return recipe(**{item.name: getattr(arguments, item.name) for item in fields(recipe) if item.name in arguments})  # type: ignore[arg-type]
 
 
 def prefixed(ids: Ragged, asked: npt.NDArray[np.bool_], prefixes: Sequence[Sequence[int]]) -> tuple[Ragged, Array]:

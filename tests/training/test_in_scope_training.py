@@ -11,7 +11,7 @@ pytest.importorskip("sklearn")
 import labels
 from datasets_io import read_tsv
 from question_data import same_but_for_marks
-from train_in_scope import as_typed, figures
+from train_one_class import as_typed, figures
 
 
 def test_no_text_is_both_trained_on_and_tested_with():
