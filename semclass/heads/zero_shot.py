@@ -109,26 +109,22 @@ class ZeroShotClassifier:
         views = ("pooled", *(QUESTION_VIEWS if self.entailment else ()))
         sharpness = getattr(self.encoder, "sharpness", 0.0) or SHARPNESS
         return classify_in_chunks(
-            self.encoder, check_texts(texts), views, lambda _, found: softmax(sharpness * self.scores(found))
+            self.encoder, check_texts(texts), views, lambda _, encoding: softmax(sharpness * self.scores(encoding))
         )
 
     def scores(self, encoding: Encoding) -> DoubleArray:
         """Return scores of encoded texts before sharpness and softmax, float64 of shape (n, n_classes)."""
         cosines = np.asarray(unit(encoding.rows("pooled")) @ self.vectors.T, np.float64)
-        return cosines + ENTAILMENT * self.log_entailment(encoding, cosines)
-
-    def log_entailment(self, encoding: Encoding, cosines: DoubleArray) -> DoubleArray:
-        """Log-probability of the entailment head that a description answers a text, float64 of shape (n, n_classes)."""
         n, count = cosines.shape
         if self.entailment is None or self.described is None or not n:
-            return np.zeros_like(cosines)
+            return cosines
         nearest = np.argsort(-cosines, axis=1, kind="stable")[:, :NEAREST]
         rows = np.repeat(np.arange(n), nearest.shape[1])
-        found = self.entailment.compare(encoding, self.described, rows, nearest.ravel()).reshape(nearest.shape)
-        near = np.log(np.maximum(found, LEAST))
-        given = np.repeat(near.min(axis=1, keepdims=True), count, axis=1)
-        np.put_along_axis(given, nearest, near, axis=1)
-        return given
+        entailed = self.entailment.compare(encoding, self.described, rows, nearest.ravel()).reshape(nearest.shape)
+        near = np.log(np.maximum(entailed, LEAST))
+        logs = np.repeat(near.min(axis=1, keepdims=True), count, axis=1)
+        np.put_along_axis(logs, nearest, near, axis=1)
+        return cosines + ENTAILMENT * logs
 
 
 def softmax(scores: DoubleArray) -> DoubleArray:

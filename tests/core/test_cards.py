@@ -9,14 +9,7 @@ from world import MODELS
 from semclass import TextClassifier
 
 CARDS = sorted(path.relative_to(MODELS).as_posix() for path in MODELS.rglob("README.md"))
-TEXTS = [
-    "Can I renew my card?",
-    "When do you open?",
-    "Where can I print?",
-    "Hello there!",
-    "Good night.",
-    "How are you?",
-]
+TEXTS = ["Can I renew my card?", "When do you open?", "Where can I print?", "Hello!", "Good night.", "How are you?"]
 
 
 @pytest.mark.parametrize("name", CARDS)

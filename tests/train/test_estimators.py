@@ -30,7 +30,6 @@ from semclass import (
     TextModel,
     TruncationWarning,
 )
-from semclass.cli import main
 from semclass.train.fitted import head_to_onnx
 
 WORDS = {
@@ -240,20 +239,6 @@ def test_a_head_of_vectors_can_be_written_as_a_network():
 def test_folds_may_be_a_splitter_of_scikit_learn():
     X, y = np.random.default_rng(0).normal(size=(10, 3)), np.arange(10) % 2
     assert HeadClassifier("logistic", cv=LeaveOneOut()).fit(X, y).head_.report["folds"] == 10
-
-
-# -- the command line -------------------------------------------------------------------------------------------------
-
-
-def test_texts_can_be_classified_from_the_command_line(tmp_path, capsys):
-    texts, labels = corpus(each=4)
-    TextClassifier(kind="logistic", cv=2, min_probability=0.2).fit(texts, labels).save(tmp_path)
-    main.main(["classify", "texts", "the mast of a sailing boat", "--head", str(tmp_path), "--json"])
-    found = json.loads(capsys.readouterr().out)
-    assert found["label"] == "boat"
-    assert list(found["probabilities"]) == ["boat", "cake", "song"]
-    main.main(["classify", "texts", "the mast of a sailing boat", "--head", str(tmp_path), "--min-probability", "1"])
-    assert capsys.readouterr().out.split()[0] == ABSTAIN
 
 
 # -- what must not matter ---------------------------------------------------------------------------------------------
