@@ -65,7 +65,7 @@ questions that they answer (squad4) and 0.858 for foreign ones (pubmedqa), from 
 
 @dataclass(frozen=True)
 class SearchedSegment:
-    """What is searched of a segment of n passages."""
+    """The searched parts of a segment of n passages."""
 
     vectors: Vectors
     postings: Postings

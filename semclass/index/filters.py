@@ -309,7 +309,7 @@ def mask(condition: Filter, columns: Columns, find: Callable[[Sequence[str]], In
 
 
 def _accepted(condition: Among | Range | Exists, column: Column) -> BoolArray:
-    """Which codes of a column match, bool of shape (number of codes,)."""
+    """Whether each code of a column matches, bool of shape (number of codes,)."""
     accepted = np.zeros(column.starts[3], bool)
     if isinstance(condition, Exists):
         accepted[1:] = True

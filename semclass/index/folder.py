@@ -1,4 +1,4 @@
-"""What a folder holds: whether an index may be built there, the segments of an index, and its description."""
+"""The folder of an index, read: whether one may be built there, its segments, and its description."""
 
 from __future__ import annotations
 

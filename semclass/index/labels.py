@@ -18,7 +18,7 @@ from semclass.heads.texts import TextModel, classify_all
 from semclass.index.passage_encoder import searchable
 
 PROBABILITY = "_probability"
-"""What stands behind the name of a head in the field that says how sure it is."""
+"""End of the name of the field with the probability of a label; the name of the head is before it."""
 
 
 def fields_of(heads: Iterable[str]) -> tuple[str, ...]:

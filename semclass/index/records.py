@@ -51,7 +51,7 @@ class Query:
 
 @dataclass(frozen=True)
 class Scoring:
-    """How passages are scored before re-ranking, by fused scores of vectors and BM25."""
+    """Scoring of passages before re-ranking, by fused scores of vectors and BM25."""
 
     bm25_weight: float  #: w of "linear" fusion, dense + w * BM25; at least 0
     fusion: str = "linear"  #: one of semclass.scoring.FUSIONS

@@ -38,7 +38,7 @@ PREFIX = "segment-"
 
 @dataclass(frozen=True)
 class RowFormat:
-    """How an array with rows for each passage is stored, in a file of its name."""
+    """Format of an array with rows for each passage, in a file of its name."""
 
     offsets: str = ""  # file that says where each passage's rows begin; empty for one row a passage
     coded: str = "f4"  # allowed dtypes, of an index with codebooks or a small one

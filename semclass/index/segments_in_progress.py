@@ -25,8 +25,9 @@ from semclass.index.passage_encoder import searchable, title_of
 from semclass.index.segment import Part, Segment, hash_table, hashes_of
 
 GROWTH = 3
-"""How many times the passages of the next segment each has, at least, when it comes: n passages are in at most
-1 + log(n) / log(GROWTH) segments, and each passage is written again about as often as there are segments.
+"""A new segment is joined with its predecessor unless that has at least so many times its passages.
+
+So n passages are in at most 1 + log(n) / log(GROWTH) segments, and a passage is written again about as often.
 """
 
 MEMORY_PASSAGES = 4096

@@ -19,7 +19,7 @@ CHECKED_NUMBERS = 1 << 24
 """Numbers of an array that are checked at a time."""
 
 CHECKS = ("files", "shapes", "ids", "statistics")
-"""What is verified, in this order."""
+"""Checks of :func:`verify`, in their order."""
 
 
 def verify(folder: str | Path, *, progress: Callable[[int], object] | None = None) -> dict[str, Any]:

@@ -57,7 +57,7 @@ LoadEncoder = Callable[[], PassageEncoder]
 
 @dataclass(frozen=True)
 class Report:
-    """What a change of an index did.
+    """Result of a change of an index.
 
     Attributes
     ----------

@@ -11,9 +11,9 @@ Below :data:`REDUCED_FROM` sentences (200,000) nothing here is used: comparing a
    cluster's share of the best products is estimated from the mean and the variance of its vectors, and clusters are
    compared until they are expected to hold :data:`COVERAGE` of them.
 
-It costs 36 bytes a sentence on the disk and in memory, and a few of the nearest passages: of the ten best by vectors alone
-of 100,000 made passages a search finds 0.979 for questions that they answer, and 0.858 for foreign ones; fused with BM25,
-all. It saves most of the time: 13 instead of 47 ms for a million passages (``bench/results/growth.md``).
+It costs 36 bytes a sentence, and a few of the nearest passages: of the ten best by vectors alone of 100,000 made passages
+a search finds 0.979 for questions that they answer, and 0.858 for foreign ones; fused with BM25, all. It saves most of the
+time: 13 instead of 47 ms for a million passages (``bench/results/growth.md``).
 """
 
 from __future__ import annotations
@@ -38,8 +38,7 @@ REDUCED_FROM = 200_000
 """Sentences of a segment from which reduced vectors are stored."""
 
 CLUSTERED_FROM = 2_000_000
-"""Sentences of a segment from which only likely clusters are compared. Comparing the reduced vectors of 400,000 sentences
-takes two milliseconds, and finds more."""
+"""Sentences of a segment from which only likely clusters are compared. Comparing all of 400,000 takes 2 ms."""
 
 DIMENSIONS = 64
 """Dimensions of reduced vectors."""
@@ -48,7 +47,7 @@ LEVELS, LEVEL_WIDTH = 16, 0.335
 """Levels of a dimension, and the width of one in standard deviations: the best for normal values (Max 1960)."""
 
 OVERFETCH = 3
-"""How many times as many sentences as requested are returned, so that as many of the nearest are among them."""
+"""Sentences that are returned for each requested one, so that most of the nearest are among them."""
 
 PCA_SAMPLE = 50_000
 """Sentences from which the principal components and the clusters are computed."""
@@ -59,10 +58,8 @@ REDUCTION_BLOCK, KMEANS_BLOCK, PRODUCT_BLOCK = 2_048, 4_096, 65_536
 CLUSTER_SIZE = 16_384
 """Mean sentences of a cluster: a product with a cluster has the fixed cost of some thousand vectors."""
 
-KMEANS_ROUNDS = 8
-
-COVERAGE = 0.98
-"""Estimated share of the nearest passages in the clusters that are compared.
+KMEANS_ROUNDS, COVERAGE = 8, 0.98
+"""Rounds of k-means, and estimated share of the nearest passages in the clusters that are compared.
 
 Of a million made passages (``bench/results/growth.md``), 44 % are compared for questions that they answer (squad4), 65 %
 for questions of another domain (pubmedqa). That finds 0.983 and 0.864 of the ten best by vectors, where comparing all finds
@@ -146,7 +143,7 @@ class Reduced:
         return np.asarray(best + (self.starts[clusters + 1] - ends)[np.searchsorted(ends, best, side="right")])
 
     def _allowed_in(self, clusters: IntArray, allowed: npt.NDArray[np.bool_]) -> IntArray:
-        """Which of the sentences of some clusters, one cluster after another, are allowed."""
+        """Places of the allowed sentences among those of some clusters, one cluster after another."""
         if len(clusters) == len(self.means):
             return np.asarray(self._row_of[np.flatnonzero(allowed)], np.int64)
         spans = [self.places[slice(*self.starts[cluster : cluster + 2].tolist())] for cluster in clusters.tolist()]

@@ -32,7 +32,7 @@ SCORED_POSTINGS = 16_000
 
 @dataclass(frozen=True)
 class Statistics:
-    """What BM25 has to know of all passages."""
+    """Counts of all passages that BM25 needs."""
 
     passages: int  # N, their number
     average: float  # avgdl, their mean number of terms, above 0
@@ -74,13 +74,13 @@ def statistics(parts: Sequence[Postings], without: Sequence[Deleted | None] | No
 
 def scores(parts: Sequence[Postings], known: Statistics, terms: npt.NDArray[Any]) -> FloatArray:
     """Score every passage for a question."""
-    found = np.zeros(sum(len(part) for part in parts), np.float32)
+    sums = np.zeros(sum(len(part) for part in parts), np.float32)
     query, first = weighted(known, terms), 0
     for part in parts:
         norms = known.norms(part.longest)
-        _add(part, norms, query, found[first : first + len(part)])
+        _add(part, norms, query, sums[first : first + len(part)])
         first += len(part)
-    return found
+    return sums
 
 
 def weighted(known: Statistics, terms: npt.NDArray[Any]) -> list[tuple[int, np.float32]]:
@@ -93,7 +93,7 @@ def weighted(known: Statistics, terms: npt.NDArray[Any]) -> list[tuple[int, np.f
     return list(zip(ids[order].tolist(), weights[order], strict=True))
 
 
-def _add(part: Postings, norms: FloatArray, query: Sequence[tuple[int, np.float32]], found: FloatArray) -> None:
+def _add(part: Postings, norms: FloatArray, query: Sequence[tuple[int, np.float32]], sums: FloatArray) -> None:
     """Add the scores of terms to those of all passages of a segment."""
     for run in _runs(part, query):
         here = [slice(begin, end) for _, begin, end in run]
@@ -103,7 +103,7 @@ def _add(part: Postings, norms: FloatArray, query: Sequence[tuple[int, np.float3
             np.array([weight for weight, _, _ in run], np.float32), [some.stop - some.start for some in here]
         )
         # one after another, so that a passage that several of the terms are in gets its shares in their order
-        np.add.at(found, passages, _share(counts, part.lengths.take(passages, mode="clip"), norms, weights))
+        np.add.at(sums, passages, _share(counts, part.lengths.take(passages, mode="clip"), norms, weights))
 
 
 def _runs(part: Postings, query: Sequence[tuple[int, np.float32]]) -> Iterator[list[tuple[np.float32, int, int]]]:
@@ -125,7 +125,7 @@ def _runs(part: Postings, query: Sequence[tuple[int, np.float32]]) -> Iterator[l
 def _share(
     counts: npt.NDArray[Any], rows: npt.NDArray[Any], norms: FloatArray, weight: np.float32 | FloatArray
 ) -> FloatArray:
-    """What a term adds to passages that have it `counts` times and the norms at `rows`, float32 of the same shape."""
+    """Summand of a term in the scores of passages with it `counts` times and the norms at `rows`, float32."""
     frequency = counts.astype(np.float32)
     below = norms.take(rows, mode="clip")
     below += frequency
@@ -135,26 +135,26 @@ def _share(
     return frequency
 
 
-def impacts(found: Postings, first: int, last: int, average: float) -> tuple[Ragged, FloatArray]:
+def impacts(part: Postings, first: int, last: int, average: float) -> tuple[Ragged, FloatArray]:
     """Terms of the passages in [first, last), rising, and what each adds to a score per unit of idf, float32."""
-    terms, counts = terms_of(found, first, last)
+    terms, counts = terms_of(part, first, last)
     owner = np.repeat(np.arange(last - first), terms.lengths())
-    return terms, _share(counts, owner, _norms(found.lengths[first:last], average), np.float32(1))
+    return terms, _share(counts, owner, _norms(part.lengths[first:last], average), np.float32(1))
 
 
-def terms_of(found: Postings, first: int, last: int) -> tuple[Ragged, npt.NDArray[Any]]:
+def terms_of(part: Postings, first: int, last: int) -> tuple[Ragged, npt.NDArray[Any]]:
     """Terms of the passages in [first, last), rising, and how often each comes."""
-    places = np.flatnonzero((found.passages >= first) & (found.passages < last))
-    owner = found.passages[places].astype(np.int64) - first
+    places = np.flatnonzero((part.passages >= first) & (part.passages < last))
+    owner = part.passages[places].astype(np.int64) - first
     order = np.argsort(owner, kind="stable")
     places, owner = places[order], owner[order]
-    terms = np.searchsorted(found.ends, places, side="right") - 1
-    return Ragged(terms, np.searchsorted(owner, np.arange(last - first + 1))), found.counts[places]
+    terms = np.searchsorted(part.ends, places, side="right") - 1
+    return Ragged(terms, np.searchsorted(owner, np.arange(last - first + 1))), part.counts[places]
 
 
-def repeated_terms(found: Postings, first: int, last: int) -> Ragged:
+def repeated_terms(part: Postings, first: int, last: int) -> Ragged:
     """Terms of the passages in [first, last), rising, each as often as it comes."""
-    terms, counts = terms_of(found, first, last)
+    terms, counts = terms_of(part, first, last)
     owner = np.repeat(np.arange(len(terms)), terms.lengths())
     lengths = np.bincount(owner, counts, minlength=len(terms)).astype(np.int64)
     return Ragged(np.repeat(terms.values, counts), offsets_of(lengths))
@@ -164,9 +164,9 @@ def scores_at(
     parts: Sequence[Postings], known: Statistics, terms: npt.NDArray[Any], rows: npt.NDArray[Any]
 ) -> FloatArray:
     """Score some passages, whose places rise: the same numbers as of :func:`scores`, to the last bit."""
-    found, first = np.zeros(len(rows), np.float32), 0
+    sums, first = np.zeros(len(rows), np.float32), 0
     if not len(rows):
-        return found
+        return sums
     query = weighted(known, terms)
     for part in parts:
         here = slice(*np.searchsorted(rows, [first, first + len(part)]))
@@ -174,12 +174,12 @@ def scores_at(
         if is_most(len(some), len(part)):
             every = np.zeros(len(part), np.float32)
             _add(part, norms, query, every)
-            found[here] = every[some]
+            sums[here] = every[some]
         else:
             for term, weight in query if len(some) else ():
-                found[here] += _share(part.counts_at(term, some), part.lengths[some], norms, weight)
+                sums[here] += _share(part.counts_at(term, some), part.lengths[some], norms, weight)
         first += len(part)
-    return found
+    return sums
 
 
 def best(
@@ -195,17 +195,17 @@ def best(
     the idea of MaxScore (Turtle & Flood 1995), which changes no result.
     """
     query, first, least = weighted(known, terms), 0, 0.0
-    rows, found = np.zeros(0, np.int64), np.zeros(0, np.float32)
+    rows, sums = np.zeros(0, np.int64), np.zeros(0, np.float32)
     for part in parts:
         here = None if allowed is None else allowed[first : first + len(part)]
         places, values = _best(part, known.norms(part.longest), query, n, here, least)
-        rows, found = np.concatenate([rows, places + first]), np.concatenate([found, values])
-        order = top_k(found, n)
-        rows, found = rows[order], found[order]
+        rows, sums = np.concatenate([rows, places + first]), np.concatenate([sums, values])
+        order = top_k(sums, n)
+        rows, sums = rows[order], sums[order]
         if len(rows) == n:  # what is behind them is not looked for in the next segments
-            least = max(least, float(found[-1]))
+            least = max(least, float(sums[-1]))
         first += len(part)
-    return rows, found
+    return rows, sums
 
 
 def _best(
@@ -223,25 +223,25 @@ def _best(
         return np.zeros(0, np.int64), np.zeros(0, np.float32)
     frequent = [part.is_frequent(term) for term, _ in query]
     rare = frequent.index(True) if True in frequent else len(query)
-    found = np.zeros(len(part), np.float32)
+    sums = np.zeros(len(part), np.float32)
     if allowed is not None:
-        np.copyto(found, -np.inf, where=~allowed)
-    _add(part, norms, query[:rare], found)
+        np.copyto(sums, -np.inf, where=~allowed)
+    _add(part, norms, query[:rare], sums)
     rows: IntArray | None = None
     for place, (term, weight) in enumerate(query[rare:], rare):
         if rows is not None or least <= bounds[place]:
-            least = max(least, float(nth_at_least(found, n)))
+            least = max(least, float(nth_at_least(sums, n)))
         if least > bounds[place]:
-            stay = np.flatnonzero(found >= least - bounds[place])
-            rows, found = (stay if rows is None else rows[stay]), found[stay]
+            stay = np.flatnonzero(sums >= least - bounds[place])
+            rows, sums = (stay if rows is None else rows[stay]), sums[stay]
         if rows is None:
-            _add(part, norms, [(term, weight)], found)
+            _add(part, norms, [(term, weight)], sums)
         else:
-            found += _share(part.counts_at(term, rows), part.lengths[rows], norms, weight)
+            sums += _share(part.counts_at(term, rows), part.lengths[rows], norms, weight)
     if rows is not None or least <= 0:
-        least = max(least, float(nth_at_least(found, n)), float(np.finfo(np.float32).tiny))
-    stay = np.flatnonzero(found >= least)
-    return (stay if rows is None else rows[stay]), found[stay]
+        least = max(least, float(nth_at_least(sums, n)), float(np.finfo(np.float32).tiny))
+    stay = np.flatnonzero(sums >= least)
+    return (stay if rows is None else rows[stay]), sums[stay]
 
 
 def _bounds(query: Sequence[tuple[int, np.float32]]) -> list[float]:

@@ -166,7 +166,7 @@ def normalise(scores: DoubleArray, *, top: float = -np.inf) -> DoubleArray:
 
 
 def _reciprocal(first: IntArray, n: int) -> DoubleArray:
-    """What a list adds to the scores of n passages in reciprocal rank fusion; `first` are their places, best first."""
+    """Summands of a list in reciprocal rank fusion of n passages; `first` are the places in the list, best first."""
     added = np.zeros(n)
     added[first] = 1 / (RRF_K + np.arange(1, len(first) + 1))
     return added

@@ -30,7 +30,7 @@ PARTS = ("counts", "passages", "starts", "lengths", "is_term")
 
 @dataclass(frozen=True)
 class Postings:
-    """What BM25 scores of the n passages of a segment are computed from."""
+    """Input of the BM25 scores of the n passages of a segment."""
 
     # how often a passage has a term, at least 1; unsigned (p,), one term's passages after another's
     counts: npt.NDArray[Any]
@@ -63,7 +63,7 @@ class Postings:
         return int(self.ends[term + 1] - self.ends[term]) * FREQUENT_SHARE > len(self)
 
     def counts_at(self, term: int, rows: IntArray) -> npt.NDArray[Any]:
-        """How often passages have a term; `rows` are their places, shape (m,)."""
+        """Count a term in passages; `rows` are their places, shape (m,)."""
         if self.is_frequent(term):
             return np.asarray(self._column(term)[rows])
         here = slice(self.ends[term], self.ends[term + 1])
@@ -75,7 +75,7 @@ class Postings:
         return np.asarray(counts[places] * (passages[places] == rows))
 
     def _column(self, term: int) -> npt.NDArray[Any]:
-        """How often each passage has a frequent term, shape (n,); made on first use."""
+        """Counts of a frequent term in all passages, shape (n,); made on first use."""
         if term not in self._columns:
             here = slice(self.ends[term], self.ends[term + 1])
             column = np.zeros(len(self), self.counts.dtype)
@@ -90,7 +90,7 @@ class Postings:
 
 @dataclass(frozen=True)
 class Deleted:
-    """What is no longer counted of a segment since some of its passages were removed."""
+    """Deleted passages of a segment, and their counts."""
 
     rows: IntArray  # their places in the segment, rising, int64 of shape (m,)
     document_frequencies: IntArray  # in how many of them each term is, int64 of shape (vocabulary,)

@@ -67,7 +67,7 @@ class Codebook:
 
 @dataclass(frozen=True)
 class Codebooks:
-    """What keeps the token vectors of an encoder in few bytes: usual vectors of word pieces, and codes of the rest."""
+    """Compression of the token vectors of an encoder: usual vectors of word pieces, and codes of the rest."""
 
     fingerprint: str  # SHA-256 of each of the two tables, cut to 6 digits
     pieces: npt.NDArray[np.int8]  # usual vectors times SCALE, (m, dim); the last is also that of all further pieces
@@ -129,7 +129,7 @@ def from_scaled_bytes(rows: npt.NDArray[Any]) -> FloatArray:
 
 
 def from_quarter_bytes(codes: npt.NDArray[Any]) -> npt.NDArray[np.int8]:
-    """What the scales of :func:`to_quarter_bytes` are multiplied with: odd numbers within +-3, int8 (n, dim)."""
+    """Levels of :func:`to_quarter_bytes` without the scales: odd numbers within +-3, int8 (n, dim)."""
     quarter = codes.shape[-1]
     found = np.empty((*codes.shape[:-1], COMPONENTS * quarter), np.uint8)
     for place in range(COMPONENTS):
