@@ -3,7 +3,6 @@
 import json
 
 import pytest
-from cli.terminal import in_terminal
 from stub_endpoint import stub_endpoint
 
 from semclass import HybridRetriever, Passage
@@ -110,10 +109,3 @@ def test_a_model_rewrites_the_question(run, index):
     assert ANSWER in out.splitlines()[2]
     assert "Ada drew it" in out.splitlines()[4]
     assert run("ask", index, QUESTION, "--rewrite", "wordings")[0] == 2
-
-
-def test_text_of_documents_commands_no_terminal(run, index, tmp_path):
-    (tmp_path / "a.txt").write_text("The tower was \x1b[31mfinished in 1901\x07 by Ada Lovell and others.\n")
-    run("index", "build", tmp_path / "a.txt", "--out", tmp_path / "index")
-    code, sent = in_terminal("ask", tmp_path / "index", QUESTION, columns=60)
-    assert (code, "\x07" in sent, "\x1b" in sent, "finished in 1901" in sent) == (0, False, False, True)

@@ -74,15 +74,6 @@ def test_the_label_of_the_head_stays_where_the_model_gives_none(head, said, why)
     assert (found[2].by, found[2].labels) == ("head", found[2].head_labels)
 
 
-def test_a_service_that_is_not_there_changes_no_label(head):
-    endpoint = Endpoint("http://127.0.0.1:1/v1", "m", retries=0, timeout=1)
-    found = Cascade(head, endpoint, share=1).classify(EASY)
-    assert [(one.labels, one.by, one.why) for one in found] == [
-        (("repair",), "head", "failed"),
-        (("price",), "head", "failed"),
-    ]
-
-
 def test_a_share_becomes_a_threshold_on_held_out_texts(head):
     with always("price") as stub:
         cascade, report = Cascade(head, to(stub), share=1 / 3).calibrate([*EASY, HARD], ["repair", "price", "price"])
@@ -161,17 +152,6 @@ def test_confidence_of_several_labels_is_the_distance_of_the_least_sure_one():
     given, least = classifier.predict_proba(["Ada built it."])[0], classifier.thresholds
     away = np.where(given >= least, (given - least) / (1 - least), (least - given) / least)
     assert one.confidence == pytest.approx(away.min())
-
-
-def test_the_cost_is_known_before_and_after(head, tmp_path):
-    with always("price") as stub:
-        cascade = Cascade(head, to(stub, cache=tmp_path / "replies.jsonl"), share=2 / 3)
-        decided = cascade.decide([*EASY, HARD])
-        expected = cascade.estimate(decided)
-        cascade.ask(decided)
-        assert expected.calls == cascade.chat.bill.calls == 2
-        assert expected.prompt_tokens == cascade.chat.bill.prompt_tokens
-        assert sum(stub.asked.values()) == 2  # replies are kept
 
 
 # -- the command line
