@@ -96,10 +96,10 @@ let state = { q: "", where: [], n: PAGE, tab: "search" };
 let info = {}; // of api/info; `index` is null without an index
 let facets = [];
 
-function readAddress() {
+function readAddress(event) {
   const values = new URLSearchParams(location.hash.slice(1));
   state = { q: values.get("q") ?? "", where: values.getAll("where"), n: PAGE, tab: values.get("tab") === "classify" || !info.index ? "classify" : "search" };
-  $("question").value = state.q;
+  if (state.q || event) $("question").value = state.q; // at the beginning, what is being typed stays
   showTab();
   if (state.q) search();
   else clear();
