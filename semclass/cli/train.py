@@ -182,7 +182,7 @@ def _wrong(model: Any, judged: Judged, *, own: bool) -> list[dict[str, Any]]:
     view = model.examples_.view
     views, _ = encode(texts, [view], shared_encoder(model.encoder), lambda line: None)
     nearest = model.examples_.nearest(texts, views[view], NEIGHBOURS, others=own)
-    predicted = judged.said_plainly
+    predicted = judged.best
     return [
         {
             "line": judged.places[row],

@@ -51,14 +51,14 @@ def report_of(
     else:
         thresholds = np.zeros(len(targets.classes))
     # before any abstention
-    said = decide(probabilities, thresholds if targets.multi_label else 0.0, multi_label=targets.multi_label)
-    right = (said == truth).all(axis=1)
+    predicted = decide(probabilities, thresholds if targets.multi_label else 0.0, multi_label=targets.multi_label)
+    right = (predicted == truth).all(axis=1)
     report: dict[str, Any] = {
         **{name: head.report[name] for name in ("examples", "folds", "seed", "chosen", "candidates", "compared")},
         **{name: head.report[name] for name in ("log_loss", "calibration_error")},
         **{name: head.report[name] for name in ("rejected", "rejected_ood") if name in head.report},
         "accuracy": float(right.mean()),
-        "classes": class_figures(targets.classes, said, truth),
+        "classes": class_figures(targets.classes, predicted, truth),
     }
     report["macro_f1"] = float(np.mean([row["f1"] for row in report["classes"]]))
     if targets.multi_label:
@@ -67,13 +67,13 @@ def report_of(
         confidence = probabilities.max(axis=1)
         report["reliability"] = reliability(confidence, right)
         report["coverage"] = _answered(confidence, right)
-        report["confusion"] = (truth.T.astype(np.int64) @ said).tolist()
+        report["confusion"] = (truth.T.astype(np.int64) @ predicted).tolist()
     return thresholds, _rounded(report)
 
 
-def class_figures(classes: Sequence[ClassName], said: Flags, true: Flags) -> list[dict[str, Any]]:
+def class_figures(classes: Sequence[ClassName], predicted: Flags, true: Flags) -> list[dict[str, Any]]:
     """Precision, recall and F1 of each class; 0 where there is nothing to divide by."""
-    right, given, examples = (flags.sum(axis=0) for flags in (said & true, said, true))
+    right, given, examples = (flags.sum(axis=0) for flags in (predicted & true, predicted, true))
     figures = {
         "label": classes,
         "precision": (right / np.maximum(given, 1)).tolist(),
@@ -105,14 +105,14 @@ def _rounded(figures: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Judged:
-    """Texts with their labels, and what was said of them by a head that had not seen them.
+    """Texts with their labels, and the probabilities of a head that had not seen them.
 
     Attributes
     ----------
     texts, labels
         n texts and the labels of each; a label that the head does not know means out of domain.
     places
-        Of the n texts, in the file that they come from.
+        Lines of the n texts in their file.
     classes
         The head's labels, in column order.
     probabilities
@@ -120,7 +120,7 @@ class Judged:
     label_thresholds, multi_label
         As `TextClassifier.label_thresholds_` and `TextClassifier.multi_label`.
     support
-        By how much what speaks for any class at all is above the least that is asked, (n,); None where nothing is asked.
+        Support for any class above the threshold of rejection, (n,). None for a head that rejects nothing.
     """
 
     texts: Sequence[str]
@@ -134,7 +134,7 @@ class Judged:
 
     @property
     def truth(self) -> Flags:
-        """Which text has which class, (n, n_classes); no class for a text out of domain."""
+        """True classes, (n, n_classes); none for a text out of domain."""
         column = {label: place for place, label in enumerate(self.classes)}
         found = np.zeros(self.probabilities.shape, np.bool_)
         pairs = [(row, column[label]) for row, labels in enumerate(self.labels) for label in labels if label in column]
@@ -143,25 +143,25 @@ class Judged:
 
     @property
     def known(self) -> Flags:
-        """Which texts have labels that the head knows, or none, (n,)."""
+        """Whether the head knows all labels of a text, (n,)."""
         return np.array([set(labels) <= set(self.classes) for labels in self.labels], np.bool_)
 
     @property
-    def said(self) -> Flags:
-        """What the head says at its thresholds, (n, n_classes)."""
-        said = decide(self.probabilities, self.label_thresholds, multi_label=self.multi_label)
-        return said if self.support is None else said & (self.support >= 0)[:, None]
+    def accepted(self) -> Flags:
+        """Classes that reach the thresholds of the head, (n, n_classes)."""
+        predicted = decide(self.probabilities, self.label_thresholds, multi_label=self.multi_label)
+        return predicted if self.support is None else predicted & (self.support >= 0)[:, None]
 
     @property
-    def said_plainly(self) -> Flags:
-        """What it would say if it never abstained, (n, n_classes)."""
+    def best(self) -> Flags:
+        """Classes that the head would choose if it never abstained, (n, n_classes)."""
         return decide(
             self.probabilities, self.label_thresholds if self.multi_label else 0.0, multi_label=self.multi_label
         )
 
     @property
     def ood(self) -> Flags:
-        """Which texts are out of domain, (n,): the head knows none of their labels."""
+        """Whether a text is out of domain, (n,): it has labels, and the head knows none of them."""
         known = set(self.classes)
         return np.array([bool(labels) and not known.intersection(labels) for labels in self.labels], np.bool_)
 
@@ -171,11 +171,11 @@ def figures(
 ) -> dict[str, Any]:
     """Figures in JSON types.
 
-    `held_out` are probabilities and truth that thresholds are chosen on. None: those that are judged, one half at a time,
-    with thresholds from the other half.
+    `held_out` are probabilities and truth that thresholds are chosen on. If None, each half of the texts gets thresholds
+    from the other half.
     """
     truth = judged.truth
-    plain = judged.said_plainly
+    plain = judged.best
     known = judged.known
     rows = [
         {"label": row["label"], "n": row.pop("examples"), **row, "threshold": threshold}
@@ -201,30 +201,30 @@ def figures(
     return _rounded(found)
 
 
-def _confused(judged: Judged, said: Flags) -> list[dict[str, Any]]:
+def _confused(judged: Judged, predicted: Flags) -> list[dict[str, Any]]:
     """Pairs of labels of which one was taken for the other, most often first."""
-    best = [judged.classes[place] for place in said.argmax(axis=1).tolist()]
+    best = [judged.classes[place] for place in predicted.argmax(axis=1).tolist()]
     pairs = Counter((labels[0], other) for labels, other in zip(judged.labels, best, strict=True) if labels[0] != other)
     ranked = sorted(pairs.items(), key=lambda item: (-item[1], str(item[0])))
     return [{"label": one, "predicted": other, "n": count} for (one, other), count in ranked]
 
 
 def _coverage(judged: Judged, target_precision: float, held_out: tuple[DoubleArray, Flags] | None) -> dict[str, Any]:
-    """What thresholds for a precision cost and bring, on the texts whose labels the head knows."""
+    """Cost and gain of thresholds for a precision, on the texts whose labels the head knows."""
     multi_label, known = judged.multi_label, judged.known
     probabilities, truth = judged.probabilities[known], judged.truth[known]
     if held_out is not None:
         chosen = precision_thresholds(*held_out, target_precision, multi_label=multi_label)
-        said = decide(probabilities, chosen, multi_label=multi_label)
+        predicted = decide(probabilities, chosen, multi_label=multi_label)
     else:
-        said, order = np.zeros(truth.shape, np.bool_), np.random.default_rng(0).permutation(len(probabilities))
+        predicted, order = np.zeros(truth.shape, np.bool_), np.random.default_rng(0).permutation(len(probabilities))
         for one, other in ((order[::2], order[1::2]), (order[1::2], order[::2])):
             chosen = precision_thresholds(probabilities[one], truth[one], target_precision, multi_label=multi_label)
-            said[other] = decide(probabilities[other], chosen, multi_label=multi_label)
-    given, right = said.sum(axis=0), (said & truth).sum(axis=0)
+            predicted[other] = decide(probabilities[other], chosen, multi_label=multi_label)
+    given, right = predicted.sum(axis=0), (predicted & truth).sum(axis=0)
     return {
         "target_precision": target_precision,
-        "answered": float(said.any(axis=1).mean()),
+        "answered": float(predicted.any(axis=1).mean()),
         "precision": float(right.sum() / given.sum()) if given.any() else None,
         "mean_precision": float((right[given > 0] / given[given > 0]).mean()) if given.any() else None,
         "recall": float(right.sum() / max(truth.sum(), 1)),
@@ -235,7 +235,7 @@ def _coverage(judged: Judged, target_precision: float, held_out: tuple[DoubleArr
 def _ood(judged: Judged, ood: Flags) -> dict[str, Any]:
     """How many texts out of domain are rejected: by the head as it is, and at the same rejection rate for every head."""
     sureness = judged.probabilities.max(axis=1) if judged.support is None else judged.support
-    rejected: Flags = np.logical_not(judged.said.any(axis=1))
+    rejected: Flags = np.logical_not(judged.accepted.any(axis=1))
     others: Flags = ~ood
     limit = float(np.quantile(sureness[others], REJECTION_RATE)) if others.any() else 1.0
     return {
@@ -248,8 +248,8 @@ def _ood(judged: Judged, ood: Flags) -> dict[str, Any]:
 
 def wrong_rows(judged: Judged) -> list[int]:
     """Places of the texts whose labels are wrong before any threshold, the surest first; out of domain, if not rejected."""
-    truth, plain = judged.truth, judged.said_plainly
-    rows = np.flatnonzero(np.where(judged.known, (plain != truth).any(axis=1), judged.said.any(axis=1)))
+    truth, plain = judged.truth, judged.best
+    rows = np.flatnonzero(np.where(judged.known, (plain != truth).any(axis=1), judged.accepted.any(axis=1)))
     sure = judged.probabilities.max(axis=1)
     return sorted(rows.tolist(), key=lambda row: (-sure[row], row))
 
