@@ -110,7 +110,7 @@ def list_models(*, as_json: bool, models: Path | None) -> None:
 @click.pass_context
 def demo(context: click.Context, *, in_browser: bool, models: Path | None) -> None:
     """Show classification, indexing, search and re-ranking on a small corpus."""
-    from semclass.demo import CORPUS, QUESTIONS, WIDTH, run
+    from semclass.demo import CORPUS, WIDTH, run
 
     if not in_browser:
         bold, good = partial(click.style, bold=True), partial(click.style, fg="green")
@@ -120,8 +120,9 @@ def demo(context: click.Context, *, in_browser: bool, models: Path | None) -> No
     from semclass.documents.readers import read_passages
     from semclass.index.passage_encoder import PassageEncoder
 
+    serve = plugins.find(plugins.COMMANDS, "serve")
     with tempfile.TemporaryDirectory() as folder:
         encoder = PassageEncoder.load(models)
         semclass.build_index(folder, read_passages(CORPUS), passage_encoder=encoder)
         echo("open http://127.0.0.1:8080/ in a browser; Ctrl+C ends it", err=True)
-        context.invoke(plugins.find(plugins.COMMANDS, "serve"), place=folder, models=models, examples=QUESTIONS[:3])
+        context.invoke(serve, place=folder, models=None if models is None else str(models))
