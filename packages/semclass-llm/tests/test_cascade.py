@@ -56,15 +56,6 @@ def test_the_least_sure_texts_are_sent_and_the_model_decides_them(head):
     assert sum(stub.asked.values()) == 1
 
 
-def test_nothing_or_everything_can_be_sent_and_equal_texts_are_asked_once(head):
-    with always("repair") as stub:
-        assert {one.by for one in Cascade(head, to(stub), share=0).classify(EASY)} == {"head"}
-        assert not stub.asked
-        found = Cascade(head, to(stub), share=1).classify([*EASY, *EASY])
-    assert [one.labels for one in found] == [("repair",)] * 4
-    assert sorted(stub.asked.values()) == [1, 1]
-
-
 @pytest.mark.parametrize(("said", "why"), [(500, "failed"), (400, "refused"), ("I do not know.", "unreadable")])
 def test_the_label_of_the_head_stays_where_the_model_gives_none(head, said, why):
     # the first texts are answered, so that the service is known to work
@@ -177,15 +168,6 @@ def test_the_command_sends_a_share_and_keeps_labels_to_train_on(run, folder, tmp
         run(*arguments, "1")  # all texts: replies are kept
         assert sorted(stub.asked.values()) == [1, 1, 1]
     assert [one["text"] for one in lines(tmp_path / "sent.jsonl")] == [HARD, *EASY]
-
-
-def test_the_command_counts_failed_calls(run, folder, tmp_path):
-    (tmp_path / "texts.txt").write_text("\n".join(EASY))
-    service = ("--endpoint", "http://127.0.0.1:1/v1", "--model", "m")
-    code, out, err = run("cascade", "texts", "texts.txt", "--head", folder, *service, "--send", "1")
-    assert code == 0
-    assert [line.split()[0] for line in out.splitlines()] == ["repair", "price"]
-    assert "2 failed" in err
 
 
 def test_the_command_reaches_an_accuracy_on_held_out_texts(run, folder, head, tmp_path):

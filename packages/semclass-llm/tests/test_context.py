@@ -79,22 +79,6 @@ def test_the_best_that_fit_are_kept_and_others_cut_or_left_out():
     assert (cut.text, cut.metadata) == ("The first sentence is kept whole.", {"cut": True})
 
 
-PROSE = "A sentence that goes on in\nthe next line"
-
-
-@pytest.mark.parametrize(
-    ("text", "budget", "kept"),
-    [
-        (f"{PROSE}. And another one that goes on in\nthe next line.", 12, f"{PROSE}."),
-        (f"{PROSE}. And another one that goes on in\nthe next line.", 8, None),
-        ("- the first item of the list\n- the second item of the list", 8, "- the first item of the list"),
-        ("name and height: Eiffel Tower 330\nname and height: Tokyo 333", 8, "name and height: Eiffel Tower 330"),
-    ],
-)
-def test_texts_are_cut_at_the_ends_of_sentences_and_items(text, budget, kept):
-    assert [item.text for item in fit_budget(hits_of(text), budget)] == [kept] * (kept is not None)
-
-
 def test_a_parent_is_cut_around_its_child():
     sentences = [f"Sentence number {number} stands here." for number in range(6)]
     text = " ".join(sentences)

@@ -1,7 +1,6 @@
 """Calls of a language model, against a stub on this machine: order, failures, limits, the cache, the bill."""
 
 import copy
-import gzip
 import json
 import socket
 import threading
@@ -210,9 +209,3 @@ def test_no_redirect_is_followed():
         reply = call(url)
     assert (reply.text, heard) == (None, [])
     assert "a redirect, which is not followed" in reply.error
-
-
-def test_compressed_replies_are_not_unpacked():
-    bomb = gzip.compress(b" " * (MAX_REPLY_BYTES * 4) + WHOLE)
-    with service(saying(bomb, more="Content-Encoding: gzip\r\n")) as url:
-        assert call(url).error == "not a chat completion"

@@ -42,12 +42,6 @@ def test_an_empty_answer_states_nothing_and_is_irrelevant(encoder):
     assert bill.calls == 4
 
 
-def test_words_around_a_list_are_no_statement(encoder):
-    said = "Here are the statements:\n\n1. Ada designed the tower.\n2) The tower is tall.\n\nI hope this helps."
-    assert judged([ANSWER], encoder, statements=said)[0][0].faithfulness == 0.5
-    assert judged([ANSWER], encoder, statements="She did.")[1].unreadable == 1
-
-
 def test_an_unreadable_reply_is_counted_and_gives_none(encoder):
     (one,), bill = judged([ANSWER], encoder, support="Statement 1 is supported, statement 2 is not.")
     assert (one.faithfulness, bill.unreadable) == (None, 1)

@@ -9,7 +9,7 @@ from stub_endpoint import CUT, FILTERED, stub_endpoint
 
 from semclass import InputError
 from semclass_llm import LabelTask, choose_texts, doubtful_labels
-from semclass_llm.choose import _middles, _uncertainty
+from semclass_llm.choose import _middles
 
 LABELS = {"billing": "invoices and refunds", "travel": "trips", "other": ""}
 
@@ -123,12 +123,6 @@ def test_one_text_of_each_group_is_proposed_largest_first():
     weight = np.ones(35)
     weight[5:25] = 0.05  # a head is sure of the largest group
     assert _middles(blobs(5, 20, 10), weight, 3, seed=0)[0] >= 25
-
-
-def test_uncertainty_is_the_lead_of_a_label_or_the_distance_from_half():
-    probabilities = np.array([[0.5, 0.5, 0.0], [0.9, 0.1, 0.0]])
-    assert _uncertainty(probabilities, multi_label=False) == pytest.approx([1.0, 0.2])
-    assert _uncertainty(probabilities, multi_label=True) == pytest.approx([2 / 3, 2 / 15])
 
 
 def test_a_text_is_proposed_once_and_not_with_a_label(encoder):

@@ -5,7 +5,7 @@ from stub_endpoint import FILTERED, stub_endpoint
 
 from semclass import InputError, InputTypeError, Passage, SearchResult
 from semclass_llm import Endpoint, PromptedReranker, Shot
-from semclass_llm.prompted import PROMPTED, UNKNOWN
+from semclass_llm.prompted import PROMPTED
 
 QUESTION = "When was the bridge opened?"
 PASSAGES = [
@@ -60,26 +60,6 @@ def test_where_nothing_can_be_read_the_order_stays_and_is_counted(way, said, cou
     found, reranker, _ = rerank(lambda prompt, before: said, way)
     assert [hit.id for hit in found] == ["a", "b", "c"]
     assert getattr(reranker.chat.bill, counted) == reranker.chat.bill.calls == (3 if way == "pointwise" else 1)
-
-
-def test_a_passage_of_which_nothing_is_known_stands_between_yes_and_no():
-    found, reranker, _ = rerank(lambda prompt, before: 400 if "Trams" in prompt else judge(prompt, before), "pointwise")
-    assert [(hit.id, hit.score) for hit in found] == [("c", 1.0), ("b", UNKNOWN), ("a", 0.0)]
-    assert (reranker.chat.bill.refused, reranker.chat.bill.failed) == (1, 0)
-
-
-def test_none_of_them_is_an_answer():
-    found, reranker, _ = rerank(lambda prompt, before: "None", "listwise")
-    assert [hit.score for hit in found] == [0.0, 0.0, 0.0]
-    assert reranker.chat.bill.unreadable == 0
-
-
-def test_numbers_that_are_no_passage_do_not_count_and_long_lists_are_cut():
-    passages = [f"passage {number}" for number in range(30)]
-    found, _, asked = rerank(lambda prompt, before: "99, 0, 21, 20, 20, 2", "listwise", passages)
-    assert [hit.index for hit in found[:3]] == [19, 1, 0]
-    assert "[20]" in asked[0]
-    assert "[21]" not in asked[0]
 
 
 @pytest.mark.parametrize(("way", "answers"), [("pointwise", ["no", "yes", "yes", "no"]), ("listwise", ["2", "1"])])

@@ -115,12 +115,6 @@ def test_a_question_that_is_not_rewritten_gives_the_same_hits(retriever):
         assert rewriting(retriever, why="unreadable").search(WHO) == retriever.search(WHO)
 
 
-def test_another_question_gives_its_hits_and_is_named(retriever):
-    found = rewriting(retriever, WHEN).search("When?", 3, history=["Tell me of the lighthouse."])
-    assert [(hit.id, hit.score) for hit in found] == [(hit.id, hit.score) for hit in retriever.search(WHEN, 3)]
-    assert found.query_used == WHEN
-
-
 @pytest.mark.parametrize("method", ["default", "convex"])
 def test_the_first_of_each_part_come_first(retriever, method):
     parts = [retriever.search(text, 1, method=method)[0].id for text in (WHO, WHEN)]
@@ -137,10 +131,3 @@ def test_a_passage_counts_by_its_best_rank(retriever):
     rankings = [[hit.id for hit in ranking] for ranking in retriever.search_many(wordings, 50)]
     scores = {name: max(1 / (RANK_OFFSET + 1 + row.index(name)) for row in rankings) for name in rankings[0]}
     assert [hit.score for hit in found] == pytest.approx(sorted(scores.values(), reverse=True)[:3])
-
-
-def test_an_imagined_passage_gives_the_vector_of_the_search(retriever):
-    imagining = rewriting(retriever, WHO, passages=("The Silver Needle was won by the crew of the trawler.",))
-    plain = retriever.search(WHO, 3, method="convex")
-    assert [hit.id for hit in imagining.search(WHO, 3, method="convex")] != [hit.id for hit in plain]
-    assert imagining.search(WHO, 3)[0].id == plain[0].id  # the question re-ranks
