@@ -17,9 +17,6 @@ MAX_TAGS = 3_000_000
 MAX_SPAN = 1000
 """Columns or rows that a cell of a table spans; a page may claim any number."""
 
-MAX_INDENT = 8
-"""Levels of an item of a list below one another that are kept."""
-
 MAX_GROWTH = 20
 """Text that a document may give, as a multiple of its bytes; prose is packed to a quarter, tables to a tenth."""
 

@@ -2,83 +2,57 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from datetime import date, datetime, time
+from io import BytesIO
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
-import docx
+import mammoth
 import openpyxl
 import pptx
 
 from semclass import Chunking
 from semclass.plugins import Document, check_cells, named_rows, paragraph, records_of, table
-from semclass_documents.limits import MAX_INDENT, MAX_SPAN, check_package
+from semclass_documents.html import PAGE_MARK, html_to_markdown
+from semclass_documents.limits import check_package
 
-_W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
+_EQUATION = re.compile(rb"<m:oMath>.*?</m:oMath>", re.DOTALL)
+_EQUATION_TEXT = re.compile(rb"<m:t(?:\s[^>]*)?>([^<]*)</m:t>")
+_PAGE_END = re.compile(rf"^((?:#+|-|\d+\.)?[ \t]*){PAGE_MARK}", re.MULTILINE)
 _FURNITURE = ("DATE", "FOOTER", "SLIDE_NUMBER", "HEADER")
 
 
 def read_docx(path: Path, _: Chunking) -> Document:
     """Read a text document as Markdown; pages are those that the program that wrote it last knew."""
     check_package(path)
-    body = docx.Document(str(path))
-    known = body.element.body.find(f".//{_W}lastRenderedPageBreak") is not None
-    parts: list[tuple[str, str]] = []  # kind and text
-    for item in body.iter_inner_content():
-        if hasattr(item, "rows"):
-            parts.append(("table", table(_docx_rows(item._tbl))))
-            continue
-        parts += _paged(_docx_text(item._p, known), *_docx_mark(item))
-    return Document(_joined(parts))
+    marked = BytesIO()
+    with ZipFile(path) as package, ZipFile(marked, "w") as copy:
+        for part in package.infolist():
+            content = package.read(part)
+            copy.writestr(part, _with_marks(content) if part.filename == "word/document.xml" else content)
+    page = mammoth.convert_to_html(
+        marked, style_map="p[style-name='Title'] => h1:fresh", convert_image=mammoth.images.img_element(lambda _: {})
+    ).value
+    return Document(
+        _PAGE_END.sub(
+            r"\f\1", html_to_markdown(page.replace("<table>", '<table data-named="">').encode(), whole=True)
+        ).replace(PAGE_MARK, "\f")
+    )
 
 
-def _docx_text(element: Any, known: bool) -> str:
-    """Yield the text of a paragraph, insertions under review included, with form feeds where pages end."""
-    text = ""
-    for node in element.iter(f"{_W}t", f"{_W}tab", f"{_W}br", f"{_W}cr", f"{_W}lastRenderedPageBreak"):
-        if node.tag == f"{_W}t":
-            text += node.text or ""
-        elif node.tag == f"{_W}lastRenderedPageBreak" or node.get(f"{_W}type") == "page":
-            text += "\f" if known == (node.tag == f"{_W}lastRenderedPageBreak") else ""
-        else:
-            text += " " if node.tag == f"{_W}tab" else "\n"
-    return text
-
-
-def _docx_mark(item: Any) -> tuple[str, str]:
-    """Yield the kind of a paragraph, and what Markdown writes before it."""
-    name = item.style.name if item.style is not None else ""
-    if name == "Title":
-        return "heading", "# "
-    if name.startswith("Heading ") and name[8:].isdigit():
-        return "heading", "#" * min(int(name[8:]), 6) + " "
-    numbering = item._p.find(f"{_W}pPr/{_W}numPr")
-    if numbering is None and not name.startswith(("List Bullet", "List Number")):
-        return "text", ""
-    level = numbering.find(f"{_W}ilvl") if numbering is not None else None
-    return "item", "  " * (min(int(level.get(f"{_W}val")), MAX_INDENT) if level is not None else 0) + "- "
-
-
-def _docx_rows(element: Any) -> Iterator[list[str]]:
-    """Yield the rows of a table; a cell that spans rows is repeated, so that each row says all."""
-    above: list[str] = []
-    for row in element.tr_lst:
-        cells: list[str] = []
-        for cell in row.tc_lst:
-            merged = cell.vMerge == "continue" and len(cells) < len(above)
-            text = above[len(cells)] if merged else ", ".join(_docx_text(p, True) for p in cell.iter(f"{_W}p"))
-            cells += [text, *[""] * (min(cell.grid_span, MAX_SPAN) - 1)]
-        yield cells
-        above = cells
-
-
-def _paged(text: str, kind: str, mark: str) -> Iterator[tuple[str, str]]:
-    """Yield a paragraph, which form feeds part, with what Markdown writes before it."""
-    for number, part in enumerate(text.split("\f")):
-        yield from [("page", "\f")] if number else []
-        lines = "\n".join(filter(None, (" ".join(line.split()) for line in part.split("\n"))))
-        yield (kind, mark + lines if mark else paragraph(lines)) if lines else ("text", "")
+def _with_marks(content: bytes) -> bytes:
+    """Write ends of pages, non-breaking hyphens and equations as text, which mammoth would leave out."""
+    mark = f"<w:t>{PAGE_MARK}</w:t>".encode()
+    known = b"<w:lastRenderedPageBreak/>" in content
+    content = content.replace(b"<w:lastRenderedPageBreak/>", mark)
+    content = content.replace(b'<w:br w:type="page"/>', b"" if known else mark)
+    content = content.replace(b"<w:noBreakHyphen/>", b"<w:t>-</w:t>")
+    return _EQUATION.sub(
+        lambda match: b"<w:r><w:t>" + b"".join(_EQUATION_TEXT.findall(match[0])) + b"</w:t></w:r>", content
+    )
 
 
 def _joined(parts: Iterable[tuple[str, str]]) -> str:

@@ -49,8 +49,8 @@ def test_headings_tables_and_pages_are_kept_where_a_format_has_them(ending, tmp_
     [
         ("<title>Tea</title><p>Leaves", "# Tea\n\nLeaves"),
         ("<ul><li>a<ol><li>b</ol><li><p>c<pre>d\n e</pre></ul>", "- a\n  1. b\n- c\n\n  ```\n  d\n   e\n  ```"),
-        ("<dl><dt>Tea<dd>Leaves.<p>More.<dt>Oil<dd><ul><li>x</ul></dl>", "Tea: Leaves.\nMore.\n\nOil:\n\n- x"),
-        ("<p># no heading<br>&lt;b&gt;", "\\# no heading\n\\<b>"),
+        ("<dl><dt>Tea<dd>Leaves.<p>More.<dt>Oil<dd><ul><li>x</ul></dl>", "Tea: Leaves.\n\nMore.\n\nOil: \n\n- x"),
+        ("<p># no heading<br>&lt;b&gt;", "\\# no heading  \n\\<b>"),
         ("<table><tr><td rowspan=2>a<td>b<tr><td>c|d</table>", "|  |  |\n| --- | --- |\n| a | b |\n| a | c\\|d |"),
         ("<table><tr><th colspan=2>a<th>b<tr><td>1<td>2<td>3</table>", "| a |  | b |\n| --- | --- | --- |\n| 1 | 2 | 3 |"),
         ("<table><tr><td><h1>A</h1><p>b</table>", "# A\n\nb"),
