@@ -161,10 +161,8 @@ def _table(element: _Element) -> Iterator[str]:
     for caption in element.iterchildren("caption"):
         yield paragraph(" ".join(caption.text_content().split()))
     first = next(element.iter("tr"), None)
-    named = (
-        element.get("data-named") is not None
-        or (first is not None
-        and (first.find("td") is None or first.getparent().tag == "thead"))
+    named = element.get("data-named") is not None or (
+        first is not None and (first.find("td") is None or first.getparent().tag == "thead")
     )
     if written := table(chain([] if named else [[]], _rows(element))):
         yield written
