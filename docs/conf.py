@@ -46,7 +46,7 @@ nitpick_ignore_regex = [
     ),
     (
         r"py:.*",
-        r"semclass\.(ranking\.proximity\.ProximityModel|ranking\.language\.LanguageTest|evaluation\.weight_search\.WeightSearch"
+        r"semclass\.(ranking\.language\.LanguageTest|evaluation\.weight_search\.WeightSearch"
         r"|service\.engine\.Engine|train\.fitted\.FittedHead|endpoint\.client\.Endpoint|heads\.examples\.Examples)",
     ),
     # fields of a cascade: any of six classifiers, what is asked, and what it costs

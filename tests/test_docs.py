@@ -103,19 +103,17 @@ def test_extras_named_in_pages_exist():
 
 def test_claims_about_classes_are_what_was_measured():
     """docs/explanation/classes.md."""
+    unsure = ("match-soft", "match-hard", "class-integrated", "class-integrated-hard")
     found = json.loads(RESULTS["thesis"].read_text())
     squad, pubmed = found["squad4"]["methods"], found["pubmedqa"]["methods"]
 
     def sure(method):
         return method["p_value"] < 0.01
 
-    assert not any(sure(methods[name]) for methods in (squad, pubmed) for name in ("match-soft", "match-hard"))
+    assert not any(sure(methods[name]) for methods in (squad, pubmed) for name in unsure)
     for methods in (squad, pubmed):
         assert sure(methods["class-stable"])
         assert methods["class-stable"]["error_removed"] < 0
-    assert sure(squad["class-integrated"])
-    assert squad["class-integrated"]["error_removed"] > 0
-    assert not sure(pubmed["class-integrated"])
     for methods in (squad, pubmed):
         assert sure(methods["entail-integrated"])
         assert methods["entail-integrated"]["error_removed"] == pytest.approx(0.5, abs=0.07)
