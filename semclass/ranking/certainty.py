@@ -37,7 +37,7 @@ did, as a mean over squad4, codebase and docs; beyond 2 the gain is small. See `
 
 ANSWERABLE_FROM = 0.015
 """Value of ``answerable`` from which passages seem to answer a question. In development folders of 15 and 75 passages, 21 %
-and 18 % of the questions with an answer are below it, and 38 % and 37 % of those without (``python -m bench small_folders``).
+and 18 % of the questions with an answer are below it, and 38 % and 37 % of those without: ``bench small_folders``.
 """
 
 _MIN_PROBABILITY = 1e-6  # how near to 0 and 1 a probability may come for log-odds

@@ -11,8 +11,7 @@ from world import FakeEncoder
 
 from semclass import ArtifactError, EncoderMismatchError, Models, Reranker
 from semclass.core import artifacts
-from semclass.core.types import Ragged
-from semclass.ranking.evidence import SHORT, evidence_parts, weights_for
+from semclass.ranking.evidence import SHORT, weights_for
 from semclass.ranking.features import FEATURES, PAIR_FEATURES, weights_of
 
 QUESTION = "how tall stands red tower"
@@ -36,17 +35,6 @@ class TellingEncoder(FakeEncoder):
             provides=np.array([[value, 1] for value in provided], np.float32),
             expects=np.tile(np.eye(3, self.dim, dtype=np.float32).ravel(), (len(texts), 1)),
         )
-
-
-class SkippingEncoder(FakeEncoder):
-    """Has token vectors for all words but the first."""
-
-    def encode(self, texts, *, views=("pooled",)):
-        found = super().encode(texts, views=views)
-        later = np.flatnonzero(np.isin(np.arange(len(found.terms.values)), found.terms.offsets[:-1], invert=True))
-        offsets = found.terms.offsets - np.arange(len(texts) + 1)
-        tokens = Ragged(found.tokens.values[later], offsets)
-        return replace(found, tokens=tokens, kept=Ragged(found.terms.values[later], offsets))
 
 
 def models_of(folder, encoder) -> Models:
@@ -113,14 +101,6 @@ def test_one_weight_scales_all_evidence(reranker):
     ]
 
 
-def test_parts_are_weighted_features():
-    features = np.random.default_rng(0).normal(size=(4, len(PAIR_FEATURES))).astype(np.float32)
-    weights = weights_of(EVIDENCE)
-    np.testing.assert_allclose(
-        sum(evidence_parts(features, weights, 0.5).values()), 0.5 * features @ weights, atol=1e-6
-    )
-
-
 def test_weights_that_were_fitted_for_the_encoder_take_the_place_of_the_usual_ones(tmp_path):
     plain, encoder = models_of(tmp_path, TellingEncoder()), TellingEncoder()
     np.testing.assert_array_equal(plain.pairs.evidence, [weights_of(EVIDENCE), weights_of({})])
@@ -146,10 +126,3 @@ def test_weights_of_another_encoder_or_of_other_features_are_refused(tmp_path, e
 def test_without_telling_nothing_is_provided(tmp_path, method):
     hits = Reranker(models_of(tmp_path, FakeEncoder())).rerank(QUESTION, [ECHO, ANSWER], method=method, explain=True)
     assert all(hit.explanation.parts.get("answers", 0) == 0 for hit in hits)
-
-
-def test_bm25_reads_every_word_and_token_vectors_those_that_are_kept(tmp_path):
-    reranker = Reranker(models_of(tmp_path, SkippingEncoder()))
-    (hit,) = reranker.rerank("red tower", ["red hill"], explain=True)
-    assert hit.components["bm25"] > 0
-    assert not any(word.exact for word in hit.explanation.words)

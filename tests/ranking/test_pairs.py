@@ -214,11 +214,6 @@ def test_a_word_of_many_pieces_counts_once():
     assert numbers.tolist() == [1, 0]
 
 
-def test_no_candidates_have_no_rows():
-    question, passages = make(8, [20], [0], 3, 0)
-    assert pair_features(question, passages.take([]), WORDS).shape == (0, len(PAIR_FEATURES))
-
-
 def test_vectors_of_another_model_are_refused():
     question, _ = make(9, [20], [0], 3, 0)
     _, passages = make(9, [20], [0], 3, 0, dim=5)

@@ -1,7 +1,5 @@
 """Passages of many questions are re-ranked together, as for each alone, and each text is read once."""
 
-import asyncio
-
 import pytest
 
 from semclass import InputError, InputTypeError, Passage, Reranker
@@ -40,10 +38,6 @@ def test_many_questions_give_what_each_gives_alone(reranker, corpus, options):
     for question, items, hits in zip(QUESTIONS, passages, found, strict=True):
         agree(hits, reranker.rerank(question, items, **options))
         assert all((hit.explanation is not None) == ("explain" in options) for hit in hits)
-
-
-def test_no_questions_have_no_hits(reranker):
-    assert reranker.rerank_many([], []) == []
 
 
 def test_a_text_that_comes_again_is_read_once(reranker, monkeypatch):
@@ -100,8 +94,3 @@ def test_truncated_texts_are_numbered_through_all_questions(reranker):
         reranker.rerank_many(QUESTIONS[:3], passages, method="entail-integrated")
     assert [item.message.rows for item in caught] == [(2, 3)]
     assert caught[0].filename == __file__
-
-
-def test_many_can_be_awaited(reranker, corpus):
-    found = asyncio.run(reranker.arerank_many(QUESTIONS[:2], [corpus[:3], corpus[:3]], k=1))
-    assert found == reranker.rerank_many(QUESTIONS[:2], [corpus[:3], corpus[:3]], k=1)

@@ -56,11 +56,6 @@ def test_a_hit_shows_the_parts_of_its_score(retriever, models):
     assert type(hit.rank) is int
 
 
-def test_k_is_clamped_to_the_corpus(retriever, corpus):
-    assert len(retriever.search(QUESTION, k=1000)) == len(corpus)
-    assert len(retriever.search(QUESTION, k=15, candidates=3)) == 15
-
-
 def test_what_comes_first_does_not_depend_on_k(models):
     rows = [f"The {what} of house {number} is painted {colour}." for number in range(1, 20) for what, colour in PAINTED]
     passages = [Passage(str(row), text) for row, text in enumerate(rows)]
@@ -73,12 +68,6 @@ def test_what_comes_first_does_not_depend_on_k(models):
         assert [hit.rank for hit in every] == list(range(1, len(every) + 1))
         assert len({hit.id for hit in every}) == len(every)
         assert all(one.score >= other.score for one, other in pairwise(every))
-
-
-def test_a_saved_index_gives_the_same_hits(retriever, tmp_path, models):
-    retriever.index.save(tmp_path / "index")
-    loaded = HybridRetriever(PassageIndex.load(tmp_path / "index"), models)
-    assert loaded.search(QUESTION) == retriever.search(QUESTION)
 
 
 def test_a_question_without_any_known_word_finds_passages(retriever):
@@ -140,13 +129,6 @@ def test_a_question_is_classified_only_where_its_class_is_used(retriever, counti
     assert found == retriever.search(QUESTION, **options)
 
 
-@pytest.mark.parametrize(("method", "classified"), [("entail-stable", False), ("class-stable", True)])
-def test_a_reranker_classifies_a_question_only_where_its_class_is_used(counting, corpus, method, classified):
-    (hit, *_) = Reranker(counting).rerank(QUESTION, corpus[:4], method=method)
-    assert counting.questions.seen == [QUESTION] * classified
-    assert set(hit.probabilities) == (set(counting.passages.classes) if classified else set())
-
-
 def test_an_index_of_another_encoder_is_refused(retriever, models):
     with pytest.raises(EncoderMismatchError, match="build it again"):
         HybridRetriever(replace(retriever.index, encoder="another"), models)
@@ -170,22 +152,6 @@ def test_equal_texts_keep_their_order(reranker):
     assert [hit.rank_before for hit in hits] == [*range(1, 61, 2), *range(2, 61, 2)]
 
 
-@pytest.mark.parametrize(
-    ("passages", "error", "says"),
-    [
-        ("text", InputTypeError, r"sequence of semclass\.Passage"),
-        (["text", 5], InputTypeError, r"passages\[1\] must be a semclass\.Passage or a string, not 5"),
-        (Passage("a", "x"), InputTypeError, "must be a sequence"),
-        ([Passage("a", "x"), Passage("a", "y")], InputError, "'a' comes twice"),
-        ([Passage("a", "")], InputError, "text of passage 'a' is empty"),
-    ],
-    ids=["one string", "a number", "one passage", "same id", "empty text"],
-)
-def test_wrong_passages_are_refused(reranker, passages, error, says):
-    with pytest.raises(error, match=says):
-        reranker.rerank(QUESTION, passages)
-
-
 def test_neither_order_nor_score_depends_on_the_questions_beside_it(retriever):
     words = ["who", "designed", "the", "lighthouse", "and", "when", "was", "that", "old", "tower", "finished"]
     questions = [" ".join(words[:n]) + "?" for n in range(1, len(words) + 1)]
@@ -206,12 +172,6 @@ def test_texts_take_the_place_of_the_question_in_finding(retriever):
     assert [hit.id for hit in found] == [passage.id for passage in retriever.index.passages(rows)]
     with pytest.raises(InputTypeError, match="texts must be a sequence"):
         retriever.search(QUESTION, texts="one text")
-
-
-@pytest.mark.parametrize(("passages", "says"), [("one text", "sequence"), ([3], r"passages\[0\]"), (None, "sequence")])
-def test_what_is_no_sequence_of_passages_is_refused(models, passages, says):
-    with pytest.raises(InputTypeError, match=says):
-        HybridRetriever.from_passages(passages, models=models)
 
 
 def test_strings_get_their_places_as_ids_and_passages_keep_theirs(models):
