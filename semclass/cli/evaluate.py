@@ -99,7 +99,7 @@ def evaluate(
         passages = _open_index(place, loaded, folder / "qrels" / f"{split}.tsv")
     retriever = semclass.HybridRetriever(passages, loaded)
     methods = evaluate.methods_of(retriever)
-    with progress("searching", len(methods) * len(dataset.questions), "searches") as step:
+    with progress("searching", len(methods) * len(dataset.questions), "rankings") as step:
         rankings = evaluate.rank(dataset, retriever, methods, progress=step)
     if runs is not None:
         for name, ranking in rankings.items():

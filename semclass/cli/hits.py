@@ -53,12 +53,7 @@ _ITEM = re.compile(r"\s*(?:[-*+•]|\d+[.)])\s")
 
 
 def print_result(
-    question: str,
-    result: semclass.SearchResult,
-    label: semclass.QuestionLabel | None,
-    *,
-    explain: bool,
-    as_json: bool,
+    question: str, result: semclass.SearchResult, label: semclass.QuestionLabel | None, *, explain: bool, as_json: bool
 ) -> None:
     """Print a ranking, whose hits all have an explanation; the explanation is shown if `explain`."""
     if as_json:

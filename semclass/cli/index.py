@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +10,9 @@ import click
 
 import semclass
 from semclass.cli import options
-from semclass.cli.options import read_heads, show, show_weights, tell_duplicates
-from semclass.cli.passages import ReadReport, chunking_options, loading, passages_from, reporting, settings
+from semclass.cli.options import show, show_weights
+from semclass.cli.output import echo
+from semclass.cli.passages import Reading, reading_options
 from semclass.cli.progress import progress
 from semclass.core import plugins
 from semclass.core.checks import counted
@@ -19,10 +20,6 @@ from semclass.core.errors import InputError
 
 _folder = click.argument("folder", type=options.any_path, metavar="DIR")
 _source = click.argument("source", type=options.InputPath())
-
-PASSAGES_READ = 1024
-"""Passages of an index that are read at a time."""
-
 _mark_duplicates = click.option(
     "--mark-duplicates",
     is_flag=True,
@@ -30,11 +27,8 @@ _mark_duplicates = click.option(
     "package semclass-documents.",
 )
 
-
-def _mark() -> Callable[..., Iterator[semclass.Passage]]:
-    """Load the function that marks near-duplicates, from its package."""
-    mark: Callable[..., Iterator[semclass.Passage]] = plugins.find(plugins.STEPS, "duplicates")
-    return mark
+PASSAGES_READ = 1024
+"""Passages of an index that are read at a time."""
 
 
 @click.group()
@@ -47,30 +41,21 @@ def index() -> None:
 @click.option("--out", type=options.any_path, required=True, help="Folder to write the index to.")
 @click.option("--replace", is_flag=True, help="Replace an existing index when the new one is complete.")
 @click.option("--no-resume", is_flag=True, help="Start from scratch instead of resuming an interrupted build.")
-@chunking_options
+@click.option(
+    "--small", is_flag=True, help="Store no vectors of words. Each search then encodes the texts that it re-ranks."
+)
 @_mark_duplicates
-@options.heads
-@options.small
-@options.json_output
-@options.models
-@options.encoder
-@options.threads
+@reading_options
 def build(
     source: Path,
     out: Path,
-    heads: Sequence[str],
     *,
-    small: bool,
     replace: bool,
     no_resume: bool,
+    small: bool,
     mark_duplicates: bool,
     as_json: bool,
-    models: Path | None,
-    encoder: str | None,
-    threads: int | None,
-    chunking: semclass.Chunking,
-    strict: bool,
-    partial: bool,
+    reading: Reading,
 ) -> None:
     """Build an index from SOURCE.
 
@@ -78,94 +63,84 @@ def build(
     records, such as a CSV file of tickets, is one passage, and its columns are metadata. To resume an interrupted build,
     run the same command again. An existing index is replaced only with --replace, and only when the new index is complete.
     """
-    from semclass.core.cpu import available_threads
     from semclass.index.commit import store_cutting
     from semclass.index.encode_rows import IndexConfig
     from semclass.index.folder import check_target
     from semclass.index.writer import build_index
 
     check_target(out, replace=replace)
-    # a thread of its own for each stretch of passages makes better use of processors than several for each text
-    loaded = semclass.Models.load(models, encoder=encoder, heads=read_heads(heads), threads=1)
-    header = IndexConfig.of(loaded.passage_encoder, small=small).header()
+    header = IndexConfig.of(reading.passage_encoder(), small=small).header()
     # what could not be searched is refused before it is built
-    semclass.HybridRetriever(semclass.PassageIndex(**header, segments=(), deleted=()), loaded)
-    with reporting() as report, progress("indexing", None) as step:
-        passages = passages_from(
-            source, chunking, report, lambda: loaded.passage_encoder, step, strict=strict, partial=partial
-        )
+    semclass.HybridRetriever(semclass.PassageIndex(**header, segments=(), deleted=()), reading.models())
+    with reading.passages(source, "indexing") as (passages, step):
         built = build_index(
             out,
-            tell_duplicates(_mark()(passages)) if mark_duplicates else passages,
-            passage_encoder=loaded.passage_encoder,
+            _marked(passages) if mark_duplicates else passages,
+            passage_encoder=reading.passage_encoder(),
             small=small,
             progress=step,
             resume=not no_resume,
-            workers=threads or available_threads(),
+            workers=reading.threads,
             replace=replace,
-            cutting=settings(chunking, ReadReport()) if source.is_dir() else None,
+            cutting=reading.chunking.settings() if source.is_dir() else None,
         )
-        if report.boilerplate:
-            store_cutting(out, settings(chunking, report))
-    record = {"index": str(out), "passages": len(built), "encoder": built.encoder}
-    record["classes"] = list(built.classes)
-    record |= report.record()
-    show(
-        record,
-        f"{counted(len(built), 'passage')} indexed in {out} (encoder {built.encoder[:12]}, "
-        f"classes {' '.join(built.classes) or 'none'})",
-        as_json=as_json,
-    )
+        if reading.boilerplate:
+            store_cutting(out, reading.settings())
+    record = {"index": str(out), "passages": len(built), "encoder": built.encoder, "classes": list(built.classes)}
+    classes = " ".join(built.classes) or "none"
+    text = f"{counted(len(built), 'passage')} indexed in {out} (encoder {built.encoder[:12]}, classes {classes})"
+    show({**record, **reading.record()}, text, as_json=as_json)
 
 
 @index.command()
 @_folder
 @_source
 @click.option("--update", is_flag=True, help="Replace passages whose ids are already in the index; add the others.")
-@chunking_options
 @_mark_duplicates
-@options.heads
-@options.json_output
-@options.models
-@options.encoder
-@options.threads
-def add(
-    folder: Path,
-    source: Path,
-    heads: Sequence[str],
-    *,
-    update: bool,
-    mark_duplicates: bool,
-    as_json: bool,
-    models: Path | None,
-    encoder: str | None,
-    threads: int | None,
-    chunking: semclass.Chunking,
-    strict: bool,
-    partial: bool,
-) -> None:
+@reading_options
+def add(folder: Path, source: Path, *, update: bool, mark_duplicates: bool, as_json: bool, reading: Reading) -> None:
     """Add passages from SOURCE to the index in DIR.
 
     SOURCE is read as in `index build`. If one passage is invalid, no passage is added.
     """
-    from semclass.core.cpu import available_threads
-
-    passage_encoder = loading(folder, read_heads(heads), models=models, encoder=encoder)
-    with reporting() as reading, progress("indexing", None) as step:
-        passages = passages_from(source, chunking, reading, passage_encoder, step, strict=strict, partial=partial)
+    reading.check_heads(folder)
+    with reading.passages(source, "indexing") as (passages, step):
         if mark_duplicates:
             # what an update replaces cannot be repeated any more, and which passages these are is known only at its end
-            passages = tell_duplicates(_mark()(passages) if update else _marked(folder, passages))
+            passages = _marked(passages, () if update else _stored(folder))
         report = semclass.change_index(
             folder,
             add=passages,
             existing="replace" if update else "refuse",
-            passage_encoder=passage_encoder,
+            passage_encoder=reading.passage_encoder,
             progress=step,
-            workers=threads or available_threads(),
+            workers=reading.threads,
         )
     counts = {"added": report.added, **({"changed": report.changed} if update else {})}
     _show_change(folder, report, counts, reading.record(), as_json=as_json)
+
+
+def _stored(folder: Path) -> Iterator[semclass.Passage]:
+    """Read the passages of an index, which is opened with the first one."""
+    index = semclass.PassageIndex.load(folder, verify=False)
+    for begin in range(0, len(index.rows), PASSAGES_READ):
+        yield from index.passages(index.rows[begin : begin + PASSAGES_READ])
+
+
+def _marked(
+    passages: Iterable[semclass.Passage], earlier: Iterable[semclass.Passage] = ()
+) -> Iterator[semclass.Passage]:
+    """Mark near-duplicates of earlier passages, and tell at the end of the command how many there are."""
+    mark, total, marked = plugins.find(plugins.STEPS, "duplicates"), 0, 0
+
+    def tell() -> None:
+        echo(f"{marked} of {counted(total, 'passage')} marked as near-duplicates", err=True)
+
+    for passage in mark(passages, earlier=earlier):
+        total += 1
+        marked += "duplicate_of" in passage.metadata
+        yield passage
+    click.get_current_context().call_on_close(tell)
 
 
 @index.command()
@@ -273,11 +248,3 @@ def _show_change(
     now = f"{counted(report.passages, 'passage')} in {counted(report.segments, 'segment')}"
     fields = {"index": str(folder), **counts, "passages": report.passages, "segments": report.segments}
     show({**fields, **(record or {})}, f"{done}: {now}" if done else now, as_json=as_json)
-
-
-def _marked(folder: Path, passages: Iterable[semclass.Passage]) -> Iterator[semclass.Passage]:
-    """Mark near-duplicates of one another and of an index, which is opened with the first passage."""
-    index = semclass.PassageIndex.load(folder, verify=False)
-    starts = range(0, len(index.rows), PASSAGES_READ)
-    stored = (passage for begin in starts for passage in index.passages(index.rows[begin : begin + PASSAGES_READ]))
-    yield from _mark()(passages, earlier=stored)

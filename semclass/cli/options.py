@@ -1,8 +1,8 @@
-"""What the commands share: options, output."""
+"""Options that several commands share, and how their values are read."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,7 +12,6 @@ import click
 import semclass
 from semclass.cli.output import echo, json_line
 from semclass.core import plugins
-from semclass.core.checks import counted
 from semclass.core.errors import InputError
 
 
@@ -29,9 +28,6 @@ class InputPath(click.Path):
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-COLUMNS = ("text_column", "id_column", "title_column")
-"""Options that name the columns of records."""
-
 any_path = click.Path(path_type=Path)
 positive = click.IntRange(1)
 
@@ -46,9 +42,6 @@ encoder = click.option(
     "--encoder",
     help="Encoder to use: a folder, the name of an installed package of models, e.g. multilingual, or hub:NAME for a "
     "sentence-transformers model. Default: the shipped encoder.",
-)
-small = click.option(
-    "--small", is_flag=True, help="Store no vectors of words. Each search then encodes the texts that it re-ranks."
 )
 text_column = click.option(
     "--text-column", metavar="NAME", help="Name of the column with the text of each row. Default: it is found."
@@ -100,17 +93,6 @@ columns = together(
 def show(record: Mapping[str, Any], text: str, *, as_json: bool) -> None:
     """Print a record as a JSON line, or the text that stands for it."""
     echo(json_line(record) if as_json else text)
-
-
-def tell_duplicates(passages: Iterable[semclass.Passage]) -> Iterator[semclass.Passage]:
-    """Give passages on, and tell at the end of the command how many of them are marked as duplicates."""
-    context, total, marked = click.get_current_context(), 0, 0
-    for passage in passages:
-        total += 1
-        marked += "duplicate_of" in passage.metadata
-        yield passage
-    text = f"{marked} of {counted(total, 'passage')} marked as near-duplicates"
-    context.call_on_close(lambda: echo(text, err=True))
 
 
 def load_retriever(

@@ -64,7 +64,8 @@ class Progress:
     def __str__(self) -> str:
         """Return the number of items, such as ``1,234 of 5,000 passages``."""
         of = "" if self.total is None else f" of {self.total:,}"
-        return f"{self.done:,}{of} {self.unit}"
+        one = (self.done if self.total is None else self.total) == 1
+        return f"{self.done:,}{of} {self.unit.removesuffix('s') if one else self.unit}"
 
 
 @contextmanager

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 import semclass
 from semclass.cli import options
-from semclass.cli.options import read_heads, show
+from semclass.cli.options import show
 from semclass.cli.output import echo
-from semclass.cli.passages import chunking_options, loading, passages_from, reporting, settings
-from semclass.cli.progress import progress
+from semclass.cli.passages import Reading, reading_options
 from semclass.core.checks import counted
 from semclass.core.errors import InputError, SemclassError, import_extra
-
-if TYPE_CHECKING:
-    from semclass.index.passage_encoder import PassageEncoder
 
 
 @click.command()
@@ -26,29 +22,10 @@ if TYPE_CHECKING:
 @click.argument("source", type=options.any_path, metavar="FOLDER")
 @click.option("--dry-run", is_flag=True, help="Show the planned changes without making them.")
 @click.option(
-    "--watch",
-    is_flag=True,
-    help="Stay, and sync again whenever files change, until Ctrl-C. Needs the extra `watch`.",
+    "--watch", is_flag=True, help="Stay, and sync again whenever files change, until Ctrl-C. Needs the extra `watch`."
 )
-@chunking_options
-@options.heads
-@options.json_output
-@options.models
-@options.encoder
-@options.threads
-def sync(
-    folder: Path,
-    source: Path,
-    heads: Sequence[str],
-    *,
-    dry_run: bool,
-    watch: bool,
-    as_json: bool,
-    models: Path | None,
-    encoder: str | None,
-    threads: int | None,
-    **reading: Any,
-) -> None:
+@reading_options
+def sync(folder: Path, source: Path, *, dry_run: bool, watch: bool, as_json: bool, reading: Reading) -> None:
     """Update the index in DIR to match the files in FOLDER. If there is no index, build one.
 
     Passages are added, changed and removed, but only new texts are encoded. A passage keeps its id while its text and
@@ -61,26 +38,22 @@ def sync(
         )
     if watch and dry_run:
         raise InputError("a dry run changes nothing, so there is nothing to watch; give --dry-run or --watch")
-    passage_encoder = loading(folder, read_heads(heads), models=models, encoder=encoder)
-
-    def once(*, silent: bool = False) -> None:
-        _sync(folder, source, passage_encoder, threads, dry_run=dry_run, as_json=as_json, silent=silent, **reading)
-
-    changed = changes(source, folder) if watch else iter(())
+    reading.check_heads(folder)
+    changed = watched(source, folder) if watch else iter(())
     next(changed, None)  # from here on no change is missed
-    once()
+    _sync(folder, source, reading, dry_run=dry_run, as_json=as_json)
     if watch:
         echo(f"watching {source}; Ctrl-C ends it", err=True)
     for _ in changed:
         try:
-            once(silent=True)
+            _sync(folder, source, reading, as_json=as_json, silent=True)
         except SemclassError as error:  # noqa: PERF203 - a sync takes longer than that
             if not source.is_dir():
                 raise
             echo(f"error: {error}", err=True)  # the next change may repair it
 
 
-def changes(source: Path, index: Path) -> Iterator[None]:
+def watched(source: Path, index: Path) -> Iterator[None]:
     """Yield once a folder is watched, and after each burst of changes in it, except of hidden files and of the index."""
     watchfiles = import_extra("watchfiles", "watch")
     top, own = source.resolve(), index.resolve()
@@ -98,20 +71,9 @@ def changes(source: Path, index: Path) -> Iterator[None]:
 
 
 def _sync(
-    folder: Path,
-    source: Path,
-    passage_encoder: Callable[[], PassageEncoder],
-    threads: int | None,
-    *,
-    dry_run: bool,
-    strict: bool,
-    partial: bool,
-    as_json: bool,
-    silent: bool,
-    chunking: semclass.Chunking,
+    folder: Path, source: Path, reading: Reading, *, as_json: bool, dry_run: bool = False, silent: bool = False
 ) -> None:
     """Sync once, and tell what was done; if `silent`, only where there was something to do."""
-    from semclass.core.cpu import available_threads
     from semclass.index import manifest
     from semclass.index.commit import store_cutting
     from semclass.index.folder import describe
@@ -125,41 +87,36 @@ def _sync(
         )
     stored = {} if there is None else dict(there.cutting or {})
     before = stored.pop("boilerplate", [])
-    if there is not None and chunking == semclass.Chunking():
-        chunking = semclass.Chunking(**stored)
-
-    settings_before = {**chunking.settings(), **({"boilerplate": before} if before else {})}
-    with reporting() as report, progress("reading", None) as step:
-        passages = passages_from(
-            source, chunking, report, passage_encoder, step, strict=strict, partial=partial, before=before
-        )
+    same = there is not None and reading.chunking == semclass.Chunking()
+    reading = reading.again(semclass.Chunking(**stored) if same else reading.chunking)
+    settings_before = {**reading.settings(), **({"boilerplate": before} if before else {})}
+    with reading.passages(source, "reading", before) as (passages, step):
         if dry_run:
             index = None if there is None else semclass.PassageIndex.load(folder, verify=False)
-            found = find_changes(index, passages)
+            changes = find_changes(index, passages)
         else:
-            found = sync_index(
+            changes = sync_index(
                 folder,
                 passages,
                 cutting=settings_before,
-                passage_encoder=passage_encoder,
+                passage_encoder=reading.passage_encoder,
                 progress=step,
-                workers=threads or available_threads(),
+                workers=reading.threads,
             )
-            if (now := settings(chunking, report)) != settings_before:
-                store_cutting(folder, now)
-    for change in found if dry_run else ():
-        counts = ", ".join(
-            f"{count} {name}" for name in ("added", "changed", "removed") if (count := getattr(change, name))
-        )
+            if reading.settings() != settings_before:
+                store_cutting(folder, reading.settings())
+    kinds = ("added", "changed", "removed")
+    for change in changes if dry_run else ():
+        counts = ", ".join(f"{count} {kind}" for kind in kinds if (count := getattr(change, kind)))
         show(vars(change), f"{change.kind:<8} {change.document} ({counts})", as_json=as_json)
-    if silent and not found:
+    if silent and not changes:
         return
-    totals = {kind: sum(change.kind == kind for change in found) for kind in ("added", "changed", "removed")}
-    record: dict[str, Any] = {"index": str(folder), "documents": totals}
-    done = ", ".join(f"{count} {name}" for name, count in totals.items())
+    totals = {kind: sum(change.kind == kind for change in changes) for kind in kinds}
+    record: dict[str, Any] = {"index": str(folder), "documents": totals, **reading.record()}
+    text = f"documents: {', '.join(f'{count} {kind}' for kind, count in totals.items())}"
     if dry_run:
-        show({**record, **report.record()}, f"documents: {done}; nothing was changed", as_json=as_json)
+        show(record, f"{text}; nothing was changed", as_json=as_json)
         return
     now = describe(folder)
-    record |= {"passages": now["passages"], "segments": len(now["segments"]), **report.record()}
-    show(record, f"documents: {done}: {counted(now['passages'], 'passage')} in {folder}", as_json=as_json)
+    record |= {"passages": now["passages"], "segments": len(now["segments"])}
+    show(record, f"{text}: {counted(now['passages'], 'passage')} in {folder}", as_json=as_json)

@@ -73,7 +73,7 @@ def tune(
     dataset = _dataset(files, limit)
     retriever = load_retriever(folder, **loading).untuned()
     searches = tune.searches_of(retriever) * len(dataset.questions)
-    with progress("searching", searches, "searches") as step:
+    with progress("searching", searches, "rankings") as step:
         result = tune.tune(retriever, dataset, progress=step)
     hashes = {name: {"file": path.name, "sha256": artifacts.sha256_of(path)} for name, path in files.items()}
     record = result.as_record(hashes)

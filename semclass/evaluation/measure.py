@@ -62,11 +62,7 @@ class MethodResult:
 
 
 def measure(
-    dataset: Dataset,
-    rankings: Mapping[str, Sequence[Sequence[str]]],
-    *,
-    seed: int = 0,
-    measures: Sequence[str] = (),
+    dataset: Dataset, rankings: Mapping[str, Sequence[Sequence[str]]], *, seed: int = 0, measures: Sequence[str] = ()
 ) -> dict[str, MethodResult]:
     """Measure rankings, and compare them with the ranking ``"hybrid"``.
 
@@ -186,11 +182,6 @@ def randomisation_test(values: DoubleArray, base: DoubleArray, seed: int) -> flo
     if len(difference) < 2:
         return 1.0  # of one difference both signs are as large
     result = stats.permutation_test(
-        (difference,),
-        _mean,
-        permutation_type="samples",
-        n_resamples=9999,
-        batch=256,
-        rng=np.random.default_rng(seed),
+        (difference,), _mean, permutation_type="samples", n_resamples=9999, batch=256, rng=np.random.default_rng(seed)
     )
     return float(result.pvalue)

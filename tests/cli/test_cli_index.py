@@ -89,7 +89,7 @@ def test_a_watched_folder_is_synced_after_each_change(run, docs, tmp_path, monke
         yield
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("semclass.cli.sync.changes", changes)
+    monkeypatch.setattr("semclass.cli.sync.watched", changes)
     code, out, err = run("index", "sync", index, docs, "--watch", "--json")
     assert [json.loads(line)["documents"] for line in out.splitlines()] == [
         {"added": 2, "changed": 0, "removed": 0}, {"added": 1, "changed": 0, "removed": 0},
@@ -112,10 +112,10 @@ def test_changes_of_hidden_files_and_of_the_index_do_not_count(tmp_path, monkeyp
     monkeypatch.setitem(
         sys.modules, "watchfiles", SimpleNamespace(watch=lambda *a, **b: map(seen.append, watch(*a, **b)))
     )
-    list(sync.changes(tmp_path, tmp_path / "index"))
+    list(sync.watched(tmp_path, tmp_path / "index"))
     assert seen[2] == {"a.md", "below/c.md"}
     monkeypatch.setitem(sys.modules, "watchfiles", SimpleNamespace(watch=watch))
-    assert len(list(sync.changes(tmp_path, tmp_path / "index"))) == 2, "at the start, and after the change"
+    assert len(list(sync.watched(tmp_path, tmp_path / "index"))) == 2, "at the start, and after the change"
 
 
 def test_sync_takes_over_what_build_made_of_a_folder(run, docs, tmp_path):

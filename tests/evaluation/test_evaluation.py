@@ -61,11 +61,7 @@ def against_second_places(*places: int):
     return measure(dataset(*["b"] * len(places)), rankings)["other"]
 
 
-@pytest.mark.parametrize(
-    "places",
-    [(1, 1), (1, 1, 1, 3), (3, 3, 2, 3), (1, 1, 1, 1, 1, 3, 3, 10)],
-    ids=str,
-)
+@pytest.mark.parametrize("places", [(1, 1), (1, 1, 1, 3), (3, 3, 2, 3), (1, 1, 1, 1, 1, 3, 3, 10)], ids=str)
 def test_the_p_value_is_the_share_of_sign_flips_with_as_large_a_sum(places):
     differences = np.array([1 / place - 1 / 2 for place in places])
     sums = [np.dot(signs, differences) for signs in itertools.product([-1, 1], repeat=len(places))]

@@ -12,16 +12,7 @@ from beir import QUESTIONS
 from semclass import ArtifactError, HybridRetriever, InputError, PassageIndex
 from semclass.evaluation.dataset import Dataset
 from semclass.evaluation.judgements import judged_dataset, read_judgements
-from semclass.evaluation.tune import (
-    ALPHA_GRID,
-    FEW_QUESTIONS,
-    GRID,
-    fold_of,
-    ranks_along,
-    search,
-    searches_of,
-    tune,
-)
+from semclass.evaluation.tune import ALPHA_GRID, FEW_QUESTIONS, GRID, fold_of, ranks_along, search, searches_of, tune
 from semclass.index.commit import store_tuned
 from semclass.index.writer import change_index
 
