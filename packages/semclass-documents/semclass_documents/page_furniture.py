@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 _Element: TypeAlias = Any  # of lxml, which has no types
@@ -20,11 +19,6 @@ _TEXTS = frozenset(["h1", "h2", "h3", "h4", "h5", "h6", "pre", "table"])
 _LISTS = ("ul", "ol", "dl", "p", "div")
 _ELSEWHERE = re.compile(r"\w+:|//")
 _WORD = re.compile(r"[^\W\d_]")
-_OF_MANUAL = re.compile(r"(?<![\w.+:-])[\w.+:-]+\(\d\w{0,3}\)|\band\b")
-_MARKS = " \t#>*_:-"
-_SEE = "see also"
-_SAID = re.compile(r"[^\W_]")
-_LINK = re.compile(r"!?\[(?:[^\[\]]|\[[^\[\]]*\])*\](?:\(([^()\s]*)[^()]*\)|\[[^\[\]]*\])?")
 
 
 def is_furniture(element: _Element) -> bool:
@@ -48,30 +42,3 @@ def _links(element: _Element) -> int | None:
             return None
         count += held
     return count
-
-
-def is_contents(markdown: str) -> bool:
-    """Tell whether a list in Markdown is nothing but links within the site, two at least."""
-    links = _LINK.findall(markdown)
-    within = all(target and not _ELSEWHERE.match(target) for target in links)
-    return len(links) > 1 and within and not _WORD.search(_LINK.sub("", markdown))
-
-
-def is_stub(text: str, headings: Sequence[str]) -> bool:
-    """Tell whether a passage is nothing but its headings and links within the site, or pages to see in a manual."""
-    if "`" in text:  # code may repeat a heading
-        return False
-    names = {*map(_bare, headings)} - {""}
-    lines = text.split("\n")
-    rest = "\n".join(line for line in lines if _bare(line) not in names)
-    links = _LINK.findall(rest)
-    if all(target and not _ELSEWHERE.match(target) for target in links):
-        rest = _LINK.sub("", rest)
-    if headings and _bare(headings[-1]) == _SEE:
-        rest = _OF_MANUAL.sub("", rest)
-    return not _SAID.search(rest) and _SAID.search(text) is not None
-
-
-def _bare(line: str) -> str:
-    """Give a line without marks around it, in any case."""
-    return line.strip(_MARKS).casefold()
