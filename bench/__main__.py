@@ -21,7 +21,6 @@ def run_section(name: str, bench: Bench) -> None:
     started, first = time.perf_counter(), len(bench.steps)
     found = importlib.import_module(f"bench.{name}").run(bench)
     command = f"python -m bench {name} --data DATA" + " --quick" * bench.quick
-    command += " --fine-tune" * bench.fine_tune
     command += " --cross-encoder FOLDER" * (bench.cross_encoder is not None)
     steps = bench.steps[first:]
     results = {
@@ -45,7 +44,6 @@ def run_section(name: str, bench: Bench) -> None:
 @click.option("--again", is_flag=True, help="Measure again what an earlier run measured.")
 @click.option("--work", type=click.Path(file_okay=False, path_type=Path), help="Keeps indices, peers and steps.")
 @click.option("--results", type=click.Path(file_okay=False, path_type=Path), help="Default: bench/results.")
-@click.option("--fine-tune", is_flag=True, help="Tune a network with few labels, too: minutes.")
 @click.option("--cross-encoder", type=click.Path(exists=True, file_okay=False, path_type=Path))
 def main(
     sections: tuple[str, ...],
@@ -55,7 +53,6 @@ def main(
     again: bool,
     work: Path | None,
     results: Path | None,
-    fine_tune: bool,
     cross_encoder: Path | None,
 ) -> None:
     """Run sections, all of them if none is named, then the report."""
@@ -74,7 +71,7 @@ def main(
     if data is None:
         raise click.UsageError("give --data FOLDER; only --stale alone needs none")
     network = None if cross_encoder is None else cross_encoder.absolute()
-    bench = Bench(data.absolute(), work, results, quick, again, fine_tune, network)
+    bench = Bench(data.absolute(), work, results, quick, again, network)
     started, failed = time.perf_counter(), []
     for name in [*(sections or report.SECTIONS), "report"]:
         bench.say(f"{name} ...")

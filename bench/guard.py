@@ -22,7 +22,7 @@ from typing import Any
 import click
 import numpy as np
 
-from bench import provenance, readme
+from bench import provenance
 from datasets_io import read_jsonl, read_tsv
 from semclass import (
     EntailmentClassifier,
@@ -245,47 +245,33 @@ def measure(models: Path, suites: Sequence[str] = tuple(SUITES)) -> Scores:
     return {model: scores for name in suites for model, scores in SUITES[name](models).items()}
 
 
-Compared = list[tuple[str, str, float | None, float]]  # model, name of the score, its record, and what was found
-
-
 def read_record(path: Path = RECORD) -> dict[str, Any]:
-    """What was recorded; empty if nothing was."""
-    return artifacts.read_json(path) if path.is_file() else {"models": {}}
-
-
-def compare(scores: Scores, record: Mapping[str, Any]) -> Compared:
-    known = {model: entry["scores"] for model, entry in record["models"].items()}
-    return [
-        (model, name, known.get(model, {}).get(name), value)
-        for model, row in scores.items()
-        for name, value in row.items()
-    ]
+    return artifacts.read_json(path)
 
 
 def complaints(models: Path, suites: Sequence[str] = tuple(SUITES)) -> list[str]:
-    """Everything that is wrong with the models on the fixed set; empty if nothing is."""
-    record = read_record()
-    return wrong(compare(measure(models, suites), record), models, record)
+    """Lost points, models that are not those that were recorded, and other texts; empty if all is well."""
+    return wrong(measure(models, suites), models, read_record())
 
 
-def wrong(compared: Compared, models: Path, record: Mapping[str, Any]) -> list[str]:
-    """Lost points, models that are not those that were recorded, and other texts."""
+def wrong(scores: Scores, models: Path, record: Mapping[str, Any]) -> list[str]:
     said = []
-    for model, name, recorded, found in compared:
-        what = f"models/{model}: {name} on the fixed set of bench/guard.json"
-        if recorded is None:
-            said.append(f"{what} has no record")
-        elif found < recorded - TOLERANCE:
+    for model, row in scores.items():
+        known = record["models"].get(model, {"scores": {}, "manifest": None})
+        for name, value in row.items():
+            what, recorded = f"models/{model}: {name} on the fixed set of bench/guard.json", known["scores"].get(name)
+            if recorded is None:
+                said.append(f"{what} has no record")
+            elif value < recorded - TOLERANCE:
+                said.append(
+                    f"{what} was {recorded:.4f} when it was recorded and is {value:.4f}: "
+                    f"{100 * (recorded - value):.1f} points are lost, {100 * TOLERANCE:.1f} are allowed"
+                )
+        if known["manifest"] != _manifest(models, model):
             said.append(
-                f"{what} was {recorded:.4f} when it was recorded and is {found:.4f}: "
-                f"{100 * (recorded - found):.1f} points are lost, {100 * TOLERANCE:.1f} are allowed"
+                f"models/{model}/{artifacts.MANIFEST} is not the one whose scores were recorded: run "
+                "`python -m bench.guard --record` and commit bench/guard.json with the model"
             )
-    said += [
-        f"models/{name}/{artifacts.MANIFEST} is not the one whose scores were recorded: run "
-        "`python -m bench.guard --record` and commit bench/guard.json with the model"
-        for name in dict.fromkeys(model for model, *_ in compared)
-        if record["models"].get(name, {}).get("manifest") != _manifest(models, name)
-    ]
     if record.get("texts") != texts().sha256:
         said.append("the texts of the guard changed since scores were recorded: run `python -m bench.guard --record`")
     return said
@@ -296,62 +282,44 @@ def _manifest(models: Path, name: str) -> str:
 
 
 def new_record(models: Path, scores: Scores, old: Mapping[str, Any], reason: str | None) -> dict[str, Any]:
-    """The record of these scores; what is recorded of other models stays."""
-    run = provenance.of_run()
-    when = {"date": run["date"], "commit": run["commit"]}
-    entries: dict[str, Any] = {}
+    """The record of these scores; records of other models that are there stay."""
+    when = {"date": provenance.today(), "commit": provenance.commit()}
+    entries = {name: entry for name, entry in old["models"].items() if (models / name).is_dir()}
     lowered = list(old.get("lowered", []))
-    for model in scores:
-        known, manifest = old["models"].get(model, {}), _manifest(models, model)
-        before, row = known.get("scores", {}), {}
-        for name, value in scores[model].items():
+    for model, row in scores.items():
+        known, manifest = entries.get(model, {}), _manifest(models, model)
+        before, values = known.get("scores", {}), {}
+        for name, value in row.items():
             # the same model on another processor keeps its record
             same = known.get("manifest") == manifest and name in before and abs(value - before[name]) <= TOLERANCE
-            row[name] = before[name] if same else round(value, 4)
-            if name in before and row[name] < before[name]:
+            values[name] = before[name] if same else round(value, 4)
+            if values[name] < before.get(name, 0.0):
+                if reason is None:
+                    raise GuardError(
+                        f"scores would sink: {model}, {name}: {before[name]} to {values[name]}. If that is right, say "
+                        'why: --record --lower "REASON"'
+                    )
                 lowered.append(
-                    {"model": model, "score": name, "from": before[name], "to": row[name], "reason": reason, **when}
+                    {"model": model, "score": name, "from": before[name], "to": values[name], "reason": reason, **when}
                 )
-        entries[model] = {"manifest": manifest, "scores": row}
-    sinking = [item for item in lowered if item["reason"] is None]
-    if sinking:
-        listed = "; ".join(f"{item['model']}, {item['score']}: {item['from']} to {item['to']}" for item in sinking)
-        raise GuardError(f'scores would sink: {listed}. If that is right, say why: --record --lower "REASON"')
-    return {
-        "command": "python -m bench.guard --record",
-        "texts": texts().sha256,
-        "counts": {name: len(getattr(texts(), name)) for name in ("questions", "passages", "ranked", "asked")},
-        "models": {**old["models"], **entries},
-        "lowered": lowered,
-        **when,
-        "versions": provenance.versions(provenance.PACKAGES),
-    }
-
-
-def table(compared: Compared) -> str:
-    rows = [
-        (model, name, "-" if recorded is None else f"{recorded:.4f}", f"{found:.4f}")
-        for model, name, recorded, found in compared
-    ]
-    return readme.markdown(("model", "score", "recorded", "found"), rows)
+        entries[model] = {"manifest": manifest, "scores": values}
+    return {"texts": texts().sha256, "models": entries, "lowered": lowered, **when}
 
 
 @click.command(help=__doc__)
 @click.option("--record", is_flag=True, help="Write the scores into bench/guard.json.")
 @click.option("--lower", metavar="REASON", help="Why scores may sink; kept in the record.")
 def main(record: bool, lower: str | None) -> None:
-    root = artifacts.default_models()
-    old = read_record()
+    root, old = artifacts.default_models(), read_record()
     try:
         scores = measure(root)
-        compared = compare(scores, old)
-        click.echo(table(compared))
         if record:
             artifacts.write_atomic(RECORD, artifacts.dump_json(new_record(root, scores, old, lower)))
-            return
     except SemclassError as error:
         raise click.ClickException(str(error)) from error
-    if said := wrong(compared, root, old):
+    for model, row in scores.items():
+        click.echo(f"{model}: {', '.join(f'{name} {value:.4f}' for name, value in row.items())}")
+    if said := [] if record else wrong(scores, root, old):
         raise click.ClickException("\n".join(said))
 
 

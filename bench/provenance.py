@@ -127,8 +127,7 @@ LOOKS = Path(__file__).parent / "results" / "looks.jsonl"
 
 def log(what: str, figures: Mapping[str, Any], file: Path = LOOKS) -> None:
     """Add a line with the date, the figures and the fingerprints of the models that gave them."""
-    date = datetime.now(timezone.utc).date().isoformat()
-    line = {"date": date, "what": what, "figures": figures, "models": shipped()}
+    line = {"date": today(), "what": what, "figures": figures, "models": shipped()}
     with file.open("a", encoding="utf-8") as out:
         out.write(json.dumps(line, sort_keys=True) + "\n")
 
@@ -149,12 +148,11 @@ FLAGS = ("avx2", "avx512f", "avx512_vnni", "avx_vnni", "amx_int8", "asimddp", "i
 
 
 def of_run() -> dict[str, Any]:
-    return {
-        "machine": machine(),
-        "versions": versions(),
-        "date": datetime.now(timezone.utc).date().isoformat(),
-        "commit": commit(),
-    }
+    return {"machine": machine(), "versions": versions(), "date": today(), "commit": commit()}
+
+
+def today() -> str:
+    return datetime.now(timezone.utc).date().isoformat()
 
 
 @lru_cache(maxsize=1)

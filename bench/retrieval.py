@@ -21,7 +21,6 @@ from bench.retrieval_systems import MORE, SYSTEMS
 from bench.steps import Bench, first_questions, write_beir
 from datasets_io import read_tsv
 from semclass.core import artifacts
-from semclass.core.types import DoubleArray
 from semclass.ranking.methods import DEFAULT, METHODS
 
 MOST = 3000  # questions of a set on which quality is measured; drawn by chance, where there are more
@@ -53,29 +52,21 @@ DEFAULTS = {
 }
 """Sets on which the default was chosen, and what they hold."""
 
-DEPTHS = (10, 20, 30, 50, 100)
-WEIGHTS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.4, 1.6)  # candidates and weights that are tried for the default
-TOLERANCE = 0.001  # nDCG@10 that less re-ranking may cost
-
 
 def run(bench: Bench) -> dict[str, Any]:
     """Every set: quality on all questions, times and the cross-encoder on some of them."""
     network = bench.cross_encoder
     took = {"ours": trained_seconds(*PAIRS), "cross-encoder": None if network is None else seconds_of(network)}
-    sets, tried, grid = {}, {}, {"depths": DEPTHS, "weights": WEIGHTS}
+    sets = {}
     most, some = (QUICK, QUICK) if bench.quick else (MOST, SAMPLE)
 
     def step(name: str, what: str, function: str, **options: Any) -> dict[str, Any]:
         used = {"folder": asked[name], "cache": bench.indices, **options}
         return bench.step(f"retrieval/{name}/{what}", f"bench.retrieval_systems:{function}", **used)
 
-    def untimed(name: str) -> dict[str, Any]:
-        if name in DEFAULTS:
-            tried[name] = step(name, "settings", "settings", **grid)["tried"]
-        return step(name, "quality", "quality", questions=most)
-
     asked = folders(bench)
-    for name, full in bench.side_by_side({name: partial(untimed, name) for name in asked}).items():
+    jobs = {name: partial(step, name, "quality", "quality", questions=most) for name in asked}
+    for name, full in bench.side_by_side(jobs).items():
         part = step(name, "times", "timed", cross_encoder=network, questions=some)
         sets[name] = {"what": NAMES.get(name, name), "passages": full["passages"], **of_set(full, part)}
         for row in sets[name]["systems"]:
@@ -90,7 +81,6 @@ def run(bench: Bench) -> dict[str, Any]:
             "training": trained(network),
         },
         "sets": sets,
-        "default": {**grid, "tried": tried, "chosen": choice(tried), "left_out": left_out(tried)},
         "second_per_call": second_per_call(sets, {use: prices.prompt_tokens(task) for use, task in PROMPTS.items()}),
     }
 
@@ -152,25 +142,6 @@ def of_set(full: Mapping[str, Any], part: Mapping[str, Any]) -> dict[str, Any]:
         }
     counts = {"questions": full["questions"], "answered": full["answered"], "sample_questions": part["questions"]}
     return {**counts, "systems": systems}
-
-
-def choice(tried: Mapping[str, Any]) -> dict[str, float]:
-    """The setting with the least weight, then the least candidates, whose mean nDCG@10 over the sets is nearly the best."""
-    mean: DoubleArray = np.mean([np.array(values) for values in tried.values()], axis=0)
-    j, i = next(iter(np.argwhere(mean.max() - TOLERANCE <= mean.T).tolist()))
-    return {"candidates": DEPTHS[i], "weight": WEIGHTS[j], "ndcg@10": round(float(mean[i, j]), 4)}
-
-
-def left_out(tried: Mapping[str, Any]) -> dict[str, dict[str, float]]:
-    """By set: the setting that the others choose, and what it gives here. A choice flatters the sets it was made on."""
-    found = {}
-    for name, values in tried.items():
-        others = {other: table for other, table in tried.items() if other != name}
-        if others:
-            chosen = choice(others)
-            i, j = DEPTHS.index(int(chosen["candidates"])), WEIGHTS.index(chosen["weight"])
-            found[name] = {**chosen, "ndcg@10": round(values[i][j], 4)}
-    return found
 
 
 ASSUMED = "an assumed second"  # how long a prompted call takes, in tables
@@ -294,13 +265,14 @@ def domains(found: Mapping[str, Any]) -> str:
 
 def defaults(found: Mapping[str, Any]) -> str:
     """nDCG@10 of the plain rankings, of the default, and of what the other sets choose."""
-    results, shown = found["retrieval"], ("BM25", "dense", "hybrid", "convex", "RRF", "default")
+    sets, shown = found["retrieval"]["sets"], ("BM25", "dense", "hybrid", "convex", "RRF", "default")
+    left_out = artifacts.read_json(Path(__file__).parent / "results" / "default.json")["left_out"]
     rows = []
     for name, what in DEFAULTS.items():
-        if name in results["default"]["left_out"]:
-            systems = {row["name"]: row for row in results["sets"][name]["systems"]}
+        if name in sets:
+            systems = {row["name"]: row for row in sets[name]["systems"]}
             cells = (f"{systems[key]['ndcg@10']:.3f}" for key in shown)
-            rows.append((f"{name} ({what})", *cells, f"{results['default']['left_out'][name]['ndcg@10']:.3f}"))
+            rows.append((f"{name} ({what})", *cells, f"{left_out[name]['ndcg@10']:.3f}"))
     ours = (f"default, {METHODS[DEFAULT].candidates}", "chosen on the other sets")
     head = ("nDCG@10, all questions", "BM25", "dense", "dense + 0.1 BM25", "convex", "RRF", *ours)
     return readme.markdown(head, rows)

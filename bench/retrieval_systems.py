@@ -217,19 +217,6 @@ def drawn(dataset: Dataset, n: int) -> Dataset:
     )
 
 
-def settings(folder: str, cache: str, depths: Sequence[int], weights: Sequence[float]) -> dict[str, Any]:
-    """nDCG@10 of the default with every number of candidates and every weight that is tried, (depths, weights)."""
-    dataset, retriever = load_dataset(folder), open_retriever(folder, cache)
-    texts = list(dataset.questions.values())
-    found = np.zeros((len(depths), len(weights)))
-    for i, depth in enumerate(depths):  # each by itself: some evidence compares a candidate with the others
-        for j, weight in enumerate(weights):
-            results = retriever.search_many(texts, DEPTH, candidates=depth, weights={"evidence": weight})
-            ranking = [[hit.id for hit in result] for result in results]
-            found[i, j] = per_question(dataset, ranking, ["nDCG@10"])["nDCG@10"].mean()
-    return {"tried": found.round(5).tolist()}
-
-
 def open_retriever(folder: str | Path, cache: str | Path, models: Models | None = None) -> HybridRetriever:
     """The index of a set, built where the cache lacks it, with the shipped models on one thread."""
     models = models or Models.load()

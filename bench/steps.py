@@ -1,14 +1,12 @@
 """Sections of the benchmark are made of steps: each runs in a process of its own, and its result is kept.
 
-So memory is that of one system, and threads are set before the first import. A step runs again if its arguments, the
-library, the models, the modules that it names or imports, the packages' versions or the machine have changed, or if
-what it wrote is missing. The training of a peer does not depend on the library and its models, and outlives their changes.
-A changed file that a step's arguments name does not count: that takes ``--again``.
+So memory is that of one system, and threads are set before the first import. A step runs again if its arguments, the code,
+the models, the packages' versions or the machine have changed, or if what it wrote is missing. The training of a peer
+depends on the code of the peers alone. A changed file that a step's arguments name does not count: that takes ``--again``.
 """
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import importlib
 import json
@@ -21,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from functools import cache, lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +52,6 @@ class Bench:
     results: Path
     quick: bool = False
     again: bool = False
-    fine_tune: bool = False
     cross_encoder: Path | None = None
     steps: list[dict[str, Any]] = field(default_factory=list)
 
@@ -114,9 +111,7 @@ class Bench:
             return dict(zip(jobs, pool.map(lambda job: job(), jobs.values()), strict=True))
 
     def _key(self, task: dict[str, Any], *, ours: bool = True) -> str:
-        named = {found[0] for found in re.findall(r'"((bench\.[a-z_.]+):[a-z_]+)"', json.dumps(task))}
-        sources = [_sources(function.partition(":")[0]) for function in sorted(named | {task["function"]})]
-        said = json.dumps([task, self.quick, _library() if ours else "", sources], sort_keys=True)
+        said = json.dumps([task, self.quick, code(ours)], sort_keys=True)
         return hashlib.sha256(said.encode()).hexdigest()[:16]
 
 
@@ -140,11 +135,14 @@ def write_beir(folder: Path, corpus: Sequence[str], queries: Sequence[str], qrel
     return folder
 
 
-@lru_cache(maxsize=1)
-def _library() -> str:
-    """SHA-256 over the library's sources and the models' manifests."""
-    files = [*sorted((ROOT / "semclass").rglob("*.py")), *sorted((ROOT / "models").rglob("manifest.json"))]
-    return hashlib.sha256("".join(artifacts.sha256_of(path) for path in files).encode()).hexdigest()
+@cache
+def code(ours: bool = True) -> str:
+    """SHA-256 over the code of the peers; of ours, over all code, the prices and the models' manifests."""
+    files = [*(ROOT / "bench" / "peers").glob("*.py")]
+    if ours:
+        files += [path for name in ("semclass", "bench", "training") for path in (ROOT / name).rglob("*.py")]
+        files += [ROOT / "bench" / "prices.json", *(ROOT / "models").rglob("manifest.json")]
+    return hashlib.sha256("".join(artifacts.sha256_of(path) for path in sorted(files)).encode()).hexdigest()
 
 
 def _kept(path: Path) -> dict[str, Any] | None:
@@ -154,27 +152,6 @@ def _kept(path: Path) -> dict[str, Any] | None:
     record = artifacts.read_json(path)
     same = record["machine"] == provenance.machine() and record["versions"] == provenance.versions()
     return dict(record) if same else None
-
-
-@cache
-def _sources(module: str) -> tuple[str, ...]:
-    """SHA-256 of a module and of those that it imports, of this package and of training; prices count as source, too."""
-    found, waiting = {"prices.json": artifacts.sha256_of(ROOT / "bench" / "prices.json")}, [module]
-    while waiting:
-        name = waiting.pop()
-        place = name.replace(".", "/")
-        path = next(
-            (path for path in (ROOT / f"{place}.py", ROOT / "training" / f"{place}.py") if path.is_file()), None
-        )
-        if name in found or name == "bench.steps" or name.startswith("semclass") or path is None:
-            continue
-        found[name] = artifacts.sha256_of(path)
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Import):
-                waiting += [alias.name for alias in node.names]
-            elif isinstance(node, ast.ImportFrom) and node.module:
-                waiting += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
-    return tuple(f"{name} {found[name]}" for name in sorted(found))
 
 
 def _in_process(task: dict[str, Any], out: Path) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The original encoder, all of it trained: for question classes, in torch and as int8 ONNX, and with few labels.
+"""The original encoder, all of it trained: for question classes, in torch and as int8 ONNX.
 
 The recipe is the usual one: AdamW, warm-up over the first tenth, linear decay, a linear layer over the first token.
 """
@@ -32,31 +32,22 @@ def tuned(original: str, texts: Sequence[str], outputs: int, loss: Callable[[Any
     )
     inner, outer = network.base_model.parameters(), network.classifier.parameters()
     groups = [{"params": list(inner), "lr": INNER_RATE}, {"params": list(outer), "lr": HEAD_RATE}]
-    descend = descent(network.train(), groups, EPOCHS * -(-len(texts) // BATCH))
+    network.train()
+    optimiser = torch.optim.AdamW(groups, weight_decay=WEIGHT_DECAY)
+    steps = EPOCHS * -(-len(texts) // BATCH)
+    pace = transformers.get_linear_schedule_with_warmup(optimiser, round(WARM_UP * steps), steps)
     for rows in _batches([len(text) for text in texts], random.Random(SEED)):
         some = [texts[row] for row in rows]
         fed = tokenizer(some, return_tensors="pt", padding=True, truncation=True, max_length=LENGTH)
         # many processors multiply bfloat16 about twice as fast; weights and optimiser stay float32
         with torch.autocast("cpu", torch.bfloat16):
             logits = network(**fed).logits
-        descend(loss(logits.float(), rows))
-    return network.eval(), tokenizer
-
-
-def descent(network: Any, groups: Any, steps: int) -> Callable[[Any], None]:
-    """What makes one of so many steps down a loss: AdamW, with a warm-up and a linear decay of the rates."""
-    torch, transformers = import_extra("torch", "bench"), import_extra("transformers", "bench")
-    optimiser = torch.optim.AdamW(groups, weight_decay=WEIGHT_DECAY)
-    pace = transformers.get_linear_schedule_with_warmup(optimiser, round(WARM_UP * steps), steps)
-
-    def step(loss: Any) -> None:
-        loss.backward()
+        loss(logits.float(), rows).backward()
         torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
         optimiser.step()
         pace.step()
         optimiser.zero_grad()
-
-    return step
+    return network.eval(), tokenizer
 
 
 def _batches(lengths: Sequence[int], rng: random.Random) -> Iterator[list[int]]:
@@ -172,77 +163,3 @@ def coarse_names(logits: Any, names: Sequence[str]) -> list[str]:
     rows = np.asarray(logits, np.float64)
     shares = np.exp(rows - rows.max(axis=1, keepdims=True)) @ member
     return [above[place] for place in shares.argmax(axis=1)]
-
-
-# -- few labels, as SetFit (Tunstall et al. 2022) learns from them --------------------------------------------------------
-#
-# SetFit tunes a sentence encoder on pairs of texts of one class and of two, and fits a logistic regression over what it
-# gives then. Here all other texts of a batch are the pairs of two classes, as a softmax over the batch (Khosla et al.
-# 2020), which takes fewer steps. Names of the classes are texts, too, in the same sentences that ``TextClassifier`` reads.
-
-
-PAIRS, PASSES = 32, 5  # pairs of one class in a batch, and pairs that every text begins
-RATE, TEMPERATURE, STRENGTH = 1e-4, 0.05, 1.0  # STRENGTH: scikit-learn's C, over vectors of length 1
-
-
-def few_labels(data: str, dataset: str, size: str, classes: int | None) -> dict[str, Any]:
-    """Figures of the first draw of so many examples a class."""
-    from sklearn.linear_model import LogisticRegression  # processes of other peers must not hold these
-
-    from bench import labels
-    from bench.peers.rows import NO_ORIGINAL, original
-
-    folder = original()
-    if folder is None:
-        return dict(NO_ORIGINAL)
-    parts = [labels.read(Path(data), dataset, part, classes) for part in labels.SETS[dataset]]
-    (texts, truth), (tried, wanted) = parts
-    rows, names = labels.draw(truth, size, SEED), sorted(set(truth))
-    some = [texts[row] for row in rows] + labels.readings(names)
-    theirs = [truth[row] for row in rows] + [name for name in names for _ in labels.PHRASES]
-    started = time.perf_counter()
-    encode = drawn_together(folder, some, theirs)
-    model = LogisticRegression(C=STRENGTH * len(some), max_iter=1000).fit(encode(some), theirs)
-    seconds = time.perf_counter() - started
-    return labels.mean([{"seconds": seconds, **labels.figures_of(model, encode(tried), wanted)}])
-
-
-def drawn_together(folder: Path, texts: Sequence[str], classes: Sequence[str]) -> Any:
-    """Tune the network in `folder`; gives what makes unit vectors, float32 (n, dim), of texts."""
-    torch, transformers = import_extra("torch", "bench"), import_extra("transformers", "bench")
-    torch.set_num_threads(1)
-    torch.manual_seed(SEED)
-    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
-    network = transformers.AutoModel.from_pretrained(folder, attn_implementation="eager")
-
-    def vectors(some: Sequence[str]) -> Any:
-        fed = tokenizer(list(some), return_tensors="pt", padding=True, truncation=True, max_length=LENGTH)
-        # many processors multiply bfloat16 about twice as fast; weights and optimiser stay float32
-        with torch.autocast("cpu", torch.bfloat16):
-            states = network(**fed).last_hidden_state
-        there = fed["attention_mask"][..., None].float()
-        return torch.nn.functional.normalize((states.float() * there).sum(1) / there.sum(1), dim=-1)
-
-    rng = np.random.default_rng(SEED)
-    groups = [{"params": list(network.parameters()), "lr": RATE}]
-    descend = descent(network.train(), groups, PASSES * -(-len(texts) // PAIRS))
-    numbers = np.unique(classes, return_inverse=True)[1]
-    members = [np.flatnonzero(numbers == number) for number in range(numbers.max() + 1)]
-    for _ in range(PASSES):
-        order = rng.permutation(len(texts))
-        for start in range(0, len(order), PAIRS):
-            first = order[start : start + PAIRS]
-            rows = np.concatenate([first, [rng.choice(members[number]) for number in numbers[first]]])
-            found, same = vectors([texts[row] for row in rows]), torch.tensor(numbers[rows][:, None] == numbers[rows])
-            # a text is no pair with itself
-            alike = (found @ found.T / TEMPERATURE).fill_diagonal_(-1e4)
-            same.fill_diagonal_(False)
-            logs = alike.log_softmax(-1)
-            descend((-(logs * same).sum(1) / same.sum(1)).mean())
-    network.eval()
-
-    def encode(some: Sequence[str]) -> Any:
-        with torch.no_grad():
-            return np.concatenate([vectors(some[start : start + 64]).numpy() for start in range(0, len(some), 64)])
-
-    return encode

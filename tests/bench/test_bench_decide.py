@@ -40,12 +40,6 @@ def test_of_what_costs_little_the_most_accurate_is_used_and_within_a_point_the_c
     assert chosen([row("best", 0.9, 5), row("as good", 0.895, 1)]) == "as good"
 
 
-def test_what_costs_much_more_is_not_used_for_a_little_more_accuracy():
-    rows = [row("dear", 0.95, 5000), row("cheap", 0.85, 100)]
-    assert chosen(rows, replace(NEEDS, texts=1e6)) == "cheap"
-    assert chosen(rows, replace(NEEDS, texts=1e6, accuracy=0.9)) == "dear"
-
-
 def test_what_does_not_fit_is_left_out_and_says_why():
     rows = [
         row("wrong", 0.7, 1),
@@ -76,16 +70,6 @@ def test_one_encoding_serves_several_classifications():
     rows = {tasks: {one.name: one for one in decide.measured(FOUND, replace(NEEDS, tasks=tasks))} for tasks in (1, 3)}
     assert rows[3][decide.OURS].milliseconds == rows[1][decide.OURS].milliseconds
     assert rows[3][decide.WORDS].milliseconds == pytest.approx(3 * rows[1][decide.WORDS].milliseconds)
-
-
-def test_a_cascade_is_the_answer_where_the_prompted_model_is_dearer_and_more_accurate_than_is_wanted():
-    right, usd = [0.80, 0.866, 0.895, 0.944], [0.07, 1135.0, 1702.0, 5675.0]
-    job = {"shares": [0.0, 0.2, 0.3, 1.0], "right": {"unsure": right}, "usd_per_million": usd}
-    needs = replace(NEEDS, texts=1e5, accuracy=0.85, milliseconds=2000, pairs=True)
-    rows = list(decide.measured({**FOUND, "cascade": {"jobs": {"entailment": job}}}, needs))
-    assert "20%" in chosen(rows, needs)
-    assert chosen(rows, replace(needs, accuracy=0.9)) == decide.PROMPTED
-    assert chosen(rows, replace(needs, milliseconds=100)) is None
 
 
 def test_it_asks_for_what_is_not_given():

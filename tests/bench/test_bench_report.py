@@ -66,17 +66,6 @@ def test_a_quick_run_is_named_as_such():
     assert "> Of a quick run" in page(commands=["python -m bench entailment --data DATA --quick"])
 
 
-def test_a_page_names_all_runs_whose_figures_it_has():
-    earlier = {**MADE, "commit": "ba9876543210", "keys": ["errors"]}
-    earlier["machine"] = {**MADE["machine"], "processor": "another one", "flags": ["avx2", "avx512f"]}
-    assert "commit ba9876543210" in page(also=[earlier])
-    text = report.overview({"entailment": {**RESULTS, "also": [earlier]}})
-    assert "- Machine: another one, 2 cores, 25.3 GB of memory" in text
-    assert "Python 3.11.7, avx2, avx512f." in text
-    assert "](entailment.md)" in text
-    assert "numpy 2.4.6" in text
-
-
 def test_without_results_the_overview_says_how_to_get_them(tmp_path: Path):
     report.write(tmp_path)
     assert "There are no results yet" in (tmp_path / "REPORT.md").read_text()

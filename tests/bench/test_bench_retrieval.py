@@ -1,8 +1,6 @@
 """Retrieval beside its peers: each ranks as its documentation says."""
 
 import json
-import math
-from collections import Counter
 
 import numpy as np
 import pytest
@@ -10,12 +8,9 @@ from beir import write_beir
 
 from bench import retrieval, retrieval_systems
 from semclass import HybridRetriever
-from semclass.core.types import Ragged
 from semclass.evaluation import evaluate
 from semclass.evaluation.dataset import load_dataset
 from semclass.ranking.methods import METHODS
-from semclass.scoring import bm25
-from semclass.scoring.postings import count_terms
 
 TEXTS = ["The cat sat on the mat.", "A dog barks at a cat, and the cats run.", "Bridges are built of granite."]
 
@@ -25,18 +20,6 @@ def test_a_peer_finds_the_passage_with_the_questions_words():
     search = retrieval_systems.by_bm25s(TEXTS)
     assert search("What are bridges built of?", 1) == [2]
     assert sorted(search("cat", 3)) == [0, 1, 2]
-
-
-def test_rank_bm25_gives_the_same_scores_with_the_same_idf():
-    terms = [[1, 2, 2], [2, 3], [4, 1, 1, 1]]
-    model = pytest.importorskip("rank_bm25").BM25Okapi(terms)
-    found = Counter(word for passage in model.doc_freqs for word in passage)
-    model.idf = {word: math.log1p((len(terms) - df + 0.5) / (df + 0.5)) for word, df in found.items()}
-    ragged = Ragged(np.concatenate(terms), np.array([0, 3, 5, 9]))
-    ours = [count_terms(ragged, np.ones(5, bool))]
-    np.testing.assert_allclose(
-        bm25.scores(ours, bm25.statistics(ours), np.array([1, 3])), model.get_scores([1, 3]), rtol=1e-5
-    )
 
 
 QUESTIONS = {
@@ -128,12 +111,3 @@ def test_pictures_are_drawn_with_and_without_a_cross_encoder(network):
     pytest.importorskip("matplotlib")
     found = results(network=network)
     assert all(draw(found).startswith(b"\x89PNG") for draw in retrieval.PICTURES.values())
-
-
-def test_the_default_is_the_least_setting_that_is_nearly_the_best():
-    shape = (len(retrieval.DEPTHS), len(retrieval.WEIGHTS))
-    one, other = np.full(shape, 0.5), np.full(shape, 0.5)
-    one[1, 2], one[3, 4], other[0, 1] = 0.7, 0.7005, 0.9
-    assert retrieval.choice({"one": one})["weight"] == retrieval.WEIGHTS[2]
-    found = retrieval.left_out({"one": one.tolist(), "other": other.tolist()})
-    assert (found["one"]["weight"], found["one"]["ndcg@10"]) == (retrieval.WEIGHTS[1], 0.5)

@@ -8,7 +8,6 @@ pytest.importorskip("sklearn")
 pytest.importorskip("ir_measures")
 
 from bench import languages, report, small_folders
-from semclass import Passage
 
 
 def test_models_without_a_default_of_their_own_show_the_other_methods():
@@ -19,15 +18,6 @@ def test_models_without_a_default_of_their_own_show_the_other_methods():
         found
     )
     assert "| de (5) | 9 | multilingual | 0.100 | 0.200 | 0.300 | - | - | - | - |" in languages.table(found)
-
-
-def test_collections_in_english_stand_in_a_table_of_their_own():
-    row = {"bm25": 0.1, "dense": 0.2, "convex": 0.3, "default": 0.4, "deep": 0.5}
-    by_models = {"shipped": {"en-docs": row, "de": row}, "multilingual": {"en-docs": row, "de": row}}
-    found = {"languages": {"by_models": by_models}}
-    assert "| `en-docs` | 0.400 | 0.100 | 0.200 | 0.300 | 0.400 | 0.500 |" in languages.TABLES["English"](found)
-    assert "`de`" not in languages.TABLES["English"](found)
-    assert "`en-docs`" not in languages.TABLES["one language"](found)
 
 
 def test_topics_are_shown_in_english_on_average_and_in_the_worst_languages():
@@ -48,11 +38,6 @@ def test_shares_of_small_folders_are_by_kind_of_question_and_by_word():
     assert shares["refused"] == {"answered": 0.5, "unanswered": 1.0, "foreign": 0.5}
     assert shares["words"] == {"strong": [1, 1], "likely": [0, 0], "weak": [0, 1]}
     assert "1 of 1" in small_folders.table({"small_folders": {"sizes": {"15": shares}}})
-
-
-def test_passages_of_a_folder_have_ids_of_their_own():
-    folder = {"name": "tea", "passages": [{"id": 1, "text": "Tea is hot.", "title": ""}]}
-    assert small_folders.passages_of(folder) == [Passage("tea/1", "Tea is hot.", {})]
 
 
 @pytest.mark.parametrize("name", report.SECTIONS)

@@ -92,18 +92,11 @@ def test_what_is_kept_counts_only_with_what_was_written(bench, tmp_path):
     assert count.read_text() == "xx"
 
 
-def test_a_change_in_a_module_that_arguments_name_counts(bench, monkeypatch):
-    task = {"function": "bench.peers.systems:measure", "arguments": {"loader": "bench.peers.minilm:torch_texts"}}
-    before = bench._key(task)
-    sources = steps._sources
-    monkeypatch.setattr(steps, "_sources", lambda module: () if module == "bench.peers.minilm" else sources(module))
-    assert bench._key(task) != before
-
-
-def test_the_training_of_a_peer_is_kept_when_the_library_changes(bench, monkeypatch):
+def test_training_of_a_peer_outlives_changes_of_the_library(bench, monkeypatch):
     task = {"function": "bench.peers.systems:train_texts", "arguments": {}}
     before = {ours: bench._key(task, ours=ours) for ours in (True, False)}
-    monkeypatch.setattr(steps, "_library", lambda: "another")
+    code = steps.code
+    monkeypatch.setattr(steps, "code", lambda ours: "another" if ours else code(ours))
     assert bench._key(task) != before[True]
     assert bench._key(task, ours=False) == before[False]
 

@@ -16,7 +16,7 @@ from world import ROOT
 pytest.importorskip("ir_measures")
 pytest.importorskip("sklearn")
 
-from bench import prices, provenance, readme, report
+from bench import prices, readme, report
 
 FOUND = report.read(report.RESULTS)
 PAGES = {
@@ -64,16 +64,6 @@ def test_a_table_of_figures_says_where_they_are_from(page):
         assert len([figure for figure in figures if "." in figure or "%" in figure]) < 2, table
 
 
-def test_sections_of_earlier_models_are_listed_to_run_again(monkeypatch):
-    """``python -m bench --stale``: a section is in the list as long as a line stands below one of its tables."""
-    earlier = {name for name in FOUND if provenance.earlier(name, FOUND)}
-    stale = report.stale(FOUND)
-    assert earlier | (set(report.SECTIONS) - set(FOUND)) <= set(stale)
-    assert all("earlier models" in report.page(name, FOUND) for name in earlier)
-    monkeypatch.setattr(provenance, "shipped", lambda: dict.fromkeys(provenance.DEPENDS["thesis"], "another"))
-    assert report.stale(FOUND).keys() == set(report.SECTIONS)
-
-
 @pytest.mark.parametrize("name", FOUND)
 def test_the_page_of_a_section_is_that_of_its_results(name):
     assert (report.RESULTS / f"{name}.md").read_text(encoding="utf-8") == report.page(name, FOUND)
@@ -92,31 +82,12 @@ def test_what_was_measured_once_keeps_its_results_and_says_of_which_models_they_
     assert "*Measured once, with " in (report.RESULTS / f"{name}.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("name", FOUND)
-def test_a_file_of_results_says_of_which_models_each_run_is(name):
-    assert FOUND[name]["models"].keys() & set(provenance.DEPENDS[name])
-
-
-def test_a_table_of_models_that_do_not_ship_is_wrong_until_it_is_marked(monkeypatch):
-    """As it would be after a head was trained again: the pages are written again, and bear the line."""
-    monkeypatch.setattr(provenance, "shipped", lambda: dict.fromkeys(provenance.RANKING, "another"))
-    for name in ("main_job", "retrieval", "words"):
-        changed = report.tables(name, FOUND)[name]
-        assert "earlier models" in changed
-        assert not any(readme.block(name, changed) in page for page in PAGES.values())
-
-
 @pytest.mark.parametrize("page", PAGES)
 def test_a_picture_of_models_that_do_not_ship_is_marked(page):
     for name in FOUND:
         for file in report.pictures(name):
             line = readme.block(f"{name}: pictures", TABLES.get(f"{name}: pictures", ""))
             assert f"bench/results/{file}\n" not in PAGES[page] or line in PAGES[page], file
-
-
-def test_the_main_job_can_be_told_without_the_other_sections():
-    alone = report.tables("main_job", {"main_job": FOUND["main_job"]})
-    assert " → " in alone["main_job"]
 
 
 def test_one_thing_has_one_figure(monkeypatch):
@@ -144,14 +115,6 @@ def test_every_row_of_the_thesis_stands_in_the_table_of_its_methods():
     assert "0.877 (+47%)" in rows["entail-integrated-hard"]
     assert "0.631 (-59%)" in rows["class-stable"]
     assert "0.769 (+0%)" in rows["class-integrated-hard"]
-
-
-def test_a_set_of_the_thesis_has_its_better_and_its_worse_rows():
-    methods = [prices.thesis_methods(name) for name in prices.THESIS_SETS]
-    assert methods[0].keys() == methods[1].keys()
-    for known in methods:
-        assert known["class-stable"]["mrr"] < known[prices.THESIS_BASELINE]["mrr"] < known["entail-stable"]["mrr"]
-        assert f"worst method {known['class-stable']['mrr']:.3f} (" in TABLES["main_job"]
 
 
 def test_the_thesis_is_as_its_curves_say(data_folder):

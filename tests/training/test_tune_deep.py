@@ -9,7 +9,7 @@ from made_models import random_weights
 pytest.importorskip("onnx")
 pytest.importorskip("safetensors")
 
-from semclass.heads.joint import marks_of
+from semclass.heads.deep import marks_of
 
 import bert_graph
 import deep_network
