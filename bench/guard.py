@@ -158,7 +158,7 @@ def abstaining(models: Path) -> Scores:
         [retriever.search(question, 1, where=where).answerable for where in (None, {"_id": {"$ne": answer}})]
         for answer, question in texts().asked
     ]
-    return {"answerable": {"AUC": area(*np.array(given, np.float64).T)}}
+    return {"pairs/entailment": {"AUC, answerable": area(*np.array(given, np.float64).T)}}
 
 
 def entailment(models: Path) -> Scores:
@@ -242,7 +242,11 @@ SUITES: dict[str, Callable[[Path], Scores]] = {
 
 
 def measure(models: Path, suites: Sequence[str] = tuple(SUITES)) -> Scores:
-    return {model: scores for name in suites for model, scores in SUITES[name](models).items()}
+    found: Scores = {}
+    for name in suites:
+        for model, scores in SUITES[name](models).items():
+            found.setdefault(model, {}).update(scores)
+    return found
 
 
 def read_record(path: Path = RECORD) -> dict[str, Any]:

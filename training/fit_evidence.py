@@ -17,8 +17,7 @@ learn, both re-ranked within a document and searched in an index, to sentences o
 for training, and to the same headings. All weights but ``match`` are free, from 0. `SHORT_SHARE` of the fit is taken: with
 more of it, questions of files that the fit did not see lose what contrast items gain.
 
-The figures in the manifest are of domains that the fit did not see: each fifth of them in turn, also where the fit saw only
-one, four or twelve of the other domains, means over all of them (``left_out_fitted_to``).
+The figures in the manifest are of domains that the fit did not see: each fifth of them in turn.
 """
 
 from __future__ import annotations
@@ -44,7 +43,6 @@ from semclass.core.errors import TruncationWarning
 from semclass.core.types import Passage
 from semclass.index.passage_index import PassageIndex
 from semclass.index.records import Candidates, Query
-from semclass.ranking.certainty import BOUNDS
 from semclass.ranking.evidence import shortness
 from semclass.ranking.features import FEATURES, PAIR_FEATURES
 from semclass.ranking.methods import DEFAULT, METHODS
@@ -70,7 +68,6 @@ SHARE, SHARE_OF_LANGUAGES, SHORT_SHARE = 0.5, 0.75, 0.85
 ASKED = 500  # questions of each set of sentences
 ASKED_IN_LANGUAGE = 1000  # and of each language
 FOLDS = 5
-FEWER = (1, 4, 12)  # domains that a fit sees, to learn whether more of them would help
 DEPTH = 10  # places that nDCG counts
 START = np.array([feature.weight for feature in FEATURES])
 LEARNT_FROM_HEADINGS = (
@@ -265,41 +262,15 @@ def _spread(judged: Judged) -> Array:
     return np.asarray(np.nanvar(values, axis=2).mean(axis=1))
 
 
-def left_out(
-    sets: Mapping[tuple[str, str], Judged], most: int | None = None, fit: Callable[..., Array] = fit
-) -> dict[tuple[str, str], Array]:
-    """For each collection weights that were fitted without its fifth of the domains, on at most `most` of the others."""
+def left_out(sets: Mapping[tuple[str, str], Judged], fit: Callable[..., Array] = fit) -> dict[tuple[str, str], Array]:
+    """For each collection weights that were fitted without its fifth of the domains."""
     names = sorted({name for name, _ in sets})
     found = {}
     for number in range(FOLDS):
         out = names[number::FOLDS]
-        others = np.random.default_rng(number).permutation([name for name in names if name not in out])[:most].tolist()
-        weights = fit({key: judged for key, judged in sets.items() if key[0] in others})
+        weights = fit({key: judged for key, judged in sets.items() if key[0] not in out})
         found |= {key: weights for key in sets if key[0] in out}
     return found
-
-
-def mean_ndcg(sets: Mapping[tuple[str, str], Judged], weights: Mapping[tuple[str, str], Array]) -> float:
-    """NDCG@10 of each collection with its weights, mean over collections."""
-    return float(np.mean([ndcg(judged, weights[key]) for key, judged in sets.items()]))
-
-
-def certain(sets: Mapping[tuple[str, str], Judged], weights: Mapping[tuple[str, str], Array]) -> dict[str, float]:
-    """How often the first passage is right where its lead alone makes a word of certainty, and how often it does."""
-    leads, right = [], []
-    for key, judged in sets.items():
-        score = total(judged, weights[key])
-        order = np.argsort(-score, axis=1, kind="stable")[:, :2]
-        first, second = np.take_along_axis(score, order, axis=1).T
-        leads.append(first - second)
-        right.append(np.take_along_axis(judged.gains, order[:, :1], axis=1)[:, 0] > 0)
-    lead, found = np.concatenate(leads), np.concatenate(right)
-    strong, likely = lead >= BOUNDS["strong"], (lead >= BOUNDS["likely"]) & (lead < BOUNDS["strong"])
-    return {
-        f"{word}_{what}": round(float(value), 3)
-        for word, of in (("strong", strong), ("likely", likely))
-        for what, value in (("share", of.mean()), ("right", found[of].mean() if of.any() else 0.0))
-    }
 
 
 def train(arguments: argparse.Namespace) -> None:
@@ -329,10 +300,6 @@ def train(arguments: argparse.Namespace) -> None:
     for kind in sorted({kind for _, kind in sets}):
         means = np.mean([row for key, row in rows.items() if key[1] == kind], axis=0).round(4).tolist()
         metrics |= dict(zip((f"{kind}s_convex", f"{kind}s_start", f"{kind}s_left_out"), means, strict=True))
-    for count in FEWER:
-        metrics[f"left_out_fitted_to_{count}"] = round(mean_ndcg(sets, left_out(sets, count, long)), 4)
-    metrics["left_out_fitted_to_all"] = round(mean_ndcg(sets, folds), 4)
-    metrics |= certain(sets, folds)
     for key, row in rows.items():
         print(f"{', '.join(key)}: convex, start, left out {' '.join(f'{value:.3f}' for value in row)}")
     weights = np.round(long(sets), 5)

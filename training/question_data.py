@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
+from sklearn.metrics import precision_recall_fscore_support
 
 from datasets_io import read_tsv
 from semclass.core.errors import InputError
@@ -90,11 +90,4 @@ def class_table(classes: Sequence[str], truth: Sequence[str], said: Sequence[str
     lines = ["| class | precision | recall | F1 | questions |", "|---|---|---|---|---|"]
     for name, precision, recall, f1, count in zip(present, *figures, strict=True):
         lines.append(f"| {name} | {precision:.3f} | {recall:.3f} | {f1:.3f} | {count} |")
-    return "\n".join(lines)
-
-
-def confusion_table(classes: Sequence[str], truth: Sequence[str], said: Sequence[str]) -> str:
-    matrix = confusion_matrix(truth, said, labels=list(classes))
-    lines = ["| true \\ said | " + " | ".join(classes) + " |", "|" + "---|" * (len(classes) + 1)]
-    lines += [f"| {name} | " + " | ".join(map(str, row)) + " |" for name, row in zip(classes, matrix, strict=True)]
     return "\n".join(lines)

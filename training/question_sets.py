@@ -183,17 +183,6 @@ def vary(text: str, rng: random.Random) -> str:
     return re.sub(r"\s+\?\s*$", "?", text) if rng.random() < 0.3 else text
 
 
-def typed_forms(texts: Sequence[str], seed: int, draws: int) -> dict[str, list[list[str]]]:
-    """Questions as they are typed, for measuring: in lower case, without question mark, and misspelt `draws` times."""
-    rng = random.Random(seed)
-    return {
-        "lower_case": [[text.lower() for text in texts]],
-        "no_question_mark": [[without_mark(text) for text in texts]],
-        "one_slip": [[misspell(text, rng, 4) for text in texts] for _ in range(draws)],
-        "one_slip_any_word": [[misspell(text, rng, 2) for text in texts] for _ in range(draws)],
-    }
-
-
 def as_read(speller: Speller | None, texts: Sequence[str]) -> list[str]:
     """Texts as :class:`~semclass.heads.questions.QuestionClassifier` reads them with a head that has a speller or none."""
     return [with_mark(speller(text)) for text in texts] if speller else list(texts)

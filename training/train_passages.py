@@ -67,7 +67,6 @@ STRENGTHS = (0.03, 0.1, 0.3)
 FOLDS = 5
 TOLERANCE = 1e-4  # largest difference between a head's probabilities in ONNX and in scikit-learn
 GOLD = "gold"
-SIMULATIONS = 500
 
 
 @dataclass(frozen=True)
@@ -259,22 +258,9 @@ def measure(truth: Array, probabilities: Array, decisions: Array) -> dict[str, A
         precision, recall, f1, _ = precision_recall_fscore_support(right, said, average="binary", zero_division=0)
         auc = roc_auc_score(right, scores) if 0 < right.sum() < len(right) else np.nan
         error = expected_calibration_error(scores, right)
-        rows.append((precision, recall, f1, auc, error, calibration_noise(scores)))
-    names = ("precision", "recall", "f1", "auc", "calibration_error", "calibration_noise")
+        rows.append((precision, recall, f1, auc, error))
+    names = ("precision", "recall", "f1", "auc", "calibration_error")
     return dict(zip(names, np.array(rows, float).T, strict=True))
-
-
-def calibration_noise(probabilities: Array) -> float:
-    """Calibration error to expect of probabilities that are exactly right: mean over truths drawn from them."""
-    drawn = np.random.default_rng(0).random((SIMULATIONS, len(probabilities))) < probabilities
-    return float(np.mean([expected_calibration_error(probabilities, row) for row in drawn]))
-
-
-def pooled_calibration(truth: Array, probabilities: Array) -> tuple[float, float]:
-    """Calibration error over all classes together, and the one to expect of exact probabilities."""
-    known = ~np.isnan(truth)
-    given = probabilities[known]
-    return expected_calibration_error(given, truth[known] == 1), calibration_noise(given)
 
 
 def flan_f1(corpus: Corpus) -> Array:
@@ -286,15 +272,14 @@ def flan_f1(corpus: Corpus) -> Array:
 
 
 def evaluate(corpus: Corpus, dense: Array, dims: Mapping[str, int], seeds: Sequence[int]) -> dict[str, Array]:
-    """Figures by name, each (seeds, 6); ``lower_f1`` and the like are of lower-cased passages, ``pooled`` is (seeds, 2)."""
+    """Figures by name, each (seeds, 6); ``lower_f1`` and the like are of lower-cased passages."""
     n, places, found = len(corpus.texts), np.flatnonzero(corpus.twice), []
     for seed in seeds:
         probabilities, decisions = held_out(corpus, dense, dims, gold_folds(corpus, seed), seed)
         truth = corpus.labels[places]
         figures = measure(truth, probabilities[places], decisions[places])
         lower = measure(truth, probabilities[places + n], decisions[places + n])
-        figures |= {f"lower_{name}": row for name, row in lower.items()}
-        found.append(figures | {"pooled": np.array(pooled_calibration(truth, probabilities[places]))})
+        found.append(figures | {f"lower_{name}": row for name, row in lower.items()})
     return {name: np.array([figures[name] for figures in found]) for name in found[0]}
 
 
@@ -309,7 +294,6 @@ def other_sources(corpus: Corpus, dense: Array, dims: Mapping[str, int], seed: i
         figures = measure(truth, probabilities[scored], decisions[scored])
         common = np.nansum(truth, axis=0) >= 5
         means = {name: figures[name][common].mean() for name in ("f1", "auc")}
-        means["calibration_error"] = pooled_calibration(truth, probabilities[scored])[0]
         found[source] = {name: round(float(value), 3) for name, value in means.items()}
     return found
 
@@ -378,8 +362,8 @@ def diagram(probabilities: Array, _: Array, truth: Array) -> bytes:
 
 
 def head_metrics(figures: Mapping[str, Array], flan: Array) -> dict[str, Any]:
-    """Figures of cross-validation for the manifest: of each class, macro averages, and calibration over all classes."""
-    means = {key: values.mean(axis=0) for key, values in figures.items() if key != "pooled"} | {"flan_ul2_f1": flan}
+    """Figures of cross-validation for the manifest: of each class, and macro averages."""
+    means = {key: values.mean(axis=0) for key, values in figures.items()} | {"flan_ul2_f1": flan}
     found: dict[str, Any] = {
         name: {key: round(float(values[column]), 4) for key, values in means.items()}
         for column, name in enumerate(COARSE)
@@ -387,10 +371,7 @@ def head_metrics(figures: Mapping[str, Array], flan: Array) -> dict[str, Any]:
     found["macro"] = {key: round(float(values.mean()), 4) for key, values in means.items()} | {
         f"{name}_by_seed": [round(float(value), 4) for value in figures[name].mean(axis=1)] for name in ("f1", "auc")
     }
-    error, noise = figures["pooled"].mean(axis=0)
-    return found | {
-        "pooled": {"calibration_error": round(float(error), 4), "calibration_noise": round(float(noise), 4)}
-    }
+    return found
 
 
 def _rows(table: Mapping[str, Mapping[str, Any]], columns: Sequence[str]) -> str:
@@ -399,7 +380,7 @@ def _rows(table: Mapping[str, Mapping[str, Any]], columns: Sequence[str]) -> str
 
 
 def card_sections(metrics: Mapping[str, Any], thresholds: Any, arguments: argparse.Namespace) -> list[tuple[str, str]]:
-    repeats, pooled = arguments.repeats, metrics["pooled"]
+    repeats = arguments.repeats
     columns = ("precision", "recall", "f1", "auc", "calibration_error", "lower_f1", "lower_auc", "flan_ul2_f1")
     classes = {name: metrics[name] for name in (*COARSE, "macro")}
     kinds = ", ".join(f"{name} ({COARSE_NAMES[name]})" for name in COARSE)
@@ -434,16 +415,13 @@ def card_sections(metrics: Mapping[str, Any], thresholds: Any, arguments: argpar
         ),
         (
             "How honest its probabilities are",
-            f"Expected calibration error (ten bins) over the six classes together: {pooled['calibration_error']:.3f}; "
-            f"exact probabilities would show {pooled['calibration_noise']:.3f} on as many passages. For one class alone "
-            f"exact probabilities show {metrics['macro']['calibration_noise']:.3f} on 250 passages, this head "
-            f"{metrics['macro']['calibration_error']:.3f} on average.\n\n"
+            f"Expected calibration error (ten bins) of a class: {metrics['macro']['calibration_error']:.3f} on average.\n\n"
             "![How often passages of each probability have the class](reliability.png)",
         ),
         (
             "How it does on sources it has not seen",
-            "| source left out | macro F1 | macro AUC | calibration error |\n|---|---|---|---|\n"
-            + _rows(metrics["other_sources"], ("f1", "auc", "calibration_error")),
+            "| source left out | macro F1 | macro AUC |\n|---|---|---|\n"
+            + _rows(metrics["other_sources"], ("f1", "auc")),
         ),
         (
             "Limits",

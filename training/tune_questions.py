@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import argparse
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -43,7 +43,6 @@ from figures import reliability_diagram
 from question_data import (
     Questions,
     class_table,
-    confusion_table,
     evaluate,
     find_file,
     membership,
@@ -58,7 +57,6 @@ from question_sets import (
     frequent_words,
     read_dev,
     read_training,
-    typed_forms,
     unlabelled,
     vary,
     words_file,
@@ -79,7 +77,6 @@ Array = npt.NDArray[Any]
 FOLDS = 5  # one of so many folds is held out to find the temperatures
 CALIBRATION = 400  # questions that the scales of the int8 activations are found on
 TOLERANCE = 1e-3  # between probabilities of a question alone and in a batch; int8 rounding may tip a value
-DRAWS = 5  # times that the questions to measure with are misspelt
 LONGEST = 64  # word pieces read of a question here
 
 
@@ -140,12 +137,9 @@ def diagram(given: Array, classes: Sequence[str], questions: Questions) -> bytes
     )
 
 
-def report_tables(given: Array, classes: Sequence[str], questions: Questions) -> str:
-    coarse, narrow = answers(given, classes)
-    said = [COARSE[place] for place in coarse]
-    truth = questions.labels("coarse")
-    fine = class_table(classes, questions.fine, [classes[place] for place in narrow])
-    return "\n\n".join([confusion_table(COARSE, truth, said), class_table(COARSE, truth, said), fine])
+def report_table(given: Array, classes: Sequence[str], questions: Questions) -> str:
+    _, narrow = answers(given, classes)
+    return class_table(classes, questions.fine, [classes[place] for place in narrow])
 
 
 def write_head(
@@ -186,7 +180,7 @@ def write_head(
             f"training questions, by a network that did not see them: coarse {held_coarse['accuracy']:.3f}, fine "
             f"{held_fine['accuracy']:.3f}.{_on_natural(metrics)}\n\n"
             "![How often answers of each probability are right](reliability.png)\n\n"
-            f"{_on_nothing(metrics['held_out'])}{tables}",
+            f"{tables}",
         ),
         (
             "Limits",
@@ -208,32 +202,15 @@ def _by_teacher(training: Mapping[str, Any]) -> str:
     return told if count else ""
 
 
-def _on_nothing(held_out: Mapping[str, Any]) -> str:
-    if "ask_nothing" not in held_out:
-        return ""
-    figures = held_out["ask_nothing"]
-    return (
-        f"Of {figures['texts']} texts that ask nothing and that training did not see, the best coarse class has a "
-        f"probability of {figures['quantile 0.5']:.2f} at the median, and of {figures['quantile 0.9']:.2f} at most for "
-        "nine in ten.\n\n"
-    )
-
-
 def _on_natural(metrics: Mapping[str, Any]) -> str:
     if "natural_dev" not in metrics:
         return ""
-    figures = metrics["natural_dev"]
-    lines = [
-        f"\n\nOn {figures['fine']['questions']} natural questions that training did not see (expected calibration error "
-        f"{figures['coarse']['calibration_error']:.3f} and {figures['fine']['calibration_error']:.3f}):\n",
-        "| form | coarse | fine |",
-        "|---|---|---|",
-        f"| as they are | {figures['coarse']['accuracy']:.3f} | {figures['fine']['accuracy']:.3f} |",
-    ]
-    for form, levels in figures.items():
-        if form not in ("coarse", "fine"):
-            lines.append(f"| {form.replace('_', ' ')} | {levels['coarse']:.3f} | {levels['fine']:.3f} |")
-    return "\n".join(lines)
+    coarse, fine = (metrics["natural_dev"][level] for level in ("coarse", "fine"))
+    return (
+        f" On {fine['questions']} natural questions that training did not see: coarse {coarse['accuracy']:.3f}, fine "
+        f"{fine['accuracy']:.3f} (expected calibration error {coarse['calibration_error']:.3f} and "
+        f"{fine['calibration_error']:.3f})."
+    )
 
 
 def train(arguments: argparse.Namespace) -> None:
@@ -274,11 +251,9 @@ def train(arguments: argparse.Namespace) -> None:
     asks = np.flatnonzero(held) < len(questions.texts)
     rows = np.flatnonzero(held)[asks]
     slopes = find_slopes(given[asks], targets[rows].argmax(axis=1), setup.belongs)
-    given = softened(given, slopes, setup.belongs)
+    given = softened(given[asks], slopes, setup.belongs)
     others = Questions(tuple(texts[row] for row in rows), tuple(questions.fine[row] for row in rows))
-    metrics: dict[str, Any] = {"held_out": measure(given[asks], classes, others)}
-    if not asks.all():
-        metrics["held_out"]["ask_nothing"] = largest(given[~asks], classes)
+    metrics: dict[str, Any] = {"held_out": measure(given, classes, others)}
     print(f"held out: {metrics}\n{len(texts)} texts", flush=True)
 
     network = int8_network(tune(forms, targets, setup), setup, slopes, calibration)
@@ -288,12 +263,11 @@ def train(arguments: argparse.Namespace) -> None:
 
     given = answered(test.texts)
     metrics["test"] = measure(given, classes, test)
-    tables = f"TREC test:\n\n{report_tables(given, classes, test)}"
     shown = (given, test)
     if dev is not None:
         shown = (answered(dev.texts), dev)
-        metrics["natural_dev"] = measure(shown[0], classes, dev) | measure_forms(answered, classes, dev, setup.seed)
-        tables = f"Natural questions:\n\n{report_tables(shown[0], classes, dev)}\n\n{tables}"
+        metrics["natural_dev"] = measure(shown[0], classes, dev)
+    tables = report_table(shown[0], classes, shown[1])
     report = {
         "calibration": {
             "method": "temperature",
@@ -335,25 +309,6 @@ def taught(
         raise InputError(f"the question head in {arguments.teacher} has other classes than the training questions")
     texts = unlabelled(arguments.originals, known)
     return texts, teacher.predict_proba(texts, level="fine").astype(np.float32)
-
-
-def measure_forms(
-    answered: Callable[[Sequence[str]], Array], classes: Sequence[str], dev: Questions, seed: int
-) -> dict[str, dict[str, float]]:
-    found: dict[str, dict[str, float]] = {}
-    for form, draws in typed_forms(dev.texts, seed, DRAWS).items():
-        figures = [measure(answered(draw), classes, dev) for draw in draws]
-        means = {level: np.mean([part[level]["accuracy"] for part in figures]) for level in ("coarse", "fine")}
-        found[form] = {level: round(float(value), 4) for level, value in means.items()}
-    return found
-
-
-def largest(given: Array, classes: Sequence[str]) -> dict[str, float]:
-    """How probable the best coarse class of texts is that ask nothing: quantiles over the texts."""
-    best = (given @ membership(classes)).max(axis=1)
-    return {"texts": len(best)} | {
-        f"quantile {share}": round(float(np.quantile(best, share)), 3) for share in (0.1, 0.5, 0.9)
-    }
 
 
 def check(folder: Path, encoder: OnnxEncoder, given: Array, test: Questions) -> None:

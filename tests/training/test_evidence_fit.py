@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("scipy")
 
 import section_sets
-from fit_evidence import KEPT, START, Judged, added, certain, fit, fit_short, left_out, ndcg
+from fit_evidence import KEPT, START, Judged, added, fit, fit_short, left_out, ndcg
 from semclass.core import artifacts
 from semclass.ranking.features import PAIR_FEATURES
 
@@ -61,14 +61,6 @@ def test_what_short_candidates_add_counts_as_much_as_they_are_short():
     np.testing.assert_allclose(both.features[3, :, 0], found.short * found.features[3, :, 0])
     more = fit_short({("a", "sentences"): both})
     assert more.argmax() == PAIR_FEATURES.index("provided")
-    assert more[PAIR_FEATURES.index("match")] == 0
-
-
-def test_leads_are_counted_by_the_word_that_they_get():
-    score, gains = np.array([[2.0, 1.0], [1.0, 0.9], [0.5, 0.5]]), np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])
-    some = Judged(score, np.zeros((len(PAIR_FEATURES), 3, 2)), gains, np.ones(3), np.zeros(3))
-    found = certain({("a", "question"): some}, {("a", "question"): START})
-    assert found == {"strong_share": 0.333, "strong_right": 1.0, "likely_share": 0.333, "likely_right": 0.0}
 
 
 def test_no_fold_sees_its_own_domain():

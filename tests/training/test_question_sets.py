@@ -5,7 +5,7 @@ import random
 import pytest
 
 pytest.importorskip("sklearn")
-from question_sets import frequent_words, misspell, typed_forms, vary, without_mark
+from question_sets import frequent_words, misspell, vary, without_mark
 
 QUESTION = "What is the capital of Peru ?"
 
@@ -29,12 +29,7 @@ def test_a_slip_changes_one_long_enough_word_and_little_of_it():
     assert misspell("12 + 30 ?", rng) == "12 + 30 ?"
 
 
-def test_the_same_seed_gives_the_same_forms():
-    forms = typed_forms([QUESTION], 1, 3)
-    assert forms == typed_forms([QUESTION], 1, 3)
-    assert {name: len(draws) for name, draws in forms.items()} == {
-        "lower_case": 1, "no_question_mark": 1, "one_slip": 3, "one_slip_any_word": 3
-    }  # fmt: skip
+def test_a_seed_gives_the_same_form():
     assert vary(QUESTION, random.Random(1)) == vary(QUESTION, random.Random(1))
     assert without_mark(QUESTION) == "What is the capital of Peru"
     assert without_mark("Is it? Yes") == "Is it? Yes"

@@ -9,12 +9,11 @@ from made_models import random_weights
 pytest.importorskip("onnx")
 pytest.importorskip("safetensors")
 
-from semclass.heads.deep import marks_of
-
 import bert_graph
 import deep_network
 import onnx_graphs
 from semclass.core.types import Ragged
+from semclass.heads.deep import marks_of
 from tuning_texts import Rows, Texts
 
 CONFIG = bert_graph.BertConfig(
@@ -81,7 +80,7 @@ def test_what_was_tuned_and_its_graph_agree():
 
 
 def test_pairs_are_read_with_the_marks_of_the_library(monkeypatch):
-    monkeypatch.setattr(deep_network, "PIECES", 6)
+    monkeypatch.setattr(deep_network, "MAX_PIECES", 6)
     rng = np.random.default_rng(0)
     ids = Ragged(rng.integers(0, 12, 40), np.array([0, 5, 13, 20, 31, 40]))
     idf = np.append(0, np.ones(11)).astype(np.float32)
