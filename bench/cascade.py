@@ -18,7 +18,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 
 import train_passages as training
-from bench import entailment, figures, labels, measures, passages, prices, readme
+from bench import entailment, labels, measures, passages, prices, readme
 from bench.steps import Bench
 from datasets_io import read_jsonl, read_tsv
 from semclass import EntailmentClassifier, OnnxEncoder, PassageClassifier, QuestionClassifier, TextClassifier
@@ -240,7 +240,7 @@ MAKERS: dict[str, Callable[[Path, Endpoint, int | None], Job]] = {
 }  # fmt: skip
 
 
-# -- table and picture ----------------------------------------------------------------------------------------------------
+# -- tables ---------------------------------------------------------------------------------------------------------------
 
 
 def table(found: Mapping[str, Any]) -> str:
@@ -267,27 +267,4 @@ def leads(found: Mapping[str, Any]) -> str:
     return readme.markdown(head, rows)
 
 
-def picture(found: Mapping[str, Any]) -> bytes:
-    jobs = found["cascade"]["jobs"]
-    figure, places = figures.load_pyplot().subplots(1, len(jobs), figsize=(3.4 * len(jobs), 3.2), squeeze=False)
-    styles = {"unsure": (figures.BLUE, "o-"), "second": (figures.ORANGE, "s--"), "random": (figures.INK, ":")}
-    for place, (job, each) in zip(places.flat, jobs.items(), strict=True):
-        for name, (color, style) in styles.items():
-            if name in each["right"]:
-                line = [100 * value for value in each["right"][name]]
-                place.plot(
-                    each["usd_per_million"], line, style, color=color, markersize=3, linewidth=1.2, label=ROWS[name]
-                )
-        for share, usd, value in zip(each["shares"], each["usd_per_million"], each["right"]["unsure"], strict=True):
-            if share in SHOWN:
-                place.annotate(
-                    f"{share:.0%}", (usd, 100 * value), xytext=(0, 4), textcoords="offset points", fontsize=6
-                )
-        place.set_title(f"{job}, {each['model']}", fontsize=8, color=figures.INK)
-        figures.plain(place, "USD a million", "% right")
-    places.flat[0].legend(fontsize=7, frameon=False)
-    return figures.png(figure)
-
-
 TABLES = {"": table, "leads": leads}
-PICTURES = {"cascade.png": picture}

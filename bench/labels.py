@@ -8,7 +8,6 @@ The passage head has seen every label, so its quality is what its training's cro
 from __future__ import annotations
 
 import gzip
-import itertools
 import random
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,7 +21,6 @@ import numpy.typing as npt
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 
-import figures
 import labels
 from bench import measures, prices, readme
 from bench.steps import Bench
@@ -35,7 +33,6 @@ from semclass.train.calibration import expected_calibration_error, log_loss
 from semclass.train.data import PHRASES, words_of
 
 DRAWS = 5  # times that every question is misspelt anew
-CURVE = {50: 5, 150: 3, 500: 2, 1500: 1, 4500: 1}  # labelled questions, and samples of so many
 SETS = {"banking77": ("train", "test"), "clinc150": ("train", "dev")}  # intents: parts to fit to and to try on
 OUTSIDE = "oos"  # CLINC150's label of messages that have none of its intents; they are left out
 SIZES = {"1": 5, "5": 5, "10": 5, "all": 1}  # examples a class, and draws of so many
@@ -53,28 +50,22 @@ SHOWN = {
 
 
 def run(bench: Bench) -> dict[str, Any]:
-    """A step for each set of intents and each number of labels, two at once; then one for the shipped classifiers."""
+    """A step for each set of intents, both at once; then one for the shipped classifiers."""
     few, data = bench.quick, bench.data
     names, sizes = (["banking77"], {"5": 1}) if few else (list(SETS), SIZES)
-    given = {"data": data, "classes": 7 if few else None}
-    draws = dict.fromkeys(list(CURVE)[:1], 1) if few else CURVE
+    given = {"data": data, "sizes": sizes, "classes": 7 if few else None}
     jobs = {
-        name: partial(bench.step, f"labels/{name}", "bench.labels:few_labels", dataset=name, sizes=sizes, **given)
+        name: partial(bench.step, f"labels/{name}", "bench.labels:few_labels", dataset=name, **given)
         for name in reversed(names)  # the longest first
     }
-    for level, size in itertools.product(("coarse", "fine"), draws):
-        options = {"data": data, "level": level, "size": size, "draws": draws[size]}
-        name = f"{level}/{size}"
-        jobs[name] = partial(bench.step, f"labels/{name}", "bench.labels:learning_curve", **options)
     made = bench.side_by_side(jobs)
     intents = {name: made[name]["sizes"] for name in names}
     recorded = artifacts.read_json(RESULTS)["few_labels"]["banking77"]
     for size in set(sizes) & set(recorded):
         if TUNED in recorded[size]["systems"]:
             intents["banking77"][size]["systems"][TUNED] = recorded[size]["systems"][TUNED]
-    curves = {level: {str(size): made[f"{level}/{size}"]["accuracy"] for size in draws} for level in ("coarse", "fine")}
     shipped = bench.step("labels/shipped", "bench.labels:shipped", data=data, limit=50 if few else None)
-    return {**shipped, "few_labels": intents, "learning_curves": curves}
+    return {**shipped, "few_labels": intents}
 
 
 def shipped(data: str, limit: int | None) -> dict[str, Any]:
@@ -283,19 +274,6 @@ def taught(data: Path) -> Questions:
     return Questions(tuple(texts), tuple(fine))
 
 
-def learning_curve(data: str, level: str, size: int, draws: int) -> dict[str, float]:
-    """Mean accuracy on natural questions (split dev) of question heads that were fitted on samples of one size."""
-    learnt = taught(Path(data))
-    texts, names = learnt.texts, learnt.labels(level)
-    dev, encoder = labels.natural_questions(Path(data) / "questions", "dev"), OnnxEncoder.load()
-    found = []
-    for seed in range(draws):
-        rows = np.random.default_rng(seed).permutation(len(texts))[:size]
-        model = TextClassifier(encoder, cv=2).fit([texts[row] for row in rows], [names[row] for row in rows])
-        found.append(model.score(dev.texts, dev.labels(level)))
-    return {"accuracy": round(float(np.mean(found)), 4)}
-
-
 def table(found: Mapping[str, Any]) -> str:
     results = found["labels"]
     q, macro, times = results["questions"], results["passages"]["macro"], results["microseconds"]
@@ -361,14 +339,4 @@ def table_of_published(found: Mapping[str, Any]) -> str:
     )
 
 
-def picture(found: Mapping[str, Any]) -> bytes:
-    curves = found["labels"]["learning_curves"]
-    lines = {}
-    for level in ("coarse", "fine"):
-        sizes = sorted(map(int, curves[level]))
-        lines[level] = (sizes, [curves[level][str(size)] for size in sizes])
-    return figures.curves(lines, x="labelled questions", y="accuracy, natural questions", logarithmic=True)
-
-
 TABLES = {"": table, "few_labels": table_of_few, "published": table_of_published}
-PICTURES = {"learning_curves.png": picture}

@@ -1,8 +1,8 @@
-"""Pictures for model cards, as PNG bytes: reliability diagrams and curves. The same figures give the same bytes."""
+"""Pictures for model cards, as PNG bytes: reliability diagrams. The same figures give the same bytes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -36,20 +36,4 @@ def reliability_diagram(
         place.set_title(f"{title}: error {error:.3f}, n = {len(right)}", fontsize=9, color=INK)
         place.set(xlim=(0, 1), ylim=(0, 1))
         plain(place, "probability", "share that is right")
-    return png(figure)
-
-
-def curves(
-    lines: Mapping[str, tuple[Sequence[float], Sequence[float]]], *, x: str, y: str, logarithmic: bool = False
-) -> bytes:
-    figure, place = load_pyplot().subplots(figsize=(5.4, 3.4))
-    if logarithmic:
-        place.set_xscale("log")
-    for name, (across, up) in lines.items():
-        (line,) = place.plot(across, up, "o-", markersize=4)
-        place.annotate(
-            f" {name}", (across[-1], up[-1]), color=line.get_color(), fontsize=8, va="center", annotation_clip=False
-        )
-    place.margins(x=0.02)
-    plain(place, x, y)
     return png(figure)

@@ -7,14 +7,14 @@ Domains of ``sections`` from which the encoder did not learn each become an inde
 candidates are the first 50 of convex fusion. The softmax of temperature * (convex score + weights @ features) is fitted to
 the passages under a heading (ListNet, Cao et al. 2007), from the weights that serve any encoder, with a penalty on the
 distance from them. Domains weigh the same, and so do headings that are questions and others. The weights in `KEPT`, which
-tell what an answer consists of, stay: below a heading any text may stand; nor is ``match`` weighed, as the default method
-classifies no question. The result is half way from the start to the fit. With --multilingual, the domains are the languages
+tell what an answer consists of, stay: below a heading any text may stand.
+The result is half way from the start to the fit. With --multilingual, the domains are the languages
 of ``pair_domains.read_languages`` and `read_across`, with questions in place of headings, and the headings of some English
 domains that are questions; the result is three quarters of the way, and short candidates add nothing.
 
 What short candidates add to the weights is fitted next, in the same way: to files of ``qa`` from which the encoder did not
 learn, both re-ranked within a document and searched in an index, to sentences of ``wikiqa``, to the contrast items
-for training, and to the same headings. All weights but ``match`` are free, from 0. `SHORT_SHARE` of the fit is taken: with
+for training, and to the same headings. All weights are free, from 0. `SHORT_SHARE` of the fit is taken: with
 more of it, questions of files that the fit did not see lose what contrast items gain.
 
 The figures in the manifest are of domains that the fit did not see: each fifth of them in turn.
@@ -215,7 +215,7 @@ def fit(sets: Mapping[tuple[str, str], Judged], ridge: float = RIDGE, share: flo
 
 def fit_short(sets: Mapping[tuple[str, str], Judged]) -> Array:
     """What short candidates add to the weights, from what `added` gives."""
-    return SHORT_SHARE * fitted(sets, 0 * START, ("match",), SHORT_RIDGE)
+    return SHORT_SHARE * fitted(sets, 0 * START, (), SHORT_RIDGE)
 
 
 def fitted(sets: Mapping[tuple[str, str], Judged], start: Array, kept: Sequence[str], ridge: float) -> Array:
