@@ -26,14 +26,3 @@ def test_an_accuracy_that_is_asked_for_is_reached_on_other_items():
     assert 0.3 < found["share"] < 0.95
     assert cascade.aimed(sure, model, head) is None  # the model is not better
     assert cascade.aimed(sure[:100], head[:100], model[:100]) is None  # too few
-
-
-def test_the_table_names_the_model_of_each_row():
-    right = {name: [0.8, 0.82, 0.84, 0.86, 0.88, 0.9, 0.92, 0.94] for name in ("unsure", "random")}
-    job = {"model": "m", "shares": cascade.SHARES, "right": right, "usd_per_million": [0.1, *range(10, 80, 10)]}
-    job |= {"items": 500, "lead": 0.04, "lead_ci": [0.03, 0.05], "aimed": None}
-    found = {"cascade": {"jobs": {"questions": job}}}
-    rows = cascade.table(found).split("\n")
-    assert rows[2] == "| questions, m | least sure first | 80.0% | 84.0% | 86.0% | 88.0% | 90.0% | 94.0% |"
-    assert rows[4] == "|  | USD a million | 0.1 | 20 | 30 | 40 | 50 | 70 |"
-    assert "| questions | 500 | 4.0% (3.0 to 5.0) | - | - | - |" in cascade.leads(found)

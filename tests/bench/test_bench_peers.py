@@ -1,7 +1,6 @@
 """What systems are measured with, on answers that can be checked by hand."""
 
 import json
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,19 +12,6 @@ from sklearn.metrics import f1_score
 from bench import measures
 from bench.peers import rows as peer_rows
 from bench.peers import systems
-
-
-def test_an_answer_that_names_no_class_is_wrong():
-    found = measures.of_classes(["HUM", "LOC", "HUM", "NUM"], ["HUM", None, "HUM", "no idea"])
-    assert (found["items"], found["accuracy"]) == (4, 0.5)
-    assert found["macro_f1"] == pytest.approx(1 / 3, abs=1e-4)  # HUM 1, LOC 0, NUM 0
-
-
-def test_yes_or_no_has_f1_of_yes_and_a_curve_where_there_are_scores():
-    truth, scores = np.array([True, True, False, False] * 20), np.array([0.9, 0.4, 0.3, 0.2] * 20)
-    found = measures.of_answers(truth, scores >= 0.5, scores)
-    assert (found["accuracy"], found["auc"], found["f1"]) == (0.75, 1.0, pytest.approx(2 / 3, abs=1e-4))
-    assert "auc" not in measures.of_answers(truth, scores >= 0.5)
 
 
 def test_what_is_not_known_or_not_answered_counts_for_no_class():
@@ -116,21 +102,6 @@ def test_a_cosine_tells_sentences_that_share_words(tmp_path):
     system = systems.pairs("tfidf", model, out, "cosine")
     near, far = system.answer([["Who built the tower?", "Ada built the tower."], ["Who built the tower?", "It rains."]])
     assert near > 0.5 > far
-
-
-def test_a_system_that_lacks_a_package_is_shown_as_skipped(tmp_path):
-    times = {"p50_ms": 2.0, "p95_ms": 3.0, "per_second": 500.0, "disk_mb": 1.0, "load_s": 0.1, "peak_mb": 50.0}
-    made = SimpleNamespace(step=lambda *_, **__: {**times, "answers": {"test": {"label": ["a", "b"]}}})
-    entries = [
-        peer_rows.Entry("here", "peer", "A toy.", "toys:load"),
-        peer_rows.Entry("lacking", "peer", "Not here.", "toys:load", training={"skipped": "needs a toy"}),
-    ]
-    items = peer_rows.keep(tmp_path / "items.json", {"test": ["x", "y"]})
-    here, lacking = peer_rows.rows(
-        made, "toys", entries, items, lambda _, said: measures.of_classes(["a", "b"], said["test"]["label"])
-    )
-    assert (here["accuracy"], lacking["skipped"]) == (1.0, "needs a toy")
-    assert here["usd_per_million"] > 0
 
 
 def test_seconds_of_training_are_those_of_the_manifests(tmp_path, monkeypatch):

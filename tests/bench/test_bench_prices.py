@@ -35,10 +35,6 @@ def test_a_million_calls(call, usd):
     assert call() == pytest.approx(usd)
 
 
-def test_all_prices_are_told_for_several_calls():
-    assert prices.at_all_prices(10, {"prompt": 500, "answer": 2}) == {"m": 10_200, "c": 10_200}
-
-
 def test_the_shipped_prices_say_where_they_are_from():
     for kind in ("machines", "tokens", "rerank"):
         for price in prices.load()[kind].values():

@@ -62,10 +62,6 @@ def test_a_page_of_earlier_models_says_so():
     assert "*Measured with earlier models: encoder of 2026-11-20.*" in page(models={"encoder": "another"})
 
 
-def test_a_quick_run_is_named_as_such():
-    assert "> Of a quick run" in page(commands=["python -m bench entailment --data DATA --quick"])
-
-
 def test_without_results_the_overview_says_how_to_get_them(tmp_path: Path):
     report.write(tmp_path)
     assert "There are no results yet" in (tmp_path / "REPORT.md").read_text()
@@ -98,8 +94,3 @@ def test_the_front_leaves_out_what_something_faster_beats():
         readme.Point("x", "peer", cost, quality, (0, 1)) for cost, quality in ((1, 0.5), (10, 0.9), (5, 0.4), (20, 0.9))
     )
     assert readme.front([dear, worse, equal, cheap]) == [cheap, dear]
-
-
-def test_a_picture_is_drawn():
-    pytest.importorskip("matplotlib")
-    assert readme.of_task("entailment", "accuracy")({"entailment": RESULTS}).startswith(b"\x89PNG")

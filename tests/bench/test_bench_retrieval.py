@@ -1,25 +1,14 @@
 """Retrieval beside its peers: each ranks as its documentation says."""
 
-import json
-
 import numpy as np
 import pytest
 from beir import write_beir
 
-from bench import retrieval, retrieval_systems
+from bench import retrieval_systems
 from semclass import HybridRetriever
 from semclass.evaluation import evaluate
 from semclass.evaluation.dataset import load_dataset
 from semclass.ranking.methods import METHODS
-
-TEXTS = ["The cat sat on the mat.", "A dog barks at a cat, and the cats run.", "Bridges are built of granite."]
-
-
-def test_a_peer_finds_the_passage_with_the_questions_words():
-    pytest.importorskip("Stemmer")
-    search = retrieval_systems.by_bm25s(TEXTS)
-    assert search("What are bridges built of?", 1) == [2]
-    assert sorted(search("cat", 3)) == [0, 1, 2]
 
 
 QUESTIONS = {
@@ -72,42 +61,3 @@ def test_the_cross_encoder_orders_the_first_ten_of_the_hybrid(systems, corpus):
         first = jobs["hybrid"](text).ids
         assert jobs["cross-encoder"](text).ids == sorted(first, key=lambda item: lengths[item])
         assert sorted(jobs["cross-encoder"](text).more["cross-encoder, integrated"]) == sorted(first)
-
-
-def results(*, network: bool):
-    """What a run writes, of one set."""
-    intervals = {"mrr@10_ci": [0.7, 0.9], "error_removed_ci": [0, 0.2]}
-    figures = {"mrr@10": 0.8, "ndcg@10": 0.75, "cond_mrr": 0.85, "error_removed": 0.1, **intervals}
-    clock = {"p50_ms": 2.0, "p95_ms": 3.0}
-    names = [name for name in retrieval.SYSTEMS if network or "cross-encoder" not in name]
-    times = dict.fromkeys(names, clock)
-    times |= {
-        name: {**clock, "rerank_p50_ms": 100.0} for name in ("entail-integrated", "cross-encoder") if name in names
-    }
-    systems = dict.fromkeys(names, figures)
-    part = {"questions": 500, "answered": 450, "systems": systems, "milliseconds": times, "missing": {}}
-    full = {**part, "questions": 3000, "systems": {n: figures for n in names if "cross-encoder" not in n}}
-    sets = {"squad4": {"what": "Wikipedia", "passages": 9, **retrieval.of_set(full, part)}}
-    counted = {use: {"prompt": 500.0, "answer": 1.0} for use in retrieval.PROMPTS}
-    found = {"sets": sets, "second_per_call": retrieval.second_per_call(sets, counted)}
-    return json.loads(json.dumps({"retrieval": found}))
-
-
-def test_tables_show_times_costs_and_what_was_skipped():
-    assert "needs --cross-encoder FOLDER" in retrieval.table(results(network=False))
-    found = results(network=True)
-    for row in found["retrieval"]["sets"]["squad4"]["systems"]:
-        row["train_s"] = {"cross-encoder": 1800.0}.get(row["name"])
-    text = retrieval.table(found)
-    assert "| entail-integrated | 0.800 | 2 | not recorded |" in text
-    assert "| cross-encoder | 0.800 | 2 | 1,800 |" in text
-    assert "| BM25 | 0.800 | 2 | - |" in text
-    assert "10 s | 116 days |" in text
-    assert "| 0.850 → 0.850 | 10% (0% to 20%) | 0.800 → 0.800 |" in retrieval.domains(found)
-
-
-@pytest.mark.parametrize("network", [True, False])
-def test_pictures_are_drawn_with_and_without_a_cross_encoder(network):
-    pytest.importorskip("matplotlib")
-    found = results(network=network)
-    assert all(draw(found).startswith(b"\x89PNG") for draw in retrieval.PICTURES.values())

@@ -1,16 +1,13 @@
 """The benchmark's frame: steps run in processes of their own, are kept, and say why they were skipped or failed."""
 
 import importlib
-import json
 import os
 import re
 from pathlib import Path
 
-import click.testing
 import pytest
 from world import ROOT
 
-from bench import __main__ as entry
 from bench import provenance, steps
 from bench.steps import Bench, StepError
 from semclass.core.errors import MissingExtraError
@@ -60,20 +57,12 @@ def test_what_was_measured_is_not_measured_again(bench, tmp_path):
     assert count.read_text() == "xxxx"
 
 
-def test_a_step_without_its_package_is_skipped_and_tried_again(bench, capsys):
-    for _ in range(2):
-        found = bench.step("lacking", "test_bench_steps:lacking")
-        assert found == {"skipped": 'nothing is needed for this; run: pip install "semclass[bench]"'}
-    assert capsys.readouterr().err.count("skipped") == 2
-    assert bench.steps == []
-
-
 def test_a_step_that_fails_says_where(bench):
     with pytest.raises(StepError, match=r"test_bench_steps:failing failed with status 1:\n(.|\n)*no good"):
         bench.step("failing", "test_bench_steps:failing")
 
 
-def test_what_other_packages_or_another_machine_measured_does_not_count(bench, tmp_path, monkeypatch):
+def test_another_machine_measures_again(bench, tmp_path, monkeypatch):
     count = tmp_path / "count"
     for name, value in (("versions", {"numpy": "0"}), ("machine", {"cores": 1000})):
         bench.step("seen", "test_bench_steps:seen", word=name, count=count)
@@ -81,15 +70,6 @@ def test_what_other_packages_or_another_machine_measured_does_not_count(bench, t
             patched.setattr(provenance, name, lambda value=value: value)
             bench.step("seen", "test_bench_steps:seen", word=name, count=count)
     assert count.read_text() == "xxxx"
-
-
-def test_what_is_kept_counts_only_with_what_was_written(bench, tmp_path):
-    count, wrote = tmp_path / "count", tmp_path / "wrote"
-    for _ in range(2):
-        bench.step("seen", "test_bench_steps:seen", wrote=wrote, word="a", count=count)
-    wrote.touch()
-    bench.step("seen", "test_bench_steps:seen", wrote=wrote, word="a", count=count)
-    assert count.read_text() == "xx"
 
 
 def test_training_of_a_peer_outlives_changes_of_the_library(bench, monkeypatch):
@@ -107,31 +87,3 @@ def test_every_step_that_a_section_names_is_there():
     assert len(named) > 20
     for module, function in sorted(named):
         assert callable(getattr(importlib.import_module(f"bench.{module}"), function)), f"{module}:{function}"
-
-
-def test_a_quick_run_takes_a_small_part_of_a_set(bench, tmp_path):
-    corpus = [json.dumps({"_id": f"p{n}", "text": f"passage {n}"}) + "\n" for n in range(600)]
-    queries = [json.dumps({"_id": f"q{n}", "text": f"question {n}"}) + "\n" for n in range(300)]
-    qrels = [f"q{n}\tp{n + 250}\t1\n" for n in range(300)]
-    folder = steps.write_beir(tmp_path / "data" / "beir" / "made", corpus, queries, qrels)
-    assert bench.beir("made") == folder
-    bench.quick = True
-    small = bench.beir("made")
-    ids = [json.loads(line)["_id"] for line in (small / "corpus.jsonl").read_text().splitlines()]
-    assert len(ids) == steps.QUICK_PASSAGES
-    assert {f"p{n + 250}" for n in range(steps.QUICK_QUESTIONS)} <= set(ids)
-    assert len((small / "qrels" / "test.tsv").read_text().splitlines()) == steps.QUICK_QUESTIONS
-
-
-def test_an_error_that_nobody_expected_does_not_stop_the_other_sections(tmp_path, monkeypatch):
-    def run_section(name, bench):
-        if name == "thesis":
-            raise KeyError("no good")
-        bench.say(f"{name} ran")
-
-    monkeypatch.setattr(entry, "run_section", run_section)
-    arguments = ["thesis", "words", "--data", str(tmp_path), "--work", str(tmp_path / "w"), "--quick"]
-    told = click.testing.CliRunner().invoke(entry.main, arguments)
-    assert "no good" in told.output
-    assert "words ran" in told.output
-    assert "not done: thesis" in told.output

@@ -12,7 +12,6 @@ from made_models import random_weights
 
 import bert_graph
 import onnx_graphs
-import pair_domains
 from bench.peers import systems, train_cross_encoder
 
 CONFIG = bert_graph.BertConfig(
@@ -84,38 +83,3 @@ def test_a_long_passage_is_cut_and_the_question_is_not():
     assert fed["token_type_ids"][0].tolist() == [0] * 7 + [1] * 9
     assert fed["attention_mask"].sum(axis=1).tolist() == [16, 7]
     assert not fed["input_ids"][1, 7:].any()
-
-
-def test_candidates_that_are_drawn_begin_with_the_answer():
-    rows = np.arange(10)[None]
-    domain = pair_domains.Domain("one", [f"p{i}" for i in range(10)], ["who ?"], [frozenset([4, 7])])
-    task = train_cross_encoder.joined([domain], [(rows, -1.0 * rows)])
-    for seed in range(20):
-        places = train_cross_encoder.drawn(task, 0, 3, np.random.default_rng(seed))
-        assert places[0] == 4
-        assert 7 not in places  # it answers, too
-        assert len(set(places)) == 4
-    assert task.pairs(0, places[:1]) == [("who ?", "p4")]
-
-
-def test_the_questions_of_all_domains_weigh_as_they_do_for_learned():
-    rows = np.tile(np.arange(10), (100, 1))
-    large = pair_domains.Domain(
-        "large",
-        [f"l{i}" for i in range(50)],
-        [f"l ? {i}" for i in range(100)],
-        [frozenset([i % 10]) for i in range(100)],
-    )
-    small = pair_domains.Domain(
-        "small", [f"s{i}" for i in range(50)], [f"s ? {i}" for i in range(5)], [frozenset([i or 30]) for i in range(5)]
-    )
-    task = train_cross_encoder.joined([large, small], [(rows, -1.0 * rows), (rows[:5], -1.0 * rows[:5])])
-    assert task.data == "large, small"
-    assert len(task.questions) == 104  # that of passage 30 does not find its answer
-    assert task.pairs(100, [0]) == [("s ? 1", "s0")]
-    assert task.weight.mean() == pytest.approx(1)
-    assert task.weight[100] / task.weight[0] == pytest.approx(np.sqrt(100 / 4))
-    # stretch 3 of 50 is passage 3 here: what it answers is held out, in each domain
-    assert [task.questions[row] for row in np.flatnonzero(task.held_out)] == [f"l ? {i}" for i in range(3, 100, 10)] + [
-        "s ? 3"
-    ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -57,11 +56,3 @@ def test_a_table_of_an_earlier_model_says_which(ships):
     table, line = provenance.with_line(accuracy, found).split("\n\n")
     assert table == "| 0.9 |"
     assert "questions of 2026-11-22" in line
-
-
-def test_each_look_is_a_line_with_its_date_and_models(tmp_path):
-    for figure in (0.5, 0.6):
-        provenance.log("a set", {"ndcg": figure}, tmp_path / "looks.jsonl")
-    lines = [json.loads(line) for line in (tmp_path / "looks.jsonl").read_text().splitlines()]
-    assert [line["figures"]["ndcg"] for line in lines] == [0.5, 0.6]
-    assert all(line["models"]["encoder"] and len(line["date"]) == 10 for line in lines)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 from world import ROOT
 
@@ -11,7 +10,7 @@ pytest.importorskip("sklearn")
 import labels
 from datasets_io import read_tsv
 from question_data import same_but_for_marks
-from train_one_class import as_typed, figures
+from train_one_class import as_typed
 
 
 def test_no_text_is_both_trained_on_and_tested_with():
@@ -24,8 +23,3 @@ def test_half_of_the_texts_are_typed_otherwise():
     assert [as_typed("Hello you!", place) for place in (0, 1)] == ["hello you", "Hello you!"]
     assert as_typed("see you", 0) == "See you."
     assert as_typed("?", 0) == "?."
-
-
-def test_what_is_kept_and_refused():
-    found = figures(np.array([0.9, 0.4, 0.2, 0.6]), np.array([True, True, False, False]), 0.3)
-    assert found == {"auc": 0.75, "kept": 1.0, "refused": 0.5}

@@ -33,10 +33,6 @@ def test_a_vocabulary_that_marks_beginnings():
     assert len(first) == len(third) == 1
 
 
-def test_numbers_are_told():
-    assert WordTable.of(word_table(("10", "##5", "ten", "b12"))).digits.tolist() == [True, True, False, True]
-
-
 def test_every_question_has_an_answer_in_its_domain(data_folder):
     for domain in read_domains(data_folder, 0):
         assert len(domain.questions) == len(domain.answers) > 700, domain.name

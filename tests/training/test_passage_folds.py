@@ -7,14 +7,14 @@ pytest.importorskip("sklearn")
 pytest.importorskip("scipy")
 
 import train_passages as training
-from label_sources import article_groups, passage_articles
+from label_sources import article_groups
 
 BRIDGE = ["the bridge spans the river with iron arches", "iron arches of the bridge rust above the river"]
 BEES = ["bees carry nectar and wax to the hive", "a hive of bees makes wax and honey"]
 OTHERS = [f"word{letter * 4} stands{letter * 3} alone{letter * 5}" for letter in "cdfghjklmnpqrtvwxz"]
 
 
-def test_passages_with_like_words_or_of_a_known_article_are_together():
+def test_like_passages_are_of_one_article():
     texts = [*BRIDGE, *BEES, *OTHERS]
     bridge, again, bees, more, *_, last = article_groups(texts, {})
     assert (bridge, bees) == (again, more)
@@ -37,22 +37,3 @@ def test_no_article_is_in_two_folds(corpus):
         truth = (corpus.labels[rows, 5] == 1).astype(int)
         for fit, held_out in training.inner_folds(truth, corpus.articles[rows], 0):
             assert not set(corpus.articles[rows[fit]]) & set(corpus.articles[rows[held_out]])
-
-
-def test_articles_are_whole(corpus, data_folder):
-    known = passage_articles(data_folder)
-    groups = {}
-    for text, group in zip(corpus.texts, corpus.articles.tolist(), strict=True):
-        groups.setdefault(known.get(text, text), set()).add(group)
-    assert {len(found) for found in groups.values()} == {1}
-    assert sum(text in known for text in corpus.texts) == (corpus.sources != "gold").sum()
-    # chunks of two articles of the encyclopaedia
-    starts = (
-        "On January 20, 2017, Cohn took office",
-        "Under the Trump administration, Cohn",
-        "ASOS plc",
-        "In 2013, ASOS",
-    )
-    places = [next(row for row, text in enumerate(corpus.texts) if text.startswith(start)) for start in starts]
-    one, two, three, four = corpus.articles[places]
-    assert one == two != three == four

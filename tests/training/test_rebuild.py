@@ -21,7 +21,7 @@ def made(tuned=(), deep=()):
     return [options[options.index("--out") + 1] for _, *options in found]
 
 
-def test_a_teacher_is_made_before_the_question_head_that_learns_from_it():
+def test_a_teacher_is_made_before_its_pupil():
     folders = made()
     assert folders[:3] == ["models/entailment", "models/deep", "teacher/questions"]
     assert folders[3] == "models/questions"
@@ -29,13 +29,9 @@ def test_a_teacher_is_made_before_the_question_head_that_learns_from_it():
     assert learnt[learnt.index("--teacher") + 1] == "teacher"
 
 
-def test_with_tuned_weights_encoder_and_entailment_head_come_first():
+def test_a_tuned_encoder_is_exported_first():
     tuned = [Path("tuned.npz"), Path("again.npz")]
     assert made(tuned, deep=[Path("first.npz"), Path("second.npz")]) == ["models/encoder", *made()]
-
-
-def test_a_deep_head_of_another_encoder_is_not_fitted_again():
-    assert "models/deep" not in made([Path("tuned.npz")])
 
 
 def test_every_script_is_there():
@@ -51,10 +47,3 @@ def test_the_card_of_the_shipped_encoder_is_that_of_its_manifest():
     text = (ROOT / "models" / "encoder" / "README.md").read_text(encoding="utf-8")
     assert text == encoder_card(MANIFEST["name"], MANIFEST)
     assert "the original in float32, which was not tuned" in text
-
-
-def test_the_card_of_an_encoder_that_was_not_tuned_tells_of_no_tuning():
-    views = {name: MANIFEST["views"][name] for name in ("states", "pooled", "layers", "entities", "tokens")}
-    text = encoder_card("any", {**MANIFEST, "views": views})
-    assert "tune" not in text
-    assert "`asks`" not in text

@@ -1,7 +1,5 @@
 """How the layers that read a question and a passage together are tuned, and that the graph computes what was tuned."""
 
-from collections import Counter
-
 import numpy as np
 import pytest
 from made_models import random_weights
@@ -14,36 +12,11 @@ import deep_network
 import onnx_graphs
 from semclass.core.types import Ragged
 from semclass.heads.deep import marks_of
-from tuning_texts import Rows, Texts
+from tuning_texts import Texts
 
 CONFIG = bert_graph.BertConfig(
     hidden_size=32, num_hidden_layers=4, num_attention_heads=4, max_position_embeddings=40, layer_norm_eps=1e-12
 )
-
-
-def test_a_step_has_what_its_recipe_says_of_each_domain_and_every_question_comes_before_one_comes_again():
-    domains = ("squad", "contrast", "echoes", "code", "keywords")
-    groups = [Rows(domain, place, ((0,),), frozenset({0})) for domain in domains for place in range(100)]
-    recipe = deep_network.Recipe(steps=10)
-    steps = list(deep_network.batches(groups, recipe, np.random.default_rng(0)))
-    for step in steps:
-        counts = Counter(group.domain for group in step)
-        assert (counts["squad"], counts["contrast"], counts["echoes"]) == (recipe.squad, recipe.contrast, recipe.echoes)
-        assert counts["code"] + counts["keywords"] == recipe.others
-    asked = [group.question for step in steps for group in step if group.domain == "squad"]
-    assert sorted(asked) == list(range(100))
-
-
-def test_a_question_is_paired_with_its_passages_and_with_one_of_another_question():
-    groups = [
-        Rows("squad", 0, ((1,), (2,), (3, 4)), frozenset({2})),
-        Rows("code", 5, ((6,),), frozenset({0})),
-    ]
-    pairs, owner, answers = deep_network.pairs_of(groups, deep_network.Recipe(most=2), np.random.default_rng(0))
-    first = [pair for pair, number in zip(pairs, owner, strict=True) if number == 0]
-    assert first[0] == (0, (3, 4))  # answers come first, and stay
-    assert len(first) <= 2 + 1
-    assert [pair for pair, right in zip(pairs, answers, strict=True) if right] == [(0, (3, 4)), (5, (6,))]
 
 
 def test_what_was_tuned_and_its_graph_agree():

@@ -1,6 +1,5 @@
 """How the encoder's upper layers are tuned: what is learnt from, and that the graph computes what was tuned."""
 
-from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -16,7 +15,6 @@ import encoder_network
 import export_entailment
 import onnx_graphs
 import pair_head
-import tune_encoder
 import tuning_texts
 from kept_pieces import kept_pieces
 from semclass.core.types import Ragged, offsets_of
@@ -28,7 +26,7 @@ CONFIG = bert_graph.BertConfig(
 RECIPE = encoder_network.Recipe(dim=8, provided=4, expected=2)
 
 
-def test_articles_and_marks_are_passed_over_but_not_what_tells_a_question():
+def test_articles_and_marks_are_not_kept():
     pieces = ["[CLS]", "[SEP]", "[PAD]", "the", ",", "?", "who", "not", "bridge", "##s"]
     assert kept_pieces(pieces).tolist() == [True, True, True, False, False, True, True, True, True, True]
     assert kept_pieces(["in", "at", "and", "of", "with"]).tolist() == [True, True, False, False, True]
@@ -36,13 +34,7 @@ def test_articles_and_marks_are_passed_over_but_not_what_tells_a_question():
     assert kept_pieces(many).tolist() == [True, True, False, True, True, True, False, True]
 
 
-def test_contrast_has_three_answers_and_six_texts_that_only_resemble_one():
-    groups = list(answer_groups.contrast())
-    assert len({group.question for group in groups}) == len(groups) >= 2000
-    assert {(len(group.passages), group.answers) for group in groups} == {(9, frozenset({0, 1, 2}))}
-
-
-def test_an_echo_repeats_a_question_beside_its_answer_and_another_passage():
+def test_an_echo_repeats_a_question_beside_its_answer():
     passages = (("It has a roof.",), ("Ada built the bridge.",), ("The engineer was Ada.", "She was 40."))
     asked = answer_groups.Group("squad", "Who built the stone bridge?", passages, frozenset({1, 2}))
     told = answer_groups.Group("code", "sort a list", passages, frozenset({0}))
@@ -56,38 +48,7 @@ def test_an_echo_repeats_a_question_beside_its_answer_and_another_passage():
     assert all(("stone" in text or "bridge" in text) and "??" not in text for text in texts)
 
 
-def test_a_step_has_what_its_recipe_says_of_each_domain():
-    groups = [
-        tuning_texts.Rows(domain, place, ((0,),), frozenset({0}))
-        for domain in ("squad", "contrast", "echoes", "code", "keywords")
-        for place in range(100)
-    ]
-    recipe = encoder_network.Recipe(steps=9)
-    for step in tune_encoder.batches(groups, recipe, np.random.default_rng(0)):
-        first = step[0].question
-        assert step[: recipe.block] == groups[first : first + recipe.block]
-        counts = Counter(group.domain for group in step)
-        assert (counts["squad"], counts["contrast"]) == (recipe.block, recipe.contrast)
-        assert counts["echoes"] == recipe.echoes
-        assert counts["code"] + counts["keywords"] == recipe.others
-
-
-def test_the_pair_head_sees_sentences_of_its_domains_and_unrelated_ones_that_are_no_answer():
-    groups = [
-        tuning_texts.Rows("squad", 0, ((1,), (2,), (3, 4)), frozenset({0, 2})),
-        tuning_texts.Rows("contrast", 5, ((6,),), frozenset({0})),
-        tuning_texts.Rows("wikiqa", 7, ((8,),), frozenset({0})),
-    ]
-    place = {row: at for at, row in enumerate([1, 2, 3, 4, 6, 8])}
-    pairs, answers = tuning_texts.pairs_of(groups, place, 50, np.random.default_rng(0))
-    assert pairs[:3].tolist() == [[0, 0], [0, 1], [2, 5]]
-    assert answers[:3].tolist() == [True, False, True]
-    assert not answers[3:].any()
-    unrelated = {number: {at for row, at in pairs[3:].tolist() if row == number} for number in (0, 1, 2)}
-    assert unrelated == {0: {1, 4, 5}, 1: set(), 2: {0, 1, 2, 3, 4}}
-
-
-def test_a_passage_that_answers_does_not_count_as_wrong_where_it_stands_again():
+def test_a_repeated_answer_does_not_count_as_wrong():
     first = tuning_texts.Rows("squad", 0, ((1,), (2,)), frozenset({0}))
     second = tuning_texts.Rows("squad", 3, ((1,), (2,)), frozenset({1}))
     own, right, wrong = tuning_texts.tables([first, second])
@@ -174,30 +135,7 @@ def test_what_is_learnt_from_comes_back_from_its_file(tmp_path):
     np.testing.assert_array_equal(found.idf, material.idf)
 
 
-def test_texts_that_no_step_needs_are_left_out():
-    material, encoder = made_material()
-    found, ((group,),), checks = material.only([[material.groups[1]]], {})
-    assert checks == {}
-    words = [[encoder.vocabulary[piece] for piece in found.pieces.row(row)] for row in range(len(found.pieces))]
-    assert words[group.question] == ["Who?"]
-    assert words[found.further[0]] == ["Alone."]
-    assert len(words) == 3
-
-
-def test_the_original_encoder_is_read_in_parts_of_like_length():
-    pytest.importorskip("torch")
-    weights = random_weights(CONFIG, pieces=len(FakeEncoder.vocabulary))
-    material, _ = made_material()
-    texts = tuning_texts.Texts.read(material, weights, CONFIG, 1, "cpu")
-    model, _ = bert_graph.BertWriter(weights, CONFIG, None, 0.8).write(bert_graph.Views.of_depth(3))
-    session = onnx_graphs.open_model(model)
-    for row in range(len(texts.ids)):
-        pooled, layers = session.run(["pooled", "layers"], onnx_graphs.text_feed(texts.ids.row(row)))
-        np.testing.assert_allclose(texts.original[row], pooled[0], atol=1e-5)
-        np.testing.assert_allclose(texts.layers[row], layers[0, 32:], atol=5e-3)
-
-
-def test_texts_are_read_behind_the_prefix_of_their_kind_which_is_not_kept():
+def test_texts_are_read_behind_the_prefix_of_their_kind():
     pytest.importorskip("torch")
     weights = random_weights(CONFIG, pieces=len(FakeEncoder.vocabulary))
     material = replace(made_material()[0], prefixes=((12,), (10, 9)))
@@ -215,25 +153,6 @@ def test_texts_are_read_behind_the_prefix_of_their_kind_which_is_not_kept():
         np.testing.assert_allclose(found.original[row], pooled[0], atol=1e-5)
         own = np.delete(state[0], slice(1, 1 + len(prefix)), axis=0)
         np.testing.assert_allclose(found.states[found.ids.places(np.array([row]))].float(), own, atol=5e-3)
-
-
-def test_a_run_goes_on_from_the_weights_of_earlier_ones():
-    pytest.importorskip("torch")
-    weights = random_weights(CONFIG, pieces=50)
-    first, second = (encoder_network.Network(weights, CONFIG, range(1, 3), RECIPE, seed) for seed in (0, 1))
-    earlier = {name: value.detach().numpy() + 1 for name, value in first.parameters.items()}
-    second.continue_from(earlier)
-    for name, value in second.parameters.items():
-        np.testing.assert_array_equal(value.detach().numpy(), earlier[name])
-        assert value.requires_grad
-
-
-def test_every_tenth_stretch_of_a_domain_is_held_out():
-    groups = [
-        answer_groups.Group(domain, "?", (("a",),), frozenset({0})) for domain in ("squad", "code") for _ in range(550)
-    ]
-    held = tuning_texts.held_out(groups)
-    assert np.flatnonzero(held).tolist() == [*range(50), *range(500, 550), *range(550, 600), *range(1050, 1100)]
 
 
 def test_the_pair_head_and_its_graph_agree():
