@@ -10,7 +10,6 @@ from semclass.evaluation import evaluate
 from semclass.evaluation.dataset import load_dataset
 from semclass.ranking.methods import METHODS
 
-
 QUESTIONS = {
     "q1": "Who designed the lighthouse?",
     "q2": "When was the bridge opened?",
