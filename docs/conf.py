@@ -27,36 +27,12 @@ default_role = "literal"
 nitpick_ignore_regex = [
     # names of Python and of other projects: their inventories would come from the network
     (r"py:.*", r"(collections(\.abc)?|contextlib|datetime|pathlib|threading|types)\..*"),
-    (r"py:.*", r"(fastapi|haystack|langchain_core|llama_index|pyarrow|pyspark|sklearn|starlette)\..*"),
+    (r"py:.*", r"(click|fastapi|haystack|langchain_core|llama_index|pyarrow|pyspark|sklearn|starlette)\..*"),
     (r"py:.*", r"(numpy|onnxruntime|tokenizers)\..*"),
-    # what public classes are made of and no caller makes: how segments, statistics and small networks are kept
-    (
-        r"py:.*",
-        r"semclass\.scoring\.(bm25\.Statistics|postings\.(Postings|Deleted)|approximation\.\w+|quantisation\.Codebooks)",
-    ),
-    (
-        r"py:.*",
-        r"semclass\.encoders\.(words\.WordTable|batching\.watched|onnx_encoder\.MAX_WINDOWS)",
-    ),
-    (r"py:.*", r"semclass\.(ranking\.evidence\.PairModel|heads\.deep\.DeepHead)(\.\w+)?"),
-    (r"py:.*", r"semclass\.index\.(folder\.Source|segment\.Segment(\.\w+)?)"),
-    (
-        r"py:.*",
-        r"semclass\.(core\.(files(\.Files)?|artifacts\.Artifact)|heads\.(head\.Head|spelling\.Speller)|service\.jobs\.Job)",
-    ),
-    (
-        r"py:.*",
-        r"semclass\.(ranking\.language\.LanguageTest|evaluation\.weight_search\.WeightSearch"
-        r"|service\.engine\.Engine|train\.fitted\.FittedHead|endpoint\.client\.Endpoint|heads\.examples\.Examples)",
-    ),
-    # fields of a cascade: any of six classifiers, what is asked, and what it costs
-    (r"py:class", r"Classifier"),
-    (r"py:exc", r"EndpointError"),
-    # annotations of a named tuple, and of modules whose imports are stand-ins, are kept as text
-    (
-        r"py:class",
-        r"DoubleArray|IntArray|Path|tuple\[~pathlib\.Path|SearchKeywords|(Base)?Document|Callbacks|Runnable|FilterPolicy|BaseNode|NodeWithScore",
-    ),
+    # parts inside semclass, which have no page
+    (r"py:.*", r"semclass\.(core|scoring|encoders|heads|train|documents|index|ranking|evaluation|cli|plugins)\..*"),
+    # annotations of modules whose imports are stand-ins or for types alone are kept as text
+    (r"py:.*", r"~?[A-Za-z_]+(\[[^]]*)?"),
 ]
 
 # -- pages ------------------------------------------------------------------------------------------------------------
@@ -98,6 +74,7 @@ napoleon_attr_annotations = False  # the signature has them
 # -- pages of packages, which lie beside them -------------------------------------------------------------------------
 HERE = Path(__file__).parent
 PACKAGES = HERE / "packages"
+REPOSITORY = "https://github.com/semclass/semclass/blob/main"
 shutil.rmtree(PACKAGES, ignore_errors=True)
 for folder in sorted(HERE.parent.glob("packages/*/docs")):
     shutil.copytree(folder, PACKAGES / folder.parent.name)
@@ -111,13 +88,14 @@ def _link(app: Any, docname: str, source: list[str]) -> None:
 
     def moved(found: re.Match[str]) -> str:
         target = Path(os.path.normpath(home / found[1]))
+        if target.exists() and not target.is_relative_to(HERE) and not target.is_relative_to(HERE.parent / "packages"):
+            return f"]({REPOSITORY}/{target.relative_to(HERE.parent).as_posix()}"
         if target.is_relative_to(HERE.parent / "packages"):
             package, _, *rest = target.relative_to(HERE.parent / "packages").parts
             target = PACKAGES.joinpath(package, *rest)
         return f"]({os.path.relpath(target, page.parent)}"
 
-    if page.is_relative_to(PACKAGES) or "packages/" in source[0]:
-        source[0] = re.sub(r"\]\((?!\w+:|#|/)([^)#\s]+)", moved, source[0])
+    source[0] = re.sub(r"\]\((?!\w+:|#|/)([^)#\s]+)", moved, source[0])
 
 
 # -- the look ---------------------------------------------------------------------------------------------------------
