@@ -37,7 +37,7 @@ SECTIONS = (
 
 SETTLED = (
     "teacher", "growth", "documents", "document_tries", "heads", "described", "rewriting",
-    "context", "rag", "size", "several", "default", "learning_curves", "deep", "in_scope", "over_time", "service",
+    "rag", "size", "several", "default", "learning_curves", "deep", "in_scope", "over_time", "service",
 )  # fmt: skip
 """What was measured once, to decide something. Results and pages stay as they were; no module measures them again."""
 

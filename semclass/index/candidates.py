@@ -85,7 +85,6 @@ class Search:
     statistics: Statistics  # of the passages that are there
     thresholds: DoubleArray  # probability from which a passage has a class, (n_classes,)
     allowed: npt.NDArray[np.bool_] | None = None  # rows that may be found, deleted ones not among them; all if None
-    firsts: IntArray | None = None  # row of the first passage of each row's document; None: documents do not count
 
 
 @dataclass(frozen=True)
@@ -224,8 +223,7 @@ def ranked(search: Search, scored: Scored, n: int) -> Candidates:
     scoring = search.scoring
     depth = None if scoring.fusion == "linear" else max(DEPTH, n)
     w, alpha = scoring.bm25_weight, scoring.alpha
-    added = (dense, lexical) if search.firsts is None else _with_documents(search, search.firsts, scored)
-    sums = fused(*added, scoring.fusion, weight=w, alpha=alpha, depth=depth, bm25_top=scoring.bm25_top).parts
+    sums = fused(dense, lexical, scoring.fusion, weight=w, alpha=alpha, depth=depth, bm25_top=scoring.bm25_top).parts
     score = sum_of(sums)
     best = top_k(score, n)
     return Candidates(
@@ -238,16 +236,6 @@ def ranked(search: Search, scored: Scored, n: int) -> Candidates:
         thresholds=search.thresholds,
         idf=search.statistics.idf,
         evidence=no_evidence(len(best)),
-    )
-
-
-def _with_documents(search: Search, firsts: IntArray, scored: Scored) -> tuple[DoubleArray, DoubleArray]:
-    """Scores of passages with those of the first passages of their documents added."""
-    rows, places = np.unique(firsts[scored.rows], return_inverse=True)
-    weight = search.scoring.document
-    return (
-        scored.dense + weight * _dense(search, rows)[places],
-        scored.bm25 + weight * _lexical(search, rows)[places],
     )
 
 

@@ -140,8 +140,7 @@ class PassageIndex(PassageRows):
         larger. The evidence for re-ranking is read only with `passage_encoder`.
         """
         allowed = self.live if where is None else self.mask(where)
-        firsts = self.firsts if scoring.document else None
-        search = Search(self._searched, query, scoring, self.statistics, self.thresholds, allowed, firsts)
+        search = Search(self._searched, query, scoring, self.statistics, self.thresholds, allowed)
         best = candidates.find(search, n)
         best = replace(best, probabilities=self._of_rows("probabilities", best.rows))
         if passage_encoder is None or not len(best):

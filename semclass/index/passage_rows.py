@@ -14,7 +14,6 @@ from semclass.core.checks import check_texts
 from semclass.core.errors import warn
 from semclass.core.types import FloatArray, IntArray, Passage, Ragged, chained
 from semclass.index import filters
-from semclass.index.columns import MISSING
 from semclass.index.segment import Part, Segment, hashes_of
 from semclass.scoring import bm25
 from semclass.scoring.bm25 import Statistics
@@ -140,21 +139,6 @@ class PassageRows:
         """
         rows = self.find(check_texts(ids, "ids"))
         return self.passages(rows[rows >= 0])
-
-    @cached_property
-    def firsts(self) -> IntArray:
-        """The row of the first passage of each row's document in its segment, int64 (rows,).
-
-        A passage without a document has its own row.
-        """
-        result = []
-        for start, segment in zip(self.starts.tolist(), self.segments, strict=False):
-            first, column = np.arange(len(segment)), segment.columns.fields.get("document")
-            if column is not None and len(column.rows) == 0:
-                _, rows, codes = np.unique(column.codes, return_index=True, return_inverse=True)
-                first = np.where(column.codes == MISSING, first, rows[codes])
-            result.append(first + start)
-        return one_array(result)
 
     @property
     def fields(self) -> set[str]:

@@ -56,8 +56,6 @@ class Scoring:
     bm25_weight: float  #: w of "linear" fusion, dense + w * BM25; at least 0
     fusion: str = "linear"  #: one of semclass.scoring.FUSIONS
     alpha: float = ALPHA  #: weight of the vectors in "convex" fusion, from 0 to 1
-    #: weight, at least 0, of the scores of a document's first passage, added to those of all its passages
-    document: float = 0.0
     bm25_top: float = 0.0  #: BM25 score that counts as 1 in "convex" fusion, unless a passage has a better score
 
     @property

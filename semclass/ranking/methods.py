@@ -23,14 +23,6 @@ from semclass.ranking.models import Models, Needs, Passages, Weights
 from semclass.ranking.thesis import THESIS
 from semclass.scoring.bm25 import attainable
 
-DOCUMENT = "document"
-"""Weight of the scores of the first passage of the same document, see ``semclass/index/records.py``.
-
-The weight applies to convex fusion, and is 0 by default. With 0.4, nDCG@10 rises by 2.1 points on chunks of source
-files, does not rise on privacy policies, and falls a little on documentation with headings, see
-``bench/results/context.md``.
-"""
-
 COVERAGE = "coverage"
 """Share of a question, 0 to 1, from which BM25 has its full weight in convex fusion.
 
@@ -105,9 +97,7 @@ class Fusion:
         """Score by the fusion."""
         if self.fusion != "convex":
             return Scoring(weights["bm25"], self.fusion)
-        if self.alpha is not None:
-            return Scoring(weights["bm25"], "convex", self.alpha)
-        return Scoring(weights["bm25"], "convex", weights["alpha"], weights.get(DOCUMENT, 0.0))
+        return Scoring(weights["bm25"], "convex", weights["alpha"] if self.alpha is None else self.alpha)
 
     def order(
         self, models: Models, query: Query, candidates: Candidates, weights: Weights, passages: Passages = ()
@@ -211,7 +201,7 @@ thesis, dense + w * BM25.
 RERANKING = tuple(method.name for method in METHODS.values() if method.reorders)
 """Methods that re-rank candidates."""
 
-WEIGHTS = (*dict.fromkeys(name for method in METHODS.values() for name in method.weights), DOCUMENT, COVERAGE)
+WEIGHTS = (*dict.fromkeys(name for method in METHODS.values() for name in method.weights), COVERAGE)
 """Names of all weights."""
 
 

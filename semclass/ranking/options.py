@@ -36,9 +36,8 @@ class SearchOptions:
     weights
         Weights by name, in place of the weights in :attr:`semclass.HybridRetriever.weights`. Weights that the method
         does not read have no effect. ``alpha`` and ``coverage`` are from 0 to 1, and all other weights are at least 0.
-        ``document``, 0 by default, weights the scores of the first passage of the same document. Use it for
-        chunks that do not name their topic. ``coverage`` is the share of the question's words that a passage must have
-        for BM25 to have its full weight in convex fusion. It is 0 unless the models are for several languages.
+        ``coverage`` is the share of the question's words that a passage must have for BM25 to have its full weight in
+        convex fusion. It is 0 unless the models are for several languages.
     candidates
         How many passages to re-rank. Defaults to the number of the method. If `k` is larger, the other passages follow
         in their order before re-ranking, so that the first hits do not depend on `k`.

@@ -79,24 +79,3 @@ def test_one_passage_is_a_hit_by_every_fusion(models, corpus, method, score):
     index = PassageIndex.build(corpus[:1], passage_encoder=models.passage_encoder)
     [hit] = HybridRetriever(index, models).search(QUESTION, method=method)
     assert hit.score == pytest.approx(score)
-
-
-def test_with_a_weight_the_first_passage_of_a_document_counts_for_all_of_them(models, corpus):
-    named = {item.id: item.id.partition("-")[0] for item in corpus[:-2]}  # two stand alone
-    items = [replace(item, metadata={"document": named[item.id]} if item.id in named else {}) for item in corpus]
-    retriever = HybridRetriever(PassageIndex.build(items, passage_encoder=models.passage_encoder), models)
-    ids = [item.id for item in items]
-    firsts = [
-        next(row for row, other in enumerate(ids) if named.get(other, other) == named.get(id_, id_)) for id_ in ids
-    ]
-    assert retriever.index.firsts.tolist() == firsts
-    [query] = retriever.encode([QUESTION])
-    dense, bm25 = retriever.scores(query)
-    score, _ = fused(dense + 0.5 * dense[firsts], bm25 + 0.5 * bm25[firsts], "convex", depth=100)
-    weights = {**retriever.weights, "document": 0.5}
-    found = retriever.candidates(query, 10, METHODS["convex"], weights=weights)
-    np.testing.assert_allclose(found.score, np.sort(score)[::-1][:10], rtol=1e-6)
-    assert found.dense.tolist() == dense[found.rows].tolist()
-    for method in ("dense", "bm25", "hybrid", "rrf"):
-        given = [retriever.search(QUESTION, method=method, weights=own) for own in ({"document": 9.0}, None)]
-        assert given[0] == given[1]
