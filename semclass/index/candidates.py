@@ -71,7 +71,6 @@ class SearchedSegment:
     postings: Postings
 
     def __len__(self) -> int:
-        """Count the passages."""
         return len(self.vectors)
 
 
@@ -118,7 +117,6 @@ def find(search: Search, n: int) -> Candidates:
 
 
 def _first_depth(search: Search) -> int:
-    """Depth of the first lists."""
     postings = int(search.statistics.document_frequencies[np.unique(search.query.bm25_terms)].sum())
     by_both = search.scoring.bm25_weight >= MIN_BM25_WEIGHT and postings >= INITIAL_DEPTH
     return INITIAL_DEPTH if by_both else INITIAL_DEPTH * DENSE_DEPTH_FACTOR
@@ -204,7 +202,6 @@ def _scored(search: Search, rows: IntArray) -> Scored:
 
 
 def _dense(search: Search, rows: IntArray) -> DoubleArray:
-    """Similarity of some passages, whose rows ascend."""
     dense = np.empty(len(rows))
     for part, here, places in _split(search, rows):
         dense[here] = part.vectors.scores_at(search.query.pooled, places)
@@ -212,7 +209,6 @@ def _dense(search: Search, rows: IntArray) -> DoubleArray:
 
 
 def _lexical(search: Search, rows: IntArray) -> DoubleArray:
-    """BM25 scores of some passages, whose rows ascend."""
     postings = [part.postings for part in search.segments]
     return bm25.scores_at(postings, search.statistics, search.query.bm25_terms, rows).astype(np.float64)
 
@@ -240,7 +236,6 @@ def ranked(search: Search, scored: Scored, n: int) -> Candidates:
 
 
 def _split(search: Search, rows: IntArray) -> list[tuple[SearchedSegment, slice, npt.NDArray[Any]]]:
-    """The segments that some passages are in, which of the passages, and their places in the segment."""
     ends = np.cumsum([0, *map(len, search.segments)])
     cuts = np.searchsorted(rows, ends).tolist()
     return [

@@ -202,8 +202,6 @@ def _spread(accepted: npt.NDArray[np.bool_], codes: Codes) -> npt.NDArray[np.boo
 
 @dataclass(frozen=True)
 class _Strings(Sequence[bytes]):
-    """The strings of a table, read one at a time."""
-
     text: memoryview
     offsets: memoryview
 
@@ -215,7 +213,6 @@ class _Strings(Sequence[bytes]):
 
 
 def _key(value: Any) -> Any:
-    """A value as a table has it."""
     return value.encode(errors="surrogatepass") if isinstance(value, str) else value
 
 
@@ -227,7 +224,6 @@ class Columns:
     fields: Mapping[str, Column]
 
     def __len__(self) -> int:
-        """Count the passages."""
         return self.n
 
 

@@ -156,7 +156,6 @@ def decode(stored: Evidence, books: Codebooks | None) -> Evidence:
 
 
 def _decode_provides(stored: Ragged) -> Ragged:
-    """Decode the view ``provides`` of sentences, float32. Without columns in the index, there are no rows."""
     values = stored.values
     if not values.shape[1]:
         return no_rows(len(stored))

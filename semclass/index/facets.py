@@ -44,7 +44,6 @@ def count_facets(parts: Sequence[Part], fields: Sequence[str], heads: Collection
 
 
 def _count(parts: Sequence[Part], field: str) -> list[tuple[Scalar, int]]:
-    """Count passages by value. Empty if the field has too many values."""
     counts: Counter[tuple[bool, Scalar]] = Counter()  # with whether it is a boolean, as 1 is equal to True in Python
     for segment, keep in parts:
         column = segment.columns.fields.get(field)

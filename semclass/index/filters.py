@@ -41,16 +41,7 @@ import numpy.typing as npt
 from semclass.core.checks import short
 from semclass.core.errors import InputError, InputTypeError
 from semclass.core.types import IntArray
-from semclass.index.columns import (
-    MAX_TEXT_LENGTH,
-    NO_TIME,
-    Column,
-    Columns,
-    Scalar,
-    instant,
-    microseconds,
-    number,
-)
+from semclass.index.columns import MAX_TEXT_LENGTH, NO_TIME, Column, Columns, Scalar, instant, microseconds, number
 
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
 
@@ -194,7 +185,6 @@ def _part(key: object, value: object, at: str, depth: int) -> Filter:
 
 
 def _field(path: str, value: object, at: str, depth: int) -> Filter:
-    """Read the condition of one field: a value, or a mapping of operators."""
     if not isinstance(value, Mapping):
         return _operator(path, "$eq", value, at, depth)
     unknown = [key for key in value if key not in FIELD_OPERATORS]
@@ -245,7 +235,6 @@ def _among(path: str, values: Sequence[Scalar | date], at: str) -> Filter:
 
 
 def _value(value: object, at: str) -> Scalar | date:
-    """Check one value to compare with."""
     if isinstance(value, (np.number, np.bool_)):
         value = value.item()
     if isinstance(value, (bool, date)):

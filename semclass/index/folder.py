@@ -61,12 +61,10 @@ def _others(folder: Path, names: Collection[str]) -> list[str]:
 
 
 def _is_area(path: Path) -> bool:
-    """Whether all that is there may have been written by a build."""
     return path.is_dir() and all(_IN_AREA.fullmatch(item.name) for item in path.iterdir())
 
 
 def _existing(folder: Path) -> str:
-    """Say which index a folder holds, and what the choices are."""
     instead = "give --replace (replace=True) to build another index in its place"
     try:
         existing = manifest.read(folder)

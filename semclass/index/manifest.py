@@ -99,7 +99,6 @@ def read(folder: Path) -> Manifest:
 
 
 def _absent(folder: Path) -> str:
-    """Say that there is no index, and how one is made."""
     if folder.exists() and not folder.is_dir():
         return f"{folder} is a file, not the folder of an index; name the folder that `semclass index build` wrote"
     if folder.exists():
@@ -158,7 +157,6 @@ def _are_texts(values: Iterable[object]) -> bool:
 
 
 def _is_number(value: object) -> bool:
-    """Whether a value is a number that a float64 can hold."""
     return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
 

@@ -78,13 +78,12 @@ class PassageEncoder:
         Parameters
         ----------
         models
-            Folder with the layout of the shipped ``models/``. Defaults to the shipped models. Without the folder
-            ``passages`` there are no classes. Without the folder ``codebooks`` vectors are not compressed.
+            Folder with the layout of the shipped ``models/``, which are the default. Without its folder ``passages``
+            there are no classes, and without ``codebooks`` vectors are not compressed.
         encoder
             A loaded encoder to share. Defaults to the encoder in `models`.
         heads
-            Heads of your own that label the passages of an index, by the metadata field that each head fills. Give
-            loaded heads, or folders that :meth:`semclass.TextClassifier.save` wrote.
+            Heads that label passages, by the metadata field that each fills: loaded ones, or folders of them.
         threads
             Threads of an encoder that is loaded here.
 
@@ -94,12 +93,11 @@ class PassageEncoder:
             If a model folder is damaged, or a head was trained for another encoder.
         """
         root, used = open_models(models, encoder, threads)
-        there = (root / "passages").exists()
-        classifier = PassageClassifier.load(root, encoder=used) if there else PassageClassifier(used, None)
-        folder = root / "codebooks"
-        if not (folder / artifacts.MANIFEST).exists():
-            return cls(classifier, None, open_heads(heads, used))
-        return cls(classifier, Codebooks.load(folder, encoder_fingerprint=used.fingerprint), open_heads(heads, used))
+        has_classes, folder = (root / "passages").exists(), root / "codebooks"
+        classifier = PassageClassifier.load(root, encoder=used) if has_classes else PassageClassifier(used, None)
+        compressed = (folder / artifacts.MANIFEST).exists()
+        books = Codebooks.load(folder, encoder_fingerprint=used.fingerprint) if compressed else None
+        return cls(classifier, books, open_heads(heads, used))
 
     @property
     def encoder(self) -> Encoder:
@@ -124,12 +122,10 @@ class PassageEncoder:
     def read(
         self, passages: Sequence[Passage], *, vectors: bool = True, tokens: bool = True, classes: bool = True
     ) -> tuple[PassageFeatures, tuple[int, ...]]:
-        """Encode n passages.
+        """Encode n passages, and return the rows of those that are longer, or have longer sentences, than is read.
 
-        Also returns the rows of passages that are longer, or have longer sentences, than the encoder reads.
-
-        Each distinct sentence is encoded once, after the title of its passage. If `vectors` (of sentences), `tokens`
-        (token vectors) or `classes` (probabilities) is false, these outputs are not computed, and their rows are empty.
+        Each distinct sentence is encoded once, after the title of its passage. Without `vectors` (of sentences), `tokens`
+        (their vectors) or `classes` (probabilities), the rows of these outputs are empty.
         """
         read_of = [parts_of(passage) for passage in passages]
         texts, wholes = [body for _, body, _ in read_of], [whole for _, _, whole in read_of]

@@ -44,10 +44,10 @@ from semclass.scoring import bm25
 
 @dataclass(frozen=True)
 class PassageIndex(PassageRows):
-    """Passages with their vectors, terms and classes. The index is read-only. Threads may share one instance.
+    """Passages with their vectors, terms and classes, read-only. Threads may share one instance.
 
-    Each passage has a row, counted through all segments. A deleted passage keeps its row until segments are joined,
-    also in arrays of all rows. A search never finds a deleted passage, and the length of the index does not count it.
+    Each passage has a row, counted through all segments. A deleted passage keeps its row until segments are joined, but
+    no search finds it, and the length of the index does not count it.
 
     Attributes
     ----------
@@ -61,15 +61,10 @@ class PassageIndex(PassageRows):
         Whether only the vectors of sentences are stored, so that re-ranking encodes the candidates again.
     codebooks
         Fingerprint of the codebooks of the token vectors. Empty without codebooks.
-    segments
-        The segments that hold the passages, at least one.
-    deleted
-        The deleted passages of each segment. None if a segment has none.
     heads
         Fingerprints of the heads that labelled the passages, by the metadata field that each head fills.
     tuned
-        Result of ``semclass tune``, see :meth:`semclass.evaluation.tune.Tuning.as_record`. Empty if you never tuned the
-        index.
+        Result of ``semclass tune``, see :meth:`semclass.evaluation.tune.Tuning.as_record`. Empty without.
     source
         Folder and manifest from which the index was loaded. None for an index in memory.
     """
@@ -118,10 +113,7 @@ class PassageIndex(PassageRows):
         return bm25.scores([segment.postings for segment in self.segments], self.statistics, terms)
 
     def scores(self, query: Query) -> tuple[DoubleArray, DoubleArray]:
-        """Return similarities and BM25 scores of all rows, each float64 of shape (rows,).
-
-        Ignore the scores of deleted passages.
-        """
+        """Return similarities and BM25 scores of all rows, deleted ones included, each float64 of shape (rows,)."""
         return self.dense_scores(query.pooled), self.lexical_scores(query.bm25_terms).astype(np.float64)
 
     def candidates(
@@ -135,9 +127,8 @@ class PassageIndex(PassageRows):
     ) -> Candidates:
         """Score passages and return the n best. Passages with equal scores are in the order of rows.
 
-        Fusions other than linear, see :mod:`semclass.scoring.fusion`, fuse two lists: the first passages by vectors and
-        by BM25 that match `where`. Each list has :data:`semclass.scoring.fusion.DEPTH` passages, or `n` if `n` is
-        larger. The evidence for re-ranking is read only with `passage_encoder`.
+        Fusions other than linear fuse two lists, of :data:`semclass.scoring.fusion.DEPTH` or of `n` passages that match
+        `where`. The evidence for re-ranking is read only with `passage_encoder`.
         """
         allowed = self.live if where is None else self.mask(where)
         search = Search(self._searched, query, scoring, self.statistics, self.thresholds, allowed)
@@ -168,7 +159,7 @@ class PassageIndex(PassageRows):
             At least one passage. Ids must be unique, and texts must not be empty. A title in ``metadata["title"]`` is
             encoded before each sentence of the text, or in place of an empty text.
         passage_encoder
-            Encodes the passages. Defaults to the passage encoder of the shipped models.
+            Defaults to the passage encoder of the shipped models.
         small
             Whether to store only the vectors of sentences. Each search then encodes the passages that it re-ranks.
         progress
@@ -195,10 +186,7 @@ class PassageIndex(PassageRows):
         return index
 
     def facets(self) -> list[Facet]:
-        """Count the values of the metadata fields that divide the passages into a few groups.
-
-        Labels of heads come first, then fields with few values.
-        """
+        """Count the values of the metadata fields that divide the passages into a few groups: labels of heads first."""
         return count_facets(self.parts(), sorted(self.fields), self.heads)
 
     def header(self) -> dict[str, Any]:
@@ -206,19 +194,10 @@ class PassageIndex(PassageRows):
         return manifest.header_of(vars(self))
 
     def save(self, folder: str | Path) -> None:
-        """Write the index as one segment. An older index in the folder stays valid until the new index is complete.
+        """Write the index as one segment into a folder, in place of an older index, which stays valid until then.
 
-        Parameters
-        ----------
-        folder
-            Folder of the index, which is created if it does not exist. It may hold an index, which is replaced, but
-            nothing else.
-
-        Raises
-        ------
-        ArtifactError
-            If the folder holds other files, has another writer, or cannot be written. Also if this index was loaded
-            from the folder, and the folder was changed since.
+        Raises an ArtifactError if the folder holds other files, has another writer, or cannot be written, and if this
+        index was loaded from the folder, and the folder was changed since.
         """
         folder = Path(folder)
         check_target(folder, replace=True)
@@ -246,15 +225,12 @@ class PassageIndex(PassageRows):
 
         Parameters
         ----------
-        folder
-            Folder of the index.
         encoder_fingerprint
             Fingerprint of the encoder of the questions. If None, it is not compared.
         verify
             Whether to compare the SHA-256 of every file, and not only the sizes. This reads the whole index once.
         mmap
-            Whether to memory-map files. Use it for changing an index, which copies most of the files. If a file is
-            truncated while the index is open, the process ends.
+            Whether to memory-map files, for copying most of them. The process ends if one is truncated meanwhile.
 
         Raises
         ------
@@ -275,21 +251,9 @@ class PassageIndex(PassageRows):
     def refresh(self, *, verify: bool = False) -> PassageIndex:
         """Return the index in the current state of its folder, or the same object if nothing changed.
 
-        The new index shares the unchanged segments.
-
-        Segments with overwritten files are opened again, and the SHA-256 of their files is compared.
-
-        Parameters
-        ----------
-        verify
-            Whether to compare the SHA-256 of new files.
-
-        Raises
-        ------
-        InputError
-            If the index was not loaded from a folder.
-        ArtifactError
-            For the same reasons as in :meth:`load`.
+        The new index shares unchanged segments. Segments with overwritten files are opened again, and verified. `verify`
+        says whether to compare the SHA-256 of new files. Raises an InputError for an index that was not loaded from a
+        folder, and an ArtifactError as :meth:`load` does.
         """
         if self.source is None:
             raise InputError("this index was built in memory, so it cannot be refreshed; save it and load it first")
@@ -303,12 +267,10 @@ class PassageIndex(PassageRows):
 
     @classmethod
     def _of(cls, source: Source, opened: Sequence[Opened]) -> PassageIndex:
-        """The index of opened segments."""
-        header = dict(source.manifest.header)
-        header["classes"] = tuple(header["classes"])
-        header["thresholds"] = np.array(header["thresholds"], np.float64)
+        header = source.manifest.header
+        arrays = {"classes": tuple(header["classes"]), "thresholds": np.array(header["thresholds"], np.float64)}
         return cls(
-            **header,
+            **{**header, **arrays},
             segments=tuple(item.segment for item in opened),
             deleted=tuple(item.deleted for item in opened),
             tuned=source.manifest.tuned,

@@ -33,7 +33,6 @@ class PassageRows:
     deleted: tuple[Deleted | None, ...]
 
     def __len__(self) -> int:
-        """Count the passages, without deleted ones."""
         return self.statistics.passages
 
     @cached_property
@@ -61,10 +60,7 @@ class PassageRows:
 
     @property
     def idf(self) -> FloatArray:
-        """Inverse document frequency of each word piece, float32 of shape (vocabulary,).
-
-        It is 0 for a piece that is not a term.
-        """
+        """Inverse document frequency of each word piece, 0 if it is no term; float32 of shape (vocabulary,)."""
         return self.statistics.idf
 
     @cached_property
@@ -83,7 +79,6 @@ class PassageRows:
             yield self.segments[number], here, rows[here] - self.starts[number]
 
     def _of_rows(self, name: str, rows: IntArray) -> npt.NDArray[Any]:
-        """Some rows of an array that has one for each passage."""
         first: npt.NDArray[Any] = getattr(self.segments[0], name)
         result = np.empty((len(rows), *first.shape[1:]), first.dtype)
         for segment, here, local in self._within(rows):
@@ -91,7 +86,6 @@ class PassageRows:
         return result
 
     def _take(self, name: str, rows: IntArray) -> Ragged:
-        """Some rows of a ragged array."""
         places = list(self._within(rows)) or [(self.segments[0], rows, rows)]
         taken = chained([getattr(segment, name).take(local) for segment, _, local in places])
         if len(places) == 1:
@@ -133,10 +127,7 @@ class PassageRows:
         return result
 
     def by_ids(self, ids: Sequence[str]) -> list[Passage]:
-        """Return passages in the order of `ids`. You can use them as the parents of :func:`semclass_llm.build_context`.
-
-        Unknown ids are left out.
-        """
+        """Return passages in the order of `ids`, without unknown ids."""
         rows = self.find(check_texts(ids, "ids"))
         return self.passages(rows[rows >= 0])
 
@@ -148,16 +139,8 @@ class PassageRows:
     def mask(self, where: Mapping[str, Any] | None = None) -> BoolArray:
         """Return whether each passage matches a filter, bool of shape (rows,). A deleted passage does not match.
 
-        Parameters
-        ----------
-        where
-            A filter over the metadata, see :mod:`semclass.index.filters`. None matches all passages. The next search
-            uses the same mask, so do not change the mask. A field that no passage has causes a warning.
-
-        Raises
-        ------
-        InputError, InputTypeError
-            If the filter is not valid.
+        See :mod:`semclass.index.filters` for `where`; None matches all passages. The next search uses the same mask, so
+        do not change it. A field that no passage has causes a warning, and a wrong filter an InputError.
         """
         if where is None:
             return np.ones(self.starts[-1], np.bool_) if self.live is None else self.live

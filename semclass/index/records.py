@@ -85,7 +85,6 @@ class Candidates:
     language: str | None = None  #: language of the passages, "en" or "other"; None if not tested
 
     def __len__(self) -> int:
-        """Count the candidates."""
         return len(self.rows)
 
     @property

@@ -101,7 +101,6 @@ class RemoteIndex:
         raise NotImplementedError
 
     def __len__(self) -> int:
-        """Count the passages."""
         return self.statistics.passages
 
     @property
@@ -202,7 +201,6 @@ class RemoteIndex:
         )
 
     def _unpacked(self, rows: Sequence[bytes]) -> dict[str, Ragged]:
-        """Read the arrays of rows from their bytes."""
         heads = np.frombuffer(b"".join(row[:_HEAD].ljust(_HEAD, b"\xff") for row in rows), "<u4").reshape(-1, 3)
         counts = np.pad(heads.astype(np.int64), ((0, 0), (0, 1)), constant_values=1)
         lengths = {name: counts[:, _ARRAYS[name]] for name in self.types}
@@ -257,7 +255,6 @@ def _arrays(segment: Segment, rows: IntArray, terms: Ragged) -> dict[str, Ragged
 
 
 def _vectors(parts: Mapping[str, Ragged]) -> tuple[FloatArray, Ragged]:
-    """Mean vectors of passages, and the vectors of their sentences."""
     codes, scales, shares = (parts[name].values for name in ("sentences", "scales", "shares"))
     vectors = (codes if codes.dtype == np.float32 else from_quarter_bytes(codes)) * scales[:, None]
     offsets = parts["sentences"].offsets
@@ -266,7 +263,6 @@ def _vectors(parts: Mapping[str, Ragged]) -> tuple[FloatArray, Ragged]:
 
 
 def _packed(parts: Mapping[str, Ragged], row: int) -> bytes:
-    """Bytes of a row: the numbers of items, and the arrays."""
     counts = [len(parts[name].row(row)) if name in parts else 0 for name in ("sentences", "pieces", "terms")]
     arrays = [np.ascontiguousarray(part.row(row)).tobytes() for part in parts.values()]
     return b"".join([np.array(counts, "<u4").tobytes(), *arrays])

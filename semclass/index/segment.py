@@ -83,7 +83,6 @@ class Segment:
     name: str = ""  # of its folder; empty in memory
 
     def __len__(self) -> int:
-        """Count the passages."""
         return len(self.sentences)
 
     def check_files(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import uuid
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -55,8 +55,8 @@ class SegmentInProgress:
         """The segment, and which of its passages remain."""
         return self.segment, None if self.deleted is None else ~self.deleted
 
-    def without(self, rows: IntArray) -> SegmentInProgress:
-        """The same with some more passages deleted."""
+    def without(self, rows: IntArray | tuple[()]) -> SegmentInProgress:
+        """Delete some more passages."""
         if not len(rows):
             return self
         deleted = np.zeros(len(self.segment), np.bool_) if self.deleted is None else self.deleted.copy()
@@ -106,10 +106,9 @@ def change_metadata(
     rows: IntArray,
     heads: Collection[str] = (),
 ) -> tuple[list[SegmentInProgress], list[Passage]]:
-    """Replace the passages at the places of :func:`find` whose metadata alone changed.
+    """Segments of the passages at the places of :func:`find` whose metadata alone changed, with the labels of `heads`.
 
-    Returns segments with these passages as they are now, and the passages whose texts have to be encoded; their old
-    versions are still there. Labels that `heads` gave stay with the texts.
+    Also returns the passages whose texts have to be encoded; their old versions are still there.
     """
     labels = fields_of(heads)
     same, changed = [], [batch[place] for place in np.flatnonzero(owner < 0).tolist()]
@@ -197,28 +196,27 @@ def _with_passages(
 
 def plan(segments: Sequence[SegmentInProgress]) -> list[Group]:
     """Decide which segments a commit joins: see :func:`semclass.change_index`."""
-    groups: list[Group] = []
-    for item in segments:
-        if not item.live:
-            continue
-        group = [item]
-        while (
-            item.entry is None and groups and (groups[-1][-1].entry is None or size(groups[-1]) < GROWTH * size(group))
-        ):
-            group = groups.pop() + group
-        groups.append(group)
-    return groups or [[segments[0]]]
+
+    def joins(before: Group, group: Group) -> bool:
+        return group[-1].entry is None and (before[-1].entry is None or size(before) < GROWTH * size(group))
+
+    return _grouped([item for item in segments if item.live], joins) or [[segments[0]]]
 
 
 def merge(segments: Sequence[SegmentInProgress], place: Path) -> list[SegmentInProgress]:
     """Merge each new segment into its smaller predecessors, so that lookups touch few segments."""
+    groups = _grouped(segments, lambda before, group: before[-1].entry is None and size(before) <= size(group))
+    return [join_new(group, place) for group in groups]
+
+
+def _grouped(segments: Sequence[SegmentInProgress], joins: Callable[[Group, Group], bool]) -> list[Group]:
     groups: list[Group] = []
     for item in segments:
         group = [item]
-        while groups and groups[-1][-1].entry is None and size(groups[-1]) <= size(group):
+        while groups and joins(groups[-1], group):
             group = groups.pop() + group
         groups.append(group)
-    return [join_new(group, place) for group in groups]
+    return groups
 
 
 def join_new(group: Group, place: Path) -> SegmentInProgress:

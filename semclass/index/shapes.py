@@ -78,7 +78,6 @@ def _check_finite(array: npt.NDArray[Any], where: Path) -> None:
 
 
 def _check_rows(segment: Segment, header: Mapping[str, Any], where: Path) -> None:
-    """Check that ragged arrays have rows for each passage, one after another."""
     exact = not (header["small"] or header["codebooks"])
     for name, stored in ROWS.items():
         if not stored.offsets:

@@ -27,24 +27,13 @@ from semclass.index.writer import COMMIT_SECONDS, COMPARED_PASSAGES, build_index
 
 @dataclass(frozen=True)
 class Change:
-    """The changes of a document.
+    """The changes of a document."""
 
-    Attributes
-    ----------
-    document
-        Name of the document, as in ``metadata["document"]``, or the id of a passage without a document.
-    kind
-        What happened to the document: ``"added"``, ``"changed"`` or ``"removed"``.
-    added, changed, removed
-        Number of new passages, of changed passages, and of removed passages. Most changed passages only stand in
-        another place.
-    """
-
-    document: str
-    kind: str
-    added: int
-    changed: int
-    removed: int
+    document: str  #: as in ``metadata["document"]``, or the id of a passage without a document
+    kind: str  #: ``"added"``, ``"changed"`` or ``"removed"``
+    added: int  #: number of new passages
+    changed: int  #: number of changed passages, most of which only stand in another place
+    removed: int  #: number of removed passages
 
 
 def find_changes(index: PassageIndex | None, passages: Iterable[Passage]) -> list[Change]:
@@ -72,8 +61,6 @@ def sync_index(
 
     Parameters
     ----------
-    folder
-        Folder of the index, which is created if it does not exist.
     passages
         A stream of at least one passage. Passages that were cut from documents are named by their content and not by
         their number, so that an id stays the same while the text does: ``document#number`` becomes ``document#digest``.
@@ -169,10 +156,9 @@ class _Comparison:
 
 
 def named_by_content(passages: Iterable[Passage]) -> Iterator[Passage]:
-    """Name the passages that were cut from documents by their headings and texts.
+    """Name the passages that were cut from documents, which follow one another, by their headings and texts.
 
-    Passages of a document must follow one another. The id of the second passage with the same content ends in ``-2``,
-    and so on. All other ids stay unchanged.
+    The id of the second passage with the same content ends in ``-2``, and so on. All other ids stay unchanged.
     """
     document, seen = None, Counter[str]()
     for passage in passages:

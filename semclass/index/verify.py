@@ -50,7 +50,6 @@ def _check_pieces(segment: Segment, where: Path) -> None:
 
 
 def _check_ids(segment: Segment, where: Path, report: Callable[[int], object]) -> None:
-    """Whether each record can be read, and its id is found."""
     hashes = segment.row_hashes
     for begin in range(0, len(segment), COPY_PASSAGES):
         some = np.arange(begin, min(begin + COPY_PASSAGES, len(segment)))
@@ -88,7 +87,6 @@ def _check_deleted(segment: Segment, deleted: Deleted, where: Path) -> None:
 
 
 def _check_unique(index: PassageIndex, folder: Path) -> None:
-    """Whether no two passages that are there have one id."""
     hashes = np.concatenate([segment.row_hashes for segment in index.segments])[index.rows]
     order = np.argsort(hashes, kind="stable")
     twice = np.flatnonzero(hashes[order][1:] == hashes[order][:-1])

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -25,15 +25,7 @@ from semclass.core.types import Passage
 from semclass.index import commit, filters, manifest
 from semclass.index import segments_in_progress as in_progress
 from semclass.index.commit import AREA, locked, staging
-from semclass.index.encode_rows import (
-    IndexConfig,
-    chunks,
-    in_order,
-    line_of,
-    name_ids,
-    threads_of,
-    warn_of_truncated,
-)
+from semclass.index.encode_rows import IndexConfig, chunks, in_order, line_of, name_ids, threads_of, warn_of_truncated
 from semclass.index.folder import Opened, Source, check_target, open_segments
 from semclass.index.joining import READ_PASSAGES
 from semclass.index.labels import check_heads, fields_of
@@ -89,20 +81,17 @@ def change_index(
     """Change an index in one step: delete passages, then add or replace others.
 
     An index has one writer at a time and any number of readers, which see the index as they opened it until they call
-    :meth:`semclass.PassageIndex.refresh`. An error changes nothing.
+    :meth:`semclass.PassageIndex.refresh`. An error changes nothing. Passages that stay are not encoded again.
 
-    New passages are written as one segment, joined with earlier segments that have less than three times as many
-    passages. So segments stay few, and large segments are seldom rewritten, as in a log-structured merge-tree (O'Neil et
-    al. 1996). A segment with more than half of its passages deleted is rewritten without them. Passages that stay are not
-    encoded again.
+    New passages become one segment, joined with earlier segments that have less than three times as many passages, as in
+    a log-structured merge-tree (O'Neil et al. 1996). A segment with most of its passages deleted is rewritten.
 
     Parameters
     ----------
     folder
         Folder of the index.
     add
-        A stream of passages with unique ids. With `existing`, passages with known ids: replaced passages whose text and
-        title stay the same are not encoded again.
+        A stream of passages with unique ids. A replaced passage with the same text and title is not encoded again.
     delete
         Ids of passages, or a filter over the metadata, see :mod:`semclass.index.filters`.
     existing
@@ -112,17 +101,10 @@ def change_index(
     compact
         Whether to join all segments, and to remove deleted passages from the files.
     passage_encoder
-        The models that built the index, or a function that loads them. Only new texts need them. By default, the shipped
-        models are loaded when they are needed.
-    progress
-        Function that is called now and then with the number of passages done.
-    workers
-        Number of threads that encode passages, see :func:`build_index`.
-
-    Returns
-    -------
-    Report
-        Numbers of passages.
+        The models that built the index, or a function that loads them; by default the shipped models. Only new texts
+        need them.
+    progress, workers
+        See :func:`build_index`.
 
     Raises
     ------
@@ -156,40 +138,31 @@ def build_index(
 ) -> PassageIndex:
     """Build an index in a folder, in bounded memory. An older index stays valid until the new index is complete.
 
-    Until then, passages are committed every few seconds to an index within the folder. A resumed build compares the
-    passages with that index, and does not encode them again.
+    Until then, passages are committed every few seconds to an index within the folder, with which a resumed build begins.
 
     Parameters
     ----------
     folder
-        Folder of the index, which is created if it does not exist. It may hold an index if `replace` is true, but
-        nothing else.
-    passages
-        A stream of at least one passage, see :func:`semclass.documents.readers.iter_passages`. Ids must be unique, and
-        texts must not be empty.
-    passage_encoder, small, progress
-        See :meth:`semclass.PassageIndex.build`.
+        Folder of the index, which is created if it does not exist, and holds nothing else.
+    passages, passage_encoder, small, progress
+        See :meth:`semclass.PassageIndex.build`. `passages` may be a stream.
     resume
-        Whether to resume an unfinished build in this folder. Encoded passages are reused as long as passages, models
-        and options are the same.
+        Whether to resume an unfinished build of the same passages with the same models and options.
     workers
-        Number of threads that encode passages. The result does not depend on this number. By default, these threads and
-        the threads of the encoder together use all processors.
+        Number of threads that encode passages, which does not change the result. By default, these threads and the
+        threads of the encoder together use all processors.
     replace
         Whether to replace an existing index, including its tuned weights.
     cutting
-        How documents of a folder were cut into passages. The index stores these settings for
-        ``semclass.index.sync.sync_index``.
+        How documents were cut into passages, which the index keeps for ``semclass.index.sync.sync_index``.
 
     Raises
     ------
     InputError, InputTypeError
-        For the same reasons as in :meth:`semclass.PassageIndex.build`. Passages encoded so far are kept for the next
-        call.
+        As :meth:`semclass.PassageIndex.build`. Passages encoded so far are kept for the next call.
     ArtifactError
-        If the folder holds other files, or holds an index and `replace` is false. If another writer is at work, or the
-        folder cannot be written. If the folder holds an unfinished build with other models or options, and `resume` is
-        true.
+        If the folder holds other files, an index without `replace`, or an unfinished build with other models or options;
+        if another writer is at work, or the folder cannot be written.
     """
     folder = Path(folder)
     config = IndexConfig.of(PassageEncoder.load() if passage_encoder is None else passage_encoder, small=small)
@@ -204,7 +177,7 @@ def build_index(
         check_target(folder, replace=replace)
         if (before := manifest.read_or_none(folder)) is not None:
             commit.clean(folder, before)
-        truncated = _fill(folder / AREA, chain([first], stream), config, progress, threads, resume=resume)
+        truncated = _fill(folder / AREA, chain([first], stream), config, progress, threads, resume)
         with staging(folder) as place, commit.rollback(folder):
             filled = PassageIndex.load(folder / AREA, verify=False, mmap=True)
             entry = commit.install(filled.parts(), folder, place)
@@ -220,15 +193,13 @@ def _fill(
     config: IndexConfig,
     progress: Callable[[int], object] | None,
     workers: int,
-    *,
     resume: bool,
 ) -> list[str]:
     """Make the index of all chunks in `area`; the ids of passages that are longer than the encoder reads."""
     head = config.passage_encoder.classifier.head
     # the header does not name the passage head, and all probabilities must be of one
     sign = {} if head is None else {"head": head.artifact.manifest["files"]["model.onnx"]["sha256"]}
-    stopped = _stopped(area, config, sign) if resume else None
-    if stopped is None:
+    if (stopped := _stopped(area, config, sign) if resume else None) is None:
         shutil.rmtree(area, ignore_errors=True)
     start = Manifest(header_of(config.header()), (), 0, sign)
     with open_change(area, config.passage_encoder, progress=progress, workers=workers, start=start) as change:
@@ -267,8 +238,8 @@ def _resumed(change: IndexChange, stopped: PassageIndex, stream: Iterator[list[P
         change.progress(len(chunk))
     rows = stopped.rows[done:]
     if len(rows):
-        same = counted(done, "passage")
-        warn(UserWarning(f"the unfinished build resumes after {same}: the passages after it changed"))
+        message = f"the unfinished build resumes after {counted(done, 'passage')}: the passages after it changed"
+        warn(UserWarning(message))
     for begin in range(0, len(rows), READ_PASSAGES):
         change.delete([passage.id for passage in stopped.passages(rows[begin : begin + READ_PASSAGES])])
     yield from chain(rest, stream)
@@ -317,16 +288,15 @@ class IndexChange:
         self._start_from(current)
 
     def _start_from(self, current: Manifest) -> None:
-        """Start from the segments of the folder."""
         opened: list[Opened] = []
         if current.segments:
             source, opened = open_segments(Source(self.folder, current, mmap=True), self._opened)
             current = source.manifest
         self.current, self._opened = current, {item.entry.name: item for item in opened}
-        self._segments = [SegmentInProgress(item.segment, entry=item.entry) for item in opened]
-        for number, item in enumerate(opened):
-            if item.deleted is not None:
-                self._segments[number] = self._segments[number].without(item.deleted.rows)
+        self._segments = [
+            SegmentInProgress(item.segment, entry=item.entry).without(() if item.deleted is None else item.deleted.rows)
+            for item in opened
+        ]
         self._before = list(self._segments)
 
     def delete(self, chosen: Iterable[str] | Mapping[str, Any], *, ignore_missing: bool = False) -> None:
@@ -356,8 +326,8 @@ class IndexChange:
     ) -> None:
         """Add passages, or replace passages with the same ids; a text that stays the same is not encoded again.
 
-        With `reuse`, equal texts under other ids are not encoded either, for example of renamed documents; this reads the
-        whole index. With `commit_seconds` the change is committed whenever so much time has passed.
+        With `reuse`, texts that the index has under other ids are not encoded either. With `commit_seconds`, the change is
+        committed whenever so much time has passed.
         """
         if not replaces:
             self.append(self._unknown(chunks(passages)), commit_seconds=commit_seconds)
@@ -372,21 +342,18 @@ class IndexChange:
             if reuse and changed:
                 texts = TextPlaces.of(before) if texts is None else texts
                 copies, unknown = in_progress.copy_known(before, texts, changed, heads)
-                self._free(sorted({passage.id for passage in changed} - {passage.id for passage in unknown}))
+                self._free({passage.id for passage in changed} - {passage.id for passage in unknown})
                 same, changed = same + copies, unknown
             self._segments += same
             self.progress(len(batch) - len(changed))
             if changed:
                 self.append(chunks(changed), replaces=True, commit_seconds=commit_seconds)
-            self._merge()
+            self._segments = in_progress.merge(self._segments, self.place)
 
     def append(
         self, stream: Iterable[list[Passage]], *, replaces: bool = False, commit_seconds: float | None = None
     ) -> None:
-        """Encode and append chunks of passages; with `replaces` they take the place of passages with the same ids.
-
-        With `commit_seconds` the passages before an error are committed, too.
-        """
+        """Encode and append chunks of passages, see :meth:`add`; with `commit_seconds` also those before an error."""
         stream = iter(stream)
         if (head := next(stream, None)) is None:
             return
@@ -408,7 +375,7 @@ class IndexChange:
                     first, begun = len(self._segments), time.monotonic()
                 elif full:
                     self._segments[first:] = [in_progress.join_new(self._segments[first:], self.place)]
-                    self._merge()
+                    self._segments = in_progress.merge(self._segments, self.place)
                     first = len(self._segments)
                 self.progress(len(chunk))
         except BaseException:
@@ -416,18 +383,17 @@ class IndexChange:
                 self.commit()
             raise
 
-    def commit(self, *, compact: bool = False) -> bool:
-        """Apply all changes so far in one step, and return whether anything changed. This ends the change."""
+    def commit(self, *, compact: bool = False) -> None:
+        """Apply all changes so far in one step. This ends the change."""
         whole = len(self._segments) == 1 and self._segments[0].deleted is None
         if self._segments == self._before and (whole or not compact):
-            return False
+            return
         groups = [self._segments] if compact else in_progress.plan(self._segments)
         with commit.rollback(self.folder):
             entries = tuple(self._write(group, compact=compact) for group in groups)
             changed = replace(self.current, segments=entries, generation=self.current.generation + 1)
             commit.commit(self.folder, changed)
         self.current = changed
-        return True
 
     def report(self) -> Report:
         """Count what was done."""
@@ -445,9 +411,6 @@ class IndexChange:
                 return replace(item.entry, deleted=commit.write_deleted(self.folder, deleted))
         return commit.install([item.part for item in group], self.folder, self.place)
 
-    def _merge(self) -> None:
-        self._segments = in_progress.merge(self._segments, self.place)
-
     def _unknown(self, stream: Iterable[list[Passage]]) -> Iterator[list[Passage]]:
         """Chunks of passages, whose ids are compared with those of the index before they are encoded."""
         for chunk in stream:
@@ -459,8 +422,8 @@ class IndexChange:
                 )
             yield chunk
 
-    def _free(self, ids: Sequence[str]) -> None:
-        in_progress.delete(self._segments, *in_progress.find(self._segments, ids))
+    def _free(self, ids: Iterable[str]) -> None:
+        in_progress.delete(self._segments, *in_progress.find(self._segments, list(ids)))
 
     def _models(self) -> IndexConfig:
         """The models, loaded once they are needed; they must be those that made the index."""

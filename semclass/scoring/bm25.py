@@ -94,7 +94,6 @@ def weighted(known: Statistics, terms: npt.NDArray[Any]) -> list[tuple[int, np.f
 
 
 def _add(part: Postings, norms: FloatArray, query: Sequence[tuple[int, np.float32]], sums: FloatArray) -> None:
-    """Add the scores of terms to those of all passages of a segment."""
     for run in _runs(part, query):
         here = [slice(begin, end) for _, begin, end in run]
         passages = np.concatenate([part.passages[some] for some in here], dtype=np.intp)

@@ -76,7 +76,6 @@ class Vectors:
     reduced: Reduced | None = None  # finds similar sentences without comparing all; None to compare all
 
     def __len__(self) -> int:
-        """Count the passages."""
         return len(self.sentences)
 
     def scores(self, question: FloatArray) -> DoubleArray:
@@ -124,7 +123,6 @@ class Vectors:
         return (self.sentences.take(np.arange(begin, min(begin + rows, n))).values for begin in range(0, n, rows))
 
     def _products(self, question: FloatArray, blocks: Iterable[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
-        """Products of blocks of sentences with a question."""
         if not self._coded:
             # not of BLAS: the same number for a row however many there are
             return [np.einsum("nd,d->n", block, question) for block in blocks]

@@ -129,12 +129,7 @@ def pool(dense: DoubleArray, bm25: DoubleArray, depth: int = DEPTH, *, only: str
     return np.union1d(*lists.values())
 
 
-def line(
-    dense: DoubleArray,
-    bm25: DoubleArray,
-    method: str,
-    bm25_top: float = 0.0,
-) -> tuple[DoubleArray, DoubleArray]:
+def line(dense: DoubleArray, bm25: DoubleArray, method: str, bm25_top: float = 0.0) -> tuple[DoubleArray, DoubleArray]:
     """Write ``"linear"`` or ``"convex"`` as base + weight * signal, so that every weight can be tried at once."""
     check_choice(method, ("linear", "convex"), "method")
     if method == "linear":
@@ -189,7 +184,6 @@ def _first(scores: DoubleArray, depth: int | None, above: float) -> IntArray:
 
 
 def _spread(part: DoubleArray, rows: IntArray, n: int) -> DoubleArray:
-    """Put the values of some rows into n, the others being -inf."""
     whole = np.full(n, -np.inf)
     whole[rows] = part
     return whole

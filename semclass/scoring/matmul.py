@@ -121,12 +121,10 @@ def _held(name: str, array: npt.NDArray[Any]) -> bytes:
 
 
 def _zero(value: int) -> bytes:
-    """The constant that stands for 0."""
     return _field(5, _field(2, _UINT8) + _field(8, "zero") + _field(9, bytes([value])))
 
 
 def _input(name: str, kind: int, columns: int | None = None) -> bytes:
-    """An input matrix of any size, or with some number of columns."""
     rows = _field(1, _field(2, f"{name}_rows"))
     wide = _field(1, _field(2, f"{name}_columns") if columns is None else _field(1, columns))
     return _field(11, _field(1, name) + _field(2, _field(1, _field(1, kind) + _field(2, rows + wide))))

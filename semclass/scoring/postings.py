@@ -40,7 +40,6 @@ class Postings:
     is_term: npt.NDArray[np.bool_]  # which word pieces count, bool of shape (vocabulary,)
 
     def __len__(self) -> int:
-        """Count the passages."""
         return len(self.lengths)
 
     @cached_property
@@ -196,7 +195,6 @@ def _mapped(path: Path, dtype: np.dtype[Any], total: int) -> npt.NDArray[Any]:
 
 
 def _frequencies(part: Postings, kept: npt.NDArray[np.bool_] | None) -> IntArray:
-    """In how many of the kept passages each term is."""
     if kept is None:
         return part.document_frequencies
     return part.document_frequencies - count_deleted(part, np.flatnonzero(~kept)).document_frequencies

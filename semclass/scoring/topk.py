@@ -56,7 +56,6 @@ def _above_most(scores: npt.NDArray[np.floating], k: int) -> IntArray | None:
 
 
 def _sorted(scores: npt.NDArray[np.floating], rows: IntArray) -> IntArray:
-    """Some places, best first."""
     return rows[np.argsort(-scores[rows], kind="stable")]
 
 

@@ -7,14 +7,7 @@ from dataclasses import replace
 import pytest
 from world import Counting, FakeEncoder, passage_encoder_of
 
-from semclass import (
-    InputError,
-    Passage,
-    PassageIndex,
-    TextClassifier,
-    build_index,
-    change_index,
-)
+from semclass import InputError, Passage, PassageIndex, TextClassifier, build_index, change_index
 from semclass.heads.texts import TextModel, open_heads
 from semclass.index.folder import describe
 from semclass.index.sync import find_changes, sync_index
