@@ -84,8 +84,6 @@ def main(
             bench.say(f"{name}: {error if isinstance(error, SemclassError) else traceback.format_exc()}")
             failed.append(name)
     bench.say(f"{time.perf_counter() - started:.0f} s; {results / 'REPORT.md'}")
-    if quick and (results / "questions.json").is_file():
-        click.echo(decide.on_this_machine(report.read(report.RESULTS), report.read(results)))
     if failed:
         raise click.ClickException(f"not done: {', '.join(failed)}")
 

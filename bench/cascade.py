@@ -36,8 +36,6 @@ NOBODY = Endpoint("http://localhost", "nobody")  # no model is asked
 TAUGHT = 1000  # training questions of the second head for pairs
 EXAMPLES = "10"  # of each intent of BANKING77
 ASSUMED, ASSUMED_PRICE = 0.9, "gpt-5-nano"  # accuracy and price of a model that nobody asked
-HELD_OUT, SPLITS = 300, 100  # texts that a threshold is found on, and draws of them
-SHORT_OF = 0.02  # what is asked for, below the model's accuracy
 ROWS = {"unsure": "least sure first", "second": "by a second head", "random": "random"}
 
 
@@ -66,8 +64,7 @@ def run(bench: Bench) -> dict[str, Any]:
     }
     protocol = (
         "USD: the head on a CPU, and the calls at list price. Random sending: what is expected of it. "
-        f"Asked for is an accuracy {SHORT_OF:.0%} below the model's; the threshold is found on {HELD_OUT} texts, tried on "
-        f"the others, mean of {SPLITS} draws. BANKING77: TextClassifier with {EXAMPLES} messages of each intent; the model "
+        f"BANKING77: TextClassifier with {EXAMPLES} messages of each intent; the model "
         f"is assumed, not measured: right on {ASSUMED:.0%} of whatever is sent, at the price of {ASSUMED_PRICE}"
     )
     return {
@@ -113,7 +110,6 @@ def measure(job: str, data: str, limit: int | None) -> dict[str, Any]:
         "right": found,
         "usd_per_million": [round(own + share * usd, 4 if share == 0 else 2) for share in SHARES],
         **lead,
-        "aimed": aimed(confidence, head, sent),
     }
 
 
@@ -127,25 +123,6 @@ def first(values: Array, share: float) -> Array:
 def right(head: Array, model: Array, values: Array, share: float) -> float:
     chosen = first(values, share)
     return round(float((chosen * model + (1 - chosen) * head).mean()), 4)
-
-
-def aimed(confidence: Array, head: Array, model: Array) -> dict[str, float] | None:
-    """An accuracy is asked for, the threshold is found on some items: what is sent and right on the others."""
-    wanted = round(float(model.mean()) - SHORT_OF, 3)
-    if len(head) < 2 * HELD_OUT or wanted <= head.mean():
-        return None
-    found, rng = [], np.random.default_rng(0)
-    for _ in range(SPLITS):
-        order = rng.permutation(len(head))
-        held, rest = order[:HELD_OUT], order[HELD_OUT:]
-        held = held[np.argsort(confidence[held], kind="stable")]
-        reached = np.concatenate([[0.0], np.cumsum(model[held])]) + np.append(np.cumsum(head[held][::-1])[::-1], 0.0)
-        enough = np.flatnonzero(reached / HELD_OUT >= wanted)
-        place = enough[0] if len(enough) else HELD_OUT
-        sent = confidence[rest] < (confidence[held[place]] if place < HELD_OUT else np.inf)
-        found.append((sent.mean(), np.where(sent, model[rest], head[rest]).mean()))
-    share, reached = np.mean(found, axis=0)
-    return {"wanted": wanted, "share": round(float(share), 4), "reached": round(float(reached), 4)}
 
 
 def _decided(cascade: Cascade, items: Sequence[Item]) -> tuple[list[CascadeLabels], float]:
@@ -256,15 +233,4 @@ def table(found: Mapping[str, Any]) -> str:
     return readme.markdown(("job, model", "sent", *(f"{share:.0%}" for share in SHOWN)), rows)
 
 
-def leads(found: Mapping[str, Any]) -> str:
-    """How far the least sure texts are ahead of random ones, and what asking for an accuracy gives."""
-    rows = []
-    for job, each in found["cascade"]["jobs"].items():
-        aim = each["aimed"]
-        told = (f"{aim['wanted']:.1%}", f"{aim['share']:.1%}", f"{aim['reached']:.1%}") if aim else ("-",) * 3
-        rows.append((job, readme.number(each["items"]), readme.with_interval(each, "lead"), *told))
-    head = ("job", "items", f"ahead of random, {AT:.0%} sent", "accuracy asked for", "then sent", "then right")
-    return readme.markdown(head, rows)
-
-
-TABLES = {"": table, "leads": leads}
+TABLES = {"": table}

@@ -208,31 +208,7 @@ def command(needs: Needs) -> str:
 
 
 TABLES = {"": users}
-
-
-def on_this_machine(found: Results, quick: Results) -> str:
-    """Times of a quick run, and what the users are told on a machine so much slower or faster than the recorded one."""
-    rows = ({row["name"]: row for row in results["questions"]["systems"]} for results in (quick, found))
-    ours, theirs = (by_name["semclass"]["p50_ms"] for by_name in rows)
-    slower, scaled = ours / theirs, dict(found)
-    for name in {"questions", "entailment"} & {*found}:
-        scaled[name] = {**found[name], "systems": [_slowed(row, slower) for row in found[name]["systems"]]}
-    said = [f"A question to its class takes {ours:.2f} ms here, {slower:.2g} times what is recorded ({theirs:.2f} ms)."]
-    if "main_job" in quick:
-        searched, passages = quick["main_job"]["milliseconds"], quick["main_job"]["passages"]
-        best, plain = searched["search_10_p50"], searched["fusion_10_p50"]
-        said.append(f"A search of {passages:,} passages takes {best:.1f} ms, and {plain:.1f} ms without re-ranking.")
-    said += ["", "What to use on a machine like this one. Accuracies are those recorded:", ""]
-    said += [f"- {who}. {use} ({accuracy})" for who, _, use, accuracy in told(scaled)]
-    said += ["", "For your own texts: python -m bench decide. It knows the times of the recorded machine: divide the"]
-    return "\n".join([*said, f"milliseconds that you can wait by {slower:.2g}."])
-
-
-def _slowed(row: Mapping[str, Any], slower: float) -> Mapping[str, Any]:
-    """A row with times of a slower machine; those of prompted models are assumed, and stay."""
-    if row.get("kind") == "prompted" or row.get("p50_ms") is None:
-        return row
-    return {**row, "p50_ms": row["p50_ms"] * slower, "per_second": row["per_second"] / slower}
+READS = ("questions", "entailment", "labels", "cascade")
 
 
 @click.command(help=__doc__)
@@ -250,6 +226,6 @@ def main(**given: Any) -> None:
     needs, found = Needs(**given), report.read(report.RESULTS)
     rows = list(measured(found, needs))
     click.echo(answer(rows, needs))
-    click.echo(f"\n{provenance.with_line(lambda noted: table(list(measured(noted, needs)), needs), found)}")
+    click.echo(f"\n{provenance.with_line(lambda _: table(rows, needs), found, READS)}")
     if needs.machine == "gpu":
         click.echo("\nNothing was measured on a GPU: a larger network, fine-tuned there, may be more accurate.")

@@ -339,4 +339,5 @@ def table_of_published(found: Mapping[str, Any]) -> str:
     )
 
 
+READS = ("labels", "entailment")
 TABLES = {"": table, "few_labels": table_of_few, "published": table_of_published}

@@ -80,26 +80,9 @@ def runs(results: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 # -- earlier models ---------------------------------------------------------------------------------------------------
 
 
-class _Noting(dict[str, Mapping[str, Any]]):
-    """Results of all sections, which notes the sections that are read."""
-
-    def __init__(self, found: Results) -> None:
-        super().__init__(found)
-        self.read: set[str] = set()
-
-    def __getitem__(self, name: str) -> Mapping[str, Any]:
-        self.read.add(name)
-        return super().__getitem__(name)
-
-    def get(self, name: str, default: Any = None) -> Any:
-        return self[name] if name in self else default  # noqa: SIM401 - as that notes it
-
-
-def with_line(make: Callable[[Results], str], found: Results) -> str:
+def with_line(make: Callable[[Results], str], found: Results, sections: Iterable[str]) -> str:
     """A table and, where earlier models gave some of its figures, the line that says so."""
-    noting = _Noting(found)
-    table = make(noting)
-    return "\n\n".join(part for part in (table, line(found, noting.read)) if part)
+    return "\n\n".join(part for part in (make(found), line(found, sections)) if part)
 
 
 def earlier(section: str, found: Results) -> list[str]:
@@ -111,7 +94,7 @@ def earlier(section: str, found: Results) -> list[str]:
 def line(found: Results, sections: Iterable[str]) -> str:
     """What stands below a table that has figures of earlier models; "" below others."""
     said = {}
-    for section in sorted(sections):
+    for section in sorted({*sections} & {*found}):
         if models := earlier(section, found):
             # whatever reads an encoder changes with it
             names = "encoder and heads" if "encoder" in models and len(models) > 1 else ", ".join(models)

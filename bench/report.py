@@ -32,7 +32,8 @@ SECTIONS = (
 """Modules of this package, in the order in which they run. Each has ``run(bench)``, which gives the results, and
 
 ``TABLES``: functions that make a table from the results of all sections, by name; the first one's is ``""``;
-``PICTURES``, perhaps: functions that draw a PNG from these results, by file name.
+``PICTURES``, perhaps: functions that draw a PNG from these results, by file name;
+``READS``, perhaps: sections whose results the tables read, if others, too.
 """
 
 SETTLED = (
@@ -82,7 +83,8 @@ def tables(name: str, found: Results) -> dict[str, str]:
 
     ``NAME: pictures`` is that line alone, for pages that show the section's pictures.
     """
-    made = {place: provenance.with_line(make, found) for place, make in _makers(name).items()}
+    reads = getattr(importlib.import_module(f"bench.{name}"), "READS", (name,))
+    made = {place: provenance.with_line(make, found, reads) for place, make in _makers(name).items()}
     return {**made, f"{name}: pictures": provenance.line(found, [name])} if pictures(name) else made
 
 

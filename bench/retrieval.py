@@ -18,7 +18,7 @@ import numpy as np
 from bench import carry, prices, readme
 from bench.peers.rows import NO_CROSS_ENCODER, seconds_of, trained_seconds
 from bench.retrieval_systems import MORE, SYSTEMS
-from bench.steps import Bench, first_questions, write_beir
+from bench.steps import Bench, write_beir
 from datasets_io import read_tsv
 from semclass.core import artifacts
 from semclass.ranking.methods import DEFAULT, METHODS
@@ -106,15 +106,14 @@ def folders(bench: Bench) -> dict[str, Path]:
 
 
 def biomedical(bench: Bench) -> Path:
-    """Write the BEIR folder of written questions over long sections of abstracts; in a quick run, a small part of it."""
+    """Write the BEIR folder of written questions over long sections of abstracts."""
     sections = (bench.data / "beir" / "pubmedqa" / "corpus.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
     least, most = WORDS
     long = [line for line in sections if least <= len(json.loads(line)["text"].split()) <= most]
     rows = read_tsv(Path(__file__).parent / "questions" / "biomedical.tsv")
     queries = [json.dumps({"_id": row["query-id"], "text": row["question"]}, ensure_ascii=False) + "\n" for row in rows]
     qrels = ["query-id\tcorpus-id\tscore\n", *(f"{row['query-id']}\t{row['corpus-id']}\t1\n" for row in rows)]
-    folder = write_beir(bench.work / "biomedical", long, queries, qrels)
-    return first_questions(folder, bench.work / "quick-data" / "biomedical") if bench.quick else folder
+    return write_beir(bench.work / "biomedical", long, queries, qrels)
 
 
 def _known_first(sets: Mapping[str, Any]) -> list[str]:
@@ -157,49 +156,31 @@ PROMPTS = {"question class": "questions", "entailment of 10 candidates": "entail
 
 def second_per_call(sets: Mapping[str, Any], counted: Mapping[str, Mapping[str, float]]) -> list[dict[str, Any]]:
     """Time and money of re-ranking a question's candidates."""
+
+    def priced(what: str, seconds: float | None, usd: float, on: str, **more: Any) -> dict[str, Any]:
+        return {"what": what, "seconds": seconds, **more, "usd_per_million": usd, "on": on}
+
     shown = sets.get(ALONE, next(iter(sets.values())))
-    rows: list[dict[str, Any]] = [
-        {
-            "what": row["name"],
-            "seconds": row["rerank_p50_ms"] / 1e3,
-            "usd_per_million": round(prices.machine_call(row["rerank_p50_ms"] / 1e3), 4),
-            "on": "one vCPU of the CPU machine",
-        }
-        for row in shown["systems"]
-        if row["name"] in REPRICED and "rerank_p50_ms" in row
+    times = {row["name"]: row["rerank_p50_ms"] / 1e3 for row in shown["systems"] if "rerank_p50_ms" in row}
+    rows = [
+        priced(name, times[name], round(prices.machine_call(times[name]), 4), "one vCPU of the CPU machine")
+        for name in REPRICED
+        if name in times
     ]
     called = {use: calls for use, (item, calls) in prices.THESIS_CALLS.items() if item == "a question"}
-    once = prices.THESIS_CALLS["passage classes"][1]
-    more = {"question class": f"; and {once} calls for each passage, once"}
+    more = {"question class": f"; and {prices.THESIS_CALLS['passage classes'][1]} calls for each passage, once"}
     for use, calls in called.items():
         seconds = calls * prices.ASSUMED_SECONDS
-        rows.append(
-            {
-                "what": f"{use}, prompted: {calls} x {ASSUMED}{more.get(use, '')}",
-                "seconds": seconds,
-                "assumed": True,
-                "usd_per_million": round(prices.gpu_call(seconds), 2),
-                "on": "the GPU machine, one call at a time",
-            }
-        )
+        what = f"{use}, prompted: {calls} x {ASSUMED}{more.get(use, '')}"
+        on = "the GPU machine, one call at a time"
+        rows.append(priced(what, seconds, round(prices.gpu_call(seconds), 2), on, assumed=True))
     for use, calls in called.items():
         usd = prices.at_all_prices(calls, counted[use])
         cheapest = min(usd, key=usd.__getitem__)
-        rows.append(
-            {
-                "what": f"{use}, the same prompts sent to {prices.find('tokens', cheapest)['name']}",
-                "seconds": None,
-                "usd_per_million": usd[cheapest],
-                "on": "the vendor's machines, by tokens, the cheapest of the prices",
-            }
-        )
-    hosted = {
-        "what": prices.find("rerank", HOSTED)["name"],
-        "seconds": None,
-        "usd_per_million": prices.rerank_call(HOSTED),
-        "on": "the vendor's machines, at list price",
-    }
-    return [*rows, hosted]
+        what = f"{use}, the same prompts sent to {prices.find('tokens', cheapest)['name']}"
+        rows.append(priced(what, None, usd[cheapest], "the vendor's machines, by tokens, the cheapest of the prices"))
+    hosted = prices.find("rerank", HOSTED)["name"]
+    return [*rows, priced(hosted, None, prices.rerank_call(HOSTED), "the vendor's machines, at list price")]
 
 
 def table(found: Mapping[str, Any]) -> str:
@@ -332,5 +313,6 @@ def first_screen(found: Mapping[str, Any]) -> str:
     return readme.markdown(head, rows)
 
 
+READS = ("retrieval", "main_job")
 TABLES = {"": table, "domains": domains, "defaults": defaults, "first screen": first_screen}
 PICTURES = {"retrieval_pareto.png": picture, "first_picture.png": first_picture}

@@ -15,14 +15,3 @@ SURE = np.array([0.9, 0.2, 0.8, 0.1])
 def test_the_least_sure_items_are_sent():
     assert cascade.first(SURE, 0.5).tolist() == [0, 1, 0, 1]
     assert [cascade.right(HEAD, MODEL, SURE, share) for share in (0, 0.25, 0.5, 1)] == [0.5, 0.75, 1.0, 0.75]
-
-
-def test_an_accuracy_that_is_asked_for_is_reached_on_other_items():
-    rng = np.random.default_rng(0)
-    sure = rng.random(4000)
-    head, model = (rng.random(4000) < 0.5 + sure / 2).astype(float), (rng.random(4000) < 0.97).astype(float)
-    found = cascade.aimed(sure, head, model)
-    assert found["reached"] == pytest.approx(found["wanted"], abs=0.01)
-    assert 0.3 < found["share"] < 0.95
-    assert cascade.aimed(sure, model, head) is None  # the model is not better
-    assert cascade.aimed(sure[:100], head[:100], model[:100]) is None  # too few

@@ -61,14 +61,3 @@ def test_it_asks_for_what_is_not_given():
     assert said.exit_code == 0, said.output
     assert f"Use {decide.OURS}." in said.output
     assert "| not accurate enough |" in said.output
-
-
-def test_a_quick_run_says_what_to_use_on_its_machine():
-    """On a machine so slow that nothing is in time, and on one like that of the results."""
-    slow = {"questions": {"systems": [{"name": "semclass", "p50_ms": 840.0}]}}
-    assert decide.on_this_machine(FOUND, slow).count("Nothing that was measured does this.") >= 3
-    times = {"search_10_p50": 9.3, "fusion_10_p50": 3.2}
-    same = {"questions": {"systems": FOUND["questions"]["systems"]}}
-    said = decide.on_this_machine(FOUND, same | {"main_job": {"passages": 200, "milliseconds": times}})
-    assert all(f"{who}. {use} ({accuracy})" in said for who, _, use, accuracy in decide.told(FOUND))
-    assert "200 passages takes 9.3 ms, and 3.2 ms" in said

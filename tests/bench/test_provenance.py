@@ -51,8 +51,8 @@ def test_every_section_names_models_that_ship():
 def test_a_table_of_an_earlier_model_says_which(ships):
     found = {"questions": results({"questions": "new"})}
     ships(deep="newer")
-    assert provenance.with_line(accuracy, found) == "| 0.9 |"
+    assert provenance.with_line(accuracy, found, ["questions"]) == "| 0.9 |"
     ships(questions="newer")
-    table, line = provenance.with_line(accuracy, found).split("\n\n")
+    table, line = provenance.with_line(accuracy, found, ["questions"]).split("\n\n")
     assert table == "| 0.9 |"
     assert "questions of 2026-11-22" in line
