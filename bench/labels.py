@@ -17,18 +17,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 
 import labels
-from bench import measures, prices, readme
+from bench import prices, readme
 from bench.steps import Bench
-from datasets_io import read_jsonl
 from question_data import Questions, read_questions
-from semclass import Encoding, OnnxEncoder, PassageClassifier, QuestionClassifier, TextClassifier
+from semclass import Encoding, OnnxEncoder, QuestionClassifier, TextClassifier
 from semclass.core import artifacts
-from semclass.heads.surface import surface_features
 from semclass.train.calibration import expected_calibration_error, log_loss
 from semclass.train.data import PHRASES, words_of
 
@@ -69,13 +66,10 @@ def run(bench: Bench) -> dict[str, Any]:
 
 
 def shipped(data: str, limit: int | None) -> dict[str, Any]:
-    """Quality and times; `limit` items of a set."""
-    encoder = OnnxEncoder.load()
-    classifier = QuestionClassifier.load(encoder=encoder)
+    """Quality, on `limit` items of a set."""
     return {
-        "questions": questions(Path(data), classifier, limit),
+        "questions": questions(Path(data), QuestionClassifier.load(), limit),
         "passages": artifacts.read_json(artifacts.default_models() / "passages" / artifacts.MANIFEST)["metrics"],
-        "microseconds": times(Path(data), encoder, limit),
     }
 
 
@@ -127,20 +121,6 @@ def questions(data: Path, classifier: QuestionClassifier, limit: int | None) -> 
 
 def first(questions: Questions, limit: int | None) -> Questions:
     return Questions(questions.texts[:limit], questions.fine[:limit])
-
-
-def times(data: Path, encoder: OnnxEncoder, limit: int | None) -> dict[str, float]:
-    """Microseconds of the passage head on one thread; that of a question's class is in section ``questions``."""
-    provider = PassageClassifier.load(encoder=encoder)
-    passages = [row["text"] for row in read_jsonl(data / "beir" / "squad4" / "corpus.jsonl")][: limit or 300]
-    views: list[dict[str, npt.NDArray[np.float32]]] = []
-    for text in passages:
-        one = encoder.encode([text], views=provider.encoder_views)
-        views.append(
-            {"layers": one.rows("layers"), "entities": one.rows("entities"), "surface": surface_features([text])}
-        )
-    seconds = measures.each(views, provider.head.probabilities)
-    return measures.percentiles({"six_heads_on_encoded_passage": seconds}, 1e6, 1)
 
 
 @dataclass(frozen=True)
@@ -276,7 +256,7 @@ def taught(data: Path) -> Questions:
 
 def table(found: Mapping[str, Any]) -> str:
     results = found["labels"]
-    q, macro, times = results["questions"], results["passages"]["macro"], results["microseconds"]
+    q, macro = results["questions"], results["passages"]["macro"]
     pairs = {
         row["name"]: f"{row['accuracy']:.1%}"
         for row in found.get("entailment", {}).get("systems", [])
@@ -295,7 +275,6 @@ def table(found: Mapping[str, Any]) -> str:
         ("calibration error there", f"{errors[0]:.3f} / {errors[1]:.3f}"),
         ("passage classes, 5-fold, mean of 5 assignments, macro F1 / AUC", f"{macro['f1']:.3f} / {macro['auc']:.3f}"),
         (f"QNLI validation ({flan}: {pairs.get(flan, '-')})", pairs.get("semclass", "-")),
-        ("microseconds, six passage classes of an encoded passage", f"{times['six_heads_on_encoded_passage_p50']:.0f}"),
     ]
     return readme.markdown(("classifiers", "semclass"), rows)
 

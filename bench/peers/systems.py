@@ -66,11 +66,15 @@ def load(loader: str, options: Mapping[str, Any]) -> System:
     return system
 
 
-def bytes_of(path: str | Path) -> int:
-    """Bytes of a file, or of a folder's files without cards and pictures."""
+def files_of(path: str | Path) -> list[Path]:
+    """A file, or the files of a folder."""
     path = Path(path)
-    files = [path] if path.is_file() else [one for one in path.rglob("*") if one.is_file()]
-    return sum(one.stat().st_size for one in files if one.suffix not in {".md", ".png"})
+    return [path] if path.is_file() else sorted(one for one in path.rglob("*") if one.is_file())
+
+
+def bytes_of(path: str | Path) -> int:
+    """Bytes of files without cards and pictures."""
+    return sum(one.stat().st_size for one in files_of(path) if one.suffix not in {".md", ".png"})
 
 
 def _batches(items: Sequence[Any]) -> Iterable[Sequence[Any]]:
@@ -87,9 +91,9 @@ def _answers(system: System, items: Sequence[Any]) -> dict[str, list[Any]]:
 
 
 def _models(*names: str) -> list[Path]:
-    from semclass.core import artifacts
+    from semclass.core.artifacts import default_models
 
-    return [artifacts.default_models() / name for name in names]
+    return [default_models() / name for name in names]
 
 
 def semclass_questions() -> System:
@@ -201,8 +205,9 @@ def fit(name: str, rows: Any, labels: Sequence[Any], tried: int = TRIED, groups:
 
 def digest(path: Path) -> str:
     """Identity of a file, or of the files of a folder."""
-    files = [path] if path.is_file() else sorted(one for one in path.rglob("*") if one.is_file())
-    return hashlib.sha256(b"".join(hashlib.sha256(one.read_bytes()).digest() for one in files)).hexdigest()[:16]
+    return hashlib.sha256(b"".join(hashlib.sha256(one.read_bytes()).digest() for one in files_of(path))).hexdigest()[
+        :16
+    ]
 
 
 def _read(train: str, folder: str) -> tuple[Any, Path, Any]:
@@ -222,13 +227,10 @@ def train_texts(kind: str, model: str, heads: Sequence[str], train: str, folder:
     rows, encoding = _encoded(kind, model, data["texts"])
     found: dict[str, Any] = {}
     for head in heads:
-        for level in ("coarse",) if head == "svc" else ("coarse", "fine"):
+        for level in ("fine", "coarse") if head != "svc" else ("coarse",):
             started = time.perf_counter()
-            fitted = fit(head, rows, data["labels"][level])
-            if level == "coarse":
-                took = round(encoding + time.perf_counter() - started, 1)
-            joblib.dump(fitted, out / f"{head}.{level}.joblib")
-        found[head] = {"train_s": took}
+            joblib.dump(fit(head, rows, data["labels"][level]), out / f"{head}.{level}.joblib")
+        found[head] = {"train_s": round(encoding + time.perf_counter() - started, 1)}  # of the coarse classes
     return {**found, "made": digest(out)}
 
 
