@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -41,7 +41,7 @@ GAIN = 0.995  # share of the log loss that a further value of C must reach
 SEARCH_TEXTS, SEARCH_FOLDS = 2000, 3  # on at most so many texts, of all classes, settings are compared, and folds
 LANDMARKS = 3000  # texts at most that others are compared with
 COMPONENTS = 384  # principal components at most of each view
-COORDINATES = 2000  # of a kernel, the principal ones, that a head reads
+COORDINATES, SEARCH_COORDINATES = 1500, 500  # of a kernel, the principal ones, that a head reads, and in the search
 GAMMA = 1.0  # of the Gaussian kernel exp(-gamma d**2)
 JITTER = 1e-5  # on the diagonal of the landmarks' kernel, as near-duplicates make it singular
 MAX_STEPS, TOLERANCE = 100, 1e-5  # of a logistic regression
@@ -49,6 +49,9 @@ STEEPNESS = 0.00003  # about p (1 - p) of a class where a regression ends, by wh
 FLAT = 0.01  # share of the median deviation of a view's columns below which one says nothing; some models have such
 NO_VARIANCE = 1e-10  # share of the first principal axis's variance below which an axis is rounding error
 PROPORTIONAL = ("pooled",)  # views whose columns keep their proportions; the columns of others are standardised
+
+Solution: TypeAlias = tuple[DoubleArray, DoubleArray]
+"""Weights of features (r, classes) and biases (classes,)."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +129,7 @@ def fit_problem(
     chosen = f"{best}, C={strength:.2g}"
     say(f"fitting {chosen}")
     space = space_of(problem, best, landmarks)
-    held_out = _held_out(problem, space, best, strength, splits)
+    held_out, solutions = _held_out(problem, space, best, strength, splits)
     scored = np.flatnonzero(np.isfinite(held_out[: len(problem.truth)]).all(axis=1))
     judged, (slope, intercept), figures = judge(problem, held_out[: len(problem.truth)], scored)
     uncalibrated = probabilities_of(held_out[scored], problem.link)
@@ -141,7 +144,8 @@ def fit_problem(
         if len(problem.ood):
             figures["rejected_ood"] = float((support[problem.ood] < threshold).mean())
     rows = np.concatenate([problem.used, problem.ood, *([problem.names] if best.names else [])])
-    solved = solve(problem, space, best, strength, rows)
+    start = tuple(np.mean(part, axis=0) for part in zip(*solutions, strict=True))
+    solved = solve(problem, space, best, strength, rows, start)
     head = _calibrated(_head(problem, best, space, solved), slope, intercept)
     probabilities = np.full((len(problem.truth), len(problem.classes)), np.nan)
     probabilities[scored] = judged
@@ -165,6 +169,7 @@ class _Attempt:
     choice: Choice
     space: Space
     strength: float
+    solutions: list[Solution]  # of each fold
 
 
 # -- the search -------------------------------------------------------------------------------------------------------
@@ -185,42 +190,55 @@ def _search(
         inside = [(fitted[fitted >= 0], scored[scored >= 0]) for fitted, scored in inside]
     tried: list[dict[str, Any]] = []
 
-    def attempt(choice: Choice, space: Space, strength: float) -> _Attempt:
-        held_out = _held_out(part, space, choice, strength, inside)
+    def attempt(choice: Choice, space: Space, strength: float, starts: Sequence[Solution] = ()) -> _Attempt:
+        held_out, solutions = _held_out(part, space, choice, strength, inside, starts)
         texts = held_out[: len(part.truth)]
         figures = judge(part, texts, np.flatnonzero(np.isfinite(texts).all(axis=1)))[2]
         tried.append({"candidate": f"{choice}, C={strength:.2g}", **figures})
         say("  ".join(f"{key} {value:.4f}" for key, value in figures.items()) + f"  {tried[-1]['candidate']}")
-        return _Attempt(round(figures["log_loss"], 6), choice, space, strength)
+        return _Attempt(round(figures["log_loss"], 6), choice, space, strength, solutions)
 
     best: _Attempt | None = None
     by_names = not len(splits[0][0])  # nothing could be held out, so nothing is chosen
     for choice in choices[: 1 if by_names else None]:
-        candidate = attempt(choice, space_of(part, choice, landmarks), STRENGTHS[choice.kind])
+        candidate = attempt(choice, space_of(part, choice, landmarks, SEARCH_COORDINATES), STRENGTHS[choice.kind])
         if best is None or candidate.loss < best.loss:
             best = candidate
     if best is None:
         raise InputError("choices is empty; give at least one")
     if best.choice.names and not by_names:
-        without = attempt(replace(best.choice, names=False), best.space, best.strength)
+        without = attempt(replace(best.choice, names=False), best.space, best.strength, best.solutions)
         best = min(best, without, key=lambda candidate: candidate.loss)
     for step in (STEP, 1 / STEP) if not by_names else ():
-        while (candidate := attempt(best.choice, best.space, best.strength * step)).loss < best.loss * GAIN:
+        first = best.strength
+        while (
+            candidate := attempt(best.choice, best.space, best.strength * step, best.solutions)
+        ).loss < best.loss * GAIN:
             best = candidate
+        if best.strength != first:
+            break
     return best, tried, len(np.unique(np.concatenate([scored for _, scored in inside])))
 
 
-def _held_out(problem: Problem, space: Space, choice: Choice, strength: float, splits: Sequence[Fold]) -> DoubleArray:
+def _held_out(
+    problem: Problem,
+    space: Space,
+    choice: Choice,
+    strength: float,
+    splits: Sequence[Fold],
+    starts: Sequence[Solution] = (),  # solutions of the same folds at another strength
+) -> tuple[DoubleArray, list[Solution]]:
     """Scores of texts, and of texts out of domain, by heads that did not see them, (n + further, classes); else nan."""
-    held_out = np.full(problem.targets.shape, np.nan)
+    held_out, solutions = np.full(problem.targets.shape, np.nan), []
     names = problem.names if choice.names or not len(splits[0][0]) else problem.names[:0]
     for number, (fitted, scored) in enumerate(splits):
         apart = problem.ood[number :: len(splits)]
         rows = np.concatenate([fitted, names, np.setdiff1d(problem.ood, apart)])
-        weights, bias = solve(problem, space, choice, strength, rows)
+        weights, bias = solve(problem, space, choice, strength, rows, starts[number] if starts else None)
+        solutions.append((weights, bias))
         scored = np.append(scored, apart)
-        held_out[scored] = space.features[scored] @ weights + bias
-    return held_out
+        held_out[scored] = space.features[scored] @ weights.astype(space.features.dtype) + bias
+    return held_out, solutions
 
 
 def judge(
@@ -250,7 +268,7 @@ def judge(
 # -- coordinates ------------------------------------------------------------------------------------------------------
 
 
-def space_of(problem: Problem, choice: Choice, landmarks: int) -> Space:
+def space_of(problem: Problem, choice: Choice, landmarks: int, coordinates_kept: int = COORDINATES) -> Space:
     """Compute the coordinates that the folds share, from texts without their labels."""
     linalg = import_extra("scipy.linalg", "train")
     projection = _project(problem, choice)
@@ -270,7 +288,7 @@ def space_of(problem: Problem, choice: Choice, landmarks: int) -> Space:
         features = linalg.solve_triangular(root, kernel.T, lower=True, overwrite_b=True).T.astype(np.float32)
         back = linalg.solve_triangular(root, np.eye(len(root)), lower=True, trans=1)
     gram = features.T @ (features * problem.weight[:, None].astype(features.dtype))
-    lengths, axes = (part[..., -COORDINATES:] for part in linalg.eigh(gram, overwrite_a=True, driver="evd"))
+    lengths, axes = (part[..., -coordinates_kept:] for part in linalg.eigh(gram, overwrite_a=True, driver="evd"))
     return Space(projection, points, features @ axes, np.maximum(lengths, 0.0).astype(np.float64), back @ axes)
 
 
@@ -323,12 +341,13 @@ def _principal_axes(rows: DoubleArray) -> DoubleArray:
 
 
 def solve(
-    problem: Problem, space: Space, choice: Choice, strength: float, rows: IntArray
-) -> tuple[DoubleArray, DoubleArray]:
-    """Weights of features (r, classes) and biases (classes,) of a head that is fitted to some examples."""
-    solved = _machines if choice.kind == "svm" else _regression
+    problem: Problem, space: Space, choice: Choice, strength: float, rows: IntArray, start: Solution | None = None
+) -> Solution:
+    """Fit a head to some examples; a regression begins at `start`."""
     features, targets, weight = space.features[rows], problem.targets[rows], problem.weight[rows]
-    return solved(features, targets, weight, strength, problem.link, space.lengths)
+    if choice.kind == "svm":
+        return _machines(features, targets, weight, strength)
+    return _regression(features, targets, weight, strength, problem.link, space.lengths, start)
 
 
 def _regression(
@@ -338,7 +357,8 @@ def _regression(
     strength: float,
     link: str,
     lengths: DoubleArray,
-) -> tuple[DoubleArray, DoubleArray]:
+    start: Solution | None,
+) -> Solution:
     """Logistic regression: of one class of several for softmax, of each class for sigmoid."""
     optimise = import_extra("scipy.optimize", "train")
     # in these coordinates the loss is about as steep in every direction, so that few steps are enough
@@ -350,8 +370,8 @@ def _regression(
     penalty = scale[:, None] ** 2 / (strength * weight.sum())
 
     def loss(flat: DoubleArray) -> tuple[float, DoubleArray]:
-        own, start = flat[: size * columns].reshape(size, columns), flat[size * columns :]
-        scores = turned @ own.astype(kind) + start.astype(kind)
+        own, bias = flat[: size * columns].reshape(size, columns), flat[size * columns :]
+        scores = turned @ own.astype(kind) + bias.astype(kind)
         if link == "softmax":
             scores -= scores.max(axis=1, keepdims=True)
             powers = np.exp(scores)
@@ -365,11 +385,13 @@ def _regression(
         gradient = np.concatenate([(turned.T @ slope + shrunk).ravel(), slope.sum(axis=0)])
         return value + 0.5 * float((shrunk * own).sum()), gradient.astype(np.float64)
 
-    share = np.average(targets, axis=0, weights=weight)
-    bias = np.log(share + 1e-4) - (0 if link == "softmax" else np.log(1 - share + 1e-4))
+    if start is None:
+        share = np.average(targets, axis=0, weights=weight)
+        bias = np.log(share + 1e-4) - (0 if link == "softmax" else np.log(1 - share + 1e-4))
+        start = np.zeros((size, columns)), bias
     solution = optimise.minimize(
         loss,
-        np.append(np.zeros(size * columns), bias),
+        np.concatenate([(start[0] / scale[:, None]).ravel(), start[1]]),
         jac=True,
         method="L-BFGS-B",
         options={"maxiter": MAX_STEPS, "ftol": TOLERANCE, "maxcor": 5},
@@ -377,14 +399,7 @@ def _regression(
     return scale[:, None] * solution[: size * columns].reshape(size, columns), solution[size * columns :]
 
 
-def _machines(
-    features: npt.NDArray[Any],
-    targets: DoubleArray,
-    weight: DoubleArray,
-    strength: float,
-    link: str,
-    lengths: DoubleArray,
-) -> tuple[DoubleArray, DoubleArray]:
+def _machines(features: npt.NDArray[Any], targets: DoubleArray, weight: DoubleArray, strength: float) -> Solution:
     """Support vector machines of each class against the others."""
     machine = import_extra("sklearn.svm", "train").LinearSVC
     weights, bias = np.zeros((features.shape[1], targets.shape[1])), np.zeros(targets.shape[1])
@@ -398,7 +413,7 @@ def _machines(
     return weights, bias
 
 
-def _head(problem: Problem, choice: Choice, space: Space, solved: tuple[DoubleArray, DoubleArray]) -> FittedHead:
+def _head(problem: Problem, choice: Choice, space: Space, solved: Solution) -> FittedHead:
     """Turn weights of features into those of landmarks, or of views."""
     weights, bias = space.back @ solved[0], solved[1]
     inputs = {view: problem.views[view].shape[1] for view in choice.weights}
