@@ -46,7 +46,6 @@ _UNDERLINED = re.compile(
 )
 _COLUMNS = re.compile(r"\t|\s{3}|\|")
 _ELSEWHERE = re.compile(r"\w+:|//")
-_ESCAPE = re.compile(r"\\([^\w\s])")
 _LETTER = re.compile(r"[^\W\d_]")
 _LINK = re.compile(r"!?\[(?:[^\[\]]|\[[^\[\]]*\])*\](?:\(([^()\s]*)[^()]*\)|\[[^\[\]]*\])?")
 
@@ -254,7 +253,7 @@ def _markdown_parts(text: str, start: int, end: int) -> Iterator[Block | _Headin
         first = begin if following is not None and _belongs(text, lines, node, following) else None
         if node.type == "heading":
             place = _trimmed(text, lines[begin], lines[_end(node)] - 1)
-            yield _Heading(int(node.tag[1:]), _ESCAPE.sub(r"\1", " ".join(node.children[0].content.split())), place)
+            yield _Heading(int(node.tag[1:]), _plain(node.children[0].content, references), place)
         elif first is None:
             yield from _blocks(text, lines, begin, node, references)
 

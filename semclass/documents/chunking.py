@@ -56,6 +56,7 @@ _WORD = re.compile(r"\S+")
 _SPOKEN = re.compile(r"[^\W_]\S*")
 _SOFT_BREAK = re.compile(r"(?<!  )(?<!\\)\n[ \t]*")
 _ESCAPED = re.compile(r"^([ \t]*)\\(?=[#<>`~*+=_\[-])", re.MULTILINE)
+_ROLE = re.compile(r"\{[\w:+-]+\}`[~!]?([^`<]+?)(?:\s*<[^`<>]*>)?`")  # of MyST, such as {ref}`text <label>`
 _SIZED = ("window", "meaning")
 _WRITTEN = ("table", "html")
 
@@ -505,8 +506,14 @@ def _written(text: str, units: Sequence[Unit]) -> str:
     for unit in units:
         if before is not None:
             gap = text[before.end : unit.start]
-            parts.append("\n" if unit.text is not None or before.text is not None else "\n\n" if gap.strip() else gap)
+            parts.append(
+                "\n"
+                if unit.text is not None or before.text is not None
+                else "\n\n"
+                if gap.strip() or "\n" in gap[1:]
+                else gap
+            )
         held = text[unit.start : unit.end] if unit.text is None else unit.text
-        parts.append(_SOFT_BREAK.sub(" ", _ESCAPED.sub(r"\1", held)) if unit.wrapped else held)
+        parts.append(_SOFT_BREAK.sub(" ", _ESCAPED.sub(r"\1", _ROLE.sub(r"\1", held))) if unit.wrapped else held)
         before = unit
     return "".join(parts)

@@ -15,6 +15,7 @@ from semclass.core.checks import counted
 from semclass.core.errors import InputError
 from semclass.documents.chunking import Chunking
 from semclass.documents.decoding import read_text, reading
+from semclass.documents.directives import without_directives
 from semclass.documents.json_lines import begins_with_text
 from semclass.documents.records import Document, read_csv, read_json, read_jsonl
 
@@ -142,7 +143,7 @@ class PlainReader:
                 return read_csv(text, chunking.columns)
             if ending in (".json", ".jsonl"):
                 return (read_json if ending == ".json" else read_jsonl)(text, chunking.columns)
-            return Document(text, markdown=ending in MARKDOWN)
+            return Document(without_directives(text)) if ending in MARKDOWN else Document(text, markdown=False)
 
     def close(self) -> None:
         """Free nothing."""

@@ -18,7 +18,17 @@ def read_by_pandoc(path: Path, chunking: Chunking) -> Document:
     kind = BY_PANDOC[path.suffix.lower()]
     if kind == "odt":
         check_package(path)
-    command = [pypandoc.get_pandoc_path(), "--sandbox", "--from", kind, "--to", "gfm-raw_html", "--wrap", "none", path]
+    command = [
+        pypandoc.get_pandoc_path(),
+        "--sandbox",
+        "--from",
+        kind,
+        "--to",
+        "gfm-raw_html-alerts",
+        "--wrap",
+        "none",
+        path,
+    ]
     done = subprocess.run(command, capture_output=True, check=False)  # noqa: S603
     if done.returncode:
         raise ValueError(done.stderr.decode(errors="replace"))
