@@ -17,17 +17,9 @@ from semclass.core.errors import InputError
 Line = tuple[dict[str, Any], str]
 """A record for JSON, and the text that people read."""
 
-OPTIONS_OF: Mapping[str, frozenset[str]] = {
-    "questions": frozenset({"models", "text_column", "encoding", "min_probability", "in_scope"}),
-    "passages": frozenset({"models"}),
-    "pairs": frozenset({"models"}),
-    "texts": frozenset({"encoder", "text_column", "encoding", "min_probability", "head", "labels", "why"}),
-}
-"""Options that not every KIND has."""
-
 
 @click.command()
-@click.argument("kind", type=click.Choice(list(OPTIONS_OF)), metavar="KIND")
+@click.argument("kind", type=click.Choice(["questions", "passages", "pairs", "texts"]), metavar="KIND")
 @click.argument("texts", nargs=-1, metavar="[TEXT]...")
 @click.option(
     "--file",
@@ -75,58 +67,38 @@ def classify(
 
     texts: use labels of your own, with a trained head (--head) or with descriptions of the labels (--labels).
     """
-    allowed = OPTIONS_OF[kind]
+    read, lines, own = KINDS[kind]
     for name, value in chosen.items():
-        if value not in (None, False) and name not in allowed:
-            others = " or ".join(other for other, names in OPTIONS_OF.items() if name in names)
+        if value not in (None, False) and name not in own:
+            others = " or ".join(other for other, (_, _, names) in KINDS.items() if name in names)
             raise InputError(f"--{name.replace('_', '-')} does not apply to {kind}, but to {others}; remove it")
     if bool(texts) == (file is not None):
         raise InputError("give texts either as arguments or with --file F")
     if file is None and (chosen["text_column"] is not None or chosen["encoding"] is not None):
         raise InputError("--text-column and --encoding apply only to a file; add --file F, or remove them")
-    for record, text in KINDS[kind](texts, file, threads or 1, **{name: chosen[name] for name in allowed}):
+    columns = {name: chosen.pop(name) for name in ("text_column", "encoding")}
+    items = read(texts, file, **columns) if read is _read_texts else read(texts, file)
+    for record, text in lines(items, threads=threads or 1, **{name: chosen[name] for name in own & chosen.keys()}):
         show(record, text, as_json=as_json)
 
 
-def _questions(
-    texts: Sequence[str],
-    file: Path | None,
-    threads: int,
-    *,
-    models: Path | None,
-    min_probability: float | None,
-    in_scope: bool,
-    **reading: Any,
-) -> Iterator[Line]:
-    questions = _read_texts(texts, file, **reading)
-    classifier = semclass.QuestionClassifier.load(models, threads=threads)
-    scopes: Sequence[float | None] = [None] * len(questions)
-    if in_scope:
-        scope = semclass.ScopeClassifier.load(models, encoder=classifier.encoder)
-        scopes = scope.predict_proba(questions)[:, 1].tolist()
-    for label, chance in zip(classifier.classify(questions, min_probability=min_probability or 0), scopes, strict=True):
-        record = {"text": label.text, "label": label.label, "probability": label.probability}
-        record |= {"probabilities": label.probabilities, "fine": label.fine}
-        record |= {"fine_probability": label.fine_probability, "fine_probabilities": label.fine_probabilities}
-        record |= {} if label.asked is None else {"asked": label.asked}
-        record |= {} if chance is None else {"in_scope": chance}
-        scoped = "" if chance is None else f"  in scope {chance:.3f}"
-        yield record, f"{label.label:<14} {label.probability:.3f}{scoped}  {label.text}"
+def _read_texts(texts: Sequence[str], file: Path | None, text_column: str | None, encoding: str | None) -> list[str]:
+    from semclass.documents.labelled import read_texts
+
+    read = list(texts) if file is None else read_texts(file, text=text_column, encoding=encoding)
+    if not read:
+        raise InputError(f"{file} contains no texts")
+    return read
 
 
-def _passages(texts: Sequence[str], file: Path | None, threads: int, *, models: Path | None) -> Iterator[Line]:
+def _read_passages(texts: Sequence[str], file: Path | None) -> Sequence[semclass.Passage]:
     from semclass.documents.readers import read_passages
 
     numbered = [semclass.Passage(str(number), text) for number, text in enumerate(texts, 1)]
-    passages = numbered if file is None else read_passages(file)
-    classifier = semclass.PassageClassifier.load(models, threads=threads)
-    for passage, label in zip(passages, classifier.classify([passage.text for passage in passages]), strict=True):
-        record = {"_id": passage.id, "text": label.text, "probabilities": dict(label.probabilities)}
-        text = f"{passage.id}\t{' '.join(map(str, label.labels)) or '-'}\t{shorten(label.text)}"
-        yield {**record, "labels": list(label.labels)}, text
+    return numbered if file is None else read_passages(file)
 
 
-def _pairs(texts: Sequence[str], file: Path | None, threads: int, *, models: Path | None) -> Iterator[Line]:
+def _read_pairs(texts: Sequence[str], file: Path | None) -> list[tuple[str, str]]:
     from semclass.documents.json_lines import read_json_lines, text_of
 
     if file is None:
@@ -139,61 +111,82 @@ def _pairs(texts: Sequence[str], file: Path | None, threads: int, *, models: Pat
         ]
     if not pairs:
         raise InputError(f"{file} contains no pairs" if file else "give a question, and then at least one sentence")
+    return pairs
+
+
+def _questions(
+    texts: list[str], *, models: Path | None, threads: int, min_probability: float | None, in_scope: bool
+) -> Iterator[Line]:
+    classifier = semclass.QuestionClassifier.load(models, threads=threads)
+    labels = classifier.classify(texts, min_probability=min_probability or 0)
+    chances: Sequence[float | None] = [None] * len(texts)
+    if in_scope:
+        scope = semclass.ScopeClassifier.load(models, encoder=classifier.encoder)
+        chances = scope.predict_proba(texts)[:, 1].tolist()
+    for label, chance in zip(labels, chances, strict=True):
+        record = {name: value for name, value in {**asdict(label), "in_scope": chance}.items() if value is not None}
+        scoped = "" if chance is None else f"  in scope {chance:.3f}"
+        yield record, f"{label.label:<14} {label.probability:.3f}{scoped}  {label.text}"
+
+
+def _passages(passages: Sequence[semclass.Passage], *, models: Path | None, threads: int) -> Iterator[Line]:
+    classifier = semclass.PassageClassifier.load(models, threads=threads)
+    for passage, label in zip(passages, classifier.classify([passage.text for passage in passages]), strict=True):
+        text = f"{passage.id}\t{_names(label.labels) or '-'}\t{shorten(label.text)}"
+        yield {"_id": passage.id, **asdict(label)}, text
+
+
+def _pairs(pairs: list[tuple[str, str]], *, models: Path | None, threads: int) -> Iterator[Line]:
     for label in semclass.EntailmentClassifier.load(models, threads=threads).classify(pairs):
         yield asdict(label), f"{label.label:<14} {label.probability:.3f}  {shorten(label.sentence)}"
 
 
 def _texts(
-    texts: Sequence[str],
-    file: Path | None,
-    threads: int,
+    texts: list[str],
     *,
     encoder: str | None,
+    threads: int,
     head: Path | None,
     labels: Path | None,
     min_probability: float | None,
     why: bool,
-    **reading: Any,
 ) -> Iterator[Line]:
     if (head is None) == (labels is None):
         raise InputError("give either --head FOLDER or --labels FILE")
     if why and head is None:
         raise InputError("--why shows training texts, but --labels uses none; use --head instead")
-    read = _read_texts(texts, file, **reading)
     classifier: semclass.TextModel | semclass.ZeroShotClassifier
-    nearest: Sequence[Sequence[Any]] = [()] * len(read)
+    nearest: Sequence[Sequence[Any]] = [()] * len(texts)
     if head is not None:
         classifier = semclass.TextModel.load(head, encoder=encoder, threads=threads)
-        nearest = classifier.nearest(read) if why else nearest
+        nearest = classifier.nearest(texts) if why else nearest
     else:
         descriptions = semclass.read_descriptions(labels or Path())
         classifier = semclass.ZeroShotClassifier.from_descriptions(descriptions, encoder=encoder, threads=threads)
-    for label, near in zip(classifier.classify(read, min_probability=min_probability), nearest, strict=True):
-        record: dict[str, Any] = {"text": label.text, "labels": list(label.labels), "label": label.label}
-        record |= {"probability": label.probability, "probabilities": dict(label.probabilities)}
+    for label, near in zip(classifier.classify(texts, min_probability=min_probability), nearest, strict=True):
+        record = {**asdict(label), "label": label.label, "probability": label.probability}
         record |= {"nearest": [asdict(example) for example in near]} if why else {}
-        names = " ".join(map(str, label.labels)) or semclass.ABSTAIN
-        lines = [f"{names:<14} {label.probability:.3f}  {shorten(label.text)}"]
-        lines += [
-            f"  near {example.similarity:.2f}  {' '.join(map(str, example.labels))}: {shorten(example.text, 70)}"
-            for example in near
-        ]
+        lines = [f"{_names(label.labels) or semclass.ABSTAIN:<14} {label.probability:.3f}  {shorten(label.text)}"]
+        lines += [f"  near {n.similarity:.2f}  {_names(n.labels)}: {shorten(n.text, 70)}" for n in near]
         yield record, "\n".join(lines)
 
 
-KINDS: Mapping[str, Callable[..., Iterator[Line]]] = {
-    "questions": _questions,
-    "passages": _passages,
-    "pairs": _pairs,
-    "texts": _texts,
+KINDS: Mapping[str, tuple[Callable[..., Any], Callable[..., Iterator[Line]], frozenset[str]]] = {
+    "questions": (
+        _read_texts,
+        _questions,
+        frozenset({"models", "min_probability", "in_scope", "text_column", "encoding"}),
+    ),
+    "passages": (_read_passages, _passages, frozenset({"models"})),
+    "pairs": (_read_pairs, _pairs, frozenset({"models"})),
+    "texts": (
+        _read_texts,
+        _texts,
+        frozenset({"encoder", "min_probability", "head", "labels", "why", "text_column", "encoding"}),
+    ),
 }
+"""By KIND: what reads the texts, what classifies them, and the options that not every KIND has."""
 
 
-def _read_texts(texts: Sequence[str], file: Path | None, text_column: str | None, encoding: str | None) -> list[str]:
-    """Texts from arguments or from a file."""
-    from semclass.documents.labelled import read_texts
-
-    read = list(texts) if file is None else read_texts(file, text=text_column, encoding=encoding)
-    if not read:
-        raise InputError(f"{file} contains no texts")
-    return read
+def _names(labels: Sequence[Any]) -> str:
+    return " ".join(map(str, labels))

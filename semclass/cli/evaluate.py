@@ -5,29 +5,35 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 import semclass
 from semclass.cli import options
 from semclass.cli.options import any_path, show
+from semclass.cli.output import table
 from semclass.cli.progress import progress
 from semclass.core.checks import counted
 from semclass.core.errors import InputError
 from semclass.ranking.methods import METHODS
-
-if TYPE_CHECKING:
-    from semclass.evaluation.measure import MethodResult
 
 CACHE_VARIABLE = "SEMCLASS_CACHE"
 """Environment variable that names the folder for indices that ``evaluate`` builds."""
 
 SWEEP_MEASURES = ("RR@10", "nDCG@10", "R@10")
 """Default measures of ``evaluate --sweep``."""
+
+COLUMNS = {
+    "method": "",
+    **dict.fromkeys(["mrr@10", "top1", "recall@10", "ndcg@10", "cond mrr", "cond top1"], ".4f"),
+    **dict.fromkeys(["removed", "from", "to"], ".1%"),
+    "p": ".4f",
+}
+"""Columns of the figures of every method, with their formats."""
 
 
 @click.command()
@@ -38,7 +44,6 @@ SWEEP_MEASURES = ("RR@10", "nDCG@10", "R@10")
 @click.option(
     "--index",
     "place",
-    type=any_path,
     help="Existing index of the passages; its tuned weights are used. Default: build an index.",
 )
 @click.option("--runs", type=any_path, help="Write each ranking to this folder as a TREC run file.")
@@ -59,45 +64,47 @@ def evaluate(
     split: str,
     limit: int | None,
     measures: str | None,
-    place: Path | None,
+    place: str | None,
     runs: Path | None,
     foreign: Sequence[Path],
     *,
     sweep: bool,
     as_json: bool,
-    models: Path | None,
-    encoder: str | None,
-    threads: int | None,
+    **loading: Any,
 ) -> None:
     """Measure every ranking method on the data set in BEIR_DIR.
 
     BEIR_DIR is a folder in BEIR format: corpus.jsonl, queries.jsonl and qrels. With --run, it also measures the rankings
     of other systems.
     """
-    from semclass.core.cpu import available_threads
     from semclass.documents.sources import find_files
     from semclass.evaluation import evaluate
-    from semclass.evaluation.dataset import load_dataset
-    from semclass.evaluation.measure import MEASURES, check_measures, measure
-    from semclass.evaluation.trec import SUFFIX, read_run, write_run
+    from semclass.evaluation.dataset import SUFFIX, load_dataset, read_run, write_run
+    from semclass.evaluation.measure import MEASURES, measure, parse_measure
 
     if sweep and (place or runs or foreign):
         raise InputError("--sweep compares plain vectors; remove --index, --runs and --run")
     names = (SWEEP_MEASURES if sweep else MEASURES) if measures is None else tuple(measures.replace(",", " ").split())
-    check_measures(names)
+    for name in names:
+        parse_measure(name)
     dataset = load_dataset(folder, split=split, limit=limit, corpus=place is None)
-    others = {_run_name(path, foreign): read_run(path, dataset) for path in foreign}
-    loaded = semclass.Models.load(models, encoder=encoder, threads=threads or available_threads())
+    taken = [*METHODS, *(path.stem for path in foreign)]
+    others = {str(path) if taken.count(path.stem) > 1 else path.stem: read_run(path, dataset) for path in foreign}
+    loaded = options.load_models(**loading)
     if sweep:
         _sweep(dataset, folder, loaded, names, as_json=as_json)
         return
     if place is None:
         total = find_files(folder).count_records() if sys.stderr.isatty() else None
+        user = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+        cache = os.environ.get(CACHE_VARIABLE) or Path(user, "semclass", "indices")
         with progress("indexing", total) as step:
-            passages = evaluate.cached_index(folder, cache_folder(), loaded.passage_encoder, step)
+            passages = evaluate.cached_index(folder, cache, loaded.passage_encoder, step)
+        retriever = semclass.HybridRetriever(passages, loaded)
     else:
-        passages = _open_index(place, loaded, folder / "qrels" / f"{split}.tsv")
-    retriever = semclass.HybridRetriever(passages, loaded)
+        retriever = options.open_retriever(place, loaded)
+        passages = retriever.local_index
+        _warn_of_tuning(passages, folder / "qrels" / f"{split}.tsv")
     methods = evaluate.methods_of(retriever)
     with progress("searching", len(methods) * len(dataset.questions), "rankings") as step:
         rankings = evaluate.rank(dataset, retriever, methods, progress=step)
@@ -106,16 +113,34 @@ def evaluate(
             write_run(runs / f"{name}{SUFFIX}", dataset.questions, ranking, name)
     results = measure(dataset, {**rankings, **others}, measures=names)
     answered = round(results["hybrid"].top_k[-1] * len(dataset.questions))
+    rows = [
+        [
+            name,
+            r.mrr,
+            r.top1,
+            r.recall,
+            r.ndcg,
+            r.cond_mrr,
+            r.cond_top1,
+            r.error_removed,
+            *r.error_removed_ci,
+            r.p_value,
+        ]
+        for name, r in results.items()
+    ]
     lines = [
         f"{counted(len(dataset.questions), 'question')}, {counted(len(passages), 'passage')}; "
         f"cond: {counted(answered, 'question')} with the answer",
-        "in the hybrid top 10; removed: share of 1 - cond MRR; p: paired randomisation test against hybrid\n",
-        *_lines(results),
+        "in the hybrid top 10; removed: share of 1 - cond MRR, with its 95 % interval from .. to; p: paired randomisation",
+        "test against hybrid\n",
+        *table(COLUMNS, rows),
     ]
     if measures is not None:
-        rows = {name: [result.measures[one] for one in names] for name, result in results.items()}
-        lines += _table("\nmethod", names, rows)
-    records = {name: {**_settings(name, retriever.weights), **result.as_json()} for name, result in results.items()}
+        rows = [[name, *(result.measures[measure] for measure in names)] for name, result in results.items()]
+        lines += ["", *table({"method": "", **dict.fromkeys(names, ".4f")}, rows)]
+    records = {name: result.as_json() for name, result in results.items()}
+    for name in rankings:
+        records[name] = {"weights": {w: retriever.weights[w] for w in METHODS[name].weights}, **records[name]}
     show(records, "\n".join(lines), as_json=as_json)
 
 
@@ -127,62 +152,21 @@ def _sweep(dataset: Any, folder: Path, models: semclass.Models, names: Sequence[
     passages = read_passages(folder / "corpus.jsonl")
     with progress("encoding", len(passages) + len(dataset.questions), "texts") as step:
         results = sweep(dataset, passages, models.encoder, names, progress=step)
-    rows = {name: [*(one.value for one in r.measures.values()), r.p_value] for name, r in results.items()}
+    rows = ([name, *(value.value for value in r.measures.values()), r.p_value] for name, r in results.items())
     lines = [
         f"{counted(len(dataset.questions), 'question')}, {counted(len(passages), 'passage')}; plain vectors, no re-ranking",
         f"p: paired randomisation test of {names[0]} against cosine\n",
-        *_table("similarity", [*names, "p"], rows),
+        *table({"similarity": "", **dict.fromkeys([*names, "p"], ".4f")}, rows),
     ]
     show({name: asdict(result) for name, result in results.items()}, "\n".join(lines), as_json=as_json)
 
 
-def _settings(name: str, weights: Mapping[str, float]) -> dict[str, Any]:
-    """Weights of a method of semclass; nothing of the run of another system."""
-    return {"weights": {one: weights[one] for one in METHODS[name].weights}} if name in METHODS else {}
-
-
-def _open_index(place: Path, models: semclass.Models, qrels: Path) -> semclass.PassageIndex:
-    """Open an index, and warn if its weights were tuned on the questions that will be measured."""
+def _warn_of_tuning(index: semclass.PassageIndex, qrels: Path) -> None:
+    """Warn if the weights of an index were tuned on the questions that will be measured."""
     from semclass.core.artifacts import sha256_of
 
-    index = semclass.PassageIndex.load(place, encoder_fingerprint=models.encoder.fingerprint)
-    found_on = index.tuned.get("found_on", {}).get("qrels", {})
-    if found_on.get("sha256") == sha256_of(qrels):
+    if index.tuned.get("found_on", {}).get("qrels", {}).get("sha256") == sha256_of(qrels):
         warnings.warn(
             f"the weights of this index were tuned on {qrels}, the same questions; the results are too optimistic",
             stacklevel=2,
         )
-    return index
-
-
-def _run_name(path: Path, all_paths: Sequence[Path]) -> str:
-    """Name of another system's run: that of its file, or the whole path where the name is taken."""
-    taken = path.stem in METHODS or [other.stem for other in all_paths].count(path.stem) > 1
-    return str(path) if taken else path.stem
-
-
-def _lines(results: Mapping[str, MethodResult]) -> Iterator[str]:
-    """One line for each method."""
-    width = max(18, *map(len, results))
-    yield f"{'method':<{width}} mrr@10   top1  recall@10 ndcg@10  cond mrr  cond top1  removed (95 % from, to)      p"
-    for name, r in results.items():
-        low, high = r.error_removed_ci
-        yield (
-            f"{name:<{width}} {r.mrr:.4f} {r.top1:.4f}     {r.recall:.4f}  {r.ndcg:.4f}    {r.cond_mrr:.4f}     "
-            f"{r.cond_top1:.4f}   {r.error_removed:6.1%} {low:8.1%} {high:7.1%}  {r.p_value:7.4f}"
-        )
-
-
-def _table(corner: str, columns: Sequence[str], rows: Mapping[str, Sequence[float]]) -> Iterator[str]:
-    """Figures by row and column."""
-    width = max(18, *map(len, rows))
-    yield f"{corner:<{width}} " + " ".join(f"{name:>8}" for name in columns)
-    for name, values in rows.items():
-        figures = (f"{value:>{max(8, len(column))}.4f}" for column, value in zip(columns, values, strict=True))
-        yield f"{name:<{width}} " + " ".join(figures)
-
-
-def cache_folder() -> Path:
-    """Folder of indices for evaluation: as the environment says, or in the user's cache."""
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(os.environ.get(CACHE_VARIABLE) or Path(base, "semclass", "indices"))

@@ -53,12 +53,16 @@ _ITEM = re.compile(r"\s*(?:[-*+•]|\d+[.)])\s")
 
 
 def print_result(
-    question: str, result: semclass.SearchResult, label: semclass.QuestionLabel | None, *, explain: bool, as_json: bool
+    question: str, result: semclass.SearchResult, models: semclass.Models, *, explain: bool, as_json: bool
 ) -> None:
-    """Print a ranking, whose hits all have an explanation; the explanation is shown if `explain`."""
+    """Print a ranking, whose hits all have an explanation; it and the question's class are shown if `explain`."""
+    label = models.questions.classify([question])[0] if explain and models.has_classes else None
     if as_json:
         record = {name: value for name, value in vars(result).items() if value is not None}
-        record["hits"] = [_record(hit, explain=explain) for hit in result]
+        record["hits"] = hits = [asdict(hit) for hit in result]
+        for hit in hits:
+            explanation = hit.pop("explanation")
+            hit |= {"sentence": explanation["sentence"], **({"explanation": explanation} if explain else {})}
         if label is not None:
             record["question"] = {"label": label.label, "probabilities": dict(label.probabilities)}
         show(record, "", as_json=True)
@@ -74,14 +78,6 @@ def print_result(
         certainty = result.certainty if hit.rank == 1 else None
         lines = [*lines_of(hit, width, certainty), *(_explained(hit, width) if explain else ())]
         echo("\n".join([*([""] if hit.rank > 1 else []), *lines]), styled=True)
-
-
-def _record(hit: semclass.Hit, *, explain: bool) -> dict[str, Any]:
-    """A hit for JSON."""
-    record = {**asdict(hit), "labels": list(hit.labels)}
-    explanation = record.pop("explanation")
-    record |= {} if explanation is None else {"sentence": explanation["sentence"]}
-    return record | ({"explanation": explanation} if explain else {})
 
 
 def lines_of(hit: semclass.Hit, width: int, certainty: str | None = None) -> Iterator[str]:
@@ -146,16 +142,13 @@ def _wrapped(text: str, width: int, *, rows: bool) -> list[str]:
 
 def _matching(explanation: semclass.Explanation | None) -> list[WordMatch]:
     """Words of the question that a passage has, or has a similar word for."""
-    if explanation is None or not explanation.words:
-        return []
-    least = WEIGHT_SHARE * sum(word.weight for word in explanation.words) / len(explanation.words)
+    words = () if explanation is None else explanation.words
+    least = WEIGHT_SHARE * sum(word.weight for word in words) / max(len(words), 1)
+    near = (len(word.match) > 3 or any(map(str.isdigit, word.match)) for word in words)
     return [
         word
-        for word in explanation.words
-        if word.weight >= least
-        and (
-            word.exact or (word.cosine >= SIMILAR_COSINE and (len(word.match) > 3 or any(map(str.isdigit, word.match))))
-        )
+        for word, telling in zip(words, near, strict=True)
+        if word.weight >= least and (word.exact or (word.cosine >= SIMILAR_COSINE and telling))
     ]
 
 
@@ -165,25 +158,23 @@ def _bold(line: str, words: frozenset[str]) -> str:
 
 
 def _explained(hit: semclass.Hit, width: int) -> Iterator[str]:
-    """Lines that explain a score."""
     explanation = hit.explanation
     if explanation is None:
         return
+
+    def terms(values: Mapping[str, float], sign: str) -> str:
+        return ", ".join(f"{PARTS.get(name, name)} {value:{sign}.3f}" for name, value in values.items())
+
     moved = "" if hit.rank == hit.rank_before else f"; place {hit.rank_before} before re-ranking"
-    terms = ", ".join(f"{PARTS.get(name, name)} {value:+.3f}" for name, value in explanation.parts.items())
-    lines = [f"score {explanation.total:.3f} = {terms}{moved}"]
-    lines.append(", ".join(f"{PARTS.get(name, name)} {value:.3f}" for name, value in hit.components.items()))
+    lines = [f"score {explanation.total:.3f} = {terms(explanation.parts, '+')}{moved}", terms(hit.components, "")]
     words = _matching(explanation)
     if same := [word.word for word in words if word.exact]:
         lines.append(f"the same words: {', '.join(same)}")
     if near := [f"{word.word} ~ {word.match} {word.cosine:.2f}" for word in words if not word.exact]:
         lines.append(f"similar words: {', '.join(near)}")
     if explanation.classes:
-        asked = [
-            f"{c.name} asked {c.asked:.2f} provided {c.provided:.2f}"
-            for c in explanation.classes
-            if c.asked >= MIN_ASKED
-        ]
-        lines.append(f"classes: {', '.join(asked)}; provides {' '.join(hit.labels) or '-'}")
+        classes = [c for c in explanation.classes if c.asked >= MIN_ASKED]
+        shown = ", ".join(f"{c.name} asked {c.asked:.2f} provided {c.provided:.2f}" for c in classes)
+        lines.append(f"classes: {shown}; provides {' '.join(hit.labels) or '-'}")
     for line in lines:
         yield from textwrap.wrap(clean(line), width, initial_indent=f"{INDENT}- ", subsequent_indent=f"{INDENT}  ")

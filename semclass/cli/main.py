@@ -27,7 +27,6 @@ from semclass.cli.evaluate import evaluate
 from semclass.cli.index import index
 from semclass.cli.output import EchoHandler, echo
 from semclass.cli.search import rerank, search
-from semclass.cli.sync import sync
 from semclass.cli.train import train
 from semclass.cli.tune import calibrate, tune
 from semclass.core import plugins
@@ -79,7 +78,6 @@ def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     echo(f"warning: {message}", err=True)
 
 
-index.add_command(sync)
 for command in (classify, train, index, search, rerank, tune, calibrate, evaluate):
     cli.add_command(command)
 

@@ -77,17 +77,15 @@ def together(*several: Callable[[Any], Any]) -> Callable[[Command], Command]:
 
 
 columns = together(
-    text_column,
     *(
         click.option(
             f"--{kind}-column",
             metavar="NAME",
-            help=f"Name of the column with the {kind} of each row, in tables and JSON. Default: it is found.",
+            help=f"Name of the column with the {kind} of each row. Default: it is found.",
         )
-        for kind in ("id", "title")
-    ),
+        for kind in ("text", "id", "title")
+    )
 )
-"""Options that name the columns of records."""
 
 
 def show(record: Mapping[str, Any], text: str, *, as_json: bool) -> None:
@@ -95,13 +93,11 @@ def show(record: Mapping[str, Any], text: str, *, as_json: bool) -> None:
     echo(json_line(record) if as_json else text)
 
 
-def load_retriever(
-    folder: Path, models: Path | None, encoder: str | None, threads: int | None
-) -> semclass.HybridRetriever:
-    """Open the index in a folder, with all threads unless their number is given."""
+def load_models(models: Path | None, encoder: str | None, threads: int | None) -> semclass.Models:
+    """Load models for work on many questions, with all threads unless their number is given."""
     from semclass.core.cpu import available_threads
 
-    return semclass.HybridRetriever.load(folder, models=models, encoder=encoder, threads=threads or available_threads())
+    return semclass.Models.load(models, encoder=encoder, threads=threads or available_threads())
 
 
 def show_weights(values: Mapping[str, float]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import click
@@ -27,6 +27,15 @@ def echo(text: str = "", *, err: bool = False, nl: bool = True, styled: bool = F
 def json_line(record: Mapping[str, Any]) -> str:
     """A record in one line of JSON, with escapes for control characters."""
     return _LEFT_BY_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(record, ensure_ascii=False))
+
+
+def table(formats: Mapping[str, str], rows: Iterable[Sequence[Any]]) -> Iterator[str]:
+    """Yield the lines of a table: names left, figures right. `formats` holds the format of each column under its head."""
+    cells = [[*formats], *([format(v, f) for v, f in zip(row, formats.values(), strict=True)] for row in rows)]
+    first, *others = (max(map(len, column)) for column in zip(*cells, strict=True))
+    for name, *figures in cells:
+        right = [figure.rjust(width) for figure, width in zip(figures, others, strict=True)]
+        yield "  ".join([name.ljust(first), *right])
 
 
 class EchoHandler(logging.Handler):

@@ -41,17 +41,16 @@ def search(
     place: str,
     question: str,
     k: int,
-    method: str,
-    weights: Sequence[str],
-    candidates: int | None,
     where: Sequence[str],
     heads: Sequence[str],
     boosts: Sequence[str],
+    weights: Sequence[str],
     *,
     explain: bool,
     as_json: bool,
     models: Path | None,
     encoder: str | None,
+    **ranking: Any,
 ) -> None:
     """Find the passages of INDEX that answer QUESTION.
 
@@ -63,20 +62,13 @@ def search(
     loaded = semclass.Models.load(models, encoder=encoder, heads=read_heads(heads))
     retriever = open_retriever(place, loaded)
     known = retriever.index.fields if isinstance(retriever.index, semclass.PassageIndex) else None
-    chosen = semclass.SearchOptions(
-        method=method,
-        weights=read_weights(weights),
-        candidates=candidates,
-        where=read_terms(where, known) if where else None,
-        boost=boost,
-        explain=True,
-    )
-    result = retriever.search(question, k, chosen)
-    answerable, least = result.answerable, retriever.answerable_from
-    if result and answerable is not None and least is not None and answerable < least:
+    filters = read_terms(where, known) if where else None
+    ranking |= {"weights": read_weights(weights), "where": filters, "boost": boost}
+    result = retriever.search(question, k, semclass.SearchOptions(**ranking, explain=True))
+    answerable, threshold = result.answerable, retriever.answerable_from
+    if result and answerable is not None and threshold is not None and answerable < threshold:
         echo(f"probably no passage answers this question (answerable: {answerable:.2f})", err=True)
-    label = _class_of(retriever.models, question) if explain else None
-    print_result(question, result, label, explain=explain, as_json=as_json)
+    print_result(question, result, retriever.models, explain=explain, as_json=as_json)
 
 
 @click.command()
@@ -117,10 +109,4 @@ def rerank(
     passages = read_passages(file, semclass.Chunking(**columns))
     reranker = semclass.Reranker.load(models, encoder=encoder, threads=threads or 1)
     result = reranker.rerank(question, passages, k=k, method=method, weights=read_weights(weights), explain=True)
-    label = _class_of(reranker.models, question) if explain else None
-    print_result(question, result, label, explain=explain, as_json=as_json)
-
-
-def _class_of(models: semclass.Models, question: str) -> semclass.QuestionLabel | None:
-    """Class of a question; None without class heads."""
-    return models.questions.classify([question])[0] if models.has_classes else None
+    print_result(question, result, reranker.models, explain=explain, as_json=as_json)

@@ -12,7 +12,7 @@ import click
 import semclass
 from semclass.cli import options
 from semclass.cli.options import any_path, shorten, show
-from semclass.cli.output import echo
+from semclass.cli.output import echo, table
 from semclass.core.checks import counted
 from semclass.core.errors import InputError
 
@@ -56,16 +56,14 @@ def train(
     file: Path,
     head: Path,
     test: Path | None,
-    text_column: str | None,
-    label_column: str | None,
     target_precision: float | None,
     ood_label: str | None,
-    encoding: str | None,
     encoder: str | None,
     *,
     multi_label: bool,
     keep_examples: bool,
     as_json: bool,
+    **named: Any,
 ) -> None:
     """Train a head (a text classifier) on the labelled texts in FILE.
 
@@ -73,16 +71,18 @@ def train(
     The head is tested on texts that it was not trained on. The folder HEAD-report lists its wrong predictions. If a label
     in --test does not occur in FILE, its texts count as texts without a label.
     """
+    import numpy as np
+
     from semclass.documents.labelled import read_labelled
     from semclass.train import report as reports
     from semclass.train.estimators import TextClassifier
 
     started = time.perf_counter()
-    columns: dict[str, Any] = {"text": text_column, "label": label_column, "encoding": encoding}
+    columns: dict[str, Any] = {name.removesuffix("_column"): value for name, value in named.items()}
     data = read_labelled(file, **columns, multi_label=multi_label)
     tested = None if test is None else read_labelled(test, **columns, multi_label=data.multi_label)
     report = head.with_name(f"{head.name}-report")
-    _check(data, file, tested, test, ood_label, (head, report))
+    _check(data, file, tested, test, ood_label, head, report)
     model = TextClassifier(
         encoder,
         multi_label=data.multi_label,
@@ -96,9 +96,13 @@ def train(
     if not as_json:
         echo(f"trained in {trained - started:.0f} s", err=True)
     model.save(head, examples=keep_examples)
-    held_out = _judged(model, data, held_out=True)
-    judged = held_out if tested is None else _judged(model, tested, held_out=False)
-    thresholds_from = None if tested is None else (held_out.probabilities, held_out.truth)
+    rows = np.isfinite(model.out_of_fold_[:, 0]).nonzero()[0].tolist()
+    held_out = _judged(model, data, rows, model.out_of_fold_[rows])
+    judged, thresholds_from = held_out, None
+    if tested is not None:
+        probabilities, support = model.judge(tested.texts)
+        judged = _judged(model, tested, range(len(tested.texts)), probabilities, support)
+        thresholds_from = (held_out.probabilities, held_out.truth)
     wrong = _wrong(model, judged, own=tested is None)
     record = {
         "head": str(head),
@@ -114,13 +118,9 @@ def train(
         "report": str(report),
     }
     if ood_label is not None and tested is None:
-        rejected = round(model.report_["rejected_ood"], 4)
-        record["ood"] = {
-            "texts": data.labels.count((ood_label,)),
-            "rejected": rejected,
-            "others_rejected": round(model.report_["rejected"], 4),
-            "recall_at_4_percent": rejected,
-        }
+        rejected, others = (round(model.report_[name], 4) for name in ("rejected_ood", "rejected"))
+        record["ood"] = {"texts": data.labels.count((ood_label,)), "rejected": rejected, "others_rejected": others}
+        record["ood"]["recall_at_4_percent"] = rejected
     _write(report, record, wrong)
     how = "" if encoder is None else f"--encoder {encoder} "
     following = f'next: semclass classify texts --head {head} {how}"{shorten(judged.texts[0], 60)}"'
@@ -133,7 +133,7 @@ def _check(
     tested: LabelledTexts | None,
     test: Path | None,
     ood_label: str | None,
-    folders: Sequence[Path],
+    *folders: Path,
 ) -> None:
     """Refuse what cannot be trained, before the work."""
     labels = {label for row in data.labels for label in row}
@@ -152,22 +152,14 @@ def _check(
             raise InputError(f"{folder} is not a folder; name another path")
 
 
-def _judged(model: Any, data: LabelledTexts, *, held_out: bool) -> Judged:
-    """Predictions for texts: of a test file, or, held out, for each training text by a head that was fitted without it."""
-    import numpy as np
-
+def _judged(model: Any, data: LabelledTexts, rows: Sequence[int], probabilities: Any, support: Any = None) -> Judged:
+    """Join some texts with probabilities from a head that was fitted without them."""
     from semclass.train.report import Judged
 
-    if held_out:
-        rows = np.flatnonzero(np.isfinite(model.out_of_fold_[:, 0])).tolist()
-        probabilities, above = model.out_of_fold_[rows], None
-    else:
-        rows = range(len(data.texts))
-        probabilities, above = model.judge(data.texts)
     texts, labels, lines = ([values[row] for row in rows] for values in (data.texts, data.labels, data.lines))
-    support = above if model.rejection_rate else None
-    classes = tuple(model.classes_.tolist())
-    return Judged(texts, labels, lines, classes, probabilities, model.label_thresholds_, model.multi_label, support)
+    classes, thresholds = tuple(model.classes_.tolist()), model.label_thresholds_
+    support = support if model.rejection_rate else None
+    return Judged(texts, labels, lines, classes, probabilities, thresholds, model.multi_label, support)
 
 
 def _wrong(model: Any, judged: Judged, *, own: bool) -> list[dict[str, Any]]:
@@ -182,20 +174,16 @@ def _wrong(model: Any, judged: Judged, *, own: bool) -> list[dict[str, Any]]:
     view = model.examples_.view
     views, _ = encode(texts, [view], shared_encoder(model.encoder), lambda line: None)
     nearest = model.examples_.nearest(texts, views[view], NEIGHBOURS, others=own)
-    predicted = judged.best
     return [
         {
             "line": judged.places[row],
             "text": judged.texts[row],
             "label": judged.labels[row],
-            "predicted": [judged.classes[place] for place in predicted[row].nonzero()[0]],
+            "predicted": [judged.classes[place] for place in predicted.nonzero()[0]],
             "probability": round(float(judged.probabilities[row].max()), 4),
-            "nearest": [
-                {"text": example.text, "label": example.labels, "similarity": round(example.similarity, 3)}
-                for example in near
-            ],
+            "nearest": [{"text": n.text, "label": n.labels, "similarity": round(n.similarity, 3)} for n in near],
         }
-        for row, near in zip(rows, nearest, strict=True)
+        for row, predicted, near in zip(rows, judged.best[rows], nearest, strict=True)
     ]
 
 
@@ -214,7 +202,6 @@ def _write(folder: Path, figures: Mapping[str, Any], wrong: Sequence[Mapping[str
 
 
 def _cell(value: Any) -> str:
-    """One cell of a table."""
     joined = ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
     return " ".join(joined.split())
 
@@ -228,14 +215,10 @@ def _summary(record: Mapping[str, Any], *, multi_label: bool) -> Iterator[str]:
         on = f"{counted(record['texts'], 'text')} of {record['measured_on']}"
     yield f"measured on {on}\n"
     shown = labels if len(labels) <= MAX_LABELS else sorted(labels, key=lambda row: row["f1"])[: MAX_LABELS // 2]
-    width = max(12, *(len(shorten(row["label"], 40)) for row in shown))
-    yield f"{'label':<{width}}      n  precision  recall     F1" + "  threshold" * (
-        record["target_precision"] is not None
-    )
-    for row in shown:
-        figures = f"{row['precision']:.3f}   {row['recall']:.3f}  {row['f1']:.3f}"
-        threshold = "" if record["target_precision"] is None else f"      {row['threshold']:.3f}"
-        yield f"{shorten(row['label'], 40):<{width}} {row['n']:>6}     {figures}{threshold}"
+    columns = {"label": "", "n": "", **dict.fromkeys(("precision", "recall", "F1"), ".3f")}
+    columns |= {} if record["target_precision"] is None else {"threshold": ".3f"}
+    rows = ([shorten(row["label"], 40), *(row[name.lower()] for name in [*columns][1:])] for row in shown)
+    yield from table(columns, rows)
     if len(shown) < len(labels):
         yield f"... only the labels with the lowest F1; all {len(labels)} are in {record['report']}/figures.json"
     whole = "all labels of a text right" if multi_label else "right"
@@ -243,13 +226,6 @@ def _summary(record: Mapping[str, Any], *, multi_label: bool) -> Iterator[str]:
         yield f"\n{whole}: {record['accuracy']:.1%}; macro F1 {record['macro_f1']:.3f}"
     for pair in record["confused"][:2]:
         yield f"most confused: {pair['label']} was called {pair['predicted']} in {counted(pair['n'], 'text')}"
-    yield from _thresholds(record)
-    if record["wrong"]:
-        yield f"\n{counted(record['wrong'], 'wrong case')}, most confident first: {record['report']}/wrong.tsv"
-
-
-def _thresholds(record: Mapping[str, Any]) -> Iterator[str]:
-    """Coverage at target precisions, and rejected texts."""
     target = record["target_precision"]
     for row in record["coverage"]:
         if row["precision"] is None or (target is not None and row["target_precision"] != target):
@@ -266,3 +242,5 @@ def _thresholds(record: Mapping[str, Any]) -> Iterator[str]:
             f"out of domain: {ood['rejected']:.1%} of {counted(ood['texts'], 'text')} rejected, and "
             f"{ood['others_rejected']:.1%} of the others; {ood['recall_at_4_percent']:.1%} at a rejection rate of 4 %"
         )
+    if record["wrong"]:
+        yield f"\n{counted(record['wrong'], 'wrong case')}, most confident first: {record['report']}/wrong.tsv"

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from semclass.cli import options
-from semclass.cli.options import any_path, load_retriever, show, show_weights
+from semclass.cli.options import any_path, show, show_weights
+from semclass.cli.output import table
 from semclass.cli.progress import progress
 from semclass.core.checks import counted
 from semclass.core.errors import InputError
@@ -19,7 +21,10 @@ if TYPE_CHECKING:
     from semclass.evaluation.dataset import Dataset
     from semclass.evaluation.tune import Tuning
 
-question_options = options.together(
+Files = dict[str, Path]
+"""Files of questions by their options."""
+
+_options = options.together(
     click.option("--queries", type=any_path, help="File of questions: JSON lines with `_id` and `text`."),
     click.option(
         "--qrels", type=any_path, help="File of relevant passages, tab-separated: question id, passage id, relevance."
@@ -40,20 +45,29 @@ question_options = options.together(
 )
 
 
+def question_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that name questions to a command, which takes their `files` by the names of the options."""
+
+    @wraps(command)
+    def with_files(
+        *args: Any, queries: Path | None, qrels: Path | None, judgements: Path | None, reset: bool, **keywords: Any
+    ) -> Any:
+        named = {"queries": queries, "qrels": qrels, "judgements": judgements}
+        files = {name: path for name, path in named.items() if path is not None}
+        if reset and files:
+            raise InputError("--reset only removes what is stored; remove the files of questions")
+        if not reset and set(files) not in ({"queries", "qrels"}, {"judgements"}):
+            raise InputError("give either --queries FILE and --qrels FILE, or --judgements FILE")
+        return command(*args, files=files, reset=reset, **keywords)
+
+    return _options(with_files)
+
+
 @click.command()
 @click.argument("folder", type=any_path, metavar="INDEX")
 @question_options
 def tune(
-    folder: Path,
-    queries: Path | None,
-    qrels: Path | None,
-    judgements: Path | None,
-    limit: int | None,
-    *,
-    dry_run: bool,
-    reset: bool,
-    as_json: bool,
-    **loading: Any,
+    folder: Path, files: Files, limit: int | None, *, dry_run: bool, reset: bool, as_json: bool, **loading: Any
 ) -> None:
     """Tune the search weights on questions with known answers, and store them in INDEX.
 
@@ -65,13 +79,12 @@ def tune(
     from semclass.evaluation import tune
     from semclass.index.commit import store_tuned
 
-    files = _files(queries, qrels, judgements, reset=reset)
     if reset:
         store_tuned(folder, None)
         show({"index": str(folder), "weights": {}}, f"{folder} uses the default weights", as_json=as_json)
         return
     dataset = _dataset(files, limit)
-    retriever = load_retriever(folder, **loading).untuned()
+    retriever = options.open_retriever(str(folder), options.load_models(**loading)).untuned()
     searches = tune.searches_of(retriever) * len(dataset.questions)
     with progress("searching", searches, "rankings") as step:
         result = tune.tune(retriever, dataset, progress=step)
@@ -88,16 +101,7 @@ def tune(
 @click.argument("folder", type=any_path, metavar="INDEX")
 @question_options
 def calibrate(
-    folder: Path,
-    queries: Path | None,
-    qrels: Path | None,
-    judgements: Path | None,
-    limit: int | None,
-    *,
-    dry_run: bool,
-    reset: bool,
-    as_json: bool,
-    **loading: Any,
+    folder: Path, files: Files, limit: int | None, *, dry_run: bool, reset: bool, as_json: bool, **loading: Any
 ) -> None:
     """Choose the threshold of `answerable` on questions with known answers, and store it in INDEX.
 
@@ -108,21 +112,20 @@ def calibrate(
     from semclass.evaluation.judgements import read_judgements
     from semclass.index.commit import store_answerable
 
-    files = _files(queries, qrels, judgements, reset=reset)
     if reset:
         store_answerable(folder, None)
         show({"index": str(folder), "from": None}, f"{folder} uses the threshold of the models", as_json=as_json)
         return
-    if judgements is None:
+    if "judgements" in files:
+        judged = dict(list(read_judgements(files["judgements"]).items())[:limit])
+    else:
         data = _dataset(files, limit)
         judged = {text: dict.fromkeys(data.relevance[name], True) for name, text in data.questions.items()}
-    else:
-        judged = dict(list(read_judgements(judgements).items())[:limit])
-    retriever = load_retriever(folder, **loading)
+    retriever = options.open_retriever(str(folder), options.load_models(**loading))
     with progress("searching", len(judged), "questions") as step:
-        pairs = list(judged_questions(retriever, judged, complete=judgements is None, progress=step))
+        pairs = list(judged_questions(retriever, judged, complete="qrels" in files, progress=step))
     result = calibrate([value for value, _ in pairs], [answered for _, answered in pairs])
-    record = result.as_record({"questions": str(qrels or judgements)})
+    record = result.as_record({"questions": str(files.get("qrels") or files["judgements"])})
     stored = result.threshold is not None and not dry_run
     if stored:
         store_answerable(folder, record)
@@ -131,18 +134,7 @@ def calibrate(
     show({"index": str(folder), "stored": stored, **record}, "\n".join([*lines, where]), as_json=as_json)
 
 
-def _files(queries: Path | None, qrels: Path | None, judgements: Path | None, *, reset: bool) -> dict[str, Path]:
-    """The files of questions by their options, where these go together."""
-    files = {"queries": queries, "qrels": qrels, "judgements": judgements}
-    given = {name: path for name, path in files.items() if path is not None}
-    if reset and given:
-        raise InputError("--reset only removes what is stored; remove the files of questions")
-    if not reset and set(given) not in ({"queries", "qrels"}, {"judgements"}):
-        raise InputError("give either --queries FILE and --qrels FILE, or --judgements FILE")
-    return given
-
-
-def _dataset(files: dict[str, Path], limit: int | None) -> Dataset:
+def _dataset(files: Files, limit: int | None) -> Dataset:
     from semclass.evaluation.dataset import read_dataset
     from semclass.evaluation.judgements import judged_dataset
 
@@ -155,13 +147,14 @@ def _tuning(result: Tuning) -> Iterator[str]:
     """A line for each weight, and whether it helps."""
     yield f"{counted(result.questions, 'question')}, MRR@10; cv: cross-validated, each fold ranked with the best weight of"
     yield "the other folds; best*: chosen and measured on the same questions, so too optimistic\n"
-    yield f"{'weight':<16} default   best  without default    cv   gain +- error   best*"
+    columns = {"weight": "", "default": "g", "best": "g", **dict.fromkeys(["without", "with default", "cv"], ".4f")}
+    columns |= {"gain": "+.4f", "+-": ".4f", "best*": ".4f", "": ""}
+    rows = []
     for s in result.searches:
+        mrr = (s.mrr[0], s.mrr_default, s.mrr_cross_validated)
         verdict = f"better: {s.weight:g}" if s.helps else "default kept"
-        yield (
-            f"{s.name:<16} {s.default:7g} {s.best:6g}   {s.mrr[0]:.4f}  {s.mrr_default:.4f} {s.mrr_cross_validated:.4f} "
-            f"{s.gain:+.4f} {s.standard_error:.4f}  {s.mrr_searched:.4f}  {verdict}"
-        )
+        rows.append([s.name, s.default, s.best, *mrr, s.gain, s.standard_error, s.mrr_searched, verdict])
+    yield from table(columns, rows)
     if not result.weights:
         margin = result.searches[0].margin
         yield f"no weight beats its default by {margin:g} standard errors; the default weights stay"

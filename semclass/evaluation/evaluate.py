@@ -69,7 +69,13 @@ def rank(
     Returns by method the n rankings of the questions: ids of passages, best first, at most `depth`. Without `methods`, all
     methods are used whose heads the models have. `candidates` is the number of passages to re-rank, by default that of each
     method. `progress` is called with the number of questions done by a method.
+
+    Raises
+    ------
+    InputError
+        If the index is on a server, which does not return the passages behind those that are re-ranked.
     """
+    _ = retriever.local_index
     questions = list(dataset.questions.values())
     rankings: dict[str, list[list[str]]] = {}
     for name in methods_of(retriever) if methods is None else methods:

@@ -26,15 +26,6 @@ RESAMPLES = 2000
 
 
 @dataclass(frozen=True)
-class Estimate:
-    """A figure over questions, with its 95 % bootstrap interval."""
-
-    value: float
-    interval: tuple[float, float]
-    questions: int  #: number of questions
-
-
-@dataclass(frozen=True)
 class MethodResult:
     """The figures of one method, all in [0, 1] but `error_removed`, which may be negative.
 
@@ -90,7 +81,7 @@ def measure(
             recall=float(found["R@10"].mean()),
             ndcg=float(found["nDCG@10"].mean()),
             cond_top1=float((first == 1)[answered].mean()) if answered.any() else 1.0,
-            mrr_ci=interval(_mean, (reciprocal,), seed),
+            mrr_ci=interval(np.mean, (reciprocal,), seed),
             error_removed_ci=interval(_error_removed, (reciprocal[answered], base[answered]), seed),
             measures={item: float(found[item].mean()) for item in measures},
             cond_mrr=float(reciprocal[answered].mean()) if answered.any() else 1.0,
@@ -100,14 +91,8 @@ def measure(
     return results
 
 
-def check_measures(names: Sequence[str]) -> None:
-    """Raise an `InputError` for a name that is not a measure."""
-    for name in names:
-        _parse(name)
-
-
-def _parse(name: str) -> Any:
-    """Return a measure of ir-measures by its name."""
+def parse_measure(name: str) -> Any:
+    """Return a measure of ir-measures. Raises an `InputError` for a name that is not a measure."""
     ir = import_extra("ir_measures", "eval")
     try:
         measure = ir.parse_measure(name)
@@ -130,15 +115,11 @@ def per_question(dataset: Dataset, ranking: Sequence[Sequence[str]], measures: S
         for question, passages in zip(dataset.questions, ranking, strict=True)
     }
     place = {question: row for row, question in enumerate(dataset.questions)}
-    parsed = {name: _parse(name) for name in measures}
+    parsed = {name: parse_measure(name) for name in measures}
     values = {measure: np.zeros(len(place)) for measure in parsed.values()}
     for item in ir.iter_calc(list(values), dataset.relevance, run):
         values[item.measure][place[item.query_id]] = item.value
     return {name: values[measure] for name, measure in parsed.items()}
-
-
-def _mean(values: DoubleArray, axis: int = -1) -> DoubleArray:
-    return np.asarray(values.mean(axis=axis))
 
 
 def _error_removed(values: DoubleArray, base: DoubleArray, axis: int = -1) -> Any:
@@ -147,11 +128,6 @@ def _error_removed(values: DoubleArray, base: DoubleArray, axis: int = -1) -> An
     gained = ((values - base) * answered).sum(axis=axis)
     error = ((1 - base) * answered).sum(axis=axis)
     return np.divide(gained, error, out=np.zeros_like(gained, dtype=np.float64), where=error > 0)
-
-
-def estimate(values: DoubleArray, seed: int) -> Estimate:
-    """Return the mean of a value of each question."""
-    return Estimate(float(values.mean()), interval(_mean, [values], seed), len(values))
 
 
 def interval(statistic: Callable[..., Any], samples: Sequence[DoubleArray], seed: int) -> tuple[float, float]:
@@ -182,6 +158,6 @@ def randomisation_test(values: DoubleArray, base: DoubleArray, seed: int) -> flo
     if len(difference) < 2:
         return 1.0  # of one difference both signs are as large
     result = stats.permutation_test(
-        (difference,), _mean, permutation_type="samples", n_resamples=9999, batch=256, rng=np.random.default_rng(seed)
+        (difference,), np.mean, permutation_type="samples", n_resamples=9999, batch=256, rng=np.random.default_rng(seed)
     )
     return float(result.pvalue)

@@ -10,7 +10,7 @@ import numpy as np
 from semclass.core.types import Encoder, FloatArray, Passage
 from semclass.encoders.onnx_encoder import for_passages
 from semclass.evaluation.dataset import Dataset
-from semclass.evaluation.measure import Estimate, estimate, per_question, randomisation_test
+from semclass.evaluation.measure import interval, per_question, randomisation_test
 from semclass.index.passage_encoder import searchable
 from semclass.scoring.topk import top_k, unit
 
@@ -23,6 +23,15 @@ SIMILARITIES: dict[str, Callable[[FloatArray, FloatArray], FloatArray]] = {
 
 DEPTH = 100
 """Passages of each ranking, and texts that are encoded together."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A figure over questions, with its 95 % bootstrap interval."""
+
+    value: float
+    interval: tuple[float, float]
+    questions: int  #: number of questions
 
 
 @dataclass(frozen=True)
@@ -52,7 +61,7 @@ def sweep(
         values[name] = per_question(dataset, rankings, measures)
     return {
         name: Compared(
-            {measure: estimate(own, seed) for measure, own in table.items()},
+            {m: Estimate(float(own.mean()), interval(np.mean, [own], seed), len(own)) for m, own in table.items()},
             randomisation_test(table[measures[0]], values["cosine"][measures[0]], seed),
         )
         for name, table in values.items()

@@ -56,6 +56,8 @@ FEW_MARGIN = 1.645
 """One-sided 95 % quantile of the normal distribution."""
 
 Flags = npt.NDArray[np.bool_]
+Line = tuple[DoubleArray, DoubleArray, Flags]
+"""Of n candidates: base and signal, whose weighted sum is the key, and whether each is relevant."""
 
 
 @dataclass(frozen=True)
@@ -142,58 +144,55 @@ def tune(
     fold = fold_of(len(answers), folds, seed)
     texts = [dataset.questions[name] for name in answers]
     queries, searches = retriever.encode(texts), []
-    for name, method in FUSIONS.items():
-        grid = ALPHA_GRID if name == "alpha" else GRID
-        weights_tried, ranks = np.append(grid, weights[name]), []
-        for query, places in zip(queries, answers.values(), strict=True):
-            ranks.append(_fusion_ranks(retriever, query, places, method, weights_tried))
+    for name, method in _methods(retriever).items():
+        grid, ranks = ALPHA_GRID if name == "alpha" else GRID, []
+        tried = np.append(grid, weights[name])
+        for text, query, (question, places) in zip(texts, queries, answers.items(), strict=True):
+            if name in FUSIONS:
+                line = _fusion_line(retriever, query, places, method)
+            else:
+                line = _reranking_line(retriever, text, dataset.relevance[question], method, {**weights, name: 1.0})
+            ranks.append(ranks_along(*line, tried))
             progress(1)
         searches.append(search(name, weights[name], grid, np.stack(ranks), fold))
-        weights[name] = searches[-1].weight
-    methods = methods_of(retriever)
-    for name, method in RERANKING.items():
-        if method in methods:
-            options = SearchOptions(method=method, explain=True, weights={**weights, name: 1.0})
-            tried, ranks = np.append(GRID, weights[name]), []
-            for text, answer in zip(texts, answers, strict=True):
-                ranks.append(_reranking_ranks(retriever, text, dataset.relevance[answer], options, tried))
-                progress(1)
-            searches.append(search(name, weights[name], GRID, np.stack(ranks), fold))
+        if name in FUSIONS:
+            weights[name] = searches[-1].weight
     return Tuning(tuple(searches), len(texts), folds, seed)
+
+
+def _methods(retriever: HybridRetriever) -> dict[str, str]:
+    methods = methods_of(retriever)
+    return FUSIONS | {name: method for name, method in RERANKING.items() if method in methods}
 
 
 def searches_of(retriever: HybridRetriever) -> int:
     """Return the number of weights that :func:`tune` searches."""
-    return len(FUSIONS) + sum(method in methods_of(retriever) for method in RERANKING.values())
+    return len(_methods(retriever))
 
 
-def _fusion_ranks(
-    retriever: HybridRetriever, query: Query, answers: IntArray, method: str, weights: DoubleArray
-) -> DoubleArray:
-    """Reciprocal ranks of a question in the whole index along the weight of a fusion, of shape (w,)."""
+def _fusion_line(retriever: HybridRetriever, query: Query, answers: IntArray, method: str) -> Line:
+    """Keys of a question in the whole index along the weight of a fusion."""
     index = retriever.local_index
     dense, bm25 = (scores[index.rows] for scores in retriever.scores(query))
     pool = fusion.pool(dense, bm25) if method == "convex" else np.arange(len(dense))
     top = bm25_top_of(retriever.weights, index.idf, query.bm25_terms)
     base, signal = fusion.line(dense[pool], bm25[pool], method, top)
     relevant = np.isin(pool, np.searchsorted(index.rows, answers))
-    if not relevant.any():
-        return np.zeros(len(weights))
     # all others are behind every relevant passage, whatever the weight
-    ahead = (base >= base[relevant].min()) | (signal >= signal[relevant].min())
-    return ranks_along(base[ahead], signal[ahead], relevant[ahead], weights)
+    ahead = (base >= base[relevant].min(initial=np.inf)) | (signal >= signal[relevant].min(initial=np.inf))
+    return base[ahead], signal[ahead], relevant[ahead]
 
 
-def _reranking_ranks(
-    retriever: HybridRetriever, text: str, relevance: Mapping[str, int], options: SearchOptions, weights: DoubleArray
-) -> DoubleArray:
-    """Reciprocal ranks of a question among the candidates along the weight of what re-ranking adds, of shape (w,)."""
-    candidates = METHODS[options.method].candidates
-    hits = sorted(retriever.search(text, candidates, options), key=lambda hit: hit.rank_before)
+def _reranking_line(
+    retriever: HybridRetriever, text: str, relevance: Mapping[str, int], method: str, weights: Mapping[str, float]
+) -> Line:
+    """Keys of a question's candidates along the weight of what re-ranking adds."""
+    options = SearchOptions(method=method, explain=True, weights=weights)
+    hits = sorted(retriever.search(text, METHODS[method].candidates, options), key=lambda hit: hit.rank_before)
     parts = [hit.explanation.parts for hit in hits if hit.explanation is not None]
     fused = np.array([sum(value for name, value in own.items() if name in ("dense", "bm25")) for own in parts])
     added = np.array([sum(own.values()) for own in parts]) - fused
-    return ranks_along(fused, added, np.array([hit.id in relevance for hit in hits]), weights)
+    return fused, added, np.array([hit.id in relevance for hit in hits])
 
 
 def ranks_along(base: DoubleArray, signal: DoubleArray, relevant: Flags, weights: DoubleArray) -> DoubleArray:

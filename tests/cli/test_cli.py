@@ -10,8 +10,7 @@ import sys
 
 import click
 import pytest
-from beir import write_beir
-from running import running
+from beir import QUESTIONS, write_beir
 from world import ROOT
 
 from semclass.cli.main import cli, main
@@ -21,10 +20,7 @@ from semclass.index.commit import store_tuned
 from semclass.ranking.methods import METHODS
 from semclass.scoring.fusion import ALPHA
 
-run = pytest.fixture(running)
-
 CORPUS = ROOT / "semclass" / "demo_data" / "corpus.jsonl"
-TWO = "Who wrote it, and why?", "How tall is it?"
 
 
 def json_lines(text):
@@ -48,14 +44,8 @@ def copy(index, tmp_path):
 def beir(tmp_path, corpus, monkeypatch):
     """A BEIR folder of the demonstration's passages."""
     monkeypatch.setenv("SEMCLASS_CACHE", str(tmp_path / "cache"))
-    questions = {
-        "q1": ("Who designed the lighthouse?", "lighthouse-3"),
-        "q2": ("When was the lighthouse finished?", "lighthouse-2"),
-        "q3": ("Where is the museum?", "museum-2"),
-        "q4": ("Which bird digs a burrow?", "birds-2"),
-        "q5": ("What does SBMT stand for?", "museum-1"),
-    }
-    return write_beir(tmp_path / "beir", corpus, questions)
+    pairs = list(QUESTIONS.items())[:5]
+    return write_beir(tmp_path / "beir", corpus, {f"q{place}": pair for place, pair in enumerate(pairs, 1)})
 
 
 # -- the commands themselves
@@ -88,16 +78,6 @@ def test_a_command_of_a_missing_package_says_how_to_install_it(run, monkeypatch)
     code, out, err = run("serve", "my-index")
     assert (code, out, len(err.splitlines())) == (2, "", 1)
     assert "run: pip install semclass-serve (in a checkout: pip install ./packages/semclass-serve)" in err
-
-
-def test_a_shell_completes_commands_and_options():
-    def completed(words):
-        given = {"_SEMCLASS_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(len(words.split()) - 1)}
-        command = [sys.executable, "-c", "from semclass.cli.main import main; main()"]
-        return subprocess.run(command, env={**os.environ, **given}, capture_output=True, text=True, cwd=ROOT).stdout
-
-    assert completed("semclass tu").splitlines() == ["plain,tune"]
-    assert "plain,--method" in completed("semclass search --me").splitlines()
 
 
 @pytest.mark.parametrize(
@@ -192,18 +172,11 @@ def test_texts_by_labels_that_are_described(run, tmp_path):
     assert (code, json_lines(out)[0]["label"]) == (0, "refund")
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "options"),
-    [
-        ("x.csv", 'id,text,label\n1,"Who wrote it, and why?",a\n2,How tall is it?,b\n', []),
-        ("x.csv", "label;question\na;Who wrote it, and why?\nb;How tall is it?\n", ["--text-column", "question"]),
-        ("x.jsonl", '{"q": "Who wrote it, and why?"}\n{"q": "How tall is it?"}\n', ["--text-column", "q"]),
-    ],
-)
-def test_a_file_has_a_column_of_texts(run, tmp_path, name, content, options):
-    (tmp_path / name).write_text(content)
-    code, out, err = run("classify", "questions", "--file", tmp_path / name, *options, "--json")
-    assert (code, err, tuple(record["text"] for record in json_lines(out))) == (0, "", TWO)
+def test_a_file_has_a_column_of_texts(run, tmp_path):
+    (tmp_path / "x.csv").write_text("label;question\na;Who wrote it, and why?\nb;How tall is it?\n")
+    code, out, err = run("classify", "questions", "--file", tmp_path / "x.csv", "--text-column", "question", "--json")
+    texts = [record["text"] for record in json_lines(out)]
+    assert (code, err, texts) == (0, "", ["Who wrote it, and why?", "How tall is it?"])
 
 
 # -- search, rerank, models, demo
@@ -319,11 +292,8 @@ def test_weights_are_tuned_stored_and_removed(run, beir, copy):
 
 
 def test_judgements_tune_and_calibrate(run, copy, tmp_path):
-    right = {"Who designed the lighthouse?": "lighthouse-3", "When was it finished?": "lighthouse-2"}
-    right |= {"Where is the museum?": "museum-2", "Which bird digs a burrow?": "birds-2"}
-    right |= {"What does SBMT stand for?": "museum-1", "How many people live in Sandrey Bay?": "town-1"}
     wrong = [f"What is the melting point of {metal}?" for metal in ("tungsten", "iron", "zinc", "tin", "gold", "lead")]
-    rows = [(question, passage, True) for question, passage in right.items()]
+    rows = [(question, passage, True) for question, passage in QUESTIONS.items()]
     for question in wrong:
         (hit,) = json_lines(run("search", copy, question, "-k", 1, "--json")[1])[0]["hits"]
         rows.append((question, hit["id"], False))
@@ -331,10 +301,10 @@ def test_judgements_tune_and_calibrate(run, copy, tmp_path):
     (tmp_path / "judged.jsonl").write_text("\n".join(lines))
     judged = ("--judgements", tmp_path / "judged.jsonl")
     (record,) = json_lines(run("tune", copy, *judged, "--json")[1])
-    assert (record["found_on"]["questions"], record["stored"]) == (6, True)
+    assert (record["found_on"]["questions"], record["stored"]) == (7, True)
     code, out, _ = run("calibrate", copy, *judged, "--json")
     (record,) = json_lines(out)
-    assert (code, record["stored"], record["questions"], record["answered"]) == (0, True, 12, 6)
+    assert (code, record["stored"], record["questions"], record["answered"]) == (0, True, 13, 7)
     assert f"below answerable {record['from']:.2f}" in run("index", "info", copy)[1]
     assert run("calibrate", copy, "--reset")[1] == f"{copy} uses the threshold of the models\n"
     assert "threshold of answerable" in run("calibrate", copy, *judged, "--dry-run")[1]

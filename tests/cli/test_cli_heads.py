@@ -5,11 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from running import running
 
 from semclass import TextClassifier
-
-run = pytest.fixture(running)
 
 BILLING = ["How do I pay my invoice?", "Invoices are sent each month.", "A refund takes a week.", "Receipts are free."]
 TECHNICAL = ["The app crashes.", "Restart the router.", "The screen stays black.", "How do I install the driver?"]
@@ -68,15 +65,7 @@ def test_other_heads_are_refused_before_anything_is_read(run, heads, docs, tmp_p
             assert message in err
 
 
-@pytest.mark.parametrize(
-    ("command", "says"),
-    [
-        ("index build {docs} --out {out} --head topic", "NAME=DIR"),
-        ("index build {docs} --out {out} --head topic= ", "NAME=DIR"),
-        ("index build {docs} --out {out} --head topic=a --head topic=b", "use each name only once"),
-        ("search {docs} Who? --boost topic=much", "--boost 'topic=much' has no numeric value"),
-    ],
-)
-def test_heads_and_boosts_are_written_as_pairs(run, docs, tmp_path, command, says):
-    code, _, err = run(*command.format(docs=docs, out=tmp_path / "index").split())
-    assert (code, says in err) == (2, True), err
+@pytest.mark.parametrize("heads", ["topic", "topic= ", "topic=a --head topic=b"])
+def test_heads_are_written_as_pairs(run, docs, tmp_path, heads):
+    code, _, err = run("index", "build", docs, "--out", tmp_path / "index", "--head", *heads.split())
+    assert (code, "write NAME=DIR, e.g. topic=my-head, and use each name only once" in err) == (2, True), err

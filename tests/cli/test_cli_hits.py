@@ -1,4 +1,4 @@
-"""What a search shows: where a passage stands, its best sentence, the words that match, and what is wrong with a filter."""
+"""What a search finds and shows: filters, weights, places, best sentences, and the words that match."""
 
 from __future__ import annotations
 
@@ -7,14 +7,11 @@ import re
 
 import pytest
 from click.testing import CliRunner
-from running import running
 
-from semclass import Explanation, Hit
+from semclass import Explanation, Hit, HybridRetriever
 from semclass.cli import hits
 from semclass.cli.main import cli
 from semclass.core.types import WordMatch
-
-run = pytest.fixture(running)
 
 QUESTION = "Who built the bridge?"
 MANUAL = (
@@ -33,6 +30,48 @@ def index(tmp_path_factory):
     (folder / "docs" / "port.txt").write_text(PAGES)
     CliRunner().invoke(cli, ["index", "build", str(folder / "docs"), "--out", str(folder / "index")])
     return folder / "index"
+
+
+@pytest.mark.parametrize(
+    ("where", "found"),
+    [
+        (["document=port.txt"], {"port.txt"}),
+        (["document=port.txt", "page>=2"], {"port.txt"}),
+        (['{"document": {"$in": ["town.md"]}}'], {"town.md"}),
+        (["document=port.txt", "page>2"], set()),
+    ],
+    ids=str,
+)
+def test_only_passages_that_match_are_found(run, index, where, found):
+    code, out, _ = run("search", index, QUESTION, *(part for text in where for part in ("--where", text)), "--json")
+    assert (code, {hit["metadata"]["document"] for hit in json.loads(out)["hits"]}) == (0, found)
+
+
+def test_weights_and_scores_are_those_of_python(run, index):
+    out = run("search", index, QUESTION, "--method", "convex", "--json", "--weight", "alpha=0.2")[1]
+    hits = HybridRetriever.load(index).search(QUESTION, method="convex", weights={"alpha": 0.2})
+    shown = [(hit["id"], hit["score"]) for hit in json.loads(out)["hits"]]
+    assert shown == [(hit.id, pytest.approx(hit.score, abs=1e-5)) for hit in hits]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["-k", "0"], ["k is 0; it must be at least 1"]),
+        (["--weight", "alpha"], ["has no numeric value; write NAME=VALUE"]),
+        (["--weight", "beta=2"], ["a weight is 'beta'; it must be one of 'alpha'"]),
+        (["--boost", "topic=much"], ["--boost 'topic=much' has no numeric value"]),
+        (["--method", "sum"], ["'sum' is not one of 'default', 'deep', 'bm25'"]),
+        (["--where", "document"], ["the filter 'document' must be a comparison"]),
+        (["--where", "pag>=3"], ["did you mean 'page'?"]),
+        (["--where", "page>>100"], [">>100", "=, !=, <, <=, >, >="]),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_meant_is_refused(run, index, arguments, says):
+    code, out, err = run("search", index, QUESTION, *arguments)
+    assert (code, out) == (2, "")
+    assert all(part in err for part in says), err
 
 
 def search(index, *arguments, color=False):

@@ -5,12 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
-from running import running
 from world import ROOT
 
 from semclass import InputError, TextModel
-
-run = pytest.fixture(running)
 
 EXAMPLES = ROOT / "docs" / "examples"
 
@@ -52,42 +49,30 @@ def test_why_a_text_got_its_label(trained, run):
     assert nearest[0]["labels"] == ["opening hours"]
 
 
-def test_without_its_examples_a_head_cannot_say_why(run, tmp_path):
-    file = tmp_path / "a.csv"
-    rows = [
-        f"{text},{label}"
-        for label, texts in {"in": "ab cd ef gh", "out": "uv wx yz st"}.items()
-        for text in texts.split()
-    ]
-    file.write_text("text,label\n" + "\n".join(rows))
-    code, out, err = run("train", file, "--head", tmp_path / "head", "--json")
-    assert (code, err) == (0, "")
+def test_without_a_test_file_a_head_is_cross_validated(run, tmp_path):
+    rows = "text,label\nab,in\ncd,in\nef,in\ngh,in\nuv,out\nwx,out\nyz,out\nst,out\n"
+    (tmp_path / "a.csv").write_text(rows)
+    code, out, err = run("train", tmp_path / "a.csv", "--head", tmp_path / "head", "--json")
     found = json.loads(out)
-    assert (found["measured_on"], found["texts"], found["report"]) == (
-        "cross-validation",
-        8,
-        str(tmp_path / "head-report"),
-    )
+    assert (code, err, found["measured_on"], found["texts"]) == (0, "", "cross-validation", 8)
+    assert found["report"] == str(tmp_path / "head-report")
     assert found["wrong"] == len((tmp_path / "head-report" / "wrong.jsonl").read_text().splitlines())
     with pytest.raises(InputError, match="keep-examples"):
         TextModel.load(tmp_path / "head").nearest(["ab"])
 
 
-def test_what_cannot_be_trained_on_is_refused_before_anything_is_written(run, tmp_path):
-    file = tmp_path / "a.tsv"
-    file.write_text("text\tlabel\none\ta\ntwo\n")
-    code, out, err = run("train", file, "--head", tmp_path / "head")
-    assert (code, out) == (2, "")
-    assert "line 3" in err
-    code, _, err = run("train", EXAMPLES / "messages.tsv", "--head", tmp_path / "head", "--ood-label", "oos")
-    assert code == 2
-    assert "'oos'" in err
-    code, _, err = run(
-        "train", EXAMPLES / "messages.tsv", "--head", tmp_path / "head", "--test", EXAMPLES / "other.tsv"
-    )
-    assert code == 2
-    assert "no label in common" in err
-    code, _, err = run("train", EXAMPLES / "messages.tsv", "--head", file)
-    assert code == 2
-    assert "not a folder" in err
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["{tmp}/a.tsv", "--head", "{tmp}/head"], "line 3"),
+        (["{examples}/messages.tsv", "--head", "{tmp}/head", "--ood-label", "oos"], "'oos'"),
+        (["{examples}/messages.tsv", "--head", "{tmp}/head", "--test", "{examples}/other.tsv"], "no label in common"),
+        (["{examples}/messages.tsv", "--head", "{tmp}/a.tsv"], "not a folder"),
+    ],
+    ids=["line", "ood", "labels", "folder"],
+)
+def test_what_cannot_be_trained_on_is_refused_before_the_work(run, tmp_path, arguments, says):
+    (tmp_path / "a.tsv").write_text("text\tlabel\none\ta\ntwo\n")
+    code, out, err = run("train", *(word.format(tmp=tmp_path, examples=EXAMPLES) for word in arguments))
+    assert (code, out, says in err) == (2, "", True), err
     assert not (tmp_path / "head").exists()

@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 
 from semclass import InputError, Passage, PassageClassifier
-from semclass.evaluation.dataset import Dataset, load_dataset, read_dataset
+from semclass.evaluation.dataset import Dataset, load_dataset, read_dataset, read_run, write_run
 from semclass.evaluation.evaluate import cached_index, rank
 from semclass.evaluation.measure import measure, per_question
 from semclass.evaluation.sweep import sweep
-from semclass.evaluation.trec import read_run, write_run
 from semclass.index.passage_encoder import PassageEncoder
 
 

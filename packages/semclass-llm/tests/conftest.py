@@ -3,11 +3,8 @@
 from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import find_spec
 
-import pytest
-from cli.running import running
+from cli.conftest import run as run
 from world import *  # noqa: F403 - fixtures
-
-run = pytest.fixture(running)
 
 try:
     distribution("semclass-llm")
