@@ -1,4 +1,4 @@
-"""ONNX graphs: parse them, open them, cut them into parts, and find the ranges of their values on calibration texts."""
+"""ONNX graphs: open them, cut them into parts, and find the ranges of their values on calibration texts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 import onnxruntime
-from onnx import TensorProto, helper, numpy_helper, parser
+from onnx import TensorProto, helper
 
 Array = npt.NDArray[Any]
 Reader = Callable[[Sequence[int]], Array]  # from the token ids of a text to one of its tensors
@@ -39,20 +39,6 @@ def int8_model(
     model, _ = write(calibrate(model, probes, feeds))
     onnx.checker.check_model(model)
     return model.SerializeToString(deterministic=True)
-
-
-def parse(
-    text: str, constants: Mapping[str, Array], opsets: Mapping[str, int] = OPSETS, ir_version: int = IR_VERSION
-) -> onnx.ModelProto:
-    """Parse a graph from ONNX's text form, and add its constants; checked."""
-    versions = ", ".join(f'"{domain}" : {version}' for domain, version in opsets.items())
-    model = parser.parse_model(f"<ir_version: {ir_version}, opset_import: [{versions}]>\n{text}")
-    model.producer_name = "semclass"
-    model.graph.initializer.extend(
-        numpy_helper.from_array(np.asarray(value, order="C"), name) for name, value in constants.items()
-    )
-    onnx.checker.check_model(model)
-    return model
 
 
 def open_model(model: onnx.ModelProto | bytes, threads: int = 0) -> onnxruntime.InferenceSession:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import io
+import warnings
 from collections.abc import Callable, Mapping
-from string import Template
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import onnx
 
-import onnx_graphs
 from bert_torch import EXTRA, FAR, linear
 from semclass.core.errors import import_extra
 
@@ -19,6 +19,7 @@ Array = npt.NDArray[Any]
 IDF_SCALE = 8.0  # what the head divides idf by
 WINDOW = 9  # word pieces over which the head averages how well a sentence matches, centred
 WIDTH = 128  # of the hidden layers
+LAYERS = ("question", "sentence", "middle", "last")
 
 
 def start(dim: int) -> dict[str, Any]:
@@ -90,124 +91,46 @@ def logits(
     return logit + p["direct"][0] * cosine + p["direct"][1] * overlap
 
 
-# the head in ONNX's text form, as in `logits`, with Platt's sigmoid. Rows of zeros are padding.
-HEAD = """
-head (float[batch, q, $dim] question, float[batch, q] weights, float[batch, $twice] expects, float[batch, s, $dim] sentence,
-      float[batch, q, s] exact, float[batch, q] idf) => (float[batch, 1] probabilities)
-<int64[1] axis1 = {1}, int64[1] axis2 = {2}, int64[1] axis_last = {-1}>
-{
-  question_size = Abs(question)
-  question_largest = ReduceMax<keepdims = 0>(question_size, axis_last)
-  question_in = Greater(question_largest, none)
-  sentence_size = Abs(sentence)
-  sentence_largest = ReduceMax<keepdims = 0>(sentence_size, axis_last)
-  sentence_in = Greater(sentence_largest, none)
-  sentence_mask = Cast<to = 1>(sentence_in)
-  in_q = Unsqueeze(question_in, axis2)
-  in_s = Unsqueeze(sentence_in, axis1)
-  in_both = And(in_q, in_s)
-
-  turned = Transpose<perm = [0, 2, 1]>(sentence)
-  all_cosines = MatMul(question, turned)
-  sharp = Mul(all_cosines, sharpness)
-  bonus = Mul(exact, match)
-  scores = Add(sharp, bonus)
-  scores_q = Where(in_s, scores, far)
-  along = Softmax<axis = 2>(scores_q)
-  aligned = MatMul(along, sentence)
-  scores_s = Where(in_q, scores, far)
-  across = Softmax<axis = 1>(scores_s)
-  across_turned = Transpose<perm = [0, 2, 1]>(across)
-  covered = MatMul(across_turned, question)
-  cosines = Where(in_both, all_cosines, least)
-  best_q = ReduceMax<keepdims = 0>(cosines, axis2)
-  best_s = ReduceMax<keepdims = 0>(cosines, axis1)
-  held_q = ReduceMax<keepdims = 0>(exact, axis2)
-  held_s = ReduceMax<keepdims = 0>(exact, axis1)
-  rarity = Mul(idf, idf_scale)
-  weights_in = Where(question_in, weights, far)
-  share = Softmax<axis = 1>(weights_in)
-
-  x_question = Mul(question, root)
-  x_aligned = Mul(aligned, root)
-  x_plain = Mul(question, aligned)
-  x_product = Mul(x_plain, size)
-  x_best = Unsqueeze(best_q, axis2)
-  x_held = Unsqueeze(held_q, axis2)
-  x_rarity = Unsqueeze(rarity, axis2)
-  x = Concat<axis = -1>(x_question, x_aligned, x_product, x_best, x_held, x_rarity)
-  words_product = MatMul(x, question_weight)
-  words_plain = Add(words_product, question_bias)
-  words = com.microsoft.Gelu(words_plain)
-
-  kind, target = Split<axis = -1>(expects, halves)
-  near_values = Mul(best_s, sentence_mask)
-  near_row = Unsqueeze(near_values, axis1)
-  near_mean = AveragePool<kernel_shape = [$window], pads = [$half, $half], count_include_pad = 1>(near_row)
-  y_sentence = Mul(sentence, root)
-  y_covered = Mul(covered, root)
-  y_plain = Mul(covered, sentence)
-  y_product = Mul(y_plain, size)
-  kind_row = Unsqueeze(kind, axis1)
-  kind_plain = Mul(sentence, kind_row)
-  y_kind = Mul(kind_plain, size)
-  target_column = Unsqueeze(target, axis2)
-  y_suited = MatMul(sentence, target_column)
-  y_best = Unsqueeze(best_s, axis2)
-  y_held = Unsqueeze(held_s, axis2)
-  y_near = Transpose<perm = [0, 2, 1]>(near_mean)
-  y = Concat<axis = -1>(y_sentence, y_covered, y_product, y_kind, y_suited, y_best, y_held, y_near)
-  pieces_product = MatMul(y, sentence_weight)
-  pieces_plain = Add(pieces_product, sentence_bias)
-  pieces = com.microsoft.Gelu(pieces_plain)
-
-  share_column = Unsqueeze(share, axis2)
-  words_weighed = Mul(words, share_column)
-  words_sum = ReduceSum<keepdims = 0>(words_weighed, axis1)
-  words_real = Where(in_q, words, far)
-  words_largest = ReduceMax<keepdims = 0>(words_real, axis1)
-  in_s_column = Unsqueeze(sentence_in, axis2)
-  pieces_real = Where(in_s_column, pieces, far)
-  pieces_largest = ReduceMax<keepdims = 0>(pieces_real, axis1)
-  mask_column = Unsqueeze(sentence_mask, axis2)
-  pieces_kept = Mul(pieces, mask_column)
-  pieces_sum = ReduceSum<keepdims = 0>(pieces_kept, axis1)
-  count = ReduceSum<keepdims = 1>(sentence_mask, axis1)
-  count_floor = Max(count, one)
-  pieces_mean = Div(pieces_sum, count_floor)
-  best_weighed = Mul(share, best_q)
-  cosine = ReduceSum<keepdims = 1>(best_weighed, axis1)
-  held_weighed = Mul(rarity, held_q)
-  matched = ReduceSum<keepdims = 1>(held_weighed, axis1)
-  mass = ReduceSum<keepdims = 1>(rarity, axis1)
-  mass_floor = Max(mass, mass_least)
-  overlap = Div(matched, mass_floor)
-  z = Concat<axis = -1>(words_sum, words_largest, pieces_largest, pieces_mean, cosine, overlap)
-  middle_product = MatMul(z, middle_weight)
-  middle_plain = Add(middle_product, middle_bias)
-  middle = com.microsoft.Gelu(middle_plain)
-  last_product = MatMul(middle, last_weight)
-  last_plain = Add(last_product, last_bias)
-  straight = Concat<axis = -1>(cosine, overlap)
-  direct_sum = MatMul(straight, direct)
-  logit = Add(last_plain, direct_sum)
-  steep = Mul(logit, slope)
-  moved = Add(steep, bias)
-  probabilities = Sigmoid(moved)
-}"""
+INPUTS = ("question", "weights", "expects", "sentence", "exact", "idf")
 
 
 def write_head(weights: Mapping[str, Array]) -> onnx.ModelProto:
-    """The graph of the head, with a plain sigmoid; see ``calibrated`` of ``export_entailment.py``."""
+    """The graph of the head, with a plain sigmoid; see :func:`export_entailment.calibrated`. Rows of zeros are padding.
+
+    float32 inputs of n pairs: ``question`` (n, q, dim), ``weights`` (n, q) as logarithms, ``expects`` (n, 2 * dim),
+    ``sentence`` (n, s, dim), ``exact`` (n, q, s), ``idf`` (n, q); ``probabilities`` (n, 1).
+    """
+    torch = import_extra("torch", EXTRA)
     dim = len(weights["tokens.bias"])
-    scalars = {
-        "far": FAR, "none": 0.0, "least": -1.0, "one": 1.0, "mass_least": 1e-3, "idf_scale": 1 / IDF_SCALE,
-        "root": dim**0.5, "size": float(dim), "slope": 1.0, "bias": 0.0,
-        "sharpness": weights["sharpness"], "match": weights["match"], "direct": weights["direct"][:, None],
+    names = ("sharpness", "match", "direct", *(f"{name}.{part}" for name in LAYERS for part in ("weight", "bias")))
+    p = {name: torch.tensor(np.asarray(weights[name], np.float32)) for name in names}
+
+    class Head(torch.nn.Module):  # type: ignore[misc, name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.slope, self.bias = (torch.nn.Parameter(torch.tensor(value)) for value in (1.0, 0.0))
+
+        def forward(self, question: Any, weights: Any, expects: Any, sentence: Any, exact: Any, idf: Any) -> Any:
+            inside, given = question.abs().amax(2) > 0, sentence.abs().amax(2) > 0
+            share = weights.masked_fill(~inside, FAR).softmax(1)
+            asked = {"tokens": question, "inside": inside, "weights": share, "expects": expects.view(-1, 2, dim)}
+            found = logits(p, asked, {"tokens": sentence, "inside": given}, exact, idf, lambda values: values)
+            return torch.sigmoid(self.slope * found[:, None] + self.bias)
+
+    axes = {
+        "question": ("q", dim), "weights": ("q",), "expects": (2 * dim,), "sentence": ("s", dim), "exact": ("q", "s"),
+        "idf": ("q",), "probabilities": (1,),
     }  # fmt: skip
-    constants = {name: np.asarray(value, np.float32) for name, value in scalars.items()}
-    constants["halves"] = np.array([dim, dim])
-    for name in ("question", "sentence", "middle", "last"):
-        constants |= {f"{name}_weight": weights[f"{name}.weight"].T, f"{name}_bias": weights[f"{name}.bias"]}
-    sizes = {"dim": dim, "twice": 2 * dim, "window": WINDOW, "half": WINDOW // 2}
-    return onnx_graphs.parse(Template(HEAD).substitute(sizes), constants)
+    some = [torch.rand(2, *({"q": 5, "s": 6}.get(size, size) for size in axes[name])) for name in INPUTS]
+    file = io.BytesIO()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the number of dimensions is the same in all calls
+        torch.onnx.export(
+            Head(), tuple(some), file, input_names=list(INPUTS),
+            output_names=["probabilities"], opset_version=17, dynamo=False,
+            dynamic_axes={
+                name: {0: "batch", **{place: size for place, size in enumerate(sizes, 1) if isinstance(size, str)}}
+                for name, sizes in axes.items()
+            },
+        )  # fmt: skip
+    return onnx.ModelProto.FromString(file.getvalue())
