@@ -178,9 +178,6 @@ def run(bench: Bench) -> dict[str, Any]:
 
 def encode(models: str | None) -> dict[str, Any]:
     """Encode a question; the step tells the memory that a process takes for it. Gives MB of the encoder's networks."""
-    from semclass.core.artifacts import models_folder
-    from semclass.heads.texts import open_encoder
-
     open_encoder(models).encode(["Who was the first to cross it?"])
     return {"mb": sum(path.stat().st_size for path in (models_folder(models) / "encoder").glob("*.onnx")) / 1e6}
 

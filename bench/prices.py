@@ -60,13 +60,12 @@ def gpu_call(seconds: float) -> float:
     return float(seconds * find("machines", "gpu")["usd_per_hour"] / 3600 * _MILLION)
 
 
-def tokens(model: str, prompt_tokens: float, answer_tokens: float, *, cached_tokens: float = 0.0) -> float:
+def tokens(model: str, prompt_tokens: float, answer_tokens: float) -> float:
     """USD for a million calls of a hosted language model."""
     price = find("tokens", model)
-    fresh, answer = price["usd_per_million_prompt_tokens"], price["usd_per_million_answer_tokens"]
-    cached = price.get("usd_per_million_cached_tokens", fresh)
+    prompt, answer = price["usd_per_million_prompt_tokens"], price["usd_per_million_answer_tokens"]
     # a million calls times a price for a million tokens: the millions cancel
-    return float((prompt_tokens - cached_tokens) * fresh + cached_tokens * cached + answer_tokens * answer)
+    return float(prompt_tokens * prompt + answer_tokens * answer)
 
 
 def at_all_prices(calls: int, counted: Mapping[str, float]) -> dict[str, float]:

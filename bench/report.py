@@ -141,11 +141,7 @@ def page(name: str, found: Results) -> str:
         parts += [said.get(place, "") if place != name and text else "", text]
     parts += [f"![{said[f'{file}: picture']}]({file})\n\n*{said[f'{file}: picture']}*" for file in pictures(name)]
     if "systems" in results:
-        parts += [
-            systems_table(results["systems"]),
-            descriptions(results["systems"]),
-            *other_prices(results["systems"]),
-        ]
+        parts += [systems_table(results["systems"]), descriptions(results["systems"])]
     for data in results.get("sets", {}).values():
         parts += [f"## {data['what']}", systems_table(data["systems"])]
     if "sets" in results:
@@ -200,16 +196,6 @@ def descriptions(systems: Sequence[Mapping[str, Any]]) -> str:
         why = f" *Not measured: {row['skipped']}.*" if "skipped" in row else ""
         lines.append(f"- **{row['name']}**: {row['what']}{why}")
     return "\n".join(lines)
-
-
-def other_prices(systems: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The prompts of recorded models at the prices of others."""
-    parts = []
-    for row in systems:
-        if amounts := row.get("usd_per_million_at"):
-            cells = [(name, readme.number(usd)) for name, usd in sorted(amounts.items(), key=lambda item: -item[1])]
-            parts += [words()["prompted prices"], readme.markdown((row["name"], "USD a million"), cells)]
-    return parts
 
 
 def overview(found: Results) -> str:

@@ -13,7 +13,7 @@ def own(request, monkeypatch):
     if "shipped" not in request.node.name:
         table = {
             "machines": {"cpu": {"vcpus": 2, "usd_per_hour": 0.36}, "gpu": {"vcpus": 8, "usd_per_hour": 3.6}},
-            "tokens": {"m": EACH, "c": {**EACH, "usd_per_million_cached_tokens": 0.2}},
+            "tokens": {"m": EACH},
             "rerank": {"r": {"usd_per_thousand_searches": 2.0}},
         }
         monkeypatch.setattr(prices, "load", lambda: table)
@@ -26,8 +26,6 @@ def own(request, monkeypatch):
         (lambda: prices.machine_call(0.001, threads=2), 0.1),
         (lambda: prices.gpu_call(1.0), 1000),
         (lambda: prices.tokens("m", 500, 3), 500 * 2 + 3 * 10),
-        (lambda: prices.tokens("m", 500, 3, cached_tokens=400), 500 * 2 + 3 * 10),
-        (lambda: prices.tokens("c", 500, 3, cached_tokens=400), 100 * 2 + 400 * 0.2 + 3 * 10),
         (lambda: prices.rerank_call("r"), 2000),
     ],
 )
