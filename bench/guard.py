@@ -141,9 +141,7 @@ def generic(models: Path) -> Scores:
 def language(models: Path) -> Scores:
     """Passages of the fixed set, which are English."""
     encoder = open_encoder(models / "encoder")
-    found = LanguageTest.load(
-        models / "language", encoder_fingerprint=encoder.fingerprint, vocabulary=len(encoder.is_term)
-    )
+    found = LanguageTest.load(models / "language", encoder)
     pieces = encoder.encode([text for _, text in texts().passages], views=()).terms
     means = [found.logs[pieces.row(row)].mean() for row in range(len(pieces)) if len(pieces.row(row))]
     return {"language": {"English": float((np.array(means) >= MIN_ENGLISH).mean())}}

@@ -90,7 +90,7 @@ def measure(retriever: HybridRetriever, questions: Questions, methods: Sequence[
         other = False
         for name in methods:
             method = method_for(models, name)
-            first = retriever.candidates(query, method.candidates, method, evidence=method.needs.tokens)
+            first = retriever.candidates(query, method.candidates or DEPTH, method, evidence=method.needs.tokens)
             passages = retriever.index.passages(first.rows)
             ranked = method.order(models, query, first, retriever.weights, passages)
             rows, other = first.rows[ranked.places[:DEPTH]], other or ranked.language == "other"

@@ -70,7 +70,7 @@ SYSTEMS = {
 
 def encoded(retriever: HybridRetriever, text: str, how: Method) -> Query:
     """Read a question as a search by a method does: what the method looks at, and no more."""
-    return retriever.models.encode([text], classes=how.needs.classes, tokens=how.needs.tokens)[0]
+    return retriever.models.encode([text], **how.needs.encoded())[0]
 
 
 def ordered(retriever: HybridRetriever, query: Query, found: Candidates, how: Method) -> Candidates:
@@ -119,7 +119,7 @@ class Systems:
         def job(text: str) -> Found:
             query = encoded(self.retriever, text, how)
             found = self.retriever.candidates(query, n, how, evidence=False)
-            if not how.reorders:
+            if not how.candidates:
                 return Found(self.ids(found.rows))
             started = time.perf_counter()
             order = ordered(self.retriever, query, found, how)

@@ -82,7 +82,7 @@ def variants(retriever: HybridRetriever, questions: list[str]) -> dict[str, list
             match = class_match(query.probabilities, index.probabilities, index.thresholds, kind)
             rows[name] = top_k(dense + weights["bm25"] * bm25 + weight * match, DEPTH)
         for name, own in HARD.items():
-            method = replace(METHODS[name], hard=True)  # type: ignore[type-var] # an Integrated
+            method = replace(METHODS[name], hard=True)  # type: ignore[type-var] # a BySignal
             ranked = method.order(models, query, found, {**weights, **own})
             rows[f"{name}-hard"] = found.rows[ranked.places]
         for name, places in rows.items():

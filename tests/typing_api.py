@@ -19,7 +19,7 @@ def classify(questions: list[str]) -> list[tuple[str, float]]:
     return [(found.label, found.probability) for found in classifier.classify(questions)]
 
 
-def tag(passages: list[str]) -> list[Mapping[str, float]]:
+def tag(passages: list[str]) -> list[Mapping[str | int, float]]:
     found: list[semclass.Label] = semclass.PassageClassifier.load().classify(passages)
     return [item.probabilities for item in found if "NUM" in item.labels]
 

@@ -1,8 +1,4 @@
-"""Answers a question by the sentences of an index that answer it best.
-
-The sentences of the first hits are re-ranked as short passages. A sentence counts by its own score, by the probability
-that it answers, and by the score of its passage.
-"""
+"""Answers a question by the best sentences of the first hits, which are re-ranked as short passages."""
 
 from __future__ import annotations
 
@@ -24,18 +20,10 @@ from semclass.ranking.result import SearchResult
 from semclass.scoring.matmul import float_products
 from semclass.scoring.topk import unit
 
-MAX_SENTENCES = 5
-"""Default number of sentences."""
-
-READ_HITS = 5
-"""Number of first hits whose sentences are compared."""
-
-MAX_OF_PASSAGE = 3
-"""Most sentences of one passage."""
-
-RELEVANCE_WEIGHT = 0.4
-"""Weight of the log-odds that a sentence answers, beside the scores of the sentence and of its passage."""
-
+MAX_SENTENCES = 5  #: default number of sentences
+READ_HITS = 5  #: number of first hits whose sentences are compared
+MAX_OF_PASSAGE = 3  #: most sentences of one passage
+RELEVANCE_WEIGHT = 0.4  #: weight of the log-odds that a sentence answers, beside its own score and its passage's
 _MIN_PROBABILITY = 1e-4  # a probability is kept so far from 0 and 1
 _HEADINGS = re.compile(r"(?:#{1,6} [^\n]*(?:\n\s*|$))+")
 _CODE = re.compile(r"^[ \t]*(```+|~~~+)[^\n]*\n(?P<code>.*?)(?:^[ \t]*\1[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
@@ -63,12 +51,9 @@ class Answer:
     answered: bool  #: whether they seem to answer: by ``answerable``, or in the words of the language model
     answerable: float | None = None  #: see :class:`semclass.SearchResult`
     certainty: str | None = None  #: see :class:`semclass.SearchResult`
-    text: str = (
-        ""  #: the answer of the language model, which cites sentences by number, such as ``[1]``; empty without one
-    )
+    text: str = ""  #: the answer of a language model, which cites sentences by number, such as ``[1]``
     cited: tuple[int, ...] = ()  #: numbers of the cited sentences, from 1
-    #: why the language model gave no answer: ``"failed"``, ``"refused"``, or ``"nonsense"`` if it cited no sentence; empty
-    #: if it answered, or found that the sentences do not answer
+    #: why the language model gave no answer: ``"failed"``, ``"refused"``, or ``"nonsense"`` if it cited no sentence
     why: str = ""
 
 
@@ -87,16 +72,13 @@ def answer_from(models: Models, question: str, result: SearchResult, k: int, ans
         if len(chosen) < k and key not in chosen and used[hit.id] < MAX_OF_PASSAGE:
             used[hit.id] += 1
             chosen[key] = AnswerSentence(text, hit.id, hit.metadata, start, end, float(scores[place]))
-    known = None not in (result.answerable, answerable_from)
-    answered = bool(chosen) and not (known and result.answerable < answerable_from)  # type: ignore[operator] # known
+    probability = result.answerable
+    answered = bool(chosen) and (probability is None or answerable_from is None or probability >= answerable_from)
     return Answer(question, tuple(chosen.values()), answered, result.answerable, result.certainty)
 
 
 def _spans(text: str) -> list[Span]:
-    """Where the sentences of a passage are, without the headings above them.
-
-    Code belongs to the sentence before it if that ends in a colon, and else is a sentence of its own.
-    """
+    """Find sentences, without headings. Code belongs to the sentence before it if that ends in a colon."""
     spans, at = list[Span](), 0
     for code in _CODE.finditer(text):
         spans += _prose(text, at, code.start())
@@ -117,7 +99,7 @@ def _prose(text: str, begin: int, end: int) -> Iterator[Span]:
 
 
 def _scores(models: Models, question: str, texts: list[str]) -> DoubleArray:
-    """How well sentences answer, without their passages; by their vectors where there are no pair heads."""
+    """Score sentences without their passages; by their vectors where there are no pair heads."""
     scores = np.zeros(len(texts))
     if models.pair_heads is None:
         (query,) = models.encode([question], classes=False, tokens=False)

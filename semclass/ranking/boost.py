@@ -20,9 +20,9 @@ from semclass.index.remote import SearchIndex
 from semclass.ranking.methods import Method
 
 BOOST = 0.5
-"""Default weight. It is on the careful side: for a taxonomy that tells right passages from wrong passages, 0.5 to 1 was
-best, as measured once in ``bench/results/heads.md``.
-"""
+"""Default weight. For a taxonomy that tells right from wrong passages, 0.5 to 1 was best: ``bench/results/heads.md``."""
+
+CANDIDATES = 10  #: number of passages that a boost re-ranks after a method that re-ranks none
 
 
 def read_boost(
@@ -64,7 +64,7 @@ def boosted(
 
 
 def _match(question: Label, metadata: Mapping[str, Any], name: str) -> float:
-    """P(label | question) * P(label | passage) of the passage's label; the best of several, 0 for none."""
+    """Return P(label | question) * P(label | passage) of the passage's best label, 0 for none."""
     value = metadata.get(name)
     labels: Iterable[Any] = value if isinstance(value, list) else [value]
     likely = max((question.probabilities.get(label, 0.0) for label in labels), default=0.0)

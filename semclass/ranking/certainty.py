@@ -15,11 +15,8 @@ CERTAINTIES = ("strong", "likely", "weak")
 ``"weak"`` one is no better than the next hit, or not about the question.
 """
 
-CERTAINTY_DEPTH = 10
-"""Number of first places among which another passage may give more of the requested answer."""
-
-MAX_BEHIND = 2.0
-"""How much more of the requested answer another passage may give, in log-odds, if the first hit is to be strong."""
+CERTAINTY_DEPTH = 10  #: number of first places among which another passage may give more of the requested answer
+MAX_BEHIND = 2.0  #: how much more of it, in log-odds, another passage may give if the first hit is to be strong
 
 BOUNDS: Mapping[str, float] = {"strong": 0.85, "likely": 0.01, "near": 0.45, "relevance": 0.04}
 """Least values from which a word holds. ``python -m bench words`` chose them, with each set left out in turn.
@@ -27,12 +24,8 @@ BOUNDS: Mapping[str, float] = {"strong": 0.85, "likely": 0.01, "near": 0.45, "re
 ``strong`` and ``likely`` bound the lead. A first passage below both ``near`` and ``relevance`` is not about the question.
 """
 
-
 LEAD_WEIGHT = 2.0
-"""What a unit of the lead adds to the log-odds of ``answerable``.
-
-Of 0, 0.5, 1, 2 and 4, all but 0 separate questions with and without their answer at least as well as a head of 32 features
-did, as a mean over squad4, codebase and docs; beyond 2 the gain is small. See ``bench/results/abstain.md``.
+"""What a unit of the lead adds to the log-odds of ``answerable``. Beyond 2 the gain is small: ``bench/results/abstain.md``.
 """
 
 ANSWERABLE_FROM = 0.015
@@ -64,15 +57,9 @@ def standing(
 ) -> dict[str, float]:
     """Return the standing of the first of at least two passages, in `order`, best first.
 
-    ``lead``
-        Its score minus the best score of the others. `score` has evidence of weight 1, so that the lead has the same unit
-        whatever the weights of the search.
-    ``behind``
-        How much more of the requested answer another of the first passages gives, in log-odds; below 0 if none does.
-    ``near``
-        Cosine of its vector with the question's vector.
-    ``relevance``
-        Probability that it answers the question, from both texts alone.
+    ``lead`` is that of :func:`lead`; `score` has evidence of weight 1, so that its unit is the same for all weights of a
+    search. ``behind`` is how much more of the requested answer another of the first passages gives, in log-odds. ``near``
+    is its cosine with the question, ``relevance`` its probability of answering, from both texts alone.
     """
     first, others = order[0], order[1:CERTAINTY_DEPTH]
     provided = features[:, COLUMN["provided"]]

@@ -17,9 +17,7 @@ from semclass.index.records import Candidates, Query
 from semclass.ranking.features import FEATURES, PAIR_FEATURES, pair_features
 
 SHORT = 20.0
-"""Mean number of word pieces of candidates up to which they are short, such as sentences or answers to frequent questions.
-The longer the candidates, the less the weights of short candidates count, see :func:`weights_for`.
-"""
+"""Mean number of word pieces up to which candidates are short, such as sentences or answers to frequent questions."""
 
 
 def shortness(lengths: IntArray) -> float:
@@ -89,11 +87,8 @@ def load_evidence(folder: Path, encoder_fingerprint: str) -> DoubleArray:
     """Load the weights that were fitted for an encoder; without them, those of `FEATURES`, for candidates of any length."""
     if not folder.exists():
         return np.array([[feature.weight for feature in FEATURES], [0.0] * len(FEATURES)])
+    arrays = {"weights.npy": (2, len(PAIR_FEATURES))}
     artifact = artifacts.load_artifact(
-        folder,
-        "evidence",
-        encoder=encoder_fingerprint,
-        features=PAIR_FEATURES,
-        arrays={"weights.npy": (2, len(PAIR_FEATURES))},
+        folder, "evidence", encoder=encoder_fingerprint, features=PAIR_FEATURES, arrays=arrays
     )
     return artifact.arrays["weights.npy"].astype(np.float64)

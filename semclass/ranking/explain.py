@@ -17,12 +17,8 @@ from semclass.index.records import Candidates, Query
 from semclass.ranking.models import Models
 from semclass.scoring.matmul import float_products
 
-MAX_WORDS = 12
-"""Most words of a question to show. The words with the largest weights are shown."""
-
+MAX_WORDS = 12  #: most words of a question to show, those with the largest weights
 WORD = re.compile(r"[^\W_]+")
-"""Matches a word as it is written."""
-
 
 _Word: TypeAlias = tuple[str, float, list[IntArray]]
 """A word of a question as the text has it, its weight, and for each occurrence the places of its pieces in the question."""
@@ -67,7 +63,7 @@ def _question_words(query: Query, candidates: Candidates, pieces: Sequence[str],
 def _word_matches(
     query: Query, words: list[_Word], candidates: Candidates, place: int, pieces: Sequence[str], mark: str, text: str
 ) -> tuple[WordMatch, ...]:
-    """Find what met the question's words in one candidate, whose text is given."""
+    """Find what met the question's words in one candidate."""
     terms, tokens = candidates.evidence.pieces.row(place), candidates.evidence.tokens.row(place)
     theirs = [pieces[piece] for piece in terms.tolist()]
     others, other_of = joined_pieces(theirs, mark)
@@ -99,12 +95,12 @@ def folded(word: str) -> str:
 
 
 def _written(word: str, piece: str, words: dict[str, str]) -> str:
-    """A word as a text has it; where its first pieces are not compared, the one that holds a later piece."""
+    """Return a word as a text has it; where its first pieces are not compared, the one that holds a later piece."""
     key = folded(word)
     if key in words or not piece.startswith("##"):
         return words.get(key, word)
     later = folded(piece[2:])
-    return next((words[held] for held in words if later in held), word)
+    return next((written for form, written in words.items() if later in form), word)
 
 
 def nearest_sentence(query: Query, candidates: Candidates, place: int, text: str) -> Span | None:

@@ -18,7 +18,6 @@ Sums of m_i are the late interaction of Khattab & Zaharia (2020, ColBERT), with 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,22 +34,14 @@ from semclass.scoring.topk import unit
 class Feature(NamedTuple):
     """A pair feature.
 
-    Attributes
-    ----------
-    name, formula
-        Name of the column, and what it holds.
-    group
-        Kind of evidence: an explanation gives one number for each group.
-    weight
-        Weight in the default method for an encoder without weights of its own. 0.03 of each weight is from a linear head;
-        the rest was found by a search over seven sets and sentences of two more. ``training/fit_evidence.py`` starts from
-        these weights.
+    The weights were found by a search over seven sets and sentences of two more, but for 0.03 of each, which is from a
+    linear head. ``training/fit_evidence.py`` starts from them.
     """
 
     name: str
-    group: str
-    weight: float
-    formula: str
+    group: str  #: kind of evidence: an explanation gives one number for each group
+    weight: float  #: weight in the default method for an encoder without weights of its own
+    formula: str  #: what the column holds
 
 
 FEATURES = (
@@ -89,23 +80,11 @@ FEATURES = (
 )
 """The columns of :func:`pair_features`, in order."""
 
-PAIR_FEATURES = tuple(feature.name for feature in FEATURES)
-"""Names of the columns."""
+PAIR_FEATURES = tuple(feature.name for feature in FEATURES)  #: names of the columns
+COLUMN: Mapping[str, int] = {name: place for place, name in enumerate(PAIR_FEATURES)}  #: place of each column
+TEXT_FEATURES = PAIR_FEATURES[: COLUMN["dense_gap"]]  #: those that do not depend on the other candidates
 
-COLUMN: Mapping[str, int] = {name: place for place, name in enumerate(PAIR_FEATURES)}
-"""Place of each column."""
-
-TEXT_FEATURES = PAIR_FEATURES[: COLUMN["dense_gap"]]
-"""Features of a question and one passage, which do not depend on the other candidates."""
-
-_FLOORS = {
-    "bm25": 0.1,
-    "sentence": 0.01,
-    "cosine_rarity": 0.01,
-    "overlap": 0.01,
-    "provided": 1.0,
-    "expected": 0.01,
-}
+_FLOORS = {"bm25": 0.1, "sentence": 0.01, "cosine_rarity": 0.01, "overlap": 0.01, "provided": 1.0, "expected": 0.01}
 """Added to the standard deviation in z-scores, so that equal candidates give 0, not noise. BM25 scores are about ten times
 as large as cosines and shares, and ``provided`` is a log-odds.
 """
@@ -120,9 +99,10 @@ def weights_of(weights: Mapping[str, float]) -> npt.NDArray[np.float64]:
 
 def pair_features(query: Query, candidates: Candidates, words: WordTable) -> FloatArray:
     """Describe n candidates of a question, float32 of shape (n, n_features). See :data:`FEATURES`."""
-    n = len(candidates.evidence.pieces)
+    n, provides = len(candidates.evidence.pieces), candidates.evidence.provides
     if not n:
         return np.zeros((0, len(PAIR_FEATURES)), np.float32)
+    tells = len(query.need_vector) and len(provides.values)
     question, present = _compared_words(query, candidates, words)
     equal = np.full(n, 1 / n, np.float32)
     columns = {
@@ -131,15 +111,14 @@ def pair_features(query: Query, candidates: Candidates, words: WordTable) -> Flo
         "dense_gap": candidates.dense - candidates.dense.max(),
         "bm25": candidates.bm25,
         "sentence": _best_product(unit(query.pooled), candidates.evidence.sentences),
-        "provided": _provided(query, candidates.evidence.provides),
+        "provided": _best_product(query.need_vector, provides) if tells else np.zeros(n),
         **_lexical(question, present, equal),
     }
     columns |= _spread(columns, equal)
     return np.ascontiguousarray(np.array([columns[name] for name in PAIR_FEATURES], np.float32).T)
 
 
-@dataclass(frozen=True)
-class _QuestionWords:
+class _QuestionWords(NamedTuple):
     """The words of a question."""
 
     weights: FloatArray  #: largest idf of the pieces of each, (words,)
@@ -151,14 +130,14 @@ class _QuestionWords:
 def _compared_words(
     query: Query, candidates: Candidates, table: WordTable
 ) -> tuple[_QuestionWords, npt.NDArray[np.bool_]]:
-    """Words of the question, and whether each of n passages has them, (words, n)."""
+    """Find the words of the question, and whether each of n passages has them, (words, n)."""
     terms, m, passages, idf = query.terms, len(query.terms), candidates.evidence.pieces, candidates.idf
     # one pass over all texts, the question first
     pieces = np.concatenate([terms, passages.values], dtype=np.int64, casting="unsafe")
-    every = words_of(Ragged(pieces, np.append(0, passages.offsets + m)), table)
-    count = int(every.keys.offsets[1])
-    keys, starts = every.keys.values, every.starts[:count]
-    present = _present(keys[:count], Ragged(keys[count:], every.keys.offsets[1:] - count))
+    words = words_of(Ragged(pieces, np.append(0, passages.offsets + m)), table)
+    count = int(words.keys.offsets[1])
+    keys, starts = words.keys.values, words.starts[:count]
+    present = _present(keys[:count], Ragged(keys[count:], words.keys.offsets[1:] - count))
     if not count:
         nothing = np.zeros(0, np.float32)
         return _QuestionWords(nothing, nothing, starts, nothing), present
@@ -227,12 +206,6 @@ def _semantic(
         pairs[:, lasts] = cosines[: q - 1, lasts]
         columns["neighbours"] = _summed(share[:-1] + share[1:], _largest(pairs, passages)) / 4
     return columns
-
-
-def _provided(query: Query, sentences: Ragged) -> npt.NDArray[Any]:
-    """What sentences provide of what the question needs; 0 where the encoder does not tell."""
-    known = len(query.need_vector) and len(sentences.values)
-    return _best_product(query.need_vector, sentences) if known else np.zeros(len(sentences))
 
 
 def _summed(weights: npt.NDArray[Any], rows: npt.NDArray[Any]) -> npt.NDArray[Any]:

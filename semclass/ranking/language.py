@@ -1,9 +1,8 @@
 """Tells whether passages are in English. The shipped models read English, and judge text in other languages badly.
 
-The test is naive Bayes. Each word piece has the logarithm of how much more frequent it is in English than in other
-languages, all of which weigh the same. The mean over the best candidates decides. A question alone may be too short to
-decide. A question in another language over English passages shares names with the passages, and evidence finds these
-names better than fusion does. So passages decide.
+The test is naive Bayes: the mean over the best candidates of how much more frequent each word piece is in English than in
+other languages. Passages decide, because a question may be too short, and because evidence finds the names in a question
+of another language better than fusion does.
 """
 
 from __future__ import annotations
@@ -22,21 +21,11 @@ from semclass.ranking.evidence import evidence_parts
 from semclass.ranking.features import weights_of
 from semclass.scoring.fusion import fused
 
-FOLDER = "language"
-"""Folder of the table, and kind of its manifest."""
-
-UNITS = 16
-"""The table holds int8 numbers. They are logarithms in units of 1 / UNITS."""
-
+FOLDER = "language"  #: folder of the table, and kind of its manifest
+UNITS = 16  #: the table holds int8 numbers: logarithms in units of 1 / UNITS
 ENGLISH, OTHER = "en", "other"
-
-LANGUAGE_DEPTH = 10
-"""Number of candidates that the test reads."""
-
-MIN_PIECES = 50
-"""Number of word pieces below which candidates count as English, because names outweigh all other words in a few
-words.
-"""
+LANGUAGE_DEPTH = 10  #: number of candidates that the test reads
+MIN_PIECES = 50  #: word pieces below which candidates count as English, because names outweigh the other words
 
 MIN_ENGLISH = -0.8
 """Mean from which candidates are English. Ten passages together have 0.4 or more in nine English sets, 0.0 in one set
@@ -44,15 +33,11 @@ of source code, and -0.7 if each passage has the foreign name of a hotel. They h
 see ``training/train_language.py``.
 """
 
-BY_WORDS_ALPHA = 0.15
-"""Weight of the vectors in the convex fusion that finds passages in other languages."""
+BY_WORDS_ALPHA = 0.15  #: weight of the vectors in the convex fusion of passages in other languages
 
 WORDS: Mapping[str, float] = {"overlap_rare": 0.5, "neighbours": 0.5}
-"""Weights of pair features that are added to the fused score. They compare whole words, because the pieces of many
-scripts are single letters.
-
-They were chosen on 120 questions of each of twelve languages, by ``python -m bench languages``. In no language are they
-worse than BM25 or plain fusion.
+"""Weights of pair features of whole words, because the pieces of many scripts are single letters. They were chosen on 120
+questions of each of twelve languages, by ``python -m bench languages``, and are in none worse than BM25 or plain fusion.
 """
 
 
@@ -67,26 +52,17 @@ class LanguageTest:
     logs: FloatArray  # how much more frequent each word piece is in English, natural logarithms, (vocabulary,)
 
     @classmethod
-    def load(cls, folder: Path, *, encoder_fingerprint: str, vocabulary: int) -> LanguageTest:
-        """Read the table of an encoder's word pieces. The table of another encoder is refused."""
-        arrays = {"pieces.npy": (vocabulary,)}
-        artifact = artifacts.load_artifact(folder, FOLDER, encoder=encoder_fingerprint, arrays=arrays)
+    def load(cls, folder: Path, encoder: Encoder) -> LanguageTest:
+        """Read the table of an encoder's word pieces."""
+        arrays = {"pieces.npy": (len(encoder.is_term),)}
+        artifact = artifacts.load_artifact(folder, FOLDER, encoder=encoder.fingerprint, arrays=arrays)
         return cls((artifact.arrays["pieces.npy"] / UNITS).astype(np.float32))
 
     def language(self, candidates: Candidates) -> str:
         """Return `ENGLISH` or `OTHER`, the language of the first candidates."""
-        pieces = candidates.evidence.pieces.values[
-            : candidates.evidence.pieces.offsets[min(LANGUAGE_DEPTH, len(candidates))]
-        ]
+        rows = candidates.evidence.pieces
+        pieces = rows.values[: rows.offsets[min(LANGUAGE_DEPTH, len(candidates))]]
         return ENGLISH if len(pieces) < MIN_PIECES or float(self.logs[pieces].mean()) >= MIN_ENGLISH else OTHER
-
-
-def load_language(models: Path, encoder: Encoder) -> LanguageTest | None:
-    """Load the table of an encoder. None if there is no table."""
-    folder = models / FOLDER
-    if not folder.exists():
-        return None
-    return LanguageTest.load(folder, encoder_fingerprint=encoder.fingerprint, vocabulary=len(encoder.is_term))
 
 
 def by_words(candidates: Candidates, features: FloatArray) -> Candidates:

@@ -1,8 +1,4 @@
-"""The methods of ranking, by name.
-
-A method is an object. It says what it reads, how passages are found, and how candidates are ordered. ``default`` is
-recommended. The other methods are its parts, its alternatives, and the methods of the reference thesis.
-"""
+"""The methods of ranking, by name: objects that say what they read, how passages are found, and how they are ordered."""
 
 from __future__ import annotations
 
@@ -27,14 +23,11 @@ COVERAGE = "coverage"
 """Share of a question, 0 to 1, from which BM25 has its full weight in convex fusion.
 
 The share is the best BM25 score, divided by the score of a passage that consists of the question. With a smaller share,
-the weight is smaller in proportion. The weight is 0 by default, so that BM25 always has its full weight. Models of
-several languages set it, because a question in another language shares few words with any passage.
+the weight is smaller in proportion. Models of several languages set it; the default, 0, always gives BM25 its full weight.
 """
 
 DEFAULT = "default"
-"""Default method of a search. Its fusion and number of candidates were chosen over sets of all kinds, with each set left
-out in turn, by ``python -m bench retrieval``. ``training/fit_evidence.py`` fitted the weights of the evidence.
-"""
+"""Default method of a search, chosen by ``python -m bench retrieval``, with each set left out in turn."""
 
 
 class Method(Protocol):
@@ -53,12 +46,8 @@ class Method(Protocol):
         """Names of the weights that the method reads."""
 
     @property
-    def reorders(self) -> bool:
-        """Whether the method re-ranks candidates."""
-
-    @property
     def candidates(self) -> int:
-        """Number of passages that the method, or a boost, re-ranks, unless a search sets another number."""
+        """Number of passages that the method re-ranks, unless a search sets another number; 0 if it re-ranks none."""
 
     @property
     def is_sum(self) -> bool:
@@ -84,8 +73,7 @@ class Fusion:
     fusion: str = "convex"
     alpha: float | None = None  # weight of the vectors in convex fusion, in place of that of the search
     needs: ClassVar[Needs] = Needs()
-    reorders: ClassVar[bool] = False
-    candidates: ClassVar[int] = 10
+    candidates: ClassVar[int] = 0
     is_sum: ClassVar[bool] = True
 
     @property
@@ -112,17 +100,11 @@ class ByEvidence:
 
     Passages in a language that the models do not read are ranked by the words that they share with the question, unless
     the search has weights of its own.
-
-    Attributes
-    ----------
-    joint_top_k
-        Number of first passages that the deep head then reads together with the question.
     """
 
     name: str
     needs: Needs
-    joint_top_k: int = 0
-    reorders: ClassVar[bool] = True
+    joint_top_k: int = 0  # number of first passages that the deep head then reads together with the question
     candidates: ClassVar[int] = 50
     is_sum: ClassVar[bool] = True
 
@@ -136,7 +118,7 @@ class ByEvidence:
         return CONVEX.scoring(weights)
 
     def signal(self, models: Models, query: Query, candidates: Candidates) -> DoubleArray:
-        """Return what the evidence adds, of weight 1, (n,)."""
+        """Return what the evidence of weight 1 adds, (n,)."""
         features = models.pairs.features(query, candidates)
         return sum_of(models.pairs.evidence_of(features, candidates.evidence.pieces.lengths()))
 
@@ -155,14 +137,14 @@ class ByEvidence:
         parts = {name: weights["evidence"] * part for name, part in evidence.items()}
         ranked = summed(candidates, parts, {"relevance": relevance})
         score = candidates.score + sum_of(evidence)
-        known = answerable(ranked.places, score, relevance)
+        probability = answerable(ranked.places, score, relevance)
         if self.joint_top_k:
             ranked = self._read_jointly(models, query, ranked, weights["deep"], passages)
             score = score + ranked.parts["deep"]
         word = None
         if len(ranked) > 1 and len(candidates.evidence.provides.values):
             word = certainty(standing(ranked.places, score, candidates.dense, relevance, features))
-        return replace(ranked, certainty=word, answerable=known, language=language)
+        return replace(ranked, certainty=word, answerable=probability, language=language)
 
     def _read_jointly(
         self, models: Models, query: Query, ranked: Candidates, weight: float, passages: Passages
@@ -198,18 +180,12 @@ score each, and ``convex`` and ``rrf`` fuse both scores. The methods from ``hybr
 thesis, dense + w * BM25.
 """
 
-RERANKING = tuple(method.name for method in METHODS.values() if method.reorders)
-"""Methods that re-rank candidates."""
-
+RERANKING = tuple(method.name for method in METHODS.values() if method.candidates)  #: methods that re-rank candidates
 WEIGHTS = (*dict.fromkeys(name for method in METHODS.values() for name in method.weights), COVERAGE)
-"""Names of all weights."""
 
 
 def method_for(models: Models, name: str) -> Method:
-    """Return a method, or ``convex`` in place of ``default`` for models without a pair head.
-
-    Raises an InputError, which tells how to train them, if the models lack the heads of the method.
-    """
+    """Return a method, or ``convex`` in place of ``default`` without a pair head. Refuse one whose heads are missing."""
     method = METHODS[name]
     if name == DEFAULT and models.pair_heads is None:
         return CONVEX

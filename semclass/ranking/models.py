@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -27,37 +27,20 @@ from semclass.index.passage_encoder import PassageEncoder, no_rows
 from semclass.index.records import Query
 from semclass.ranking.certainty import ANSWERABLE_FROM
 from semclass.ranking.evidence import PairModel
-from semclass.ranking.language import LanguageTest, load_language
+from semclass.ranking.language import FOLDER, LanguageTest
 from semclass.scoring.fusion import ALPHA
 
 Weights: TypeAlias = Mapping[str, float]
 Passages: TypeAlias = Sequence[Passage]
 
-BM25_WEIGHT = 0.1
-"""The weight w in score = dense + w * BM25, as in the reference system."""
-
-CLASS_WEIGHT = 0.631
-"""Weight of the class match for models without a pair head, found on training questions with the shipped models."""
-
-SHARES = ("alpha", "coverage")
-"""Weights of fusion that are from 0 to 1."""
+BM25_WEIGHT = 0.1  #: the weight w in score = dense + w * BM25, as in the reference system
+CLASS_WEIGHT = 0.631  #: weight of the class match without a pair head, found on training questions
+SHARES = ("alpha", "coverage")  #: weights of fusion that are from 0 to 1
+MAX_CHARACTERS = LAST  #: most characters of a question that are read; a longer sentence is not real text
 
 TRAIN_CLASSES = (
     "train both for this encoder with `python training/train_questions.py --data DATA/trec --encoder ENCODER --out "
     "MODELS/questions` and `python training/train_passages.py --data DATA --encoder ENCODER --out MODELS/passages`"
-)
-
-MAX_CHARACTERS = LAST
-"""Most characters of a question that are read. A sentence with more characters is not real text."""
-
-_TRAIN_DEEP = (
-    "make one for this encoder with `python training/tune_deep.py` and `python training/export_deep.py`, and name MODELS "
-    "(--models)"
-)
-
-_TRAIN_PAIRS = (
-    "train them for this encoder with `python training/train_pairs.py --data DATA --encoder ENCODER --out MODELS/pairs`, "
-    "and name MODELS (--models)"
 )
 
 
@@ -69,21 +52,21 @@ class Needs:
     tokens: bool = False  #: token vectors, vectors of sentences, and word pieces, which the pair head reads
     deep: bool = False  #: question and passage together
 
+    def encoded(self, explain: bool = False) -> dict[str, bool]:
+        """Return what to encode of questions and passages; explanations read all of it."""
+        return {"tokens": explain or self.tokens, "classes": explain or self.classes}
+
 
 @dataclass(frozen=True)
 class Models:
     """All models that a search or a re-ranking needs. Threads may share one instance."""
 
-    questions: (
-        QuestionClassifier  #: the encoder and the question heads; both kinds of class heads are there, or neither
-    )
+    questions: QuestionClassifier  #: the encoder and the question heads; without them there are no passage heads
     passage_encoder: PassageEncoder  #: encodes passages with the same encoder, and labels them with the passage heads
     #: the pair head; None: a search finds passages, but does not re-rank them, and its default method is ``convex``
     pair_heads: PairModel | None
     deep_folder: Path | None = None  #: folder of the deep head, which is opened on first use
-    generic: Head | None = (
-        None  #: detects questions that name no topic of their own, see :mod:`semclass.heads.query_focus`
-    )
+    generic: Head | None = None  #: detects questions without a topic, see :mod:`semclass.heads.query_focus`
     language: LanguageTest | None = None  #: tests for the language of the models; None for an encoder of many languages
     fusion: Mapping[str, float] = field(default_factory=dict)  #: weights in place of `BM25_WEIGHT` and ``ALPHA``
 
@@ -107,8 +90,7 @@ class Models:
         encoder
             A loaded encoder, or what :func:`semclass.heads.texts.open_encoder` opens. Defaults to the encoder in `models`.
         heads
-            Heads of your own, by the metadata field that each head fills. See
-            :meth:`semclass.index.passage_encoder.PassageEncoder.load`.
+            Heads of your own, by the metadata field that each head fills.
         threads
             Threads of an encoder that is loaded here.
 
@@ -126,16 +108,16 @@ class Models:
         passage_encoder = PassageEncoder.load(root, encoder=used, heads=heads, threads=threads)
         bare = passage_encoder.classifier.head is None
         questions = QuestionClassifier(used, None) if bare else QuestionClassifier.load(root, encoder=used)
-        beside: dict[str, Any] = {
-            "generic": load_generic(root, used.fingerprint),
-            "language": load_language(root, used),
-            "fusion": _fusion_weights(root),
-        }
-        if not (root / "pairs").exists():
-            return cls(questions, passage_encoder, None, **beside)
-        pairs = PairModel.load(root / "pairs", encoder_fingerprint=used.fingerprint)
-        beside["deep_folder"] = root / "deep" if (root / "deep").exists() else None
-        return cls(questions, passage_encoder, pairs, **beside)
+        pairs, deep, language = (path if (path := root / name).exists() else None for name in ("pairs", "deep", FOLDER))
+        return cls(
+            questions,
+            passage_encoder,
+            None if pairs is None else PairModel.load(pairs, encoder_fingerprint=used.fingerprint),
+            None if pairs is None else deep,
+            load_generic(root, used.fingerprint),
+            None if language is None else LanguageTest.load(language, used),
+            _fusion_weights(root),
+        )
 
     @property
     def encoder(self) -> Encoder:
@@ -162,8 +144,9 @@ class Models:
         """The pair head. Raises an InputError if the models have none."""
         if self.pair_heads is None:
             raise InputError(
-                f"these models have no pair head for this encoder, so they cannot re-rank: search with method='convex' "
-                f"(--method convex), or {_TRAIN_PAIRS}"
+                "these models have no pair head for this encoder, so they cannot re-rank: search with method='convex' "
+                "(--method convex), or train them for this encoder with `python training/train_pairs.py --data DATA "
+                "--encoder ENCODER --out MODELS/pairs`, and name MODELS (--models)"
             )
         return self.pair_heads
 
@@ -171,7 +154,10 @@ class Models:
     def deep(self) -> DeepHead:
         """The head that reads question and passage together. Raises an InputError if the models have none."""
         if self.deep_folder is None:
-            raise InputError(f"these models have no deep head for this encoder: use method='default', or {_TRAIN_DEEP}")
+            raise InputError(
+                "these models have no deep head for this encoder: use method='default', or make one for this encoder with "
+                "`python training/tune_deep.py` and `python training/export_deep.py`, and name MODELS (--models)"
+            )
         return DeepHead.load(self.deep_folder, self.encoder, threads=int(getattr(self.encoder, "threads", 1)))
 
     @property
@@ -181,7 +167,7 @@ class Models:
 
     @property
     def weights(self) -> dict[str, float]:
-        """Default weights of fusion and, with the heads for it, of re-ranking, by name. See ``PairModel``."""
+        """Default weights by name: of fusion and, with the heads for it, of re-ranking."""
         classes = {"class": CLASS_WEIGHT} if self.has_classes else {}
         pairs = {} if self.pair_heads is None else self.pair_heads.weights
         deep = {} if self.deep_folder is None else {"deep": WEIGHT}
@@ -204,10 +190,9 @@ class Models:
             self.deep  # noqa: B018 - likewise
 
     def encode(self, questions: Sequence[str], *, classes: bool = True, tokens: bool = True) -> list[Query]:
-        """Encode and classify n questions. Raises an InputError if the encoder returns NaN or infinity.
+        """Encode and classify questions. Raises an InputError if the encoder returns NaN or infinity.
 
-        Without `classes`, encoding takes a quarter less time. Without both `classes` and `tokens` (token vectors), it
-        takes less than half of the time. ``needs`` of a method says which of the two it reads.
+        Without `classes`, encoding takes a quarter less time; without `tokens` (token vectors) too, less than half.
         """
         classifier = self.questions if classes else None
         return read_questions(self.encoder, classifier, list(questions), generic=self.generic, tokens=tokens)
@@ -221,11 +206,9 @@ def read_questions(
     generic: Head | None = None,
     tokens: bool = True,
 ) -> list[Query]:
-    """Encode and classify questions.
+    """Encode and classify questions: of several sentences, those that :mod:`semclass.heads.query_focus` chooses.
 
-    In a text of several sentences, only those count that ask or belong to the question, see
-    :mod:`semclass.heads.query_focus`. At most :data:`MAX_CHARACTERS` characters and
-    :data:`semclass.heads.query_focus.PIECES` word pieces are read, as each is compared with those of all candidates.
+    At most `MAX_CHARACTERS` characters and `PIECES` word pieces are read, as each is compared with those of all candidates.
     """
     focus = query_focus(encoder, texts, generic)
     read = [part.text[:MAX_CHARACTERS] for part in focus]
@@ -272,7 +255,7 @@ def _softmax(logs: FloatArray) -> FloatArray:
 
 
 def _fusion_weights(models: Path) -> dict[str, float]:
-    """Weights of fusion that were chosen for an encoder. Empty if there are none."""
+    """Read the weights of fusion that were chosen for an encoder, if there are any."""
     folder = models / "fusion"
     if not folder.exists():
         return {}
@@ -292,6 +275,6 @@ def check_class_heads(models: Path) -> None:
 
 
 def _shipped_fingerprint() -> str:
-    """Fingerprint of the shipped encoder; empty if there is none. Its files are checked where they are read."""
+    """Return the fingerprint of the shipped encoder; empty if there is none."""
     path = artifacts.default_models() / "encoder" / artifacts.MANIFEST
     return fingerprint_of(artifacts.read_json(path)["files"]) if path.is_file() else ""

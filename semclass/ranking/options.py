@@ -32,7 +32,7 @@ class SearchOptions:
     Attributes
     ----------
     method
-        A method of :data:`semclass.ranking.methods.METHODS`. ``"default"`` is the recommended method.
+        A method of :data:`semclass.ranking.methods.METHODS`.
     weights
         Weights by name, in place of the weights in :attr:`semclass.HybridRetriever.weights`. Weights that the method
         does not read have no effect. ``alpha`` and ``coverage`` are from 0 to 1, and all other weights are at least 0.

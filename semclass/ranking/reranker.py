@@ -8,7 +8,15 @@ from pathlib import Path
 
 import numpy as np
 
-from semclass.core.checks import check_choice, check_positive, check_text, check_texts, check_unique, short
+from semclass.core.checks import (
+    check_choice,
+    check_positive,
+    check_text,
+    check_texts,
+    check_unique,
+    check_weights,
+    short,
+)
 from semclass.core.errors import InputError, InputTypeError
 from semclass.core.tools import in_thread
 from semclass.core.types import Encoder, Passage, Ragged
@@ -16,9 +24,8 @@ from semclass.encoders.batching import CHUNK, concurrency_limit, warn_truncated
 from semclass.index.passage_encoder import parts_of, searchable
 from semclass.index.records import Candidates, Query, sum_of
 from semclass.ranking.language import OTHER, warn_of_language
-from semclass.ranking.methods import DEFAULT, RERANKING, Method, bm25_top_of, method_for
-from semclass.ranking.models import Models
-from semclass.ranking.options import SearchOptions
+from semclass.ranking.methods import DEFAULT, RERANKING, WEIGHTS, Method, bm25_top_of, method_for
+from semclass.ranking.models import SHARES, Models
 from semclass.ranking.result import SearchResult, make_hits
 from semclass.scoring import bm25
 from semclass.scoring.dense import Vectors, shares_of
@@ -32,11 +39,6 @@ class Reranker:
 
     Both methods that re-rank raise an ``InputError`` or ``InputTypeError`` if a question or a passage is empty or of the
     wrong type, an id comes twice, an option is not allowed, or the models lack the heads of the method.
-
-    Attributes
-    ----------
-    models
-        The models.
     """
 
     models: Models
@@ -66,8 +68,6 @@ class Reranker:
 
         Parameters
         ----------
-        question
-            A non-empty text.
         passages
             Passages in their original order, which stay unchanged. Plain strings get their places, from 0, as ids.
         k
@@ -81,13 +81,10 @@ class Reranker:
         Returns
         -------
         SearchResult
-            The hits, best first. ``index`` of a hit is its place in `passages`, from 0, and ``rank_before`` is the same
-            place from 1. Without passages, the result is empty.
+            The hits, best first. ``index`` of a hit is its place in `passages`, from 0, and ``rank_before`` from 1.
         """
         texts, items = [check_text(question, "question")], [check_passages(passages, "passages")]
-        check_choice(method, RERANKING, "method")
-        options = SearchOptions(method, weights, explain=explain)
-        return self._ranked(texts, items, None if k is None else check_positive(k, "k"), options)[0]
+        return self._ranked(texts, items, k, method, weights, explain)[0]
 
     def rerank_many(
         self,
@@ -101,42 +98,46 @@ class Reranker:
     ) -> list[SearchResult]:
         """Re-rank the passages of n questions in one call, and return one result per question, in the same order.
 
-        `passages` holds n sequences. A repeated text is encoded once among :data:`semclass.encoders.batching.CHUNK`
-        passages. The scores agree with those of :meth:`rerank` up to 1e-6, because the last bits may depend on the texts
-        that are encoded together.
+        `passages` holds n sequences. Repeated texts are encoded once. The scores agree with those of :meth:`rerank` up to
+        1e-6, because the last bits may depend on the texts that are encoded together.
         """
-        check_choice(method, RERANKING, "method")
-        options = SearchOptions(method, weights, explain=explain)
         texts = check_texts(questions, "questions")
         items = [check_passages(some, f"passages[{row}]") for row, some in enumerate(passages)]
         if len(items) != len(texts):
             raise InputError(
                 f"there are {len(texts)} questions and {len(items)} sequences of passages; give one sequence per question"
             )
-        return self._ranked(texts, items, None if k is None else check_positive(k, "k"), options)
+        return self._ranked(texts, items, k, method, weights, explain)
 
     arerank = in_thread(rerank)
     arerank_many = in_thread(rerank_many)
 
     def _ranked(
-        self, questions: list[str], passages: list[list[Passage]], k: int | None, options: SearchOptions
+        self,
+        questions: list[str],
+        passages: list[list[Passage]],
+        k: int | None,
+        name: str,
+        weights: Mapping[str, float] | None,
+        explain: bool,
     ) -> list[SearchResult]:
         """Re-rank the passages of questions, all of which are checked."""
-        models, method = self.models, method_for(self.models, options.method)
-        weights = {**models.weights, **(options.weights or {})}
-        needed = {"tokens": options.explain or method.needs.tokens, "classes": options.explain or method.needs.classes}
+        limit = None if k is None else check_positive(k, "k")
+        check_choice(name, RERANKING, "method")
+        models, method = self.models, method_for(self.models, name)
+        used = {**models.weights, **check_weights(weights or {}, WEIGHTS, SHARES)}
+        needed = method.needs.encoded(explain)
         results = [SearchResult((), question) for question in questions]
         truncated: list[int] = []
         count = 0
         for rows in _chunks([len(items) for items in passages]):
             items = [passages[row] for row in rows]
-            # a turn for each chunk, so that other threads get theirs in between
-            with concurrency_limit():
+            with concurrency_limit():  # for each chunk, so that other threads get their turns in between
                 queries = models.encode([questions[row] for row in rows], **needed)
-                candidates, long = self.candidates(queries, items, method, weights, needed)
+                candidates, long = self.candidates(queries, items, method, used, needed)
                 for row, query, some, found in zip(rows, queries, items, candidates, strict=True):
-                    ranked = method.order(models, query, found, weights, some)
-                    hits = make_hits(models, query, ranked, some, k or len(some), explained=options.explain)
+                    ranked = method.order(models, query, found, used, some)
+                    hits = make_hits(models, query, ranked, some, limit or len(some), explained=explain)
                     result = SearchResult(hits, query.query_used, ranked.certainty, ranked.answerable, ranked.language)
                     results[row] = result
             truncated += [count + place for place in long]
@@ -156,14 +157,11 @@ class Reranker:
     ) -> tuple[list[Candidates], list[int]]:
         """Encode passages, and score them as an index would, with the word statistics of general text.
 
-        Also returns the places of passages with a sentence that is longer than the encoder reads. Places count the
-        passages of all questions.
+        Also returns the places, among the passages of all questions, of those with a sentence that is too long to be read.
         """
         places: dict[tuple[str, str], int] = {}
-        distinct_of = np.array(
-            [places.setdefault(parts_of(item)[:2], len(places)) for some in passages for item in some],
-            np.int64,
-        )
+        rows_of = [places.setdefault(parts_of(item)[:2], len(places)) for some in passages for item in some]
+        distinct_of = np.array(rows_of, np.int64)
         distinct = [Passage("", text, {"title": title}) for title, text in places]
         features, truncated = self.models.passage_encoder.read(distinct, **needed)
         offsets, idf = features.sentences.offsets, self.models.pairs.idf
@@ -215,7 +213,7 @@ def check_passages(passages: Sequence[Passage | str], name: str) -> list[Passage
 
 
 def _chunks(counts: Sequence[int]) -> Iterator[list[int]]:
-    """Cut questions into chunks of at most `CHUNK` passages, or one question. Questions without passages are left out."""
+    """Cut questions with passages into chunks of at most `CHUNK` passages, or one question."""
     rows: list[int] = []
     total = 0
     for row, count in enumerate(counts):

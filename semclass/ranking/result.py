@@ -19,15 +19,15 @@ from semclass.ranking.models import Models
 class SearchResult(Sequence[Hit]):
     """The hits of a search, best first, and statements about the whole ranking.
 
-    You can iterate over it, index it and take its length, as with a tuple of hits.
+    It is a sequence of hits.
 
     Attributes
     ----------
     hits
         The hits, best first. The tuple may be empty.
     query_used
-        The part of the question that the search read. Of several sentences, it holds the sentences that ask and the
-        sentences that belong to the question. After rewriting, it holds the rewritten questions, one per line.
+        The part of the question that the search read: of several sentences, those that ask and those that belong to the
+        question. After rewriting, it holds the rewritten questions, one per line.
     certainty
         How certain ``default`` and ``deep`` are of the first hit: ``"strong"``, ``"likely"`` or ``"weak"``, see
         ``semclass/ranking/certainty.py``. None with other methods, and for fewer than two passages.

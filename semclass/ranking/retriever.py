@@ -14,7 +14,7 @@ from semclass.core.checks import check_positive, check_text, check_texts, check_
 from semclass.core.errors import EncoderMismatchError, InputError, SkippedWarning, warn
 from semclass.core.files import REMEDY
 from semclass.core.tools import in_thread
-from semclass.core.types import DoubleArray, Encoder, FloatArray, Passage
+from semclass.core.types import DoubleArray, Encoder, Passage
 from semclass.documents.readers import iter_passages
 from semclass.documents.sources import Skipped
 from semclass.encoders.batching import concurrency_limit
@@ -40,12 +40,10 @@ if TYPE_CHECKING:
 DEFAULT_OPTIONS = SearchOptions()
 
 GENERAL_PASSAGES = 20
-"""Number of passages that general text counts for in word frequencies. In an index of ten, a question's words are in
-most passages.
+"""Number of passages that general text counts for in word frequencies.
 
-With ten passages as an index, five of which only resemble the answer, the answer is first in 24 % by the index's own
-idf, and in 42 % by the idf of general text. With 232 to 11,429 passages, the index's own idf is better, by 0.5 to 1.0
-points of nDCG@10.
+In an index of ten passages, five of which only resemble the answer, the answer is first in 24 % by the index's own idf,
+and in 42 % by that of general text. With 232 to 11,429 passages, its own is better, by 0.5 to 1.0 points of nDCG@10.
 """
 
 
@@ -60,8 +58,7 @@ class HybridRetriever:
     Attributes
     ----------
     index
-        The passages, as a :class:`semclass.PassageIndex`, or as one in another engine, see
-        :mod:`semclass.index.remote`.
+        A :class:`semclass.PassageIndex`, or an index in another engine, see :mod:`semclass.index.remote`.
     models
         The models, with the encoder that built the index.
     """
@@ -70,7 +67,7 @@ class HybridRetriever:
     models: Models
 
     def __post_init__(self) -> None:
-        """Refuse an index that another encoder or other class heads made, or whose scores the pair heads do not know."""
+        """Refuse an index of another encoder, other codebooks or other class heads."""
         if self.index.encoder != self.models.encoder.fingerprint:
             raise mismatch("the index", self.index.encoder, self.models.encoder.fingerprint, REMEDY)
         books = self.models.passage_encoder.codebooks
@@ -137,8 +134,8 @@ class HybridRetriever:
         Parameters
         ----------
         folder
-            A folder of documents that :func:`semclass.documents.readers.iter_passages` can read. A file that cannot be
-            read is skipped with a :class:`semclass.SkippedWarning`. Text that most files repeat is left out.
+            A folder for :func:`semclass.documents.readers.iter_passages`. Files that cannot be read are skipped with a
+            :class:`semclass.SkippedWarning`. Text that most files repeat is left out.
         models
             See :meth:`from_passages`.
         """
@@ -155,7 +152,7 @@ class HybridRetriever:
 
     @property
     def weights(self) -> dict[str, float]:
-        """Default weights of a search: those of the models, or those that ``semclass tune`` stored in the index."""
+        """Default weights of a search: of the models, or as ``semclass tune`` stored them in the index."""
         return {**self.models.weights, **self.index.tuned.get("weights", {})}
 
     @property
@@ -190,7 +187,7 @@ class HybridRetriever:
         options: SearchOptions = DEFAULT_OPTIONS,
         **keywords: Unpack[SearchKeywords],
     ) -> SearchResult:
-        """Find the passages that answer a question.
+        """Find the passages that answer a question, best first.
 
         Parameters
         ----------
@@ -204,10 +201,6 @@ class HybridRetriever:
             Attributes of :class:`semclass.SearchOptions`, such as ``method="convex"``. They replace the attributes of
             `options`.
 
-        Returns
-        -------
-        SearchResult
-            The hits, best first.
         """
         return self._search([check_text(question, "question")], k, options, keywords)[0]
 
@@ -228,10 +221,7 @@ class HybridRetriever:
         options: SearchOptions = DEFAULT_OPTIONS,
         **keywords: Unpack[SearchKeywords],
     ) -> Answer:
-        """Find at most `k` sentences that answer a question, without a language model.
-
-        They come from the first passages of a search with these options, at most three from one passage.
-        """
+        """Find at most `k` sentences that answer a question, at most three from one passage, without a language model."""
         limit = check_positive(k, "k")
         result = self.search(question, READ_HITS, options, **keywords)
         return answer_from(self.models, question, result, limit, self.answerable_from)
@@ -248,18 +238,19 @@ class HybridRetriever:
         models, method = self.models, method_for(self.models, options.method)
         weights = {**self.weights, **(options.weights or {})}
         gains = boost.read_boost(options.boost, models.heads, self.index, method) if options.boost else {}
-        depth = options.candidates or method.candidates
-        if not (method.reorders or gains):
-            depth = min(k, DEPTH)
-        tokens, classes = (options.explain or needed for needed in (method.needs.tokens, method.needs.classes))
-        read: dict[str, Any] = {"weights": weights, "evidence": tokens, "where": options.where}
+        depth = min(k, DEPTH)
+        if method.candidates or gains:
+            depth = options.candidates or method.candidates or boost.CANDIDATES
+        needed = method.needs.encoded(options.explain)
+        read: dict[str, Any] = {"weights": weights, "evidence": needed["tokens"], "where": options.where}
         results = []
         # waiting for a server must not keep others from working
         with nullcontext() if isinstance(self.index, RemoteIndex) else concurrency_limit():
             labels = classify_all({name: models.heads[name] for name in gains}, questions) if gains else {}
-            imagined = None if options.texts is None else self._mean_vector(options.texts)
-            for row, query in enumerate(models.encode(questions, classes=classes, tokens=tokens)):
-                near = query if imagined is None else replace(query, pooled=imagined)
+            if options.texts is not None:
+                vectors = unit(models.encoder.encode(check_texts(options.texts, "texts")).rows("pooled"))
+            for row, query in enumerate(models.encode(questions, **needed)):
+                near = query if options.texts is None else replace(query, pooled=vectors.mean(axis=0))
                 found = self.candidates(near, depth, method, **read)
                 passages = self._passages(found)
                 ranked = method.order(models, query, found, weights, passages)
@@ -275,11 +266,6 @@ class HybridRetriever:
         if any(result.language == OTHER for result in results):
             warn_of_language()
         return results
-
-    def _mean_vector(self, texts: Sequence[str]) -> FloatArray:
-        """Return the mean vector of texts. They are answers, so that nothing is left out of them."""
-        vectors = unit(self.models.encoder.encode(check_texts(texts, "texts")).rows("pooled"))
-        return np.asarray(np.mean(vectors, axis=0), np.float32)
 
     def _passages(self, found: Candidates) -> Sequence[Passage]:
         return self.index.passages(found.rows) if found.passages is None else found.passages
@@ -302,22 +288,10 @@ class HybridRetriever:
         evidence: bool = True,
         where: Mapping[str, Any] | None = None,
     ) -> Candidates:
-        """Return the n best passages by a method's scores before re-ranking, best first.
+        """Return the n best passages by a method's scores before re-ranking, best first; an index may hold fewer.
 
-        Parameters
-        ----------
-        query
-            The question.
-        n
-            Most passages to return. An index may hold fewer.
-        method
-            The method that scores passages.
-        weights
-            Weights by name, in place of those in :attr:`weights`.
-        evidence
-            Whether to read token vectors, sentence vectors and terms too. Otherwise the rows of these are empty.
-        where
-            See :class:`semclass.SearchOptions`.
+        `weights` replace those in :attr:`weights`. Without `evidence`, the rows of token and sentence vectors and of terms
+        are empty. `where` is that of :class:`semclass.SearchOptions`.
         """
         used = {**self.weights, **check_weights(weights or {}, WEIGHTS, SHARES)}
         scoring = replace(method.scoring(used), bm25_top=bm25_top_of(used, self.index.idf, query.bm25_terms))

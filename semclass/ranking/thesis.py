@@ -1,8 +1,4 @@
-"""The four re-ranking methods of the reference thesis: by class match or by entailment, with a partition or with a sum.
-
-All of them find ten passages by dense + w * BM25. The stable methods put candidates with a positive label first. The
-integrated methods add weight * signal to the score.
-"""
+"""The four re-ranking methods of the reference thesis: by class match or by entailment, with a partition or with a sum."""
 
 from __future__ import annotations
 
@@ -39,48 +35,29 @@ def entailment_signal(
 
 
 @dataclass(frozen=True)
-class Stable:
-    """Puts candidates with a positive label first, and else keeps their order and their scores."""
+class BySignal:
+    """Re-ranks the ten best passages by dense + w * BM25. It adds weight * signal to their scores.
+
+    Without a weight, it puts candidates with a positive signal first, and else keeps their order and their scores.
+    """
 
     name: str
     needs: Needs
     signal_of: Signal
     component: str  # name of the probabilities in hits
-    weights: ClassVar[tuple[str, ...]] = ("bm25",)
-    reorders: ClassVar[bool] = True
+    weight: str = ""  # name of the weight, and of the part in explanations
+    hard: bool = False  # a label of 0 or 1 as the signal; sums are worse with labels
     candidates: ClassVar[int] = 10
-    is_sum: ClassVar[bool] = False
-
-    def scoring(self, weights: Weights) -> Scoring:
-        """Score by the linear sum."""
-        return Scoring(weights["bm25"])
-
-    def order(
-        self, models: Models, query: Query, candidates: Candidates, weights: Weights, passages: Passages = ()
-    ) -> Candidates:
-        """Partition the candidates."""
-        label, shown = self.signal_of(models, query, candidates, True)
-        return replace(candidates, order=stable_partition(label > 0), components={self.component: shown})
-
-
-@dataclass(frozen=True)
-class Integrated:
-    """Adds weight * signal to the score of each candidate. With `hard`, the signal is a label of 0 or 1."""
-
-    name: str
-    needs: Needs
-    signal_of: Signal
-    component: str
-    weight: str  # name of the weight, and of the part in explanations
-    hard: bool = False  # for comparison with the thesis: the sum is worse with labels
-    reorders: ClassVar[bool] = True
-    candidates: ClassVar[int] = 10
-    is_sum: ClassVar[bool] = True
 
     @property
     def weights(self) -> tuple[str, ...]:
         """Weights of BM25 and of the signal."""
-        return "bm25", self.weight
+        return ("bm25", self.weight) if self.weight else ("bm25",)
+
+    @property
+    def is_sum(self) -> bool:
+        """Whether the method adds the signal."""
+        return bool(self.weight)
 
     def scoring(self, weights: Weights) -> Scoring:
         """Score by the linear sum."""
@@ -93,8 +70,10 @@ class Integrated:
     def order(
         self, models: Models, query: Query, candidates: Candidates, weights: Weights, passages: Passages = ()
     ) -> Candidates:
-        """Sort by the sum."""
+        """Sort by the sum, or partition the candidates."""
         signal, shown = self.signal_of(models, query, candidates, self.hard)
+        if not self.weight:
+            return replace(candidates, order=stable_partition(signal > 0), components={self.component: shown})
         return summed(candidates, {self.weight: weights[self.weight] * signal}, {self.component: shown})
 
 
@@ -102,8 +81,8 @@ _BY_CLASS = (Needs(classes=True), class_signal, "match")
 _BY_ENTAILMENT = (Needs(tokens=True), entailment_signal, "relevance")
 
 THESIS = (
-    Stable("class-stable", *_BY_CLASS),
-    Integrated("class-integrated", *_BY_CLASS, "class"),
-    Stable("entail-stable", *_BY_ENTAILMENT),
-    Integrated("entail-integrated", *_BY_ENTAILMENT, "entailment"),
+    BySignal("class-stable", *_BY_CLASS, hard=True),
+    BySignal("class-integrated", *_BY_CLASS, "class"),
+    BySignal("entail-stable", *_BY_ENTAILMENT, hard=True),
+    BySignal("entail-integrated", *_BY_ENTAILMENT, "entailment"),
 )

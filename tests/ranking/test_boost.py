@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from semclass import HybridRetriever, InputError, InputTypeError, Models, Passage, PassageIndex, TextClassifier
+from semclass import HybridRetriever, InputError, InputTypeError, Models, Passage, TextClassifier
 
 KINDS = {
     "treatment": [
@@ -25,38 +25,39 @@ PASSAGES = [
 
 
 @pytest.fixture(scope="module")
-def heads(tmp_path_factory, encoder):
-    folder = tmp_path_factory.mktemp("heads")
-    texts = [text for some in KINDS.values() for text in some]
-    for name, labels in {"kind": [kind for kind, some in KINDS.items() for _ in some], "odd": ["a", "b"] * 6}.items():
-        TextClassifier(encoder, views=("pooled",), kind="logistic").fit(texts, labels).save(folder / name)
-    return {"kind": folder / "kind", "odd": folder / "odd"}
+def models_with(tmp_path_factory, encoder):
+    """Train a head of some labels, and load it with an encoder."""
+
+    def load(labels):
+        folder = tmp_path_factory.mktemp("head") / "kind"
+        texts = [text for some in KINDS.values() for text in some]
+        TextClassifier(encoder, views=("pooled",), kind="logistic").fit(texts, labels).save(folder)
+        return Models.load(encoder=encoder, heads={"kind": folder})
+
+    return load
 
 
 @pytest.fixture(scope="module")
-def retriever(heads, encoder):
-    models = Models.load(encoder=encoder, heads={"kind": heads["kind"]})
-    return HybridRetriever(PassageIndex.build(PASSAGES, passage_encoder=models.passage_encoder), models)
+def retriever(models_with):
+    return HybridRetriever.from_passages(PASSAGES, models=models_with(["treatment"] * 6 + ["cause"] * 6))
 
 
 def test_passages_of_the_questions_label_gain_by_both_probabilities(retriever):
     question = "How is gout treated?"
     plain = {hit.id: hit for hit in retriever.search(question)}
-    found = {hit.id: hit for hit in retriever.search(question, boost={"kind": 2.0}, explain=True)}
-    asked = retriever.models.heads["kind"].classify([question])[0]
-    for name, hit in found.items():
-        match = asked.probabilities[hit.metadata["kind"]] * hit.metadata["kind_probability"]
+    hits = retriever.search(question, boost={"kind": 2.0}, explain=True)
+    label = retriever.models.heads["kind"].classify([question])[0]
+    assert hits[0].id == "treatment"
+    for hit in hits:
+        match = label.probabilities[hit.metadata["kind"]] * hit.metadata["kind_probability"]
         assert hit.components["boost:kind"] == pytest.approx(match)
-        assert hit.score == pytest.approx(plain[name].score + 2 * match)
+        assert hit.score == pytest.approx(plain[hit.id].score + 2 * match)
         assert sum(hit.explanation.parts.values()) == pytest.approx(hit.score)
-    assert next(iter(found)) == "treatment"
-    strong = retriever.search("What causes gout?", 1, boost={"kind": 100.0})
-    assert [hit.id for hit in strong] == ["cause"]
-    assert retriever.search(question, boost={"kind": 0.0}) != []
+    assert [hit.id for hit in retriever.search("What causes gout?", 1, boost={"kind": 100.0})] == ["cause"]
     assert [hit.id for hit in retriever.search(question, boost=[])] == list(plain)
 
 
-def test_one_boosted_candidate_may_come_from_behind_the_first_k(retriever):
+def test_a_boosted_candidate_may_come_from_behind_the_first_k(retriever):
     assert retriever.search("gout", 1, method="convex", boost={"kind": 1e3})[0].metadata["kind"] in KINDS
 
 
@@ -74,10 +75,9 @@ def test_what_cannot_boost_is_refused(retriever, options, error, message):
         retriever.search("What causes gout?", **options)
 
 
-def test_the_head_must_be_the_one_that_labelled_the_index(retriever, heads, encoder, models):
-    other = Models.load(encoder=encoder, heads={"kind": heads["odd"]})
-    with pytest.raises(InputError, match="by the head 'kind'"):
-        HybridRetriever(retriever.index, other).search("gout", boost=["kind"])
-    bare = PassageIndex.build(PASSAGES, passage_encoder=models.passage_encoder)
-    with pytest.raises(InputError, match="no labels by head 'kind'"):
-        HybridRetriever(bare, other).search("gout", boost=["kind"])
+def test_the_head_must_be_the_one_that_labelled_the_index(retriever, models_with, models):
+    other = models_with(["a", "b"] * 6)
+    bare = HybridRetriever.from_passages(PASSAGES, models=models)
+    for index, message in ((retriever.index, "by the head 'kind'"), (bare.index, "no labels by head 'kind'")):
+        with pytest.raises(InputError, match=message):
+            HybridRetriever(index, other).search("gout", boost=["kind"])

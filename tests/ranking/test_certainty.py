@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from semclass import HybridRetriever, Passage, PassageIndex, Reranker
+from semclass import HybridRetriever, Reranker
 from semclass.ranking.certainty import LEAD_WEIGHT, answerable, certainty
 
 BOUNDS = {"strong": 0.5, "likely": 0.1, "near": 0.4, "relevance": 0.1}
@@ -29,28 +29,19 @@ BUILT, FINISHED, ANSWER = "Who built the lighthouse?", "When was the lighthouse 
     ],
 )
 def test_a_word_says_how_sure_the_first_place_is(lead, behind, near, relevance, word):
-    standing = {"lead": lead, "behind": behind, "near": near, "relevance": relevance}
-    assert certainty(standing, BOUNDS) == word
+    assert certainty({"lead": lead, "behind": behind, "near": near, "relevance": relevance}, BOUNDS) == word
 
 
 @pytest.mark.parametrize("options", [{}, {"method": "deep"}, {"weights": {"alpha": 0.4, "evidence": 1.5}}])
 @pytest.mark.parametrize(("question", "word"), [(BUILT, "strong"), ("How many burrows does a budget need?", "weak")])
 def test_certainty_is_a_word_for_all_weights_and_deep(models, options, question, word):
-    index = PassageIndex.build([Passage(text[:9], text) for text in TOWN], passage_encoder=models.passage_encoder)
-    for result in (
-        Reranker(models).rerank(question, TOWN, **options),
-        HybridRetriever(index, models).search(question, **options),
-    ):
-        assert result.certainty == word
+    assert Reranker(models).rerank(question, TOWN, **options).certainty == word
+    assert HybridRetriever.from_passages(TOWN, models=models).search(question, **options).certainty == word
 
 
-def test_copies_of_an_answer_are_level(models):
-    assert Reranker(models).rerank(BUILT, [TOWN[0], TOWN[0], *TOWN[1:]]).certainty == "weak"
-
-
-def test_one_passage_leads_nobody_and_plain_fusion_has_no_word(models, retriever):
-    assert Reranker(models).rerank(BUILT, TOWN[:1]).certainty is None
-    assert retriever.search(BUILT, method="convex").certainty is None
+@pytest.mark.parametrize(("passages", "word"), [([TOWN[0], *TOWN], "weak"), (TOWN[:1], None)])
+def test_copies_are_level_and_one_passage_leads_nobody(models, passages, word):
+    assert Reranker(models).rerank(BUILT, [*passages]).certainty == word
 
 
 def test_answerable_is_the_relevance_of_the_first_raised_by_its_lead():
@@ -61,9 +52,9 @@ def test_answerable_is_the_relevance_of_the_first_raised_by_its_lead():
 
 
 def test_a_question_with_its_answer_gets_more_than_without_it(retriever, models):
-    known = retriever.search(FINISHED).answerable
-    assert 1 > known > retriever.search(FINISHED, where={"_id": {"$ne": ANSWER}}).answerable
-    assert known > models.answerable_from > retriever.search("At what temperature does tungsten melt?").answerable > 0
-    assert retriever.search(FINISHED, method="deep").answerable == known
-    assert retriever.search(FINISHED, method="hybrid").answerable is None
-    assert retriever.search(FINISHED, where={"_id": "none"}).answerable == 0
+    with_answer = retriever.search(FINISHED).answerable
+    assert 1 > with_answer > retriever.search(FINISHED, where={"_id": {"$ne": ANSWER}}).answerable
+    assert with_answer > models.answerable_from > retriever.search("At what temperature does tungsten melt?").answerable
+    assert retriever.search(FINISHED, method="deep").answerable == with_answer
+    fusion = retriever.search(FINISHED, method="hybrid")
+    assert (fusion.answerable, fusion.certainty) == (None, None)

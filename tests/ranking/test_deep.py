@@ -7,8 +7,8 @@ import itertools
 import numpy as np
 import pytest
 
-from semclass import HybridRetriever, Models, Passage, PassageIndex, Reranker
-from semclass.heads.deep import MAX_PIECES, MAX_WORDS, chosen_sentences, marks_of, pairs_of
+from semclass import HybridRetriever, Reranker
+from semclass.heads.deep import MAX_PIECES, MAX_WORDS, chosen_sentences, pairs_of
 from semclass.ranking.methods import METHODS
 
 QUESTION = "When was the stone bridge built?"
@@ -24,32 +24,15 @@ TEXTS = [
 
 
 @pytest.fixture(scope="module")
-def models() -> Models:
-    return Models.load()
-
-
-@pytest.fixture(scope="module")
 def retriever(models) -> HybridRetriever:
-    passages = [Passage(str(place), text) for place, text in enumerate(TEXTS)]
-    return HybridRetriever(PassageIndex.build(passages, passage_encoder=models.passage_encoder), models)
-
-
-def test_a_mark_tells_whose_a_piece_is_and_whether_the_other_text_has_it():
-    is_term = np.array([False, True, True, True])
-    assert marks_of(np.array([0, 1, 2]), np.array([2, 3, 0]), is_term).tolist() == [0, 0, 1, 3, 2, 2]
+    return HybridRetriever.from_passages(TEXTS, models=models)
 
 
 def test_the_sentences_that_are_worth_most_are_read_in_their_order():
     sentences = [f"Sentence {number} has {'many ' * 15}words." for number in range(6)]
-    found = chosen_sentences("Numbers", " ".join(sentences), np.array([0.1, 0.9, 0.2, 0.3, 0.8, 0.7], np.float32))
-    assert found == [f"Numbers {sentences[1]}", sentences[4]]
-    assert sum(len(text.split()) for text in found) <= MAX_WORDS + 1
-
-
-def test_one_sentence_is_read_however_long_it_is():
-    worth = np.array([0.5], np.float32)
-    assert len(chosen_sentences("", " ".join(["word"] * 90), worth)) == 1
-    assert chosen_sentences("A title", " ", worth) == ["A title"]
+    chosen = chosen_sentences("Numbers", " ".join(sentences), np.array([0.1, 0.9, 0.2, 0.3, 0.8, 0.7], np.float32))
+    assert chosen == [f"Numbers {sentences[1]}", sentences[4]]
+    assert sum(len(text.split()) for text in chosen) <= MAX_WORDS + 1
 
 
 def test_of_a_long_question_the_end_is_read(models):
@@ -66,19 +49,15 @@ def test_pairs_are_judged_one_by_one(models):
     np.testing.assert_allclose(together, alone, atol=0.05)
 
 
-def test_the_first_ones_are_ordered_by_what_the_head_adds_and_stay_before_the_others(retriever):
+def test_the_head_orders_the_first_ones_before_the_others(retriever):
     first, count = retriever.search(QUESTION, k=7), METHODS["deep"].joint_top_k
-    found = retriever.search(QUESTION, k=7, method="deep", explain=True)
-    assert {hit.id for hit in found[:count]} == {hit.id for hit in first[:count]}
-    assert [hit.id for hit in found[count:]] == [hit.id for hit in first[count:]]
-    assert all(one.score >= other.score for one, other in itertools.pairwise(found))
-    assert min(hit.explanation.parts["deep"] for hit in found[:count]) == 0
-    assert found[0].explanation.total == pytest.approx(found[0].score)
-
-
-def test_without_weight_it_is_the_default(retriever):
-    ids = [hit.id for hit in retriever.search(QUESTION, k=7)]
-    assert [hit.id for hit in retriever.search(QUESTION, k=7, method="deep", weights={"deep": 0.0})] == ids
+    hits = retriever.search(QUESTION, k=7, method="deep", explain=True)
+    assert {hit.id for hit in hits[:count]} == {hit.id for hit in first[:count]}
+    assert [hit.id for hit in hits[count:]] == [hit.id for hit in first[count:]]
+    assert all(one.score >= other.score for one, other in itertools.pairwise(hits))
+    assert min(hit.explanation.parts["deep"] for hit in hits[:count]) == 0
+    without = retriever.search(QUESTION, k=7, method="deep", weights={"deep": 0.0})
+    assert [hit.id for hit in without] == [hit.id for hit in first]
 
 
 def test_an_answer_is_told_from_what_resembles_one(models):

@@ -16,7 +16,7 @@ from semclass.ranking.features import FEATURES, PAIR_FEATURES, weights_of
 
 QUESTION = "how tall stands red tower"
 EVIDENCE = {feature.name: feature.weight for feature in FEATURES}
-ECHO, ANSWER = "asked : how tall stands red tower", "red tower stands 74 metres"
+PASSAGES = ECHO, ANSWER, _ = "asked : how tall stands red tower", "red tower stands 74 metres", "green hill"
 
 
 class TellingEncoder(FakeEncoder):
@@ -63,45 +63,32 @@ def test_a_passage_that_gives_what_is_asked_is_before_an_echo(tmp_path, reranker
     assert [hit.text for hit in found] == [ANSWER, ECHO]
 
 
-def test_weights_of_short_candidates_count_less_the_longer_candidates_are():
-    weights = np.array([[1.0, 2.0], [10.0, 0.0]])
-    short, long = np.array([3, 7]), np.full(4, int(2 * SHORT))
-    np.testing.assert_allclose(weights_for(weights, short), [11, 2])
-    np.testing.assert_allclose(weights_for(weights, long), [6, 2])
-    np.testing.assert_allclose(weights_for(weights, short[:0]), [11, 2])
+@pytest.mark.parametrize(("lengths", "weights"), [([3, 7], [11, 2]), ([2 * int(SHORT)], [6, 2]), ([], [11, 2])])
+def test_weights_of_short_candidates_count_less_for_longer_ones(lengths, weights):
+    np.testing.assert_allclose(weights_for(np.array([[1.0, 2.0], [10.0, 0.0]]), np.array(lengths, int)), weights)
 
 
 def test_the_score_is_the_fused_one_and_a_part_for_each_group_of_features(reranker):
-    hits = reranker.rerank(QUESTION, [ECHO, ANSWER, "green hill"], explain=True)
-    for hit in hits:
+    hits = {hit.text: hit for hit in reranker.rerank(QUESTION, PASSAGES, explain=True)}
+    for hit in hits.values():
         parts = hit.explanation.parts
         assert set(parts) == {"dense", "bm25", *(feature.group for feature in FEATURES)}
         assert hit.score == pytest.approx(sum(parts.values()))
         assert 0 < hit.components["relevance"] < 1
-    echo, answer = (
-        next(hit.explanation.parts["answers"] for hit in hits if hit.text == text) for text in (ECHO, ANSWER)
-    )
-    assert echo < answer - 4
+    assert hits[ECHO].explanation.parts["answers"] < hits[ANSWER].explanation.parts["answers"] - 4
 
 
 def test_one_weight_scales_all_evidence(reranker):
-    passages = [ECHO, ANSWER, "green hill"]
-
-    def parts(weight):
-        hits = reranker.rerank(QUESTION, passages, weights={"evidence": weight}, explain=True)
-        return {hit.id: hit.explanation.parts for hit in hits}
-
-    once, twice = parts(1), parts(2)
-    for name in once:
-        for part, value in once[name].items():
-            assert twice[name][part] == pytest.approx(value if part in ("dense", "bm25") else 2 * value)
-    fused = reranker.rerank(QUESTION, passages, weights={"evidence": 0}, explain=True)
-    assert [hit.score for hit in fused] == [
-        pytest.approx(hit.explanation.parts["dense"] + hit.explanation.parts["bm25"]) for hit in fused
-    ]
+    once, twice = (
+        {hit.id: hit.explanation.parts for hit in reranker.rerank(QUESTION, PASSAGES, weights=weights, explain=True)}
+        for weights in ({}, {"evidence": 2})
+    )
+    for name, parts in once.items():
+        scaled = {part: value if part in ("dense", "bm25") else 2 * value for part, value in parts.items()}
+        assert twice[name] == pytest.approx(scaled)
 
 
-def test_weights_that_were_fitted_for_the_encoder_take_the_place_of_the_usual_ones(tmp_path):
+def test_weights_fitted_for_the_encoder_replace_the_usual_ones(tmp_path):
     plain, encoder = models_of(tmp_path, TellingEncoder()), TellingEncoder()
     np.testing.assert_array_equal(plain.pairs.evidence, [weights_of(EVIDENCE), weights_of({})])
     save_evidence(tmp_path, {"provided": 3.0}, encoder.fingerprint, short={"expected": 2.0})
@@ -120,9 +107,3 @@ def test_weights_of_another_encoder_or_of_other_features_are_refused(tmp_path, e
     save_evidence(tmp_path, {"provided": 3.0}, encoder or models.encoder.fingerprint, features)
     with pytest.raises(error, match="evidence"):
         Models.load(tmp_path, encoder=models.encoder)
-
-
-@pytest.mark.parametrize("method", ["default", "entail-integrated"])
-def test_without_telling_nothing_is_provided(tmp_path, method):
-    hits = Reranker(models_of(tmp_path, FakeEncoder())).rerank(QUESTION, [ECHO, ANSWER], method=method, explain=True)
-    assert all(hit.explanation.parts.get("answers", 0) == 0 for hit in hits)

@@ -52,19 +52,12 @@ def test_labels_put_passages_first_or_are_added(split, query, found, kind, weigh
     assert added.order.tolist() == np.argsort(-added.score, kind="stable").tolist()
 
 
-def test_equal_sums_of_many_passages_keep_their_order(models, retriever, query):
-    found = replace(retriever.candidates(query, 30, METHODS["hybrid"]), score=np.zeros(30))
-    ranked = replace(METHODS["class-integrated"], hard=True).order(models, query, found, {"class": 0.3})
-    assert len(set(ranked.score)) == 2
-    assert ranked.order.tolist() == sorted(range(30), key=lambda place: -ranked.score[place])
-
-
 @pytest.mark.parametrize("name", METHODS)
 def test_a_method_reads_what_it_needs_and_refuses_less(retriever, models, query, name):
     method, weights = METHODS[name], retriever.weights
     found = retriever.candidates(query, N, method)
     passages = retriever.index.passages(found.rows)
-    needed = {"classes": method.needs.classes, "tokens": method.needs.tokens}
+    needed = method.needs.encoded()
     (own,) = models.encode([QUESTION], **needed)
     ranked, whole = (method.order(models, each, found, weights, passages) for each in (own, query))
     assert ranked.places.tolist() == whole.places.tolist()
@@ -97,10 +90,9 @@ def test_a_pair_head_over_other_features_is_refused(tmp_path, monkeypatch, fake_
 
 
 @pytest.mark.parametrize("word", ["a,b;", "我们在河边看见灯塔"], ids=["marks", "Chinese"])
-@pytest.mark.parametrize("classes", [True, False])
-def test_a_question_is_compared_by_few_of_its_word_pieces(models, word, classes):
+def test_a_question_is_compared_by_few_of_its_word_pieces(models, word):
     with pytest.warns(TruncationWarning):
-        (query,) = models.encode([(word * 25_000)[:99_000]], classes=classes)
+        (query,) = models.encode([(word * 25_000)[:99_000]])
     assert len(query.terms) == PIECES
     assert len(query.tokens) == len(query.weights) <= PIECES
     assert query.weights.sum() == pytest.approx(1)

@@ -152,18 +152,9 @@ def slow(question, passages):
         row["unmet"], row["unmet_rarity"] = q * (1 - row["cosine"]), q * (1 - row["cosine_rarity"])
         row["neighbours"] = row["cosine"]
         if q > 1:
-            row["neighbours"] = sum(
-                (s[i] + s[i + 1])
-                / 2
-                * max(
-                    (
-                        (cosine[i][j] + (cosine[i + 1][j + 1] if j + 1 < len(tokens) else 0)) / 2
-                        for j in range(len(tokens))
-                    ),
-                    default=0.0,
-                )
-                for i in range(q - 1)
-            )
+            after = [[*row[1:], 0.0][: len(row)] for row in cosine]  # the cosine with the next token, 0 beyond the end
+            means = [[(a + b) / 2 for a, b in zip(cosine[i], after[i + 1], strict=True)] for i in range(q - 1)]
+            row["neighbours"] = sum((s[i] + s[i + 1]) / 2 * max(means[i], default=0.0) for i in range(q - 1))
         rows.append(row)
         bests.append(best)
         presents.append(present)

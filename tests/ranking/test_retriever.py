@@ -12,7 +12,6 @@ from semclass import (
     InputError,
     InputTypeError,
     Passage,
-    PassageIndex,
     QuestionClassifier,
     Reranker,
     SkippedWarning,
@@ -23,26 +22,20 @@ QUESTION = "Who designed the lighthouse?"
 PAINTED = [("door", "green"), ("fence", "blue"), ("door", "red"), ("roof", "green"), ("gate", "grey")]
 
 
-@pytest.fixture(scope="module")
-def reranker(models):
-    return Reranker(models)
+ANSWERS = {
+    QUESTION: "lighthouse-3",
+    "When was the lighthouse finished?": "lighthouse-2",
+    "Where is the museum?": "museum-2",
+    "What does SBMT stand for?": "museum-1",
+    "How many inhabitants does Sandrey Bay have?": "town-1",
+    "Why do ferries stay in port?": "ferry-4",
+}
 
 
-@pytest.mark.parametrize(
-    ("question", "answer"),
-    [
-        (QUESTION, "lighthouse-3"),
-        ("When was the lighthouse finished?", "lighthouse-2"),
-        ("Where is the museum?", "museum-2"),
-        ("What does SBMT stand for?", "museum-1"),
-        ("How many inhabitants does Sandrey Bay have?", "town-1"),
-        ("Why do ferries stay in port?", "ferry-4"),
-    ],
-)
-def test_the_passage_that_answers_comes_first(retriever, question, answer):
-    hits = retriever.search(question, k=3)
-    assert hits[0].id == answer
-    assert [hit.rank for hit in hits] == [1, 2, 3]
+def test_the_passage_that_answers_comes_first(retriever):
+    results = retriever.search_many(list(ANSWERS), k=3)
+    assert [hits[0].id for hits in results] == list(ANSWERS.values())
+    assert {tuple(hit.rank for hit in hits) for hits in results} == {(1, 2, 3)}
 
 
 def test_a_hit_shows_the_parts_of_its_score(retriever, models):
@@ -58,9 +51,7 @@ def test_a_hit_shows_the_parts_of_its_score(retriever, models):
 
 def test_what_comes_first_does_not_depend_on_k(models):
     rows = [f"The {what} of house {number} is painted {colour}." for number in range(1, 20) for what, colour in PAINTED]
-    passages = [Passage(str(row), text) for row, text in enumerate(rows)]
-    index = PassageIndex.build(passages, passage_encoder=models.passage_encoder)
-    painted = HybridRetriever(index, models)
+    painted = HybridRetriever.from_passages(rows, models=models)
     for method in ("default", "entail-stable", "convex", "rrf", "hybrid"):
         few, many, every = (painted.search("Which door is green?", k, method=method) for k in (3, 70, len(rows) + 9))
         assert [(hit.id, hit.score) for hit in few] == [(hit.id, hit.score) for hit in many[:3]]
@@ -109,24 +100,14 @@ class Counting(QuestionClassifier):
         return super().fine_probabilities(questions, texts, encoding)
 
 
-@pytest.fixture
-def counting(models):
-    return replace(models, questions=Counting(models.encoder, models.questions.head))
-
-
 @pytest.mark.parametrize(
-    ("options", "classified"),
-    [
-        ({}, False),
-        ({"method": "entail-stable"}, False),
-        ({"method": "class-stable"}, True),
-        ({"explain": True}, True),
-    ],
+    ("options", "classified"), [({}, False), ({"method": "class-stable"}, True), ({"explain": True}, True)]
 )
-def test_a_question_is_classified_only_where_its_class_is_used(retriever, counting, options, classified):
-    found = replace(retriever, models=counting).search(QUESTION, **options)
-    assert counting.questions.seen == [QUESTION] * classified
-    assert found == retriever.search(QUESTION, **options)
+def test_a_question_is_classified_only_where_its_class_is_used(retriever, models, options, classified):
+    questions = Counting(models.encoder, models.questions.head)
+    counting = replace(retriever, models=replace(models, questions=questions))
+    assert counting.search(QUESTION, **options) == retriever.search(QUESTION, **options)
+    assert questions.seen == [QUESTION] * classified
 
 
 def test_an_index_of_another_encoder_is_refused(retriever, models):
@@ -134,7 +115,8 @@ def test_an_index_of_another_encoder_is_refused(retriever, models):
         HybridRetriever(replace(retriever.index, encoder="another"), models)
 
 
-def test_passages_from_elsewhere_are_re_ranked(reranker, corpus):
+def test_passages_from_elsewhere_are_re_ranked(models, corpus):
+    reranker = Reranker(models)
     hits = reranker.rerank("How many steps lead up to the lamp?", corpus[:6])
     assert hits[0].id == "lighthouse-4"
     assert hits[0].rank_before == 4
@@ -142,17 +124,14 @@ def test_passages_from_elsewhere_are_re_ranked(reranker, corpus):
     assert len(reranker.rerank(QUESTION, corpus[:6], k=2)) == 2
 
 
-def test_equal_texts_keep_their_order(reranker):
-    texts = [
-        "The museum is in Harbour Street.",
-        "Bread is sold here.",
-    ] * 30  # numpy sorts 16 numbers stably in any case
-    hits = reranker.rerank("Where is the museum?", [Passage(str(n), text) for n, text in enumerate(texts)])
+def test_equal_texts_keep_their_order(models):
+    texts = ["The museum is in Harbour Street.", "Bread is sold here."] * 30  # numpy sorts 16 numbers stably anyway
+    hits = Reranker(models).rerank("Where is the museum?", texts)
     assert len({hit.score for hit in hits}) == 2
     assert [hit.rank_before for hit in hits] == [*range(1, 61, 2), *range(2, 61, 2)]
 
 
-def test_neither_order_nor_score_depends_on_the_questions_beside_it(retriever):
+def test_neither_order_nor_score_depends_on_other_questions(retriever):
     words = ["who", "designed", "the", "lighthouse", "and", "when", "was", "that", "old", "tower", "finished"]
     questions = [" ".join(words[:n]) + "?" for n in range(1, len(words) + 1)]
     for question, together in zip(questions, retriever.search_many(questions), strict=True):
@@ -180,7 +159,7 @@ def test_strings_get_their_places_as_ids_and_passages_keep_theirs(models):
     assert [hit.id for hit in retriever.search("When was the tower built?")] == ["built", "0"]
 
 
-def test_a_folder_is_read_and_what_cannot_be_read_is_named(models, tmp_path):
+def test_a_folder_is_read_and_unreadable_files_are_named(models, tmp_path):
     (tmp_path / "tower.md").write_text("# Tower\n\nThe tower was built in 1890 by a fisherman.\n")
     (tmp_path / "broken.json").write_text("{")
     with pytest.warns(SkippedWarning, match=r"broken\.json"):
