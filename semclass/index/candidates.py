@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +19,7 @@ import numpy.typing as npt
 from semclass.core.types import DoubleArray, IntArray
 from semclass.index.passage_encoder import no_evidence
 from semclass.index.records import Candidates, Query, Scoring, sum_of
+from semclass.index.segment import Segment
 from semclass.scoring import bm25
 from semclass.scoring.bm25 import Statistics
 from semclass.scoring.dense import Vectors
@@ -65,7 +65,7 @@ questions that they answer (squad4) and 0.858 for foreign ones (pubmedqa), from 
 
 @dataclass(frozen=True)
 class SearchedSegment:
-    """The searched parts of a segment of n passages."""
+    """The searched parts of a segment of n passages, which a :class:`semclass.index.segment.Segment` has as well."""
 
     vectors: Vectors
     postings: Postings
@@ -78,7 +78,7 @@ class SearchedSegment:
 class Search:
     """A question to segments, at least one, and how their passages are scored. Rows are numbered through all segments."""
 
-    segments: Sequence[SearchedSegment]
+    segments: Sequence[SearchedSegment | Segment]
     query: Query
     scoring: Scoring
     statistics: Statistics  # of the passages that are there
@@ -202,9 +202,11 @@ def _scored(search: Search, rows: IntArray) -> Scored:
 
 
 def _dense(search: Search, rows: IntArray) -> DoubleArray:
-    dense = np.empty(len(rows))
-    for part, here, places in _split(search, rows):
-        dense[here] = part.vectors.scores_at(search.query.pooled, places)
+    dense, ends = np.empty(len(rows)), np.cumsum([0, *map(len, search.segments)])
+    cuts = np.searchsorted(rows, ends).tolist()  # rows ascend
+    for part, first, begin, end in zip(search.segments, ends.tolist(), cuts, cuts[1:], strict=False):
+        if end > begin:
+            dense[begin:end] = part.vectors.scores_at(search.query.pooled, rows[begin:end] - first)
     return dense
 
 
@@ -215,11 +217,10 @@ def _lexical(search: Search, rows: IntArray) -> DoubleArray:
 
 def ranked(search: Search, scored: Scored, n: int) -> Candidates:
     """Give the n best of scored passages, without the evidence that an index adds."""
-    rows, dense, lexical = scored.rows, scored.dense, scored.bm25
-    scoring = search.scoring
+    rows, dense, lexical, scoring = scored.rows, scored.dense, scored.bm25, search.scoring
     depth = None if scoring.fusion == "linear" else max(DEPTH, n)
-    w, alpha = scoring.bm25_weight, scoring.alpha
-    sums = fused(dense, lexical, scoring.fusion, weight=w, alpha=alpha, depth=depth, bm25_top=scoring.bm25_top).parts
+    weights = {"weight": scoring.bm25_weight, "alpha": scoring.alpha, "bm25_top": scoring.bm25_top}
+    sums = fused(dense, lexical, scoring.fusion, depth=depth, **weights).parts
     score = sum_of(sums)
     best = top_k(score, n)
     return Candidates(
@@ -233,13 +234,3 @@ def ranked(search: Search, scored: Scored, n: int) -> Candidates:
         idf=search.statistics.idf,
         evidence=no_evidence(len(best)),
     )
-
-
-def _split(search: Search, rows: IntArray) -> list[tuple[SearchedSegment, slice, npt.NDArray[Any]]]:
-    ends = np.cumsum([0, *map(len, search.segments)])
-    cuts = np.searchsorted(rows, ends).tolist()
-    return [
-        (part, slice(begin, end), rows[begin:end] - first)
-        for part, first, begin, end in zip(search.segments, ends.tolist(), cuts, cuts[1:], strict=False)
-        if end > begin
-    ]

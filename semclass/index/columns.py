@@ -18,7 +18,7 @@ import re
 from array import array
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from itertools import count
@@ -61,10 +61,7 @@ _DATE = re.compile(
 
 
 def number(value: float) -> int | float:
-    """Return a number in the form for comparison: an int if the number is whole and has 64 bits, or else a float.
-
-    An integer that is too large for float64 becomes infinite.
-    """
+    """Return an int for a whole number of 64 bits, or else a float, which is infinite if the number is too large."""
     if isinstance(value, float) and not value.is_integer():
         return float(value)
     if -(2**63) <= value < 2**63:
@@ -134,44 +131,40 @@ class Column:
 
     def codes_of(self, values: Iterable[Scalar]) -> list[int]:
         """Codes of values, with numbers in the form of :func:`number`; values that no passage has are left out."""
-        codes, tables = [], self._tables
+        codes = []
         for value in values:
             if isinstance(value, bool):
                 codes.append(TRUE if value else FALSE)
                 continue
             kind = 2 if isinstance(value, str) else 0 if isinstance(value, int) else 1
-            key, table = _key(value), tables[kind]
-            place = bisect_left(table, key)
-            if place < len(table) and table[place] == key:
-                codes.append(self.starts[kind] + place)
+            codes += range(self._code(kind, bisect_left, value), self._code(kind, bisect_right, value))
         return codes
 
     def spans(self, low: Any, high: Any, low_open: bool, high_open: bool) -> list[tuple[int, int]]:
         """Ranges of codes in an interval of two texts or two numbers, either of which may be None: no end."""
-        low, high, tables = _key(low), _key(high), self._tables
         spans = []
-        for kind in (2,) if isinstance(high if low is None else low, bytes) else (0, 1):
-            start, table = self.starts[kind], tables[kind]
-            first = 0 if low is None else (bisect_right if low_open else bisect_left)(table, low)
-            last = len(table) if high is None else (bisect_left if high_open else bisect_right)(table, high)
-            spans.append((start + first, start + max(first, last)))
+        for kind in (2,) if isinstance(high if low is None else low, str) else (0, 1):
+            first, last = self.starts[kind : kind + 2]
+            first = first if low is None else self._code(kind, bisect_right if low_open else bisect_left, low)
+            last = last if high is None else self._code(kind, bisect_left if high_open else bisect_right, high)
+            spans.append((first, max(first, last)))
         return spans
+
+    def _code(self, kind: int, bisect: Callable[..., int], value: Scalar) -> int:
+        """Code of the first value of a kind that is not below, or is above, some value."""
+        first, end = self.starts[kind : kind + 2]
+        # memory views give Python's numbers: numpy would round an int64 to compare it with a float
+        key = (self.integers.data.__getitem__, self.floats.data.__getitem__, self.string)[kind]
+        return first + bisect(range(end - first), _key(value), key=key)
 
     def value(self, code: int) -> Scalar:
         """The value of a code from `FALSE` on."""
         integers, floats, strings, _ = self.starts
-        if code < integers:
-            return code == TRUE
         if code < floats:
-            return int(self.integers[code - integers])
+            return code == TRUE if code < integers else int(self.integers[code - integers])
         if code < strings:
             return float(self.floats[code - floats])
         return self.string(code - strings).decode(errors="replace")
-
-    @property
-    def _tables(self) -> tuple[Sequence[Any], ...]:
-        # memory views give Python's numbers: numpy would round an int64 to compare it with a float
-        return self.integers.data, self.floats.data, _Strings(self.strings.data, self.offsets.data)
 
     def string(self, place: int) -> bytes:
         """A string of the table, in UTF-8."""
@@ -191,25 +184,12 @@ def _spread(accepted: npt.NDArray[np.bool_], codes: Codes) -> npt.NDArray[np.boo
     """Whether each code is accepted; `MISSING` never is."""
     changes = np.flatnonzero(accepted[1:] != accepted[:-1])[: 2 * MAX_COMPARISONS + 1] + 1
     ends = [*changes.tolist(), len(accepted)]
-    ranges = list(zip(ends[::2], ends[1::2], strict=False))
-    if len(ranges) > MAX_COMPARISONS:
+    if len(ends) // 2 > MAX_COMPARISONS:
         return accepted[codes]
     spread = np.zeros(len(codes), bool)
-    for begin, end in ranges:
+    for begin, end in zip(ends[::2], ends[1::2], strict=False):
         spread |= (codes >= begin) & (codes < end) if end < len(accepted) else codes >= begin
     return spread
-
-
-@dataclass(frozen=True)
-class _Strings(Sequence[bytes]):
-    text: memoryview
-    offsets: memoryview
-
-    def __len__(self) -> int:
-        return len(self.offsets) - 1
-
-    def __getitem__(self, place: Any) -> Any:
-        return self.text[self.offsets[place] : self.offsets[place + 1]].tobytes()
 
 
 def _key(value: Any) -> Any:

@@ -144,18 +144,12 @@ def install(parts: list[Part], folder: Path, place: Path) -> Entry:
 
 def write_deleted(folder: Path, deleted: Deleted) -> dict[str, Any]:
     """Write the deleted passages of a segment to a file, and return what the manifest says of it."""
-    data = deleted_bytes(deleted)
-    digest = hashlib.sha256(data).hexdigest()
+    file = io.BytesIO()
+    np.savez(file, rows=deleted.rows, document_frequencies=deleted.document_frequencies, terms=np.array(deleted.terms))
+    data, digest = file.getvalue(), hashlib.sha256(file.getvalue()).hexdigest()
     name = f"{REMOVED}{digest[:16]}.npz"
     artifacts.write_atomic(folder / name, data)
     return {"name": name, "passages": len(deleted.rows), "bytes": len(data), "sha256": digest}
-
-
-def deleted_bytes(deleted: Deleted) -> bytes:
-    """The bytes of that file: an uncompressed ``.npz`` file."""
-    file = io.BytesIO()
-    np.savez(file, rows=deleted.rows, document_frequencies=deleted.document_frequencies, terms=np.array(deleted.terms))
-    return file.getvalue()
 
 
 def commit(folder: Path, new: Manifest, *, built: bool = False) -> None:

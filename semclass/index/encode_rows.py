@@ -18,8 +18,7 @@ from semclass.core.errors import ArtifactError, InputError, InputTypeError, Trun
 from semclass.core.files import REMEDY
 from semclass.core.types import Passage, Ragged, offsets_of
 from semclass.index.columns import columns_of
-from semclass.index.labels import fields_of, label, labelled
-from semclass.index.passage_encoder import Evidence, PassageEncoder, no_rows
+from semclass.index.passage_encoder import Evidence, PassageEncoder, fields_of, label, labelled, no_rows
 from semclass.index.segment import NOTHING, Segment, hash_table, hashes_of
 from semclass.scoring.dense import shares_of
 from semclass.scoring.postings import count_terms
@@ -147,23 +146,18 @@ def decode(stored: Evidence, books: Codebooks | None) -> Evidence:
     codes, vectors = stored.tokens.values, stored.sentences.values
     tokens = codes.astype(np.float32) if books is None else books.decode(codes, stored.pieces.values)
     sentences = vectors if vectors.dtype == np.float32 else from_quarter_bytes(vectors).astype(np.float32)
+    provided = stored.provides.values
+    if provided.shape[1] and provided.dtype != np.float32:
+        with np.errstate(over="ignore", invalid="ignore"):  # scales may be any bytes
+            provided = from_scaled_bytes(provided)
+    if not np.isfinite(provided).all():
+        raise ArtifactError(f"provides.npy of the index holds NaN or infinity; {REMEDY}")
     return Evidence(
         tokens=Ragged(unit(tokens), stored.tokens.offsets),
         sentences=Ragged(unit(sentences), stored.sentences.offsets),
-        provides=_decode_provides(stored.provides),
+        provides=Ragged(provided, stored.provides.offsets) if provided.shape[1] else no_rows(len(stored.provides)),
         pieces=stored.pieces,
     )
-
-
-def _decode_provides(stored: Ragged) -> Ragged:
-    values = stored.values
-    if not values.shape[1]:
-        return no_rows(len(stored))
-    with np.errstate(over="ignore", invalid="ignore"):  # scales may be any bytes
-        decoded = values if values.dtype == np.float32 else from_scaled_bytes(values)
-    if not np.isfinite(decoded).all():
-        raise ArtifactError(f"provides.npy of the index holds NaN or infinity; {REMEDY}")
-    return Ragged(decoded, stored.offsets)
 
 
 def encode_evidence(passage_encoder: PassageEncoder, passages: Sequence[Passage]) -> Evidence:

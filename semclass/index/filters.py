@@ -33,6 +33,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from difflib import get_close_matches
+from functools import reduce
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -120,10 +121,7 @@ Filter: TypeAlias = "Among | Range | Exists | Ids | And | Or | Not"
 def parse(where: Mapping[str, Any]) -> Filter:
     """Read a filter in the form that this module describes. An empty mapping matches every passage.
 
-    Raises
-    ------
-    InputError, InputTypeError
-        If the filter is not valid. The message names the place, the given value and the allowed values.
+    Raises an InputError or InputTypeError that names the place, the given value and the allowed values.
     """
     return _filter(where, "where", 0)
 
@@ -151,19 +149,25 @@ def unknown_field(condition: Filter, known: Collection[str]) -> str:
         return ""
     near = get_close_matches(unknown[0], known, 1)
     instead = f"did you mean {near[0]!r}? " if near else ""
-    names = ", ".join(sorted(known)[:MAX_NAMED_FIELDS]) + (
-        f" and {len(known) - MAX_NAMED_FIELDS} more" if len(known) > MAX_NAMED_FIELDS else ""
-    )
-    return f"no passage has the field {unknown[0]!r}; {instead}fields are: {names or 'none'}"
+    more = f" and {len(known) - MAX_NAMED_FIELDS} more" if len(known) > MAX_NAMED_FIELDS else ""
+    names = ", ".join(sorted(known)[:MAX_NAMED_FIELDS])
+    return f"no passage has the field {unknown[0]!r}; {instead}fields are: {names or 'none'}{more}"
 
 
 def _filter(where: object, at: str, depth: int) -> Filter:
     if not isinstance(where, Mapping):
         raise InputTypeError(f'{at} must be a mapping such as {{"page": {{"$gte": 3}}}}, not {short(where)}')
+    return _all([_part(key, value, at, _deeper(depth)) for key, value in where.items()])
+
+
+def _all(parts: list[Filter]) -> Filter:
+    return parts[0] if len(parts) == 1 else And(tuple(parts))
+
+
+def _deeper(depth: int) -> int:
     if depth > _MAX_DEPTH:
         raise InputError(f"the filter is nested more than {_MAX_DEPTH} levels deep; write a flatter filter")
-    parts = [_part(key, value, at, depth) for key, value in where.items()]
-    return parts[0] if len(parts) == 1 else And(tuple(parts))
+    return depth + 1
 
 
 def _part(key: object, value: object, at: str, depth: int) -> Filter:
@@ -173,11 +177,11 @@ def _part(key: object, value: object, at: str, depth: int) -> Filter:
     if len(key) > MAX_TEXT_LENGTH:
         raise InputError(f"{inside}: the field name has {len(key)} characters; at most {MAX_TEXT_LENGTH} are allowed")
     if key == "$not":
-        return Not(_filter(value, inside, depth + 1))
+        return Not(_filter(value, inside, depth))
     if key in ("$and", "$or"):
         if not isinstance(value, (list, tuple)) or not value:
             raise InputTypeError(f"{inside} must be a list of at least one filter, not {short(value)}")
-        parts = tuple(_filter(part, f"{inside}[{place}]", depth + 1) for place, part in enumerate(value))
+        parts = tuple(_filter(part, f"{inside}[{place}]", depth) for place, part in enumerate(value))
         return And(parts) if key == "$and" else Or(parts)
     if key.startswith("$"):
         raise InputError(f"{at} has the operator {short(key)}; give the name of a field, or one of {_FILTERS}")
@@ -197,14 +201,12 @@ def _field(path: str, value: object, at: str, depth: int) -> Filter:
     parts = [_operator(path, key, item, f"{at}[{key!r}]", depth) for key, item in value.items() if key not in _BOUNDS]
     if bounds := {key: item for key, item in value.items() if key in _BOUNDS}:
         parts.append(_range(path, bounds, at))
-    return parts[0] if len(parts) == 1 else And(tuple(parts))
+    return _all(parts)
 
 
 def _operator(path: str, operator: str, value: Any, at: str, depth: int) -> Filter:
     if operator == "$not":
-        if depth > _MAX_DEPTH:
-            raise InputError(f"the filter is nested more than {_MAX_DEPTH} levels deep; write a flatter filter")
-        return Not(_field(path, value, at, depth + 1))
+        return Not(_field(path, value, at, _deeper(depth)))
     if operator == "$exists":
         if not isinstance(value, bool) or path == ID:
             raise InputTypeError(f"{at} is {short(value)}; it must be true or false, for a field other than {ID!r}")
@@ -226,11 +228,11 @@ def _among(path: str, values: Sequence[Scalar | date], at: str) -> Filter:
         if wrong:
             raise InputTypeError(f"{at} must be an id, which is a string, not {short(wrong[0])}")
         return Ids(tuple(str(value) for value in values))
-    times = [
-        Range(path, "time", time, time) for time in (microseconds(value) for value in values if isinstance(value, date))
-    ]
-    plain = Among(path, tuple(value for value in values if not isinstance(value, date)))
-    parts = ([plain] if plain.values or not times else []) + times
+    instants = [microseconds(value) for value in values if isinstance(value, date)]
+    parts: list[Filter] = [Range(path, "time", time, time) for time in instants]
+    plain = tuple(value for value in values if not isinstance(value, date))
+    if plain or not parts:
+        parts.insert(0, Among(path, plain))
     return parts[0] if len(parts) == 1 else Or(tuple(parts))
 
 
@@ -279,11 +281,9 @@ def _range(path: str, bounds: Mapping[str, object], at: str) -> Range:
 def mask(condition: Filter, columns: Columns, find: Callable[[Sequence[str]], IntArray]) -> BoolArray:
     """Return which of n passages match, bool of shape (n,); `find` returns the rows of some ids, -1 for an unknown one."""
     if isinstance(condition, (And, Or)):
-        result = np.full(len(columns), isinstance(condition, And))
-        for part in condition.parts:
-            other = mask(part, columns, find)
-            result = result & other if isinstance(condition, And) else result | other
-        return result
+        both = isinstance(condition, And)
+        masks = (mask(part, columns, find) for part in condition.parts)
+        return reduce(np.logical_and if both else np.logical_or, masks, np.full(len(columns), both))
     if isinstance(condition, Not):
         return ~mask(condition.part, columns, find)
     if isinstance(condition, Ids):
@@ -291,8 +291,7 @@ def mask(condition: Filter, columns: Columns, find: Callable[[Sequence[str]], In
         result = np.zeros(len(columns), bool)
         result[rows[rows >= 0]] = True
         return result
-    column = columns.fields.get(condition.path)
-    if column is None:
+    if (column := columns.fields.get(condition.path)) is None:
         return np.zeros(len(columns), bool)
     return column.matches(_accepted(condition, column), len(columns))
 
@@ -305,13 +304,13 @@ def _accepted(condition: Among | Range | Exists, column: Column) -> BoolArray:
     elif isinstance(condition, Among):
         accepted[column.codes_of(condition.values)] = True
     elif condition.kind == "time":
-        if len(column.times):
-            times = column.times
-            result = times != NO_TIME
-            if condition.low is not None:
-                result &= times > condition.low if condition.low_open else times >= condition.low
-            if condition.high is not None:
-                result &= times < condition.high if condition.high_open else times <= condition.high
+        times = column.times
+        result = times != NO_TIME
+        if condition.low is not None:
+            result &= times > condition.low if condition.low_open else times >= condition.low
+        if condition.high is not None:
+            result &= times < condition.high if condition.high_open else times <= condition.high
+        if len(times):
             accepted[column.starts[2] :] = result
     else:
         for begin, end in column.spans(condition.low, condition.high, condition.low_open, condition.high_open):

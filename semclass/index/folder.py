@@ -50,18 +50,14 @@ def check_target(folder: str | Path, *, replace: bool) -> None:
 
 def _others(folder: Path, names: Collection[str]) -> list[str]:
     """Names in a folder that are not of an index; names that begin with a full stop are ignored."""
-    ours = {name for name in names if OURS.fullmatch(name)}
-    if AREA in names and not _is_area(folder / AREA):
+    ours, area = {name for name in names if OURS.fullmatch(name)}, folder / AREA
+    if AREA in names and not (area.is_dir() and all(_IN_AREA.fullmatch(item.name) for item in area.iterdir())):
         return [AREA]
     visible = sorted(name for name in names if not name.startswith("."))
     others = [name for name in visible if name != artifacts.MANIFEST and name not in ours]
     if artifacts.MANIFEST in names:
         return others or ([] if _replaceable(folder, damaged=bool(ours)) else [artifacts.MANIFEST])
     return others if LOCK in names else visible  # without the two, no index was ever here
-
-
-def _is_area(path: Path) -> bool:
-    return path.is_dir() and all(_IN_AREA.fullmatch(item.name) for item in path.iterdir())
 
 
 def _existing(folder: Path) -> str:
@@ -84,6 +80,10 @@ def _replaceable(folder: Path, *, damaged: bool) -> bool:
         return damaged
     protocol = values.get("protocol")
     return values.get("kind") == "index" and isinstance(protocol, int) and protocol <= PROTOCOL
+
+
+DAMAGES = (OSError, ValueError, TypeError, KeyError, EOFError, ArithmeticError, RuntimeError, zipfile.BadZipFile)
+"""Errors that a damaged ``.npz`` file causes."""
 
 
 @dataclass(frozen=True)
@@ -130,15 +130,14 @@ def _open(source: Source, entry: Entry, known: Opened | None, *, verify: bool) -
             artifacts.check_files(folder, entry.files, REMEDY, hashes=verify)
         segment = Segment.open(Files(folder, entry.files, hashes=verify, mmap=source.mmap), entry.name)
         shapes.check(segment, source.manifest.header, entry.passages, folder)
-    else:
-        segment = known.segment
+        known = Opened(Entry(entry.name, entry.passages, entry.files), segment, None)
+    if known.entry.deleted.get("name") == entry.deleted.get("name"):
+        return replace(known, entry=entry)
     if not entry.deleted:
-        return Opened(entry, segment, None)
-    if known is not None and known.entry.deleted.get("name") == entry.deleted["name"]:
-        return Opened(entry, segment, known.deleted)
-    deleted = read_deleted(source.folder, entry.deleted)
-    shapes.check_deleted(segment, deleted, entry.deleted["passages"], source.folder / str(entry.deleted["name"]))
-    return Opened(entry, segment, deleted)
+        return Opened(entry, known.segment, None)
+    deleted, path = read_deleted(source.folder, entry.deleted), source.folder / str(entry.deleted["name"])
+    shapes.check_deleted(known.segment, deleted, entry.deleted["passages"], path)
+    return Opened(entry, known.segment, deleted)
 
 
 def read_deleted(folder: Path, record: Mapping[str, Any]) -> Deleted:
@@ -153,16 +152,7 @@ def read_deleted(folder: Path, record: Mapping[str, Any]) -> Deleted:
             names = ("rows", "document_frequencies", "terms")
             rows, frequencies, terms = (array_of(file.read(f"{name}.npy")) for name in names)
             return Deleted(rows, frequencies, int(terms))
-    except (
-        OSError,
-        ValueError,
-        TypeError,
-        KeyError,
-        EOFError,
-        ArithmeticError,
-        RuntimeError,
-        zipfile.BadZipFile,
-    ) as error:
+    except DAMAGES as error:
         raise ArtifactError(f"{path} cannot be read ({error}); {REMEDY}") from error
 
 
@@ -175,14 +165,12 @@ def describe(folder: str | Path) -> dict[str, Any]:
             sizes[name] = sizes.get(name, 0) + int(record["bytes"])
         if entry.deleted:
             sizes["removed"] = sizes.get("removed", 0) + int(entry.deleted["bytes"])
-    live = current.passages
     return {
-        "passages": live,
-        "removed": sum(entry.passages for entry in current.segments) - live,
+        "passages": current.passages,
+        "removed": sum(entry.passages - entry.live for entry in current.segments),
         "segments": [entry.live for entry in current.segments],
         "generation": current.generation,
-        **{name: current.header[name] for name in ("encoder", "small", "classes")},
-        "heads": current.header["heads"],
+        **{name: current.header[name] for name in ("encoder", "small", "classes", "heads")},
         "bytes": sizes,
         "tuned": current.tuned,
         "cutting": current.cutting,

@@ -1,9 +1,9 @@
-"""Encodes passages for ranking, from their texts alone, before any question is asked."""
+"""Encodes passages for ranking, and labels them by heads of your own, before any question is asked."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +11,15 @@ import numpy as np
 
 from semclass.core import artifacts
 from semclass.core.checks import check_text
+from semclass.core.errors import InputError
 from semclass.core.types import Encoder, Encoding, FloatArray, IntArray, Passage, Ragged, chained, ragged
 from semclass.documents.sentences import bounded_spans
-from semclass.encoders.batching import CHUNK
+from semclass.encoders.batching import CHUNK, quietly
 from semclass.encoders.onnx_encoder import for_passages, open_models
 from semclass.encoders.sentences import READ, Sentences
 from semclass.encoders.words import terms_of
 from semclass.heads.passages import PassageClassifier
-from semclass.heads.texts import TextModel, open_heads
+from semclass.heads.texts import TextModel, classify_all, open_heads
 from semclass.scoring.quantisation import Codebooks
 
 SPLIT_LENGTH = 1 << 16
@@ -233,3 +234,58 @@ def _path(headings: Sequence[object]) -> str:
 def searchable(passage: Passage) -> str:
     """Return title and text of a passage, joined as in BEIR. Raises an InputError if a passage has neither."""
     return parts_of(passage)[2]
+
+
+PROBABILITY = "_probability"
+"""End of the name of the field with the probability of a label; the name of the head is before it."""
+
+
+def fields_of(heads: Iterable[str]) -> tuple[str, ...]:
+    """Fields that some heads fill: the label, and how probable it is."""
+    return tuple(field for name in heads for field in (name, name + PROBABILITY))
+
+
+def label(passages: Sequence[Passage], heads: Mapping[str, TextModel]) -> list[Passage]:
+    """Give passages with the labels of heads, each of which reads a passage whole, as it reads any text.
+
+    The mean of sentences that the index reads anyway would cost nothing more, but is less often right where few labels
+    let a head read ``pooled`` (``bench/results/heads.md``).
+    """
+    texts = [searchable(passage) for passage in passages]
+    by_head, _ = quietly(lambda: classify_all(heads, texts))  # truncated texts are warned of by the index
+    rows: list[dict[str, Any]] = [{} for _ in passages]
+    for name, labels in by_head.items():
+        multi_label = heads[name].multi_label
+        for row, item in zip(rows, labels, strict=True):
+            row[name] = list(item.labels) if multi_label else item.label
+            row[name + PROBABILITY] = round(item.probability, 4)
+    return [labelled(passage, row) for passage, row in zip(passages, rows, strict=True)]
+
+
+def labelled(passage: Passage, labels: Mapping[str, Any]) -> Passage:
+    """Give a passage with some labels; an InputError if it has a field of that name."""
+    if taken := [field for field in labels if field in passage.metadata]:
+        raise InputError(
+            f"the metadata of passage {passage.id!r} have the field {taken[0]!r}, to which a head of the index writes; "
+            "rename the field or the head"
+        )
+    return replace(passage, metadata={**passage.metadata, **labels}) if labels else passage
+
+
+def labels_in(passage: Passage, heads: Iterable[str]) -> dict[str, Any]:
+    """The labels of a passage of an index."""
+    return {field: passage.metadata[field] for field in fields_of(heads) if field in passage.metadata}
+
+
+def check_heads(index: object, known: Mapping[str, str], given: Mapping[str, str]) -> None:
+    """Refuse heads that are not those that labelled an index; both are fingerprints by name."""
+    if known == given:
+        return
+    if others := [name for name in known if given.get(name, known[name]) != known[name]]:
+        labelled_by = f"by the head {others[0]!r} with the fingerprint {known[others[0]]}, not {given[others[0]]}"
+    else:
+        before, now = (" and ".join(map(repr, names)) or "none" for names in (known, given))
+        labelled_by = f"by the heads {before}, but the models have {now}"
+    remedy = f"name the same heads ({' '.join(f'--head {name}=DIR' for name in known)})" if known else "name no heads"
+    message = f"the passages of {index} were labelled {labelled_by}: {remedy}, or build the index again (--replace)"
+    raise InputError(message)

@@ -8,9 +8,9 @@ how the files of an index are read.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,8 @@ from semclass.core.errors import ArtifactError, InputError
 from semclass.core.files import REMEDY
 from semclass.core.types import DoubleArray, FloatArray, IntArray, Passage
 from semclass.index import candidates, commit, manifest
-from semclass.index.candidates import Search, SearchedSegment
+from semclass.index.candidates import Search
+from semclass.index.columns import FALSE, FIRST_CODE, Scalar
 from semclass.index.encode_rows import (
     IndexConfig,
     chunks,
@@ -31,15 +32,31 @@ from semclass.index.encode_rows import (
     stored_types,
     warn_of_truncated,
 )
-from semclass.index.facets import Facet, count_facets
 from semclass.index.folder import Opened, Source, check_target, open_segments
 from semclass.index.joining import join
 from semclass.index.manifest import Manifest
-from semclass.index.passage_encoder import Evidence, PassageEncoder
+from semclass.index.passage_encoder import PROBABILITY, Evidence, PassageEncoder
 from semclass.index.passage_rows import PassageRows, one_array
 from semclass.index.records import Candidates, Query, Scoring
 from semclass.index.segment import Part
 from semclass.scoring import bm25
+
+MAX_VALUES = 50
+"""Most values of a field that are a choice."""
+
+PLACES = frozenset(
+    ("start", "end", "page", "paragraph", "sentence", "window", "section", "meaning", "heading", "headings", "table")
+)
+"""Fields that tell where a passage stands in its document."""
+
+
+@dataclass(frozen=True)
+class Facet:
+    """A field that divides the passages into a few groups."""
+
+    field: str
+    head: bool  #: whether a head labelled the passages
+    values: Sequence[tuple[Scalar, int]]  #: values and their numbers of passages, the most frequent first
 
 
 @dataclass(frozen=True)
@@ -131,16 +148,12 @@ class PassageIndex(PassageRows):
         `where`. The evidence for re-ranking is read only with `passage_encoder`.
         """
         allowed = self.live if where is None else self.mask(where)
-        search = Search(self._searched, query, scoring, self.statistics, self.thresholds, allowed)
+        search = Search(self.segments, query, scoring, self.statistics, self.thresholds, allowed)
         best = candidates.find(search, n)
         best = replace(best, probabilities=self._of_rows("probabilities", best.rows))
         if passage_encoder is None or not len(best):
             return best
         return replace(best, evidence=self.evidence(best.rows, passage_encoder))
-
-    @cached_property
-    def _searched(self) -> list[SearchedSegment]:
-        return [SearchedSegment(segment.vectors, segment.postings) for segment in self.segments]
 
     @classmethod
     def build(
@@ -186,8 +199,38 @@ class PassageIndex(PassageRows):
         return index
 
     def facets(self) -> list[Facet]:
-        """Count the values of the metadata fields that divide the passages into a few groups: labels of heads first."""
-        return count_facets(self.parts(), sorted(self.fields), self.heads)
+        """Count the values of the metadata fields that divide the passages into a few groups: labels of heads first.
+
+        A field has 2 to :data:`MAX_VALUES` values, each in two passages on average.
+        """
+        skipped = PLACES | {name + PROBABILITY for name in self.heads}
+        fields = sorted(self.fields - skipped)
+        facets = [Facet(field, field in self.heads, self._values(field)) for field in fields]
+        chosen = [
+            facet
+            for facet in facets
+            if 1 < len(facet.values) <= MAX_VALUES
+            and (facet.head or 2 * len(facet.values) <= sum(number for _, number in facet.values))
+        ]
+        return sorted(chosen, key=lambda facet: (not facet.head, len(facet.values)))
+
+    def _values(self, field: str) -> list[tuple[Scalar, int]]:
+        counts: Counter[tuple[bool, Scalar]] = (
+            Counter()
+        )  # with whether it is a boolean, as 1 is equal to True in Python
+        for segment, keep in self.parts():
+            if (column := segment.columns.fields.get(field)) is None:
+                continue
+            if column.starts[3] - FIRST_CODE > MAX_VALUES:
+                return []
+            codes = column.codes
+            if keep is not None:
+                codes = codes[keep[column.rows] if len(column.rows) else keep]
+            for code in np.flatnonzero(numbers := np.bincount(codes)).tolist():
+                if code >= FALSE:
+                    counts[code < FIRST_CODE, column.value(code)] += int(numbers[code])
+        found = [(value, number) for (_, value), number in counts.items()]
+        return sorted(found, key=lambda item: (-item[1], str(item[0])))
 
     def header(self) -> dict[str, Any]:
         """The fields of the manifest that describe the whole index."""

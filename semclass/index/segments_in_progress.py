@@ -19,9 +19,8 @@ from semclass.index.columns import columns_of
 from semclass.index.encode_rows import line_of, records_of
 from semclass.index.filters import Filter, mask, unknown_field
 from semclass.index.joining import READ_PASSAGES
-from semclass.index.labels import fields_of, labelled, labels_in
 from semclass.index.manifest import Entry
-from semclass.index.passage_encoder import searchable, title_of
+from semclass.index.passage_encoder import fields_of, labelled, labels_in, searchable, title_of
 from semclass.index.segment import Part, Segment, hash_table, hashes_of
 
 GROWTH = 3

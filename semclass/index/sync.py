@@ -19,8 +19,7 @@ from semclass.core.types import Passage
 from semclass.index import commit, manifest
 from semclass.index.encode_rows import chunks, line_of
 from semclass.index.joining import READ_PASSAGES
-from semclass.index.labels import fields_of
-from semclass.index.passage_encoder import PassageEncoder
+from semclass.index.passage_encoder import PassageEncoder, fields_of
 from semclass.index.passage_index import PassageIndex
 from semclass.index.writer import COMMIT_SECONDS, COMPARED_PASSAGES, build_index, open_change
 

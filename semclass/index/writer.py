@@ -28,9 +28,8 @@ from semclass.index.commit import AREA, locked, staging
 from semclass.index.encode_rows import IndexConfig, chunks, in_order, line_of, name_ids, threads_of, warn_of_truncated
 from semclass.index.folder import Opened, Source, check_target, open_segments
 from semclass.index.joining import READ_PASSAGES
-from semclass.index.labels import check_heads, fields_of
 from semclass.index.manifest import Entry, Manifest, header_of
-from semclass.index.passage_encoder import PassageEncoder
+from semclass.index.passage_encoder import PassageEncoder, check_heads, fields_of
 from semclass.index.passage_index import PassageIndex
 from semclass.index.segments_in_progress import Group, SegmentInProgress, TextPlaces
 from semclass.scoring.postings import count_deleted

@@ -11,7 +11,7 @@ import numpy as np
 from semclass.core.types import DoubleArray
 from semclass.index.records import Candidates, Query, Scoring, summed
 from semclass.ranking.models import Models, Needs, Passages, Weights
-from semclass.scoring.topk import class_match, stable_partition
+from semclass.scoring.topk import class_match
 
 Signal: TypeAlias = Callable[[Models, Query, Candidates, bool], tuple[DoubleArray, DoubleArray]]
 """Gives a signal of n candidates and the probabilities behind it, each (n,); with the flag, labels of 0 and 1."""
@@ -73,7 +73,7 @@ class BySignal:
         """Sort by the sum, or partition the candidates."""
         signal, shown = self.signal_of(models, query, candidates, self.hard)
         if not self.weight:
-            return replace(candidates, order=stable_partition(signal > 0), components={self.component: shown})
+            return replace(candidates, order=np.argsort(signal <= 0, kind="stable"), components={self.component: shown})
         return summed(candidates, {self.weight: weights[self.weight] * signal}, {self.component: shown})
 
 

@@ -77,11 +77,6 @@ def is_most(m: int, n: int) -> bool:
     return m * 4 > n
 
 
-def stable_partition(labels: npt.NDArray[np.bool_]) -> IntArray:
-    """Return places, int64 of shape (n,), that put the True items first and otherwise keep the order."""
-    return np.argsort(~labels, kind="stable")
-
-
 def class_match(
     question: DoubleArray, passages: npt.NDArray[np.floating], thresholds: DoubleArray, kind: str
 ) -> DoubleArray:

@@ -3,7 +3,7 @@
 from world import FAKE, passages
 
 from semclass import PassageIndex, change_index
-from semclass.index.facets import MAX_VALUES
+from semclass.index.passage_index import MAX_VALUES
 
 
 def index_of(*groups):

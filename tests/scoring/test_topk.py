@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from semclass.scoring import topk
-from semclass.scoring.topk import class_match, stable_partition, top_k
+from semclass.scoring.topk import class_match, top_k
 
 
 @given(
@@ -20,11 +20,6 @@ def test_top_k_is_the_beginning_of_a_stable_sort(scores, k, sample):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(topk, "SAMPLED_SCORES", sample)
         assert top_k(scores, k).tolist() == np.argsort(-scores, kind="stable")[:k].tolist()
-
-
-def test_stable_re_ranking_moves_positives_first():
-    # the reference system: passages with the label first, both groups in the order of the retriever
-    assert stable_partition(np.array([False, True, False, True, True])).tolist() == [1, 3, 4, 0, 2]
 
 
 def test_hard_match():
