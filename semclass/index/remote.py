@@ -232,8 +232,7 @@ def stored_rows(index: PassageIndex, average: float | None = None) -> Iterator[S
         live = np.ones(len(segment), np.bool_) if keep is None else keep
         for first in range(0, len(segment), _PASSAGES_A_PASS):
             rows, last = np.flatnonzero(live[first : first + _PASSAGES_A_PASS]), first + _PASSAGES_A_PASS
-            terms, impacts = bm25.impacts(segment.postings, first, last, average)
-            repeated = bm25.repeated_terms(segment.postings, first, last)
+            terms, impacts, repeated = bm25.impacts(segment.postings, first, last, average)
             for some in np.split(rows, range(256, len(rows), 256)):
                 parts = _arrays(segment, first + some, repeated.take(some))
                 means, sentences = _vectors(parts)

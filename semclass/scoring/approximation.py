@@ -6,14 +6,12 @@ Below :data:`REDUCED_FROM` sentences (200,000) nothing here is used: comparing a
    vector on its 64 principal components, half a byte for each: 32 bytes instead of 96. The passages with the best reduced
    scores, three times as many as requested, are then compared exactly (:class:`ApproximateScores`).
 2. **Clusters.** From :data:`CLUSTERED_FROM` sentences (2 million) on, the reduced vectors lie cluster by cluster, found by
-   k-means, and a question is compared with the likely clusters only (:meth:`Reduced.nearest`). A fixed number of clusters
-   would be enough for a question that the passages answer, but not for one whose nearest passages are anywhere. So each
-   cluster's share of the best products is estimated from the mean and the variance of its vectors, and clusters are
-   compared until they are expected to hold :data:`COVERAGE` of them.
+   k-means, and a question is compared with the likely clusters only (:meth:`Reduced.nearest`). Each cluster's share of the
+   best products is estimated from the mean and the variance of its vectors, and clusters are compared until they are
+   expected to hold :data:`COVERAGE` of them.
 
-It costs 36 bytes a sentence, and a few of the nearest passages: of the ten best by vectors alone of 100,000 made passages
-a search finds 0.979 for questions that they answer, and 0.858 for foreign ones; fused with BM25, all. It saves most of the
-time: 13 instead of 47 ms for a million passages (``bench/results/growth.md``).
+It costs 36 bytes a sentence and a few of the nearest passages (:data:`semclass.index.candidates.OVERFETCH`), and saves most
+of the time: 13 instead of 47 ms for a million passages (``bench/results/growth.md``).
 """
 
 from __future__ import annotations
@@ -62,8 +60,7 @@ KMEANS_ROUNDS, COVERAGE = 8, 0.98
 """Rounds of k-means, and estimated share of the nearest passages in the clusters that are compared.
 
 Of a million made passages (``bench/results/growth.md``), 44 % are compared for questions that they answer (squad4), 65 %
-for questions of another domain (pubmedqa). That finds 0.983 and 0.864 of the ten best by vectors, where comparing all finds
-0.992 and 0.873; with 0.95 it would be 32 % and 0.970 for the first.
+for others (pubmedqa). That finds 0.983 and 0.864 of the ten best by vectors, where comparing all finds 0.992 and 0.873.
 """
 
 CUTOFFS = 32
@@ -75,8 +72,7 @@ MAX_WANTED_SHARE = 1 / 16
 UNFILTERED_SHARE = 0.97
 """Share of allowed sentences from which clusters are left out: some passages were deleted, none filtered out.
 
-Clusters found 0.980 of the ten best of a million made passages where a filter kept the 90 % that are farthest from the
-question in one direction, and 0.843 where it kept 20 %; comparing all finds 0.997 and 1.000.
+Where a filter kept 20 % of a million passages, clusters found 0.843 of the ten best, and comparing all found 1.000.
 """
 
 PARTS = ("axes", "mean", "levels", "starts", "places", "means", "variances")
@@ -173,7 +169,7 @@ class ApproximateScores:
     """Scores passages by the reduced vectors of all their sentences. Threads may share one instance.
 
     Passages with equally many sentences are scored together: a block is the product with the first sentences of all of
-    them, then with the second ones, and so on, so that best and mean are taken of whole rows while they are in the cache.
+    them, then with the second ones, and so on, so that best and mean are taken of whole rows in the cache.
     """
 
     reduced: Reduced  # without clusters: the rows of `levels` are in the order of the sentences

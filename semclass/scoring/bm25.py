@@ -77,8 +77,7 @@ def scores(parts: Sequence[Postings], known: Statistics, terms: npt.NDArray[Any]
     sums = np.zeros(sum(len(part) for part in parts), np.float32)
     query, first = weighted(known, terms), 0
     for part in parts:
-        norms = known.norms(part.longest)
-        _add(part, norms, query, sums[first : first + len(part)])
+        _add(part, known.norms(part.longest), query, sums[first : first + len(part)])
         first += len(part)
     return sums
 
@@ -98,9 +97,7 @@ def _add(part: Postings, norms: FloatArray, query: Sequence[tuple[int, np.float3
         here = [slice(begin, end) for _, begin, end in run]
         passages = np.concatenate([part.passages[some] for some in here], dtype=np.intp)
         counts = np.concatenate([part.counts[some] for some in here])
-        weights = np.repeat(
-            np.array([weight for weight, _, _ in run], np.float32), [some.stop - some.start for some in here]
-        )
+        weights = np.repeat(np.array([row[0] for row in run], np.float32), [end - begin for _, begin, end in run])
         # one after another, so that a passage that several of the terms are in gets its shares in their order
         np.add.at(sums, passages, _share(counts, part.lengths.take(passages, mode="clip"), norms, weights))
 
@@ -134,29 +131,20 @@ def _share(
     return frequency
 
 
-def impacts(part: Postings, first: int, last: int, average: float) -> tuple[Ragged, FloatArray]:
-    """Terms of the passages in [first, last), rising, and what each adds to a score per unit of idf, float32."""
-    terms, counts = terms_of(part, first, last)
-    owner = np.repeat(np.arange(last - first), terms.lengths())
-    return terms, _share(counts, owner, _norms(part.lengths[first:last], average), np.float32(1))
+def impacts(part: Postings, first: int, last: int, average: float) -> tuple[Ragged, FloatArray, Ragged]:
+    """Terms of the passages in [first, last), rising, and what each adds to a score per unit of idf, float32.
 
-
-def terms_of(part: Postings, first: int, last: int) -> tuple[Ragged, npt.NDArray[Any]]:
-    """Terms of the passages in [first, last), rising, and how often each comes."""
+    Also returns each term as often as it comes.
+    """
     places = np.flatnonzero((part.passages >= first) & (part.passages < last))
     owner = part.passages[places].astype(np.int64) - first
     order = np.argsort(owner, kind="stable")
     places, owner = places[order], owner[order]
-    terms = np.searchsorted(part.ends, places, side="right") - 1
-    return Ragged(terms, np.searchsorted(owner, np.arange(last - first + 1))), part.counts[places]
-
-
-def repeated_terms(part: Postings, first: int, last: int) -> Ragged:
-    """Terms of the passages in [first, last), rising, each as often as it comes."""
-    terms, counts = terms_of(part, first, last)
-    owner = np.repeat(np.arange(len(terms)), terms.lengths())
-    lengths = np.bincount(owner, counts, minlength=len(terms)).astype(np.int64)
-    return Ragged(np.repeat(terms.values, counts), offsets_of(lengths))
+    terms, counts = np.searchsorted(part.ends, places, side="right") - 1, part.counts[places]
+    shares = _share(counts, owner, _norms(part.lengths[first:last], average), np.float32(1))
+    lengths = np.bincount(owner, counts, minlength=last - first).astype(np.int64)
+    ends = np.searchsorted(owner, np.arange(last - first + 1))
+    return Ragged(terms, ends), shares, Ragged(np.repeat(terms, counts), offsets_of(lengths))
 
 
 def scores_at(

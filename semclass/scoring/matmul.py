@@ -35,15 +35,13 @@ def float_products(left: FloatArray, right: FloatArray) -> FloatArray:
     """Inner products of rows, left @ right.T: float32 (m, dim) and (n, dim) give float32 (m, n)."""
     if not left.size or not right.size:
         return np.zeros((len(left), len(right)), np.float32)
-    found: FloatArray = _of_any_size("Gemm").run(None, {"a": left, "b": right})[0]
-    return found
+    return np.asarray(_of_any_size("Gemm").run(None, {"a": left, "b": right})[0])
 
 
 def int_products(codes: npt.NDArray[np.int8], columns: npt.NDArray[np.int8]) -> npt.NDArray[np.int32]:
     """Products of rows, int8 (n, dim), with columns within +-63, int8 (dim, m): int32 (n, m)."""
     unsigned = np.bitwise_xor(codes.view(np.uint8), np.uint8(ZERO))
-    found: npt.NDArray[np.int32] = _of_any_size("MatMulInteger").run(None, {"a": unsigned, "b": columns})[0]
-    return found
+    return np.asarray(_of_any_size("MatMulInteger").run(None, {"a": unsigned, "b": columns})[0])
 
 
 @lru_cache(maxsize=2)
@@ -65,8 +63,7 @@ def transposed(codes: npt.NDArray[np.int8]) -> npt.NDArray[np.int8]:
 def product_with(weights: npt.NDArray[np.int8]) -> onnxruntime.InferenceSession:
     """A session that multiplies ``a``, uint8 (m, dim), with weights, int8 (dim, n), into int32 (m, n).
 
-    In ``a`` :data:`SMALL_ZERO` stands for 0, and all are below 128. The library lays the weights out anew, so that each
-    product reads them from memory once and in order.
+    In ``a`` :data:`SMALL_ZERO` stands for 0, and all are below 128. Weights are laid out so that each is read once.
     """
     inputs = _input("a", _UINT8, weights.shape[0]) + _zero(SMALL_ZERO)
     return _session("MatMulInteger", _INT32, inputs, {"b": weights})
@@ -76,7 +73,7 @@ def half_byte_product_with(weights: npt.NDArray[np.uint8]) -> onnxruntime.Infere
     """A session that multiplies ``a``, float32 (m, dim), with weights of half a byte into float32 (m, n).
 
     Weights are uint8 (n, dim // 2), two in a byte, the first one in its lower half; 8 stands for 0; dim is a power of 2
-    and at least 16. The product is not exact: some processors round rows of ``a`` to 8 bits.
+    from 16 on. Some processors round rows of ``a`` to 8 bits.
     """
     n, dim = len(weights), 2 * weights.shape[1]
     initializers: dict[str, npt.NDArray[Any]] = {"b": weights.reshape(n, 1, -1), "scales": np.ones(n, np.float32)}
@@ -91,10 +88,7 @@ def _session(
     initializers: Mapping[str, npt.NDArray[Any]] | None = None,
     numbers: Mapping[str, int] | None = None,
 ) -> onnxruntime.InferenceSession:
-    """Open a model of one node that gives a matrix ``c``: `held` are arrays that it reads, `numbers` its attributes.
-
-    The field numbers are those of onnx.proto (ONNX, IR version 8, operator set 17; operators of onnxruntime's own, set 1).
-    """
+    """Open a model of one node that gives a matrix ``c``, by onnx.proto (IR version 8, operator set 17)."""
     options = session_options(1)
     options.enable_cpu_mem_arena = False  # what a thread needs for a moment is given back
     for name, array in (initializers or {}).items():

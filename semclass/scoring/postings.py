@@ -151,9 +151,8 @@ def merge(
         arrays = {name: _mapped(folder / f"{name}.npy", dtype, total) for name, dtype in types.items()}
     begin, first = starts[:-1].copy(), 0
     for part, kept in zip(parts, keep, strict=True):
-        numbers = (
-            np.arange(len(part)) if kept is None else np.cumsum(kept) - 1
-        )  # that passages will have, after `first`
+        # that passages will have, after `first`
+        numbers = np.arange(len(part)) if kept is None else np.cumsum(kept) - 1
         for some in range(0, len(part.passages), READ_POSTINGS):
             here = slice(some, some + READ_POSTINGS)
             passages, counts = part.passages[here], part.counts[here]
@@ -169,11 +168,7 @@ def merge(
             begin += added
         first += len(part) if kept is None else int(kept.sum())
     made = Postings(
-        counts=arrays["counts"],
-        passages=arrays["passages"],
-        starts=_smallest(starts),
-        lengths=_smallest(lengths),
-        is_term=np.asarray(parts[0].is_term),
+        **arrays, starts=_smallest(starts), lengths=_smallest(lengths), is_term=np.asarray(parts[0].is_term)
     )
     if folder is None:
         return made

@@ -23,10 +23,7 @@ def unit(vectors: FloatArray) -> FloatArray:
 
 
 def top_k(scores: npt.NDArray[np.floating], k: int) -> IntArray:
-    """Return the places of the k largest scores, best first, int64 of shape (min(k, n),).
-
-    Equal scores keep their order.
-    """
+    """Places of the k largest scores, best first, equal ones in their order, int64 of shape (min(k, n),)."""
     n = len(scores)
     if k >= n:
         return np.argsort(-scores, kind="stable")
@@ -40,8 +37,7 @@ def top_k(scores: npt.NDArray[np.floating], k: int) -> IntArray:
 def _above_most(scores: npt.NDArray[np.floating], k: int) -> IntArray | None:
     """Result of :func:`top_k` from the few scores above a guess of the k-th; None if the guess was too high.
 
-    Partitioning a million scores takes ten milliseconds, and ten times as long where most are equal, as BM25 scores are: 0.
-    Comparing all with a number takes less than one.
+    Comparing a million scores takes a millisecond, and partitioning them ten, or a hundred where most are 0.
     """
     sample = scores[:: len(scores) // SAMPLED_SCORES]
     rank = 10 + 4 * k * len(sample) // len(scores)  # with room, as a guess that is too low costs little
@@ -60,14 +56,12 @@ def _sorted(scores: npt.NDArray[np.floating], rows: IntArray) -> IntArray:
 
 
 def nth_at_least(scores: npt.NDArray[Any], n: int) -> Any:
-    """Lower bound of the n-th largest score (n >= 1), usually close to it: the n-th largest maximum of small groups.
-
-    If there are fewer scores, it is the smallest number of the dtype.
-    """
+    """Lower bound of the n-th largest score (n >= 1), usually close to it; the least number if there are fewer."""
     if len(scores) < n:
         return -np.inf if scores.dtype.kind == "f" else np.iinfo(scores.dtype).min
     width = min(max(len(scores) // (GROUPS_PER_SCORE * n), 1), MAX_GROUP_SIZE)
     count = len(scores) // width
+    # the n-th largest maximum of small groups
     largest = scores if width == 1 else scores[: count * width].reshape(width, count).max(axis=0)
     return np.partition(largest, count - n)[count - n]
 
@@ -82,11 +76,9 @@ def class_match(
 ) -> DoubleArray:
     """Return how well the classes of passages match the classes of a question, float64 of shape (n,), in [0, 1].
 
-    `question` is P(class | question), (n_classes,). `passages` is P(class | passage), (n, n_classes). `thresholds`
-    holds the probability from which a passage has a class. With the kind ``"hard"``, the match is 1 if the question's
-    most probable class is among the passage's classes, or else 0, as in the reference system. With ``"soft"``, it is
-    the inner product: the probability that the passage provides the type of answer that the question asks for, if both
-    are independent.
+    `question` is P(class | question), (n_classes,), `passages` P(class | passage), (n, n_classes), and `thresholds` the
+    probability from which a passage has a class. ``"hard"`` is 1 if the passage has the question's most probable class,
+    or else 0, as in the reference system; ``"soft"`` the inner product: P(both have one class) if they are independent.
     """
     if kind == "hard":
         asked = int(question.argmax())
