@@ -8,7 +8,7 @@ import pytest
 from test_change import assert_ranks_as_rebuilt, change
 from world import FAKE, Counting, passage_encoder_of, passages
 
-from semclass import ArtifactError, InputError, Passage, PassageIndex, TruncationWarning
+from semclass import ArtifactError, Passage, PassageIndex, TruncationWarning
 from semclass.index import encode_rows, segment, segments_in_progress, writer
 from semclass.index.commit import AREA
 from semclass.index.folder import describe
@@ -121,20 +121,6 @@ def test_a_damaged_part_of_a_stopped_build_is_made_again(tmp_path, damaged):
     with pytest.warns(UserWarning, match="starts again"):
         build_index(tmp_path, ALL, passage_encoder=FAKE)
     verify(tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("bad", "options", "says"),
-    [
-        ([], {}, "no passages"),
-        (passages(*range(20), 3), {}, "passage id '3' comes twice"),
-        ([Passage("a", " ")], {}, "text of passage 'a' is empty"),
-        (ALL, {"workers": 0}, "workers"),
-    ],
-)
-def test_bad_passages_and_options_are_refused(tmp_path, bad, options, says):
-    with pytest.raises(InputError, match=says):
-        build_index(tmp_path, bad, passage_encoder=FAKE, **options)
 
 
 def test_an_index_that_appears_during_a_build_is_not_replaced(tmp_path):

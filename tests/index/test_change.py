@@ -51,6 +51,7 @@ def test_passages_are_added_replaced_and_deleted(index_folder):
     assert ids(index) == [str(number) for number in range(1, 20) if number != 3] + ["21", "22", "3"]
     assert index.passages(index.find(["3"]))[0].text == "a boat3 hill"
     assert index.find(["0", "20"]).tolist() == [-1, -1]
+    assert [item.id for item in index.by_ids(["22", "x", "1", "22", "0"])] == ["22", "1", "22"]
     assert_ranks_as_rebuilt(index)
 
 

@@ -36,14 +36,6 @@ def test_each_form_gives_what_each_sentence_provides(tmp_path, encoder, small):
     np.testing.assert_allclose(found.provides.values, wanted.values, atol=atol)
 
 
-@pytest.mark.parametrize(
-    ("encoder", "small", "columns"), [(PROVIDING, False, 2 + SCALE_BYTES), (EXACT, False, 8), (PROVIDING, True, 0)]
-)
-def test_what_sentences_provide_is_compressed(encoder, small, columns):
-    (segment,) = PassageIndex.build(passages(1, text=TWO), passage_encoder=encoder, small=small).segments
-    assert segment.provides.values.shape == (2, columns)
-
-
 @pytest.mark.parametrize("encoder", [PROVIDING, EXACT])
 def test_changes_of_an_index_keep_what_sentences_provide(tmp_path, encoder):
     folder = tmp_path / "index"

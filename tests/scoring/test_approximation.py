@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from semclass.core.files import Files
 from semclass.core.types import Ragged, offsets_of
 from semclass.scoring import approximation
 from semclass.scoring.approximation import ApproximateScores, reduce_vectors
@@ -107,11 +106,3 @@ def test_only_allowed_sentences_are_found_and_enough_of_them(seed, n, share):
     assert allowed[rows].all()
     assert (np.diff(rows) > 0).all()
     assert len(rows) >= min(approximation.OVERFETCH * n, int(allowed.sum()))
-
-
-@pytest.mark.usefixtures("small_clusters")
-def test_saved_vectors_find_the_same(tmp_path):
-    reduced = reduce_vectors(*made(100))
-    approximation.save(reduced, tmp_path / "reduced")
-    loaded = approximation.load(Files(tmp_path / "reduced"))
-    assert loaded.nearest(QUESTION, 10).tolist() == reduced.nearest(QUESTION, 10).tolist()

@@ -47,17 +47,6 @@ def assert_same(left: Postings, right: Postings) -> None:
 corpora = st.lists(st.lists(st.integers(0, VOCABULARY - 1), max_size=12), min_size=1, max_size=12)
 
 
-def test_scores_worked_out_by_hand():
-    # two passages of 3 terms and 1, so avgdl is 2; k1 is 1.5 and b is 0.75
-    found = build(ragged([np.array([4, 4, 5]), np.array([5])], np.zeros(0, np.int64)))
-    rare, common = np.log1p(1.5 / 1.5), np.log1p(0.5 / 2.5)
-    long, short = 1.5 * (0.25 + 0.75 * 3 / 2), 1.5 * (0.25 + 0.75 * 1 / 2)
-    first = rare * 2 * 2.5 / (2 + long) + common * 2.5 / (1 + long)
-    np.testing.assert_allclose(scores(found, [4, 5]), [first, common * 2.5 / (1 + short)], rtol=1e-6)
-    alone = build(ragged([np.array([4, 4, 5])], np.zeros(0, np.int64)))  # as long as the average
-    np.testing.assert_allclose(scores(alone, [4]), np.log1p(0.5 / 1.5) * 2 * 2.5 / (2 + 1.5), rtol=1e-6)
-
-
 def test_no_passage_exceeds_the_attainable_score(terms):
     found = build(terms)
     idf = bm25.statistics([found]).idf

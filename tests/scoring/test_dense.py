@@ -1,8 +1,6 @@
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
-from threading import Barrier
 
 import numpy as np
 import pytest
@@ -70,22 +68,6 @@ def test_a_score_is_the_same_number_by_every_route(monkeypatch, block, coded):
         monkeypatch.setattr(dense, name, value)
     np.testing.assert_array_equal(made(100, coded=coded).scores(QUESTION), expected)
     np.testing.assert_array_equal(made(100, coded=coded).scores_at(QUESTION, rows), expected[rows])
-
-
-def test_threads_lay_vectors_out_once(monkeypatch):
-    threads, calls, product_with = 4, [], dense.product_with
-    monkeypatch.setattr(dense, "LAYOUT_FROM", 100)
-    monkeypatch.setattr(dense, "product_with", lambda weights: calls.append(1) or product_with(weights))
-    start, vectors = Barrier(threads), made(100)
-
-    def scores():
-        start.wait()
-        return vectors.scores(QUESTION)
-
-    with ThreadPoolExecutor(threads) as pool:
-        scores = [future.result() for future in [pool.submit(scores) for _ in range(threads)]]
-    assert len(calls) == 1
-    np.testing.assert_array_equal(scores[0], scores[-1])
 
 
 def test_products_cannot_overflow_16_bits(monkeypatch):

@@ -34,15 +34,6 @@ components = st.floats(-1e6, 1e6, width=32)
 matrices = hnp.arrays(np.float32, hnp.array_shapes(min_dims=2, max_dims=2, max_side=9), elements=components)
 
 
-@given(seeds, st.integers(0, 20))
-def test_what_is_decoded_is_encoded_to_the_same_vector(seed, n):
-    codebook = make_codebook(seed)
-    codes = np.random.default_rng(seed).integers(0, CENTROIDS, (n, 3)).astype(np.uint8)
-    vectors = codebook.decode(codes)
-    assert vectors.dtype == np.float32
-    np.testing.assert_array_equal(codebook.decode(codebook.encode(vectors)), vectors)
-
-
 @given(seeds, st.integers(1, 20))
 def test_no_other_centroid_is_nearer(seed, n):
     codebook = make_codebook(seed)
@@ -110,13 +101,11 @@ def test_codebooks_come_back_from_disk(tmp_path):
     np.testing.assert_allclose(loaded.rest.centroids, books.rest.centroids, atol=2e-3)
 
 
-def test_codebooks_of_another_encoder_are_refused(tmp_path):
-    write(tmp_path, 0, encoder="other")
-    with pytest.raises(EncoderMismatchError, match="trained for encoder"):
-        load(tmp_path)
-
-
-def test_a_file_that_is_no_table_is_refused(tmp_path):
-    write(tmp_path, 0, rest=b"x")
-    with pytest.raises(ArtifactError, match=r"rest\.npy"):
+@pytest.mark.parametrize(
+    ("damage", "error", "says"),
+    [({"encoder": "other"}, EncoderMismatchError, "trained for"), ({"rest": b"x"}, ArtifactError, r"rest\.npy")],
+)
+def test_codebooks_that_do_not_fit_are_refused(tmp_path, damage, error, says):
+    write(tmp_path, 0, **damage)
+    with pytest.raises(error, match=says):
         load(tmp_path)

@@ -22,22 +22,16 @@ def test_top_k_is_the_beginning_of_a_stable_sort(scores, k, sample):
         assert top_k(scores, k).tolist() == np.argsort(-scores, kind="stable")[:k].tolist()
 
 
-def test_hard_match():
-    question = np.array([0.2, 0.7, 0.1])
-    passages = np.array([[0.9, 0.6, 0.0], [0.9, 0.4, 0.9], [0.0, 0.5, 0.0]])
-    thresholds = np.array([0.5, 0.5, 0.5])
-    assert class_match(question, passages, thresholds, "hard").tolist() == [1.0, 0.0, 1.0]  # from the threshold on
-
-
-def test_soft_match_is_the_inner_product_of_the_probabilities():
-    question = np.array([0.2, 0.7, 0.1])
-    passages = np.array([[0.9, 0.6, 0.0], [0.9, 0.4, 0.9]])
-    np.testing.assert_allclose(class_match(question, passages, np.zeros(3), "soft"), [0.60, 0.55], atol=1e-12)
-
-
 @given(st.lists(st.integers(0, 30), min_size=1, max_size=300), st.integers(1, 20))
 def test_a_number_that_the_nth_largest_is_not_below(values, n):
     scores = np.array(values, np.float32)
     found = topk.nth_at_least(scores, n)
     assert np.count_nonzero(scores >= found) >= min(n, len(scores))
     assert found == -np.inf or found in scores
+
+
+@pytest.mark.parametrize(("kind", "expected"), [("hard", [1.0, 0.0, 1.0]), ("soft", [0.60, 0.55, 0.35])])
+def test_classes_match_from_a_threshold_on_or_by_probability(kind, expected):
+    question, thresholds = np.array([0.2, 0.7, 0.1]), np.array([0.5, 0.5, 0.5])
+    passages = np.array([[0.9, 0.6, 0.0], [0.9, 0.4, 0.9], [0.0, 0.5, 0.0]])
+    np.testing.assert_allclose(class_match(question, passages, thresholds, kind), expected, atol=1e-12)
