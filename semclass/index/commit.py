@@ -14,10 +14,10 @@ import os
 import re
 import shutil
 import uuid
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 
@@ -29,6 +29,11 @@ from semclass.index.manifest import ANSWERABLE, LOCK, REMOVED, REMOVED_NAME, SEG
 from semclass.index.segment import Part
 from semclass.scoring.postings import Deleted
 
+WINDOWS = os.name == "nt"
+if WINDOWS:
+    import msvcrt
+else:
+    import fcntl
 BUILDING = ".building-"
 """Names of folders begin with it in which a change is being written."""
 
@@ -55,7 +60,10 @@ def locked(folder: Path) -> Iterator[None]:
     process = os.getpid()
     with file:
         try:
-            _lock(file)
+            if WINDOWS:
+                msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined,unused-ignore]
+            else:
+                fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
         except (BlockingIOError, PermissionError) as error:
             raise ArtifactError(
                 f"another writer is changing the index {folder}; wait until it has finished, or stop its process and the "
@@ -69,23 +77,9 @@ def locked(folder: Path) -> Iterator[None]:
         try:
             yield
         finally:
-            if os.getpid() == process:  # a child that was forked meanwhile shares the lock, and does not give it back
-                with contextlib.suppress(ImportError):  # Windows: closing the file gives it back
-                    import fcntl
-
-                    fcntl.flock(file.fileno(), fcntl.LOCK_UN)  # even if a child holds the file open
-
-
-def _lock(file: BinaryIO) -> None:
-    """Take the lock; a BlockingIOError or a PermissionError if it is taken."""
-    try:
-        import fcntl
-    except ImportError:  # Windows
-        import msvcrt
-
-        msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined,unused-ignore]
-        return
-    fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # a child that was forked meanwhile shares the lock, and does not give it back; on Windows closing does
+            if os.getpid() == process and not WINDOWS:
+                fcntl.flock(file.fileno(), fcntl.LOCK_UN)  # even if a child holds the file open
 
 
 @contextlib.contextmanager
@@ -182,25 +176,23 @@ def _remove(folder: Path, named: Collection[str], *, pattern: re.Pattern[str]) -
 
 
 def store_tuned(folder: str | Path, tuned: Mapping[str, Any] | None) -> None:
-    """Replace the tuned weights in the manifest of an index, in one step; nothing else is written."""
-    _store(Path(folder), tuned or {}, threshold=False)
+    """Replace the tuned weights in the manifest of an index, also damaged ones, in one step; write nothing else."""
+    _store(folder, lambda before: {**{key: before[key] for key in before if key == ANSWERABLE}, **(tuned or {})})
 
 
 def store_answerable(folder: str | Path, threshold: Mapping[str, Any] | None) -> None:
     """Replace from which ``answerable`` an index seems to answer, as :func:`store_tuned` does."""
-    _store(Path(folder), {ANSWERABLE: dict(threshold)} if threshold else {}, threshold=True)
+    added = {ANSWERABLE: dict(threshold)} if threshold else {}
+    _store(folder, lambda before: {**{key: before[key] for key in before if key != ANSWERABLE}, **added})
 
 
-def _store(folder: Path, fields: Mapping[str, Any], *, threshold: bool) -> None:
-    """Replace the threshold in a manifest, or all about weights, also where that is damaged."""
-    path = folder / artifacts.MANIFEST
-    artifacts.read_json(path)
-    with locked(folder):
+def _store(folder: str | Path, tuned: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+    path = Path(folder) / artifacts.MANIFEST
+    artifacts.read_json(path)  # before a lock is left in a folder that holds no index
+    with locked(path.parent):
         values = artifacts.read_json(path)
         before = values.get("tuned")
-        items = before.items() if isinstance(before, dict) else ()
-        others = {name: value for name, value in items if (name == ANSWERABLE) is not threshold}
-        changed = manifest.parse({**values, "tuned": {**others, **fields}}, path)
+        changed = manifest.parse({**values, "tuned": tuned(before if isinstance(before, dict) else {})}, path)
         artifacts.write_atomic(path, changed.as_json())
 
 

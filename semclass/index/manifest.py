@@ -117,8 +117,7 @@ def read_or_none(folder: Path) -> Manifest | None:
 
 def generation_of(folder: Path) -> int:
     """Generation of the index in a folder; 0 where there is none that can be read."""
-    current = read_or_none(folder)
-    return 0 if current is None else current.generation
+    return getattr(read_or_none(folder), "generation", 0)
 
 
 def parse(values: Mapping[str, Any], path: Path) -> Manifest:

@@ -43,10 +43,8 @@ class PassageRows:
     @cached_property
     def live(self) -> BoolArray | None:
         """Whether each row's passage is not deleted, bool of shape (rows,). None if no passage is deleted."""
-        parts = self.parts()
-        if all(keep is None for _, keep in parts):
-            return None
-        return np.concatenate([np.ones(len(segment), np.bool_) if keep is None else keep for segment, keep in parts])
+        masks = [np.ones(len(segment), np.bool_) if keep is None else keep for segment, keep in self.parts()]
+        return None if all(mask.all() for mask in masks) else np.concatenate(masks)
 
     @cached_property
     def rows(self) -> IntArray:
@@ -109,8 +107,6 @@ class PassageRows:
 
     def passages(self, rows: IntArray) -> list[Passage]:
         """Return passages as you gave them. `rows` is int64 of shape (m,)."""
-        if len(self.segments) == 1:
-            return self.segments[0].passages(rows)
         result: dict[int, Passage] = {}
         for segment, places, local in self._within(np.asarray(rows, np.int64)):
             result |= zip(places.tolist(), segment.passages(local), strict=True)
@@ -152,14 +148,11 @@ class PassageRows:
             if message and message not in self._warned and len(self._warned) < filters.MAX_NAMED_FIELDS:
                 self._warned.add(message)
                 warn(UserWarning(message))
-            mask = known[key] = self._matching(condition)
+            found = [filters.mask(condition, segment.columns, segment.find) for segment in self.segments]
+            mask = known[key] = np.concatenate(found) if self.live is None else np.concatenate(found) & self.live
             for oldest in list(known)[:-CACHED_MASKS]:
                 known.pop(oldest, None)  # another thread may have removed it
         return mask
-
-    def _matching(self, condition: filters.Filter) -> BoolArray:
-        result = np.concatenate([filters.mask(condition, segment.columns, segment.find) for segment in self.segments])
-        return result if self.live is None else result & self.live
 
     @cached_property
     def _warned(self) -> set[str]:

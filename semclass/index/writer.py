@@ -1,8 +1,7 @@
 """Changes of an index: building it, adding, replacing and deleting passages, without encoding any other passage again.
 
-Every change is an :class:`IndexChange`: it starts from the segments of a folder, or from nothing, appends segments of new
-passages, deletes rows, and commits (:mod:`semclass.index.commit`). :func:`build_index` is a change from nothing in a folder
-within that of the index. :func:`semclass.index.sync.sync_index` is a change by a comparison with documents.
+Every change is an :class:`IndexChange` of the segments of a folder. :func:`build_index` is a change from nothing in a
+folder within that of the index, and :func:`semclass.index.sync.sync_index` a change by a comparison with documents.
 """
 
 from __future__ import annotations
@@ -48,21 +47,13 @@ LoadEncoder = Callable[[], PassageEncoder]
 
 @dataclass(frozen=True)
 class Report:
-    """Result of a change of an index.
+    """Result of a change of an index."""
 
-    Attributes
-    ----------
-    added, changed, deleted
-        Number of new passages, of passages that replaced others with the same id, and of deleted passages.
-    passages, segments
-        Number of passages and of segments after the change.
-    """
-
-    added: int
-    changed: int
-    deleted: int
-    passages: int
-    segments: int
+    added: int  #: number of new passages
+    changed: int  #: number of passages that replaced others with the same id
+    deleted: int  #: number of deleted passages
+    passages: int  #: number of passages after the change
+    segments: int  #: number of segments after the change
 
 
 def change_index(
@@ -308,8 +299,7 @@ class IndexChange:
             return
         names = list(dict.fromkeys(check_texts(chosen, "ids")))
         owner, rows = in_progress.find(self._segments, names)
-        unknown = [name for name, place in zip(names, owner.tolist(), strict=True) if place < 0]
-        if unknown and not ignore_missing:
+        if not ignore_missing and (unknown := [names[place] for place in np.flatnonzero(owner < 0)]):
             raise InputError(
                 f"{name_ids(unknown)} not in the index; correct the ids, or set missing='ignore' (--ignore-missing)"
             )
@@ -415,7 +405,7 @@ class IndexChange:
         for chunk in stream:
             ids = [passage.id for passage in chunk]
             owner, _ = in_progress.find(self._segments, ids)
-            if known := [name for name, place in zip(ids, owner.tolist(), strict=True) if place >= 0]:
+            if known := [ids[place] for place in np.flatnonzero(owner >= 0)]:
                 raise InputError(
                     f"{name_ids(known)} in the index already; replace passages with existing='replace' (--update)"
                 )
