@@ -1,9 +1,8 @@
 """Finding candidates: the passages with the best scores, without scoring all of many.
 
 In a small index every passage is scored. In a large one, the best passages by vectors alone and by BM25 alone are scored,
-and it is checked that no other passage can be better: the threshold of Fagin, Lotem & Naor (2003). If one could be, longer
-lists are scored. Without reduced vectors the result is therefore that of scoring all; with them, it is that of scoring all
-passages that they find, see :mod:`semclass.scoring.approximation`.
+and longer lists as long as another passage could be better: the threshold of Fagin, Lotem & Naor (2003). So the result is
+that of scoring all passages, or all that reduced vectors find, see :mod:`semclass.scoring.approximation`.
 
 Fusions that are not linear (:mod:`semclass.scoring.fusion`) read only the two lists, so there is nothing to check.
 """
@@ -42,10 +41,8 @@ MIN_BM25_WEIGHT = 0.05
 DENSE_DEPTH_FACTOR = 4
 """Factor of `INITIAL_DEPTH` with a smaller weight, or where hardly any passage has a term of the question.
 
-Reduced vectors miss more passages in shorter lists. Of the ten best of a million made passages
-(``bench/results/growth.md``), a search with the weight 0.1 found all, for 160 questions that they answer (squad4) and 80
-foreign ones (pubmedqa), from 128 as from 512. Without BM25 it found 0.964 and 0.797 from 128, 0.987 and 0.935 from 512;
-with the weight 0.03, 0.997 and 0.995 from 128, 1.000 and 0.997 from 512.
+Of the ten best of a million made passages (``bench/results/growth.md``), a search with the weight 0.1 found all from 128,
+for questions that they answer (squad4) and foreign ones (pubmedqa); without BM25 0.964 and 0.797, from 512 0.987 and 0.935.
 """
 
 DEPTH_GROWTH = 4
@@ -103,23 +100,21 @@ def find(search: Search, n: int) -> Candidates:
         if len(best.rows) == max(DEPTH, n):
             return ranked(search, best, n)
     if allowed is not None and (number := int(np.count_nonzero(allowed))) <= max(EXHAUSTIVE_FILTERED, n):
-        return ranked(search, _scored(search, np.flatnonzero(allowed)), min(n, number))
+        rows = np.flatnonzero(allowed)
+        return ranked(search, Scored(rows, _dense(search, rows), _lexical(search, rows)), min(n, number))
     if search.scoring.fusion != "linear" and total > EXHAUSTIVE_BELOW:
         return ranked(search, lists(search, max(DEPTH, n)), n)
-    depth = max(_first_depth(search), DEPTH_GROWTH * n)
+    postings = int(search.statistics.document_frequencies[np.unique(search.query.bm25_terms)].sum())
+    by_both = search.scoring.bm25_weight >= MIN_BM25_WEIGHT and postings >= INITIAL_DEPTH
+    depth = max(INITIAL_DEPTH if by_both else INITIAL_DEPTH * DENSE_DEPTH_FACTOR, DEPTH_GROWTH * n)
     while total > EXHAUSTIVE_BELOW and depth * MAX_SCAN_RATIO < total:
         scored, beyond = likely(search, depth, n)
         result = ranked(search, scored, n)
         if len(result) == n and result.score[-1] > beyond:
             return result
         depth *= DEPTH_GROWTH
-    return ranked(search, _scored(search, np.arange(total) if allowed is None else np.flatnonzero(allowed)), n)
-
-
-def _first_depth(search: Search) -> int:
-    postings = int(search.statistics.document_frequencies[np.unique(search.query.bm25_terms)].sum())
-    by_both = search.scoring.bm25_weight >= MIN_BM25_WEIGHT and postings >= INITIAL_DEPTH
-    return INITIAL_DEPTH if by_both else INITIAL_DEPTH * DENSE_DEPTH_FACTOR
+    rows = np.arange(total) if allowed is None else np.flatnonzero(allowed)
+    return ranked(search, Scored(rows, _dense(search, rows), _lexical(search, rows)), n)
 
 
 def likely(search: Search, depth: int, n: int) -> tuple[Scored, float]:
@@ -152,8 +147,7 @@ def lists(search: Search, depth: int) -> Scored:
 
 def _with_lexical(search: Search, best: Scored, rows: IntArray, dense: DoubleArray) -> Scored:
     """Add other passages, whose dense scores are known, to scored ones."""
-    joined = np.concatenate([best.rows, rows])
-    order = np.argsort(joined)
+    order = np.argsort(joined := np.concatenate([best.rows, rows]))
     lexical = np.concatenate([best.bm25, _lexical(search, rows)])
     return Scored(joined[order], np.concatenate([best.dense, dense])[order], lexical[order])
 
@@ -164,8 +158,7 @@ def _best_of_bm25(
     """The best passages by BM25 alone, and which of some passages, whose dense scores are known, are not among them."""
     postings = [part.postings for part in search.segments]
     lexical, scores = bm25.best(postings, search.statistics, search.query.bm25_terms, depth, search.allowed)
-    order = np.argsort(lexical)
-    lexical, scores = lexical[order], scores[order]
+    lexical, scores = lexical[order := np.argsort(lexical)], scores[order]
     here, there = np.intersect1d(lexical, rows, assume_unique=True, return_indices=True)[1:]
     similarity, new, only = np.empty(len(lexical)), np.ones(len(lexical), np.bool_), np.ones(len(rows), np.bool_)
     new[here], only[there], similarity[here] = False, False, dense[there]
@@ -182,23 +175,17 @@ def _similar(search: Search, depth: int) -> tuple[IntArray, DoubleArray, float]:
             scores = part.vectors.scores(search.query.pooled)
             if allowed is not None:
                 scores[~allowed] = -np.inf
-            least = float(nth_at_least(scores, depth))
-            rows = np.flatnonzero(scores >= max(least, np.finfo(np.float64).min))
-            scores = scores[rows]
+            least, rows = float(nth_at_least(scores, depth)), np.arange(len(part))
         else:
             rows = part.vectors.nearest(search.query.pooled, OVERFETCH * depth, allowed)
             scores = part.vectors.scores_at(search.query.pooled, rows)
             least = float(-np.partition(-scores, depth - 1)[depth - 1]) if len(scores) >= depth else -np.inf
-            rows, scores = rows[scores >= least], scores[scores >= least]
-        found.append(rows + first)
-        values.append(scores)
+        chosen = np.flatnonzero(scores >= max(least, np.finfo(np.float64).min))
+        found.append(rows[chosen] + first)
+        values.append(scores[chosen])
         beyond = max(beyond, least)
         first += len(part)
     return np.concatenate(found), np.concatenate(values), beyond
-
-
-def _scored(search: Search, rows: IntArray) -> Scored:
-    return Scored(rows, _dense(search, rows), _lexical(search, rows))
 
 
 def _dense(search: Search, rows: IntArray) -> DoubleArray:

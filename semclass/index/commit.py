@@ -34,6 +34,7 @@ if WINDOWS:
     import msvcrt
 else:
     import fcntl
+
 BUILDING = ".building-"
 """Names of folders begin with it in which a change is being written."""
 

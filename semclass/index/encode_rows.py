@@ -132,13 +132,14 @@ def stored_types(passage_encoder: PassageEncoder, *, small: bool) -> dict[str, t
     dim, provided = passage_encoder.encoder.views["pooled"], passage_encoder.provided_dim
     if small:
         return {"sentences": ("u1", dim // COMPONENTS), "provides": ("u1", 0)}
-    if passage_encoder.codebooks is None:
-        return {"sentences": ("<f4", dim), "provides": ("<f4", provided), "tokens": ("i1", passage_encoder.token_dim)}
-    return {
-        "sentences": ("u1", dim // COMPONENTS),
-        "provides": ("u1", provided // COMPONENTS + SCALE_BYTES if provided else 0),
-        "tokens": ("u1", passage_encoder.codebooks.rest.parts),
-    }
+    if (books := passage_encoder.codebooks) is None:
+        return {
+            "sentences": ("<f4", dim),
+            "provides": ("<f4", provided),
+            "tokens": ("i1", int(passage_encoder.encoder.views["tokens"])),
+        }
+    width = provided // COMPONENTS + SCALE_BYTES if provided else 0
+    return {"sentences": ("u1", dim // COMPONENTS), "provides": ("u1", width), "tokens": ("u1", books.rest.parts)}
 
 
 def decode(stored: Evidence, books: Codebooks | None) -> Evidence:
@@ -170,12 +171,16 @@ def encode_evidence(passage_encoder: PassageEncoder, passages: Sequence[Passage]
 def chunks(passages: Iterable[Passage], size: int | None = None) -> Iterator[list[Passage]]:
     """Cut a stream into lists of at most `size` passages (default :data:`CHUNK_PASSAGES`), of long ones fewer.
 
-    Raises an InputError or InputTypeError for other objects and for an id that comes twice. That two ids share 64 bits is
-    less probable than a broken disk.
+    Refuses other objects, and an id that comes twice. That two ids share 64 bits is less probable than a broken disk.
     """
     known, recent = np.zeros(0, np.uint64), set[int]()  # ascending, as a set of all of them takes ten times the memory
     for chunk in _lists(passages, CHUNK_PASSAGES if size is None else size):
-        ids = [_id_of(passage) for passage in chunk]
+        for passage in chunk:
+            if not isinstance(passage, Passage):
+                raise InputTypeError(
+                    f"passages must be of the type Passage, not {type(passage).__name__}: {short(passage)}"
+                )
+        ids = [check_text(passage.id, "passage id") for passage in chunk]
         hashes = hashes_of(ids)
         is_known = np.searchsorted(known, hashes, "right") > np.searchsorted(known, hashes, "left")
         for name, number, repeated in zip(ids, hashes.tolist(), is_known.tolist(), strict=True):
@@ -200,12 +205,6 @@ def _lists(passages: Iterable[Passage], size: int) -> Iterator[list[Passage]]:
         room -= length
     if chunk:
         yield chunk
-
-
-def _id_of(passage: Passage) -> str:
-    if not isinstance(passage, Passage):
-        raise InputTypeError(f"passages must be of the type Passage, not {type(passage).__name__}: {short(passage)}")
-    return check_text(passage.id, "passage id")
 
 
 def line_of(passage: Passage, without: Collection[str] = ()) -> bytes:
@@ -241,8 +240,7 @@ def in_order(job: Callable[[Item], Result], items: Iterable[Item], workers: int)
     Only a few more items than threads are taken in advance. With one worker, the caller's thread does all the work.
     """
     if workers == 1:
-        for item in items:
-            yield item, job(item)
+        yield from ((item, job(item)) for item in items)
         return
     with ThreadPoolExecutor(workers) as pool:
         waiting: deque[tuple[Item, Future[Result]]] = deque()
@@ -252,9 +250,7 @@ def in_order(job: Callable[[Item], Result], items: Iterable[Item], workers: int)
                 if len(waiting) > workers + 1:
                     first, future = waiting.popleft()
                     yield first, future.result()
-            while waiting:
-                first, future = waiting.popleft()
-                yield first, future.result()
+            yield from ((first, future.result()) for first, future in waiting)
         finally:
             for _, future in waiting:
                 future.cancel()
@@ -262,9 +258,8 @@ def in_order(job: Callable[[Item], Result], items: Iterable[Item], workers: int)
 
 def threads_of(passage_encoder: PassageEncoder, workers: int | None) -> int:
     """Return the number of threads that read passages. If None, these threads and the encoder's use all processors."""
-    if workers is not None:
-        return check_positive(workers, "workers")
-    return max(available_threads() // int(getattr(passage_encoder.encoder, "threads", 1)), 1)
+    free = available_threads() // int(getattr(passage_encoder.encoder, "threads", 1))
+    return max(free, 1) if workers is None else check_positive(workers, "workers")
 
 
 def warn_of_truncated(ids: Sequence[str], count: int) -> None:

@@ -111,11 +111,6 @@ class PassageEncoder:
         return {name: model.fingerprint for name, model in self.heads.items()}
 
     @property
-    def token_dim(self) -> int:
-        """Dimensions of token vectors."""
-        return int(self.encoder.views["tokens"])
-
-    @property
     def provided_dim(self) -> int:
         """Dimensions of the view ``provides``, or 0 if the encoder does not have the view."""
         return int(self.encoder.views.get("provides", 0))
@@ -151,15 +146,13 @@ class PassageEncoder:
         of_texts = {name: np.concatenate(parts) for name, parts in rows.items()}
         probabilities = np.zeros((len(items), 0))
         if classes:
-            given: dict[str, Any] = {name: items.view(name, of_texts[name]) for name in head}
-            encoded = Encoding(joined, **given)
-            probabilities = self.classifier.probabilities(wholes, encoded)
+            of_passages: dict[str, Any] = {name: items.view(name, of_texts[name]) for name in head}
+            probabilities = self.classifier.probabilities(wholes, Encoding(joined, **of_passages))
 
         def of_sentences(name: str, wanted: bool) -> Ragged:
             return Ragged(of_texts[name][items.which], items.offsets) if wanted else no_rows(len(items))
 
-        long = [row for row, text in enumerate(texts) if len(text) > READ]
-        if long:
+        if long := [row for row, text in enumerate(texts) if len(text) > READ]:
             joined = self._with_rest(joined, {row: texts[row] for row in long})
         evidence = PassageFeatures(
             sentences=of_sentences("pooled", vectors),

@@ -95,8 +95,7 @@ class Candidates:
 
 def sum_of(parts: Mapping[str, DoubleArray]) -> DoubleArray:
     """Add the parts of each passage's score in their order."""
-    first, *others = parts.values()
-    return reduce(np.add, others, first)
+    return reduce(np.add, parts.values())
 
 
 def summed(
