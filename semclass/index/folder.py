@@ -28,10 +28,7 @@ _IN_AREA = re.compile(rf"{OURS.pattern}|{re.escape(artifacts.MANIFEST)}|{re.esca
 
 
 def check_target(folder: str | Path, *, replace: bool) -> None:
-    """Refuse to build an index into a folder that holds something else, before hours of work and not after.
-
-    Without `replace` an existing index, also an unusable one, is refused, too; a stopped build is no index.
-    """
+    """Refuse to build an index into a folder that holds something else, or an index without `replace`."""
     folder = Path(folder)
     try:
         if folder.is_file():

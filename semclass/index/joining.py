@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -43,8 +43,7 @@ def write(
 ) -> dict[str, dict[str, Any]]:
     """Join segments, at least one, in a new folder, in bounded memory; the ``bytes`` and ``sha256`` of each file.
 
-    With `durable` all of it survives a loss of power. With `reduced` many sentences get reduced vectors, see
-    :mod:`semclass.scoring.approximation`.
+    With `durable` all of it survives a loss of power. With `reduced` many sentences get reduced vectors.
     """
     folder.mkdir(parents=True)
     for name, stored in ROWS.items():
@@ -141,12 +140,6 @@ def _offsets(parts: Sequence[Part], name: str) -> IntArray:
 def _columns(parts: Sequence[Part]) -> Columns:
     if len(parts) == 1 and parts[0][1] is None:
         return parts[0][0].columns
-    return columns.columns_of(_metadata(parts))
-
-
-def _metadata(parts: Sequence[Part]) -> Iterator[Mapping[str, Any]]:
-    for segment, keep in parts:
-        rows = np.arange(len(segment)) if keep is None else np.flatnonzero(keep)
-        for begin in range(0, len(rows), READ_PASSAGES):
-            for passage in segment.passages(rows[begin : begin + READ_PASSAGES]):
-                yield passage.metadata
+    live = ((segment, np.arange(len(segment)) if keep is None else np.flatnonzero(keep)) for segment, keep in parts)
+    blocks = ((part, rows[at : at + READ_PASSAGES]) for part, rows in live for at in range(0, len(rows), READ_PASSAGES))
+    return columns.columns_of(passage.metadata for part, rows in blocks for passage in part.passages(rows))

@@ -9,18 +9,20 @@ how the files of an index are read.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from semclass.core.errors import ArtifactError, InputError
+from semclass.core.checks import check_texts
+from semclass.core.errors import ArtifactError, InputError, warn
 from semclass.core.files import REMEDY
-from semclass.core.types import DoubleArray, FloatArray, IntArray, Passage
-from semclass.index import candidates, commit, manifest
+from semclass.core.types import DoubleArray, FloatArray, IntArray, Passage, Ragged, chained
+from semclass.index import candidates, commit, filters, manifest
 from semclass.index.candidates import Search
 from semclass.index.columns import FALSE, FIRST_CODE, Scalar
 from semclass.index.encode_rows import (
@@ -36,10 +38,14 @@ from semclass.index.folder import Opened, Source, check_target, open_segments
 from semclass.index.joining import join
 from semclass.index.manifest import Manifest
 from semclass.index.passage_encoder import PROBABILITY, Evidence, PassageEncoder
-from semclass.index.passage_rows import PassageRows, one_array
 from semclass.index.records import Candidates, Query, Scoring
-from semclass.index.segment import Part
+from semclass.index.segment import Part, Segment, hashes_of
 from semclass.scoring import bm25
+from semclass.scoring.bm25 import Statistics
+from semclass.scoring.postings import Deleted
+
+CACHED_MASKS = 8
+"""Number of filters whose passages are remembered."""
 
 MAX_VALUES = 50
 """Most values of a field that are a choice."""
@@ -48,6 +54,9 @@ PLACES = frozenset(
     ("start", "end", "page", "paragraph", "sentence", "window", "section", "meaning", "heading", "headings", "table")
 )
 """Fields that tell where a passage stands in its document."""
+
+
+BoolArray = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -60,7 +69,7 @@ class Facet:
 
 
 @dataclass(frozen=True)
-class PassageIndex(PassageRows):
+class PassageIndex:
     """Passages with their vectors, terms and classes, read-only. Threads may share one instance.
 
     Each passage has a row, counted through all segments. A deleted passage keeps its row until segments are joined, but
@@ -86,6 +95,8 @@ class PassageIndex(PassageRows):
         Folder and manifest from which the index was loaded. None for an index in memory.
     """
 
+    segments: tuple[Segment, ...]
+    deleted: tuple[Deleted | None, ...]
     encoder: str
     classes: tuple[str, ...]
     thresholds: DoubleArray
@@ -94,6 +105,136 @@ class PassageIndex(PassageRows):
     heads: Mapping[str, str] = field(default_factory=dict)
     tuned: Mapping[str, Any] = field(default_factory=dict)
     source: Source | None = None
+
+    def __len__(self) -> int:
+        return self.statistics.passages
+
+    @cached_property
+    def starts(self) -> IntArray:
+        """The first row of each segment, and the number of all rows, int64 of shape (segments + 1,)."""
+        return np.cumsum([0, *map(len, self.segments)], dtype=np.int64)
+
+    @cached_property
+    def live(self) -> BoolArray | None:
+        """Whether each row's passage is not deleted, bool of shape (rows,). None if no passage is deleted."""
+        masks = [np.ones(len(segment), np.bool_) if keep is None else keep for segment, keep in self.parts()]
+        return None if all(mask.all() for mask in masks) else np.concatenate(masks)
+
+    @cached_property
+    def rows(self) -> IntArray:
+        """The rows of all passages that are not deleted, ascending, int64 of shape (len(index),)."""
+        return np.arange(self.starts[-1]) if self.live is None else np.flatnonzero(self.live)
+
+    @cached_property
+    def statistics(self) -> Statistics:
+        """Statistics of BM25 over all passages that are not deleted."""
+        return bm25.statistics([segment.postings for segment in self.segments], self.deleted)
+
+    @property
+    def idf(self) -> FloatArray:
+        """Inverse document frequency of each word piece, 0 if it is no term; float32 of shape (vocabulary,)."""
+        return self.statistics.idf
+
+    @cached_property
+    def probabilities(self) -> FloatArray:
+        """P(class | passage), float32 of shape (rows, n_classes)."""
+        return np.concatenate([segment.probabilities for segment in self.segments])
+
+    def _within(self, rows: IntArray) -> Iterator[tuple[Segment, IntArray, IntArray]]:
+        """Each segment that has some of the rows, which of `rows` they are, and their rows in the segment."""
+        if len(self.segments) == 1:
+            yield self.segments[0], np.arange(len(rows)), rows
+            return
+        owner = np.searchsorted(self.starts, rows, side="right") - 1
+        for number in np.unique(owner).tolist():
+            here = np.flatnonzero(owner == number)
+            yield self.segments[number], here, rows[here] - self.starts[number]
+
+    def _of_rows(self, name: str, rows: IntArray) -> npt.NDArray[Any]:
+        first: npt.NDArray[Any] = getattr(self.segments[0], name)
+        result = np.empty((len(rows), *first.shape[1:]), first.dtype)
+        for segment, here, local in self._within(rows):
+            result[here] = getattr(segment, name)[local]
+        return result
+
+    def _take(self, name: str, rows: IntArray) -> Ragged:
+        places = list(self._within(rows)) or [(self.segments[0], rows, rows)]
+        taken = chained([getattr(segment, name).take(local) for segment, _, local in places])
+        if len(places) == 1:
+            return taken
+        return taken.take(np.argsort(np.concatenate([here for _, here, _ in places])))
+
+    def parts(self) -> list[Part]:
+        """Each segment, and which of its passages are not deleted. The second is None if no passage is deleted."""
+        result: list[Part] = []
+        for segment, deleted in zip(self.segments, self.deleted, strict=True):
+            keep = None
+            if deleted is not None and len(deleted.rows):
+                keep = np.ones(len(segment), np.bool_)
+                keep[deleted.rows] = False
+            result.append((segment, keep))
+        return result
+
+    def passage(self, row: int) -> Passage:
+        """Return one passage as you gave it. `row` counts from 0."""
+        return self.passages(np.array([row]))[0]
+
+    def passages(self, rows: IntArray) -> list[Passage]:
+        """Return passages as you gave them. `rows` is int64 of shape (m,)."""
+        result: dict[int, Passage] = {}
+        for segment, places, local in self._within(np.asarray(rows, np.int64)):
+            result |= zip(places.tolist(), segment.passages(local), strict=True)
+        return [result[place] for place in range(len(result))]
+
+    def find(self, ids: Sequence[str]) -> IntArray:
+        """Return the rows of the passages with the given ids, int64 of shape (m,). An unknown id gives -1."""
+        result, hashes = np.full(len(ids), -1, np.int64), hashes_of(ids)
+        for first, segment, deleted in zip(self.starts.tolist(), self.segments, self.deleted, strict=False):
+            rows = segment.find(ids, hashes)
+            if deleted is not None:
+                rows[np.isin(rows, deleted.rows)] = -1
+            result = np.where(rows >= 0, first + rows, result)
+        return result
+
+    def by_ids(self, ids: Sequence[str]) -> list[Passage]:
+        """Return passages in the order of `ids`, without unknown ids."""
+        rows = self.find(check_texts(ids, "ids"))
+        return self.passages(rows[rows >= 0])
+
+    @property
+    def fields(self) -> set[str]:
+        """Names of the metadata fields, as filters use them."""
+        return {path for segment in self.segments for path in segment.columns.fields}
+
+    def mask(self, where: Mapping[str, Any] | None = None) -> BoolArray:
+        """Return whether each passage matches a filter, bool of shape (rows,). A deleted passage does not match.
+
+        See :mod:`semclass.index.filters` for `where`; None matches all passages. The next search uses the same mask, so
+        do not change it. A field that no passage has causes a warning, and a wrong filter an InputError.
+        """
+        if where is None:
+            return np.ones(self.starts[-1], np.bool_) if self.live is None else self.live
+        condition = filters.parse(where)
+        key, known = repr(condition), self._masks
+        if (mask := known.get(key)) is None:
+            message = filters.unknown_field(condition, self.fields)
+            # a service is asked for any field
+            if message and message not in self._warned and len(self._warned) < filters.MAX_NAMED_FIELDS:
+                self._warned.add(message)
+                warn(UserWarning(message))
+            found = [filters.mask(condition, segment.columns, segment.find) for segment in self.segments]
+            mask = known[key] = np.concatenate(found) if self.live is None else np.concatenate(found) & self.live
+            for oldest in list(known)[:-CACHED_MASKS]:
+                known.pop(oldest, None)  # another thread may have removed it
+        return mask
+
+    @cached_property
+    def _warned(self) -> set[str]:
+        return set()
+
+    @cached_property
+    def _masks(self) -> dict[str, BoolArray]:
+        return {}
 
     def evidence(self, rows: IntArray, passage_encoder: PassageEncoder) -> Evidence:
         """Read or decode the evidence of some passages for re-ranking. A small index encodes the passages again."""
@@ -116,14 +257,14 @@ class PassageIndex(PassageRows):
             for name, (_, columns) in wanted.items():
                 values = getattr(segment, name).values
                 if len(values) and values.shape[1:] != (columns,):
-                    raise ArtifactError(
-                        f"{name} of the index have the shape {values.shape[1:]}, those of its encoder {columns} numbers; "
-                        f"{REMEDY}"
+                    message = (
+                        f"{name} of the index have the shape {values.shape[1:]}, those of its encoder {columns} numbers"
                     )
+                    raise ArtifactError(f"{message}; {REMEDY}")
 
     def dense_scores(self, pooled: FloatArray) -> DoubleArray:
         """Return the similarities of all rows with a question's vector (dim,), float64 of shape (rows,)."""
-        return one_array([segment.vectors.scores(pooled) for segment in self.segments])
+        return np.concatenate([segment.vectors.scores(pooled) for segment in self.segments])
 
     def lexical_scores(self, terms: npt.NDArray[Any]) -> FloatArray:
         """Return the BM25 scores of all rows for a question's word pieces, float32 of shape (rows,)."""
@@ -169,8 +310,8 @@ class PassageIndex(PassageRows):
         Parameters
         ----------
         passages
-            At least one passage. Ids must be unique, and texts must not be empty. A title in ``metadata["title"]`` is
-            encoded before each sentence of the text, or in place of an empty text.
+            At least one passage. Ids are unique, texts not empty. A title in ``metadata["title"]`` is encoded before each
+            sentence of the text, or in place of an empty text.
         passage_encoder
             Defaults to the passage encoder of the shipped models.
         small
@@ -185,8 +326,7 @@ class PassageIndex(PassageRows):
         """
         passage_encoder = PassageEncoder.load() if passage_encoder is None else passage_encoder
         config = IndexConfig.of(passage_encoder, small=small)
-        parts: list[Part] = []
-        truncated: list[str] = []
+        parts, truncated = list[Part](), list[str]()
         for chunk, (segment, long) in in_order(config.encode, chunks(passages), workers=1):
             parts.append((segment, None))
             truncated += long

@@ -17,7 +17,7 @@ import numpy as np
 from semclass.core import artifacts
 from semclass.core.errors import ArtifactError, InputError
 from semclass.core.types import DoubleArray, FloatArray, IntArray, Passage, Ragged, offsets_of
-from semclass.index import candidates, filters
+from semclass.index import candidates, filters, manifest
 from semclass.index.candidates import Search, SearchedSegment
 from semclass.index.encode_rows import decode, encode_evidence, stored_types
 from semclass.index.filters import Filter
@@ -111,11 +111,10 @@ class RemoteIndex:
     @staticmethod
     def fields_of(index: PassageIndex) -> dict[str, Any]:
         """Return the attributes of a remote index that holds the passages of `index`."""
-        names = ("encoder", "classes", "thresholds", "small", "codebooks", "heads", "tuned", "statistics")
         none = np.zeros(0, np.int64)
         parts = _arrays(index.segments[0], none, Ragged(none, np.zeros(1, np.int64)))
         types = {name: (part.values.dtype.str, list(part.values.shape[1:])) for name, part in parts.items()}
-        return {**{name: getattr(index, name) for name in names}, "types": types}
+        return {**{name: getattr(index, name) for name in (*manifest.HEADER, "tuned", "statistics")}, "types": types}
 
     def record(self) -> dict[str, Any]:
         """Write the attributes as JSON values."""
@@ -123,10 +122,8 @@ class RemoteIndex:
         # one more than the document frequency, or 0 for a word piece that is no term
         numbers = np.where(statistics.is_term, statistics.document_frequencies + 1, 0).astype("<u4")
         return {
-            **{name: getattr(self, name) for name in ("encoder", "small", "codebooks", "types")},
-            "classes": list(self.classes),
-            "thresholds": self.thresholds.tolist(),
-            "heads": dict(self.heads),
+            **manifest.header_of(vars(self)),
+            "types": self.types,
             "tuned": dict(self.tuned),
             "passages": statistics.passages,
             "average_length": statistics.average,
@@ -196,9 +193,8 @@ class RemoteIndex:
 
     def passages(self, rows: IntArray) -> list[Passage]:
         """Refuse: the candidates of a search come with their passages."""
-        raise InputError(
-            f"this needs an index in a folder, and a {type(self).__name__} returns passages of a search only"
-        )
+        kind = type(self).__name__
+        raise InputError(f"this needs an index in a folder, and a {kind} returns passages of a search only")
 
     def _unpacked(self, rows: Sequence[bytes]) -> dict[str, Ragged]:
         heads = np.frombuffer(b"".join(row[:_HEAD].ljust(_HEAD, b"\xff") for row in rows), "<u4").reshape(-1, 3)
@@ -223,10 +219,7 @@ SearchIndex: TypeAlias = "PassageIndex | RemoteIndex"
 
 
 def stored_rows(index: PassageIndex, average: float | None = None) -> Iterator[StoredRow]:
-    """Make the rows of the passages of an index, without the deleted ones.
-
-    `average` is the mean number of terms for `impacts`, by default that of `index`.
-    """
+    """Make the rows of the passages that an index holds; `average` is the mean number of terms for `impacts`."""
     average = index.statistics.average if average is None else average
     for segment, keep in index.parts():
         live = np.ones(len(segment), np.bool_) if keep is None else keep

@@ -115,25 +115,20 @@ class Segment:
 
     def _records(self, rows: npt.NDArray[Any]) -> list[Any]:
         """The JSON objects of some passages; an ArtifactError where one is no passage."""
+        title = self.name or "in memory"
         lines = self.records.take(np.asarray(rows, np.int64)).values.tobytes().split(b"\n")
         try:
             records = [json.loads(line) for line in lines[:-1]]
         except (ValueError, RecursionError) as error:
-            raise ArtifactError(f"the records of {self._title} cannot be read ({error}); {REMEDY}") from error
+            raise ArtifactError(f"the records of the segment {title} cannot be read ({error}); {REMEDY}") from error
+        kinds = {"metadata": dict, "_id": str, "text": str}
         valid = all(
-            isinstance(record, dict)
-            and isinstance(record.get("metadata"), dict)
-            and isinstance(record.get("_id"), str)
-            and isinstance(record.get("text"), str)
+            isinstance(record, dict) and all(isinstance(record.get(name), kind) for name, kind in kinds.items())
             for record in records
         )
         if len(records) != len(rows) or lines[-1] or not valid:
-            raise ArtifactError(f"the records of {self._title} do not hold one passage per line; {REMEDY}")
+            raise ArtifactError(f"the records of the segment {title} do not hold one passage per line; {REMEDY}")
         return records
-
-    @property
-    def _title(self) -> str:
-        return f"the segment {self.name or 'in memory'}"
 
     @property
     def row_hashes(self) -> npt.NDArray[np.uint64]:

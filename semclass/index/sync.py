@@ -125,10 +125,9 @@ class _Comparison:
                 differs = before is None or line_of(before, labels) != line_of(passage)
                 kind = "added" if before is None else "changed" if differs else "same"
                 self.documents[_document(passage)][kind] += 1
+                same += not differs
                 if differs:
                     yield passage
-                else:
-                    same += 1
             if progress is not None:
                 progress(same)
 

@@ -42,11 +42,8 @@ def _check_pieces(segment: Segment, where: Path) -> None:
     vocabulary = len(segment.postings.is_term)
     for begin in range(0, len(segment.pieces.values), CHECKED_NUMBERS):
         highest = int(segment.pieces.values[begin : begin + CHECKED_NUMBERS].max(initial=0))
-        require(
-            highest < vocabulary,
-            where / "pieces.npy",
-            f"it names word piece {highest}, but the encoder has {vocabulary} word pieces",
-        )
+        message = f"it names word piece {highest}, but the encoder has {vocabulary} word pieces"
+        require(highest < vocabulary, where / "pieces.npy", message)
 
 
 def _check_ids(segment: Segment, where: Path, report: Callable[[int], object]) -> None:
@@ -67,15 +64,13 @@ def _check_statistics(segment: Segment, where: Path) -> None:
     for begin in range(0, len(counts.counts), CHECKED_NUMBERS):
         here = slice(begin, begin + CHECKED_NUMBERS)
         lengths += np.bincount(counts.passages[here], counts.counts[here], len(segment)).astype(np.int64)
-    require(
-        np.array_equal(lengths, counts.lengths), where / "bm25" / "lengths.npy", "it differs from the sum of the counts"
-    )
+    same = np.array_equal(lengths, counts.lengths)
+    require(same, where / "bm25" / "lengths.npy", "it differs from the sum of the counts")
     frequencies = np.zeros(len(counts.is_term), np.int64)
     for begin in range(0, len(segment.pieces), COPY_PASSAGES):
-        rows = Ragged(segment.pieces.values, segment.pieces.offsets).take(
-            np.arange(begin, min(begin + COPY_PASSAGES, len(segment)))
-        )
-        frequencies += count_terms(rows, np.asarray(counts.is_term)).document_frequencies
+        rows = np.arange(begin, min(begin + COPY_PASSAGES, len(segment)))
+        pieces = Ragged(segment.pieces.values, segment.pieces.offsets).take(rows)
+        frequencies += count_terms(pieces, np.asarray(counts.is_term)).document_frequencies
     known = (frequencies <= counts.document_frequencies).all()
     require(known, where / "pieces.npy", "it holds word pieces that BM25 does not count")
 

@@ -269,10 +269,9 @@ class IndexChange:
         progress: Callable[[int], object],
         workers: int | None,
     ) -> None:
-        self.folder, self.place, self.progress = folder, place, progress
+        self.folder, self.place, self.progress, self._load, self._workers = folder, place, progress, load, workers
         self.truncated: list[str] = []  # ids of passages that are longer than the encoder reads
         self._counts = {"added": 0, "changed": 0, "deleted": 0}
-        self._load, self._workers = load, workers
         self._config: IndexConfig | None = None
         self._opened: dict[str, Opened] = {}
         self._start_from(current)
@@ -418,13 +417,12 @@ class IndexChange:
         """The models, loaded once they are needed; they must be those that made the index."""
         if self._config is None:
             header = self.current.header
-            config = IndexConfig.of(self._load(), small=header["small"])
-            check_heads(self.folder, header["heads"], config.header()["heads"])
-            for name, value in header_of(config.header()).items():
-                if value != header[name]:
-                    raise EncoderMismatchError(
-                        f"the index {self.folder} was built with {name} {short(header[name])}, the models have "
-                        f"{short(value)}; name the models that built it (--models, --encoder)"
-                    )
-            self._config = config
+            self._config = IndexConfig.of(self._load(), small=header["small"])
+            loaded = header_of(self._config.header())
+            check_heads(self.folder, header["heads"], loaded["heads"])
+            if differing := [name for name in loaded if loaded[name] != header[name]]:
+                raise EncoderMismatchError(
+                    f"the index {self.folder} was built with {differing[0]} {short(header[differing[0]])}, the models "
+                    f"have {short(loaded[differing[0]])}; name the models that built it (--models, --encoder)"
+                )
         return self._config
