@@ -181,7 +181,6 @@ class Column:
 
 
 def _spread(accepted: npt.NDArray[np.bool_], codes: Codes) -> npt.NDArray[np.bool_]:
-    """Whether each code is accepted; `MISSING` never is."""
     changes = np.flatnonzero(accepted[1:] != accepted[:-1])[: 2 * MAX_COMPARISONS + 1] + 1
     ends = [*changes.tolist(), len(accepted)]
     if len(ends) // 2 > MAX_COMPARISONS:
@@ -222,8 +221,6 @@ def columns_of(metadata: Iterable[Mapping[str, Any]]) -> Columns:
 
 @dataclass(frozen=True, eq=False)
 class _Growing:
-    """A column while passages are read; codes from `FIRST_CODE` on are in the order of appearance."""
-
     rows: array[int] = field(default_factory=lambda: array("q"))
     codes: array[int] = field(default_factory=lambda: array("q"))
     seen: defaultdict[Any, int] = field(default_factory=lambda: defaultdict(count(FIRST_CODE).__next__))

@@ -46,7 +46,6 @@ def check_target(folder: str | Path, *, replace: bool) -> None:
 
 
 def _others(folder: Path, names: Collection[str]) -> list[str]:
-    """Names in a folder that are not of an index; names that begin with a full stop are ignored."""
     ours, area = {name for name in names if OURS.fullmatch(name)}, folder / AREA
     if AREA in names and not (area.is_dir() and all(_IN_AREA.fullmatch(item.name) for item in area.iterdir())):
         return [AREA]
@@ -176,7 +175,6 @@ def describe(folder: str | Path) -> dict[str, Any]:
 
 
 def _size(folder: Path) -> int:
-    """Bytes of all files in a folder, which may go meanwhile; 0 where there is none."""
     total = 0
     for path in folder.rglob("*") if folder.is_dir() else ():
         with contextlib.suppress(OSError):

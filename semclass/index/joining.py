@@ -84,7 +84,6 @@ def count(part: Part) -> int:
 
 
 def _write(path: Path, blocks: Iterator[npt.NDArray[Any]], rows: int) -> None:
-    """Write one array block by block; the first block gives dtype and item shape."""
     first = next(blocks)
     with path.open("wb") as file:
         header = {"descr": np.lib.format.dtype_to_descr(first.dtype), "fortran_order": False}

@@ -74,24 +74,17 @@ class PassageEncoder:
         heads: Mapping[str, TextModel | str | Path] | None = None,
         threads: int = 1,
     ) -> PassageEncoder:
-        """Load the models.
+        """Load the models; an ArtifactError if a folder is damaged, or a head was trained for another encoder.
 
         Parameters
         ----------
         models
             Folder with the layout of the shipped ``models/``, which are the default. Without its folder ``passages``
             there are no classes, and without ``codebooks`` vectors are not compressed.
-        encoder
-            A loaded encoder to share. Defaults to the encoder in `models`.
+        encoder, threads
+            A loaded encoder to share, or the threads of the encoder in `models`, which is loaded by default.
         heads
             Heads that label passages, by the metadata field that each fills: loaded ones, or folders of them.
-        threads
-            Threads of an encoder that is loaded here.
-
-        Raises
-        ------
-        ArtifactError
-            If a model folder is damaged, or a head was trained for another encoder.
         """
         root, used = open_models(models, encoder, threads)
         has_classes, folder = (root / "passages").exists(), root / "codebooks"

@@ -55,7 +55,6 @@ PLACES = frozenset(
 )
 """Fields that tell where a passage stands in its document."""
 
-
 BoolArray = npt.NDArray[np.bool_]
 
 
@@ -74,37 +73,18 @@ class PassageIndex:
 
     Each passage has a row, counted through all segments. A deleted passage keeps its row until segments are joined, but
     no search finds it, and the length of the index does not count it.
-
-    Attributes
-    ----------
-    encoder
-        Fingerprint of the encoder that computed the vectors.
-    classes
-        Names of the passage classes.
-    thresholds
-        Probability from which a passage has a class, float64 of shape (n_classes,).
-    small
-        Whether only the vectors of sentences are stored, so that re-ranking encodes the candidates again.
-    codebooks
-        Fingerprint of the codebooks of the token vectors. Empty without codebooks.
-    heads
-        Fingerprints of the heads that labelled the passages, by the metadata field that each head fills.
-    tuned
-        Result of ``semclass tune``, see :meth:`semclass.evaluation.tune.Tuning.as_record`. Empty without.
-    source
-        Folder and manifest from which the index was loaded. None for an index in memory.
     """
 
     segments: tuple[Segment, ...]
     deleted: tuple[Deleted | None, ...]
-    encoder: str
-    classes: tuple[str, ...]
-    thresholds: DoubleArray
-    small: bool
-    codebooks: str
-    heads: Mapping[str, str] = field(default_factory=dict)
-    tuned: Mapping[str, Any] = field(default_factory=dict)
-    source: Source | None = None
+    encoder: str  #: fingerprint of the encoder that computed the vectors
+    classes: tuple[str, ...]  #: names of the passage classes
+    thresholds: DoubleArray  #: probability from which a passage has a class, float64 of shape (n_classes,)
+    small: bool  #: whether only vectors of sentences are stored, so that re-ranking encodes the candidates again
+    codebooks: str  #: fingerprint of the codebooks of the token vectors; empty without codebooks
+    heads: Mapping[str, str] = field(default_factory=dict)  #: fingerprints of the heads by the field that each labels
+    tuned: Mapping[str, Any] = field(default_factory=dict)  #: result of ``semclass tune``; empty without
+    source: Source | None = None  #: folder and manifest from which it was loaded; None for an index in memory
 
     def __len__(self) -> int:
         return self.statistics.passages
@@ -141,7 +121,6 @@ class PassageIndex:
         return np.concatenate([segment.probabilities for segment in self.segments])
 
     def _within(self, rows: IntArray) -> Iterator[tuple[Segment, IntArray, IntArray]]:
-        """Each segment that has some of the rows, which of `rows` they are, and their rows in the segment."""
         if len(self.segments) == 1:
             yield self.segments[0], np.arange(len(rows)), rows
             return
@@ -305,7 +284,7 @@ class PassageIndex:
         small: bool = False,
         progress: Callable[[int], object] | None = None,
     ) -> PassageIndex:
-        """Index passages in memory. :func:`semclass.build_index` builds an index on the disk, and can resume a build.
+        """Index passages in memory; :func:`semclass.build_index` does so on the disk, and can resume a build.
 
         Parameters
         ----------
@@ -391,7 +370,6 @@ class PassageIndex:
             commit.commit(folder, Manifest(self.header(), (entry,), generation, self.tuned))
 
     def _check_current(self, folder: Path) -> None:
-        """Refuse to write over what others committed since this index was loaded from the same folder."""
         if self.source is None or self.source.folder.resolve() != folder.resolve():
             return
         current, known = manifest.read_or_none(folder), self.source.manifest

@@ -76,14 +76,8 @@ class Wanted:
 class RemoteIndex:
     """Base of an index in another engine, which :class:`semclass.HybridRetriever` searches like one in a folder.
 
-    A subclass is a frozen dataclass that implements :meth:`find`.
-
-    Attributes
-    ----------
-    encoder, classes, thresholds, small, codebooks, heads, tuned, statistics
-        The attributes of the :class:`semclass.PassageIndex` whose passages were stored.
-    types
-        Type and shape of the items of each array in the bytes of a row.
+    A subclass is a frozen dataclass that implements :meth:`find`. All attributes but `types` are those of the
+    :class:`semclass.PassageIndex` whose passages were stored.
     """
 
     encoder: str
@@ -94,7 +88,7 @@ class RemoteIndex:
     heads: Mapping[str, str]
     tuned: Mapping[str, Any]
     statistics: Statistics
-    types: Mapping[str, tuple[str, list[int]]]
+    types: Mapping[str, tuple[str, list[int]]]  #: of the items of each array in the bytes of a row, with their shapes
 
     def find(self, wanted: Wanted) -> Iterable[tuple[Passage, bytes]]:
         """Return the passages of both lists, in any order, each once and with the bytes of its row."""
@@ -236,7 +230,6 @@ def stored_rows(index: PassageIndex, average: float | None = None) -> Iterator[S
 
 
 def _arrays(segment: Segment, rows: IntArray, terms: Ragged) -> dict[str, Ragged]:
-    """Arrays of some passages, in the order of their bytes; a small index has no vectors of tokens."""
     parts = {
         "terms": Ragged(terms.values.astype("<u4"), terms.offsets),
         "probabilities": Ragged(segment.probabilities[rows], np.arange(len(rows) + 1)),

@@ -109,7 +109,6 @@ def _check_postings(segment: Segment, where: Path) -> None:
 
 
 def _check_reduced(segment: Segment, where: Path) -> None:
-    """Check that each sentence has a reduced vector once, in a cluster; a small segment has none."""
     near, n = segment.near, len(segment.sentences.values)
     if near is None:
         return

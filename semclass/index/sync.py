@@ -55,8 +55,9 @@ def sync_index(
     """Make an index hold the given passages and no other passages. Returns the changes by document.
 
     Texts that the index already holds, under any id, are not encoded again. New passages are committed every few
-    seconds, and missing passages are removed at the end. If a sync stops, the next sync continues it. If there is no
-    index, it is built, see :func:`semclass.build_index`.
+    seconds, so that the next sync continues a stopped one, and missing passages are removed at the end. Without an index,
+    it is built, see :func:`semclass.build_index`. Arguments and errors that are not named are those of
+    :func:`semclass.change_index`.
 
     Parameters
     ----------
@@ -65,15 +66,11 @@ def sync_index(
         their number, so that an id stays the same while the text does: ``document#number`` becomes ``document#digest``.
     cutting
         How the passages were cut. The index keeps these settings for the next sync.
-    passage_encoder, progress, workers
-        See :func:`semclass.change_index`.
 
     Raises
     ------
     InputError, InputTypeError
         If there are no passages, a passage is not allowed, or an id comes twice. The call then removes nothing.
-    ArtifactError
-        If the index cannot be read or written.
     """
     folder = Path(folder)
     if manifest.read_or_none(folder) is None:

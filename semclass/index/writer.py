@@ -78,8 +78,6 @@ def change_index(
 
     Parameters
     ----------
-    folder
-        Folder of the index.
     add
         A stream of passages with unique ids. A replaced passage with the same text and title is not encoded again.
     delete
@@ -91,8 +89,7 @@ def change_index(
     compact
         Whether to join all segments, and to remove deleted passages from the files.
     passage_encoder
-        The models that built the index, or a function that loads them; by default the shipped models. Only new texts
-        need them.
+        The models that built the index, or a function that loads them for new texts; by default the shipped models.
     progress, workers
         See :func:`build_index`.
 
@@ -185,7 +182,6 @@ def _fill(
     workers: int,
     resume: bool,
 ) -> list[str]:
-    """Make the index of all chunks in `area`; the ids of passages that are longer than the encoder reads."""
     head = config.passage_encoder.classifier.head
     # the header does not name the passage head, and all probabilities must be of one
     sign = {} if head is None else {"head": head.artifact.manifest["files"]["model.onnx"]["sha256"]}
@@ -389,7 +385,6 @@ class IndexChange:
         return Report(**self._counts, passages=self.current.passages, segments=len(self.current.segments))
 
     def _write(self, group: Group, *, compact: bool) -> Entry:
-        """Write a group's segment, or what was deleted from the one that is there."""
         item = group[0]
         if len(group) == 1 and item.entry is not None and not (compact and item.deleted is not None):
             if item in self._before:
@@ -400,7 +395,6 @@ class IndexChange:
         return commit.install([item.part for item in group], self.folder, self.place)
 
     def _unknown(self, stream: Iterable[list[Passage]]) -> Iterator[list[Passage]]:
-        """Chunks of passages, whose ids are compared with those of the index before they are encoded."""
         for chunk in stream:
             ids = [passage.id for passage in chunk]
             owner, _ = in_progress.find(self._segments, ids)

@@ -139,7 +139,6 @@ class Reduced:
         return np.asarray(best + (self.starts[clusters + 1] - ends)[np.searchsorted(ends, best, side="right")])
 
     def _allowed_in(self, clusters: IntArray, allowed: npt.NDArray[np.bool_]) -> IntArray:
-        """Places of the allowed sentences among those of some clusters, one cluster after another."""
         if len(clusters) == len(self.means):
             return np.asarray(self._row_of[np.flatnonzero(allowed)], np.int64)
         spans = [self.places[slice(*self.starts[cluster : cluster + 2].tolist())] for cluster in clusters.tolist()]

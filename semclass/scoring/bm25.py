@@ -103,7 +103,6 @@ def _add(part: Postings, norms: FloatArray, query: Sequence[tuple[int, np.float3
 
 
 def _runs(part: Postings, query: Sequence[tuple[int, np.float32]]) -> Iterator[list[tuple[np.float32, int, int]]]:
-    """Weight, begin and end of the postings of terms, in order, :data:`SCORED_POSTINGS` postings at a time."""
     run: list[tuple[np.float32, int, int]] = []
     room = SCORED_POSTINGS
     for term, weight in query:

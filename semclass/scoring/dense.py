@@ -131,7 +131,6 @@ class Vectors:
         return [value_of(int_products(from_quarter_bytes(block), columns).T, step) for block in blocks]
 
     def _scores(self, products: Iterable[npt.NDArray[Any]], places: slice | IntArray, offsets: IntArray) -> DoubleArray:
-        """Scores of passages from the products with their sentences, which are at some places."""
         if len(offsets) < 2:
             return np.zeros(0)
         similar = np.asarray(np.concatenate([np.zeros(0), *products]) * self.scales[places], np.float64)

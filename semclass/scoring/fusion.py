@@ -147,7 +147,6 @@ def normalise(scores: DoubleArray, *, top: float = -np.inf) -> DoubleArray:
 
 
 def _reciprocal(first: IntArray, n: int) -> DoubleArray:
-    """Summands of a list in reciprocal rank fusion of n passages; `first` are the places in the list, best first."""
     added = np.zeros(n)
     added[first] = 1 / (RRF_K + np.arange(1, len(first) + 1))
     return added
@@ -162,7 +161,6 @@ def _filled(scores: DoubleArray) -> DoubleArray:
 
 
 def _first(scores: DoubleArray, depth: int | None, above: float) -> IntArray:
-    """Places of the first scores that are known and larger than a bound, best first."""
     if np.isnan(np.min(scores, initial=np.inf)):  # quicker than looking for it in every place
         scores = np.where(np.isnan(scores), -np.inf, scores)
     first = top_k(scores, len(scores) if depth is None else depth)

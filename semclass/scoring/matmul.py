@@ -108,7 +108,6 @@ def _session(
 
 
 def _held(name: str, array: npt.NDArray[Any]) -> bytes:
-    """An array that the session is given from outside."""
     shape = b"".join(_field(1, size) for size in array.shape)
     place = _field(13, _field(1, "location") + _field(2, "memory")) + _field(14, 1)
     return _field(5, shape + _field(2, _KINDS[array.dtype.name]) + _field(8, name) + place)

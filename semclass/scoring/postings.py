@@ -74,7 +74,6 @@ class Postings:
         return np.asarray(counts[places] * (passages[places] == rows))
 
     def _column(self, term: int) -> npt.NDArray[Any]:
-        """Counts of a frequent term in all passages, shape (n,); made on first use."""
         if term not in self._columns:
             here = slice(self.ends[term], self.ends[term + 1])
             column = np.zeros(len(self), self.counts.dtype)
