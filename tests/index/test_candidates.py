@@ -43,17 +43,12 @@ def part(n: int, seed: int, *, reduced: bool = False, exact: bool = False, alike
 
 def search_of(parts: list[SearchedSegment], seed: int, scoring: Scoring, allowed: np.ndarray | None = None) -> Search:
     rng = np.random.default_rng(seed)
+    none, pooled = np.zeros((0, DIM), np.float32), unit(rng.normal(size=DIM).astype(np.float32))
     query = Query(
-        text="",
-        pooled=unit(rng.normal(size=DIM).astype(np.float32)) * np.float32(rng.choice([1, 1, 30, 0])),
-        probabilities=rng.dirichlet(np.ones(CLASSES)),
-        tokens=np.zeros((0, DIM), np.float32),
-        weights=np.zeros(0, np.float32),
-        terms=rng.integers(0, VOCABULARY, rng.integers(0, 6)),
-        need_vector=np.zeros(0, np.float32),
-        expects=np.zeros((0, DIM), np.float32),
-        query_used="",
-    )
+        text="", pooled=pooled * np.float32(rng.choice([1, 1, 30, 0])), probabilities=rng.dirichlet(np.ones(CLASSES)),
+        tokens=none, weights=none[:, 0], terms=rng.integers(0, VOCABULARY, rng.integers(0, 6)),
+        need_vector=none[:, 0], expects=none, query_used="",
+    )  # fmt: skip
     return Search(parts, query, scoring, bm25.statistics([part.postings for part in parts]), THRESHOLDS, allowed)
 
 
@@ -84,14 +79,8 @@ scorings = st.builds(
 def quickly_large(monkeypatch):
     """Corpora of some hundred passages are searched as large ones are."""
     monkeypatch.setattr(dense, "LAYOUT_FROM", 64)
-    for name, value in {
-        "EXHAUSTIVE_BELOW": 0,
-        "EXHAUSTIVE_FILTERED": 5,
-        "INITIAL_DEPTH": 2,
-        "DEPTH_GROWTH": 2,
-        "MAX_SCAN_RATIO": 2,
-        "DEPTH": 6,
-    }.items():
+    small = {"EXHAUSTIVE_BELOW": 0, "EXHAUSTIVE_FILTERED": 5, "INITIAL_DEPTH": 2, "DEPTH_GROWTH": 2}
+    for name, value in {**small, "MAX_SCAN_RATIO": 2, "DEPTH": 6}.items():
         monkeypatch.setattr(candidates, name, value)
 
 

@@ -34,14 +34,6 @@ def test_numbers():
     assert [number(10**400), number(-(10**400))] == [float("inf"), float("-inf")]
 
 
-def same_bits(found, wanted):
-    assert (len(found), list(found.fields)) == (len(wanted), list(wanted.fields))
-    for path, column in wanted.fields.items():
-        for name, values in vars(column).items():
-            other = getattr(found.fields[path], name)
-            assert (other.dtype, other.tolist()) == (values.dtype, values.tolist()), (path, name)
-
-
 @pytest.mark.parametrize(
     "metadata", [[], [{}], [{"a": [1, 2.5, "x", True, {"b": "2024-01-01"}]}, {"a": {"b": "é"}}, {"c": 0}]]
 )
@@ -52,7 +44,11 @@ def test_saved_columns_are_the_same_and_outlive_their_folder(metadata, tmp_path)
     save(columns, folder)
     opened = load(Files(folder))
     shutil.rmtree(folder)
-    same_bits(opened, columns)
+    assert (len(opened), list(opened.fields)) == (len(columns), list(columns.fields))
+    for path, column in columns.fields.items():
+        for name, values in vars(column).items():
+            other = getattr(opened.fields[path], name)
+            assert (other.dtype, other.tolist()) == (values.dtype, values.tolist()), (path, name)
 
 
 def test_damaged_columns_are_refused(tmp_path):

@@ -31,13 +31,9 @@ def test_values_are_counted_the_most_frequent_first():
 
 def test_fields_that_divide_nothing_or_too_much_are_left_out():
     same = passages(*range(100), lang="en", page=3, heading="Tower")
-    many = [
-        one
-        for number in range(MAX_VALUES + 1)
-        for one in passages(1000 + 2 * number, 1001 + 2 * number, name=str(number))
-    ]
-    own = [one for number in range(10) for one in passages(5000 + number, number=f"T-{number}", page=number)]
-    assert counts(index_of(same, many, own)) == {}
+    many = [passages(1000 + 2 * number, 1001 + 2 * number, name=str(number)) for number in range(MAX_VALUES + 1)]
+    own = [passages(5000 + number, number=f"T-{number}", page=number) for number in range(10)]
+    assert counts(index_of(same, *many, *own)) == {}
 
 
 def test_true_and_one_are_two_values():

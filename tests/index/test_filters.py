@@ -125,12 +125,14 @@ def test_filters_of_a_command_line(terms, where):
     parse(where)
 
 
-@pytest.mark.parametrize(
-    "term", ["page", ">=3", "{broken", "=", "", "page>=", "date< ", "page in ()", "page in (1,,2)"]
-)
+WRONG = ["page", ">=3", "{broken", "=", "", "page>=", "date< ", "page in ()", "page in (1,,2)"]
+ENDLESS = ["page=1" + "0" * 5000, '{"page": 1%s}' % ("0" * 5000), '{"a": ' * 10_000]
+
+
+@pytest.mark.parametrize("term", [*WRONG, *ENDLESS], ids=lambda term: term[:16])
 def test_a_term_that_is_no_filter(term):
-    with pytest.raises(InputError, match="the filter"):
-        read_terms([term])
+    with pytest.raises(InputError):
+        parse(read_terms([term]))
 
 
 @given(st.lists(METADATA, max_size=6), st.lists(WHERE, min_size=1, max_size=8))
@@ -148,12 +150,6 @@ def test_a_field_that_no_passage_has_is_told_once():
     assert not index.mask({"pag": 2}).any()
     assert index.mask({"page": 1}) is index.mask({"page": 1}), "masks are remembered"
     assert not index.mask({"lang": {"$exists": True}}).any(), "whether a field is there may be asked of any"
-
-
-@pytest.mark.parametrize("term", ["page=1" + "0" * 5000, '{"page": 1%s}' % ("0" * 5000), '{"a": ' * 10_000], ids=len)
-def test_endless_terms_of_a_command_line_are_refused(term):
-    with pytest.raises(InputError):
-        parse(read_terms([term]))
 
 
 def test_names_are_bounded_and_messages_show_their_beginning():

@@ -152,13 +152,7 @@ def test_a_sync_that_is_stopped_goes_on_where_it_was(tmp_path, monkeypatch):
 
 
 def test_an_index_keeps_how_its_documents_were_cut(tmp_path):
-    items = [Passage("a", "red boat")]
-    assert describe_cutting(tmp_path, items, {"by": "sentence"}) == {"by": "sentence"}
-    assert describe_cutting(tmp_path, items, None) == {"by": "sentence"}
-    assert describe_cutting(tmp_path, items, {"by": "window", "size": 50}) == {"by": "window", "size": 50}
-    assert describe_cutting(tmp_path, [Passage("b", "lake")], None) == {"by": "window", "size": 50}
-
-
-def describe_cutting(folder, items, cutting):
-    sync_index(folder, items, cutting=cutting, passage_encoder=FAKE)
-    return describe(folder)["cutting"]
+    sentences, windows = {"by": "sentence"}, {"by": "window", "size": 50}
+    for name, cutting, kept in (("a", sentences, sentences), ("a", windows, windows), ("b", None, windows)):
+        sync_index(tmp_path, [Passage(name, "red boat")], cutting=cutting, passage_encoder=FAKE)
+        assert describe(tmp_path)["cutting"] == kept
