@@ -69,6 +69,10 @@ class Unit:
     row: bool = False  # of a table
     wrapped: bool = False  # its line ends are those of an editor, hard breaks aside
 
+    def written(self, text: str) -> str:
+        """Return what it says, given the text of the document."""
+        return text[self.start : self.end] if self.text is None else self.text
+
 
 @dataclass(frozen=True)
 class Block:
@@ -106,13 +110,9 @@ def plain_headings(text: str) -> list[PlainHeading]:
         above = text[text.rfind("\n", 0, before) + 1 : before].rpartition("\f")[2].strip(" \t")
         above = "" if text[before] == "\f" else above
         over = above == match["mark"] * len(above) and len(above) > 2
-        if (
-            (above and not over)
-            or len(name) > HEADING_LENGTH
-            or not len(name) <= 2 * len(rule) <= 4 * max(len(name), 3)
-        ):
-            continue
-        if name.endswith((".", ",", ";")) or _COLUMNS.search(name) or (match["name"][:1] in " \t" and not over):
+        alone = not above and match["name"][0] not in " \t"
+        fits = len(name) <= min(2 * len(rule), HEADING_LENGTH) and 2 * len(rule) <= 4 * max(len(name), 3)
+        if not (over or alone) or not fits or name.endswith((".", ",", ";")) or _COLUMNS.search(name):
             continue
         level = levels.setdefault((match["mark"], over), len(levels) + 1)
         start = match.start("name") + match["name"].index(name)

@@ -81,38 +81,29 @@ class Chunking:
     Attributes
     ----------
     by
-        ``"paragraph"`` cuts at blank lines. In Markdown, lists and fenced code stay whole. Paragraphs of fewer than 8
-        words are joined to a neighbour, or to their heading if nothing else follows it. Below a heading, paragraphs are
-        joined until they have about 80 words, unless `size` is given. ``"section"`` keeps all text under one heading
-        together. ``"window"`` makes runs of whole sentences within a section, as many as `size` allows. ``"meaning"``
-        makes runs of whole sentences within a section, and cuts where `vectors` of neighbouring sentences differ most.
-        With every way, text that ends in a colon stays with the first item of the list below it, if `size` allows.
+        ``"paragraph"`` cuts at blank lines; lists and fenced code of Markdown stay whole. Paragraphs of fewer than 8 words
+        are joined to a neighbour or their heading, and those below a heading up to about 80 words, unless `size` is given.
+        ``"section"`` keeps all text under a heading together. ``"window"`` makes runs of whole sentences within a section,
+        as many as `size` allows. ``"meaning"`` does so too, and cuts where `vectors` of neighbouring sentences differ most.
         None (the default) cuts documents by paragraph, and leaves JSON lines and rows of tables whole.
     size
-        Maximum units of a passage, as counted by `count`. Longer passages are cut between sentences, and longer
-        sentences between words. A single word and a table row may be longer. By default, `size` is 100 words for
-        ``"window"`` and ``"meaning"``. Otherwise the only limit is 50,000 characters, which no passage exceeds.
+        Maximum units of a passage, as counted by `count`. Longer passages are cut between sentences, and longer sentences
+        between words. By default 100 words for ``"window"`` and ``"meaning"``; otherwise 50,000 characters are the limit.
     overlap
-        How many units of the previous passage to repeat after a cut by `size`, less than `size`. The last sentences
-        that fit are repeated.
+        How many units of the previous passage to repeat after a cut by `size`, less than `size`.
     encoding
-        Python name of the encoding of text files that are neither UTF-8 nor UTF-16 with a byte order mark, such as
-        ``"cp1252"``.
+        Python name of the encoding of text files that are neither UTF-8 nor UTF-16 with a byte order mark.
     text_column, id_column, title_column
-        Names of columns of records: of CSV and xlsx, arrays of objects in JSON, and JSON lines without ``text`` or with
-        a named column. By default, the text is the column with the most words, followed by the other columns of at
-        least 8 words on average. A table with no such column or without names of columns stays a table. The id is a
-        column with a usual name, such as ``id`` or ``ticket_id``, if nearly all its values differ. The title is the
-        column ``title``, ``subject``, ``headline`` or ``summary``.
+        Names of columns of records: of CSV and xlsx, arrays of objects in JSON, JSON lines without ``text``. By default, the
+        text is the column with the most words, followed by the others of at least 8 words on average. A table without
+        such a column stays a table. The id is a column with a usual name, such as ``id`` or ``ticket_id``, if nearly all its
+        values differ. The title is the column ``title``, ``subject``, ``headline`` or ``summary``.
     keep_boilerplate
         Whether to keep text that most files of a folder repeat. Only semclass-documents leaves it out.
     count
-        Function that counts the units of a sentence. The length of a passage is the sum over its sentences. ``lambda
-        text: encoder.tokenize([text]).lengths()[0]`` counts word pieces of an :class:`semclass.OnnxEncoder`, and
-        ``lambda text: 1`` counts sentences.
+        Function that counts the units of a sentence, such as word pieces. A passage has the sum over its sentences.
     vectors
-        Function that returns a vector for each of n texts, of shape (n, dim), such as ``lambda texts:
-        encoder.encode(texts).pooled``. It is needed for ``by="meaning"``.
+        Function that returns a vector for each of n texts, of shape (n, dim). It is needed for ``by="meaning"``.
 
     Raises
     ------
@@ -187,24 +178,22 @@ def cut(
     Parameters
     ----------
     text
-        The document. A form feed starts a new page, as in the output of ``pdftotext``. No passage spans two pages. Page
-        numbers, and lines at the top or bottom of most pages, are left out.
+        The document. A form feed starts a new page. Lines that most pages repeat are left out.
     document
         Name of the document. The ids of the passages begin with it.
     chunking
         How to cut.
     markdown
-        Whether the text is Markdown (CommonMark with GitHub's tables). The passages of Markdown leave out headings,
-        front matter, rules, link definitions, and HTML tags, comments, scripts and styles. A table row is written as
-        "column: value; column: value", one row per line, with about 100 words per passage.
+        Whether the text is Markdown (CommonMark with GitHub's tables). Headings, front matter, rules, link definitions and
+        HTML tags are left out. A table row is written as "column: value; column: value", in passages of about 100 words.
 
     Returns
     -------
     iterator of Passage
         The passages, in the order of the document, with the ids ``document#number``, from 1. The metadata hold
-        ``document``, the number under the name of the way to cut, ``start`` and ``end`` (the characters of `text` that
-        hold the passage and omitted marks), ``heading`` (the nearest heading) and ``headings`` (all headings, outermost
-        first). They also hold ``page`` from 1, if the text has form feeds, and ``table`` (true) for text of table rows.
+        ``document``, the number under the name of the way to cut, ``start`` and ``end`` (characters of `text`), ``heading``
+        (the nearest heading), ``headings`` (all, outermost first), ``page`` from 1 if the text has form feeds, and
+        ``table`` (true) for text of table rows.
 
     Raises
     ------
@@ -219,8 +208,7 @@ def cut(
     return _passages(text, document, chunking, markdown=markdown)
 
 
-_Piece: TypeAlias = tuple[Block, list[Unit]]
-"""The first block of a passage, and its units."""
+_Piece: TypeAlias = tuple[Block, list[Unit]]  # the first block of a passage, and its units
 
 
 def _passages(text: str, document: str, chunking: Chunking, *, markdown: bool) -> Iterator[Passage]:
@@ -261,8 +249,7 @@ def _by_paragraph(text: str, blocks: Iterable[Block], chunking: Chunking) -> Ite
 
 
 def _by_section(text: str, blocks: Iterable[Block], chunking: Chunking) -> Iterator[_Piece]:
-    for section in _sections(blocks):
-        yield from ((section[0], units) for units in _groups(text, section, chunking))
+    return ((section[0], units) for section in _sections(blocks) for units in _groups(text, section, chunking))
 
 
 def _sections(blocks: Iterable[Block]) -> Iterator[list[Block]]:
@@ -302,17 +289,16 @@ def _likeness(vectors: FloatArray) -> list[float]:
     Likeness is the cosine of the two sentences before a place with the two after it. Neighbours are better apart where
     it falls below the mean of all by a standard deviation, as in TextTiling (Hearst 1997).
     """
-    units = np.asarray(vectors, np.float64)
-    units = units / np.maximum(np.linalg.norm(units, axis=1, keepdims=True), 1e-12)
-    sums = np.stack(
-        [
-            [units[max(place - NEIGHBOURS, 0) : place].sum(0), units[place : place + NEIGHBOURS].sum(0)]
-            for place in range(1, len(units))
-        ]
-    )
-    sums /= np.maximum(np.linalg.norm(sums, axis=2, keepdims=True), 1e-12)
-    alike = (sums[:, 0] * sums[:, 1]).sum(1)
+    units = _normalised(np.asarray(vectors, np.float64))
+    places = range(1, len(units))
+    before = _normalised(np.stack([units[max(place - NEIGHBOURS, 0) : place].sum(0) for place in places]))
+    after = _normalised(np.stack([units[place : place + NEIGHBOURS].sum(0) for place in places]))
+    alike = (before * after).sum(1)
     return list((alike - alike.mean() + alike.std()).tolist())
+
+
+def _normalised(vectors: FloatArray) -> FloatArray:
+    return vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-12)
 
 
 def _ends(alike: Sequence[float], counts: Sequence[int], size: int, words: Sequence[int]) -> list[int]:
@@ -353,11 +339,11 @@ def _rows(block: Block) -> Sequence[Unit]:
 
 def _parts(text: str, block: Block) -> Iterator[Block]:
     """Yield a table by groups of rows, and any other block whole."""
-    if block.kind == "table":
-        for rows in _pack(text, block.units, Chunking("window", TABLE_WORDS)):
-            yield replace(block, start=rows[0].start, end=rows[-1].end, units=tuple(rows))
-    else:
+    if block.kind != "table":
         yield block
+        return
+    for rows in _pack(text, block.units, Chunking("window", TABLE_WORDS)):
+        yield replace(block, start=rows[0].start, end=rows[-1].end, units=tuple(rows))
 
 
 def _joined(text: str, section: Sequence[Block], full: int) -> Iterator[list[Block]]:
@@ -387,8 +373,8 @@ def _joined(text: str, section: Sequence[Block], full: int) -> Iterator[list[Blo
 
 def _up_to(most: int, text: str, block: Block) -> int:
     """Count the words of a block, signs alone aside, up to a number."""
-    texts = (text[unit.start : unit.end] if unit.text is None else unit.text for unit in _rows(block))
-    return len(list(islice((word for part in texts for word in _SPOKEN.finditer(part)), most)))
+    words = (word for unit in _rows(block) for word in _SPOKEN.finditer(unit.written(text)))
+    return len(list(islice(words, most)))
 
 
 def _sentences(text: str, block: Block, chunking: Chunking) -> Iterator[Unit]:
@@ -452,13 +438,9 @@ def _pack(text: str, units: Iterable[Unit], chunking: Chunking) -> Iterator[list
 def _fitting(text: str, units: Iterable[Unit], chunking: Chunking) -> Iterator[tuple[Unit, int]]:
     """Yield each unit with its count; what is too long is cut between words, except a row of a table."""
     for unit in units:
-        held = (
-            0
-            if chunking.limit is None
-            else chunking.count(text[unit.start : unit.end] if unit.text is None else unit.text)
-        )
-        if chunking.limit is None or held <= chunking.limit or unit.text is not None:
-            yield unit, held
+        count = 0 if chunking.limit is None else chunking.count(unit.written(text))
+        if chunking.limit is None or count <= chunking.limit or unit.text is not None:
+            yield unit, count
         else:
             yield from _words(text, unit, chunking.limit, chunking.count)
 
@@ -513,7 +495,7 @@ def _written(text: str, units: Sequence[Unit]) -> str:
                 if gap.strip() or "\n" in gap[1:]
                 else gap
             )
-        held = text[unit.start : unit.end] if unit.text is None else unit.text
+        held = unit.written(text)
         parts.append(_SOFT_BREAK.sub(" ", _ESCAPED.sub(r"\1", _ROLE.sub(r"\1", held))) if unit.wrapped else held)
         before = unit
     return "".join(parts)

@@ -31,23 +31,11 @@ _Row: TypeAlias = "tuple[int, tuple[Any, Any] | str]"  # line; text and label, o
 
 @dataclass(frozen=True)
 class LabelledTexts:
-    """n texts of a file and their labels.
-
-    Attributes
-    ----------
-    texts
-        The texts, none of them empty.
-    labels
-        The labels of each text. A text has exactly one label, or any number of labels with `multi_label`.
-    lines
-        Line number of each text in the file, from 1.
-    multi_label
-        Whether a text may have several labels, or none.
-    """
+    """n texts of a file, none of them empty, and their labels."""
 
     texts: list[str]
-    labels: list[tuple[str, ...]]
-    lines: list[int]
+    labels: list[tuple[str, ...]]  # of each text exactly one, or any number with `multi_label`
+    lines: list[int]  # numbers of lines in the file, from 1
     multi_label: bool
 
     def targets(self) -> list[Any]:
@@ -70,9 +58,7 @@ def read_labelled(
     path
         A file of JSON lines, or a table whose first line names its columns.
     text, label
-        Names of the columns or fields. By default the first of the usual names that is there: ``text``, ``sentence``,
-        ``question``, ``query``, ``message``, ``utterance``, ``content`` or ``description``, and ``label``, ``labels``,
-        ``class``, ``category``, ``topic``, ``intent`` or ``target``.
+        Names of the columns or fields. By default the first of TEXT_NAMES and of LABEL_NAMES that is there.
     multi_label
         Whether a text may have several labels or none. In a table, commas separate the labels. Several labels are
         always allowed if the column is called ``labels``, or if JSON holds lists.

@@ -29,32 +29,25 @@ ENDINGS = (".txt", ".text", ".log", *MARKDOWN, ".csv", ".tsv", ".json", ".jsonl"
 REMEDIES = {".parquet": "write the rows of .parquet files as JSON lines with `text`"}
 """How to read files that no package reads, by ending."""
 
-NO_ENDING = "no ending"
-UNREADABLE = "cannot be read"
-OUTSIDE = "leads out"
-LINK = "link"
-PIPE = "pipe"
-
-KINDS = {
-    NO_ENDING: ("file without an ending", "files without an ending"),
-    UNREADABLE: ("file that cannot be read", "files that cannot be read"),
-    OUTSIDE: ("link that leads out of the folder", "links that lead out of the folder"),
-    LINK: ("link to a folder or to nothing", "links to folders or to nothing"),
-    PIPE: ("pipe or device", "pipes and devices"),
-}
-"""Kinds of files that are skipped for another reason than their ending. Messages show examples of these files."""
+NO_ENDING = "files without an ending"
+UNREADABLE = "files that cannot be read"
+OUTSIDE = "links that lead out of the folder"
+LINK = "links to folders or to nothing"
+PIPE = "pipes and devices"
+"""Kinds of files that are skipped for another reason than their ending."""
 
 NO_TEXT = frozenset([
     ".7z", ".avi", ".bin", ".bmp", ".bz2", ".class", ".css", ".dll", ".eot", ".exe", ".gif", ".gz", ".ico", ".jar", ".jpeg",
     ".jpg", ".map", ".mov", ".mp3", ".mp4", ".o", ".ogg", ".otf", ".png", ".pyc", ".so", ".svg", ".tar", ".tif", ".tiff",
     ".ttf", ".wav", ".webm", ".webp", ".whl", ".woff", ".woff2", ".xz", ".zip",
 ])  # fmt: skip
-"""Endings of pictures, sounds, fonts, styles, programs and archives. Skipping these files loses no text."""
+"""Endings of files that hold no text: pictures, sounds, fonts, styles, programs and archives."""
 
 LISTED_KINDS = 8
-"""Most kinds of skipped files that a message lists, the most frequent first."""
+"""Maximum kinds of skipped files that a message lists, the most frequent first."""
 
 EXAMPLES = 3
+"""Maximum names of such files that a message lists."""
 
 STREAMS = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
 """Paths of a command's standard input, and of pipes that a shell connects to it."""
@@ -175,10 +168,10 @@ def find_files(path: str | Path) -> SourceFiles:
         if not path.exists():
             raise InputError(f"{path} does not exist; name a BEIR folder, a .jsonl file or a folder of documents")
         mode = path.stat().st_mode
+        corpus = path / "corpus.jsonl"
+        if stat.S_ISDIR(mode) and corpus.is_file():
+            return SourceFiles(path, corpus)
         if stat.S_ISDIR(mode):
-            corpus = path / "corpus.jsonl"
-            if corpus.is_file():
-                return SourceFiles(path, corpus)
             with open_readers() as readers:
                 return _look_through(path, readers)
     except OSError as error:
@@ -187,13 +180,11 @@ def find_files(path: str | Path) -> SourceFiles:
         kind = "a named pipe" if stat.S_ISFIFO(mode) else "a device or a socket"
         raise InputError(f"{path} is {kind}; name a file or a folder, or pipe JSON lines into `-`")
     ending = path.suffix.lower()
-    if ending == ".jsonl" or (ending == ".json" and begins_with_text(path)):
-        return SourceFiles(path, json_lines=path)
+    is_lines = ending == ".jsonl" or (ending == ".json" and begins_with_text(path))
     with open_readers() as readers:
-        readable = _is_readable(path, readers)
-    if readable:
-        return SourceFiles(path, documents=(path,))
-    if remedy := "; ".join(remedies([ending])):
+        if not is_lines and _is_readable(path, readers):
+            return SourceFiles(path, documents=(path,))
+    if not is_lines and (remedy := "; ".join(remedies([ending]))):
         raise InputError(f"{path} is neither text nor JSON lines; {remedy}")
     return SourceFiles(path, json_lines=path)
 
@@ -240,7 +231,12 @@ def shown(name: Path) -> str:
 def listed(unsupported: Mapping[str, Sequence[str]]) -> str:
     """List unsupported files by ending or kind, with the commands that make them readable."""
     often = sorted(unsupported, key=lambda kind: (-len(unsupported[kind]), kind))
-    parts = [_counted(kind, unsupported[kind]) for kind in often[:LISTED_KINDS]]
+    parts = []
+    for kind in often[:LISTED_KINDS]:
+        names = unsupported[kind]
+        more = f" and {len(names) - EXAMPLES} more" if len(names) > EXAMPLES else ""
+        examples = f"{kind} ({', '.join(names[:EXAMPLES])}{more})"
+        parts.append(counted(len(names), f"{kind} file") if kind.startswith(".") else examples)
     if rest := sum(len(unsupported[kind]) for kind in often[LISTED_KINDS:]):
         parts.append(counted(rest, "other file"))
     return "; ".join([", ".join(parts), *remedies(unsupported)])
@@ -252,10 +248,3 @@ def remedies(endings: Iterable[str]) -> list[str]:
     missing = dict.fromkeys(packages[ending] for ending in endings if ending in packages)
     install = [plugins.missing(package, "a reader of them") for package in missing]
     return [*install, *(remedy for ending, remedy in REMEDIES.items() if ending in endings)]
-
-
-def _counted(kind: str, names: Sequence[str]) -> str:
-    if kind not in KINDS:
-        return counted(len(names), f"{kind} file")
-    examples = [*names[:EXAMPLES], *["..."] * (len(names) > EXAMPLES)]
-    return f"{len(names)} {KINDS[kind][len(names) > 1]} ({', '.join(examples)})"

@@ -117,7 +117,7 @@ def test_links_that_lead_out_of_a_folder_are_skipped(tmp_path):
     (folder / "out.txt").symlink_to(tmp_path / "secret.txt")
     (folder / "further.md").symlink_to("out.txt")
     assert [(one.id, one.text) for one in read_passages(folder)] == [("a.txt#1", "Tea."), ("again.txt#1", "Tea.")]
-    assert unsupported_files(folder) == "2 links that lead out of the folder (further.md, out.txt)"
+    assert unsupported_files(folder) == "links that lead out of the folder (further.md, out.txt)"
     (tmp_path / "linked").symlink_to(folder, target_is_directory=True)
     assert len(read_passages(tmp_path / "linked")) == 2, "a link that is named itself is followed"
 
@@ -129,8 +129,8 @@ def test_skipped_files_are_listed_with_what_converts_them(tmp_path):
     (tmp_path / "elsewhere").symlink_to(tmp_path, target_is_directory=True)
     counts, *_ = commands = unsupported_files(tmp_path).split("; ")
     assert counts == (
-        "2 .rtf files, 1 .parquet file, 1 .png file, 1 link to a folder or to nothing (elsewhere), "
-        "1 file without an ending (LICENSE)"
+        "2 .rtf files, 1 .parquet file, 1 .png file, files without an ending (LICENSE), "
+        "links to folders or to nothing (elsewhere)"
     )
     assert ["semclass-documents[pandoc]" in commands[1], ".parquet" in commands[-1]] == [True, True]
     assert unsupported_files(tmp_path / "a.txt") == ""
@@ -163,7 +163,7 @@ def test_files_that_the_system_does_not_show_are_errors_that_name_them(tmp_path,
         return asked(path)
 
     monkeypatch.setattr(Path, "is_file", is_file)
-    assert unsupported_files(tmp_path).startswith("2 files that cannot be read (long, shut/b.rtf)")
+    assert unsupported_files(tmp_path).startswith("files that cannot be read (long, shut/b.rtf)")
     assert len(read_passages(tmp_path)) == 1
     (tmp_path / "shut" / "c.txt").symlink_to("c.txt")  # as good as a file that may not be read
     with pytest.raises(InputError, match=r"shut/c.txt cannot be read: "):
@@ -300,7 +300,7 @@ def test_pipes_and_devices_are_refused_or_skipped_rather_than_waited_for(tmp_pat
     os.mkfifo(tmp_path / "a.md")
     (tmp_path / "b.txt").write_text("Tea.")
     assert [one.id for one in read_passages(tmp_path)] == ["b.txt#1"]
-    assert unsupported_files(tmp_path) == "1 pipe or device (a.md)"
+    assert unsupported_files(tmp_path) == "pipes and devices (a.md)"
     (tmp_path / "zero.txt").symlink_to("/dev/zero")
     for name in (tmp_path / "a.md", tmp_path / "zero.txt", "/dev/zero"):
         with pytest.raises(InputError, match=r"is a (named pipe|device)"):
