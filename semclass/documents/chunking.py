@@ -94,10 +94,10 @@ class Chunking:
     encoding
         Python name of the encoding of text files that are neither UTF-8 nor UTF-16 with a byte order mark.
     text_column, id_column, title_column
-        Names of columns of records: of CSV and xlsx, arrays of objects in JSON, JSON lines without ``text``. By default, the
+        Names of columns of records: of CSV, xlsx, JSON arrays of objects, and JSON lines without ``text``. By default, the
         text is the column with the most words, followed by the others of at least 8 words on average. A table without
-        such a column stays a table. The id is a column with a usual name, such as ``id`` or ``ticket_id``, if nearly all its
-        values differ. The title is the column ``title``, ``subject``, ``headline`` or ``summary``.
+        such a column stays a table. The id is a column with a usual name, such as ``id`` or ``ticket_id``, if most
+        of its values differ. The title is the column ``title``, ``subject``, ``headline`` or ``summary``.
     keep_boilerplate
         Whether to keep text that most files of a folder repeat. Only semclass-documents leaves it out.
     count
