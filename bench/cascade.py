@@ -67,10 +67,7 @@ def run(bench: Bench) -> dict[str, Any]:
         f"BANKING77: TextClassifier with {EXAMPLES} messages of each intent; the model "
         f"is assumed, not measured: right on {ASSUMED:.0%} of whatever is sent, at the price of {ASSUMED_PRICE}"
     )
-    return {
-        "task": {"what": "right by share sent", "model": "flan-ul2", "protocol": protocol},
-        "jobs": jobs,
-    }
+    return {"task": {"what": "right by share sent", "model": "flan-ul2", "protocol": protocol}, "jobs": jobs}
 
 
 # -- steps ----------------------------------------------------------------------------------------------------------------

@@ -181,12 +181,7 @@ def entailment(models: Path) -> Scores:
     }
 
 
-RANKING = {
-    "encoder": "hybrid",
-    "pairs/entailment": "entail-integrated",
-    "pairs/evidence": "default",
-    "deep": "deep",
-}
+RANKING = {"encoder": "hybrid", "pairs/entailment": "entail-integrated", "pairs/evidence": "default", "deep": "deep"}
 """The method of :data:`semclass.ranking.methods.METHODS` that shows most of what a model does."""
 
 

@@ -15,16 +15,7 @@ import numpy.typing as npt
 
 import train_passages as training
 from bench import measures, readme
-from bench.peers.rows import (
-    CLASSIFIERS,
-    Entry,
-    constant,
-    keep,
-    recorded,
-    rows,
-    scikit_peers,
-    trained_seconds,
-)
+from bench.peers.rows import CLASSIFIERS, Entry, constant, keep, recorded, rows, scikit_peers, trained_seconds
 from bench.steps import Bench
 from semclass.core.artifacts import default_models, read_json
 from semclass.core.taxonomy import COARSE

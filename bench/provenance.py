@@ -93,7 +93,7 @@ def earlier(section: str, found: Results) -> list[str]:
 
 def line(found: Results, sections: Iterable[str]) -> str:
     """What stands below a table that has figures of earlier models; "" below others."""
-    said = {}
+    said: dict[str, None] = {}
     for section in sorted({*sections} & {*found}):
         if models := earlier(section, found):
             # whatever reads an encoder changes with it

@@ -64,14 +64,7 @@ def read_groups(data: Path, seed: int) -> list[Group]:
         *_among_neighbours(domains["wikipedia"], rng),
         *_among_neighbours(domains["written"], rng),
     ]
-    found = [
-        *squad(data),
-        *_squad_passages(data, rng),
-        *wikiqa(data),
-        *prose,
-        *_policyqa(data, rng),
-        *_code(data, rng),
-    ]
+    found = [*squad(data), *_squad_passages(data, rng), *wikiqa(data), *prose, *_policyqa(data, rng), *_code(data, rng)]
     found += _echoes(found, rng)
     found += contrast()
     found += _keywords(prose, contrast(), rng)

@@ -18,18 +18,7 @@ import onnx
 
 import bert_graph
 import onnx_graphs
-from bert_torch import (
-    EXTRA,
-    FAR,
-    alike,
-    copied_layers,
-    dropped,
-    linear,
-    padded,
-    padded_layer,
-    tensor_of,
-    two_rates,
-)
+from bert_torch import EXTRA, FAR, alike, copied_layers, dropped, linear, padded, padded_layer, tensor_of, two_rates
 from datasets_io import LANGUAGE, PARALLEL
 from export_encoder import SMOOTHING
 from semclass.core.errors import import_extra

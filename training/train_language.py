@@ -146,10 +146,7 @@ def train(arguments: argparse.Namespace) -> None:
             "Of single texts, a table made without their kind or language tells "
             f"{metrics['told_wrongly']:.1%} wrongly on average.",
         ),
-        (
-            "What it is not good at",
-            "Which other language it is. A few words, most of which are foreign names.",
-        ),
+        ("What it is not good at", "Which other language it is. A few words, most of which are foreign names."),
     ]
     title = "English or another language?"
     save_artifact(

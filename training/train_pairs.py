@@ -240,10 +240,7 @@ def train(arguments: argparse.Namespace) -> None:
     entailment, text_probabilities = calibrated(text_head, text_scores[everything.unseen], data)
     threshold = best_threshold(text_probabilities, data)
     hard = (text_probabilities >= threshold).astype(float)
-    found = {
-        "entailment": best_weight(text_probabilities, data),
-        "class": best_weight(data.match, data),
-    }
+    found = {"entailment": best_weight(text_probabilities, data), "class": best_weight(data.match, data)}
     text_figures = {
         "questions": float(len(data.answers)),
         "conditional_mrr_hybrid": mean_rank(data.score, data),

@@ -37,15 +37,7 @@ import numpy.typing as npt
 from sklearn.model_selection import StratifiedGroupKFold
 
 from command import MULTILINGUAL, make_parser, run, seconds_so_far
-from question_data import (
-    Questions,
-    class_table,
-    evaluate,
-    find_file,
-    membership,
-    read_questions,
-    same_but_for_marks,
-)
+from question_data import Questions, class_table, evaluate, find_file, membership, read_questions, same_but_for_marks
 from question_sets import (
     BLOCKS,
     TRANSLATED,

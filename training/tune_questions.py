@@ -40,15 +40,7 @@ from bert_torch import EXTRA
 from command import make_parser, run, seconds_so_far
 from export_encoder import find_source
 from figures import reliability_diagram
-from question_data import (
-    Questions,
-    class_table,
-    evaluate,
-    find_file,
-    membership,
-    read_questions,
-    same_but_for_marks,
-)
+from question_data import Questions, class_table, evaluate, find_file, membership, read_questions, same_but_for_marks
 from question_network import Recipe, Setup, Slopes, find_slopes, int8_network, probabilities, softened, tune
 from question_sets import (
     Training,

@@ -188,11 +188,9 @@ def fit(name: str, rows: Any, labels: Sequence[Any], tried: int = TRIED, groups:
     """Fit to everything, with the strength that cross-validation found on `tried` items; items of a group share a fold."""
     linear, svm = import_extra("sklearn.linear_model", "bench"), import_extra("sklearn.svm", "bench")
     selection = import_extra("sklearn.model_selection", "bench")
-    made = {
-        "logistic": lambda: linear.LogisticRegression(max_iter=1000),
-        "svc": svm.SVC,
-        "linear-svc": svm.LinearSVC,
-    }[name]()
+    made = {"logistic": lambda: linear.LogisticRegression(max_iter=1000), "svc": svm.SVC, "linear-svc": svm.LinearSVC}[
+        name
+    ]()
     grid = {"C": [strength / 100 for strength in STRENGTHS] if name == "linear-svc" else list(STRENGTHS)}
     kind = selection.StratifiedKFold if groups is None else selection.StratifiedGroupKFold
     folds = kind(FOLDS, shuffle=True, random_state=SEED)
