@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from semclass.core.cpu import available_threads as available_threads
     from semclass.core.errors import import_extra as import_extra
     from semclass.core.errors import warn as warn
-    from semclass.core.taxonomy import MEANINGS as MEANINGS
-    from semclass.core.taxonomy import PROVIDED as PROVIDED
     from semclass.documents.blocks import plain_headings as plain_headings
     from semclass.documents.decoding import check_size as check_size
     from semclass.documents.decoding import read_text as read_text
@@ -78,7 +76,6 @@ _HOMES = {
     ),
     "core.artifacts": ("write_atomic",),
     "core.errors": ("import_extra", "warn"),
-    "core.taxonomy": ("MEANINGS", "PROVIDED"),
     "documents.json_lines": ("read_json_lines",),
     "documents.labelled": ("read_labelled", "read_texts"),
     "documents.sentences": ("unwrapped_spans",),

@@ -92,43 +92,32 @@ class Encoding:
 
     Attributes
     ----------
-    terms
-        Ragged int32: the word-piece ids of each whole text, without special tokens.
-    pooled
-        float32 of shape (n, dim): the vectors that retrieval compares. Vectors of exported encoders have unit length.
-    layers
-        float32 of shape (n, layers_dim): features from several layers, for classification.
-    tokens
-        Ragged float32 of item shape (token_dim,): a vector of unit length for each word piece that the encoder read.
-    weights
-        Ragged float32 of item shape (1,): the log weight of each word piece of a question, up to a constant.
     asks, provides
         float32 of shape (n, d): what a question asks for, and what a sentence provides. Their inner product is large if
         the sentence gives the requested answer, not if it only resembles the question.
-    expects
-        float32 of shape (n, k * token_dim): k unit vectors near the token vectors of an answer.
-    entities
-        float32 of shape (n, n_entity_types): the strongest evidence in the text for each type of named entity.
-    states
-        Ragged float32 of item shape (hidden,): the states of a lower layer, with special tokens, for other networks.
-    limit
-        How many word pieces of a text the encoder reads. `terms` holds all word pieces of a text. None if the encoder
-        reads all.
-    kept
-        Ragged int32: ids of the word pieces whose vectors `tokens` holds. If None, these are the first ids of `terms`.
     """
 
-    terms: Ragged
+    terms: Ragged  #: Ragged int32: the word-piece ids of each whole text, without special tokens
+    #: float32 of shape (n, dim): the vectors that retrieval compares. Vectors of exported encoders have unit length.
     pooled: FloatArray | None = None
+    #: float32 of shape (n, layers_dim): features from several layers, for classification.
     layers: FloatArray | None = None
+    #: Ragged float32 of item shape (token_dim,): a vector of unit length for each word piece that the encoder read.
     tokens: Ragged | None = None
+    #: float32 of shape (n, n_entity_types): the strongest evidence in the text for each type of named entity.
     entities: FloatArray | None = None
+    #: Ragged float32 of item shape (hidden,): the states of a lower layer, with special tokens, for other networks.
     states: Ragged | None = None
+    #: Ragged float32 of item shape (1,): the log weight of each word piece of a question, up to a constant.
     weights: Ragged | None = None
     asks: FloatArray | None = None
     provides: FloatArray | None = None
+    #: float32 of shape (n, k * token_dim): k unit vectors near the token vectors of an answer.
     expects: FloatArray | None = None
+    #: How many word pieces of a text the encoder reads. `terms` holds all word pieces of a text. None if the encoder
+    #: reads all.
     limit: int | None = None
+    #: Ragged int32: ids of the word pieces whose vectors `tokens` holds. If None, these are the first ids of `terms`.
     kept: Ragged | None = None
 
     @property
@@ -202,75 +191,39 @@ class Encoder(Protocol):
 
 @dataclass(frozen=True)
 class Passage:
-    """A text that a search can find.
+    """A text that a search can find."""
 
-    Attributes
-    ----------
-    id
-        Your name for the passage, unique in an index.
-    text
-        The text that is encoded and searched.
-    metadata
-        Any values that JSON can hold, such as document, page, position or title.
-    """
-
-    id: str
-    text: str
+    id: str  #: your name for the passage, unique in an index
+    text: str  #: the text that is encoded and searched
+    #: Any values that JSON can hold, such as document, page, position or title.
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class QuestionLabel:
-    """The answer type of one question.
+    """The answer type of one question."""
 
-    Attributes
-    ----------
-    text
-        The question.
-    label
-        The most probable coarse class, or ``semclass.ABSTAIN`` below the requested probability.
-    probability
-        Calibrated probability of the most probable coarse class, in [0, 1].
-    fine
-        The most probable fine class of that coarse class, or ``semclass.ABSTAIN``.
-    fine_probability
-        Calibrated probability of `fine`, in [0, `probability`].
-    probabilities
-        Probabilities of all coarse classes. They sum to 1.
-    fine_probabilities
-        Probabilities of all fine classes. The fine classes of a coarse class sum to the probability of the coarse
-        class.
-    asked
-        The sentences of the text that ask, if only these sentences were classified. None if the whole text was
-        classified.
-    """
-
-    text: str
-    label: str
-    probability: float
-    fine: str
-    fine_probability: float
-    probabilities: Mapping[str, float]
+    text: str  #: the question
+    label: str  #: the most probable coarse class, or ``semclass.ABSTAIN`` below the requested probability
+    probability: float  #: calibrated probability of the most probable coarse class, in [0, 1]
+    fine: str  #: the most probable fine class of that coarse class, or ``semclass.ABSTAIN``
+    fine_probability: float  #: calibrated probability of `fine`, in [0, `probability`]
+    probabilities: Mapping[str, float]  #: Probabilities of all coarse classes. They sum to 1.
+    #: Probabilities of all fine classes. The fine classes of a coarse class sum to the probability of the coarse class.
     fine_probabilities: Mapping[str, float]
+    #: The sentences of the text that ask, if only these sentences were classified. None if the whole text was
+    #: classified.
     asked: str | None = None
 
 
 @dataclass(frozen=True)
 class Label:
-    """The labels of one text.
+    """The labels of one text."""
 
-    Attributes
-    ----------
-    text
-        The text.
-    labels
-        The classes whose probability reaches their threshold: one or none, unless a text may have several.
-    probabilities
-        Calibrated probability of each class, in [0, 1]. They sum to 1 unless a text may have several labels.
-    """
-
-    text: str
+    text: str  #: the text
+    #: The classes whose probability reaches their threshold: one or none, unless a text may have several.
     labels: tuple[ClassName, ...]
+    #: Calibrated probability of each class, in [0, 1]. They sum to 1 unless a text may have several labels.
     probabilities: Mapping[ClassName, float]
 
     @property
@@ -306,29 +259,18 @@ class ClassEvidence:
 
 @dataclass(frozen=True)
 class Explanation:
-    """Explains the score of a hit.
+    """Explains the score of a hit."""
 
-    Attributes
-    ----------
-    parts
-        The summands of `total`: the weighted terms of the score.
-    total
-        Sum of `parts`, which is the score. The ``stable`` methods put passages with a label first, and leave the scores
-        unchanged.
-    words
-        The words of the question with the largest weights, and their matches. The largest weight comes first, and each
-        word comes once.
-    classes
-        The classes, most probable for the question first.
-    sentence
-        Position of the sentence nearest to the question in the passage's text: its first character, and the character
-        after its last. None for a passage with only a title.
-    """
-
-    parts: Mapping[str, float]
+    parts: Mapping[str, float]  #: the summands of `total`: the weighted terms of the score
+    #: Sum of `parts`, which is the score. The ``stable`` methods put passages with a label first, and leave the scores
+    #: unchanged.
     total: float
+    #: The words of the question with the largest weights, and their matches. The largest weight comes first, and each
+    #: word comes once.
     words: tuple[WordMatch, ...]
-    classes: tuple[ClassEvidence, ...]
+    classes: tuple[ClassEvidence, ...]  #: the classes, most probable for the question first
+    #: Position of the sentence nearest to the question in the passage's text: its first character, and the character
+    #: after its last. None for a passage with only a title.
     sentence: tuple[int, int] | None
 
 
@@ -340,33 +282,24 @@ class Hit:
     ----------
     id, text, metadata
         The passage as it was given.
-    score
-        The number by which the ranking is sorted. Its meaning depends on the method.
     rank, rank_before
         Place in the ranking, and place before re-ranking. Both count from 1.
-    components
-        The computed components: ``dense`` (cosine of the vectors), ``bm25`` (unbounded, >= 0), ``match`` (class match, in
-        [0, 1]; in integrated re-ranking with a model of the class match, the log-odds of a match near the question's
-        words), ``relevance`` (probability that the passage answers the question), ``entails`` (1 if `relevance` reaches
-        the threshold of the head, else 0).
-    labels
-        The answer types that the passage provides.
-    probabilities
-        Calibrated probability of each answer type.
-    explanation
-        Explanation of the score, if you asked for it with ``explain=True``.
     """
 
     id: str
     text: str
     metadata: Mapping[str, Any]
-    score: float
+    score: float  #: The number by which the ranking is sorted. Its meaning depends on the method.
     rank: int
     rank_before: int
+    #: The computed components: ``dense`` (cosine of the vectors), ``bm25`` (unbounded, >= 0), ``match`` (class match,
+    #: in [0, 1]; in integrated re-ranking with a model of the class match, the log-odds of a match near the question's
+    #: words), ``relevance`` (probability that the passage answers the question), ``entails`` (1 if `relevance` reaches
+    #: the threshold of the head, else 0).
     components: Mapping[str, float]
-    labels: tuple[str, ...]
-    probabilities: Mapping[str, float]
-    explanation: Explanation | None = None
+    labels: tuple[str, ...]  #: the answer types that the passage provides
+    probabilities: Mapping[str, float]  #: calibrated probability of each answer type
+    explanation: Explanation | None = None  #: explanation of the score, if you asked for it with ``explain=True``
 
     @property
     def index(self) -> int:

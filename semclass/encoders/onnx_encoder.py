@@ -120,6 +120,8 @@ class OnnxEncoder:
     def load(cls, folder: str | Path | None = None, *, threads: int = 1, batch_size: int = 32) -> OnnxEncoder:
         """Load an encoder.
 
+        Raises an ArtifactError if the folder is damaged; an InputError if a number is out of range.
+
         Parameters
         ----------
         folder
@@ -128,13 +130,6 @@ class OnnxEncoder:
             Threads per run. Use one thread for single questions, and all processors for building an index.
         batch_size
             Most texts per run. This bounds memory.
-
-        Raises
-        ------
-        ArtifactError
-            If the folder is damaged.
-        InputError
-            If a number is out of range.
         """
         check_positive(threads, "threads")
         check_positive(batch_size, "batch_size")

@@ -42,6 +42,9 @@ class SentenceTransformerEncoder:
     def load(cls, name: str, *, batch_size: int = 32, device: str = "cpu") -> SentenceTransformerEncoder:
         """Load a model.
 
+        Raises a MissingExtraError if sentence-transformers is not installed: ``pip install "semclass[hub]"``; an
+        InputError if the model cannot be loaded, or is not a transformer with hidden states.
+
         Parameters
         ----------
         name
@@ -50,13 +53,6 @@ class SentenceTransformerEncoder:
             Most texts per run.
         device
             Device of torch.
-
-        Raises
-        ------
-        MissingExtraError
-            If sentence-transformers is not installed: ``pip install "semclass[hub]"``.
-        InputError
-            If the model cannot be loaded, or is not a transformer with hidden states.
         """
         library = import_extra("sentence_transformers", "hub")
         check_positive(batch_size, "batch_size")

@@ -50,17 +50,12 @@ Pair: TypeAlias = tuple[FloatArray, npt.NDArray[np.int64]]
 
 @dataclass(frozen=True)
 class DeepHead:
-    """Tells how likely texts answer a question, from both read together. Threads may share one instance.
-
-    Attributes
-    ----------
-    beside_entailment
-        Weights of the log-odds of the entailment head and of these, and a bias, whose sum is the log-odds of an
-        :class:`semclass.EntailmentClassifier`. None if the two were not calibrated together.
-    """
+    """Tells how likely texts answer a question, from both read together. Threads may share one instance."""
 
     encoder: Encoder
     network: onnxruntime.InferenceSession
+    #: Weights of the log-odds of the entailment head and of these, and a bias, whose sum is the log-odds of an
+    #: :class:`semclass.EntailmentClassifier`. None if the two were not calibrated together.
     beside_entailment: tuple[float, float, float] | None = None
 
     @classmethod

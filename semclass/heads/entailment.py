@@ -45,41 +45,25 @@ CLASSES = ("not_entailment", "entailment")  # below the threshold, and from it o
 
 @dataclass(frozen=True)
 class EntailmentLabel:
-    """Whether a sentence answers a question.
-
-    Attributes
-    ----------
-    label
-        ``"entailment"`` or ``"not_entailment"``.
-    probability
-        P(sentence answers question), in [0, 1].
-    """
+    """Whether a sentence answers a question."""
 
     question: str
     sentence: str
-    label: str
-    probability: float
+    label: str  #: ``"entailment"`` or ``"not_entailment"``
+    probability: float  #: P(sentence answers question), in [0, 1]
 
 
 @dataclass(frozen=True)
 class EntailmentClassifier:
-    """Predicts whether a sentence answers a question. Threads may share one instance.
-
-    Attributes
-    ----------
-    classes
-        ``("not_entailment", "entailment")``, in column order.
-    threshold
-        Probability from which the label is ``"entailment"``.
-    """
+    """Predicts whether a sentence answers a question. Threads may share one instance."""
 
     encoder: Encoder  # has the views above
     head: onnxruntime.InferenceSession
     idf: FloatArray  # inverse document frequency of each word piece in general text; 0 for no terms
-    threshold: float
+    threshold: float  #: probability from which the label is ``"entailment"``
     generic: Head | None = None  # tells questions that name nothing of their own
     joint: DeepHead | None = None  # reads both texts together
-    classes: ClassVar[tuple[str, str]] = CLASSES
+    classes: ClassVar[tuple[str, str]] = CLASSES  #: ``("not_entailment", "entailment")``, in column order
 
     @classmethod
     def load(
@@ -111,10 +95,7 @@ class EntailmentClassifier:
     def classify(self, pairs: Iterable[tuple[str, str]]) -> list[EntailmentLabel]:
         """Classify pairs of a question and a sentence.
 
-        Raises
-        ------
-        InputError, InputTypeError
-            If an item is not a pair of non-empty texts.
+        Raises an InputError or InputTypeError if an item is not a pair of non-empty texts.
         """
         items = check_pairs(pairs)
         return [

@@ -31,13 +31,12 @@ class Example:
     ----------
     text, labels
         The training text and its labels.
-    similarity
-        Cosine of the training text with your text, in the view that the head reads, after the mean of all examples is
-        subtracted.
     """
 
     text: str
     labels: tuple[str | int, ...]
+    #: Cosine of the training text with your text, in the view that the head reads, after the mean of all examples is
+    #: subtracted.
     similarity: float
 
 

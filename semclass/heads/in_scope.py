@@ -29,16 +29,11 @@ class ScopeClassifier:
 
     Questions, keywords, requests such as "show me ...", titles, and claims to check are in scope. Chit-chat, commands,
     statements and fragments are out of scope.
-
-    Attributes
-    ----------
-    classes
-        ``("out of scope", "in scope")``, in column order.
     """
 
     encoder: Encoder
     head: Head
-    classes: ClassVar[tuple[str, str]] = CLASSES
+    classes: ClassVar[tuple[str, str]] = CLASSES  #: ``("out of scope", "in scope")``, in column order
 
     @classmethod
     def load(
@@ -61,17 +56,14 @@ class ScopeClassifier:
     def classify(self, texts: Iterable[str], *, threshold: float | None = None) -> list[Label]:
         """Classify each text as in scope or out of scope.
 
+        Raises an InputError or InputTypeError if a text is empty or not a string, or the threshold is not in [0, 1].
+
         Parameters
         ----------
         texts
             Non-empty texts, also from a generator, but not a single string.
         threshold
             Probability from which a text is in scope. Defaults to the threshold of the head.
-
-        Raises
-        ------
-        InputError, InputTypeError
-            If a text is empty or not a string, or the threshold is not in [0, 1].
         """
         least = check_probability(self.threshold if threshold is None else threshold, "threshold")
         checked = check_texts(texts)

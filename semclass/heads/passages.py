@@ -53,15 +53,12 @@ class PassageClassifier:
     def classify(self, passages: Iterable[str]) -> list[Label]:
         """Classify passages.
 
+        Raises an InputError or InputTypeError if a passage is empty or not a string.
+
         Parameters
         ----------
         passages
             Non-empty texts, also from a generator, but not a single string.
-
-        Raises
-        ------
-        InputError, InputTypeError
-            If a passage is empty or not a string.
         """
         texts = check_texts(passages, "passages")
         probabilities = self.predict_proba(texts)

@@ -46,6 +46,8 @@ class QuestionClassifier:
     ) -> QuestionClassifier:
         """Load the classifier.
 
+        Raises an ArtifactError if a model folder is missing or damaged, or the head was trained for another encoder.
+
         Parameters
         ----------
         models
@@ -54,11 +56,6 @@ class QuestionClassifier:
             A loaded encoder to share. Defaults to the encoder in `models`.
         threads
             Threads of an encoder that is loaded here.
-
-        Raises
-        ------
-        ArtifactError
-            If a model folder is missing or damaged, or the head was trained for another encoder.
         """
         root, used = open_models(models, encoder, threads)
         return cls(used, Head.load(root / "questions", encoder=used.fingerprint))
@@ -81,6 +78,9 @@ class QuestionClassifier:
     def classify(self, questions: Iterable[str], *, min_probability: float = 0.0) -> list[QuestionLabel]:
         """Classify questions.
 
+        Raises an InputError or InputTypeError if a question is empty or not a string, `min_probability` is not in [0,
+        1], or there is no head.
+
         Parameters
         ----------
         questions
@@ -88,11 +88,6 @@ class QuestionClassifier:
         min_probability
             In [0, 1]. If the best coarse class is less probable, the label is ``semclass.ABSTAIN``. Probabilities are
             calibrated: of the labels with 0.8 or more, about 80 % or more are right.
-
-        Raises
-        ------
-        InputError, InputTypeError
-            If a question is empty or not a string, `min_probability` is not in [0, 1], or there is no head.
         """
         texts = check_texts(questions, "questions")
         least = check_probability(min_probability, "min_probability")

@@ -29,36 +29,24 @@ HUB = "hub:"
 
 @dataclass(frozen=True)
 class TextModel:
-    """An encoder and a head trained on labels of your own. Threads may share one instance.
-
-    Attributes
-    ----------
-    classes
-        The labels of the training data, strings or integers, in column order.
-    multi_label
-        Whether a text may have several labels, or none.
-    label_thresholds
-        Probability from which a text gets each label, float64 of shape (n_classes,).
-    min_probability
-        Below this probability the model abstains.
-    ood_threshold
-        Support below which a text is out of domain and gets no label. If None, no text is out of domain.
-    examples
-        The training texts with their vectors, if you saved them with the model.
-    """
+    """An encoder and a head trained on labels of your own. Threads may share one instance."""
 
     encoder: Encoder
     head: Head
-    classes: tuple[ClassName, ...]
-    multi_label: bool
-    label_thresholds: DoubleArray
-    min_probability: float = 0.0
+    classes: tuple[ClassName, ...]  #: the labels of the training data, strings or integers, in column order
+    multi_label: bool  #: whether a text may have several labels, or none
+    label_thresholds: DoubleArray  #: probability from which a text gets each label, float64 of shape (n_classes,)
+    min_probability: float = 0.0  #: below this probability the model abstains
+    #: Support below which a text is out of domain and gets no label. If None, no text is out of domain.
     ood_threshold: float | None = None
-    examples: Examples | None = None
+    examples: Examples | None = None  #: the training texts with their vectors, if you saved them with the model
 
     @classmethod
     def load(cls, folder: str | Path, *, encoder: Encoder | str | Path | None = None, threads: int = 1) -> TextModel:
         """Load a head that :meth:`semclass.TextClassifier.save` wrote.
+
+        Raises an ArtifactError if the folder is damaged; an EncoderMismatchError if the head was trained with another
+        encoder.
 
         Parameters
         ----------
@@ -70,13 +58,6 @@ class TextModel:
             sentence-transformers model. Defaults to the shipped encoder.
         threads
             Threads of an encoder that is loaded here.
-
-        Raises
-        ------
-        ArtifactError
-            If the folder is damaged.
-        EncoderMismatchError
-            If the head was trained with another encoder.
         """
         used = open_encoder(encoder, threads)
         head = Head.load(folder, encoder=used.fingerprint)
@@ -105,17 +86,15 @@ class TextModel:
     def classify(self, texts: Iterable[str], *, min_probability: float | None = None) -> list[Label]:
         """Classify texts.
 
+        Raises an InputError or InputTypeError if a text is empty or not a string, or `min_probability` is not in [0,
+        1].
+
         Parameters
         ----------
         texts
             Non-empty texts, also from a generator, but not a single string.
         min_probability
             Least probability of a label. Below it the model abstains. Defaults to the value saved with the model.
-
-        Raises
-        ------
-        InputError, InputTypeError
-            If a text is empty or not a string, or `min_probability` is not in [0, 1].
         """
         return classify_all({"": self}, texts, min_probability=min_probability)[""]
 
@@ -132,17 +111,15 @@ class TextModel:
     def nearest(self, texts: Iterable[str], count: int = 3) -> list[list[Example]]:
         """Return the training examples nearest to each text in the view that the head reads, to explain its label.
 
+        Raises an InputError or InputTypeError if a text is empty or not a string, or the model was saved without
+        examples.
+
         Parameters
         ----------
         texts
             Non-empty texts.
         count
             How many examples per text, nearest first.
-
-        Raises
-        ------
-        InputError, InputTypeError
-            If a text is empty or not a string, or the model was saved without examples.
         """
         checked, examples = check_texts(texts), self.examples
         if examples is None:

@@ -50,15 +50,10 @@ class ZeroShotClassifier:
     It has the methods of :class:`semclass.TextModel`. Its probabilities are less certain than those of a trained model.
     As soon as you have examples, train :class:`semclass.TextClassifier` on your examples and on
     :func:`description_examples`.
-
-    Attributes
-    ----------
-    classes
-        The labels, in column order.
     """
 
     encoder: Encoder
-    classes: tuple[str, ...]
+    classes: tuple[str, ...]  #: the labels, in column order
     vectors: FloatArray  # mean of the unit vectors of what tells each class, (n_classes, dim)
     entailment: EntailmentClassifier | None  # None for another encoder than the shipped one
     described: Encoding | None  # the descriptions, as the entailment head reads sentences
@@ -69,6 +64,9 @@ class ZeroShotClassifier:
     ) -> ZeroShotClassifier:
         """Make a classifier from descriptions of its classes.
 
+        Raises an InputError or InputTypeError if there are fewer than two labels, or a label or description is not a
+        text.
+
         Parameters
         ----------
         descriptions
@@ -76,11 +74,6 @@ class ZeroShotClassifier:
             If the line is empty, the classifier reads only the label, with ``_`` as a space.
         encoder, threads
             See :meth:`semclass.TextModel.load`. The entailment head is used only with the shipped encoder.
-
-        Raises
-        ------
-        InputError, InputTypeError
-            If there are fewer than two labels, or a label or description is not a text.
         """
         told = _told(descriptions)
         used = open_encoder(encoder, threads)
@@ -150,14 +143,8 @@ def description_examples(descriptions: Mapping[str, str]) -> tuple[list[str], li
 def read_descriptions(path: str | Path) -> dict[str, str]:
     """Read labels from a JSON or YAML file, which holds an object of descriptions by label, or a list of labels.
 
-    YAML needs the extra ``yaml``.
-
-    Raises
-    ------
-    InputError
-        If the file has another form.
-    MissingExtraError
-        If the file is YAML, and PyYAML is not installed.
+    YAML needs the extra ``yaml``. Raises an InputError if the file has another form; a MissingExtraError if the file is
+    YAML, and PyYAML is not installed.
     """
     path = Path(path)
     content = read_text(path, None)

@@ -152,6 +152,9 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
     def fit(self, X: Iterable[str], y: Any, sample_weight: Any = None) -> TextClassifier:
         """Fit to texts and their labels.
 
+        Raises an InputError or InputTypeError if a text is empty, lengths differ, labels are of mixed types, or there
+        are fewer than two classes.
+
         Parameters
         ----------
         X
@@ -161,11 +164,6 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
             array of 0 and 1 of shape (n, n_classes). The columns of such an array are the classes 0, 1, 2 ...
         sample_weight
             n numbers of at least 0. Each number says how many examples its text counts for.
-
-        Raises
-        ------
-        InputError, InputTypeError
-            If a text is empty, lengths differ, labels are of mixed types, or there are fewer than two classes.
         """
         texts = [str(text) for text in check_texts(X)]  # numpy's strings hash otherwise
         if not texts:
@@ -335,7 +333,8 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
     ) -> Path:
         """Write the fitted classifier for :meth:`load`, as a network, its manifest and a model card.
 
-        Returns the path of the manifest.
+        Returns the path of the manifest. Raises an ArtifactError if the folder cannot be written; a MissingExtraError
+        if onnx is not installed.
 
         Parameters
         ----------
@@ -346,13 +345,6 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
         examples
             Whether to write the training texts too, for :meth:`semclass.TextModel.nearest`. Everyone who has the folder
             can then read the texts.
-
-        Raises
-        ------
-        ArtifactError
-            If the folder cannot be written.
-        MissingExtraError
-            If onnx is not installed.
         """
         _validation.check_is_fitted(self)
         head, report, task = self.head_, self.report_, "text-classification"

@@ -142,17 +142,14 @@ def _name(item: int | tuple[int, ...]) -> str:
 def head_to_onnx(head: FittedHead) -> bytes:
     """Write a fitted head as an ONNX network.
 
+    Raises a MissingExtraError if onnx is not installed.
+
     Returns
     -------
     bytes
         A serialised model. It has one float32 input (n, dim) per view, with the name of the view, and the float32
         output ``probabilities`` (n, classes). If the head can reject texts, it also has the output ``support`` (n,).
         The same head gives the same bytes.
-
-    Raises
-    ------
-    MissingExtraError
-        If onnx is not installed.
     """
     onnx = import_extra("onnx", "train")
     import_extra("onnx.numpy_helper", "train")

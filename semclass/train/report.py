@@ -111,25 +111,18 @@ class Judged:
     ----------
     texts, labels
         n texts and the labels of each; a label that the head does not know means out of domain.
-    places
-        Lines of the n texts in their file.
-    classes
-        The head's labels, in column order.
-    probabilities
-        float64 of shape (n, n_classes).
     label_thresholds, multi_label
         As `TextClassifier.label_thresholds_` and `TextClassifier.multi_label`.
-    support
-        Support for any class above the threshold of rejection, (n,). None for a head that rejects nothing.
     """
 
     texts: Sequence[str]
     labels: Sequence[tuple[ClassName, ...]]
-    places: Sequence[int]
-    classes: tuple[ClassName, ...]
-    probabilities: DoubleArray
+    places: Sequence[int]  #: lines of the n texts in their file
+    classes: tuple[ClassName, ...]  #: the head's labels, in column order
+    probabilities: DoubleArray  #: float64 of shape (n, n_classes)
     label_thresholds: DoubleArray
     multi_label: bool
+    #: Support for any class above the threshold of rejection, (n,). None for a head that rejects nothing.
     support: DoubleArray | None = None
 
     @property

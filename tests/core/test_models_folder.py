@@ -8,7 +8,6 @@ import pytest
 from made_models import export
 
 from semclass import HybridRetriever, Models
-from semclass.cli.main import main
 from semclass.core import artifacts
 from semclass.core.artifacts import default_models, models_folder
 from semclass.core.errors import ArtifactError, EncoderMismatchError, InputError
@@ -67,17 +66,6 @@ def test_damaged_weights_of_fusion_are_refused(installed):
     (installed / "fusion" / "weights.json").write_text("{}")
     with pytest.raises(ArtifactError, match=r"weights\.json"):
         Models.load("tiny")
-
-
-def test_the_command_line_takes_the_name(installed, tmp_path, capsys):
-    notes = tmp_path / "notes"
-    notes.mkdir()
-    (notes / "boat.md").write_text("A red boat lay on the beach.\n")
-    main(["index", "build", str(notes), "--out", "my-index", "--models", "tiny"])
-    main(["search", "my-index", "red boat", "--models", "tiny"])
-    assert "boat.md" in capsys.readouterr().out
-    main(["models", "--models", "tiny"])
-    assert "encoder" in capsys.readouterr().out
 
 
 def test_an_encoder_is_found_by_the_name_of_its_package(installed):

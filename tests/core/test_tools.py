@@ -10,7 +10,7 @@ import pytest
 
 from semclass import HybridRetriever
 from semclass.core.cpu import available_threads
-from semclass.core.tools import Once, in_thread
+from semclass.core.tools import Once
 from semclass.encoders.batching import concurrency_limit, watched
 
 QUESTIONS = ["Who discovered penicillin?", "When was the bridge opened?", "How long is the river?"]
@@ -24,28 +24,6 @@ def test_searches_that_are_awaited_together_give_what_they_give_one_by_one(retri
     assert asyncio.run(retriever.asearch_many(QUESTIONS, 2, method="convex")) == retriever.search_many(
         QUESTIONS, 2, method="convex"
     )
-
-
-def test_the_event_loop_goes_on_while_a_thread_works():
-    class Slow:
-        def __init__(self):
-            self.may_end = threading.Event()
-
-        def work(self, number):
-            """Wait until the loop has done something else."""
-            assert self.may_end.wait(10)
-            return number + 1
-
-        awork = in_thread(work)
-
-    async def both():
-        slow = Slow()
-        task = asyncio.create_task(slow.awork(1))
-        await asyncio.sleep(0)
-        slow.may_end.set()
-        return await task
-
-    assert asyncio.run(both()) == 2
 
 
 def test_a_twin_has_the_arguments_of_the_method():
@@ -109,17 +87,6 @@ def test_threads_that_come_together_share_one_value():
         thread.join()
     assert slow.made == 1
     assert all(value is slow.value for value in found)
-
-
-def test_other_values_and_other_objects_do_not_wait():
-    LET.clear()
-    slow = Lazy()
-    thread = Thread(target=lambda: slow.value)
-    thread.start()
-    assert STARTED.wait(10)
-    assert (slow.other, Lazy().other) == ("other", "other")
-    LET.set()
-    thread.join()
 
 
 def test_an_object_can_be_copied_once_its_value_is_made():

@@ -127,22 +127,6 @@ def test_heads_over_states_depend_on_the_lower_part_alone():
     assert not fits(whole, "", ("states",))
 
 
-@pytest.mark.parametrize(
-    ("texts", "error", "says"),
-    [
-        ("one string", InputTypeError, r"write \['one string'\]"),
-        (["ok", ""], InputError, r"texts\[1\] is empty"),
-        ([None], InputTypeError, "must be a string, not NoneType"),
-        (["\ud800"], InputError, "not valid Unicode"),
-        (5, InputTypeError, "sequence of strings, not int"),
-    ],
-    ids=["bare string", "empty", "none", "surrogate", "number"],
-)
-def test_what_is_no_text_is_refused(encoder, texts, error, says):
-    with pytest.raises(error, match=says):
-        encoder.encode(texts)
-
-
 def test_a_prefix_stands_before_each_text_and_is_no_part_of_it(tmp_path):
     plain = OnnxEncoder.load(export(tmp_path / "plain"))
     prefixed = OnnxEncoder.load(export(tmp_path / "prefixed", prefixes=("question: ", "a text: ")))

@@ -64,23 +64,6 @@ def test_every_word_of_a_question_is_read(tuned):
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=2), 1, atol=1e-5)
 
 
-@pytest.mark.parametrize("kind", ["question", "passage"])
-def test_company_changes_nothing(tuned, kind):
-    reader = tuned if kind == "question" else tuned.for_passages
-    together = reader.encode(TEXTS, views=VIEWS)
-    for row, text in enumerate(TEXTS):
-        alone = reader.encode([text], views=VIEWS)
-        for name in ("pooled", "layers", "asks", "provides", "expects"):
-            np.testing.assert_allclose(alone.rows(name)[0], together.rows(name)[row], atol=1e-4)
-        for name in ("tokens", "weights"):
-            np.testing.assert_allclose(alone.pieces(name).row(0), together.pieces(name).row(row), atol=1e-4)
-
-
-def test_the_same_text_is_read_in_two_ways(tuned):
-    question, passage = (reader.encode(TEXTS[:1]).pooled[0] for reader in (tuned, tuned.for_passages))
-    assert np.abs(question - passage).max() > 1e-3
-
-
 def test_long_passages_are_read_in_windows(tuned):
     """Two windows of the same words are read as one of them is."""
     window = "The tower of Ada Merriweather was designed in a year of war. " * 4

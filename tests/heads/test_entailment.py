@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import shutil
 from dataclasses import replace
 from itertools import product
 
@@ -11,7 +9,7 @@ import numpy as np
 import pytest
 from world import MODELS
 
-from semclass.core.errors import ArtifactError, InputError, InputTypeError, TruncationWarning
+from semclass.core.errors import InputError, InputTypeError, TruncationWarning
 from semclass.encoders.onnx_encoder import OnnxEncoder
 from semclass.heads.entailment import EntailmentClassifier
 
@@ -43,23 +41,6 @@ def test_a_head_that_reads_both_texts_together_has_a_say(classifier):
     np.testing.assert_allclose(classifier.predict_proba(PAIRS)[:, 1], 1 / (1 + np.exp(-odds)), atol=5e-3)
 
 
-def test_labels_follow_the_threshold(classifier):
-    pair = (QUESTIONS[0], SENTENCES[0])
-    (given,) = classifier.classify([pair])
-    assert (given.question, given.sentence) == pair
-    for threshold, label in (
-        (given.probability + 1e-6, classifier.classes[0]),
-        (given.probability, classifier.classes[1]),
-    ):
-        assert replace(classifier, threshold=threshold).predict([pair]) == [label]
-
-
-def test_a_pair_that_is_asked_for_again_has_the_same_probability():
-    """With onnxruntime 1.18 it had another from the second run of a network on."""
-    new = EntailmentClassifier.load(MODELS, encoder=OnnxEncoder.load(MODELS / "encoder"))
-    assert len({float(new.predict_proba([("Who built it?", "Ada built it.")])[0, 1]) for _ in range(3)}) == 1
-
-
 def test_odd_texts_have_finite_probabilities(classifier):
     given = classifier.predict_proba([("?", "\u200b"), ("\u200b", "!")])
     assert np.isfinite(given).all()
@@ -78,13 +59,3 @@ def test_what_is_refused(classifier):
     for wrong in ("ab", [("only one",)], ["ab"], 3):
         with pytest.raises(InputTypeError, match="pairs"):
             classifier.predict(wrong)
-
-
-def test_folders_are_checked(encoder, tmp_path):
-    folder = tmp_path / "entailment"
-    shutil.copytree(MODELS / "entailment", folder)
-    manifest = json.loads((folder / "manifest.json").read_text())
-    assert set(manifest["files"]) == {"head.onnx", "idf.npy"}
-    (folder / "idf.npy").write_bytes(b"")
-    with pytest.raises(ArtifactError, match=r"idf\.npy"):
-        EntailmentClassifier.load(tmp_path, encoder=encoder)

@@ -28,7 +28,6 @@ from semclass import (
     InputTypeError,
     TextClassifier,
     TextModel,
-    TruncationWarning,
 )
 from semclass.train.fitted import head_to_onnx
 
@@ -76,16 +75,6 @@ def fitted():
 
 
 # -- texts ------------------------------------------------------------------------------------------------------------
-
-
-def test_texts_and_labels_in_labels_out():
-    model = TextClassifier(ENCODER).fit(TEXTS, LABELS)
-    assert model.classes_.tolist() == ["boat", "cake", "song"]
-    assert model.predict(["anchor and mast", "butter in the oven"]).tolist() == ["boat", "cake"]
-    probabilities = model.predict_proba(iter(TEXTS))
-    assert probabilities.shape == (36, 3)
-    np.testing.assert_allclose(probabilities.sum(axis=1), 1)
-    assert model.score(TEXTS, LABELS) > 0.9 > 0.5 < model.report_["accuracy"]
 
 
 @pytest.mark.parametrize("settings", [{}, {"kind": "svm", "views": ("pooled", "surface")}])
@@ -138,20 +127,6 @@ def test_integers_stay_integers(tmp_path):
     model.min_probability = 0.99
     assert set(model.predict(TEXTS)) > {ABSTAIN}
     assert 0 < model.score(TEXTS, numbers) < 1
-
-
-def test_it_declines_when_it_is_not_sure():
-    model = classifier(min_probability=0.7).fit(TEXTS, LABELS)
-    unsure = model.predict_proba(TEXTS).max(axis=1) < 0.7
-    model.min_probability = 1.0
-    assert set(model.predict(TEXTS)) == {ABSTAIN}
-    model.min_probability = 0.7
-    assert (model.predict(TEXTS) == ABSTAIN).tolist() == unsure.tolist()
-    assert model.report_["coverage"][0] == {
-        "min_probability": 0.0,
-        "answered": 1.0,
-        "accuracy": model.report_["accuracy"],
-    }
 
 
 def test_several_labels_a_text(tmp_path):
@@ -290,23 +265,6 @@ def test_few_texts_of_many_intents_lose_nothing_to_a_regression_over_the_same_ve
     assert "names" not in coded.report_["chosen"]
 
 
-def test_a_saved_head_needs_only_the_views_that_were_chosen(tmp_path):
-    model = TextClassifier(ENCODER, kind="logistic", cv=3).fit(TEXTS, LABELS)
-    model.save(tmp_path)
-    assert dict(TextModel.load(tmp_path, encoder=ENCODER).head.inputs) == dict(model.head_.inputs)
-    over = {row["candidate"].partition(" over ")[2].partition(",")[0] for row in model.report_["candidates"]}
-    assert over >= {"pooled + names", "0.6 pooled + 0.4 layers + names", "layers + names"}
-    assert all(view in model.report_["chosen"] for view in model.head_.inputs)
-
-
-def test_a_class_with_one_text_is_kept():
-    model = classifier().fit([*TEXTS, "zebra"], [*LABELS, "animal"])
-    assert model.classes_.tolist() == ["animal", "boat", "cake", "song"]
-    assert model.report_["classes"][0]["examples"] == 1
-    both = classifier(multi_label=True).fit([*TEXTS, "zebra"], [(label,) for label in [*LABELS, "animal"]])
-    assert np.isfinite(both.predict_proba(TEXTS)).all()
-
-
 def test_one_text_of_each_class_is_enough():
     model = TextClassifier(ENCODER).fit(["boat and sail", "cake and flour"], ["boat", "cake"])
     assert model.predict(["sail and boat", "flour and cake"]).tolist() == ["boat", "cake"]
@@ -349,24 +307,6 @@ def test_the_second_fit_comes_from_the_cache(tmp_path):
     np.testing.assert_array_equal(again.head_.weights, first.head_.weights)
     clone(first).set_params(views=("pooled",)).fit(TEXTS, numbers)
     assert len(encoder.counts) == 2
-
-
-def test_progress_is_shown_on_a_terminal_only(capsys, monkeypatch):
-    classifier(progress=True).fit(TEXTS, LABELS)
-    assert capsys.readouterr() == ("", "")
-    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
-    classifier(progress=True).fit(TEXTS, LABELS)
-    shown = capsys.readouterr()
-    assert shown.out == ""
-    assert "\raccuracy" in shown.err
-    assert shown.err.endswith("\r\x1b[K")
-
-
-def test_long_texts_are_said_once(encoder):
-    texts = ["harbour " * 5000, "a boat", "the boat", "one boat", "a cake", "the cake", "one cake", "no cake"]
-    with pytest.warns(TruncationWarning, match="longer than the encoder reads") as caught:
-        TextClassifier(encoder, kind="logistic").fit(texts, ["boat"] * 4 + ["cake"] * 4)
-    assert len(caught) == 1
 
 
 # -- what is refused --------------------------------------------------------------------------------------------------

@@ -1,7 +1,5 @@
 """Fitting: the same probabilities from numpy, from scikit-learn and from the network; folds, weights, choices of views."""
 
-import sys
-
 import numpy as np
 import onnxruntime
 import pytest
@@ -9,7 +7,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import LinearSVC
 
-from semclass.core.errors import InputError, MissingExtraError
+from semclass.core.errors import InputError
 from semclass.heads.head import LINKS
 from semclass.train import fit
 from semclass.train.calibration import probabilities_of
@@ -104,25 +102,6 @@ def test_distances_of_new_texts_survive_the_axes_of_few_texts():
     assert squares[1] == pytest.approx(squares[0], rel=0.3)  # the spread of 20 is too small, too
 
 
-def test_a_head_with_fewer_landmarks_is_smaller_and_nearly_the_same():
-    views, labels = questions()
-    whole, small = (fitted(views, labels, "kernel", landmarks=count) for count in (150, 100))
-    assert small.landmarks.values.shape == (100, 17)
-    new, _ = questions(seed=1)
-    found = [head_probabilities(head, new).argmax(axis=1) for head in (whole, small)]
-    assert np.mean(found[0] == found[1]) > 0.9
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_one_class_or_not(kind):
-    views, labels = questions()
-    head = fitted(views, is_date(labels), kind, link="sigmoid", names=["NUM"])
-    found = run(head, views)
-    assert head.classes == ("NUM",)
-    np.testing.assert_allclose(found, head_probabilities(head, views), atol=1e-4)
-    assert np.mean((found > 0.5) == is_date(labels)) > 0.75
-
-
 def test_the_same_data_gives_the_same_network():
     views, labels = questions()
     before = {name: values.copy() for name, values in views.items()}
@@ -137,13 +116,6 @@ def test_a_class_with_one_example_is_kept(kind):
     views, labels = questions()
     head = fitted(views, ["ABBR:exp", *labels[1:]], kind)
     assert head.classes == ("ABBR:exp", *CLASSES)
-    assert np.isfinite(run(head, views)).all()
-
-
-def test_a_few_labels_are_enough():
-    views, _ = questions(n=6)
-    head = fitted(views, [[0], [1]] * 3, link="sigmoid", names=["yes"], folds=5)
-    assert head.report["folds"] == 3
     assert np.isfinite(run(head, views)).all()
 
 
@@ -202,13 +174,6 @@ def test_bad_data_is_refused(case):
     views = {name: values for name, values in views.items() if values is not None}
     with pytest.raises(InputError, match=message):
         fit_head(views, labels, **{"choices": [Choice({"a": 1.0})], **settings})
-
-
-def test_a_missing_extra_is_named(monkeypatch):
-    monkeypatch.setitem(sys.modules, "sklearn.model_selection", None)
-    views, labels = questions(n=20)
-    with pytest.raises(MissingExtraError, match=r'pip install "semclass\[train\]"'):
-        fitted(views, labels)
 
 
 # -- weights, several classes at once, given folds  -------------------------------------------------

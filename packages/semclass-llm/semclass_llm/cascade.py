@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from semclass import EntailmentClassifier, InputError, PassageClassifier, QuestionClassifier, TextModel
-from semclass.plugins import MEANINGS, PROVIDED, check_probability, short
+from semclass.plugins import check_probability, short
 from semclass_llm.endpoint import Bill, Chat, Endpoint
 from semclass_llm.label import LabelTask, ModelLabels, PairTask, estimate_cost, label_texts, pair_text
 
@@ -20,6 +20,27 @@ Item: TypeAlias = "str | tuple[str, str]"
 """A text, or a pair of question and passage."""
 
 Array = npt.NDArray[np.float64]
+
+MEANINGS: dict[str, str] = {
+    "ABBR": "what letters stand for, or the short form of a name",
+    "DESC": "what something is or means, why it is so, or how it is done",
+    "ENTY": "a thing that has a name: an animal, a plant, a product, a work, an event, a disease, a colour, a word",
+    "HUM": "a person, a group or an organisation",
+    "LOC": "a place",
+    "NUM": "a count, a date, a sum, a measure, a rank or a code",
+}
+"""What a question of each coarse class asks for, in words for a language model."""
+
+PROVIDED: dict[str, str] = {
+    "ABBR": "what an abbreviation stands for, or how something is abbreviated",
+    "DESC": "what something is or means, how it works or is done, or why it happened",
+    "ENTY": "a certain thing by its name, such as a product, a work, an award, an animal or a substance, and neither a "
+    "person, an organisation nor a place",
+    "HUM": "who did, owns or is something: a person, a group or an organisation by its name",
+    "LOC": "where something is or happened: a place by its name",
+    "NUM": "when, how many or how much: a date, a count, a sum, a measure or a code",
+}
+"""What a passage of each coarse class tells, in words for a language model."""
 
 EVERYTHING = 2.0  # a threshold above every confidence
 
