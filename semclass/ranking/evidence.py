@@ -21,7 +21,7 @@ SHORT = 20.0
 
 
 def shortness(lengths: IntArray) -> float:
-    """Return how short candidates of some lengths in word pieces are: min(1, `SHORT` / mean length)."""
+    """Return min(1, `SHORT` / mean length) of candidates, by their lengths in word pieces."""
     return min(1.0, SHORT / max(float(lengths.mean()), 1.0)) if len(lengths) else 1.0
 
 

@@ -137,7 +137,11 @@ def _compared_words(
     words = words_of(Ragged(pieces, np.append(0, passages.offsets + m)), table)
     count = int(words.keys.offsets[1])
     keys, starts = words.keys.values, words.starts[:count]
-    present = _present(keys[:count], Ragged(keys[count:], words.keys.offsets[1:] - count))
+    question, values, offsets = keys[:count], keys[count:], words.keys.offsets[1:] - count
+    present = np.zeros((count, len(passages)), np.bool_)
+    # matches are few, so that working on their places is cheaper than on the whole table
+    row, column = np.divmod(np.flatnonzero(question[:, None] == values[None, :]), max(len(values), 1))
+    present[row, np.searchsorted(offsets, column, side="right") - 1] = True
     if not count:
         nothing = np.zeros(0, np.float32)
         return _QuestionWords(nothing, nothing, starts, nothing), present
@@ -147,15 +151,6 @@ def _compared_words(
     rarity = (np.log1p(weights) / np.bincount(word))[word[: len(query.tokens)]]
     rarity /= max(rarity.sum(), 1e-6)
     return _QuestionWords(weights, numbers, word[: len(rarity)], rarity), present
-
-
-def _present(question: npt.NDArray[np.uint64], passages: Ragged) -> npt.NDArray[np.bool_]:
-    """Whether a passage has a word, bool of shape (words, n)."""
-    present = np.zeros((len(question), len(passages)), np.bool_)
-    # matches are few, so that working on their places is cheaper than on the whole table
-    row, column = np.divmod(np.flatnonzero(question[:, None] == passages.values[None, :]), max(len(passages.values), 1))
-    present[row, np.searchsorted(passages.offsets, column, side="right") - 1] = True
-    return present
 
 
 def _lexical(

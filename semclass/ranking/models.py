@@ -104,7 +104,11 @@ class Models:
             reader = PassageEncoder(PassageClassifier(given, None), None, open_heads(heads, given))
             return cls(QuestionClassifier(given, None), reader, None)
         root, used = open_models(models, given, threads)
-        check_class_heads(root)
+        if not root.is_dir():
+            raise ArtifactError(f"{root} is not a folder; name a folder with the layout of models/")
+        class_heads = [name for name in ("questions", "passages") if (root / name).exists()]
+        if len(class_heads) == 1:
+            raise ArtifactError(f"{root} holds only {class_heads[0]}/ of the two class heads; {TRAIN_CLASSES}")
         passage_encoder = PassageEncoder.load(root, encoder=used, heads=heads, threads=threads)
         bare = passage_encoder.classifier.head is None
         questions = QuestionClassifier(used, None) if bare else QuestionClassifier.load(root, encoder=used)
@@ -263,15 +267,6 @@ def _fusion_weights(models: Path) -> dict[str, float]:
     name, remedy = "weights.json", "restore the folder from its source"
     weights = artifacts.parse_json(artifact.read(name), artifact.path(name), remedy)
     return check_weights(weights, ("bm25", *SHARES), SHARES)
-
-
-def check_class_heads(models: Path) -> None:
-    """Refuse a models folder that does not exist, or that holds one class head without the other."""
-    if not models.is_dir():
-        raise ArtifactError(f"{models} is not a folder; name a folder with the layout of models/")
-    there = [name for name in ("questions", "passages") if (models / name).exists()]
-    if len(there) == 1:
-        raise ArtifactError(f"{models} holds only {there[0]}/ of the two class heads; {TRAIN_CLASSES}")
 
 
 def _shipped_fingerprint() -> str:

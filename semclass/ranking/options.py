@@ -27,7 +27,7 @@ class SearchKeywords(TypedDict, total=False):
 class SearchOptions:
     """How a search ranks passages, and which passages it may find.
 
-    You can also pass each of these attributes to a search method as a keyword argument.
+    Each attribute is also a keyword argument of search methods. Values that are not allowed raise an ``InputError``.
 
     Attributes
     ----------
@@ -52,11 +52,6 @@ class SearchOptions:
         (HyDE). BM25 and re-ranking still read the question.
     explain
         Whether hits explain their scores, see :class:`semclass.Explanation`.
-
-    Raises
-    ------
-    InputError, InputTypeError
-        If a value is not allowed.
     """
 
     method: str = DEFAULT

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack  # typing has it from Python 3.11 on
 
 DEFAULT_OPTIONS = SearchOptions()
-
 GENERAL_PASSAGES = 20
 """Number of passages that general text counts for in word frequencies.
 
@@ -122,7 +121,7 @@ class HybridRetriever:
         passages
             At least one passage. Plain strings get their places, from 0, as ids. Ids must be unique.
         models
-            The models, their folder, or the name of an installed package of models. Defaults to the shipped models.
+            The models, or what :meth:`semclass.Models.load` reads. Defaults to the shipped models.
         """
         loaded = models if isinstance(models, Models) else Models.load(models)
         return cls(PassageIndex.build(as_passages(passages), passage_encoder=loaded.passage_encoder), loaded)

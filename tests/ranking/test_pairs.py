@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from semclass.core.errors import InputError
-from semclass.core.types import Ragged, ragged
+from semclass.core.types import ragged
 from semclass.encoders.words import CONTINUES, ENDING, WordTable
 from semclass.index.records import Query
 from semclass.ranking.features import PAIR_FEATURES, TEXT_FEATURES, pair_features
@@ -23,27 +23,13 @@ NUMBERS = (7, 9)
 WORDS = WordTable.of(np.array([STEMS, [piece in NUMBERS for piece in range(VOCABULARY)]], np.int32))
 
 
-@dataclass(frozen=True)
-class Passages:
-    tokens: Ragged
-    sentences: Ragged
-    provides: Ragged
-    pieces: Ragged
-    idf: np.ndarray
-    dense: np.ndarray
-    bm25: np.ndarray
+def candidates(texts, idf, dense, bm25):
+    return SimpleNamespace(evidence=SimpleNamespace(**texts), idf=idf, dense=dense, bm25=bm25)
 
-    @property
-    def evidence(self) -> Passages:
-        return self
 
-    def __len__(self):
-        return len(self.pieces)
-
-    def take(self, rows) -> Passages:
-        rows = np.asarray(rows, np.int64)
-        texts = (each.take(rows) for each in (self.tokens, self.sentences, self.provides, self.pieces))
-        return Passages(*texts, self.idf, *(each[rows] for each in (self.dense, self.bm25)))
+def taken(passages, rows):
+    texts = {name: values.take(np.array(rows)) for name, values in vars(passages.evidence).items()}
+    return candidates(texts, passages.idf, passages.dense[rows], passages.bm25[rows])
 
 
 def make(seed, token_counts, extra, length, cut, *, dim=4, expected=2):
@@ -69,16 +55,15 @@ def make(seed, token_counts, extra, length, cut, *, dim=4, expected=2):
         expects=vectors(expected),
         query_used="",
     )
-    passages = Passages(
-        ragged([vectors(count) for count in token_counts], np.zeros((0, dim), np.float32)),
-        ragged([vectors(1 + count // 20) for count in token_counts], np.zeros((0, dim), np.float32)),
-        ragged([vectors((1 + count // 20) * bool(expected)) for count in token_counts], np.zeros((0, dim), np.float32)),
-        ragged(terms, np.zeros(0, np.int64)),
-        idf,
-        rng.uniform(-1, 1, n),
-        rng.uniform(0, 30, n),
-    )
-    for array in (question.tokens, question.weights, question.terms, passages.tokens.values, passages.bm25, idf):
+    empty, sentences = np.zeros((0, dim), np.float32), [1 + count // 20 for count in token_counts]
+    texts = {
+        "tokens": ragged([vectors(count) for count in token_counts], empty),
+        "sentences": ragged([vectors(count) for count in sentences], empty),
+        "provides": ragged([vectors(count * bool(expected)) for count in sentences], empty),
+        "pieces": ragged(terms, np.zeros(0, np.int64)),
+    }
+    passages = candidates(texts, idf, rng.uniform(-1, 1, n), rng.uniform(0, 30, n))
+    for array in (question.tokens, question.weights, question.terms, texts["tokens"].values, passages.bm25, idf):
         array.flags.writeable = False  # the inputs stay unchanged
     return question, passages
 
@@ -114,7 +99,8 @@ def words_in(terms):
 
 def slow(question, passages):
     """All features, by their definitions."""
-    n, q = len(passages.pieces), len(question.tokens)
+    evidence, q = passages.evidence, len(question.tokens)
+    n = len(evidence.pieces)
     keys, pieces = words_in(question.terms)
     weights = [max(float(passages.idf[piece]) for piece in word) for word in pieces]
     total = sum(weights)
@@ -125,14 +111,14 @@ def slow(question, passages):
     s = question.weights.astype(float)
     rows, bests, presents = [], [], []
     for p in range(n):
-        tokens = passages.tokens.row(p).astype(float)
+        tokens = evidence.tokens.row(p).astype(float)
         cosine = [[float(question.tokens[i].astype(float) @ token) for token in tokens] for i in range(q)]
         best = [max(row, default=0.0) for row in cosine]
-        held = words_in(passages.pieces.row(p))[0]
+        held = words_in(evidence.pieces.row(p))[0]
         present = [key in held for key in keys]
         row = {
             "dense": passages.dense[p],
-            "sentence": max(passages.sentences.row(p) @ question.pooled / np.linalg.norm(question.pooled)),
+            "sentence": max(evidence.sentences.row(p) @ question.pooled / np.linalg.norm(question.pooled)),
             "cosine": sum(s[i] * best[i] for i in range(q)),
             "cosine_rarity": sum(rarity[i] * best[i] for i in range(q)),
             "cosine_unmatched": sum(s[i] * best[i] * (not present[word_of[i]]) for i in range(q)),
@@ -146,7 +132,7 @@ def slow(question, passages):
             "expected": 0.0,
         }
         if len(question.need_vector):
-            row["provided"] = max(float(sentence @ question.need_vector) for sentence in passages.provides.row(p))
+            row["provided"] = max(float(sentence @ question.need_vector) for sentence in evidence.provides.row(p))
             nearest = [max((float(vector @ token) for token in tokens), default=0.0) for vector in question.expects]
             row["expected"] = sum(nearest) / len(nearest)
         row["unmet"], row["unmet_rarity"] = q * (1 - row["cosine"]), q * (1 - row["cosine_rarity"])
@@ -186,23 +172,12 @@ def test_features_equal_their_definitions(pair):
 def test_rows_follow_their_candidates(pair, data):
     question, passages = pair
     features = pair_features(question, passages, WORDS)
-    order = data.draw(st.permutations(range(len(passages.pieces))))
-    shuffled = pair_features(question, passages.take(order), WORDS)
+    order = data.draw(st.permutations(range(len(passages.dense))))
+    shuffled = pair_features(question, taken(passages, order), WORDS)
     np.testing.assert_allclose(shuffled, features[order], rtol=1e-4, atol=2e-4)
     texts = len(TEXT_FEATURES)  # the others compare candidates
-    alone = pair_features(question, passages.take(order[:1]), WORDS)
+    alone = pair_features(question, taken(passages, order[:1]), WORDS)
     np.testing.assert_allclose(alone[0, :texts], features[order[0], :texts], rtol=1e-4, atol=1e-4)
-
-
-def test_a_word_of_many_pieces_counts_once():
-    question, passages = make(12, [20, 3], [0, 0], 4, 0)
-    passages = replace(passages, pieces=Ragged(np.array([2] * 20 + [4, 8, 9]), passages.pieces.offsets))
-    features = pair_features(replace(question, terms=np.array([4, 8, 9, 2])), passages, WORDS)
-    unmatched, overlap, numbers = (features[:, PAIR_FEATURES.index(f)] for f in ("unmatched", "overlap", "numbers"))
-    word, other = passages.idf[[4, 8, 9]].max(), passages.idf[2]
-    np.testing.assert_allclose(unmatched, [word, other], rtol=1e-6)
-    np.testing.assert_allclose(overlap, [other / (word + other), word / (word + other)], rtol=1e-6)
-    assert numbers.tolist() == [1, 0]
 
 
 def test_vectors_of_another_model_are_refused():
