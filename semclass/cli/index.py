@@ -23,8 +23,7 @@ _source = click.argument("source", type=options.InputPath())
 _mark_duplicates = click.option(
     "--mark-duplicates",
     is_flag=True,
-    help="Mark near-duplicate passages: their metadata field `duplicate_of` holds the id of the earlier passage. Needs the "
-    "package semclass-documents.",
+    help="Mark near-duplicates: their field `duplicate_of` holds the id of the earlier passage (semclass-documents).",
 )
 
 PASSAGES_READ = 1024
@@ -269,7 +268,7 @@ def delete(
     if where:
         delete = read_terms(where, semclass.PassageIndex.load(folder, verify=False, mmap=True).fields)
     report = semclass.change_index(folder, delete=delete, missing="ignore" if ignore_missing else "refuse")
-    _show_change(folder, report, {"removed": report.deleted}, as_json=as_json)
+    _show_change(folder, report, {"removed": report.deleted}, {}, as_json=as_json)
 
 
 @index.command()
@@ -287,10 +286,8 @@ def info(folder: Path, *, as_json: bool) -> None:
         f"{counted(contents['passages'], 'passage')}, {total / 1e6:.1f} MB{each}",
         f"{'small, ' * contents['small']}encoder {contents['encoder']}, classes {classes}",
     ]
-    if contents["heads"]:
-        lines.append(
-            "labelled by the heads " + ", ".join(f"{name} ({mark})" for name, mark in contents["heads"].items())
-        )
+    if heads := ", ".join(f"{name} ({mark})" for name, mark in contents["heads"].items()):
+        lines.append(f"labelled by the heads {heads}")
     if len(contents["segments"]) > 1 or contents["removed"]:
         removed = counted(contents["removed"], "removed passage")
         segments = counted(len(contents["segments"]), "segment")
@@ -298,12 +295,10 @@ def info(folder: Path, *, as_json: bool) -> None:
     if contents["unfinished"]:
         size = f"an incomplete build takes {contents['unfinished'] / 1e6:.1f} MB more"
         lines.append(f"{size}; `semclass index build --replace` resumes it, or discards it with --no-resume")
+    lines.append(f"weights: {show_weights(tuned.get('weights', {})) or 'the defaults'}")
     if tuned.get("weights"):
         found_on = tuned.get("found_on", {})
-        lines.append(f"weights: {show_weights(tuned['weights'])}")
         lines.append(f"tuned on {found_on.get('questions', '?')} questions, {found_on.get('date', 'date unknown')}")
-    else:
-        lines.append("weights: the defaults")
     if "answerable" in tuned:
         lines.append(f"nothing seems to answer below answerable {tuned['answerable']['from']:.2f}")
     show({"index": str(folder), **contents}, "\n".join(lines), as_json=as_json)
@@ -337,19 +332,13 @@ def compact(folder: Path, *, as_json: bool) -> None:
     No passage is encoded again.
     """
     report = semclass.change_index(folder, compact=True)
-    _show_change(folder, report, {}, as_json=as_json)
+    _show_change(folder, report, {}, {}, as_json=as_json)
 
 
 def _show_change(
-    folder: Path,
-    report: semclass.Report,
-    counts: Mapping[str, int],
-    record: Mapping[str, Any] | None = None,
-    *,
-    as_json: bool,
+    folder: Path, report: semclass.Report, counts: Mapping[str, int], left_out: Mapping[str, Any], *, as_json: bool
 ) -> None:
-    """Print what a command changed."""
     done = ", ".join(f"{count} {name}" for name, count in counts.items())
     now = f"{counted(report.passages, 'passage')} in {counted(report.segments, 'segment')}"
     fields = {"index": str(folder), **counts, "passages": report.passages, "segments": report.segments}
-    show({**fields, **(record or {})}, f"{done}: {now}" if done else now, as_json=as_json)
+    show({**fields, **left_out}, f"{done}: {now}" if done else now, as_json=as_json)

@@ -85,7 +85,7 @@ def tune(
         return
     dataset = _dataset(files, limit)
     retriever = options.open_retriever(str(folder), options.load_models(**loading)).untuned()
-    searches = tune.searches_of(retriever) * len(dataset.questions)
+    searches = len(tune.searches_of(retriever)) * len(dataset.questions)
     with progress("searching", searches, "rankings") as step:
         result = tune.tune(retriever, dataset, progress=step)
     hashes = {name: {"file": path.name, "sha256": artifacts.sha256_of(path)} for name, path in files.items()}

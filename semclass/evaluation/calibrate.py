@@ -33,8 +33,7 @@ MAX_P_VALUE = 0.05
 PRIOR_DEVIATIONS = (0.5, 2.0)
 """Prior standard deviations of the slope around 1 and of the shift around 0."""
 
-Z_95 = 1.96
-EPSILON = 1e-4  # keeps probabilities from 0 and 1
+Z_95, EPSILON = 1.96, 1e-4  # EPSILON keeps probabilities from 0 and 1
 
 Flags = npt.NDArray[np.bool_]
 
@@ -80,9 +79,8 @@ def calibrate(values: Sequence[float], answered: Sequence[bool]) -> Calibration:
     slope, shift = _fitted(odds, truth)
     said, threshold = _sigmoid(slope * odds + shift), float(_sigmoid(-shift / slope)) if slope > 0 else 0.0
     shown = odds >= log_odds(np.asarray(threshold), EPSILON)
-    clean = (
-        min(truth.sum(), (~truth).sum()) >= MIN_QUESTIONS and p_value < MAX_P_VALUE and shown.any() and not shown.all()
-    )
+    enough = min(truth.sum(), (~truth).sum()) >= MIN_QUESTIONS
+    clean = enough and p_value < MAX_P_VALUE and shown.any() and not shown.all()
     if not clean:
         said, shown = truth.astype(np.float64), np.ones(len(truth), bool)
     return Calibration(

@@ -77,12 +77,9 @@ def read_dataset(queries: str | Path, qrels: str | Path, *, limit: int | None = 
 
 
 def write_run(path: str | Path, questions: Iterable[str], ranking: Sequence[Sequence[str]], tag: str) -> None:
-    """Write a run file from each question's passages, best first. An older file is replaced.
+    """Write lines ``question Q0 passage rank score tag`` from each question's passages, best first, replacing a file.
 
-    A line holds ``question Q0 passage rank score tag``.
-
-    Evaluation tools sort by score and ignore the rank, and a method's own scores may tie. So the file holds scores made
-    from the places: the best of a question's n passages has the score n, and the last has 1.
+    Tools sort by score, and a method's scores may tie, so scores are made from places: the best of n passages has n.
     """
     lines = []
     for question, passages in zip(questions, ranking, strict=True):
@@ -95,13 +92,12 @@ def write_run(path: str | Path, questions: Iterable[str], ranking: Sequence[Sequ
 
 
 def read_run(path: str | Path, dataset: Dataset) -> list[list[str]]:
-    """Read a run file of any system. Passages are sorted by falling score, then rising rank, then id.
+    """Read the passages of each question from a run file, sorted by falling score, then rising rank, then id.
 
     Questions that the data set does not hold are ignored. A question that the file does not hold has no passages.
     """
-    path = Path(path)
     found: dict[str, dict[str, tuple[float, int, str]]] = {question: {} for question in dataset.questions}
-    for number, line in read_lines(path):
+    for number, line in read_lines(Path(path)):
         if not line.strip():
             continue
         try:

@@ -70,10 +70,7 @@ def rank(
     methods are used whose heads the models have. `candidates` is the number of passages to re-rank, by default that of each
     method. `progress` is called with the number of questions done by a method.
 
-    Raises
-    ------
-    InputError
-        If the index is on a server, which does not return the passages behind those that are re-ranked.
+    Raises an InputError if the index is on a server, which returns no passages behind those that are re-ranked.
     """
     _ = retriever.local_index
     questions = list(dataset.questions.values())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -118,14 +117,6 @@ def test_a_reader_that_leaves_early_gets_no_traceback(tmp_path):
     process = subprocess.run(["bash", "-c", command], cwd=ROOT, capture_output=True, text=True, check=True)
     assert process.stderr == ""
     assert len(process.stdout.splitlines()) == 1
-
-
-def test_nothing_is_coloured():
-    variables = {**os.environ, "FORCE_COLOR": "1", "CLICOLOR_FORCE": "1"}
-    for arguments in (["models"], ["--help"], ["nosuch"]):
-        command = [sys.executable, "-m", "semclass", *arguments]
-        ran = subprocess.run(command, env=variables, capture_output=True, text=True, cwd=ROOT)
-        assert "\x1b" not in ran.stdout + ran.stderr
 
 
 # -- classify
@@ -251,14 +242,6 @@ def test_evaluate_compares_plain_vectors(run, beir):
     assert record["cosine"]["measures"]["R@5"]["value"] > 0.5
     assert record["cosine"]["p_value"] == 1
     assert "RR@10" in run("evaluate", beir, "--sweep")[1]
-
-
-def test_evaluate_names_what_is_wrong_before_the_work(run, beir, tmp_path):
-    code, _, err = run("evaluate", beir, "--measures", "nDCG@10 Speed@5")
-    assert (code, "ir-measures cannot compute 'Speed@5'" in err) == (2, True)
-    (tmp_path / "run.trec").write_text("q1 Q0 lighthouse-3 1\n")
-    code, _, err = run("evaluate", beir, "--run", tmp_path / "run.trec")
-    assert (code, "run.trec, line 1" in err) == (2, True)
 
 
 @pytest.mark.filterwarnings("default")

@@ -3,14 +3,12 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from types import SimpleNamespace
 
 import made_tickets
 import pytest
 from world import ROOT
 
 from semclass import PassageIndex
-from semclass.cli import index as module
 
 
 @pytest.fixture
@@ -90,25 +88,6 @@ def test_a_watched_folder_is_synced_after_each_change(run, docs, tmp_path, monke
     ]  # fmt: skip
     assert (code, err.count("error: "), err.splitlines()[-1]) == (130, 1, "stopped")
     assert all(text.endswith("Indeed.") for text in held(index))
-
-
-def test_changes_of_hidden_files_and_of_the_index_do_not_count(tmp_path, monkeypatch):
-    names = ["a.md", ".a.md.swp", ".git/b", "index/manifest.json", "below/c.md"]
-
-    def watch(folder, *, watch_filter, **_):
-        yield set()
-        yield set()
-        yield {name for name in names if watch_filter("added", str(folder / name))}
-        yield set()
-
-    seen = []
-    monkeypatch.setitem(
-        sys.modules, "watchfiles", SimpleNamespace(watch=lambda *a, **b: map(seen.append, watch(*a, **b)))
-    )
-    list(module.watched(tmp_path, tmp_path / "index"))
-    assert seen[2] == {"a.md", "below/c.md"}
-    monkeypatch.setitem(sys.modules, "watchfiles", SimpleNamespace(watch=watch))
-    assert len(list(module.watched(tmp_path, tmp_path / "index"))) == 2, "at the start, and after the change"
 
 
 def test_sync_takes_over_what_build_made_of_a_folder(run, docs, tmp_path):

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from beir import QUESTIONS
 
 from semclass import InputError, Passage, PassageClassifier
 from semclass.evaluation.dataset import Dataset, load_dataset, read_dataset, read_run, write_run
@@ -85,7 +86,6 @@ def beir(folder, qrels="query-id\tcorpus-id\tscore\nq1\tp1\t1\n", queries='{"_id
         ({"queries": '{"text": "Who?"}\n'}, r"queries\.jsonl, line 1"),
         ({"queries": '{"_id": \n'}, r"queries\.jsonl, line 1: broken JSON"),
     ],
-    ids=["no number", "blanks", "none", "no id", "broken"],
 )
 def test_what_is_wrong_in_a_beir_folder_is_named(tmp_path, files, says):
     with pytest.raises(InputError, match=says):
@@ -106,15 +106,8 @@ def test_measures_by_name_worked_out_by_hand():
     data = Dataset(Path(), {"q": "?"}, {"q": {"a": 1, "c": 1, "x": 1}})
     found = per_question(data, [TEN], ["P@2", "R@3", "SetF", "AP@10", "AP@2"])
     assert per_question(data, [[]], ["RR@10"])["RR@10"] == [0]
-    assert {name: float(value[0]) for name, value in found.items()} == pytest.approx(
-        {
-            "P@2": 1 / 2,
-            "R@3": 2 / 3,
-            "SetF": 2 * (2 / 10) * (2 / 3) / (2 / 10 + 2 / 3),
-            "AP@10": (1 + 2 / 3) / 3,
-            "AP@2": 1 / 3,
-        }
-    )
+    expected = {"P@2": 1 / 2, "R@3": 2 / 3, "SetF": 4 / 13, "AP@10": (1 + 2 / 3) / 3, "AP@2": 1 / 3}
+    assert {name: float(value[0]) for name, value in found.items()} == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("name", ["F1@5", "P@", "Speed", "__import__('os')", "nDCG@ten", ""])
@@ -144,16 +137,9 @@ def test_an_index_is_kept_for_its_passages_and_options(models, tmp_path):
     assert cached_index(folder, tmp_path / "cache", plain).passage(0).id == "p2"
 
 
-def asked(**questions) -> Dataset:
-    texts = {name: text for name, (text, _) in questions.items()}
-    return Dataset(Path(), texts, {name: {answer: 1} for name, (_, answer) in questions.items()})
-
-
-LIGHTHOUSE = {"q1": ("Who designed the lighthouse?", "lighthouse-3"), "q2": ("When was it finished?", "lighthouse-2")}
-
-
 def test_behind_what_was_re_ranked_the_rest_follows(retriever, corpus):
-    data, done = asked(**LIGHTHOUSE), []
+    texts, done = list(QUESTIONS)[:2], []
+    data = Dataset(Path(), {text: text for text in texts}, {text: {QUESTIONS[text]: 1} for text in texts})
     rankings = rank(data, retriever, ["hybrid", "entail-integrated"], candidates=5, progress=done.append)
     assert sum(done) == 4
     for hybrid, reranked in zip(*rankings.values(), strict=True):
@@ -201,7 +187,6 @@ def test_a_foreign_run_is_ordered_by_score_then_rank_then_id(tmp_path):
         ("q9 Q0 a 1 2 t\n", "compare the question ids"),
         (None, "cannot be read"),
     ],
-    ids=["short", "rank", "nan", "twice", "others", "missing"],
 )
 def test_what_is_wrong_in_a_run_is_named(tmp_path, text, says):
     if text is not None:
