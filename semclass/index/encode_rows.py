@@ -97,6 +97,11 @@ class IndexConfig:
         vectors, offsets = unit(features.sentences.values), features.sentences.offsets
         shares = shares_of(vectors, features.words.values, offsets)
         codes, scales = (vectors, np.ones_like(shares)) if self.exact else to_quarter_bytes(vectors)
+        tokens = features.tokens.values
+        if self.books is not None:
+            tokens = self.books.encode(tokens, features.pieces.values)
+        elif not self.small:
+            tokens = np.rint(tokens * SCALE).astype(np.int8)
         pieces = features.pieces.values.astype(np.min_scalar_type(len(encoder.is_term)))
         hashes, rows = hash_table(hashes_of([passage.id for passage in passages]))
         segment = Segment(
@@ -104,7 +109,7 @@ class IndexConfig:
             scales=Ragged(scales, offsets),
             shares=Ragged(shares, offsets),
             provides=Ragged(self._provides(features.provides.values, len(vectors)), offsets),
-            tokens=NOTHING if self.small else self._tokens(features.tokens, features.pieces),
+            tokens=NOTHING if self.small else Ragged(tokens, features.tokens.offsets),
             pieces=NOTHING if self.small else Ragged(pieces, features.pieces.offsets),
             records=records_of(lines),
             probabilities=features.probabilities,
@@ -114,11 +119,6 @@ class IndexConfig:
             id_rows=rows,
         )
         return segment, [passages[row].id for row in truncated]
-
-    def _tokens(self, tokens: Ragged, pieces: Ragged) -> Ragged:
-        if self.books is not None:
-            return Ragged(self.books.encode(tokens.values, pieces.values), tokens.offsets)
-        return Ragged(np.rint(tokens.values * SCALE).astype(np.int8), tokens.offsets)
 
     def _provides(self, values: npt.NDArray[Any], sentences: int) -> npt.NDArray[Any]:
         """One row each sentence, without columns if the encoder does not have the view."""

@@ -129,13 +129,6 @@ class PassageIndex:
             here = np.flatnonzero(owner == number)
             yield self.segments[number], here, rows[here] - self.starts[number]
 
-    def _of_rows(self, name: str, rows: IntArray) -> npt.NDArray[Any]:
-        first: npt.NDArray[Any] = getattr(self.segments[0], name)
-        result = np.empty((len(rows), *first.shape[1:]), first.dtype)
-        for segment, here, local in self._within(rows):
-            result[here] = getattr(segment, name)[local]
-        return result
-
     def _take(self, name: str, rows: IntArray) -> Ragged:
         places = list(self._within(rows)) or [(self.segments[0], rows, rows)]
         taken = chained([getattr(segment, name).take(local) for segment, _, local in places])
@@ -270,7 +263,10 @@ class PassageIndex:
         allowed = self.live if where is None else self.mask(where)
         search = Search(self.segments, query, scoring, self.statistics, self.thresholds, allowed)
         best = candidates.find(search, n)
-        best = replace(best, probabilities=self._of_rows("probabilities", best.rows))
+        probabilities = np.empty((len(best), len(self.classes)), np.float32)
+        for segment, here, local in self._within(best.rows):
+            probabilities[here] = segment.probabilities[local]
+        best = replace(best, probabilities=probabilities)
         if passage_encoder is None or not len(best):
             return best
         return replace(best, evidence=self.evidence(best.rows, passage_encoder))

@@ -28,7 +28,11 @@ def verify(folder: str | Path, *, progress: Callable[[int], object] | None = Non
     report = progress or (lambda _: None)
     for segment, deleted in zip(index.segments, index.deleted, strict=True):
         where = Path(folder) / segment.name
-        _check_pieces(segment, where)
+        vocabulary = len(segment.postings.is_term)
+        for begin in range(0, len(segment.pieces.values), CHECKED_NUMBERS):
+            highest = int(segment.pieces.values[begin : begin + CHECKED_NUMBERS].max(initial=0))
+            message = f"it names word piece {highest}, but the encoder has {vocabulary} word pieces"
+            require(highest < vocabulary, where / "pieces.npy", message)
         _check_ids(segment, where, report)
         _check_statistics(segment, where)
         if deleted is not None:
@@ -36,14 +40,6 @@ def verify(folder: str | Path, *, progress: Callable[[int], object] | None = Non
     _check_unique(index, Path(folder))
     dead = int(index.starts[-1]) - len(index)
     return {"passages": len(index), "removed": dead, "segments": len(index.segments), "checks": list(CHECKS)}
-
-
-def _check_pieces(segment: Segment, where: Path) -> None:
-    vocabulary = len(segment.postings.is_term)
-    for begin in range(0, len(segment.pieces.values), CHECKED_NUMBERS):
-        highest = int(segment.pieces.values[begin : begin + CHECKED_NUMBERS].max(initial=0))
-        message = f"it names word piece {highest}, but the encoder has {vocabulary} word pieces"
-        require(highest < vocabulary, where / "pieces.npy", message)
 
 
 def _check_ids(segment: Segment, where: Path, report: Callable[[int], object]) -> None:

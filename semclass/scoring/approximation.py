@@ -118,7 +118,9 @@ class Reduced:
         deviations = np.maximum(deviations, np.finfo(np.float32).eps * max(float(np.abs(means).max()), 1.0))
         least, most = float((means - 3 * deviations).min()), float((means + 5 * deviations).max())
         cutoffs = np.linspace(least, most, CUTOFFS, dtype=np.float32)
-        above = _normal_above((cutoffs[:, None] - means) / deviations)
+        x = ((cutoffs[:, None] - means) / deviations).clip(-8, 8)
+        # share of a standard normal distribution above x, to 0.0002 (Bowling et al. 2009)
+        above = np.asarray(1 / (1 + np.exp(x * (0.07056 * x * x + 1.5976))))
         enough = np.flatnonzero(above @ counts >= min(n, int(counts.sum())))
         shares = np.asarray(above[enough[-1] if len(enough) else 0])  # of the highest cutoff that n products exceed
         order = np.argsort(-shares, kind="stable")
@@ -147,7 +149,6 @@ class Reduced:
 
     @Once
     def _row_of(self) -> npt.NDArray[np.int32]:
-        """The row of `levels` of each sentence, int32 of shape (n,); made for the first filter."""
         rows = np.empty(len(self.levels), np.int32)
         rows[self.places] = np.arange(len(rows), dtype=np.int32)
         return rows
@@ -155,12 +156,6 @@ class Reduced:
     @Once
     def _sessions(self) -> list[onnxruntime.InferenceSession]:
         return [half_byte_product_with(self.levels[begin:end]) for begin, end in pairwise(self.starts.tolist())]
-
-
-def _normal_above(values: FloatArray) -> FloatArray:
-    """Share of a standard normal distribution above some values, to 0.0002 (Bowling et al. 2009)."""
-    x = values.clip(-8, 8)
-    return np.asarray(1 / (1 + np.exp(x * (0.07056 * x * x + 1.5976))))
 
 
 @dataclass(frozen=True)

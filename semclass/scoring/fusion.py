@@ -67,12 +67,8 @@ def fused(
     ----------
     dense, bm25
         Scores of the same n passages, float64 of shape (n,). An unknown score is NaN.
-    method
-        One of :data:`semclass.scoring.FUSIONS`.
-    weight
-        Weight of BM25 for ``"linear"``, at least 0.
-    alpha
-        Weight of the vectors for ``"convex"``: from 0 (only BM25) to 1 (only vectors).
+    weight, alpha
+        Weight of BM25 for ``"linear"``, at least 0, and of the vectors for ``"convex"``, from 0 to 1.
     depth
         Length of each of the two lists. If None, the lists hold all n passages.
     bm25_top

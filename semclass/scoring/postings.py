@@ -63,23 +63,19 @@ class Postings:
 
     def counts_at(self, term: int, rows: IntArray) -> npt.NDArray[Any]:
         """Count a term in passages; `rows` are their places, shape (m,)."""
-        if self.is_frequent(term):
-            return np.asarray(self._column(term)[rows])
         here = slice(self.ends[term], self.ends[term + 1])
         passages, counts = self.passages[here], self.counts[here]
+        if self.is_frequent(term):
+            if term not in self._columns:  # made on first use
+                column = np.zeros(len(self), counts.dtype)
+                column[passages] = counts
+                self._columns[term] = column
+            return np.asarray(self._columns[term][rows])
         if not len(passages):
             return np.zeros(len(rows), np.uint8)
         # the needles in the type of the haystack, which would be converted whole otherwise
         places = np.searchsorted(passages, rows.astype(passages.dtype)).clip(max=len(passages) - 1)
         return np.asarray(counts[places] * (passages[places] == rows))
-
-    def _column(self, term: int) -> npt.NDArray[Any]:
-        if term not in self._columns:
-            here = slice(self.ends[term], self.ends[term + 1])
-            column = np.zeros(len(self), self.counts.dtype)
-            column[self.passages[here]] = self.counts[here]
-            self._columns[term] = column
-        return self._columns[term]
 
     @cached_property
     def _columns(self) -> dict[int, npt.NDArray[Any]]:
@@ -133,11 +129,11 @@ def merge(
 ) -> Postings:
     """Postings of the passages of several segments, as if counted at once; mapped in a new `folder` if one is given."""
     keep = [None] * len(parts) if keep is None else keep
-    frequencies = [_frequencies(part, kept) for part, kept in zip(parts, keep, strict=True)]
-    starts = offsets_of(np.sum(frequencies, axis=0))
-    lengths = np.concatenate(
-        [part.lengths if kept is None else part.lengths[kept] for part, kept in zip(parts, keep, strict=True)]
-    )
+    pairs = list(zip(parts, keep, strict=True))
+    removed = (count_deleted(part, np.flatnonzero(~kept)) for part, kept in pairs if kept is not None)
+    frequencies = np.sum([part.document_frequencies for part in parts], axis=0)
+    starts = offsets_of(frequencies - sum(part.document_frequencies for part in removed))
+    lengths = np.concatenate([part.lengths if kept is None else part.lengths[kept] for part, kept in pairs])
     total = int(starts[-1])
     types = {
         "counts": np.min_scalar_type(max(int(part.counts.max(initial=0)) for part in parts)),
@@ -149,7 +145,7 @@ def merge(
         folder.mkdir()
         arrays = {name: _mapped(folder / f"{name}.npy", dtype, total) for name, dtype in types.items()}
     begin, first = starts[:-1].copy(), 0
-    for part, kept in zip(parts, keep, strict=True):
+    for part, kept in pairs:
         # that passages will have, after `first`
         numbers = np.arange(len(part)) if kept is None else np.cumsum(kept) - 1
         for some in range(0, len(part.passages), READ_POSTINGS):
@@ -186,12 +182,6 @@ def _mapped(path: Path, dtype: np.dtype[Any], total: int) -> npt.NDArray[Any]:
         for begin in range(0, total, READ_POSTINGS):
             file.write(bytes(min(READ_POSTINGS, total - begin) * dtype.itemsize))
     return np.lib.format.open_memmap(path, mode="r+")
-
-
-def _frequencies(part: Postings, kept: npt.NDArray[np.bool_] | None) -> IntArray:
-    if kept is None:
-        return part.document_frequencies
-    return part.document_frequencies - count_deleted(part, np.flatnonzero(~kept)).document_frequencies
 
 
 def _smallest(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
