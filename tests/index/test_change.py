@@ -37,6 +37,9 @@ def ids(index):
 def assert_ranks_as_rebuilt(index, passage_encoder=FAKE, *, small=False):
     rebuilt = PassageIndex.build(index.passages(index.rows), passage_encoder=passage_encoder, small=small)
     np.testing.assert_array_equal(index.idf, rebuilt.idf)
+    provided = [item.evidence(item.rows, passage_encoder).provides for item in (index, rebuilt)]
+    np.testing.assert_array_equal(provided[0].values, provided[1].values)
+    np.testing.assert_array_equal(provided[0].offsets, provided[1].offsets)
     for text in ("the red0 boat", "green1 boat boat", "new words", "lake5"):
         ours, theirs = (scores(found, text, passage_encoder=passage_encoder) for found in (index, rebuilt))
         # products depend a little on the place of a row in its matrix, so that equal scores may change places
@@ -72,7 +75,7 @@ def test_only_new_texts_are_encoded(index_folder):
 
 @pytest.mark.parametrize(("books", "small"), [(BOOKS, False), (None, False), (BOOKS, True)])
 def test_an_index_of_each_form_is_changed(tmp_path, books, small):
-    encoder = passage_encoder_of(FakeEncoder(), books)
+    encoder = passage_encoder_of(FakeEncoder(provided=8), books)
     items = [Passage("a", "red boat"), Passage("b", "green hill hill hill"), Passage("c", "blue lake boat")]
     PassageIndex.build(items, passage_encoder=encoder, small=small).save(tmp_path)
     new = [Passage(item.id, item.text, {"page": place}) for place, item in enumerate(reversed(items))]

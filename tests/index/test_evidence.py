@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from world import BOOKS, FAKE, FakeEncoder, passage_encoder_of, passages
 
-from semclass import ArtifactError, PassageIndex, change_index
+from semclass import ArtifactError, PassageIndex
 from semclass.scoring.quantisation import SCALE_BYTES
 
 PROVIDING = passage_encoder_of(FakeEncoder(provided=8), BOOKS)
@@ -34,21 +34,6 @@ def test_each_form_gives_what_each_sentence_provides(tmp_path, encoder, small):
         np.testing.assert_allclose(products, np.einsum("nd,nd->n", wanted.values, wanted.values), rtol=1e-3)
     atol = 0.5 * np.abs(wanted.values).max() if coded else 1e-6
     np.testing.assert_allclose(found.provides.values, wanted.values, atol=atol)
-
-
-@pytest.mark.parametrize("encoder", [PROVIDING, EXACT])
-def test_changes_of_an_index_keep_what_sentences_provide(tmp_path, encoder):
-    folder = tmp_path / "index"
-    PassageIndex.build(passages(*range(6), text=TWO), passage_encoder=encoder).save(folder)
-    new = passages(8, text="one {} sentence of a few more words than that")
-    change_index(folder, add=new, delete=["0", "2"], passage_encoder=encoder)
-    changed = PassageIndex.load(folder)
-    rebuilt = PassageIndex.build(changed.passages(changed.rows), passage_encoder=encoder)
-    change_index(folder, compact=True)
-    for index in (changed, PassageIndex.load(folder)):
-        found, wanted = (each.evidence(each.rows, encoder).provides for each in (index, rebuilt))
-        np.testing.assert_array_equal(found.values, wanted.values)
-        np.testing.assert_array_equal(found.offsets, wanted.offsets)
 
 
 @pytest.mark.parametrize("scale", [np.nan, np.inf])
