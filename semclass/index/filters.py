@@ -256,7 +256,7 @@ def _value(value: object, at: str) -> Scalar | date:
 def _range(path: str, bounds: Mapping[str, object], at: str) -> Range:
     if path == ID:
         raise InputError(f"{at} compares the order of ids; allowed for {ID!r} are $eq, $ne, $in and $nin")
-    ends: dict[str, tuple[Any, bool]] = {}
+    ends: dict[str, Any] = {}
     kinds: dict[str, str] = {}
     for operator, given in bounds.items():
         end, is_open = _BOUNDS[operator]
@@ -267,12 +267,11 @@ def _range(path: str, bounds: Mapping[str, object], at: str) -> Range:
             raise InputError(f"{at} has two {end} ends; give either {'$gt or $gte' if end == 'low' else '$lt or $lte'}")
         time = microseconds(value) if isinstance(value, date) else instant(value) if isinstance(value, str) else None
         kinds[operator] = "time" if time is not None else "text" if isinstance(value, str) else "number"
-        ends[end] = (value if time is None else time), is_open
+        ends |= {end: value if time is None else time, f"{end}_open": is_open}
     if len(set(kinds.values())) > 1:
         given = " and ".join(f"{operator} is a {kind}" for operator, kind in kinds.items())
         raise InputTypeError(f"{at} mixes types ({given}); give both ends as numbers, as dates or as texts")
-    low, high = ends.get("low", (None, False)), ends.get("high", (None, False))
-    return Range(path, next(iter(kinds.values())), low[0], high[0], low[1], high[1])
+    return Range(path, next(iter(kinds.values())), **{"low": None, "high": None, **ends})
 
 
 # matching
