@@ -140,16 +140,10 @@ def draw_named(points: Sequence[Point], cost: str, quality: str) -> bytes:
     for point in points:
         style = STYLES[point.kind]
         place.plot([point.cost], [point.quality], linestyle="none", **{**style, "markersize": 9})
-        place.annotate(
-            point.name,
-            (point.cost, point.quality),
-            xytext=(0, 9),
-            textcoords="offset points",
-            ha="center",
-            fontsize=10,
-            color=style["color"],
-            fontweight="bold" if point.kind == "semclass" else "normal",
-        )
+        weight = "bold" if point.kind == "semclass" else "normal"
+        where = {"xytext": (0, 9), "textcoords": "offset points", "ha": "center"}
+        at = (point.cost, point.quality)
+        place.annotate(point.name, at, fontsize=10, color=style["color"], fontweight=weight, **where)
     place.margins(x=0.22, y=0.28)
     _axes(place, cost, quality)
     return figures.png(figure)

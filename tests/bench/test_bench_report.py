@@ -86,10 +86,3 @@ def test_a_table_goes_between_its_marks(tmp_path: Path, monkeypatch):
     readme.update("made", "new")
     assert path.read_text() == f"before\n\n{readme.block('made', 'new')}\n\nafter\n"
     assert "other" in page.read_text()
-
-
-def test_the_front_leaves_out_what_something_faster_beats():
-    cheap, dear, worse, equal = (
-        readme.Point("x", "peer", cost, quality, (0, 1)) for cost, quality in ((1, 0.5), (10, 0.9), (5, 0.4), (20, 0.9))
-    )
-    assert readme.front([dear, worse, equal, cheap]) == [cheap, dear]

@@ -25,17 +25,3 @@ def test_many_are_called_what_each_one_is_called():
         one = {key: first[key][row] for key in ("lead", "behind", "near", "relevance")}
         assert said[row].tolist() == [certainty(one) == word for word in CERTAINTIES]
     assert said.any(axis=0).all()
-
-
-def test_a_shortfall_counts_what_misses_the_targets():
-    found = {
-        "words": {word: {"said": 10, "right": 10} for word in CERTAINTIES},
-        "questions": 30,
-        "missed": 0.1,
-        "foreign": None,
-    }
-    more = {**found, "words": {**found["words"], "strong": {"said": 20, "right": 20}}}
-    assert words.shortfall(more) < words.shortfall(found) < 0
-    wrong = {**found, "words": {**found["words"], "strong": {"said": 10, "right": 5}}}
-    assert words.shortfall(wrong) == pytest.approx(words.shortfall(found) + 3.5 / 30)
-    assert words.shortfall({**found, "missed": 0.25, "foreign": 0.2}) == pytest.approx(words.shortfall(found) + 0.15)

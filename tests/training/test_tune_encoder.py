@@ -34,29 +34,6 @@ def test_articles_and_marks_are_not_kept():
     assert kept_pieces(many).tolist() == [True, True, False, True, True, True, False, True]
 
 
-def test_an_echo_repeats_a_question_beside_its_answer():
-    passages = (("It has a roof.",), ("Ada built the bridge.",), ("The engineer was Ada.", "She was 40."))
-    asked = answer_groups.Group("squad", "Who built the stone bridge?", passages, frozenset({1, 2}))
-    told = answer_groups.Group("code", "sort a list", passages, frozenset({0}))
-    found = list(answer_groups._echoes([asked] * 30 + [told] * 3, np.random.default_rng(0)))
-    assert {(group.domain, group.question, group.passages[:2]) for group in found} == {
-        ("echoes", asked.question, (passages[1], passages[0]))
-    }
-    assert {(len(group.passages), group.answers) for group in found} == {(2 + answer_groups.ECHOES, frozenset({0}))}
-    texts = {text for group in found for (text,) in group.passages[2:]}
-    assert len(texts) > 15
-    assert all(("stone" in text or "bridge" in text) and "??" not in text for text in texts)
-
-
-def test_a_repeated_answer_does_not_count_as_wrong():
-    first = tuning_texts.Rows("squad", 0, ((1,), (2,)), frozenset({0}))
-    second = tuning_texts.Rows("squad", 3, ((1,), (2,)), frozenset({1}))
-    own, right, wrong = tuning_texts.tables([first, second])
-    assert own.tolist() == [[True, True, False, False], [False, False, True, True]]
-    assert right.tolist() == [[True, False, False, False], [False, False, False, True]]
-    assert wrong.tolist() == [[False, True, False, True], [True, False, True, False]]
-
-
 def test_what_was_tuned_and_its_graph_agree():
     torch = pytest.importorskip("torch")
     weights = random_weights(CONFIG, pieces=50)
