@@ -33,15 +33,13 @@ def test_a_word_says_how_sure_the_first_place_is(lead, behind, near, relevance, 
 
 
 @pytest.mark.parametrize("options", [{}, {"method": "deep"}, {"weights": {"alpha": 0.4, "evidence": 1.5}}])
-@pytest.mark.parametrize(("question", "word"), [(BUILT, "strong"), ("How many burrows does a budget need?", "weak")])
-def test_certainty_is_a_word_for_all_weights_and_deep(models, options, question, word):
-    assert Reranker(models).rerank(question, TOWN, **options).certainty == word
-    assert HybridRetriever.from_passages(TOWN, models=models).search(question, **options).certainty == word
-
-
-@pytest.mark.parametrize(("passages", "word"), [([TOWN[0], *TOWN], "weak"), (TOWN[:1], None)])
-def test_copies_are_level_and_one_passage_leads_nobody(models, passages, word):
-    assert Reranker(models).rerank(BUILT, [*passages]).certainty == word
+def test_certainty_is_that_of_the_first_hit_for_all_weights(models, options):
+    reranker, retriever = Reranker(models), HybridRetriever.from_passages(TOWN, models=models)
+    for question, word in ((BUILT, "strong"), ("How many burrows does a budget need?", "weak")):
+        assert reranker.rerank(question, TOWN, **options).certainty == word
+        assert retriever.search(question, **options).certainty == word
+    assert reranker.rerank(BUILT, [TOWN[0], *TOWN], **options).certainty == "weak"  # a copy is level
+    assert reranker.rerank(BUILT, TOWN[:1], **options).certainty is None
 
 
 def test_answerable_is_the_relevance_of_the_first_raised_by_its_lead():

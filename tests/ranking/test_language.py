@@ -30,20 +30,15 @@ def german(models):
 
 
 def test_passages_in_another_language_are_ranked_by_words(german, models):
-    with pytest.warns(LanguageWarning, match="English"):
-        hits = german.search(QUESTION, explain=True)
+    with pytest.warns(LanguageWarning, match="English") as caught:
+        hits, _ = german.search_many([QUESTION, "Was kostet eine Rückfahrkarte?"], explain=True)
+    assert len(caught) == 1
     with pytest.warns(LanguageWarning):
         assert Reranker(models).rerank(QUESTION, GERMAN).language == "other"
     assert hits[0].id == "turm"
     assert (hits.language, hits.answerable, hits.certainty) == ("other", None, None)
     assert set(hits[0].explanation.parts) == {"dense", "bm25", "words", "meaning"}
     assert hits[0].explanation.total == pytest.approx(hits[0].score)
-
-
-def test_several_searches_warn_once(german):
-    with pytest.warns(LanguageWarning) as caught:
-        german.search_many([QUESTION, "Was kostet eine Rückfahrkarte?"])
-    assert len(caught) == 1
 
 
 def test_english_passages_are_english_whatever_asks(retriever, models):

@@ -1,6 +1,8 @@
+"""Searches of an index: what is found, in which order, and by which weights."""
+
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -12,16 +14,15 @@ from semclass import (
     InputError,
     InputTypeError,
     Passage,
+    PassageIndex,
     QuestionClassifier,
-    Reranker,
     SkippedWarning,
 )
 from semclass.ranking.methods import METHODS
+from semclass.scoring.fusion import ALPHA, fused
 
 QUESTION = "Who designed the lighthouse?"
 PAINTED = [("door", "green"), ("fence", "blue"), ("door", "red"), ("roof", "green"), ("gate", "grey")]
-
-
 ANSWERS = {
     QUESTION: "lighthouse-3",
     "When was the lighthouse finished?": "lighthouse-2",
@@ -69,66 +70,34 @@ def test_a_question_without_any_known_word_finds_passages(retriever):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "error", "says"),
+    ("arguments", "says"),
     [
-        ({"question": ""}, InputError, "question is empty"),
-        ({"question": 5}, InputTypeError, "question must be a string, not int"),
-        ({"k": 2.5}, InputTypeError, "k must be a whole number, not float"),
-        ({"k": True}, InputTypeError, "not bool"),
-        ({"method": "best"}, InputError, "method is 'best'.*'default', 'deep', 'bm25'"),
-        ({"weights": {"bm25": -1}}, InputError, "bm25 is -1"),
-        ({"weights": {"lambda": 1}}, InputError, "'lambda'.*'alpha'"),
-        ({"weights": {"alpha": 1.5}}, InputError, "alpha is 1.5"),
-        ({"weights": 0.5}, InputError, "weights must map names to numbers"),
-        ({"candidates": 0}, InputError, "candidates is 0"),
+        ({"question": ""}, "question is empty"),
+        ({"k": 2.5}, "k must be a whole number, not float"),
+        ({"method": "best"}, "method is 'best'.*'default', 'deep', 'bm25'"),
+        ({"weights": {"lambda": 1}}, "'lambda'.*'alpha'"),
+        ({"weights": {"alpha": 1.5}}, "alpha is 1.5"),
+        ({"candidates": 0}, "candidates is 0"),
+        ({"texts": "one text"}, "texts must be a sequence"),
     ],
     ids=str,
 )
-def test_wrong_arguments_are_refused(retriever, arguments, error, says):
-    with pytest.raises(error, match=says):
+def test_wrong_arguments_are_refused(retriever, arguments, says):
+    with pytest.raises((InputError, InputTypeError), match=says):
         retriever.search(**{"question": QUESTION, **arguments})
 
 
-@dataclass(frozen=True)
-class Counting(QuestionClassifier):
-    """Remembers the questions that it classified."""
-
-    seen: list[str] = field(default_factory=list)
-
-    def fine_probabilities(self, questions, texts, encoding):
-        self.seen.extend(questions)
-        return super().fine_probabilities(questions, texts, encoding)
-
-
-@pytest.mark.parametrize(
-    ("options", "classified"), [({}, False), ({"method": "class-stable"}, True), ({"explain": True}, True)]
-)
-def test_a_question_is_classified_only_where_its_class_is_used(retriever, models, options, classified):
-    questions = Counting(models.encoder, models.questions.head)
-    counting = replace(retriever, models=replace(models, questions=questions))
-    assert counting.search(QUESTION, **options) == retriever.search(QUESTION, **options)
-    assert questions.seen == [QUESTION] * classified
+@pytest.mark.parametrize(("options", "classified"), [({}, 0), ({"method": "class-stable"}, 1), ({"explain": True}, 1)])
+def test_a_question_is_classified_only_where_its_class_is_used(retriever, monkeypatch, options, classified):
+    calls, classify = [], QuestionClassifier.fine_probabilities
+    monkeypatch.setattr(QuestionClassifier, "fine_probabilities", lambda *args: calls.append(1) or classify(*args))
+    retriever.search(QUESTION, **options)
+    assert len(calls) == classified
 
 
 def test_an_index_of_another_encoder_is_refused(retriever, models):
     with pytest.raises(EncoderMismatchError, match="build it again"):
         HybridRetriever(replace(retriever.index, encoder="another"), models)
-
-
-def test_passages_from_elsewhere_are_re_ranked(models, corpus):
-    reranker = Reranker(models)
-    hits = reranker.rerank("How many steps lead up to the lamp?", corpus[:6])
-    assert hits[0].id == "lighthouse-4"
-    assert hits[0].rank_before == 4
-    assert sorted(hit.rank_before for hit in hits) == [1, 2, 3, 4, 5, 6]
-    assert len(reranker.rerank(QUESTION, corpus[:6], k=2)) == 2
-
-
-def test_equal_texts_keep_their_order(models):
-    texts = ["The museum is in Harbour Street.", "Bread is sold here."] * 30  # numpy sorts 16 numbers stably anyway
-    hits = Reranker(models).rerank("Where is the museum?", texts)
-    assert len({hit.score for hit in hits}) == 2
-    assert [hit.rank_before for hit in hits] == [*range(1, 61, 2), *range(2, 61, 2)]
 
 
 def test_neither_order_nor_score_depends_on_other_questions(retriever):
@@ -149,8 +118,6 @@ def test_texts_take_the_place_of_the_question_in_finding(retriever):
     near = replace(query, pooled=vectors.mean(axis=0))
     rows = retriever.candidates(near, 3, METHODS["dense"]).rows
     assert [hit.id for hit in found] == [passage.id for passage in retriever.index.passages(rows)]
-    with pytest.raises(InputTypeError, match="texts must be a sequence"):
-        retriever.search(QUESTION, texts="one text")
 
 
 def test_strings_get_their_places_as_ids_and_passages_keep_theirs(models):
@@ -165,3 +132,54 @@ def test_a_folder_is_read_and_unreadable_files_are_named(models, tmp_path):
     with pytest.warns(SkippedWarning, match=r"broken\.json"):
         retriever = HybridRetriever.from_folder(tmp_path, models=models)
     assert "1890" in retriever.search("When was the tower built?")[0].text
+
+
+@pytest.fixture(scope="module")
+def copies(models, corpus):
+    # more passages than either list holds
+    items = [replace(item, id=f"{item.id}.{n}", metadata={"copy": n}) for n in range(8) for item in corpus]
+    return HybridRetriever(PassageIndex.build(items, passage_encoder=models.passage_encoder, small=True), models)
+
+
+@pytest.mark.parametrize(("name", "alpha"), [("convex", 0.3), ("convex", ALPHA), ("rrf", ALPHA)])
+@pytest.mark.parametrize("where", [None, {"copy": {"$lt": 5}}, {"copy": 3}, {"copy": -1}])
+def test_passages_are_ranked_by_the_fusion_of_those_that_match(copies, name, alpha, where):
+    [query] = copies.encode([QUESTION])
+    rows = np.flatnonzero(copies.index.mask(where))
+    dense, bm25 = (of[rows] for of in copies.scores(query))
+    weights = {**copies.weights, "alpha": alpha}
+    for n in (7, 140):
+        score, parts = fused(dense, bm25, name, alpha=alpha, depth=max(n, 100))
+        order = np.argsort(-score, kind="stable")[:n]
+        found = copies.candidates(query, n, METHODS[name], weights=weights, where=where, evidence=False)
+        assert found.rows.tolist() == rows[order].tolist()
+        np.testing.assert_allclose(found.score, score[order], rtol=1e-12)
+        for part, values in (("dense", dense), ("bm25", bm25)):
+            np.testing.assert_allclose(found.parts[part], parts[part][order], rtol=1e-12)
+            assert getattr(found, part).tolist() == values[order].tolist()
+
+
+@pytest.mark.parametrize(("alpha", "part"), [(1.0, "dense"), (0.0, "bm25")])
+def test_the_ends_of_alpha_are_vectors_and_bm25_alone(copies, alpha, part):
+    hits = copies.search(QUESTION, method="convex", weights={"alpha": alpha})
+    values = [hit.components[part] for hit in hits]
+    assert values == sorted(values, reverse=True)
+    assert hits[0].score == pytest.approx(1.0)
+
+
+def test_alpha_is_read_from_the_index(copies):
+    tuned = replace(copies, index=replace(copies.index, tuned={"weights": {"alpha": 0.2}}))
+    assert tuned.search(QUESTION) == copies.search(QUESTION, weights={"alpha": 0.2})
+    linear = {"method": "entail-integrated", "candidates": 50}
+    assert tuned.search(QUESTION, **linear) == copies.search(QUESTION, **linear)
+
+
+def test_with_coverage_bm25_counts_less_where_few_words_match(copies):
+    def bm25(question, **weights):
+        hits = copies.search(question, 100, method="convex", weights=weights, explain=True)
+        return [hit.explanation.parts["bm25"] for hit in hits]
+
+    assert bm25(QUESTION, coverage=0.1) == bm25(QUESTION)
+    foreign = "Wer entwarf den Leuchtturm der Lighthouse Gesellschaft?"
+    assert max(bm25(foreign)) == pytest.approx(1 - ALPHA)
+    assert max(bm25(foreign, coverage=0.8)) < 0.5 * (1 - ALPHA)
