@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
-import mailbox
 import random
 from datetime import datetime, timedelta, timezone
-from email.message import EmailMessage
 
 FAULTS = [
     ("Printer on the third floor", "The printer takes two sheets at once and then reports a paper jam in tray two."),
@@ -190,20 +188,4 @@ def as_xlsx(path, tickets):
     book.save(path)
 
 
-def as_mbox(path, tickets):
-    box = mailbox.mbox(path)
-    for ticket in tickets:
-        message = EmailMessage()
-        message["Message-ID"], message["Subject"] = f"<{ticket['id']}@example.org>", ticket["subject"]
-        message["From"] = f"{ticket['customer']} <{ticket['customer'].split()[0].lower()}@example.org>"
-        message["Date"] = datetime.fromisoformat(ticket["date"]).replace(tzinfo=timezone.utc)
-        message["X-Priority"] = str(ticket["priority"])
-        quoted = "On Mon, 3 Nov 2025, support wrote:\n> What can we do for you?\n> Please describe the fault.\n"
-        message.set_content(
-            f"Hello,\n\n{ticket['description']}\n\n{quoted}\nKind regards\n-- \n{ticket['customer']}, Harbour Street 5\n"
-        )
-        box.add(message)
-    box.close()
-
-
-FORMS = {".csv": as_csv, ".json": as_json, ".jsonl": as_json_lines, ".mbox": as_mbox, ".xlsx": as_xlsx}
+FORMS = {".csv": as_csv, ".json": as_json, ".jsonl": as_json_lines, ".xlsx": as_xlsx}

@@ -19,11 +19,10 @@ def csv(folder, *lines, name="a.csv"):
     return folder / name
 
 
-@pytest.mark.parametrize("ending", [".csv", ".json", ".jsonl"])
-def test_each_ticket_is_a_passage_that_answers_its_question_and_can_be_filtered(tmp_path, ending):
+def test_each_ticket_is_a_passage_that_answers_its_question(tmp_path):
     tickets = made_tickets.made()
-    made_tickets.FORMS[ending](tmp_path / f"tickets{ending}", tickets)
-    passages = read_passages(tmp_path / f"tickets{ending}")
+    made_tickets.as_csv(tmp_path / "tickets.csv", tickets)
+    passages = read_passages(tmp_path / "tickets.csv")
     assert len(passages) == len(tickets)
     models = Models.load()
     retriever = HybridRetriever(PassageIndex.build(passages, passage_encoder=models.passage_encoder), models)
@@ -32,9 +31,6 @@ def test_each_ticket_is_a_passage_that_answers_its_question_and_can_be_filtered(
     assert right >= 0.9 * len(first), f"{right} of {len(first)} questions find their ticket first"
     new = retriever.search("printer", k=60, where={"date": {"$gte": "2026-01-01"}})
     assert len(new) == sum(ticket["date"] >= "2026-01-01" for ticket in tickets)
-    assert {hit.metadata["customer"] for hit in retriever.search("printer", k=60, where={"customer": "Acme"})} == {
-        "Acme"
-    }
 
 
 @pytest.mark.parametrize("ending", [".csv", ".json", ".jsonl"])
@@ -49,18 +45,11 @@ def test_columns_are_typed_metadata_in_every_form(tmp_path, ending):
 
 
 def test_a_column_of_a_csv_has_one_type_and_codes_stay_texts(tmp_path):
-    path = csv(
-        tmp_path, "zip;size;price;version;open;note", f"01234;3;2.5;1.10;TRUE;{LONG}", f"80331;;-1;1.10.2;false;{OTHER}"
-    )
-    first, second = (one.metadata for one in read_passages(path))
-    assert [first[name] for name in ("zip", "size", "price", "version", "open")] == ["01234", 3, 2.5, "1.10", True]
-    assert [second.get(name) for name in ("zip", "size", "price", "version", "open")] == [
-        "80331",
-        None,
-        -1,
-        "1.10.2",
-        False,
-    ]
+    names = ["zip", "size", "price", "version", "open"]
+    rows = (f"01234;3;2.5;1.10;TRUE;{LONG}", f"80331;;-1;1.10.2;false;{OTHER}")
+    first, second = (one.metadata for one in read_passages(csv(tmp_path, ";".join([*names, "note"]), *rows)))
+    assert [first[name] for name in names] == ["01234", 3, 2.5, "1.10", True]
+    assert [second.get(name) for name in names] == ["80331", None, -1, "1.10.2", False]
 
 
 def test_the_longest_prose_is_the_text_and_other_prose_follows_it(tmp_path):

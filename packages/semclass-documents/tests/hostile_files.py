@@ -1,15 +1,8 @@
-"""``python tests/hostile_files.py``: small files that would take minutes or gigabytes, each built beside a good one.
-
-For each file a folder is made of it and of ``good.md``, and ``semclass index build`` runs on the folder in a process of its
-own. The table says how long that took by the clock and on processors, the most
-memory that its processes held together, whether ``good.md`` was indexed, and
-what was said of the file.
-"""
+"""``python hostile_files.py``: small files that would take minutes or gigabytes, each indexed beside a good one."""
 
 from __future__ import annotations
 
 import json
-import resource
 import subprocess
 import sys
 import tempfile
@@ -17,7 +10,6 @@ import time
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
 from pathlib import Path
 
 GOOD = "# Tea\n\nTea is made of the leaves of one shrub.\n"
@@ -124,22 +116,11 @@ def nested_md(path: Path, size: int = 500_000) -> None:
 
 
 FILES: dict[str, Callable[[Path], None]] = {
-    "wide.xlsx": wide_xlsx,
-    "entity.xlsx": entity_xlsx,
-    "wide.csv": wide_csv,
-    "sparse.json": sparse_json,
-    "long.docx": long_docx,
-    "large.docx": large_docx,
-    "entity.docx": entity_docx,
-    "large.epub": large_epub,
-    "long.pdf": long_pdf,
-    "large.pdf": large_pdf,
-    "pages.pdf": many_pages_pdf,
-    "deep.html": deep_html,
-    "line.html": long_line_html,
-    "spanning.html": spanning_html,
-    "nested.md": nested_md,
-}
+    "wide.xlsx": wide_xlsx, "entity.xlsx": entity_xlsx, "wide.csv": wide_csv, "sparse.json": sparse_json,
+    "long.docx": long_docx, "large.docx": large_docx, "entity.docx": entity_docx, "large.epub": large_epub,
+    "long.pdf": long_pdf, "large.pdf": large_pdf, "pages.pdf": many_pages_pdf, "deep.html": deep_html,
+    "line.html": long_line_html, "spanning.html": spanning_html, "nested.md": nested_md,
+}  # fmt: skip
 """What writes each file."""
 
 
@@ -220,57 +201,27 @@ def _pdf(path: Path, line: bytes, size: int, pages: int) -> None:
     path.write_bytes(body + f"xref\n0 {size}\n0000000000 65535 f \n{table}{trailer}".encode())
 
 
-def build(folder: Path, index: Path) -> tuple[float, float, float, str]:
-    """Build an index of a folder; seconds by the clock and of processors, the most megabytes, and what was said."""
-    command = [sys.executable, "-m", "semclass", "index", "build", str(folder), "--out", str(index)]
-    started, used, peak = time.perf_counter(), _used(), 0
-    with tempfile.TemporaryFile("w+") as said:
-        running = subprocess.Popen(command, stdout=said, stderr=said, start_new_session=True)
-        while running.poll() is None:
-            peak = max(peak, _held(running.pid))
-            time.sleep(0.05)
-        said.seek(0)
-        return time.perf_counter() - started, _used() - used, peak / 1e6, said.read()
-
-
-def _used() -> float:
-    """Seconds of processors that processes took which have ended."""
-    found = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return found.ru_utime + found.ru_stime
-
-
-def _held(session: int) -> int:
-    """Bytes of memory that the processes of a session hold."""
-    total = 0
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError):  # it has ended
-            fields = stat.read_text().rpartition(")")[2].split()
-            total += int(fields[21]) * 4096 if int(fields[3]) == session else 0
-    return total
-
-
 def main() -> None:
-    chosen = sys.argv[1:] or list(FILES)
-    head = ("file", "bytes", "seconds", "of processors", "peak MB", "good.md indexed", "what is said")
-    print(f"| {' | '.join(head)} |\n{'|---' * len(head)}|", flush=True)
-    for name in chosen:
+    print("| file | bytes | seconds | good.md indexed | message |\n|---|---|---|---|---|", flush=True)
+    for name in sys.argv[1:] or FILES:
         with tempfile.TemporaryDirectory() as made:
-            folder, index = Path(made) / "docs", Path(made) / "index"
+            folder = Path(made) / "docs"
             folder.mkdir()
             FILES[name](folder / name)
             (folder / "good.md").write_text(GOOD)
-            seconds, used, peak, said = build(folder, index)
-            found = subprocess.run(
-                [sys.executable, "-m", "semclass", "search", str(index), "What is tea made of?", "--json"],
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-            good = "yes" if '"good.md#1"' in found.stdout else "no"
-            reason = next((line for line in said.splitlines() if name in line), said.strip().splitlines()[-1])
-            reason = reason.replace(f"{folder}/", "").strip()
-            size = (folder / name).stat().st_size
-            print(f"| {name} | {size:,} | {seconds:.1f} | {used:.1f} | {peak:,.0f} | {good} | {reason} |", flush=True)
+            command = [sys.executable, "-m", "semclass", "index", "build", str(folder), "--out", f"{made}/index"]
+            start = time.perf_counter()
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            seconds = time.perf_counter() - start
+            reason = next((line for line in done.stderr.splitlines() if name in line), done.stderr.strip())
+            row = [
+                name,
+                f"{(folder / name).stat().st_size:,}",
+                f"{seconds:.1f}",
+                str("1 passage" in done.stdout),
+                reason,
+            ]
+            print(f"| {' | '.join(row)} |".replace(f"{folder}/", ""), flush=True)
 
 
 if __name__ == "__main__":

@@ -172,8 +172,6 @@ def mbox(path):
 
 
 WRITERS = {
-    ".docx": docx, ".eml": eml, ".epub": epub, ".htm": html, ".html": html, ".ipynb": notebook,
-    ".log": log, ".mbox": mbox,
-    ".pdf": pdf, ".pptx": pptx, ".xhtml": html,
-    ".xlsx": xlsx,
+    ".docx": docx, ".eml": eml, ".epub": epub, ".htm": html, ".html": html, ".ipynb": notebook, ".log": log,
+    ".mbox": mbox, ".pdf": pdf, ".pptx": pptx, ".xhtml": html, ".xlsx": xlsx,
 }  # fmt: skip

@@ -9,7 +9,7 @@ from functools import partial
 
 import hostile_files
 import pytest
-from made_documents import pdf, shown, written
+from made_documents import pdf
 
 from semclass import Chunking, InputError
 from semclass.documents.readers import iter_passages
@@ -74,24 +74,9 @@ def test_a_pdf_that_takes_too_long_is_cut_between_pages(tmp_path, monkeypatch):
     found = list(iter_passages(tmp_path, skipped=cut.append))
     assert {"manual.pdf#1", "tea.md#1"} <= {one.id for one in found}
     assert "Oil it." not in {one.text for one in found}
-    assert [(one.document, one.cut, "manual.pdf: read up to page 1 of 4" in one.reason) for one in cut] == [
-        ("manual.pdf", True, True)
-    ]
-    alone = list(iter_passages(tmp_path / "manual.pdf", skipped=cut.append))
-    assert (len(alone), len(cut)) == (len(found) - 1, 2)
+    assert [(one.document, one.cut) for one in cut] == [("manual.pdf", True)]
     with pytest.raises(InputError, match="up to page 1 of 4"):  # nobody would be told
         list(iter_passages(tmp_path))
-
-
-def test_a_long_manual_is_read_whole_or_up_to_a_page(tmp_path, monkeypatch):
-    lines = "".join(shown(10, f"Line {line} of a page of a manual", 780 - 15 * line) for line in range(50))
-    (tmp_path / "long.pdf").write_bytes(written([lines] * 100))
-    child_with(monkeypatch, "SECONDS_PER_MB = 1")
-    with closing(Worker()) as worker:
-        content = worker.read(tmp_path / "long.pdf", Chunking())
-    page = content.text.count("\f") + 1
-    assert 1 <= page <= 100
-    assert (f"read up to page {page} of 100" in content.missing) == (page < 100)
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")

@@ -58,9 +58,7 @@ def test_answers_between_and_below_quotes_are_kept():
     assert own_text(text).split("\n") == ["Since March.", OWN]
     for text in (f"On the roof {OWN}\n\nBo wrote: no.", f"On Monday a customer wrote:\n\n{OWN}"):
         assert own_text(text) == text
-
-
-def test_a_message_that_only_passes_another_one_on_is_kept():
+    # a message that only passes another one on is kept
     assert OWN in own_text(f"-----Original Message-----\nFrom: Bo\n\n{OWN}")
 
 

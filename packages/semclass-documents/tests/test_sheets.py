@@ -1,26 +1,13 @@
-"""Sheets and mailboxes as records."""
+"""Rows of sheets as records."""
 
 from __future__ import annotations
 
 import made_tickets
-import pytest
 
-from semclass import HybridRetriever, Models, PassageIndex
 from semclass.documents.readers import read_passages
 
 LONG = "The pump under the roof runs at night, and nobody knows why."
 OTHER = "The valve of the boiler drips since it was cleaned on Monday."
-
-
-@pytest.mark.parametrize("ending", [".mbox", ".xlsx"])
-def test_each_ticket_is_a_passage_that_answers_its_question(tmp_path, ending):
-    made_tickets.FORMS[ending](tmp_path / f"tickets{ending}", made_tickets.made())
-    passages = read_passages(tmp_path / f"tickets{ending}")
-    models = Models.load()
-    retriever = HybridRetriever(PassageIndex.build(passages, passage_encoder=models.passage_encoder), models)
-    first = [hits[0].id for hits in retriever.search_many(made_tickets.QUESTIONS, k=1)]
-    right = sum(passage.id == best for passage, best in zip(passages, first, strict=True))
-    assert (len(passages), right >= 54) == (60, True)
 
 
 def test_columns_of_a_sheet_are_typed_metadata(tmp_path):
