@@ -339,11 +339,7 @@ def array_of(data: bytes) -> npt.NDArray[Any]:
 
 
 def save(
-    folder: str | Path,
-    kind: str,
-    files: Mapping[str, bytes],
-    fields: Mapping[str, Any],
-    card: str | None = None,
+    folder: str | Path, kind: str, files: Mapping[str, bytes], fields: Mapping[str, Any], card: str | None = None
 ) -> Path:
     """Write a model folder: the files by name, a model card, and last the manifest with `fields`; gives its path."""
     folder = Path(folder)

@@ -67,18 +67,13 @@ def watched(between: Callable[[], object]) -> Iterator[None]:
         _thread.between = outer
 
 
-def is_watched() -> bool:
-    """Tell whether :func:`watched` is active in this thread."""
-    return _thread.between is not None
-
-
 def concurrency_limit() -> AbstractContextManager[object]:
     """What a thread holds while it works on a question: as many threads do at a time as there are processors.
 
     More threads would wait for one another in the middle of their work: eight together did 1.2 times what one does on
     two processors, where two did 1.7 times. Threads that are :func:`watched` do not count.
     """
-    return nullcontext() if is_watched() else _semaphore()
+    return nullcontext() if _thread.between is not None else _semaphore()
 
 
 @cache

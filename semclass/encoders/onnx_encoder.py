@@ -15,7 +15,7 @@ import onnxruntime
 import tokenizers
 
 from semclass.core import artifacts, plugins
-from semclass.core.artifacts import STATES, Artifact
+from semclass.core.artifacts import STATES
 from semclass.core.checks import check_positive, check_texts
 from semclass.core.errors import ArtifactError, EncoderMismatchError, InputError, SemclassError
 from semclass.core.onnx_sessions import open_session
@@ -108,9 +108,7 @@ class OnnxEncoder:
     upper: onnxruntime.InferenceSession
     tokenizer: tokenizers.Tokenizer
     special: tuple[int, int]
-    kept: npt.NDArray[np.bool_] | None = (
-        None  # which word pieces the upper part reads of passages; None: all, as of any text
-    )
+    kept: npt.NDArray[np.bool_] | None = None  # which word pieces the upper part reads of passages; None: all
     prefixes: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())  # word pieces before a question, and before a passage
     kind: int = QUESTION
     bigrams: bool = False  # whether pairs of letters are terms, see :func:`semclass.encoders.words.bigrams`
@@ -151,6 +149,7 @@ class OnnxEncoder:
         if outputs != views:
             raise ArtifactError(f"the networks in {artifact.folder} have the outputs {outputs}, the manifest {views}")
         kept = artifact.array(KEPT) if KEPT in artifact else None
+        question, passage = artifact.manifest.get("prefixes", ("", ""))
         if (kept is not None) != any(item.name == "kind" for item in upper.get_inputs()):
             raise ArtifactError(
                 f"{artifact.folder}: {KEPT} must exist if the network has the input 'kind', and only then"
@@ -166,7 +165,7 @@ class OnnxEncoder:
             tokenizer=tokenizer,
             special=(int(first), int(last)),
             kept=kept,
-            prefixes=_prefixes(artifact, tokenizer),
+            prefixes=(prefix_pieces(tokenizer, question), prefix_pieces(tokenizer, passage)),
             bigrams=bool(artifact.manifest.get("bigrams", False)),
             sharpness=float(artifact.manifest.get("sharpness", 0.0)),
         )
@@ -293,12 +292,6 @@ class OnnxEncoder:
         source = starts[:, None] + places - len(before)
         ids[inside] = terms.values[source[inside]]
         return ids, (places <= ends[:, None]).astype(np.int64)
-
-
-def _prefixes(artifact: Artifact, tokenizer: tokenizers.Tokenizer) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Word pieces that stand before a question, and before a passage; most models have none."""
-    question, passage = (prefix_pieces(tokenizer, text) for text in artifact.manifest.get("prefixes", ("", "")))
-    return question, passage
 
 
 def prefix_pieces(tokenizer: tokenizers.Tokenizer, prefix: str) -> tuple[int, ...]:

@@ -108,15 +108,9 @@ class EntailmentClassifier:
         return [found.label for found in self.classify(pairs)]
 
     def predict_proba(self, pairs: Iterable[tuple[str, str]]) -> DoubleArray:
-        """Return class probabilities of pairs of a question and a sentence.
+        """Return class probabilities, float64 of shape (n, 2), with columns as in `classes`. See :meth:`classify`.
 
-        See :meth:`classify` for arguments and errors.
-
-        Returns
-        -------
-        ndarray
-            float64 of shape (n, 2), with columns in the order of `classes`. Rows sum to 1. P(entailment) is 0 if a text
-            has no word piece, for example if it holds only control characters.
+        P(entailment) is 0 if a text has no word piece, for example if it holds only control characters.
         """
         items = check_pairs(pairs)
         asked = check_texts([question for question, _ in items], "questions")

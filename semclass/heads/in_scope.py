@@ -54,33 +54,21 @@ class ScopeClassifier:
         return encoder_views(self.head)
 
     def classify(self, texts: Iterable[str], *, threshold: float | None = None) -> list[Label]:
-        """Classify each text as in scope or out of scope.
+        """Classify non-empty texts as in scope, from `threshold` on (by default that of the head), or as out of scope.
 
         Raises an InputError or InputTypeError if a text is empty or not a string, or the threshold is not in [0, 1].
-
-        Parameters
-        ----------
-        texts
-            Non-empty texts, also from a generator, but not a single string.
-        threshold
-            Probability from which a text is in scope. Defaults to the threshold of the head.
         """
         least = check_probability(self.threshold if threshold is None else threshold, "threshold")
         checked = check_texts(texts)
         probabilities = self.predict_proba(checked)
         inside = probabilities[:, 1] >= least
-        chosen = np.column_stack([~inside, inside])
-        return labelled(checked, self.classes, probabilities, chosen)
+        return labelled(checked, self.classes, probabilities, np.column_stack([~inside, inside]))
 
     def predict(self, texts: Iterable[str], *, threshold: float | None = None) -> list[str]:
         """Return one of `classes` for each text. See :meth:`classify` for arguments and errors."""
         return [str(found.label) for found in self.classify(texts, threshold=threshold)]
 
     def predict_proba(self, texts: Iterable[str]) -> DoubleArray:
-        """Return class probabilities, float64 of shape (n, 2), with columns as in `classes`.
-
-        Raises the same errors as :meth:`classify`.
-        """
-        job = partial(run_head, self.head)
-        inside = classify_in_chunks(self.encoder, check_texts(texts), self.encoder_views, job)
+        """Return class probabilities, float64 of shape (n, 2), with columns as in `classes`."""
+        inside = classify_in_chunks(self.encoder, check_texts(texts), self.encoder_views, partial(run_head, self.head))
         return np.hstack([1 - inside, inside])

@@ -51,31 +51,20 @@ class PassageClassifier:
         return np.array(self.head.thresholds if self.head else ())
 
     def classify(self, passages: Iterable[str]) -> list[Label]:
-        """Classify passages.
+        """Classify non-empty passages.
 
-        Raises an InputError or InputTypeError if a passage is empty or not a string.
-
-        Parameters
-        ----------
-        passages
-            Non-empty texts, also from a generator, but not a single string.
+        Raises an InputError or InputTypeError, as the methods below, if a passage is empty or not a string.
         """
         texts = check_texts(passages, "passages")
         probabilities = self.predict_proba(texts)
         return labelled(texts, self.classes, probabilities, probabilities >= self.thresholds)
 
     def predict(self, passages: Iterable[str]) -> list[tuple[ClassName, ...]]:
-        """Return the labels of each passage. There may be none or several.
-
-        See :meth:`classify` for arguments and errors.
-        """
+        """Return the labels of each passage. There may be none or several."""
         return [found.labels for found in self.classify(passages)]
 
     def predict_proba(self, passages: Iterable[str]) -> DoubleArray:
-        """Return class probabilities, float64 of shape (n, n_classes), each in [0, 1].
-
-        Raises the same errors as :meth:`classify`.
-        """
+        """Return class probabilities, float64 of shape (n, n_classes), each in [0, 1]."""
         texts = check_texts(passages, "passages")
         return classify_in_chunks(self.encoder, texts, self.encoder_views, self.probabilities, read=encode_passages)
 

@@ -149,16 +149,15 @@ def query_focus(encoder: Encoder, texts: Sequence[str], generic: Head | None = N
     The encoder runs only for texts of several sentences and more than `SHORT` words. Without the head, only questions of
     function words alone count as generic.
     """
-    return [_focus(encoder, text, _parts(text), generic) for text in texts]
-
-
-def _focus(encoder: Encoder, text: str, parts: _Parts | None, generic: Head | None) -> Focus:
-    if parts is None:
-        return Focus(text, text)
-    kept = _belonging(encoder, parts, generic)
-    if len(kept) < len(parts.sentences):
-        text = " ".join(parts.sentences[place] for place in kept)
-    return Focus(text, parts.question)
+    found = []
+    for text in texts:
+        parts = _parts(text)
+        kept = [] if parts is None else _belonging(encoder, parts, generic)
+        if parts is None or len(kept) == len(parts.sentences):
+            found.append(Focus(text, text if parts is None else parts.question))
+        else:
+            found.append(Focus(" ".join(parts.sentences[place] for place in kept), parts.question))
+    return found
 
 
 def _parts(text: str) -> _Parts | None:
@@ -212,11 +211,6 @@ def _about(place: int, ends: Sequence[bool]) -> range:
     if place == 0:
         return range(1, len(ends) + 1)
     return range(_before(place - 1, ends).start, place)
-
-
-def _says_little(text: str) -> bool:
-    """Whether a text consists of function words: "Any ideas?"."""
-    return _SAY_LITTLE.issuperset(_WORD.findall(text.lower()))
 
 
 def _unglued(text: str, start: int, end: int) -> list[Span]:
@@ -274,6 +268,6 @@ def _belonging(encoder: Encoder, parts: _Parts, generic: Head | None) -> list[in
 
 def _all_generic(questions: Sequence[str], vectors: FloatArray, generic: Head | None) -> bool:
     """Whether all questions of a text name nothing of their own."""
-    if generic is None:
-        return all(map(_says_little, questions))
+    if generic is None:  # of function words alone: "Any ideas?"
+        return all(_SAY_LITTLE.issuperset(_WORD.findall(text.lower())) for text in questions)
     return bool((generic.probabilities({"pooled": vectors}) >= generic.thresholds[0]).all())

@@ -38,11 +38,7 @@ class QuestionClassifier:
 
     @classmethod
     def load(
-        cls,
-        models: str | Path | None = None,
-        *,
-        encoder: Encoder | None = None,
-        threads: int = 1,
+        cls, models: str | Path | None = None, *, encoder: Encoder | None = None, threads: int = 1
     ) -> QuestionClassifier:
         """Load the classifier.
 
@@ -115,28 +111,15 @@ class QuestionClassifier:
         return labels
 
     def predict(self, questions: Iterable[str], *, level: str = "coarse", min_probability: float = 0.0) -> list[str]:
-        """Return the label of each question.
-
-        See :meth:`classify` and :meth:`predict_proba` for arguments and errors.
-        """
+        """Return the label of each question, of the level ``"coarse"`` or ``"fine"``. See :meth:`classify`."""
         check_choice(level, LEVELS, "level")
         found = self.classify(questions, min_probability=min_probability)
         return [each.fine if level == "fine" else each.label for each in found]
 
     def predict_proba(self, questions: Iterable[str], *, level: str = "coarse") -> DoubleArray:
-        """Return the class probabilities of questions.
+        """Return class probabilities, float64 of shape (n, n_classes). Rows sum to 1. See :meth:`classify`.
 
-        Parameters
-        ----------
-        questions
-            See :meth:`classify`.
-        level
-            ``"coarse"`` or ``"fine"``.
-
-        Returns
-        -------
-        ndarray
-            float64 of shape (n, n_classes), with columns in the order of `classes` or `fine_classes`. Rows sum to 1.
+        Columns have the order of `classes`, or of `fine_classes` if the level is ``"fine"``.
         """
         check_choice(level, LEVELS, "level")
         texts = check_texts(questions, "questions")

@@ -182,10 +182,7 @@ def _features(texts: Sequence[str]) -> dict[str, DoubleArray]:
         "reason_words": form["reason"],
         "is_a": article & after(form["copula"]),
     }
-    shares = {
-        "function_words": form["function"] | article | preposition | form["copula"],
-        "capitals": capital,
-    }
+    shares = {"function_words": form["function"] | article | preposition | form["copula"], "capitals": capital}
     flags = sizes | marks | shares
     counts = np.add.reduceat(np.stack(list(flags.values())), starts, axis=1, dtype=np.int32).astype(np.float64)
     count = dict(zip(flags, counts, strict=True))

@@ -101,25 +101,14 @@ class TextModel:
     def predict(
         self, texts: Iterable[str], *, min_probability: float | None = None
     ) -> list[ClassName] | list[tuple[ClassName, ...]]:
-        """Return the label of each text, or the tuple of its labels if texts may have several.
-
-        Takes the same arguments and raises the same errors as :meth:`classify`.
-        """
+        """Return the label of each text, or the tuple of its labels if texts may have several. See :meth:`classify`."""
         found = self.classify(texts, min_probability=min_probability)
         return [each.labels for each in found] if self.multi_label else [each.label for each in found]
 
     def nearest(self, texts: Iterable[str], count: int = 3) -> list[list[Example]]:
-        """Return the training examples nearest to each text in the view that the head reads, to explain its label.
+        """Return `count` training examples nearest to each text in the view that the head reads, the nearest first.
 
-        Raises an InputError or InputTypeError if a text is empty or not a string, or the model was saved without
-        examples.
-
-        Parameters
-        ----------
-        texts
-            Non-empty texts.
-        count
-            How many examples per text, nearest first.
+        Raises an InputError if the model was saved without examples, and the errors of :meth:`classify`.
         """
         checked, examples = check_texts(texts), self.examples
         if examples is None:
@@ -136,8 +125,9 @@ class TextModel:
 
     def predict_proba(self, texts: Iterable[str]) -> DoubleArray:
         """Return class probabilities, float64 of shape (n, n_classes). Rows sum to 1 if a text has one label."""
-        views, job = encoder_views(self.head), partial(run_head, self.head)
-        return classify_in_chunks(self.encoder, check_texts(texts), views, job)
+        return classify_in_chunks(
+            self.encoder, check_texts(texts), encoder_views(self.head), partial(run_head, self.head)
+        )
 
     @cached_property
     def fingerprint(self) -> str:

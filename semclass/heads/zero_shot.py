@@ -90,8 +90,7 @@ class ZeroShotClassifier:
         """Classify texts. See :meth:`semclass.TextModel.classify` for arguments and errors."""
         least, checked = check_probability(min_probability or 0.0, "min_probability"), check_texts(texts)
         probabilities = self.predict_proba(checked)
-        chosen = decide(probabilities, least, multi_label=False)
-        return labelled(checked, self.classes, probabilities, chosen)
+        return labelled(checked, self.classes, probabilities, decide(probabilities, least, multi_label=False))
 
     def predict(self, texts: Iterable[str], *, min_probability: float | None = None) -> list[ClassName]:
         """Return the label of each text. See :meth:`semclass.TextModel.classify` for arguments and errors."""
@@ -121,20 +120,16 @@ class ZeroShotClassifier:
 
 
 def softmax(scores: DoubleArray) -> DoubleArray:
-    """Probabilities of scores, rows sum to 1."""
+    """Turn scores into probabilities; rows sum to 1."""
     powers = np.exp(scores - scores.max(axis=1, keepdims=True))
     return np.asarray(powers / powers.sum(axis=1, keepdims=True))
 
 
 def description_examples(descriptions: Mapping[str, str]) -> tuple[list[str], list[str]]:
-    """Turn descriptions into training texts for a :class:`semclass.TextClassifier`, to use beside a few examples.
+    """Turn descriptions into texts and labels for a :class:`semclass.TextClassifier`, to use beside a few examples.
 
-    Raises the same errors as :meth:`ZeroShotClassifier.from_descriptions`.
-
-    Returns
-    -------
-    tuple
-        The texts, three per class (its name, its description, and both), and the labels of the texts.
+    The texts of a class are its name, its description, and both. Raises the errors of
+    :meth:`ZeroShotClassifier.from_descriptions`.
     """
     told = _told(descriptions)
     return [text for texts in told.values() for text in texts], [label for label, texts in told.items() for _ in texts]

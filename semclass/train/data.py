@@ -60,8 +60,11 @@ class Targets:
                 raise InputError("labels in an array of two dimensions must be 0 or 1, one column per class")
             rows = [tuple(np.flatnonzero(row).tolist()) for row in y]
             return cls(rows, tuple(range(y.shape[1])), multi_label=True, indicator=True)
-        check = _several if multi_label else _single
-        rows = [check(item, f"labels[{place}]") for place, item in enumerate(y)]
+        remedy = "; for several labels per text set multi_label=True"
+        rows = [
+            _several(item, f"labels[{place}]") if multi_label else (_label(item, f"labels[{place}]", remedy),)
+            for place, item in enumerate(y)
+        ]
         classes = {label for row in rows for label in row}
         if len({type(label) for label in classes}) > 1:
             raise InputTypeError("labels mix strings and integers; make all of them strings")
@@ -99,10 +102,6 @@ def _label(item: Any, name: str, remedy: str = "") -> ClassName:
     if isinstance(item, bool) or not isinstance(item, (str, int)):
         raise InputTypeError(f"{name} must be a string or an integer, not {type(item).__name__}: {short(item)}{remedy}")
     return item
-
-
-def _single(item: Any, name: str) -> tuple[ClassName, ...]:
-    return (_label(item, name, "; for several labels per text set multi_label=True"),)
 
 
 def _several(item: Any, name: str) -> tuple[ClassName, ...]:
@@ -291,19 +290,9 @@ def problem_of(
     else:
         classes, truth = check_classes(given, min_examples)
         strata, targets = truth, np.eye(len(classes))[truth]
-    none = np.zeros(0, np.int64)
     weight = np.ones(len(given)) if sample_weight is None else _check_weight(sample_weight, strata, min_examples)
-    return Problem(
-        {view: np.asarray(values, np.float32) for view, values in views.items()},
-        truth,
-        targets,
-        strata,
-        weight,
-        classes,
-        link,
-        none,
-        none,
-    )
+    arrays, none = {view: np.asarray(values, np.float32) for view, values in views.items()}, np.zeros(0, np.int64)
+    return Problem(arrays, truth, targets, strata, weight, classes, link, none, none)
 
 
 def _check_views(views: Mapping[str, FloatArray], rows: int) -> None:

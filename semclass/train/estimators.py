@@ -279,8 +279,7 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
         """Return the labels of texts with all probabilities."""
         texts = check_texts(X)
         probabilities, above = self.judge(texts)
-        chosen = self._chosen(probabilities, above)
-        return labelled(texts, self.classes, probabilities, chosen)
+        return labelled(texts, self.classes, probabilities, self._chosen(probabilities, above))
 
     def predict(self, X: Iterable[str]) -> Any:
         """Return the labels of texts.
@@ -374,9 +373,10 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
         facts: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
         facts |= {"model-index": measured(heading, report)}
         sections = card_sections(report, head.inputs, self.label_thresholds_, multi_label=multi_label)
-        shown: dict[str, Any] = {"title": heading, "sections": sections, "facts": facts}
         files = self.examples_.files() if examples else None
-        return artifacts.save_head(folder, head_to_onnx(head), card, files=files, **shown)
+        return artifacts.save_head(
+            folder, head_to_onnx(head), card, title=heading, sections=sections, facts=facts, files=files
+        )
 
 
 class HeadClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignore[misc, name-defined]
@@ -441,5 +441,4 @@ class HeadClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Return the most probable labels, of shape (n,)."""
         best = self.predict_proba(X).argmax(axis=1)  # first, as it says whether there are classes
-        found: npt.NDArray[Any] = self.classes_[best]
-        return found
+        return np.asarray(self.classes_[best])

@@ -24,14 +24,7 @@ from semclass.core.types import DoubleArray, FloatArray, IntArray
 from semclass.heads.head import LINKS
 from semclass.train.calibration import calibrate, expected_calibration_error, log_loss, probabilities_of
 from semclass.train.data import Fold, Problem, Say, folds_of, problem_of
-from semclass.train.fitted import (
-    SMALLEST,
-    FittedHead,
-    Projection,
-    Quantised,
-    squared_distances,
-    support_of,
-)
+from semclass.train.fitted import SMALLEST, FittedHead, Projection, Quantised, squared_distances, support_of
 
 STRENGTHS = {"logistic": 100.0, "kernel": 30.0, "svm": 1.5}
 """Kinds of heads, and the inverse regularisation C that is tried first; the mean squared distance of texts is 1."""

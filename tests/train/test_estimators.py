@@ -346,13 +346,7 @@ BAD = {
         InputError,
         "no text has this label",
     ),
-    "rejection, one text each": (
-        FEW[::2],
-        ["p", "q"],
-        {"rejection_rate": 0.1},
-        InputError,
-        "two examples each",
-    ),
+    "rejection, one text each": (FEW[::2], ["p", "q"], {"rejection_rate": 0.1}, InputError, "two examples each"),
     "nothing to hold out": (["a b"] * 4, [1, 1, 2, 2], {}, InputError, "no words"),
 }
 
