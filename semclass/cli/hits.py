@@ -59,10 +59,10 @@ def print_result(
     label = models.questions.classify([question])[0] if explain and models.has_classes else None
     if as_json:
         record = {name: value for name, value in vars(result).items() if value is not None}
-        record["hits"] = hits = [asdict(hit) for hit in result]
-        for hit in hits:
-            explanation = hit.pop("explanation")
-            hit |= {"sentence": explanation["sentence"], **({"explanation": explanation} if explain else {})}
+        record["hits"] = [asdict(hit) for hit in result]
+        for fields in record["hits"]:
+            explanation = fields.pop("explanation")
+            fields |= {"sentence": explanation["sentence"], **({"explanation": explanation} if explain else {})}
         if label is not None:
             record["question"] = {"label": label.label, "probabilities": dict(label.probabilities)}
         show(record, "", as_json=True)

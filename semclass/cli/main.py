@@ -16,7 +16,6 @@ import warnings
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -57,7 +56,7 @@ def cli() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and leave with its exit code."""
-    warnings.showwarning = _show_warning
+    warnings.showwarning = lambda message, *_, **__: echo(f"warning: {message}", err=True)
     logging.basicConfig(handlers=[EchoHandler()])
     try:
         cli.main(None if arguments is None else list(arguments), prog_name="semclass", standalone_mode=False)
@@ -72,10 +71,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except (click.Abort, KeyboardInterrupt):
         echo("stopped", err=True)
         sys.exit(130)
-
-
-def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    echo(f"warning: {message}", err=True)
 
 
 for command in (classify, train, index, search, rerank, tune, calibrate, evaluate):

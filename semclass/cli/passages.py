@@ -105,7 +105,7 @@ class Reading:
         finally:
             _list("skipped {} that cannot be read", [file for file in self.skipped if not file.cut])
             _list("truncated {} that can be read only in part", [file for file in self.skipped if file.cut])
-            _list_boilerplate(self.boilerplate)
+            self._list_boilerplate()
 
     def _read(self, path: Path, step: Progress, before: Sequence[str]) -> Iterator[semclass.Passage]:
         from semclass.documents.readers import iter_passages
@@ -154,8 +154,20 @@ class Reading:
             kind = "cut" if file.cut else "skipped"
             record.setdefault(kind, []).append({"document": file.document, "reason": file.reason})
         if self.boilerplate:
-            record["boilerplate"] = [{"text": p.text, "files": p.files} for p in _most_frequent(self.boilerplate)]
+            record["boilerplate"] = [
+                {"text": p.text, "files": p.files} for p in sorted(self.boilerplate, key=_frequency)
+            ]
         return record
+
+    def _list_boilerplate(self) -> None:
+        if self.boilerplate:
+            repeated = counted(len(self.boilerplate), "paragraph")
+            echo(f"left out {repeated} that most files of a folder repeat; --keep-boilerplate keeps all", err=True)
+        for paragraph in sorted(self.boilerplate, key=_frequency)[:LISTED_PARAGRAPHS]:
+            text = options.shorten(paragraph.text, LISTED_CHARACTERS)
+            echo(f"  in {counted(paragraph.files, 'file')}: {text}", err=True)
+        if (more := len(self.boilerplate) - LISTED_PARAGRAPHS) > 0:
+            echo(f"  and {more} more, which --json lists", err=True)
 
 
 def reading_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -179,19 +191,8 @@ def reading_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return _options(with_reading)
 
 
-def _most_frequent(boilerplate: Sequence[Any]) -> list[Any]:
-    return sorted(boilerplate, key=lambda paragraph: (-paragraph.files, paragraph.text))
-
-
-def _list_boilerplate(boilerplate: Sequence[Any]) -> None:
-    if boilerplate:
-        repeated = counted(len(boilerplate), "paragraph")
-        echo(f"left out {repeated} that most files of a folder repeat; --keep-boilerplate keeps all", err=True)
-    for paragraph in _most_frequent(boilerplate)[:LISTED_PARAGRAPHS]:
-        text = paragraph.text[:LISTED_CHARACTERS] + " ..." * (len(paragraph.text) > LISTED_CHARACTERS)
-        echo(f"  in {counted(paragraph.files, 'file')}: {text}", err=True)
-    if len(boilerplate) > LISTED_PARAGRAPHS:
-        echo(f"  and {len(boilerplate) - LISTED_PARAGRAPHS} more, which --json lists", err=True)
+def _frequency(paragraph: Any) -> tuple[int, str]:
+    return -paragraph.files, paragraph.text
 
 
 def _list(head: str, documents: Sequence[Skipped]) -> None:

@@ -156,7 +156,8 @@ def _judged(model: Any, data: LabelledTexts, rows: Sequence[int], probabilities:
     """Join some texts with probabilities from a head that was fitted without them."""
     from semclass.train.report import Judged
 
-    texts, labels, lines = ([values[row] for row in rows] for values in (data.texts, data.labels, data.lines))
+    columns: list[Any] = [data.texts, data.labels, data.lines]
+    texts, labels, lines = ([values[row] for row in rows] for values in columns)
     classes, thresholds = tuple(model.classes_.tolist()), model.label_thresholds_
     support = support if model.rejection_rate else None
     return Judged(texts, labels, lines, classes, probabilities, thresholds, model.multi_label, support)
@@ -207,7 +208,6 @@ def _cell(value: Any) -> str:
 
 
 def _summary(record: Mapping[str, Any], *, multi_label: bool) -> Iterator[str]:
-    """The report as people read it."""
     labels = record["labels"]
     yield f"trained on {counted(record['examples'], 'text')} of {counted(len(labels), 'label')}: {record['head']}"
     on = "cross-validation (each text is judged by a head that was not trained on it)"

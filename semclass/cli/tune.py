@@ -144,7 +144,6 @@ def _dataset(files: Files, limit: int | None) -> Dataset:
 
 
 def _tuning(result: Tuning) -> Iterator[str]:
-    """A line for each weight, and whether it helps."""
     yield f"{counted(result.questions, 'question')}, MRR@10; cv: cross-validated, each fold ranked with the best weight of"
     yield "the other folds; best*: chosen and measured on the same questions, so too optimistic\n"
     columns = {"weight": "", "default": "g", "best": "g", **dict.fromkeys(["without", "with default", "cv"], ".4f")}
@@ -161,7 +160,6 @@ def _tuning(result: Tuning) -> Iterator[str]:
 
 
 def _calibration(result: Calibration, before: float | None) -> Iterator[str]:
-    """The figures of a calibration, for people."""
     yield f"{counted(result.questions, 'question')}, {result.answered} of them answered"
     if result.threshold is None:
         yield f"no clear separation: in {result.separation:.0%} of pairs, the answered question has the larger value;"
