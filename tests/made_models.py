@@ -7,6 +7,7 @@ import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import onnx
@@ -25,7 +26,7 @@ ROOT = Path(__file__).parent.parent
 
 TOKENIZER = ROOT / "models" / "encoder" / "tokenizer.json"
 VOCABULARY = 30522
-POSITIONS = 512
+POSITIONS, INNER = 512, 64
 
 
 def write_model(
@@ -43,31 +44,12 @@ def write_model(
 
     `scale` is the size of the last norm's weights, and so of vectors that are not normalised.
     """
-    rng = np.random.default_rng(0)
-    weights = {
-        f"embeddings.{name}_embeddings.weight": rng.normal(0, 0.5, (rows, hidden))
-        for name, rows in (("word", VOCABULARY), ("position", POSITIONS), ("token_type", 2))
-    }
-    sizes = {
-        "attention.self.query": (hidden, hidden),
-        "attention.self.key": (hidden, hidden),
-        "attention.self.value": (hidden, hidden),
-        "attention.output.dense": (hidden, hidden),
-        "intermediate.dense": (2 * hidden, hidden),
-        "output.dense": (hidden, 2 * hidden),
-    }
-    norms = ["embeddings.LayerNorm"]
-    for layer in range(layers):
-        prefix = f"encoder.layer.{layer}"
-        norms += [f"{prefix}.attention.output.LayerNorm", f"{prefix}.output.LayerNorm"]
-        for name, shape in sizes.items():
-            weights[f"{prefix}.{name}.weight"] = rng.normal(0, 0.3 / np.sqrt(shape[1]), shape)
-            weights[f"{prefix}.{name}.bias"] = np.zeros(shape[0])
-    for name in norms:
-        weights[f"{name}.weight"] = np.full(hidden, scale if name == norms[-1] else 1.0)
-        weights[f"{name}.bias"] = np.zeros(hidden)
+    sizes = SimpleNamespace(hidden_size=hidden, num_hidden_layers=layers, max_position_embeddings=POSITIONS)
+    weights = random_weights(sizes, VOCABULARY)
+    norm = f"encoder.layer.{layers - 1}.output.LayerNorm"
+    weights |= {f"{norm}.weight": np.full(hidden, scale, np.float32), f"{norm}.bias": np.zeros(hidden, np.float32)}
     folder.mkdir(parents=True)
-    save_file({name: value.astype(np.float32) for name, value in weights.items()}, folder / "model.safetensors")
+    save_file(weights, folder / "model.safetensors")
     shutil.copyfile(TOKENIZER, folder / "tokenizer.json")
     write = {
         "config.json": {
@@ -75,7 +57,7 @@ def write_model(
             "model_type": "bert",
             "hidden_act": "gelu",
             "hidden_size": hidden,
-            "intermediate_size": 2 * hidden,
+            "intermediate_size": INNER,
             "layer_norm_eps": 1e-12,
             "max_position_embeddings": POSITIONS,
             "num_attention_heads": heads,
@@ -196,7 +178,7 @@ def npy_bytes(array: np.ndarray) -> bytes:
 def random_weights(config, pieces):
     """A tiny network of random weights, by the names of a BERT weights file."""
     rng = np.random.default_rng(0)
-    hidden, inner = config.hidden_size, 64
+    hidden = config.hidden_size
     shapes = {
         "embeddings.word_embeddings": (pieces, hidden),
         "embeddings.position_embeddings": (config.max_position_embeddings, hidden),
@@ -206,8 +188,8 @@ def random_weights(config, pieces):
     for layer in layers:
         for part in ("self.query", "self.key", "self.value", "output.dense"):
             shapes[f"{layer}.attention.{part}"] = (hidden, hidden)
-        shapes[f"{layer}.intermediate.dense"] = (inner, hidden)
-        shapes[f"{layer}.output.dense"] = (hidden, inner)
+        shapes[f"{layer}.intermediate.dense"] = (INNER, hidden)
+        shapes[f"{layer}.output.dense"] = (hidden, INNER)
     found = {f"{name}.weight": rng.normal(size=shape) / np.sqrt(shape[-1]) for name, shape in shapes.items()}
     found |= {f"{name}.bias": rng.normal(size=shape[0]) / 10 for name, shape in shapes.items() if "layer" in name}
     for name in ("embeddings", *(f"{layer}.{part}" for layer in layers for part in ("attention.output", "output"))):

@@ -34,13 +34,10 @@ def test_the_sentence_that_answers_comes_first_with_its_place(retriever):
     assert [one.score for one in answer.sentences] == sorted((one.score for one in answer.sentences), reverse=True)
 
 
-def test_a_sentence_comes_once_and_headings_are_none(retriever):
+def test_a_sentence_comes_once_without_headings_and_few_of_a_passage(retriever, models):
     texts = [one.text for one in retriever.ask("Who built the bridge?", 10).sentences]
     assert len(texts) == len(set(texts)) == 4
     assert not any(text.startswith("#") for text in texts)
-
-
-def test_one_passage_gives_a_few_sentences_at_most(models):
     text = " ".join(f"The bridge number {number} was built by a person named Ada." for number in range(9))
     answer = HybridRetriever.from_passages([text], models=models).ask("Who built the bridge?", 9)
     assert len(answer.sentences) == MAX_OF_PASSAGE

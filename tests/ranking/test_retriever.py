@@ -14,12 +14,11 @@ from semclass import (
     InputError,
     InputTypeError,
     Passage,
-    PassageIndex,
     QuestionClassifier,
     SkippedWarning,
 )
 from semclass.ranking.methods import METHODS
-from semclass.scoring.fusion import ALPHA, fused
+from semclass.scoring.fusion import ALPHA
 
 QUESTION = "Who designed the lighthouse?"
 PAINTED = [("door", "green"), ("fence", "blue"), ("door", "red"), ("roof", "green"), ("gate", "grey")]
@@ -134,49 +133,24 @@ def test_a_folder_is_read_and_unreadable_files_are_named(models, tmp_path):
     assert "1890" in retriever.search("When was the tower built?")[0].text
 
 
-@pytest.fixture(scope="module")
-def copies(models, corpus):
-    # more passages than either list holds
-    items = [replace(item, id=f"{item.id}.{n}", metadata={"copy": n}) for n in range(8) for item in corpus]
-    return HybridRetriever(PassageIndex.build(items, passage_encoder=models.passage_encoder, small=True), models)
-
-
-@pytest.mark.parametrize(("name", "alpha"), [("convex", 0.3), ("convex", ALPHA), ("rrf", ALPHA)])
-@pytest.mark.parametrize("where", [None, {"copy": {"$lt": 5}}, {"copy": 3}, {"copy": -1}])
-def test_passages_are_ranked_by_the_fusion_of_those_that_match(copies, name, alpha, where):
-    [query] = copies.encode([QUESTION])
-    rows = np.flatnonzero(copies.index.mask(where))
-    dense, bm25 = (of[rows] for of in copies.scores(query))
-    weights = {**copies.weights, "alpha": alpha}
-    for n in (7, 140):
-        score, parts = fused(dense, bm25, name, alpha=alpha, depth=max(n, 100))
-        order = np.argsort(-score, kind="stable")[:n]
-        found = copies.candidates(query, n, METHODS[name], weights=weights, where=where, evidence=False)
-        assert found.rows.tolist() == rows[order].tolist()
-        np.testing.assert_allclose(found.score, score[order], rtol=1e-12)
-        for part, values in (("dense", dense), ("bm25", bm25)):
-            np.testing.assert_allclose(found.parts[part], parts[part][order], rtol=1e-12)
-            assert getattr(found, part).tolist() == values[order].tolist()
-
-
 @pytest.mark.parametrize(("alpha", "part"), [(1.0, "dense"), (0.0, "bm25")])
-def test_the_ends_of_alpha_are_vectors_and_bm25_alone(copies, alpha, part):
-    hits = copies.search(QUESTION, method="convex", weights={"alpha": alpha})
+def test_the_ends_of_alpha_are_vectors_and_bm25_alone(retriever, alpha, part):
+    hits = retriever.search(QUESTION, method="convex", weights={"alpha": alpha})
     values = [hit.components[part] for hit in hits]
     assert values == sorted(values, reverse=True)
     assert hits[0].score == pytest.approx(1.0)
 
 
-def test_alpha_is_read_from_the_index(copies):
-    tuned = replace(copies, index=replace(copies.index, tuned={"weights": {"alpha": 0.2}}))
-    assert tuned.search(QUESTION) == copies.search(QUESTION, weights={"alpha": 0.2})
+def test_alpha_is_read_from_the_index(retriever):
+    tuned = replace(retriever, index=replace(retriever.index, tuned={"weights": {"alpha": 0.2}}))
+    assert tuned.search(QUESTION) == retriever.search(QUESTION, weights={"alpha": 0.2})
     linear = {"method": "entail-integrated", "candidates": 50}
-    assert tuned.search(QUESTION, **linear) == copies.search(QUESTION, **linear)
+    assert tuned.search(QUESTION, **linear) == retriever.search(QUESTION, **linear)
 
 
-def test_with_coverage_bm25_counts_less_where_few_words_match(copies):
+def test_with_coverage_bm25_counts_less_where_few_words_match(retriever):
     def bm25(question, **weights):
-        hits = copies.search(question, 100, method="convex", weights=weights, explain=True)
+        hits = retriever.search(question, 100, method="convex", weights=weights, explain=True)
         return [hit.explanation.parts["bm25"] for hit in hits]
 
     assert bm25(QUESTION, coverage=0.1) == bm25(QUESTION)
