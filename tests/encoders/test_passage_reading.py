@@ -12,10 +12,8 @@ pytest.importorskip("onnx")
 pytest.importorskip("safetensors")
 
 from made_models import export
-from world import FakeEncoder
 
 from semclass import ArtifactError, OnnxEncoder
-from semclass.encoders.onnx_encoder import for_passages
 
 TEXTS = [
     "The tower was designed by the engineer Ada Merriweather, and it was opened in 1932.",
@@ -79,11 +77,6 @@ def test_beyond_the_last_window_nothing_is_read(tuned):
     encoding = tuned.for_passages.encode(["the tower " * 600, "tower"], views=("tokens",))
     assert encoding.truncated == [0]
     assert encoding.pieces_read().lengths().tolist() == encoding.tokens.lengths().tolist() == [16 * 62 // 2, 1]
-
-
-def test_other_encoders_read_passages_as_any_text(encoder):
-    fake = FakeEncoder()
-    assert for_passages(fake) is fake
 
 
 def test_a_network_of_two_kinds_comes_with_the_pieces_that_it_keeps(folder, tmp_path):

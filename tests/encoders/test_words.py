@@ -92,9 +92,3 @@ def test_every_term_counts(texts):
     assert len(found) == len(texts)
     assert ENCODER.is_term[found.values].all()
     assert [found.row(row).tolist() for row in range(len(texts))] == [pairs(text) for text in texts]
-
-
-def test_encoders_that_do_not_ask_for_them_have_none(encoder):
-    pieces = ragged([np.array([1, 2])], np.zeros(0, int))
-    assert terms_of(encoder, pieces, ["鉄道橋"]) is pieces
-    assert len(bigrams(encoder, ["鉄道橋"]).values) == 0

@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 import pytest
-from world import MODELS, Counting, FakeEncoder
+from world import Counting, FakeEncoder
 
-from semclass import EntailmentClassifier, Reranker
+from semclass import Reranker
 from semclass.heads.query_focus import LAST, PIECES, query_focus, questions_of
 
 STUDY = (
@@ -67,19 +67,6 @@ def test_a_question_with_a_name_of_its_own_is_read_without_what_has_nothing_to_d
 def test_a_description_that_asks_nothing_is_read_whole(encoder):
     assert read(encoder, PROBLEM) == PROBLEM
     assert read(encoder, f"{STUDY}\n\n{PROBLEM}") == PROBLEM
-
-
-def test_passages_are_found_by_the_problem_behind_a_general_question(models):
-    answers = [
-        "Early blight makes brown rings on the lower leaves of tomatoes.",
-        "The best way is often the simplest one.",
-    ]
-    hits = Reranker(models).rerank(f"{PROBLEM} What is the best way?", answers)
-    assert hits[0].text == answers[0]
-
-
-def test_a_question_may_stand_before_the_rest(encoder):
-    assert read(encoder, f"How do I descale the kettle? {STUDY}") == "How do I descale the kettle?"
 
 
 def test_what_belongs_to_the_question_stays(encoder):
@@ -166,10 +153,3 @@ def test_hits_and_labels_say_what_was_read_of_a_question(models, retriever, corp
 def test_scores_and_order_are_those_of_the_question_alone(retriever, method):
     alone, behind = (retriever.search(text, method=method) for text in (QUESTION, f"{BEFORE} {QUESTION}"))
     assert behind == alone
-
-
-def test_pairs_are_judged_by_what_is_asked(encoder):
-    classifier = EntailmentClassifier.load(MODELS, encoder=encoder)
-    sentence = "The lighthouse was designed by Ada Brandt."
-    alone, behind = classifier.predict_proba([(QUESTION, sentence), (f"{BEFORE} {QUESTION}", sentence)])[:, 1]
-    assert behind == pytest.approx(alone, abs=1e-6)

@@ -91,12 +91,6 @@ def test_a_passage_may_provide_several_types(models):
     assert tuple(found.probabilities) == COARSE
 
 
-def test_labels_are_the_classes_that_reach_their_threshold(models, corpus):
-    thresholds = dict(zip(models.passages.classes, models.passages.thresholds, strict=True))
-    for found in models.passages.classify([passage.text for passage in corpus]):
-        assert set(found.labels) == {name for name, p in found.probabilities.items() if p >= thresholds[name]}
-
-
 def test_an_unknown_level_is_refused(classifier):
     with pytest.raises(InputError, match="level is 'medium'"):
         classifier.predict_proba(["Who?"], level="medium")

@@ -31,11 +31,11 @@ def speller() -> Speller:
         ("capitql", "capital"),  # a wrong one
     ],
 )
-def test_one_slip_is_undone(speller: Speller, typed: str, meant: str) -> None:
+def test_one_slip_is_undone(speller, typed, meant):
     assert speller(f"{typed}?") == f"{meant}?"
 
 
-def test_a_letter_left_out_is_likelier_than_a_wrong_one(speller: Speller) -> None:
+def test_a_letter_left_out_is_likelier_than_a_wrong_one(speller):
     assert speller("wht is it") == "what is it"  # not "who", though it is one wrong letter away
     assert speller("hve") == "have"  # not "he" with a letter too many
 
@@ -45,20 +45,15 @@ NOTHING_NEAR = ["th", "wh4t", "cafés", "captal2", "x" * 30, "unlike anything", 
 
 
 @pytest.mark.parametrize("text", KNOWN_TEXTS + NOTHING_NEAR)
-def test_known_words_and_words_near_none_are_left_alone(speller: Speller, text: str) -> None:
+def test_known_words_and_words_near_none_are_left_alone(speller, text):
     assert speller(text) == text
 
 
-def test_the_rest_of_the_text_stays_as_it_is(speller: Speller) -> None:
+def test_the_rest_of_the_text_stays_as_it_is(speller):
     assert speller("Waht's  the CAPITAL\tof X-countryy??") == "what's  the CAPITAL\tof X-country??"
 
 
-def test_letter_case_makes_no_difference(speller: Speller) -> None:
-    for text in ("WAHT IS THE CUONTRY", "Waht is teh Cuontry"):
-        assert speller(text).lower() == speller(text.lower()) == "what is the country"
-
-
-def test_a_long_text_is_read_at_its_beginning_only(speller: Speller) -> None:
+def test_a_long_text_is_read_at_its_beginning_only(speller):
     text = "waht " * 1000
     assert speller(text) == "what " * (READ // 5) + "waht " * (1000 - READ // 5)
 
@@ -73,7 +68,7 @@ def test_a_long_text_is_read_at_its_beginning_only(speller: Speller) -> None:
         ("", ""),
     ],
 )
-def test_a_question_mark_is_added_where_no_mark_is(typed: str, read: str) -> None:
+def test_a_question_mark_is_added_where_no_mark_is(typed, read):
     assert with_mark(typed) == read
 
 
@@ -96,7 +91,7 @@ def classifier(encoder: OnnxEncoder, tmp_path_factory: pytest.TempPathFactory) -
     return QuestionClassifier(encoder, Head.load(folder, encoder=encoder.fingerprint))
 
 
-def test_a_misspelt_question_gets_the_answer_of_the_one_that_was_meant(classifier: QuestionClassifier) -> None:
+def test_a_misspelt_question_gets_the_answer_of_the_one_that_was_meant(classifier):
     typed, meant = "Waht is the captial of Peru?", "what is the capital of Peru?"
     for level in ("coarse", "fine"):
         found = [classifier.predict_proba([text], level=level) for text in (typed, meant, meant.removesuffix("?"))]
@@ -108,15 +103,8 @@ def test_a_misspelt_question_gets_the_answer_of_the_one_that_was_meant(classifie
 @pytest.mark.parametrize(
     "questions", [["waht is peru"], ["what is peru?", "waht is peru?", "how many"], ["what is peru?"]]
 )
-def test_questions_that_are_encoded_already_get_the_same_answer(
-    classifier: QuestionClassifier, questions: list[str]
-) -> None:
+def test_questions_that_are_encoded_already_get_the_same_answer(classifier, questions):
     encoding = classifier.encoder.encode(questions, views=classifier.encoder_views)
     found = classifier.fine_probabilities(questions, questions, encoding)
     assert np.allclose(found, classifier.predict_proba(questions, level="fine"), atol=1e-3)
     assert np.allclose(classifier.coarse(found), classifier.predict_proba(questions), atol=1e-3)
-
-
-def test_a_head_without_words_reads_texts_as_they_are(encoder: OnnxEncoder, tmp_path: Path) -> None:
-    head = Head.load(save_with_words(tmp_path, None), encoder=encoder.fingerprint)
-    assert QuestionClassifier(encoder, head).speller is None

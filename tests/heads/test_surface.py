@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from semclass.heads.surface import N_SURFACE, SURFACE_FEATURES, surface_features
+from semclass.heads.surface import SURFACE_FEATURES, surface_features
 
 
 def feature(name: str, text: str) -> float:
@@ -98,13 +98,6 @@ def test_acronyms_are_compared_with_the_words_beside_them(text, expected):
 )
 def test_rates_and_sizes(name, text, expected):
     assert feature(name, text) == pytest.approx(expected, rel=1e-6)
-
-
-def test_shape_and_type():
-    features = surface_features(["A", "B b"])
-    assert features.shape == (2, N_SURFACE)
-    assert features.dtype == np.float32
-    assert surface_features([]).shape == (0, N_SURFACE)
 
 
 def test_every_feature_has_its_example(request):

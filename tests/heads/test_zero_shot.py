@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 from world import MODELS
 
@@ -61,17 +59,6 @@ def test_descriptions_are_examples_to_train_on():
 def test_wrong_descriptions_are_refused(wrong, error):
     with pytest.raises(error):
         ZeroShotClassifier.from_descriptions(wrong)
-
-
-def test_descriptions_are_read_from_a_file(tmp_path):
-    path = tmp_path / "labels.json"
-    path.write_text(json.dumps(TOPICS), encoding="utf-8")
-    assert read_descriptions(path) == TOPICS
-    path.write_text("{", encoding="utf-8")
-    with pytest.raises(InputError, match=r"labels\.json"):
-        read_descriptions(path)
-    with pytest.raises(InputError, match="missing"):
-        read_descriptions(tmp_path / "missing.json")
 
 
 def test_labels_are_read_from_json_and_yaml(tmp_path):

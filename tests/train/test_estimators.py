@@ -313,6 +313,7 @@ def test_the_second_fit_comes_from_the_cache(tmp_path):
 
 FEW = ["a b", "b c", "x y", "y z"]
 PAIRS = ["p", "p", "q", "q"]
+SETS = [("p",), ("q",)] * 2
 BAD = {
     "lengths": (FEW, ["p", "q"], {}, InputError, "4 texts and 2 labels"),
     "no labels": (FEW, None, {}, InputTypeError, "labels must be"),
@@ -331,22 +332,10 @@ BAD = {
     "views": (FEW, PAIRS, {"views": "layers"}, InputTypeError, "not one string"),
     "probability": (FEW, PAIRS, {"min_probability": 1.5}, InputError, "min_probability is 1.5"),
     "abstain is a class": (FEW, [ABSTAIN, ABSTAIN, "q", "q"], {"min_probability": 0.5}, InputError, "ABSTAIN"),
-    "rejection": (
-        FEW,
-        [("p",), ("q",)] * 2,
-        {"rejection_rate": 0.1, "multi_label": True},
-        InputError,
-        "one label per text",
-    ),
+    "rejection of sets": (FEW, SETS, {"rejection_rate": 0.1, "multi_label": True}, InputError, "one label per text"),
     "out of domain alone": (FEW, PAIRS, {"ood_label": "p"}, InputError, "needs a rejection_rate"),
-    "nothing out of domain": (
-        FEW,
-        PAIRS,
-        {"ood_label": "r", "rejection_rate": 0.1},
-        InputError,
-        "no text has this label",
-    ),
-    "rejection, one text each": (FEW[::2], ["p", "q"], {"rejection_rate": 0.1}, InputError, "two examples each"),
+    "none out of domain": (FEW, PAIRS, {"ood_label": "r", "rejection_rate": 0.1}, InputError, "no text has this label"),
+    "one text each": (FEW[::2], PAIRS[::2], {"rejection_rate": 0.1}, InputError, "two examples each"),
     "nothing to hold out": (["a b"] * 4, [1, 1, 2, 2], {}, InputError, "no words"),
 }
 

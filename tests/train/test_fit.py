@@ -210,16 +210,6 @@ def test_a_weight_is_a_number_of_examples(monkeypatch, kind, link):
     assert np.isnan(weighted.out_of_fold[weight == 0]).all()
 
 
-def test_texts_that_no_fold_scores_are_fitted_on_only():
-    views, labels = questions(n=60)
-    both = {name: np.concatenate([values, values + 1]) for name, values in views.items()}
-    parts = np.arange(120) % 3
-    folds = [(np.flatnonzero(parts != k), np.flatnonzero((parts == k) & (np.arange(120) < 60))) for k in range(3)]
-    head = fitted(both, labels * 2, folds=folds)
-    assert np.isfinite(head.out_of_fold[:60]).all()
-    assert np.isnan(head.out_of_fold[60:]).all()
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_several_classes_yes_or_no(kind):
     views, labels = questions()
@@ -232,14 +222,6 @@ def test_several_classes_yes_or_no(kind):
     np.testing.assert_allclose(found, head_probabilities(head, new), atol=1e-4)
     assert found[:, 4].max() < 0.1
     assert head.report["accuracy"] > 0.8
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_class_for_every_two_texts_is_no_cause_for_warnings(kind):
-    labels = [f"class {number}" for number in range(20) for _ in range(2)]
-    views = {"x": np.random.default_rng(0).normal(size=(40, 8)).astype(np.float32)}
-    head = fit_head(views, labels, choices=[Choice({"x": 1.0}, kind)], folds=2)
-    assert len(head.classes) == 20  # warnings are errors here
 
 
 # -- a choice of views --------------------------------------------------------------------------------------------------

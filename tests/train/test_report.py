@@ -72,12 +72,6 @@ def test_a_label_that_the_head_does_not_know_is_none_of_its_labels():
     assert wrong_rows(judged(label_thresholds=np.zeros(2))) == [1, 3]
 
 
-def test_what_is_refused_for_lack_of_support_has_none_of_the_labels():
-    found = figures(judged(support=np.array([1.0, 2.0, 0.5, -1.0]), label_thresholds=np.zeros(2)), None)["ood"]
-    assert (found["texts"], found["rejected"], found["others_rejected"]) == (1, 1.0, 0.0)
-    assert found["recall_at_4_percent"] == 1.0
-
-
 def test_sets_of_labels_are_right_as_a_whole():
     sets = judged(labels=[("x",), ("x", "y"), ("y",), ()], label_thresholds=np.array([0.5, 0.5]), multi_label=True)
     found = figures(sets, 0.9)
