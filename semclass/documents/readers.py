@@ -36,15 +36,14 @@ def iter_passages(
     ----------
     source
         A BEIR folder (with ``corpus.jsonl``), a ``.jsonl`` file, a document, or a folder of documents. Each line of a
-        ``.jsonl`` file holds an object with ``text``, and optionally ``_id`` (a string or a whole number). Its other
-        fields become metadata. If no line has ``_id``, line numbers are ids. Documents are text, source files,
-        Markdown, CSV, JSON, and the formats of installed packages, see :class:`semclass.documents.sources.Reader`. In a
-        folder, hidden files and the `unsupported` files of :func:`semclass.documents.sources.find_files` are skipped.
+        ``.jsonl`` file holds an object with ``text``, and optionally ``_id`` (a string or a whole number; otherwise line
+        numbers are ids). Its other fields become metadata. Documents are text, source files, Markdown, CSV, JSON, and the
+        formats of installed packages. In a folder, hidden files and files without a reader are skipped.
     chunking
         How to read and cut documents.
     skipped
-        Function that is called with each document of a folder that cannot be read, or that is read only up to a page
-        because it takes too long. If None, the first of these documents is an error.
+        Function that is called with each document of a folder that cannot be read, or only up to a page. If None, the first
+        of these documents is an error.
     progress
         Function that is called after each document with its number, from 1, and the number of all documents. Where
         boilerplate is counted, this happens once while the documents are read, and again while they are cut.
@@ -57,11 +56,9 @@ def iter_passages(
     -------
     iterator of Passage
         The passages, in the order of the file or of the sorted paths. A passage of a document has the id
-        ``document#number``, where the document is the path below the folder. Each line end counts as one character.
-        Each row of a list of records is a passage, and its other columns are metadata. Its id is ``file:id``, or
-        ``file#number`` if no column holds ids. Rows and threads of messages are documents of their own, whose metadata
-        hold ``file``. JSON lines are read line by line. Some 70 bytes of each line stay in memory to find repeated ids.
-        Documents are read file by file.
+        ``document#number``, where the document is the path below the folder. Each row of a list of records is one with
+        the id ``file:id``, or ``file#number`` if no column holds ids; its other columns are metadata. Rows and threads of
+        messages are documents of their own, whose metadata hold ``file``. JSON lines are read line by line.
 
     Raises
     ------

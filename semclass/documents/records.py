@@ -92,23 +92,10 @@ def named_rows(rows: Sequence[Sequence[Any]], columns: Columns) -> list[dict[str
 def records_of(
     rows: Iterable[tuple[int, Row]], columns: Columns, place: str = "", more: Row | None = None
 ) -> Iterator[Record] | None:
-    """Return a record for each row, or None if the rows are no records, such as those of a table of figures.
+    """Return a record for each numbered row, or None if the rows are no records, such as those of a table of figures.
 
-    Parameters
-    ----------
-    rows
-        The rows with their numbers.
-    columns
-        Names of columns, which are otherwise found, see :func:`semclass.documents.readers.iter_passages`.
-    place
-        Where the table stands in its file, as part of the ids.
-    more
-        Metadata of all rows.
-
-    Raises
-    ------
-    InputError
-        If the rows lack a column that is named, or a named id is missing or comes twice.
+    `place` says where the table stands in its file, and begins the ids; `more` are metadata of all rows. Raises an
+    InputError if the rows lack a column that is named, or a named id is missing or comes twice.
     """
     stream = iter(rows)
     sample = list(islice(stream, SAMPLED_ROWS))
@@ -207,27 +194,20 @@ def _records(rows: Iterable[tuple[int, Row]], found: _Found, is_named: bool, pla
         # a row whose id is missing or known is named by its number
         end = f"#{place}{number}" if not name or hash(name) in seen else f":{place}{name}"
         seen.add(hash(name))
-        metadata = {"row": number, **more}
-        metadata |= {
-            key: value for key, value in row.items() if key not in (*found.texts[:1], "_id") and not _is_empty(value)
-        }
-        if found.title and not _is_empty(title := row.get(found.title)):
-            metadata["title"] = " ".join(_written(title).split())
+        own = {name: value for name, value in row.items() if not _is_empty(value)}
+        metadata = {"row": number, **more, **{name: own[name] for name in own if name not in (found.texts[0], "_id")}}
+        if found.title is not None and found.title in own:
+            metadata["title"] = " ".join(_written(own[found.title]).split())
         check_depth(metadata, f"row {number}: metadata")
         yield Record(end, text, metadata)
 
 
 def _text(row: Row, texts: Sequence[str]) -> str:
     """Return the text of a row: its prose, or all its values if it has none."""
-    parts = [
-        (name, _written(row[name]).replace("\r\n", "\n").replace("\r", "\n").strip())
-        for name in texts
-        if not _is_empty(row.get(name))
-    ]
+    written = {name: _written(value).strip() for name, value in row.items() if not _is_empty(value)}
+    parts = [(name, written[name].replace("\r\n", "\n").replace("\r", "\n")) for name in texts if name in written]
     if not parts:
-        return "; ".join(
-            f"{name}: {' '.join(_written(value).split())}" for name, value in row.items() if not _is_empty(value)
-        )
+        return "; ".join(f"{name}: {' '.join(text.split())}" for name, text in written.items())
     return "\n\n".join(text if name == texts[0] else f"{name}: {text}" for name, text in parts)
 
 

@@ -64,25 +64,12 @@ class Skipped:
 
 @dataclass(frozen=True)
 class SourceFiles:
-    """The files of a source.
+    """The files of a source, without hidden files and files of an index."""
 
-    Attributes
-    ----------
-    path
-        The given file or folder.
-    json_lines
-        The file of JSON lines, also of a BEIR folder. None if the source holds documents.
-    documents
-        Files that can be read, sorted.
-    unsupported
-        Names of the files of a folder that cannot be read, by ending or kind, without hidden files and files of an
-        index.
-    """
-
-    path: Path
-    json_lines: Path | None = None
-    documents: tuple[Path, ...] = ()
-    unsupported: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    path: Path  # the given file or folder
+    json_lines: Path | None = None  # also of a BEIR folder; None if the source holds documents
+    documents: tuple[Path, ...] = ()  # that can be read, sorted
+    unsupported: Mapping[str, Sequence[str]] = field(default_factory=dict)  # names of others, by ending or kind
 
     @property
     def files(self) -> int:

@@ -62,21 +62,11 @@ _PAGES = str.maketrans("\f\x1d", "\n\n")
 
 @dataclass(frozen=True)
 class Boilerplate:
-    """A paragraph that is left out, because it stands in most files of a folder.
+    """A paragraph that is left out, because it stands in most files of a folder."""
 
-    Attributes
-    ----------
-    text
-        The paragraph, with single spaces between its words.
-    files
-        Number of files in which it stands.
-    key
-        Stands for the text in any case, for the argument `before`.
-    """
-
-    text: str
-    files: int
-    key: str
+    text: str  # with single spaces between its words
+    files: int  # in which it stands
+    key: str  # of the text in any case, for the argument `before`
 
 
 def leave_out(
@@ -86,20 +76,10 @@ def leave_out(
     before: Collection[str] = (),
     progress: Callable[[int, int], object] | None = None,
 ) -> Iterator[tuple[str, Document]]:
-    """Blank out what most files of a folder repeat.
+    """Blank out what most of some documents repeat; source files, and fewer than 10 documents, stay whole.
 
-    All documents are read first, and wait in a file, as converting them again takes long. Source files stay whole.
-
-    Parameters
-    ----------
-    documents, total
-        The documents with their names, and how many there are at most. Fewer than 10 pass unchanged.
-    report
-        Function that is called with each paragraph that is left out of any file, once.
-    before
-        Keys of paragraphs that an earlier call left out. They stay out down to half of the usual number of files.
-    progress
-        Function that is called after each document with its number and `total`.
+    All documents are read first, and wait in a file, as converting them again takes long. `report` is called with each
+    paragraph that is left out, once; `before` holds the keys of those that an earlier call left out.
     """
     if total < MIN_FILES:
         yield from documents

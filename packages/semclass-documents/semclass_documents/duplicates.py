@@ -59,24 +59,20 @@ def shingles(text: str) -> Shingles:
 def mark_duplicates(
     passages: Iterable[Passage], *, earlier: Iterable[Passage] = (), threshold: float = THRESHOLD
 ) -> Iterator[Passage]:
-    """Mark passages that nearly repeat an earlier passage.
-
-    ``metadata["duplicate_of"]`` then holds the earlier passage's id.
+    """Mark passages that nearly repeat an earlier passage, whose id ``metadata["duplicate_of"]`` then holds.
 
     The resemblance of two texts is the Jaccard index of their shingles (three consecutive words, in any case), ``|A &
-    B| / |A | B|`` (Broder 1997, "On the resemblance and containment of documents"). MinHash and locality-sensitive
-    hashing find pairs that may reach the threshold. The resemblance of these pairs is then computed. Passages with
-    different numbers (words with a digit) are never duplicates, because reports of two years often differ only in
-    numbers.
+    B| / |A | B|`` (Broder 1997, "On the resemblance and containment of documents"). It is computed for pairs that MinHash
+    and locality-sensitive hashing find. Passages with different numbers (words with a digit) are never duplicates, because
+    reports of two years often differ only in numbers.
 
     Parameters
     ----------
     passages
-        Any number of passages. Each passage that is not a duplicate keeps four bytes per word and some 1,500 bytes more
-        in memory. A million passages of 113 words take 2 GB.
+        Any number of passages. A million of 113 words that are no duplicates take 2 GB of memory.
     earlier
-        Earlier passages, such as the passages of the index to which you add `passages`. They are read after the first
-        1,024 of `passages`, and are not returned.
+        Earlier passages, such as those of the index to which you add `passages`. They are read after the first 1,024 of
+        `passages`, and are not returned.
     threshold
         Resemblance, in (0, 1], from which a passage is a duplicate. At 0.8 about 5 % of the pairs of this resemblance
         are missed, and at 0.6 three quarters.
