@@ -142,8 +142,16 @@ def load_artifact(
     if not all(map(is_record, records.values())):
         raise ArtifactError(f"{folder / MANIFEST} has no sizes and hashes of its files; {_RETRAIN}")
     found = Artifact(folder, manifest, {}, {name: _read_own(folder, name, record) for name, record in records.items()})
-    if encoder is not None and (made_for := found.field("encoder")) is not None:
-        check_encoder(folder, str(made_for), encoder, manifest.get("inputs", ()) if views is None else views)
+    made_for = encoder if encoder is None else found.field("encoder")
+    read = manifest.get("inputs", ()) if views is None else views
+    if encoder is not None and made_for is not None and not fits(str(made_for), encoder, read):
+        # often the upper parts alone differ
+        parts = zip(str(made_for).split("-"), encoder.split("-"), strict=False)
+        made, given = next((pair for pair in parts if pair[0] != pair[1]), (made_for, encoder))
+        raise EncoderMismatchError(
+            f"the model in {folder} was trained for encoder {made}, but is used with {given}: use that encoder, or train "
+            "the model for this one"
+        )
     if features is not None and list(found.field("features")) != list(features):
         raise ArtifactError(
             f"the features of the model in {folder} differ from those of this version of semclass; install the version "
@@ -166,18 +174,6 @@ def fits(made_for: str, used: str, views: Iterable[str]) -> bool:
         return made_for == used
     parts = [fingerprint.split("-") for fingerprint in (made_for, used)]
     return (parts[0][0], parts[0][-1]) == (parts[1][0], parts[1][-1])
-
-
-def check_encoder(folder: Path, made_for: str, used: str, views: Iterable[str] = ()) -> None:
-    """Refuse a model that was made for another encoder. `folder` is for the message."""
-    if not fits(made_for, used, views):
-        # often the upper parts alone differ
-        parts = zip(made_for.split("-"), used.split("-"), strict=False)
-        made, given = next((pair for pair in parts if pair[0] != pair[1]), (made_for, used))
-        raise EncoderMismatchError(
-            f"the model in {folder} was trained for encoder {made}, but is used with {given}: use that encoder, or train "
-            "the model for this one"
-        )
 
 
 def _read_own(folder: Path, name: str, record: Mapping[str, Any]) -> bytes:

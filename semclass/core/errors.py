@@ -50,17 +50,11 @@ class SkippedWarning(UserWarning):
 
 
 class TruncationWarning(UserWarning):
-    """Some texts are longer than the encoder reads. Only the beginning of these texts was encoded.
-
-    Attributes
-    ----------
-    rows
-        Places, from 0, of the truncated texts.
-    """
+    """Some texts are longer than the encoder reads. Only the beginning of these texts was encoded."""
 
     def __init__(self, message: str, *, rows: Sequence[int] = ()) -> None:
         super().__init__(message)
-        self.rows: tuple[int, ...] = tuple(rows)
+        self.rows: tuple[int, ...] = tuple(rows)  #: places, from 0, of the truncated texts
 
 
 def warn(warning: Warning) -> None:

@@ -67,12 +67,7 @@ def is_known(group: str, name: str) -> bool:
 def find(group: str, name: str) -> Any:
     """Load what an installed package gives under a name.
 
-    Raises
-    ------
-    MissingExtraError
-        If its package is not installed. The message holds the command that installs it.
-    ArtifactError
-        If the package cannot be imported.
+    Raises a MissingExtraError, with the command that installs the package, or an ArtifactError if it cannot be imported.
     """
     points = installed(group)
     if name in points:

@@ -88,14 +88,7 @@ def chained(parts: Sequence[Ragged]) -> Ragged:
 
 @dataclass(frozen=True)
 class Encoding:
-    """The outputs of an encoder for n texts. A view that was not requested is None.
-
-    Attributes
-    ----------
-    asks, provides
-        float32 of shape (n, d): what a question asks for, and what a sentence provides. Their inner product is large if
-        the sentence gives the requested answer, not if it only resembles the question.
-    """
+    """The outputs of an encoder for n texts. A view that was not requested is None."""
 
     terms: Ragged  #: Ragged int32: the word-piece ids of each whole text, without special tokens
     #: float32 of shape (n, dim): the vectors that retrieval compares. Vectors of exported encoders have unit length.
@@ -110,13 +103,13 @@ class Encoding:
     states: Ragged | None = None
     #: Ragged float32 of item shape (1,): the log weight of each word piece of a question, up to a constant.
     weights: Ragged | None = None
+    #: float32 of shape (n, d): the answer that a question asks for. Its inner product with `provides` is large if a
+    #: sentence gives this answer, not if it only resembles the question.
     asks: FloatArray | None = None
-    provides: FloatArray | None = None
+    provides: FloatArray | None = None  #: float32 of shape (n, d): the answer that a sentence provides
     #: float32 of shape (n, k * token_dim): k unit vectors near the token vectors of an answer.
     expects: FloatArray | None = None
-    #: How many word pieces of a text the encoder reads. `terms` holds all word pieces of a text. None if the encoder
-    #: reads all.
-    limit: int | None = None
+    limit: int | None = None  #: how many word pieces of a text the encoder reads; None: all. `terms` holds all.
     #: Ragged int32: ids of the word pieces whose vectors `tokens` holds. If None, these are the first ids of `terms`.
     kept: Ragged | None = None
 
@@ -276,22 +269,14 @@ class Explanation:
 
 @dataclass(frozen=True)
 class Hit:
-    """A passage in a ranking, with its score and the components of the score.
+    """A passage in a ranking, with its score and the components of the score."""
 
-    Attributes
-    ----------
-    id, text, metadata
-        The passage as it was given.
-    rank, rank_before
-        Place in the ranking, and place before re-ranking. Both count from 1.
-    """
-
-    id: str
-    text: str
-    metadata: Mapping[str, Any]
-    score: float  #: The number by which the ranking is sorted. Its meaning depends on the method.
-    rank: int
-    rank_before: int
+    id: str  #: id of the passage
+    text: str  #: text of the passage
+    metadata: Mapping[str, Any]  #: metadata of the passage
+    score: float  #: the number by which the ranking is sorted; its meaning depends on the method
+    rank: int  #: place in the ranking, from 1
+    rank_before: int  #: place before re-ranking, from 1
     #: The computed components: ``dense`` (cosine of the vectors), ``bm25`` (unbounded, >= 0), ``match`` (class match,
     #: in [0, 1]; in integrated re-ranking with a model of the class match, the log-odds of a match near the question's
     #: words), ``relevance`` (probability that the passage answers the question), ``entails`` (1 if `relevance` reaches
@@ -303,8 +288,5 @@ class Hit:
 
     @property
     def index(self) -> int:
-        """Place before re-ranking, from 0.
-
-        After :class:`semclass.Reranker`, it is the place in your list of passages.
-        """
+        """Place before re-ranking, from 0: after :class:`semclass.Reranker`, the place in your list of passages."""
         return self.rank_before - 1

@@ -25,18 +25,11 @@ _BATCH = 256  # texts that are compared at a time
 
 @dataclass(frozen=True)
 class Example:
-    """A training example.
+    """A training example."""
 
-    Attributes
-    ----------
-    text, labels
-        The training text and its labels.
-    """
-
-    text: str
-    labels: tuple[str | int, ...]
-    #: Cosine of the training text with your text, in the view that the head reads, after the mean of all examples is
-    #: subtracted.
+    text: str  #: the training text
+    labels: tuple[str | int, ...]  #: its labels
+    #: Cosine with your text, in the view that the head reads, after the mean of all examples is subtracted.
     similarity: float
 
 

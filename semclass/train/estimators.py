@@ -282,10 +282,9 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
         return labelled(texts, self.classes, probabilities, self._chosen(probabilities, above))
 
     def predict(self, X: Iterable[str]) -> Any:
-        """Return the labels of texts.
+        """Return the labels of texts, an array of shape (n,), which holds Python objects if the classifier abstains.
 
-        These are an array of shape (n,), which holds Python objects if the classifier abstains. With `multi_label`, they
-        are a list of tuples, or int64 of shape (n, n_classes) if the classifier was fitted to such an array.
+        With `multi_label`, return a list of tuples, or int64 of shape (n, n_classes) after a fit to such an array.
         """
         probabilities, above = self.judge(X)
         chosen = self._chosen(probabilities, above)

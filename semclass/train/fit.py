@@ -139,7 +139,11 @@ def fit_problem(
     rows = np.concatenate([problem.used, problem.ood, *([problem.names] if best.names else [])])
     start = tuple(np.mean(part, axis=0) for part in zip(*solutions, strict=True))
     solved = solve(problem, space, best, strength, rows, start)
-    head = _calibrated(_head(problem, best, space, solved), slope, intercept)
+    head = _head(problem, best, space, solved)
+    if len(slope) == 1:
+        head = replace(head, slope=float(slope[0]), intercept=float(intercept[0]))
+    else:  # each class has its own
+        head = replace(head, weights=head.weights * slope, bias=head.bias * slope + intercept)
     probabilities = np.full((len(problem.truth), len(problem.classes)), np.nan)
     probabilities[scored] = judged
     report = {
@@ -415,10 +419,3 @@ def _head(problem: Problem, choice: Choice, space: Space, solved: Solution) -> F
         return replace(plain, projection=space.projection, landmarks=space.landmarks, gamma=GAMMA)
     projection = space.projection
     return replace(plain, weights=projection.matrix.dense() @ weights, bias=bias - projection.offset @ weights)
-
-
-def _calibrated(head: FittedHead, slope: DoubleArray, intercept: DoubleArray) -> FittedHead:
-    """Add the calibration to a head: as two numbers if it has one slope, and within its weights otherwise."""
-    if len(slope) == 1:
-        return replace(head, slope=float(slope[0]), intercept=float(intercept[0]))
-    return replace(head, weights=head.weights * slope, bias=head.bias * slope + intercept)

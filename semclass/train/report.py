@@ -66,7 +66,15 @@ def report_of(
     else:
         confidence = probabilities.max(axis=1)
         report["reliability"] = reliability(confidence, right)
-        report["coverage"] = _answered(confidence, right)
+        report["coverage"] = [
+            {
+                "min_probability": least,
+                "answered": float(sure.mean()),
+                "accuracy": float(right[sure].mean()) if sure.any() else None,
+            }
+            for least in COVERAGE
+            for sure in [confidence >= least]
+        ]
         report["confusion"] = (truth.T.astype(np.int64) @ predicted).tolist()
     return thresholds, _rounded(report)
 
@@ -84,44 +92,22 @@ def class_figures(classes: Sequence[ClassName], predicted: Flags, true: Flags) -
     return [dict(zip(figures, row, strict=True)) for row in zip(*figures.values(), strict=True)]
 
 
-def _answered(confidence: DoubleArray, right: npt.NDArray[np.bool_]) -> list[dict[str, Any]]:
-    """For some values of min_probability: the share of texts that get an answer, and the share of those that are right."""
-    return [
-        {
-            "min_probability": least,
-            "answered": float(sure.mean()),
-            "accuracy": float(right[sure].mean()) if sure.any() else None,
-        }
-        for least in COVERAGE
-        for sure in [confidence >= least]
-    ]
-
-
 def _rounded(figures: Mapping[str, Any]) -> dict[str, Any]:
     """Figures in JSON types, with four digits."""
-    found: dict[str, Any] = json.loads(json.dumps(figures), parse_float=lambda number: round(float(number), 4))
-    return found
+    return dict(json.loads(json.dumps(figures), parse_float=lambda number: round(float(number), 4)))
 
 
 @dataclass(frozen=True)
 class Judged:
-    """Texts with their labels, and the probabilities of a head that had not seen them.
+    """Texts with their labels, and the probabilities of a head that had not seen them."""
 
-    Attributes
-    ----------
-    texts, labels
-        n texts and the labels of each; a label that the head does not know means out of domain.
-    label_thresholds, multi_label
-        As `TextClassifier.label_thresholds_` and `TextClassifier.multi_label`.
-    """
-
-    texts: Sequence[str]
-    labels: Sequence[tuple[ClassName, ...]]
+    texts: Sequence[str]  #: n texts
+    labels: Sequence[tuple[ClassName, ...]]  #: those of each text; one that the head does not know means out of domain
     places: Sequence[int]  #: lines of the n texts in their file
     classes: tuple[ClassName, ...]  #: the head's labels, in column order
     probabilities: DoubleArray  #: float64 of shape (n, n_classes)
-    label_thresholds: DoubleArray
-    multi_label: bool
+    label_thresholds: DoubleArray  #: as `TextClassifier.label_thresholds_`
+    multi_label: bool  #: as `TextClassifier.multi_label`
     #: Support for any class above the threshold of rejection, (n,). None for a head that rejects nothing.
     support: DoubleArray | None = None
 
