@@ -24,21 +24,12 @@ def query(models):
     return models.encode([QUESTION])[0]
 
 
-@pytest.fixture(scope="module")
-def found(retriever, query):
-    return retriever.candidates(query, N, METHODS["bm25"])
-
-
-@pytest.fixture(scope="module")
-def split(models, query, found):
-    """Models whose entailment threshold five of the ten candidates reach."""
-    relevance = METHODS["entail-integrated"].signal(models, query, found)
-    head = replace(models.pairs.entailment, thresholds=(float(np.sort(relevance)[N // 2]),))
-    return replace(models, pair_heads=replace(models.pairs, entailment=head))
-
-
 @pytest.mark.parametrize(("kind", "weight"), [("entail", "entailment"), ("class", "class")])
-def test_labels_put_passages_first_or_are_added(split, query, found, kind, weight):
+def test_labels_put_passages_first_or_are_added(retriever, models, query, kind, weight):
+    found = retriever.candidates(query, N, METHODS["bm25"])
+    relevance = METHODS["entail-integrated"].signal(models, query, found)
+    head = replace(models.pairs.entailment, thresholds=(float(np.sort(relevance)[N // 2]),))  # five reach it
+    split = replace(models, pair_heads=replace(models.pairs, entailment=head))
     hard = replace(METHODS[f"{kind}-integrated"], hard=True)
     label = hard.signal(split, query, found)
     first = sorted(range(N), key=lambda place: -label[place])
