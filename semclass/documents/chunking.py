@@ -13,7 +13,7 @@ import numpy as np
 
 from semclass.core.checks import check_choice, check_positive, check_text
 from semclass.core.errors import InputError, InputTypeError
-from semclass.core.types import FloatArray, Passage
+from semclass.core.types import DoubleArray, FloatArray, Passage
 from semclass.documents.blocks import Block, Unit, introduces, read_blocks, without_links, wrapped_lines
 from semclass.documents.sentences import bounded_spans, sentence_spans, trimmed
 
@@ -297,8 +297,8 @@ def _likeness(vectors: FloatArray) -> list[float]:
     return list((alike - alike.mean() + alike.std()).tolist())
 
 
-def _normalised(vectors: FloatArray) -> FloatArray:
-    return vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-12)
+def _normalised(vectors: DoubleArray) -> DoubleArray:
+    return np.asarray(vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-12))
 
 
 def _ends(alike: Sequence[float], counts: Sequence[int], size: int, words: Sequence[int]) -> list[int]:

@@ -180,12 +180,8 @@ def _look_through(folder: Path, readers: Sequence[Reader]) -> SourceFiles:
     """Find the documents below a folder; one that cannot be looked at is kept, so that reading it says why."""
     documents, indices, top = [], set[Path](), folder.resolve()
     unsupported: dict[str, list[str]] = {}
-    # `Path.rglob` of Python 3.10 ends at a link that leads nowhere
-    for path in sorted(Path(at, name) for at, folders, files in os.walk(folder) for name in (*folders, *files)):
-        name = path.relative_to(folder)
-        if any(part.startswith(".") for part in name.parts):
-            continue
-        ending = path.suffix.lower()
+    for path in sorted(_seen_paths(folder)):
+        name, ending = path.relative_to(folder), path.suffix.lower()
         kind = _kind(path, top)
         if kind == "folder" and (path.parent in indices or artifacts.kind_of(path) == "index"):
             indices.add(path)
@@ -195,6 +191,14 @@ def _look_through(folder: Path, readers: Sequence[Reader]) -> SourceFiles:
         elif kind != "folder" and path.parent not in indices:
             unsupported.setdefault((ending or NO_ENDING) if kind == "file" else kind, []).append(shown(name))
     return SourceFiles(folder, documents=tuple(documents), unsupported=unsupported)
+
+
+def _seen_paths(folder: Path) -> Iterator[Path]:
+    """Yield the paths below a folder; hidden folders, such as .git, are not entered."""
+    # `Path.rglob` of Python 3.10 ends at a link that leads nowhere
+    for at, folders, files in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        yield from (Path(at, name) for name in (*folders, *files) if not name.startswith("."))
 
 
 def _kind(path: Path, top: Path) -> str:
