@@ -141,8 +141,7 @@ class Judged:
     @property
     def ood(self) -> Flags:
         """Whether a text is out of domain, (n,): it has labels, and the head knows none of them."""
-        known = set(self.classes)
-        return np.array([bool(labels) and not known.intersection(labels) for labels in self.labels], np.bool_)
+        return np.array([bool(labels) and set(self.classes).isdisjoint(labels) for labels in self.labels], np.bool_)
 
 
 def figures(

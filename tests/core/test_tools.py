@@ -24,9 +24,6 @@ def test_searches_that_are_awaited_together_give_what_they_give_one_by_one(retri
     assert asyncio.run(retriever.asearch_many(QUESTIONS, 2, method="convex")) == retriever.search_many(
         QUESTIONS, 2, method="convex"
     )
-
-
-def test_a_twin_has_the_arguments_of_the_method():
     assert inspect.signature(HybridRetriever.asearch) == inspect.signature(HybridRetriever.search)
     assert HybridRetriever.asearch.__name__ == "asearch"
 
