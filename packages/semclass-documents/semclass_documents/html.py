@@ -40,7 +40,7 @@ _FIRST = re.compile(r"^# ", re.MULTILINE)
 _PLACE = re.compile("\ue001(\\d+)\ue002")
 
 
-class _Converter(MarkdownConverter):  # type: ignore[misc]
+class _Converter(MarkdownConverter):
     """Writes text without emphasis and links, and no line of it as what Markdown takes for anything else."""
 
     def escape(self, text: str, *_: Any, **__: Any) -> str:
