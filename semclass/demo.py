@@ -45,7 +45,7 @@ WHY = {
     "words": "it has the question's rare words",
     "answers": "it gives what the question asks for",
 }
-"""What speaks for a passage, by the groups of evidence of the default method."""
+"""Reasons for a passage, by the groups of evidence of the default method."""
 
 WIDTH = 112
 """Characters of a line where nothing else is told."""

@@ -1,1 +1,1 @@
-"""What all other packages build on: errors, types, checks, files, ONNX sessions."""
+"""Ground of all other packages: errors, types, checks, files, ONNX sessions."""

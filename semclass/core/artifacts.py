@@ -417,7 +417,7 @@ def model_card(title: str, facts: Mapping[str, Any], sections: Sequence[tuple[st
 
 @dataclass(frozen=True)
 class HeadCard:
-    """What a head's manifest and model card say, beyond the network itself."""
+    """Facts of a head for its manifest and model card, beyond the network itself."""
 
     task: str  # such as "question-type" or "passage-provides"
     classes: tuple[str, ...]  # names of the output columns

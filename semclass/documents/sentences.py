@@ -22,7 +22,7 @@ _BREAKS = ("\n\n", "\n", " ")
 """Where a text that is too long is broken, the best first."""
 
 _MARKS = "。！？｡।॥؟۔።፧፨։។៕။།"
-"""What ends a sentence in other scripts: of Chinese and Japanese, Hindi, Arabic and Urdu, Amharic, Armenian, Khmer, Burmese
+"""Ends of sentences in other scripts: of Chinese and Japanese, Hindi, Arabic and Urdu, Amharic, Armenian, Khmer, Burmese
 and Tibetan. No word or number holds one, so that no white space need follow.
 """
 

@@ -44,7 +44,7 @@ def padded_length(longest: int) -> int:
 
 
 class _Thread(threading.local):
-    """What was set for the work of this thread."""
+    """Settings of the work of this thread."""
 
     between: Callable[[], object] | None = None  # called between its steps
     truncated: list[int] | None = None  # collects the rows of truncated texts, in place of warnings
@@ -68,7 +68,7 @@ def watched(between: Callable[[], object]) -> Iterator[None]:
 
 
 def concurrency_limit() -> AbstractContextManager[object]:
-    """What a thread holds while it works on a question: as many threads do at a time as there are processors.
+    """Lock that a thread holds while it works on a question: as many threads work at a time as there are processors.
 
     More threads would wait for one another in the middle of their work: eight together did 1.2 times what one does on
     two processors, where two did 1.7 times. Threads that are :func:`watched` do not count.

@@ -150,7 +150,7 @@ class SentenceTransformerEncoder:
 
 
 def _steps(model: Any) -> list[str]:
-    """What a model does with its weights, in words that do not change with the version of its library."""
+    """Computation of a model beyond its weights, in words that do not change with the version of its library."""
     steps = [f"reads {model.max_seq_length}"]
     for module in model:
         # the mode is an attribute, or what a method makes of several

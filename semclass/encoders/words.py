@@ -28,7 +28,7 @@ _POWERS = np.cumprod(np.concatenate([[1], np.full(LONGEST - 1, 0x9E3779B97F4A7C1
 
 @dataclass(frozen=True)
 class WordTable:
-    """What each word piece is to the word that it stands in; read-only."""
+    """Role of each word piece in its word; read-only."""
 
     keys: npt.NDArray[np.uint64]  # uint64 of shape (vocabulary,): equal for pieces of one stem, 0 for endings
     begins: npt.NDArray[np.bool_]  # bool of shape (vocabulary,): whether a piece begins a word
@@ -71,7 +71,7 @@ def words_of(terms: Ragged, table: WordTable) -> Words:
 
 
 def mark_of(pieces: Sequence[str]) -> str:
-    """What pieces that begin a word begin with: that of SentencePiece or of byte-level BPE; empty for WordPiece."""
+    """Mark at the beginning of a word: of SentencePiece or byte-level BPE; empty for WordPiece."""
     return next((mark for mark in ("\u2581", "\u0120") if any(piece.startswith(mark) for piece in pieces)), "")
 
 

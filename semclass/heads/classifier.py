@@ -1,4 +1,4 @@
-"""What all classifiers share: how heads run over encoded texts, and how probabilities become labels."""
+"""Shared by all classifiers: how heads run over encoded texts, and how probabilities become labels."""
 
 from __future__ import annotations
 

@@ -199,7 +199,7 @@ def _said(sentences: Sequence[str], places: Iterable[int]) -> list[int]:
 
 
 def _before(place: int, ends: Sequence[bool]) -> range:
-    """What stands before a sentence in its paragraph; `ends` tells of each but the last whether a paragraph ends there."""
+    """Sentences before one in its paragraph; `ends` says for each but the last whether a paragraph ends there."""
     start = place
     while start > 0 and not ends[start - 1]:
         start -= 1
@@ -207,7 +207,7 @@ def _before(place: int, ends: Sequence[bool]) -> range:
 
 
 def _about(place: int, ends: Sequence[bool]) -> range:
-    """What a generic question is about: its paragraph or, where it begins that, the one before; else all that follows."""
+    """Subject of a generic question: its paragraph or, where it begins that, the one before; else all that follows."""
     if place == 0:
         return range(1, len(ends) + 1)
     return range(_before(place - 1, ends).start, place)

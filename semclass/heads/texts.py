@@ -195,7 +195,7 @@ def _views(models: Iterable[TextModel]) -> tuple[str, ...]:
 
 
 def _columns(models: tuple[TextModel, ...], texts: list[str], encoding: Encoding) -> DoubleArray:
-    """What all models give, side by side."""
+    """Results of all models, side by side."""
     return np.hstack([model.outputs(texts, encoding) for model in models])
 
 

@@ -25,7 +25,7 @@ BOUNDS: Mapping[str, float] = {"strong": 0.85, "likely": 0.01, "near": 0.45, "re
 """
 
 LEAD_WEIGHT = 2.0
-"""What a unit of the lead adds to the log-odds of ``answerable``. Beyond 2 the gain is small: ``bench/results/abstain.md``.
+"""Weight of the lead in the log-odds of ``answerable``. Beyond 2 the gain is small: ``bench/results/abstain.md``.
 """
 
 ANSWERABLE_FROM = 0.015

@@ -39,7 +39,7 @@ class Method(Protocol):
 
     @property
     def needs(self) -> Needs:
-        """What the method reads of the question and of passages, and by which heads."""
+        """Parts of the question and of passages that the method reads, and its heads."""
 
     @property
     def weights(self) -> tuple[str, ...]:

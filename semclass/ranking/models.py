@@ -46,7 +46,7 @@ TRAIN_CLASSES = (
 
 @dataclass(frozen=True)
 class Needs:
-    """What a ranking reads, and so which heads it needs."""
+    """Parts that a ranking reads, and so the heads that it needs."""
 
     classes: bool = False  #: class probabilities of question and passages
     tokens: bool = False  #: token vectors, vectors of sentences, and word pieces, which the pair head reads

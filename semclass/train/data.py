@@ -172,7 +172,7 @@ def encode_cached(texts: Sequence[str], names: Sequence[str], encoder: Encoder, 
 
 
 def _call(key: str, job: Callable[[], Any]) -> Any:
-    """What the cache keeps under a key."""
+    """Value that the cache keeps under a key."""
     return job()
 
 

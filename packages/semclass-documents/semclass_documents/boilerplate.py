@@ -33,7 +33,7 @@ cannot tell these from menus, so the first file keeps what stands amid other tex
 """
 
 KEPT_OUT = 0.5
-"""What was left out before stays out down to this part of both, so that a single file more or less changes nothing."""
+"""Share of both sets down to which earlier omissions stay, so that a single file more or less changes nothing."""
 
 VERSION_SHARE, VERSION_PARAGRAPHS = 0.5, 3
 """Share of the words of a file, and number of its paragraphs, from which repeated text makes it a version of other files.

@@ -1,4 +1,4 @@
-"""What stands on a page beside its text: menus, contents lists, where one is, where to go next."""
+"""Parts of a page beside its text: menus, contents lists, breadcrumbs, links to neighbouring pages."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ MEANINGS: dict[str, str] = {
     "LOC": "a place",
     "NUM": "a count, a date, a sum, a measure, a rank or a code",
 }
-"""What a question of each coarse class asks for, in words for a language model."""
+"""Meaning of each coarse class of questions, in words for a language model."""
 
 PROVIDED: dict[str, str] = {
     "ABBR": "what an abbreviation stands for, or how something is abbreviated",
@@ -40,7 +40,7 @@ PROVIDED: dict[str, str] = {
     "LOC": "where something is or happened: a place by its name",
     "NUM": "when, how many or how much: a date, a count, a sum, a measure or a code",
 }
-"""What a passage of each coarse class tells, in words for a language model."""
+"""Content of a passage of each coarse class, in words for a language model."""
 
 EVERYTHING = 2.0  # a threshold above every confidence
 
