@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from types import SimpleNamespace
 
-from qdrant_client import models
+import pytest
+
+models = pytest.importorskip("qdrant_client", reason="qdrant-client is not installed (extra qdrant)").models
 
 
 class EdgeClient:
