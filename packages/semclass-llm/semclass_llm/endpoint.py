@@ -226,7 +226,7 @@ class _Service:
         import openai  # takes a while
 
         self.openai, self.endpoint, self.replies = openai, endpoint, _read_cache(endpoint.cache)
-        http = _BoundedClient(timeout=endpoint.timeout, limits=httpx.Limits(max_connections=None))
+        http: Any = _BoundedClient(timeout=endpoint.timeout, limits=httpx.Limits(max_connections=None))
         weakref.finalize(self, http.close)
         self.client = openai.OpenAI(
             base_url=endpoint.url,
