@@ -41,24 +41,38 @@ myst_heading_anchors = 3
 
 # -- reference from docstrings ----------------------------------------------------------------------------------------
 autodoc_mock_imports = [
+    "cleanlab",
     "fastapi",
     "haystack",
+    "httpx",
     "ir_measures",
+    "joblib",
     "langchain_core",
     "llama_index",
+    "lxml",
+    "mammoth",
+    "markdownify",
     "onnx",
+    "openai",
+    "openpyxl",
     "pandas",
+    "pdfplumber",
+    "pptx",
     "prometheus_client",
     "pyarrow",
     "pydantic",
     "pydantic_core",
+    "pypandoc",
     "pyspark",
     "qdrant_client",
+    "rensa",
     "scipy",
     "sentence_transformers",
     "sklearn",
     "starlette",
     "uvicorn",
+    "watchfiles",
+    "yaml",
 ]
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
