@@ -5,9 +5,10 @@ Names are imported on first use, so that ``import semclass`` itself takes almost
 
 from __future__ import annotations
 
-import importlib
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from semclass.core.lazy import importer
 
 if TYPE_CHECKING:
     from semclass.core.errors import (
@@ -73,7 +74,6 @@ _HOMES = {
     "core.types": ("Encoder", "Encoding", "Explanation", "Hit", "Label", "Passage", "QuestionLabel"),
     "index.writer": ("Report", "build_index", "change_index"),
 }
-_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__: list[str] = [
     "ABSTAIN",
@@ -126,15 +126,9 @@ for _name, _library in _EXTRA.items():
         __all__.remove(_name)
 
 
-def __getattr__(name: str) -> Any:
-    """Import a public name from its module on first use."""
-    if name not in _HOME_OF:
-        raise AttributeError(f"module 'semclass' has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"semclass.{_HOME_OF[name]}"), name)
-    globals()[name] = value
-    return value
+__getattr__ = importer(__name__, __name__, _HOMES)
 
 
 def __dir__() -> list[str]:
     """Public names, whether imported yet or not."""
-    return sorted({*__all__, *_HOME_OF})
+    return sorted({*__all__, *(name for names in _HOMES.values() for name in names)})

@@ -9,8 +9,9 @@ An index in another engine is a subclass of :class:`RemoteIndex`: the engine sto
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from semclass.core.lazy import importer as importer
 
 if TYPE_CHECKING:
     from semclass.cli.options import open_retriever as open_retriever
@@ -105,13 +106,6 @@ _HOMES = {
         "PlainReader",
     ),
 }
-_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 
-def __getattr__(name: str) -> Any:
-    """Import a name from its module on first use."""
-    if name not in _HOME_OF:
-        raise AttributeError(f"module 'semclass.plugins' has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"semclass.{_HOME_OF[name]}"), name)
-    globals()[name] = value
-    return value
+__getattr__ = importer(__name__, "semclass", _HOMES)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from semclass.plugins import importer
 
 if TYPE_CHECKING:
     from semclass_llm.answer import AnswerWriter as AnswerWriter
@@ -46,14 +47,7 @@ _HOMES = {
     "questions": ("keep_good", "write_questions"),
     "rewrite": ("RewriteWarning", "Rewriter", "RewritingRetriever", "Rewritten"),
 }
-_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
-__all__ = sorted(_HOME_OF)
+__all__ = sorted(name for names in _HOMES.values() for name in names)
 
 
-def __getattr__(name: str) -> Any:
-    """Import a public name from its module on first use."""
-    if name not in _HOME_OF:
-        raise AttributeError(f"module 'semclass_llm' has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"semclass_llm.{_HOME_OF[name]}"), name)
-    globals()[name] = value
-    return value
+__getattr__ = importer(__name__, __name__, _HOMES)
