@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from fnmatch import fnmatch
 
 import blocks
 import pytest
@@ -83,10 +84,15 @@ def test_a_missing_extra_is_reported_with_the_command_that_installs_it():
     assert isinstance(caught.value, SemclassError)
 
 
-def test_links_of_the_readme_lead_to_files():
+def test_links_of_the_readme_lead_to_files_of_the_sdist():
+    """Outside the repository a link works only if its file is in the distribution."""
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    included = re.findall(r'"([^"]+)"', re.search(r"^include = \[(.*)\]$", project, re.M)[1])
     links = [link.partition("#")[0] for link in re.findall(r"\]\(([^)]+)\)", README)]
     assert links
-    assert [link for link in links if not (ROOT / link).is_file()] == []
+    for link in links:
+        assert (ROOT / link).is_file(), link
+        assert link.partition("/")[0] in included or any(fnmatch(link, pattern) for pattern in included), link
 
 
 CODE = [block for block in blocks.read(ROOT / "README.md") if block.language == "python"]
