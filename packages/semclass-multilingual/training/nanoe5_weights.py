@@ -35,8 +35,8 @@ from tokenizers import normalizers, pre_tokenizers
 import bert_graph
 import onnx_graphs
 from command import make_parser, run
-from semclass.core import artifacts
-from semclass.core.errors import ArtifactError
+from semclass import ArtifactError
+from semclass.plugins import write_atomic
 
 FILE = "e5-small-q4.bin"
 SHA256 = "1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f"
@@ -238,7 +238,7 @@ def convert(arguments: argparse.Namespace) -> None:
         "tokenizer.json": tokenizer_of(pieces, lower=True).to_str().encode(),
     }
     for name, content in files.items():
-        artifacts.write_atomic(arguments.out / name, content)
+        write_atomic(arguments.out / name, content)
     print(arguments.out, f"{len(pieces)} word pieces")
 
 
