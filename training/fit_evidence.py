@@ -52,10 +52,12 @@ from semclass.ranking.retriever import HybridRetriever
 
 Array = npt.NDArray[Any]
 
-RERANKED = ("afriqa_en", "dstc9_faq", "onestopqa", "pira_en", "qamr_sentences", "tatqa", "timeqa", "wikitables")
+RERANKED = (
+    "afriqa_en", "dstc9_faq", "fetaqa", "nq_paragraphs", "onestopqa", "qamr_sentences", "tatqa", "timeqa", "wikitables",
+)  # fmt: skip
 """Files of ``qa`` with passages of at most 100 word pieces on average."""
 
-SEARCHED = ("afriqa_en", "pira_en", "qamr_sentences", "tatqa", "timeqa")
+SEARCHED = ("afriqa_en", "nq_paragraphs", "qamr_sentences", "tatqa", "timeqa")
 """Those of them whose questions name what they are about, so that they can be asked of all documents at once."""
 
 KEPT = ("numbers", "provided", "provided_z", "expected", "expected_z")
@@ -79,7 +81,7 @@ LEARNT_FROM_LANGUAGES = (
     "questions in languages that the encoder did not learn from, with paragraphs, others with paragraphs in another "
     "language, and English headings that are questions; NOTICE names the sources."
 )
-ENGLISH = ("community", "legal", "support")
+ENGLISH = ("community", "health", "legal")
 """Domains of ``sections`` from which weights for many languages learn English."""
 
 

@@ -83,7 +83,7 @@ def test_a_collection_has_no_title_that_is_a_query(tmp_path, monkeypatch):
 
 
 def test_fits_see_no_domain_that_the_encoder_knows(tmp_path):
-    domains = ("history", "legal", "health")  # learnt from, new, and one that confirms
+    domains = ("history", "legal", "privacy")  # learnt from, new, and one that confirms
     documents = [{"id": name, "domain": name, "split": "train", "title": "", "sections": []} for name in domains]
     write(tmp_path / "sections" / "documents-00.jsonl.gz", documents)
     artifacts.save(tmp_path / "plain", "encoder", {"kept.npy": b""}, {})
