@@ -53,12 +53,13 @@ def steps(
         ["train_one_class.py", "generic", "--data", str(data), *encoder, "--out", str(models / "generic")],
         ["train_language.py", "--data", str(data), *encoder, "--out", str(models / "language")],
         ["train_codebooks.py", "--data", str(data), "--models", str(models), "--out", str(models / "codebooks")],
+        ["export_sparse.py", "--data", str(data), *encoder, "--out", str(models / "sparse")],
         ["train_pairs.py", "--data", str(data), *encoder, "--out", str(models / "pairs")],
         ["fit_evidence.py", "--data", str(data), "--models", str(models), "--out", str(models / "pairs" / "evidence")],
     ]
 
 
-OPTIONAL = ("deep", "generic", "language")
+OPTIONAL = ("deep", "generic", "language", "sparse")
 """Heads that models load without, and refuse to load with if they were trained for another encoder."""
 
 

@@ -8,13 +8,13 @@ from semclass.core.artifacts import Artifact
 from semclass.core.errors import ArtifactError
 
 
-def session_options(threads: int, *, optimise: bool = True) -> onnxruntime.SessionOptions:
-    """Options of every session."""
+def session_options(threads: int, *, optimise: bool = True, arena: bool = False) -> onnxruntime.SessionOptions:
+    """Options of every session. An `arena` keeps the memory of a run for the next: large arrays are slow to get anew."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
-    # an arena keeps the most that ever was needed at once, and gains no time that can be measured
-    options.enable_cpu_mem_arena = False
+    # it keeps the most that ever was needed at once, and most networks gain no time that can be measured
+    options.enable_cpu_mem_arena = arena
     # a plan of memory is kept for each shape that ever came, and texts come in many
     options.enable_mem_pattern = False
     options.log_severity_level = 4  # errors reach the caller as exceptions
@@ -25,7 +25,9 @@ def session_options(threads: int, *, optimise: bool = True) -> onnxruntime.Sessi
     return options
 
 
-def open_session(artifact: Artifact, name: str, threads: int, *, optimise: bool = True) -> onnxruntime.InferenceSession:
+def open_session(
+    artifact: Artifact, name: str, threads: int, *, optimise: bool = True, arena: bool = False
+) -> onnxruntime.InferenceSession:
     """Open a verified ONNX model of a folder on the CPU; many threads may share the session."""
     path, data = artifact.path(name), artifact.read(name)
     # an array in another file, which nobody verified, has its place under this key (onnx.proto, TensorProto.external_data)
@@ -34,7 +36,7 @@ def open_session(artifact: Artifact, name: str, threads: int, *, optimise: bool 
             f"{path} keeps arrays in other files (or has a name with 'location'), which are not verified; save it with all "
             "data inside (onnx.save_model(..., save_as_external_data=False))"
         )
-    options = session_options(threads, optimise=optimise)
+    options = session_options(threads, optimise=optimise, arena=arena)
     # not guessed from the content: other formats name other files in other ways
     options.add_session_config_entry("session.load_model_format", "ONNX")
     try:
