@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from semclass.core.errors import import_extra as import_extra
     from semclass.core.errors import warn as warn
     from semclass.documents.blocks import plain_headings as plain_headings
+    from semclass.documents.cutting import FREE_CHARACTERS as FREE_CHARACTERS
+    from semclass.documents.cutting import MAX_GROWTH as MAX_GROWTH
+    from semclass.documents.cutting import cut_document as cut_document
     from semclass.documents.decoding import check_size as check_size
     from semclass.documents.decoding import read_text as read_text
     from semclass.documents.decoding import reading as reading
@@ -87,6 +90,7 @@ _HOMES = {
     "index.filters": ("Among", "And", "Exists", "Filter", "Ids", "Not", "Or", "Range", "read_terms"),
     "index.remote": ("RemoteIndex", "StoredRow", "Wanted", "stored_rows"),
     "documents.blocks": ("plain_headings",),
+    "documents.cutting": ("FREE_CHARACTERS", "MAX_GROWTH", "cut_document"),
     "documents.decoding": (
         "check_size",
         "read_text",

@@ -19,7 +19,6 @@ from semclass.core.checks import counted
 from semclass.core.errors import InputError
 
 if TYPE_CHECKING:
-    from semclass.core.types import FloatArray
     from semclass.documents.sources import Skipped
     from semclass.index.passage_encoder import PassageEncoder
 
@@ -33,13 +32,13 @@ _options = options.together(
     click.option(
         "--cut",
         "by",
-        type=click.Choice(["paragraph", "window", "section", "meaning"]),
+        type=click.Choice(["paragraph", "window", "section"]),
         help="How to split documents into passages. Default: by paragraph; JSON lines and rows are not split.",
     ),
     click.option(
         "--size",
         type=options.positive,
-        help="Maximum words per passage. Default: 100 with --cut window or meaning, otherwise no limit.",
+        help="Maximum words per passage. Default: 100 with --cut window, otherwise no limit.",
     ),
     click.option(
         "--overlap", type=click.IntRange(0), default=0, help="Number of words that consecutive passages share."
@@ -96,8 +95,8 @@ class Reading:
     ) -> Iterator[tuple[Iterator[semclass.Passage], Progress]]:
         """Read the passages of a file or folder with progress, and list at the end what was left out, whatever happened.
 
-        It is an error if most files of a folder cannot be read, unless `partial`. The encoder is loaded only to cut by
-        meaning. `before` holds the keys of the boilerplate that an earlier run left out.
+        It is an error if most files of a folder cannot be read, unless `partial`. `before` holds the keys of boilerplate
+        that an earlier run left out.
         """
         try:
             with progress(label, None) as step:
@@ -110,10 +109,6 @@ class Reading:
     def _read(self, path: Path, step: Progress, before: Sequence[str]) -> Iterator[semclass.Passage]:
         from semclass.documents.readers import iter_passages
         from semclass.documents.sources import find_files, listed
-        from semclass.encoders.onnx_encoder import for_passages
-
-        def vectors(texts: Sequence[str]) -> FloatArray:
-            return for_passages(self.passage_encoder().encoder).encode(texts, views=("pooled",)).rows("pooled")
 
         def skip(document: Skipped) -> None:
             self.skipped.append(document)
@@ -135,7 +130,7 @@ class Reading:
             step.total = source.count_records()
         return iter_passages(
             source,
-            replace(self.chunking, vectors=vectors),
+            self.chunking,
             skipped=None if self.strict else skip,
             progress=step.file_read,
             boilerplate=self.boilerplate.append,

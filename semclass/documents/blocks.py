@@ -23,6 +23,12 @@ if TYPE_CHECKING:
 SEPARATOR = "\x1d"
 """Stands between the parts of a long table, each of which names the columns."""
 
+MAX_NAME = 60
+"""Maximum characters of the name of a column; what is longer is a text, which no row repeats."""
+
+MAX_HEADING = 200
+"""Maximum characters of a heading; what is longer is a text."""
+
 _BLANK_LINES = re.compile(r"\n\s*\n")
 _FRONT_MATTER = re.compile(
     r"(---|\+\+\+)[ \t]*\n(?=[\w\"'-]+[ \t]*[:=]|#|\[)(?:.*\n)*?(?:\1|\.\.\.)[ \t]*$", re.MULTILINE
@@ -35,7 +41,6 @@ _INLINE_MARKS = re.compile(r"[*_`\[<&\\]")
 _LISTS = ("bullet_list", "ordered_list")
 COLON = re.compile(r":[*_`]*$")
 MARKER = re.compile(r"(?:[-*+]|\d{1,9}[.)])[ \t]+(?=\S)")
-_HEADING_MARKS = re.compile(r"(?:#+[ \t]+)?(\S+)[ \t#]*(?:\n[ \t]*[=-]+)?\s*")
 _SET_APART = re.compile(r"[|>#=~_*+-]|\d+[.)]\s")  # begins a line that is no prose: an item, a row, code
 
 HEADING_LENGTH = 100
@@ -152,7 +157,7 @@ def read_blocks(text: str, *, markdown: bool) -> Iterator[Block]:
         page = number if len(pages) > 1 else None
         heading = None
         for part in _parts(text, start, end, read, markdown=markdown):
-            if isinstance(part, _Heading) and headings and part.name.rstrip(" :!.").casefold() in NOTES:
+            if isinstance(part, _Heading) and _is_text(part.name, headings):
                 part = Block("text", part.place.start, part.place.end, (_named(text, part.place),))
             if isinstance(part, _Heading):
                 section += 1
@@ -165,10 +170,20 @@ def read_blocks(text: str, *, markdown: bool) -> Iterator[Block]:
         section += 1
 
 
+def _is_text(heading: str, above: Sequence[_Heading]) -> bool:
+    """Whether a heading begins no section: a note on what stands above, or a text."""
+    is_note = bool(above) and len(heading) < MAX_NAME and heading.rstrip(" :!.").casefold() in NOTES
+    return is_note or len(heading) > MAX_HEADING
+
+
 def _named(text: str, heading: Unit) -> Unit:
     """Return a heading without what marks it as one in Markdown."""
-    name = _HEADING_MARKS.fullmatch(text, heading.start, heading.end)
-    return replace(heading, start=name.start(1), end=name.end(1)) if name else heading
+    name = text[heading.start : heading.end]
+    above, _, rule = name.rpartition("\n")
+    name = name if rule.strip("=- \t") else above
+    bare = name.strip("# \t\n")
+    start = heading.start + name.index(bare)
+    return replace(heading, start=start, end=start + len(bare))
 
 
 def _parts(
@@ -331,8 +346,9 @@ def _rows(text: str, lines: Sequence[int], table: SyntaxTreeNode, references: di
         for row in part.children
     ]
     (head, columns), *body = rows
-    written = [(line, _written(columns, cells)) for line, cells in body if any(cells)]
-    for line, row in written or [(head, "; ".join(filter(None, columns)))]:
+    names = [name if len(name) <= MAX_NAME else "" for name in columns]
+    written = [(line, _written(names, cells)) for line, cells in body if any(cells)]
+    for line, row in [(head, "; ".join(filter(None, columns)))] * (names != columns or not written) + written:
         place = _trimmed(text, lines[line], lines[line + 1] - 1)
         if row:
             yield replace(place, text=row, row=True)

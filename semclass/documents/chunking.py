@@ -1,26 +1,21 @@
-"""Cuts documents into passages: by paragraph, by section, in windows with overlap, or by meaning."""
+"""Cuts documents into passages: by paragraph, by section, or in windows with overlap."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from itertools import groupby, islice, pairwise
+from itertools import groupby, islice
 from operator import attrgetter
 from typing import Any, NamedTuple, TypeAlias
 
-import numpy as np
-
 from semclass.core.checks import check_choice, check_positive, check_text
 from semclass.core.errors import InputError, InputTypeError
-from semclass.core.types import DoubleArray, FloatArray, Passage
+from semclass.core.types import Passage
 from semclass.documents.blocks import Block, Unit, introduces, read_blocks, without_links, wrapped_lines
 from semclass.documents.sentences import bounded_spans, sentence_spans, trimmed
 
-Vectors: TypeAlias = Callable[[Sequence[str]], FloatArray]
-"""Function that returns a vector for each of n texts, of shape (n, dim)."""
-
-CUTS = ("paragraph", "window", "section", "meaning")
+CUTS = ("paragraph", "window", "section")
 """Ways to cut a document."""
 
 WINDOW_WORDS = 100
@@ -43,21 +38,11 @@ FULL_WORDS = 80
 Chosen from 8 (no more than small ones), 40, 80 and 120 on four domains of documentation.
 """
 
-COMPARED_SENTENCES = 1024
-"""Maximum sentences of a section that are compared at a time. This bounds memory."""
-
-COMPARED_CHARACTERS = 2000
-"""Maximum characters of a sentence, a table row or code that are compared."""
-
-NEIGHBOURS = 2
-"""Sentences before and after a place that are compared. On articles of SQuAD cut to 100 words, 1, 2 and 3 did the same."""
-
 _WORD = re.compile(r"\S+")
 _SPOKEN = re.compile(r"[^\W_]\S*")
 _SOFT_BREAK = re.compile(r"(?<!  )(?<!\\)\n[ \t]*")
 _ESCAPED = re.compile(r"^([ \t]*)\\(?=[#<>`~*+=_\[-])", re.MULTILINE)
 _ROLE = re.compile(r"\{[\w:+-]+\}`[~!]?([^`<]+?)(?:\s*<[^`<>]*>)?`")  # of MyST, such as {ref}`text <label>`
-_SIZED = ("window", "meaning")
 _WRITTEN = ("table", "html")
 
 
@@ -67,7 +52,7 @@ def count_words(text: str) -> int:
 
 
 class Columns(NamedTuple):
-    """Names of the columns that hold the texts, ids and titles of records. None: a usual or a likely column."""
+    """Names of the columns that hold the texts, ids and titles of records. None: a usual one."""
 
     text: str | None = None
     id: str | None = None
@@ -84,26 +69,20 @@ class Chunking:
         ``"paragraph"`` cuts at blank lines; lists and fenced code of Markdown stay whole. Paragraphs of fewer than 8 words
         are joined to a neighbour or their heading, and those below a heading up to about 80 words, unless `size` is given.
         ``"section"`` keeps all text under a heading together. ``"window"`` makes runs of whole sentences within a section,
-        as many as `size` allows. ``"meaning"`` does so too, and cuts where `vectors` of neighbouring sentences differ most.
-        None (the default) cuts documents by paragraph, and leaves JSON lines and rows of tables whole.
+        as many as `size` allows. None (the default) cuts documents by paragraph, and leaves JSON lines and rows whole.
     size
-        Maximum units of a passage, as counted by `count`. Longer passages are cut between sentences, and longer sentences
-        between words. By default 100 words for ``"window"`` and ``"meaning"``; otherwise 50,000 characters are the limit.
+        Maximum words of a passage. Longer passages are cut between sentences, and longer sentences between words. By
+        default 100 words for ``"window"``; otherwise 50,000 characters are the limit.
     overlap
-        How many units of the previous passage to repeat after a cut by `size`, less than `size`.
+        How many words of the previous passage to repeat after a cut by `size`, less than `size`.
     encoding
         Python name of the encoding of text files that are neither UTF-8 nor UTF-16 with a byte order mark.
     text_column, id_column, title_column
-        Names of columns of records: of CSV, xlsx, JSON arrays of objects, and JSON lines without ``text``. By default, the
-        text is the column with the most words, followed by the others of at least 8 words on average. A table without
-        such a column stays a table. The id is a column with a usual name, such as ``id`` or ``ticket_id``, if most
-        of its values differ. The title is the column ``title``, ``subject``, ``headline`` or ``summary``.
+        Names of columns of records: of CSV, xlsx, JSON arrays of objects, and JSON lines without ``text``. By default,
+        those with usual names, such as ``description``, ``ticket_id`` and ``subject``. A table without a usual text column
+        stays a table. Other values of at least 8 words follow the text.
     keep_boilerplate
         Whether to keep text that most files of a folder repeat. Only semclass-documents leaves it out.
-    count
-        Function that counts the units of a sentence, such as word pieces. A passage has the sum over its sentences.
-    vectors
-        Function that returns a vector for each of n texts, of shape (n, dim). It is needed for ``by="meaning"``.
 
     Raises
     ------
@@ -119,8 +98,6 @@ class Chunking:
     id_column: str | None = None
     title_column: str | None = None
     keep_boilerplate: bool = False
-    count: Callable[[str], int] = count_words
-    vectors: Vectors | None = None
 
     def __post_init__(self) -> None:
         """Check the options."""
@@ -149,8 +126,8 @@ class Chunking:
 
     @property
     def limit(self) -> int | None:
-        """Maximum units of a passage: `size`, or its default."""
-        return WINDOW_WORDS if self.size is None and self.by in _SIZED else self.size
+        """Maximum words of a passage: `size`, or its default."""
+        return WINDOW_WORDS if self.size is None and self.by == "window" else self.size
 
     @property
     def columns(self) -> Columns:
@@ -158,13 +135,8 @@ class Chunking:
         return Columns(self.text_column, self.id_column, self.title_column)
 
     def settings(self) -> Mapping[str, Any]:
-        """Return the options that differ from their defaults, without the functions, as an index stores them."""
-        options = {field.name: (getattr(self, field.name), field.default) for field in fields(self)}
-        return {
-            name: value
-            for name, (value, default) in options.items()
-            if name not in ("count", "vectors") and value != default
-        }
+        """Return the options that differ from their defaults, as an index stores them."""
+        return {field.name: value for field in fields(self) if (value := getattr(self, field.name)) != field.default}
 
 
 DEFAULT_CHUNKING = Chunking()
@@ -198,13 +170,11 @@ def cut(
     Raises
     ------
     InputError, InputTypeError
-        If vectors are missing, or the text is not a string.
+        If the text is not a string, or the name is empty.
     """
     if not isinstance(text, str):
         raise InputTypeError(f"text must be a string, not {type(text).__name__}")
     check_text(document, "document")
-    if chunking.by == "meaning" and chunking.vectors is None:
-        raise InputError("by='meaning' needs vectors; give vectors=lambda texts: encoder.encode(texts).pooled")
     return _passages(text, document, chunking, markdown=markdown)
 
 
@@ -263,72 +233,10 @@ def _groups(text: str, blocks: Sequence[Block], chunking: Chunking) -> Iterator[
     return _pack(text, (unit for block in blocks for unit in _sentences(text, block, chunking)), chunking)
 
 
-def _by_meaning(text: str, blocks: Iterable[Block], chunking: Chunking) -> Iterator[_Piece]:
-    for section in _sections(blocks):
-        units = _fitting(text, (unit for block in section for unit in _sentences(text, block, chunking)), chunking)
-        while counted := list(islice(units, COMPARED_SENTENCES)):
-            yield from ((section[0], group) for group in _groups_by_meaning(text, counted, chunking))
-
-
-def _groups_by_meaning(text: str, units: Sequence[tuple[Unit, int]], chunking: Chunking) -> Iterator[list[Unit]]:
-    """Group units where their meanings part; each group begins with the last units of the one before, as overlap."""
-    counts, size = [count for _, count in units], chunking.limit or 0
-    texts = [" ".join(_written(text, [unit]).split())[:COMPARED_CHARACTERS] for unit, _ in units]
-    alike = _likeness(chunking.vectors(texts)) if chunking.vectors and len(texts) > 1 else []
-    for start, end in pairwise([0, *_ends(alike, counts, size, [count_words(text) for text in texts])]):
-        first, left = start, min(chunking.overlap, size - sum(counts[start:end]))
-        while first and counts[first - 1] <= left:
-            first -= 1
-            left -= counts[first]
-        yield [unit for unit, _ in units[first:end]]
-
-
-def _likeness(vectors: FloatArray) -> list[float]:
-    """By how much the sentences before and after each place are more alike than neighbours that are better apart.
-
-    Likeness is the cosine of the two sentences before a place with the two after it. Neighbours are better apart where
-    it falls below the mean of all by a standard deviation, as in TextTiling (Hearst 1997).
-    """
-    units = _normalised(np.asarray(vectors, np.float64))
-    places = range(1, len(units))
-    before = _normalised(np.stack([units[max(place - NEIGHBOURS, 0) : place].sum(0) for place in places]))
-    after = _normalised(np.stack([units[place : place + NEIGHBOURS].sum(0) for place in places]))
-    alike = (before * after).sum(1)
-    return list((alike - alike.mean() + alike.std()).tolist())
-
-
-def _normalised(vectors: DoubleArray) -> DoubleArray:
-    return np.asarray(vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-12))
-
-
-def _ends(alike: Sequence[float], counts: Sequence[int], size: int, words: Sequence[int]) -> list[int]:
-    """Cut n sentences into groups of at most `size`, by dynamic programming: the sum of `alike` over the cuts is least.
-
-    A sentence that takes more is a group of its own. A group of few words is avoided. Returns the ends, from 1 to n.
-    """
-    costs, before = [0.0], [0]
-    for end in range(1, len(counts) + 1):
-        best, first, total, spoken = np.inf, end - 1, 0, 0
-        for start in range(end - 1, -1, -1):
-            total, spoken = total + counts[start], spoken + words[start]
-            if total > size and start < end - 1:
-                break
-            cost = costs[start] + (spoken < SMALL_WORDS)
-            if cost <= best:
-                best, first = cost, start
-        costs.append(best + (alike[end - 1] if end <= len(alike) else 0.0))
-        before.append(first)
-    ends = [len(counts)]
-    while start := before[ends[-1]]:
-        ends.append(start)
-    return ends[::-1]
-
-
 _CUTTERS: dict[str, Callable[[str, Iterable[Block], Chunking], Iterator[_Piece]]] = {
     "paragraph": _by_paragraph,
     "window": _by_section,
     "section": _by_section,
-    "meaning": _by_meaning,
 }
 
 
@@ -382,7 +290,7 @@ def _sentences(text: str, block: Block, chunking: Chunking) -> Iterator[Unit]:
     if block.kind in _WRITTEN:
         yield from block.units
     elif block.kind == "code":
-        fits = chunking.limit is None or chunking.count(text[block.start : block.end]) <= chunking.limit
+        fits = chunking.limit is None or count_words(text[block.start : block.end]) <= chunking.limit
         yield from [Unit(block.start, block.end)] if fits else block.units
     else:
         sentences = (
@@ -399,7 +307,7 @@ def _introduced(text: str, units: Iterator[Unit], chunking: Chunking) -> Iterato
     for unit in units:
         if before.text is None and introduces(text, before, unit):
             both = Unit(before.start, unit.end, _written(text, [before, unit]))
-            if chunking.limit is None or chunking.count(both.text or "") <= chunking.limit:
+            if chunking.limit is None or count_words(both.text or "") <= chunking.limit:
                 before = both
                 continue
         yield before
@@ -438,25 +346,18 @@ def _pack(text: str, units: Iterable[Unit], chunking: Chunking) -> Iterator[list
 def _fitting(text: str, units: Iterable[Unit], chunking: Chunking) -> Iterator[tuple[Unit, int]]:
     """Yield each unit with its count; what is too long is cut between words, except a row of a table."""
     for unit in units:
-        count = 0 if chunking.limit is None else chunking.count(unit.written(text))
+        count = 0 if chunking.limit is None else count_words(unit.written(text))
         if chunking.limit is None or count <= chunking.limit or unit.text is not None:
             yield unit, count
         else:
-            yield from _words(text, unit, chunking.limit, chunking.count)
+            yield from _words(text, unit, chunking.limit)
 
 
-def _words(text: str, unit: Unit, size: int, count: Callable[[str], int]) -> Iterator[tuple[Unit, int]]:
-    """Cut a unit between words into parts, each with its count."""
-    start = end = unit.start
-    total = 0
-    for word in _WORD.finditer(text, unit.start, unit.end):
-        held = count(word[0])
-        if end > start and total + held > size:
-            yield replace(unit, start=start, end=end), total
-            start, total = word.start(), 0
-        end = word.end()
-        total += held
-    yield replace(unit, start=start, end=end), total
+def _words(text: str, unit: Unit, size: int) -> Iterator[tuple[Unit, int]]:
+    """Cut a unit into parts of `size` words, each with its count."""
+    words = _WORD.finditer(text, unit.start, unit.end)
+    while part := list(islice(words, size)):
+        yield replace(unit, start=part[0].start(), end=part[-1].end()), len(part)
 
 
 def _bounded(text: str, units: Sequence[Unit]) -> Iterator[list[Unit]]:

@@ -13,7 +13,7 @@ from semclass.core.errors import InputError
 from semclass.core.types import Passage
 from semclass.documents.chunking import Columns
 from semclass.documents.decoding import read_lines
-from semclass.documents.records import Record, records_of
+from semclass.documents.records import Record, load_json, records_of
 
 TEXT = "text"
 """Name of the field, or the column of a table, that holds a text."""
@@ -30,7 +30,9 @@ def parse_json_lines(path: Path, lines: Iterable[tuple[int, str]]) -> Iterator[t
         if not line.strip():
             continue
         try:
-            record = json.loads(line)
+            record = load_json(line)
+        except InputError as error:
+            raise InputError(f"{path}, line {number}: {error}") from error
         except ValueError as error:
             remedy = (
                 "" if path.suffix.lower() in ("", ".jsonl") else "; a document needs an ending of its format, e.g. .txt"

@@ -11,9 +11,10 @@ from semclass.core import plugins
 from semclass.core.errors import InputError, SemclassError
 from semclass.core.types import Passage
 from semclass.documents.chunking import CUTS, DEFAULT_CHUNKING, Chunking, cut
+from semclass.documents.cutting import cut_record
 from semclass.documents.json_lines import iter_records
-from semclass.documents.records import Document, Record
-from semclass.documents.sources import ENDINGS, Skipped, SourceFiles, find_files, listed, open_readers, shown
+from semclass.documents.records import Document, Record, bounded
+from semclass.documents.sources import ENDINGS, Reader, Skipped, SourceFiles, find_files, listed, open_readers, shown
 
 
 def read_passages(source: str | Path, chunking: Chunking = DEFAULT_CHUNKING, **options: Any) -> list[Passage]:
@@ -73,17 +74,64 @@ def iter_passages(
             raise InputError(f"size is {size}, but JSON lines are split only with by; give by: {', '.join(CUTS)}")
         passages = _read_lines(files.json_lines, chunking)
         return _not_empty(passages, f"{files.json_lines} holds no passages; give at least one line")
-    documents = _read_documents(files, chunking, skipped, progress)
-    if not chunking.keep_boilerplate and (step := plugins.find_installed(plugins.STEPS, "boilerplate")):
-        documents = step(documents, len(files.documents), boilerplate, boilerplate_before, progress)
-    if step := plugins.find_installed(plugins.STEPS, "threads"):
-        documents = step(documents)
-    passages = _passages_of(documents, chunking)
+    passages = _read_folder(files, chunking, skipped, progress, boilerplate, boilerplate_before)
     return _not_empty(passages, f"{files.path} holds no text that can be read; give files with text")
+
+
+def _read_folder(
+    files: SourceFiles,
+    chunking: Chunking,
+    skipped: Callable[[Skipped], object] | None,
+    progress: Callable[[int, int], object] | None,
+    boilerplate: Callable[[Any], object] | None,
+    boilerplate_before: Collection[str],
+) -> Iterator[Passage]:
+    """Read all documents, and cut one after another; a document that cannot be cut is skipped whole."""
+    ids = _SharedIds(path.relative_to(files.path).as_posix() for path in files.documents if path != files.path)
+    with open_readers() as readers:
+        documents = _read_documents(files, readers, chunking, skipped, progress)
+        if not chunking.keep_boilerplate and (step := plugins.find_installed(plugins.STEPS, "boilerplate")):
+            documents = step(documents, len(files.documents), boilerplate, boilerplate_before, progress)
+        if step := plugins.find_installed(plugins.STEPS, "threads"):
+            documents = step(documents)
+        for name, document in documents:
+            try:
+                passages = _reader_of(Path(name), readers).cut(name, document, chunking)
+                ids.check(name, passages)
+            except SemclassError as error:  # noqa: PERF203 - a document takes longer than that
+                if skipped is None or files.documents == (files.path,):
+                    raise
+                skipped(Skipped(name, str(error)))
+            else:
+                yield from passages
+
+
+class _SharedIds:
+    """The ids of files whose name begins with another file's name and a mark of ids, as "a.csv" and "a.csv:b.csv" do."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        files = set(names)
+        pairs = [
+            (name, name[:at]) for name in files for at, mark in enumerate(name) if mark in "#:" and name[:at] in files
+        ]
+        self.names, self.ids = {name for pair in pairs for name in pair}, set[str]()
+
+    def check(self, name: str, passages: Sequence[Passage]) -> None:
+        """Refuse passages of a file if another file has one of their ids, or one comes twice."""
+        own = {passage.id for passage in passages}
+        if len(own) < len(passages) or not own.isdisjoint(self.ids):
+            raise InputError(f"{name}: a passage has the id of another one; rename the file, or leave it out")
+        if name in self.names:
+            self.ids |= own
+
+
+def _reader_of(path: Path, readers: Sequence[Reader]) -> Reader:
+    return next(reader for reader in readers if reader.accepts(path))
 
 
 def _read_documents(
     files: SourceFiles,
+    readers: Sequence[Reader],
     chunking: Chunking,
     skipped: Callable[[Skipped], object] | None,
     progress: Callable[[int, int], object] | None,
@@ -92,27 +140,26 @@ def _read_documents(
     if not files.documents:
         others = f" but {listed(files.unsupported)}" if files.unsupported else ""
         raise InputError(f"{files.path} holds no documents{others}; give {', '.join(ENDINGS)} files")
-    with open_readers() as readers:
-        for number, path in enumerate(files.documents, 1):
-            alone = path == files.path
-            name = Path(path.name) if alone else path.relative_to(files.path)
-            try:
-                _check_name(path, name)
-                document = next(reader for reader in readers if reader.accepts(path)).read(path, chunking)
-                if alone:
-                    _check_columns(path, chunking, document)
-                if document.missing and skipped is None:
-                    raise InputError(document.missing)
-            except SemclassError as error:
-                if skipped is None or alone:
-                    raise
-                skipped(Skipped(shown(name), str(error)))
-            else:
-                if document.missing and skipped is not None:
-                    skipped(Skipped(shown(name), document.missing, cut=True))
-                yield name.as_posix(), document
-            if progress is not None:
-                progress(number, len(files.documents))
+    for number, path in enumerate(files.documents, 1):
+        alone = path == files.path
+        name = Path(path.name) if alone else path.relative_to(files.path)
+        try:
+            _check_name(path, name)
+            document = _reader_of(path, readers).read(path, chunking)._replace(size=path.stat().st_size)
+            if alone:
+                _check_columns(path, chunking, document)
+            if document.missing and skipped is None:
+                raise InputError(document.missing)
+        except SemclassError as error:
+            if skipped is None or alone:
+                raise
+            skipped(Skipped(shown(name), str(error)))
+        else:
+            if document.missing and skipped is not None:
+                skipped(Skipped(shown(name), document.missing, cut=True))
+            yield name.as_posix(), document
+        if progress is not None:
+            progress(number, len(files.documents))
 
 
 def _check_columns(path: Path, chunking: Chunking, document: Document) -> None:
@@ -132,51 +179,16 @@ def _check_name(path: Path, name: Path) -> None:
         ) from error
 
 
-def _passages_of(documents: Iterable[tuple[str, Document]], chunking: Chunking) -> Iterator[Passage]:
-    """Cut documents and their records; rows only if the chunking says how."""
-    for name, document in documents:
-        yield from cut(document.text, name, chunking, markdown=document.markdown)
-        if document.joined:
-            yield from _cut_together(document.records, name, chunking)
-        else:
-            for record in document.records:
-                yield from _cut_record(record, name, chunking)
-
-
-def _cut_record(record: Record, file: str, chunking: Chunking) -> Iterator[Passage]:
-    """Yield a record as a passage, or cut it. It is a document of its own, as its neighbours are about other things."""
-    if record.is_row and chunking.by is None and chunking.size is None:
-        name = file + record.id
-        yield Passage(name, record.text, {"document": name, "file": file, **record.metadata})
-    else:
-        yield from _cut_together([record], file, chunking)
-
-
-def _cut_together(records: Sequence[Record], file: str, chunking: Chunking) -> Iterator[Passage]:
-    """Cut records as one document, named after the first, each with metadata of its own."""
-    name = file + records[0].id
-    number = before = 0
-    for record in records:
-        for passage in cut(record.text, name, chunking, markdown=record.markdown):
-            number += 1
-            own = {**passage.metadata, chunking.way: number}
-            own |= {key: passage.metadata[key] + before for key in ("start", "end")}
-            yield replace(
-                passage, id=f"{name}#{number}", metadata={"document": name, "file": file, **record.metadata, **own}
-            )
-        before += len(record.text) + 2  # as if an empty line stood between them
-
-
 def _read_lines(path: Path, chunking: Chunking) -> Iterator[Passage]:
     """Read JSON lines, each of which is a passage, or a document where the chunking says how to cut."""
     for line in iter_records(path, chunking.columns):
         if isinstance(line, Record):
-            yield from _cut_record(line, path.name, chunking)
+            yield from cut_record(line, path.name, chunking)
         elif chunking.by is None:
             yield line
         else:
             for passage in cut(line.text, line.id, chunking):
-                yield replace(passage, metadata={**line.metadata, **passage.metadata})
+                yield replace(passage, metadata={**bounded(line.metadata), **passage.metadata})
 
 
 def _not_empty(passages: Iterator[Passage], missing: str) -> Iterator[Passage]:

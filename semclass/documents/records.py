@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -13,30 +14,33 @@ from typing import Any, NamedTuple, TypeAlias
 
 from semclass.core.checks import check_depth, short
 from semclass.core.errors import InputError
-from semclass.documents.blocks import SEPARATOR
+from semclass.documents.blocks import MAX_HEADING, MAX_NAME, SEPARATOR
 from semclass.documents.chunking import Columns
 
 Row: TypeAlias = Mapping[str, Any]
 """The values of a row by the names of their columns."""
 
-SAMPLED_ROWS = 1000
-"""Rows that show which column holds what."""
+TEXTS = (
+    "text", "body", "content", "description", "message", "answer", "note", "notes", "comment", "details", "question",
+)  # fmt: skip
+"""Usual names of the column of texts, in any case, the most usual first."""
+
+TITLES = ("title", "subject", "headline", "summary", "question")
+"""Usual names of the column of titles."""
+
+IDS = ("_id", "id", "uuid", "key")
+"""Usual names of the column of ids; a first column whose name ends in "id" is one, too."""
 
 PROSE_WORDS = 8
-"""Words that the texts of a column of prose have on average, at least; names, titles and labels of figures have fewer."""
+"""Minimum words of a value that is searched with the text, as it is prose and no label."""
 
-TITLES = ("title", "subject", "headline", "summary")
-"""Names of columns that hold titles, the most usual first."""
+SAMPLED_ROWS = 1000
+"""First rows of JSON, whose fields may differ, that name the columns."""
 
-NAME_LENGTH = 60
-"""Characters of the name of a column, at most; a longer first line is the first row of a table without names."""
+MAX_VALUE = 2000
+"""Maximum characters of a value of metadata."""
 
-UNIQUE_IDS = 0.9
-"""Share of the rows that have an id of their own in a column of ids, at least; the others are named by their numbers."""
-
-_IDS = ("_id", "id", "uuid", "key")
-_ENDS_IN_ID = re.compile(r"(?:.*[\W_](?i:id|key|no|number)|.*[a-z]I[Dd])")
-_NO_NAME = re.compile(r"\s*(?:[-+]?[0-9][0-9.,%]*|[0-9]{1,4}[-./][0-9]{1,2}[-./][0-9]{1,4}|(?i:true|false))\s*")
+_ENDS_IN_ID = re.compile(r"[\W_](?i:id|key|no|number)$|[a-z]I[Dd]$")
 
 
 class Record(NamedTuple):
@@ -51,6 +55,7 @@ class Record(NamedTuple):
     is_row: bool = True
     markdown: bool = False
     links: Sequence[str] | None = None  #: of a message: its own id, or "", and the ids that it names
+    file: str = ""  #: the file of a message, where its document begins with one of another file
 
 
 class Document(NamedTuple):
@@ -60,6 +65,7 @@ class Document(NamedTuple):
     markdown: bool = True
     records: Sequence[Record] = ()
     missing: str = ""  #: why the rest of the file was not read, if it was not
+    size: int = 0  #: bytes of the file, which limit what is cut from it
     joined: bool = False  #: the records are cut one after another, as one document
 
     @property
@@ -70,108 +76,65 @@ class Document(NamedTuple):
 
 
 def named_rows(rows: Sequence[Sequence[Any]], columns: Columns) -> list[dict[str, Any]]:
-    """Return the rows below the names of their columns, without empty cells. A table without such names gives none.
+    """Return the rows below the names of their columns, without empty cells.
 
-    Names may be long, such as questions of a survey, if one of them is given.
+    A table whose first row has no column that is named, or has a usual name, gives none.
     """
-    if len(rows) < 2:
-        return []
-    names = [" ".join(cell.split()) if isinstance(cell, str) else cell for cell in rows[0]]
+    names = [" ".join(cell.split()) if isinstance(cell, str) else cell for cell in rows[0]] if len(rows) > 1 else []
     while names and names[-1] in ("", None):
         names.pop()
-    usual = Counter(len(row) for row in rows[1 : SAMPLED_ROWS + 1]).most_common(1)[0][0]
-    known = [name for name in names if name not in ("", None)]
-    are_names = bool(set(known) & set(filter(None, columns))) or all(map(_is_name, known))
-    if not are_names or len(set(known)) < max(len(known), 1) or len(rows[0]) < usual:
+    own = [name for name in names if name not in ("", None)]
+    usual = Counter(map(len, rows[1:])).most_common(1)
+    if len(set(own)) < len(own) or not _text_column(own, columns) or len(rows[0]) < usual[0][0]:
         return []
     width = max(map(len, rows))
-    names = [name or f"column_{place}" for place, name in enumerate([*names, *[""] * (width - len(names))], 1)]
+    places = enumerate([*names, *[""] * (width - len(names))], 1)
+    names = [str(name) if name else f"column_{place}" for place, name in places]
     return [{name: cell for name, cell in zip(names, row, strict=False) if not _is_empty(cell)} for row in rows[1:]]
 
 
 def records_of(
     rows: Iterable[tuple[int, Row]], columns: Columns, place: str = "", more: Row | None = None
 ) -> Iterator[Record] | None:
-    """Return a record for each numbered row, or None if the rows are no records, such as those of a table of figures.
+    """Return a record for each numbered row, or None if there is no column of texts, named or usual.
 
     `place` says where the table stands in its file, and begins the ids; `more` are metadata of all rows. Raises an
-    InputError if the rows lack a column that is named, or a named id is missing or comes twice.
+    InputError if the rows lack another column that is named, or a named id is missing or comes twice.
     """
     stream = iter(rows)
     sample = list(islice(stream, SAMPLED_ROWS))
-    found = _found([row for _, row in sample], columns)
-    return None if found is None else _records(chain(sample, stream), found, columns.id is not None, place, more or {})
+    names = list(dict.fromkeys(name for _, row in sample for name in row))
+    if (text := _text_column(names, columns)) is None:
+        return None
+    missing = [name for name in columns if name is not None and name not in names]
+    if missing:
+        raise InputError(no_column(missing[0], names))
+    first = names[0] if _ENDS_IN_ID.search(names[0]) else None
+    name = columns.id or _usual(names, IDS) or (first if first != text else None)
+    title = columns.title or _usual([name for name in names if name != text], TITLES)
+    return _records(chain(sample, stream), (text, name, title), columns.id is not None, place, more or {})
 
 
-class _Found(NamedTuple):
-    texts: tuple[str, ...]
-    id: str | None
-    title: str | None
+def no_column(name: str, names: Sequence[Any]) -> str:
+    """Message about a column that is not there."""
+    return (
+        f"there is no column {name!r}; the columns are {', '.join(map(short, names[:20])) or 'none'}. Name others with "
+        "--text-column, --id-column and --title-column"
+    )
 
 
-def _is_name(cell: object) -> bool:
-    is_short = isinstance(cell, str) and len(cell) <= NAME_LENGTH and len(cell.split()) < PROSE_WORDS
-    return is_short and _NO_NAME.fullmatch(str(cell)) is None
+def _usual(names: Iterable[Any], usual: Sequence[str]) -> str | None:
+    """Return the first of some usual names that is there, as it is written."""
+    written = {name.casefold(): name for name in names if isinstance(name, str)}
+    return next((written[name] for name in usual if name in written), None)
+
+
+def _text_column(names: Sequence[Any], columns: Columns) -> str | None:
+    return _usual(names, TEXTS) if columns.text is None else columns.text if columns.text in names else None
 
 
 def _is_empty(value: object) -> bool:
     return value is None or (isinstance(value, str) and not value.strip())
-
-
-def _found(rows: Sequence[Row], columns: Columns) -> _Found | None:
-    """Find which columns hold texts, ids and titles."""
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    prose = _prose(rows, names)
-    missing = [name for name in columns if name is not None and name not in names]
-    if missing and prose:
-        raise InputError(
-            f"there is no column {missing[0]!r}; the columns are {', '.join(map(repr, names[:20]))}. Name others with "
-            "--text-column, --id-column and --title-column"
-        )
-    if missing or (columns.text is None and (not prose or _has_prose_inside(rows))):
-        return None
-    title = columns.title or _title(names, prose[:1] if columns.text is None else [columns.text])
-    texts = [columns.text] if columns.text else [name for name in prose if name != title]
-    return _Found(tuple(texts), columns.id or _id(rows, names, texts), title) if texts else None
-
-
-def _prose(rows: Sequence[Row], names: Iterable[str]) -> list[str]:
-    """Return the columns of prose, the one with the most words first; most rows have a text in it."""
-    words, filled = Counter[str](), Counter[str]()
-    for row in rows:
-        for name, value in row.items():
-            if isinstance(value, str) and value.strip():
-                words[name] += len(value.split())
-                filled[name] += 1
-    prose = sorted(
-        (name for name in names if words[name] >= PROSE_WORDS * max(filled[name], 1)), key=lambda n: -words[n]
-    )
-    return prose if prose and 2 * filled[prose[0]] >= len(rows) else []
-
-
-def _has_prose_inside(rows: Sequence[Row]) -> bool:
-    """Whether lists or objects within rows hold prose, which no search would find as metadata."""
-    inside: list[Any] = [value for row in rows for value in row.values() if isinstance(value, (list, dict))]
-    while inside:
-        value = inside.pop()
-        if isinstance(value, str) and len(value.split()) >= PROSE_WORDS:
-            return True
-        inside += value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return False
-
-
-def _title(names: Iterable[str], texts: Sequence[str]) -> str | None:
-    others = {name.casefold(): name for name in names if name not in texts}
-    return next((others[name] for name in TITLES if name in others), None)
-
-
-def _id(rows: Sequence[Row], names: Sequence[str], texts: Sequence[str]) -> str | None:
-    usual = sorted((name for name in names if name.casefold() in _IDS), key=lambda name: _IDS.index(name.casefold()))
-    for name in [*usual, *filter(_ENDS_IN_ID.fullmatch, names)]:
-        ids = {_id_text(row.get(name)) for row in rows} - {""}
-        if name not in texts and len(ids) >= UNIQUE_IDS * len(rows):
-            return name
-    return None
 
 
 def _id_text(value: object) -> str:
@@ -179,36 +142,75 @@ def _id_text(value: object) -> str:
     return "" if isinstance(value, bool) or not isinstance(value, (str, int)) else str(value).strip()
 
 
-def _records(rows: Iterable[tuple[int, Row]], found: _Found, is_named: bool, place: str, more: Row) -> Iterator[Record]:
+def _records(
+    rows: Iterable[tuple[int, Row]], named: tuple[str, str | None, str | None], is_named: bool, place: str, more: Row
+) -> Iterator[Record]:
+    text_column, id_column, title_column = named
     seen = set[int]()  # hashes take less memory than ids
     for number, row in rows:
-        if not (text := _text(row, found.texts)):
+        own = {name: value for name, value in row.items() if not _is_empty(value)}
+        title = " ".join(_written(own[title_column]).split()) if title_column in own else ""
+        if not (text := _text(own, text_column, title_column if len(title) <= MAX_HEADING else None)):
             continue
-        name = _id_text(row.get(found.id)) if found.id else ""
+        name = _id_text(row.get(id_column)) if id_column else ""
         if is_named and (not name or hash(name) in seen):
-            problem = f"{short(name)} comes twice" if name else f"is {short(row.get(found.id or ''))}"
+            problem = f"{short(name)} comes twice" if name else f"is {short(row.get(id_column or ''))}"
             raise InputError(
-                f"row {number}: the id in the column {found.id!r} {problem}; ids must be unique, and strings or whole "
+                f"row {number}: the id in the column {id_column!r} {problem}; ids must be unique, and strings or whole "
                 "numbers"
             )
         # a row whose id is missing or known is named by its number
         end = f"#{place}{number}" if not name or hash(name) in seen else f":{place}{name}"
         seen.add(hash(name))
-        own = {name: value for name, value in row.items() if not _is_empty(value)}
-        metadata = {"row": number, **more, **{name: own[name] for name in own if name not in (found.texts[0], "_id")}}
-        if found.title is not None and found.title in own:
-            metadata["title"] = " ".join(_written(own[found.title]).split())
-        check_depth(metadata, f"row {number}: metadata")
+        others = {name: value for name, value in own.items() if name not in (text_column, "_id")}
+        metadata = {"row": number, **more, **bounded(others)}
+        if title:
+            metadata["title"] = title[:MAX_HEADING]
         yield Record(end, text, metadata)
 
 
-def _text(row: Row, texts: Sequence[str]) -> str:
-    """Return the text of a row: its prose, or all its values if it has none."""
-    written = {name: _written(value).strip() for name, value in row.items() if not _is_empty(value)}
-    parts = [(name, written[name].replace("\r\n", "\n").replace("\r", "\n")) for name in texts if name in written]
-    if not parts:
-        return "; ".join(f"{name}: {' '.join(text.split())}" for name, text in written.items())
-    return "\n\n".join(text if name == texts[0] else f"{name}: {text}" for name, text in parts)
+def bounded(metadata: Row) -> dict[str, Any]:
+    """Copy metadata with names of at most 60 characters, and values of at most 2,000; of lists, the first items."""
+    check_depth(dict(metadata), "metadata")
+    return {str(name)[:MAX_NAME]: _first(value, MAX_VALUE) for name, value in metadata.items()}
+
+
+def _first(value: Any, room: int) -> Any:
+    """Return the part of a value that takes at most so many characters."""
+    if isinstance(value, str):
+        return value[:room]
+    if not isinstance(value, (dict, list, tuple)):
+        return value
+    kept: list[tuple[str, Any]] = []
+    for name, item in value.items() if isinstance(value, dict) else (("", item) for item in value):
+        item = _first(item, room)
+        room -= len(str(name)) + len(item if isinstance(item, str) else json.dumps(item, default=str)) + 2
+        if room < 0:
+            break
+        kept.append((str(name), item))
+    return dict(kept) if isinstance(value, dict) else [item for _, item in kept]
+
+
+def _text(row: Row, text: str, title: str | None) -> str:
+    """Return the text of a row and its other prose, or all its values if it has neither."""
+    parts = [(name, part) for name, value in row.items() if name != text for part in _strings(value)]
+    prose = [f"{name[:MAX_NAME]}: {part}" for name, part in parts if name != title and len(part.split()) >= PROSE_WORDS]
+    if text in row:
+        prose.insert(0, _written(row[text]).strip())
+    if not prose:
+        return "; ".join(f"{name[:MAX_NAME]}: {' '.join(_written(value).split())}" for name, value in row.items())
+    return "\n\n".join(prose).replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _strings(value: Any) -> Iterator[str]:
+    """Yield the texts in a value and in the lists and objects within it."""
+    within = [value]
+    while within:
+        value = within.pop()
+        if isinstance(value, str):
+            yield value.strip()
+        elif isinstance(value, (dict, list)):
+            within += reversed([*value.values()] if isinstance(value, dict) else value)
 
 
 def _written(value: Any) -> str:
@@ -279,6 +281,8 @@ def read_csv(text: str, columns: Columns) -> Document:
     csv.field_size_limit(2**31 - 1)
     rows = [row for row in csv.reader(StringIO(text), delimiter=separator_of(text)) if any(row)]
     found = records_of(enumerate(_typed(named_rows(rows, columns)), 1), columns)
+    if found is None and columns.text is not None:
+        raise InputError(no_column(columns.text, rows[0] if rows else ()))
     return Document(table(rows)) if found is None else Document(records=list(found))
 
 
@@ -308,38 +312,47 @@ def _typed(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def read_json(text: str, columns: Columns) -> Document:
-    """Read an array of objects, or JSON lines, as records; the text of an object is its ``text``, if all have one.
+    """Read an array of objects with a column of texts, or JSON lines, as records.
 
     Of other JSON, names are headings of what is inside, flat objects are rows of a table, and other values are written
     as "name: value".
     """
     try:
-        return _content(_loaded(text), columns)
+        return _content(load_json(text), columns)
+    except InputError:
+        raise
     except ValueError:
         return read_jsonl(text, columns)
 
 
 def read_jsonl(text: str, columns: Columns) -> Document:
     """Read JSON lines as :func:`read_json` reads an array."""
-    return _content([_loaded(line) for line in text.split("\n") if line.strip()], columns)
+    return _content([load_json(line) for line in text.split("\n") if line.strip()], columns)
 
 
 def _content(value: Any, columns: Columns) -> Document:
-    if isinstance(value, list) and all(isinstance(one, dict) for one in value):
-        if not any(columns) and value and all(isinstance(one.get("text"), str) for one in value):
-            columns = Columns(text="text")
+    if isinstance(value, list) and value and all(isinstance(one, dict) for one in value):
         found = records_of(enumerate(value, 1), columns)
         if found is not None:
             return Document(records=list(found))
+        if columns.text is not None:
+            raise InputError(no_column(columns.text, list(value[0])))
     return Document("\n\n".join(_value(value, 1)))
 
 
-def _loaded(text: str) -> Any:
+def load_json(text: str) -> Any:
     """Parse JSON: NaN and infinity, which it does not know, are null, and half a character is a replacement character."""
-    value = json.loads(text, parse_constant=lambda _: None)
+    value = json.loads(text, parse_constant=lambda _: None, parse_float=_finite)
     if "\\ud" in text.lower() and _SURROGATE.search(written := json.dumps(value, ensure_ascii=False)):
         return json.loads(_SURROGATE.sub("\ufffd", written))
     return value
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        raise InputError(f"the number {short(text)} is larger than any that JSON is read as; write it as a string")
+    return number
 
 
 def _value(value: Any, level: int) -> Iterator[str]:

@@ -13,7 +13,9 @@ from typing import Protocol
 from semclass.core import artifacts, plugins
 from semclass.core.checks import counted
 from semclass.core.errors import InputError
+from semclass.core.types import Passage
 from semclass.documents.chunking import Chunking
+from semclass.documents.cutting import cut_document
 from semclass.documents.decoding import read_text, reading
 from semclass.documents.directives import without_directives
 from semclass.documents.json_lines import begins_with_text
@@ -103,6 +105,9 @@ class Reader(Protocol):
     def read(self, path: Path, chunking: Chunking) -> Document:
         """Read a file. Raises an InputError that says why it cannot be read."""
 
+    def cut(self, name: str, document: Document, chunking: Chunking) -> list[Passage]:
+        """Cut a document that it read. Raises an InputError that says why it cannot be cut."""
+
     def close(self) -> None:
         """Free what it holds, such as a process."""
 
@@ -124,6 +129,10 @@ class PlainReader:
             if ending in (".json", ".jsonl"):
                 return (read_json if ending == ".json" else read_jsonl)(text, chunking.columns)
             return Document(without_directives(text)) if ending in MARKDOWN else Document(text, markdown=False)
+
+    def cut(self, name: str, document: Document, chunking: Chunking) -> list[Passage]:
+        """Cut a document, see :func:`semclass.documents.cutting.cut_document`."""
+        return cut_document(name, document, chunking)
 
     def close(self) -> None:
         """Free nothing."""

@@ -50,9 +50,7 @@ CACHED_MASKS = 8
 MAX_VALUES = 50
 """Most values of a field that are a choice."""
 
-PLACES = frozenset(
-    ("start", "end", "page", "paragraph", "sentence", "window", "section", "meaning", "heading", "headings", "table")
-)
+PLACES = frozenset(("start", "end", "page", "paragraph", "window", "section", "heading", "headings", "table"))
 """Fields that tell where a passage stands in its document."""
 
 BoolArray = npt.NDArray[np.bool_]

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -64,15 +63,8 @@ def test_windows_hold_whole_sentences_and_repeat_the_last_of_the_one_before():
     assert [len(text.split()) for text in texts("word " * 250, by="window")] == [83, 83, 84]
 
 
-def test_a_size_is_counted_as_asked_and_never_cuts_a_word():
-    two = texts(LIGHT, by="window", size=2, overlap=1, count=lambda sentence: 1)
-    assert [text.count(".") for text in two] == [2, 2]
-    assert texts("Supercalifragilistic words.", size=5, count=len) == ["Supercalifragilistic", "words."]
-    sentences = [
-        "灯台守は夕暮れにランプをともし、朝まで海を見守っていた。",
-        "「霧が出たのを誰が見たのか、覚えている者はいない。」",
-    ]
-    assert texts("".join(sentences) * 9, by="window", size=60, count=len) == ["".join(sentences)] * 9
+def test_a_size_never_cuts_a_word():
+    assert texts("Supercalifragilistic words.", size=1) == ["Supercalifragilistic", "words."]
 
 
 def test_a_paragraph_of_plain_text_that_an_editor_wrapped_is_one_line():
@@ -148,7 +140,7 @@ def test_front_matter_rules_links_comments_and_tags_are_no_passages(text, passag
 def test_raw_html_is_read_without_its_tags_in_every_cut(by):
     centred = "<p align=center>\n  Fog &amp; <b>rain</b>\n</p>"
     text = f"<script>\n\nvar x = 1;\n</script>\n\n{LIGHT}\n\n<style>p {{}}</style>\n{centred}\n\n{LIGHT}\n"
-    found = markdown(text, by=by, size=40, vectors=topics)
+    found = markdown(text, by=by, size=40)
     assert " ".join(" ".join(passage.text for passage in found).split()) == f"{LIGHT} Fog & rain {LIGHT}"
     assert all("table" not in passage.metadata for passage in found)
 
@@ -233,15 +225,10 @@ PIECES = [
 anything = st.lists(st.sampled_from(PIECES), max_size=40).map("".join)
 
 
-def lengths(sentences):
-    """Vectors of no meaning."""
-    return np.array([[len(sentence) % 3, len(sentence) % 5] for sentence in sentences])
-
-
 @given(anything, st.sampled_from(CUTS), st.booleans(), st.one_of(st.none(), st.integers(1, 9)), st.integers(0, 3))
 def test_a_passage_is_what_stands_at_its_place_within_its_size(text, by, is_markdown, size, overlap):
     overlap = min(overlap, (size or 1) - 1)
-    found = list(cut(text, "d", Chunking(by, size, overlap, vectors=lengths), markdown=is_markdown))
+    found = list(cut(text, "d", Chunking(by, size, overlap), markdown=is_markdown))
     assert [passage.id for passage in found] == [f"d#{number}" for number in range(1, len(found) + 1)]
     for passage in found:
         start, end = passage.metadata["start"], passage.metadata["end"]
@@ -263,7 +250,7 @@ def test_a_passage_is_what_stands_at_its_place_within_its_size(text, by, is_mark
 def test_no_word_of_a_plain_text_is_lost_or_repeated(text, by, size):
     for mark in ("\f", "===", "---"):  # pages may have running headers, and underlined lines are headings
         text = text.replace(mark, "")
-    assert "".join("".join(texts(text, by=by, size=size, vectors=lengths)).split()) == "".join(text.split())
+    assert "".join("".join(texts(text, by=by, size=size)).split()) == "".join(text.split())
 
 
 # -- what is refused --------------------------------------------------------------------------------------------------
@@ -292,34 +279,6 @@ def test_lines_that_an_editor_wrapped_are_one_in_markdown():
     assert first.text == "Tea is made of the leaves of one shrub.  \nIt grows on hills."
     assert second.text == "- green: two minutes\n- black: four minutes or five\n\n> a\n> b"
     assert text[first.metadata["start"] : first.metadata["end"]].split() == first.text.split()
-
-
-# -- by meaning -------------------------------------------------------------------------------------------------------
-
-TOPICS = ("pump", "tea", "boat")
-PUMP, TEA = (
-    "The pump is old and it is loud. Nobody heard the pump last night.",
-    "Green tea is drunk hot at noon. Our black tea comes from hills.",
-)
-
-
-def topics(sentences):
-    """A vector of which topics a sentence is about."""
-    return np.array([[0.1 + (topic in sentence) for topic in TOPICS] for sentence in sentences])
-
-
-def test_a_section_is_cut_where_meanings_part():
-    assert texts(f"{PUMP} {TEA}", by="meaning", vectors=topics) == [PUMP, TEA]
-    assert texts(f"Near the hill. {PUMP}", by="meaning", vectors=topics) == [f"Near the hill. {PUMP}"]
-    smaller = texts(f"{PUMP} {TEA}", by="meaning", size=8, vectors=topics)
-    assert [len(text.split()) for text in smaller] == [8, 6, 7, 6]
-    _, second = texts(f"{PUMP} {TEA}", by="meaning", size=19, overlap=7, vectors=topics)
-    assert second == f"Nobody heard the pump last night. {TEA}"
-
-
-def test_a_cut_by_meaning_needs_vectors():
-    with pytest.raises(InputError, match="give vectors="):
-        cut("x", "d", Chunking("meaning"))
 
 
 # -- headings of plain text, notes and stubs --------------------------------------------------------------------------

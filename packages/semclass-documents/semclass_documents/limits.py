@@ -7,6 +7,7 @@ from pathlib import Path
 from zipfile import ZipFile
 
 from semclass import InputError
+from semclass.plugins import FREE_CHARACTERS, MAX_GROWTH
 
 MAX_UNPACKED = 200_000_000
 """Bytes of all parts of a packed document (docx, odt, pptx, xlsx, epub), unpacked."""
@@ -17,14 +18,8 @@ MAX_TAGS = 3_000_000
 MAX_SPAN = 1000
 """Columns or rows that a cell of a table spans; a page may claim any number."""
 
-MAX_GROWTH = 20
-"""Text that a document may give, as a multiple of its bytes; prose is packed to a quarter, tables to a tenth."""
-
-FREE_TEXT = 2_000_000
-"""Characters of text that any document may give, however small it is."""
-
-SECONDS_PER_MB = 25
-"""Seconds of a processor that a document of a megabyte or less may take to be read, and each further megabyte."""
+MIN_SECONDS, SECONDS_PER_MB, MAX_SECONDS = 20, 5, 60
+"""Seconds of a processor that any document may take to be read, and again to be cut; more for each megabyte; at most."""
 
 PAGES_SHARE = 0.8
 """Share of these seconds after which a document of pages is cut, so that what was read of it is kept."""
@@ -41,7 +36,7 @@ _SPLIT = "split it into smaller files"
 
 def seconds_for(size: int) -> int:
     """Seconds of a processor that a document of so many bytes may take."""
-    return SECONDS_PER_MB * max(1, math.ceil(size / 1e6))
+    return min(MIN_SECONDS + SECONDS_PER_MB * math.ceil(size / 1e6), MAX_SECONDS)
 
 
 def size_of(path: Path) -> int:
@@ -78,7 +73,7 @@ def check_tags(path: Path, number: int) -> None:
 def check_text(path: Path, length: int) -> None:
     """Refuse more text than a document of some size can honestly hold."""
     size = path.stat().st_size
-    if length > max(FREE_TEXT, MAX_GROWTH * size):
+    if length > max(FREE_CHARACTERS, MAX_GROWTH * size):
         raise InputError(
             f"{path} has {size / 1e6:.1f} MB, but contains {length / 1e6:.0f} MB of text; at most {MAX_GROWTH} times "
             f"the size of the file is allowed: {_SPLIT}"
@@ -103,10 +98,9 @@ def out_of_clock(path: Path, seconds: float) -> InputError:
     )
 
 
-def out_of_time(path: Path) -> InputError:
+def out_of_time(path: Path, seconds: int) -> InputError:
     """Message about a document that took too long."""
-    seconds = seconds_for(path.stat().st_size)
-    return InputError(f"{path} took more than {seconds} seconds of CPU time to read; {_SPLIT}")
+    return InputError(f"{path} took more than {seconds} seconds of CPU time; {_SPLIT}")
 
 
 def out_of_memory(path: Path) -> InputError:

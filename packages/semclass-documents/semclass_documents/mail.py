@@ -93,8 +93,8 @@ def join_threads(documents: Iterable[tuple[str, Document]]) -> Iterator[tuple[st
     for thread in in_threads(messages):
         name, first = thread[0]
         shared = {"thread": first.metadata["thread"]} if "thread" in first.metadata else {}
-        records = [record._replace(metadata={"file": file, **record.metadata, **shared}) for file, record in thread]
-        yield name, Document(records=records, joined=True)
+        records = [record._replace(file=file, metadata={**record.metadata, **shared}) for file, record in thread]
+        yield name, Document(records=records, joined=True, size=sum(len(record.text) for record in records))
 
 
 def in_threads(messages: Sequence[tuple[str, Record]]) -> list[list[tuple[str, Record]]]:

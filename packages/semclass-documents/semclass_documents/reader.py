@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
-from semclass import Chunking
-from semclass.plugins import Document, PlainReader, reading
+from semclass import Chunking, Passage
+from semclass.plugins import Document, PlainReader, check_size, reading
 from semclass_documents.limits import check_text
 from semclass_documents.worker import Worker
 
@@ -39,24 +39,26 @@ BY_PANDOC: Mapping[str, str] = {
 }
 """Formats that pandoc reads, where it is installed, by ending."""
 
-PLAIN = (".csv", ".json", ".jsonl", ".tsv")
-"""Endings that semclass itself reads, here within the limits of the process."""
-
 
 class DocumentReader:
-    """Reads rich formats, tables and JSON, each file within limits of time and memory."""
+    """Reads and cuts documents, each within limits of time and memory."""
 
     def __init__(self) -> None:
-        self._worker = Worker()
+        self._worker, self._plain = Worker(), PlainReader()
 
     def accepts(self, path: Path) -> bool:
         """Whether a file of this ending can be read. Some need pandoc."""
         ending = path.suffix.lower()
-        return ending in FORMATS or ending in PLAIN or (ending in BY_PANDOC and find_spec("pypandoc") is not None)
+        by_pandoc = ending in BY_PANDOC and find_spec("pypandoc") is not None
+        return ending in FORMATS or by_pandoc or self._plain.accepts(path)
 
     def read(self, path: Path, chunking: Chunking) -> Document:
         """Read a file. Raises an InputError that says why it cannot be read."""
         return self._worker.read(path, chunking)
+
+    def cut(self, name: str, document: Document, chunking: Chunking) -> list[Passage]:
+        """Cut a document into passages. Raises an InputError that says why it cannot be cut."""
+        return self._worker.cut(name, document, chunking)
 
     def close(self) -> None:
         """End the process."""
@@ -65,9 +67,11 @@ class DocumentReader:
 
 def convert(path: Path, chunking: Chunking) -> Document:
     """Read a file in this process. Raises a MemoryError if memory does not suffice."""
-    ending = path.suffix.lower()
-    if ending in PLAIN:
-        document = PlainReader().read(path, chunking)
+    ending, plain = path.suffix.lower(), PlainReader()
+    with reading(path):
+        check_size(path)
+    if ending not in FORMATS and plain.accepts(path):
+        document = plain.read(path, chunking)
     else:
         module, _, function = FORMATS.get(ending, "pandoc:read_by_pandoc").partition(":")
         read = getattr(importlib.import_module(f"semclass_documents.{module}"), function)

@@ -13,9 +13,9 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, Any, cast
 
-from semclass import Chunking, InputError, MissingExtraError, SemclassError
+from semclass import Chunking, InputError, MissingExtraError, Passage, SemclassError
 from semclass.plugins import Document, Record
 from semclass_documents.limits import (
     CLOCK_FACTOR,
@@ -36,7 +36,7 @@ _CODE = "import sys; sys.path[:] = sys.argv[1:]; from semclass_documents.worker 
 
 
 class Worker:
-    """Reads documents as :func:`semclass_documents.reader.convert` does, within limits of time and memory.
+    """Reads documents as :func:`semclass_documents.reader.convert` does, and cuts them, within limits of time and memory.
 
     Its process starts with the first document, and again after one that ended it.
     """
@@ -52,27 +52,35 @@ class Worker:
 
     def read(self, path: Path, chunking: Chunking) -> Document:
         """Read a document. An InputError or MissingExtraError says why it cannot be read."""
-        process = self._started()
+        document = Document(*self._ask(path, size_of(path), chunking, None))
+        return document._replace(records=[Record(*record) for record in document.records])
+
+    def cut(self, name: str, document: Document, chunking: Chunking) -> list[Passage]:
+        """Cut a document into passages. An InputError says why it cannot be cut."""
+        return [Passage(*passage) for passage in self._ask(Path(name), document.size, chunking, document)]
+
+    def _ask(self, path: Path, size: int, chunking: Chunking, document: Document | None) -> Any:
+        process, seconds = self._started(), seconds_for(size)
         requests, replies = cast("IO[bytes]", process.stdin), cast("IO[bytes]", process.stdout)
-        with self._clocked(path, process):
+        request = json.dumps([str(path), seconds, dict(chunking.settings()), document])
+        with self._clocked(path, process, CLOCK_FACTOR * seconds):
             with suppress(BrokenPipeError):
-                requests.write(json.dumps([str(path), dict(chunking.settings())]).encode() + b"\n")
+                requests.write(request.encode() + b"\n")
                 requests.flush()
             head = replies.readline()
             kind, size = json.loads(head) if head.endswith(b"\n") else ("", 0)
             content = replies.read(size)
         if not head.endswith(b"\n"):
-            raise _reason(path, self._end())
+            raise _reason(path, self._end(), seconds)
         reply = json.loads(content)
         if kind:
             raise (MissingExtraError if kind == MissingExtraError.__name__ else InputError)(reply)
-        document = Document(*reply)
-        return document._replace(records=[Record(*record) for record in document.records])
+        return reply
 
     @contextmanager
-    def _clocked(self, path: Path, process: subprocess.Popen[bytes]) -> Iterator[None]:
+    def _clocked(self, path: Path, process: subprocess.Popen[bytes], seconds: float) -> Iterator[None]:
         """End the process if a document takes too long by the clock, as one that waits takes no time of a processor."""
-        seconds, late = CLOCK_FACTOR * seconds_for(size_of(path)), threading.Event()
+        late = threading.Event()
 
         def end() -> None:
             late.set()
@@ -111,28 +119,36 @@ class Worker:
         return process.returncode
 
 
-def _reason(path: Path, code: int) -> InputError:
+def _reason(path: Path, code: int, seconds: int) -> InputError:
     """Say why the process of a document ended."""
     if code in _OUT_OF_TIME:
-        return out_of_time(path)
+        return out_of_time(path, seconds)
     if code == _OUT_OF_MEMORY:
         return out_of_memory(path)
     return InputError(f"{path} cannot be read: its reader crashed ({code}); is the file damaged?")
 
 
 def serve() -> None:
-    """Read the documents that standard input names, one a line, in the process of its own."""
+    """Read or cut the documents that standard input names or holds, one a line, in the process of its own."""
+    from semclass.plugins import cut_document
     from semclass_documents.reader import convert
 
     replies = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a library prints is no reply
     _limit_memory()
     for line in sys.stdin.buffer:
-        name, settings = json.loads(line)
-        path = Path(name)
-        _limit_time(path)
         try:
-            kind, reply = "", json.dumps(convert(path, Chunking(**settings)), ensure_ascii=False)
+            name, seconds, settings, content = json.loads(line)
+            chunking = Chunking(**settings)
+            _limit_time(seconds)
+            if content is None:
+                reply = json.dumps(convert(Path(name), chunking), ensure_ascii=False)
+            else:
+                document = Document(*content)
+                document = document._replace(records=[Record(*record) for record in document.records])
+                passages = cut_document(name, document, chunking)
+                reply = json.dumps([[one.id, one.text, one.metadata] for one in passages], ensure_ascii=False)
+            kind = ""
         except MemoryError:
             os._exit(_OUT_OF_MEMORY)
         except SemclassError as error:
@@ -151,15 +167,14 @@ def _limit_memory() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY, hard))
 
 
-def _limit_time(path: Path) -> None:
+def _limit_time(seconds: int) -> None:
     """End this process when a document takes too long, by the time of its processor, or of a clock on Windows."""
-    with suppress(OSError):
-        seconds = seconds_for(path.stat().st_size)
-        try:
-            import resource
+    try:
+        import resource
 
-            used = resource.getrusage(resource.RUSAGE_SELF)
-            soft = int(used.ru_utime + used.ru_stime) + 1 + seconds
+        used = resource.getrusage(resource.RUSAGE_SELF)
+        soft = int(used.ru_utime + used.ru_stime) + 1 + seconds
+        with suppress(OSError):
             resource.setrlimit(resource.RLIMIT_CPU, (soft, resource.getrlimit(resource.RLIMIT_CPU)[1]))
-        except ImportError:
-            faulthandler.dump_traceback_later(seconds, exit=True)
+    except ImportError:
+        faulthandler.dump_traceback_later(seconds, exit=True)

@@ -95,7 +95,7 @@ def test_what_waits_for_ever_ends_by_the_clock(tmp_path, monkeypatch):
 def test_what_takes_too_long_ends_its_process_alone(tmp_path, monkeypatch):
     hostile_files.long_pdf(tmp_path / "long.pdf")
     (tmp_path / "good.csv").write_text("part;years\npump;8\n")
-    child_with(monkeypatch, "SECONDS_PER_MB = 1")
+    monkeypatch.setattr(limits, "MAX_SECONDS", 1)
     with closing(Worker()) as worker:
         with pytest.raises(InputError, match=r"long\.pdf took more than \d+ seconds"):
             worker.read(tmp_path / "long.pdf", Chunking())
@@ -103,11 +103,11 @@ def test_what_takes_too_long_ends_its_process_alone(tmp_path, monkeypatch):
 
 
 def test_a_sheet_that_claims_more_than_it_holds_is_read(tmp_path):
-    hostile_files.wide_xlsx(tmp_path / "a.xlsx", rows=3)
+    hostile_files.wide_xlsx(tmp_path / "a.xlsx", rows=2)
     (tmp_path / "b.html").write_text("<table>" + "<tr><td colspan=1000000000000>tea<td>oil" * 3)
-    assert convert(tmp_path / "a.xlsx", Chunking()).text.count("| 1 |") == 3
+    assert convert(tmp_path / "a.xlsx", Chunking()).text.count("| 1 |") == 2
     assert convert(tmp_path / "b.html", Chunking()).text.count("| tea | oil |") == 3
 
 
-def test_the_time_of_a_large_file_grows_with_its_size():
-    assert [limits.seconds_for(size) for size in (1, 900_000, 10_000_000)] == [25, 25, 250]
+def test_the_time_of_a_large_file_grows_with_its_size_up_to_a_minute():
+    assert [limits.seconds_for(size) for size in (1, 900_000, 2_000_000, 400_000_000)] == [25, 25, 30, 60]

@@ -24,7 +24,7 @@ def test_a_workbook_may_hold_lists_and_figures(tmp_path):
 
     book = Workbook()
     book.active.title = "Faults"
-    for row in (["Faults of March"], [], ["by", "fault"], ["Ann", LONG], ["Bo", OTHER]):
+    for row in (["Faults of March"], [], ["by", "note"], ["Ann", LONG], ["Bo", OTHER]):
         book.active.append(row)
     figures = book.create_sheet("Figures")
     for row in (["part", "years"], ["valve", 5]):
