@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from semclass.cli.options import open_retriever as open_retriever
     from semclass.cli.output import echo as echo
     from semclass.cli.progress import progress as progress
+    from semclass.core.artifacts import open_to_write as open_to_write
     from semclass.core.artifacts import write_atomic as write_atomic
     from semclass.core.checks import check_choice as check_choice
     from semclass.core.checks import check_positive as check_positive
@@ -78,7 +79,7 @@ _HOMES = {
         "counted",
         "short",
     ),
-    "core.artifacts": ("write_atomic",),
+    "core.artifacts": ("open_to_write", "write_atomic"),
     "core.errors": ("import_extra", "warn"),
     "documents.json_lines": ("read_json_lines",),
     "documents.labelled": ("read_labelled", "read_texts"),

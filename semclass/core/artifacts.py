@@ -246,7 +246,18 @@ def reading(path: Path, remedy: str) -> Iterator[None]:
 
 def open_file(path: Path) -> int:
     """Open a regular file to be read, and give its number; a pipe is refused, not waited for."""
-    number = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    return _regular(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)))
+
+
+def open_to_write(path: Path, *, append: bool = False, mode: int = 0o666) -> int:
+    """Open a regular file to be written, and give its number. A link is not followed, and a pipe is not waited for."""
+    flags = os.O_WRONLY | os.O_CREAT | (os.O_APPEND if append else os.O_TRUNC)
+    for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"):
+        flags |= getattr(os, name, 0)
+    return _regular(os.open(path, flags, mode))
+
+
+def _regular(number: int) -> int:
     if not stat.S_ISREG(os.fstat(number).st_mode):
         os.close(number)
         raise OSError("it is not a regular file")
@@ -363,7 +374,7 @@ def write_atomic(path: Path, data: bytes) -> None:
     staged = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with staged.open("wb") as file:
+        with os.fdopen(open_to_write(staged), "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())

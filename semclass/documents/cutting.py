@@ -10,7 +10,7 @@ from itertools import chain
 from semclass.core.errors import InputError
 from semclass.core.types import Passage
 from semclass.documents.chunking import Chunking, cut
-from semclass.documents.records import Document, Record, bounded
+from semclass.documents.records import Document, Record, joined
 
 MAX_GROWTH = 20
 """Maximum characters that a document gives, texts and metadata together, as a multiple of its bytes."""
@@ -50,7 +50,7 @@ def cut_record(record: Record, file: str, chunking: Chunking) -> Iterator[Passag
     """Yield a record as a passage, or cut it. It is a document of its own, as its neighbours are about other things."""
     if record.is_row and chunking.by is None and chunking.size is None:
         name = file + record.id
-        yield Passage(name, record.text, _joined(record, {"document": name, "file": file}))
+        yield Passage(name, record.text, joined({"document": name, "file": file}, record.metadata))
     else:
         yield from _cut_together([record], file, chunking)
 
@@ -64,10 +64,5 @@ def _cut_together(records: Sequence[Record], file: str, chunking: Chunking) -> I
             number += 1
             own = {"document": name, "file": record.file or file, **passage.metadata, chunking.way: number}
             own |= {key: passage.metadata[key] + before for key in ("start", "end")}
-            yield replace(passage, id=f"{name}#{number}", metadata=_joined(record, own))
+            yield replace(passage, id=f"{name}#{number}", metadata=joined(own, record.metadata))
         before += len(record.text) + 2  # as if an empty line stood between them
-
-
-def _joined(record: Record, own: dict[str, object]) -> dict[str, object]:
-    """Join the metadata of a record with what the reader knows; a field of the record with such a name ends in "_"."""
-    return {**own, **{f"{name}_" if name in own else name: value for name, value in bounded(record.metadata).items()}}

@@ -13,7 +13,7 @@ from semclass.core.types import Passage
 from semclass.documents.chunking import CUTS, DEFAULT_CHUNKING, Chunking, cut
 from semclass.documents.cutting import cut_record
 from semclass.documents.json_lines import iter_records
-from semclass.documents.records import Document, Record, bounded
+from semclass.documents.records import Document, Record, joined
 from semclass.documents.sources import ENDINGS, Reader, Skipped, SourceFiles, find_files, listed, open_readers, shown
 
 
@@ -185,10 +185,12 @@ def _read_lines(path: Path, chunking: Chunking) -> Iterator[Passage]:
         if isinstance(line, Record):
             yield from cut_record(line, path.name, chunking)
         elif chunking.by is None:
-            yield line
+            # `file` is the file that was read, and `document` may be any name
+            named = "file" in line.metadata or "document" in line.metadata
+            yield replace(line, metadata=joined({"file": path.name}, line.metadata)) if named else line
         else:
             for passage in cut(line.text, line.id, chunking):
-                yield replace(passage, metadata={**bounded(line.metadata), **passage.metadata})
+                yield replace(passage, metadata=joined({**passage.metadata, "file": path.name}, line.metadata))
 
 
 def _not_empty(passages: Iterator[Passage], missing: str) -> Iterator[Passage]:

@@ -163,10 +163,15 @@ def _records(
         end = f"#{place}{number}" if not name or hash(name) in seen else f":{place}{name}"
         seen.add(hash(name))
         others = {name: value for name, value in own.items() if name not in (text_column, "_id")}
-        metadata = {"row": number, **more, **bounded(others)}
+        metadata = joined({"row": number, **more}, others)
         if title:
             metadata["title"] = title[:MAX_HEADING]
         yield Record(end, text, metadata)
+
+
+def joined(known: Row, metadata: Row) -> dict[str, Any]:
+    """Join what a reader knows with the metadata of a file; a field of the file with such a name ends in "_"."""
+    return {**known, **{f"{name}_" if name in known else name: value for name, value in bounded(metadata).items()}}
 
 
 def bounded(metadata: Row) -> dict[str, Any]:

@@ -55,7 +55,7 @@ def locked(folder: Path) -> Iterator[None]:
     """Hold the right to change an index; the system takes it back when the process ends, however it ends."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        file = (folder / LOCK).open("ab")
+        file = os.fdopen(artifacts.open_to_write(folder / LOCK, append=True), "ab")
     except OSError as error:
         raise ArtifactError(f"{folder} cannot be written: {error.strerror or error}; name another folder") from error
     process = os.getpid()

@@ -43,7 +43,14 @@ def test_json_lines_are_cut_where_that_is_asked(tmp_path):
     assert [p.text for p in read_passages(source)] == [text]
     second = read_passages(source, Chunking("window", size=7))[1]
     assert (second.id, second.text) == ("a#2", "It burnt until the morning came.")
-    assert second.metadata == {"year": 1874, "document": "a", "window": 2, "start": 33, "end": 65}
+    assert second.metadata == {
+        "year": 1874,
+        "document": "a",
+        "window": 2,
+        "start": 33,
+        "end": 65,
+        "file": "p.jsonl",
+    }
 
 
 def test_passages_come_before_the_file_is_read_to_its_end(tmp_path):

@@ -163,6 +163,17 @@ def test_there_is_one_writer(index_folder):
     assert len(PassageIndex.load(index_folder)) == 19
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+@pytest.mark.parametrize("pipe", [True, False])
+def test_a_lock_that_is_a_link_or_a_pipe_is_refused(index_folder, tmp_path, pipe):
+    lock, target = index_folder / ".lock", tmp_path / "target"
+    lock.unlink(missing_ok=True)
+    os.mkfifo(lock) if pipe else lock.symlink_to(target)
+    with pytest.raises(ArtifactError, match="cannot be written"):
+        change_index(index_folder, delete=["0"])
+    assert not target.exists()
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_forked_child_does_not_keep_the_lock(index_folder):
     script = f"""

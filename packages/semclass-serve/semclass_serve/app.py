@@ -75,7 +75,7 @@ def create_app(engine: Engine) -> FastAPI:
     app.add_exception_handler(RequestValidationError, _refused_body)
     metrics = Metrics(engine)
     keyed: Any = {"dependencies": [Security(HTTPBearer(auto_error=False))]} if settings.keys else {}  # for OpenAPI
-    for router in (native.router(engine), native.judgements(engine), compat.router(engine)):
+    for router in (native.router(engine), compat.router(engine)):
         app.include_router(router, responses=_responses(OF_BODIES), **keyed)
     app.include_router(native.descriptions(engine), responses=_responses(OF_DESCRIPTIONS), **keyed)
     app.include_router(page.document_router(engine))

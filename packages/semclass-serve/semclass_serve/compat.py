@@ -14,10 +14,11 @@ import json
 import math
 import uuid
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias
 
 from fastapi import APIRouter
-from pydantic import BaseModel, ConfigDict, FailFast, Field, JsonValue, RootModel
+from pydantic import BaseModel, ConfigDict, FailFast, Field, JsonValue, RootModel, field_validator
+from pydantic_core import PydanticCustomError
 
 import semclass
 from semclass import EntailmentClassifier, EntailmentLabel, Passage, QuestionLabel
@@ -37,6 +38,10 @@ MIN_PROBABILITY = 1e-7
 
 TOKENS_PER_TEXT = 16 * 254
 """Word pieces that the shipped encoder reads of a text: 16 windows of 254. Longer texts are truncated."""
+
+_FORMS: Final = (
+    "Input should be a question, a pair [question, sentence], or a list of these; write several questions as [[a], [b]]"
+)
 
 Query: TypeAlias = Annotated[str, Field(min_length=1, pattern=r"\S")]
 Score: TypeAlias = Annotated[float, Field(description="Probability that the text answers the query.")]
@@ -136,6 +141,15 @@ class PredictRequest(Sent):
         ),
     ]
     raw_scores: Annotated[bool, Field(description="Return the logarithms of the probabilities.")] = False
+
+    @field_validator("inputs", mode="before")
+    @classmethod
+    def _are_texts(cls, value: Any) -> Any:
+        """Refuse other values with one error. Otherwise the error would name each, in each form."""
+        for item in value if isinstance(value, list) else ():
+            if not all(isinstance(text, str) and text.strip() for text in (item if isinstance(item, list) else [item])):
+                raise PydanticCustomError("inputs", _FORMS)
+        return value
 
 
 class Prediction(BaseModel):
@@ -274,10 +288,7 @@ def _inputs(inputs: str | Sequence[str | list[str]]) -> tuple[list[list[str]], b
     alone = not nested or isinstance(inputs, str)
     items = nested or [[item for item in inputs if isinstance(item, str)]]
     if any(len(item) not in (1, 2) for item in items) or (not alone and len(nested) < len(inputs)):
-        raise invalid(
-            "inputs: Input should be a question, a pair [question, sentence], or a list of these; write three questions "
-            "as [[a], [b], [c]]"
-        )
+        raise invalid(f"inputs: {_FORMS}")
     return items, alone
 
 

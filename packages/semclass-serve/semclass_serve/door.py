@@ -13,7 +13,7 @@ from typing import Any
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from semclass_serve.errors import ServiceError, overloaded, service_error, stopping, too_large
-from semclass_serve.limits import PROBES, Settings, check_access
+from semclass_serve.limits import PROBES, Settings, check_access, check_body
 from semclass_serve.observe import Metrics, fault_fields, log
 
 MAX_BUFFERED = 128 * 2**20
@@ -186,6 +186,7 @@ class Door:
                 raise overloaded("too many simultaneous large requests; try again later")
             self._buffered += len(chunk)
             body += chunk
+        check_body(body)
 
     def _log(self, scope: Scope, status: int, seconds: float, fault: dict[str, Any]) -> None:
         path = scope["path"]

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import os
 import re
-import stat
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,7 +15,7 @@ from fastapi import APIRouter
 
 import semclass
 from semclass import HybridRetriever, Label, Passage, PassageIndex
-from semclass.plugins import read_terms
+from semclass.plugins import open_to_write, read_terms
 from semclass_serve import schemas
 from semclass_serve.engine import Engine
 from semclass_serve.errors import Json, ServiceError
@@ -69,7 +67,7 @@ def router(engine: Engine) -> APIRouter:
         check_texts([body.question], settings)
         check_count(body.k, "k", settings)
         check_count(body.candidates, "candidates", settings)
-        options = {**_options(body), "where": _where(engine, body.where)}
+        options = {**_options(body), "where": await _where(engine, body.where)}
         result = await engine.search(body.question, body.k, candidates=body.candidates, boost=body.boost, **options)
         return Json({**vars(result), "hits": [{**vars(hit), "url": link(hit, settings)} for hit in result]})
 
@@ -92,15 +90,8 @@ def router(engine: Engine) -> APIRouter:
         """Find the sentences of the index that answer a question."""
         check_texts([body.question], settings)
         check_count(body.k, "k", settings)
-        answer = vars(await engine.ask(body.question, body.k, _where(engine, body.where)))
+        answer = vars(await engine.ask(body.question, body.k, await _where(engine, body.where)))
         return Json({name: answer[name] for name in schemas.AskAnswer.model_fields})
-
-    return routes
-
-
-def judgements(engine: Engine) -> APIRouter:
-    """Make the route that stores judgements."""
-    routes, settings = APIRouter(prefix="/api", tags=["semclass"]), engine.settings
 
     @routes.post("/judgements", response_model=schemas.Status)
     async def judge(body: schemas.Judgement) -> Json:
@@ -110,10 +101,10 @@ def judgements(engine: Engine) -> APIRouter:
             message = "this service takes no judgements; start it with semclass serve INDEX --judgements FILE"
             raise ServiceError(404, "no_judgements", message)
         index = engine.local_index
-        if index is not None and not index.mask({"_id": body.passage}).any():
+        if index is not None and not (await asyncio.to_thread(index.mask, {"_id": body.passage})).any():
             raise ServiceError(404, "no_passage", "the index has no passage with this id")
         try:
-            await asyncio.to_thread(append_judgement, settings.judgements, body.model_dump())
+            await asyncio.to_thread(_append, settings.judgements, body.model_dump_json() + "\n")
         except OSError as error:
             log("a judgement cannot be stored", logging.WARNING, message=str(error))
             message = "the judgement cannot be stored; the log of the service has the reason"
@@ -154,17 +145,6 @@ def descriptions(engine: Engine) -> APIRouter:
     return routes
 
 
-def append_judgement(path: Path, judgement: Mapping[str, Any]) -> None:
-    """Append a judgement to a regular file, as a line of JSON, in one write. Raises an OSError if that is impossible."""
-    file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
-    try:
-        if not stat.S_ISREG(os.fstat(file).st_mode):
-            raise OSError(f"{path} is no regular file; name another file with --judgements")
-        os.write(file, (json.dumps(judgement, ensure_ascii=False) + "\n").encode())
-    finally:
-        os.close(file)
-
-
 def example_questions(retriever: HybridRetriever, index: PassageIndex) -> list[str]:
     """Return headings that a search finds: first headings that are questions, then titles."""
     rows = np.arange(0, len(index), len(index) // PASSAGES + 1)
@@ -187,12 +167,18 @@ def _heading(metadata: Mapping[str, Any]) -> str:
     return str(headings[-1] if isinstance(headings, (list, tuple)) else headings)
 
 
-def _where(engine: Engine, where: dict[str, Any] | Sequence[str] | None) -> dict[str, Any] | None:
-    """Read a filter, or conditions as of the command line."""
+def _append(path: Path, line: str) -> None:
+    """Append a line to a regular file in one write. Raises an OSError if that is impossible."""
+    with os.fdopen(open_to_write(path, append=True, mode=0o600), "ab", 0) as file:
+        file.write(line.encode())
+
+
+async def _where(engine: Engine, where: dict[str, Any] | Sequence[str] | None) -> dict[str, Any] | None:
+    """Read a filter, or conditions as of the command line, beside the event loop."""
     check_filter(where)
     if where is None or isinstance(where, dict):
         return where
-    return read_terms(where, getattr(engine.searched.index, "fields", None))
+    return await asyncio.to_thread(read_terms, where, getattr(engine.searched.index, "fields", None))
 
 
 def _options(body: schemas.Ranked) -> dict[str, Any]:

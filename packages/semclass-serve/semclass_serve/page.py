@@ -30,9 +30,6 @@ _TYPES = {
 PATHS = tuple("/" if name == "index.html" else f"/{name}" for name in _TYPES)
 """Paths of the page. They hold no data, so they need no key; the page asks for one."""
 
-_FIELDS = ("file", "document")
-"""Metadata that name the file of a passage. A row of a table is a document of its own, in a file."""
-
 MAX_NAME = 512
 """Most characters of a document's name."""
 
@@ -78,8 +75,8 @@ def link(hit: Hit, settings: Settings) -> str | None:
     text = {name: "" if value is None else str(value) for name, value in values.items()}
     if isinstance(place, str):
         return re.sub(r"\{([^{}]+)\}", lambda match: quote(text.get(match[1], ""), errors="replace"), place)
-    name = text.get("file") or text.get("document")
-    if place is None or not name:
+    name = text.get("file") or text.get("document")  # a row of a table is a document of its own, in a file
+    if place is None or not name or _is_hidden(name):
         return None
     signature = "?" + urlencode({"pass": sign(settings.keys, DOCUMENTS + name)}) if settings.keys else ""
     return f"{DOCUMENTS.lstrip('/')}{quote(name, errors='replace')}{signature}"
@@ -105,15 +102,23 @@ def document_router(engine: Engine) -> APIRouter:
     return routes
 
 
+def _is_hidden(name: str) -> bool:
+    """Whether a part of a path begins with a dot. No reader opens such files."""
+    return any(part.startswith(".") for part in name.split("/"))
+
+
 def find_document(name: str, folder: Path | str | None, index: PassageIndex | None) -> Path | None:
     """Return the path of a document that is in a folder and in the index; None if it is not in both."""
-    if not isinstance(folder, Path) or index is None or not 0 < len(name) <= MAX_NAME:
+    if not isinstance(folder, Path) or index is None or not 0 < len(name) <= MAX_NAME or _is_hidden(name):
         return None
-    if not any(index.mask({field: name}).any() for field in _FIELDS if field in index.fields):
+    # only readers write `file`, and whoever wrote JSON lines may have named any `document`
+    named = {"file": {"file": name}, "document": {"document": name, "file": {"$exists": False}}}
+    if not any(index.mask(where).any() for field, where in named.items() if field in index.fields):
         return None
     try:
         top = folder.resolve()
         path = (top / name).resolve()  # follows links
-        return path if path.is_relative_to(top) and path.is_file() else None
+        inside = path.is_relative_to(top) and not _is_hidden(path.relative_to(top).as_posix())
+        return path if inside and path.is_file() else None
     except (OSError, ValueError):  # such as a name with a null character
         return None

@@ -1,6 +1,7 @@
 """The documents of hits: links to them, and the files of one folder, which no request leaves."""
 
 import hashlib
+import json
 from dataclasses import replace
 from pathlib import Path
 from urllib.parse import quote
@@ -8,7 +9,8 @@ from urllib.parse import quote
 import pytest
 from serving import service
 
-from semclass import HybridRetriever, InputError, Passage, PassageIndex
+from semclass import Chunking, HybridRetriever, InputError, Passage, PassageIndex
+from semclass.documents.readers import read_passages
 from semclass_serve.limits import Settings
 
 KEY = "open-sesame-open-sesame"
@@ -109,6 +111,42 @@ def test_nothing_outside_the_folder_and_index_is_served(client, name):
     answer = client.get(f"/documents/{name}")
     assert answer.status_code == 404
     assert SECRET not in answer.text
+
+
+@pytest.fixture(scope="module")
+def foreign(models, tmp_path_factory):
+    """A folder with files that no reader opens, and an index of rows, objects and lines that name them."""
+    folder = tmp_path_factory.mktemp("foreign")
+    names = (".env", "deep/.hidden/notes.txt", "key.pem", "plain.txt")
+    rows = [
+        {"text": f"The tower number {i} is tall and red and old.", "file": n, "document": n}
+        for i, n in enumerate(names)
+    ]
+    (folder / "deep/.hidden").mkdir(parents=True)
+    (folder / "rows.csv").write_text("\n".join(["text,file,document", *(",".join(row.values()) for row in rows)]))
+    (folder / "rows.json").write_text(json.dumps([{**row, "_id": row["file"]} for row in rows]))
+    lines = folder.parent / "lines.jsonl"
+    lines.write_text("\n".join(json.dumps({**row, "_id": f"{row['file']}#1"}) for row in rows))
+    cut = (replace(p, id=f"cut {p.id}") for p in read_passages(lines, Chunking(by="window")))
+    passages = [*read_passages(folder), *read_passages(lines), *cut]
+    for name in names:
+        (folder / name).write_text(SECRET)
+    (folder / "shown.txt").symlink_to(folder / ".env")
+    linked = Passage("shown.txt#1", "The tower is a link.", {"document": "shown.txt"})
+    index = PassageIndex.build([*passages, linked], passage_encoder=models.passage_encoder)
+    return folder, names, HybridRetriever(index, models)
+
+
+def test_names_that_others_wrote_open_nothing(models, foreign):
+    folder, names, retriever = foreign
+    key = {"Authorization": f"Bearer {KEY}"}
+    with service(models, retriever, documents=folder, keys=(hashlib.sha256(KEY.encode()).digest(),)) as client:
+        hits = client.post("/api/search", {"question": "Which tower is tall?", "k": 20}, headers=key).json()["hits"]
+        linked = {hit["url"].partition("?")[0] for hit in hits if hit["url"]}
+        assert linked == {f"documents/{name}" for name in ("rows.csv", "rows.json", "lines.jsonl", "shown.txt")}
+        assert client.get("/documents/rows.csv", headers=key).status_code == 200
+        for name in (*names, "shown.txt"):
+            assert client.get(f"/documents/{name}", headers=key).status_code == 404
 
 
 def test_without_a_folder_there_are_no_links(models, retriever):

@@ -2,14 +2,17 @@
 
 import asyncio
 import json
+import time
 from contextlib import contextmanager
 
 import httpx
+import pytest
 from serving import client_of
 
 from semclass_serve import door
 from semclass_serve.engine import Engine
-from semclass_serve.limits import Settings
+from semclass_serve.errors import ServiceError
+from semclass_serve.limits import MAX_VALUES, Settings, check_body
 
 PATH = "/api/classify/questions"
 BODY = {"texts": ["Who built the bridge?"]}
@@ -154,6 +157,63 @@ def test_a_request_too_many_is_told_when_to_come_back(models):
         assert kind(refused) == (429, "overloaded")
         assert int(refused.headers["retry-after"]) >= 1
         assert [answer.status_code for answer in answers] == [200, 200]
+
+
+def of_values(head, value, tail="]}"):
+    """A body of as many values as are read, or nearly."""
+    return (
+        head
+        + ",".join([value] * (MAX_VALUES // (1 + value.count("[") + value.count("{") + value.count(",")) - 9))
+        + tail
+    )
+
+
+TERMS = ("a in (" * 16_000, "a " * 49_000, "a in (" + "1," * 16_000 + "1)", 'a in ("' + "\\" * 90_000)
+DOCUMENTS, PASSAGES = '{"query":"a","documents":[', '{"question":"a","passages":['
+METADATA = '{"text":"a","metadata":{"a":[[1]]}}'
+WORST = {
+    "terms": [("/api/search", json.dumps({"question": "a", "where": [term]})) for term in TERMS],
+    "filters": [("/api/ask", of_values('{"question":"a","where":{"$or":[', '{"title":1}', "]}}"))],
+    "weights": [("/api/rerank", of_values(PASSAGES + '"a"],"weights":{', '"k":-1', "}}"))],
+    "inputs": [("/predict", of_values('{"inputs":[', value)) for value in ("1", '""', "{}", "[1]", '["a","b"]')],
+    "cohere": [("/v2/rerank", of_values(DOCUMENTS, value)) for value in ("{}", '{"text":"a","b":[[1]]}')],
+    "jina": [("/v1/rerank", of_values(DOCUMENTS, value)) for value in ("{}", '{"text":"a","b":[[1]]}')],
+    "tei": [("/rerank", of_values('{"query":"a","texts":[', '"a"')), ("/rerank", "[" + "1," * 10**6 + "1]")],
+    "passages": [("/api/rerank", of_values(PASSAGES, value)) for value in ('"a"', "[]", METADATA)],
+    "questions": [("/api/classify/questions", of_values('{"texts":[', value)) for value in ("[1]", '"a"')],
+    "texts": [("/api/classify/texts", of_values('{"texts":[', value)) for value in ("[1]", '"a"')],
+    "judgements": [("/api/judgements", json.dumps({"question": "a " * 10**6, "passage": "a", "right": True}))],
+}
+
+
+@pytest.mark.parametrize("kind", WORST)
+def test_health_is_answered_beside_the_worst_bodies(models, retriever, kind):
+    """The bound is far above what is measured, and far below what one such body took before."""
+    with client_of(Engine(models, retriever, Settings())) as client:
+
+        async def longest(path, body):
+            transport, slowest = httpx.ASGITransport(app=client.app), 0.0
+            async with httpx.AsyncClient(transport=transport, base_url="http://localhost", timeout=60) as asking:
+                work = asking.post(path, content=body, headers={"content-type": "application/json"})
+                task = asyncio.ensure_future(work)
+                while not task.done():
+                    began = time.monotonic()
+                    assert (await asking.get("/health")).status_code == 200
+                    slowest = max(slowest, time.monotonic() - began)
+                    await asyncio.sleep(0)
+                assert (await task).status_code < 500
+            return slowest
+
+        assert max(client.run(longest(path, body)) for path, body in WORST[kind]) < 5
+
+
+@pytest.mark.parametrize("text", ["a, b, [c], {d}", 'a \\" , [', "\\\\"])
+def test_only_values_outside_of_texts_count(text):
+    check_body(json.dumps({"texts": [text * 20_000]}).encode())
+    check_body(json.dumps([1] * MAX_VALUES).encode())
+    for values in ([1] * (MAX_VALUES + 1), [text] * (MAX_VALUES + 1), [{"a": {}}] * (MAX_VALUES // 3 + 1)):
+        with pytest.raises(ServiceError, match="too many values"):
+            check_body(json.dumps(values).encode())
 
 
 def test_a_stopped_service_is_not_ready(models):
