@@ -7,7 +7,6 @@ import logging
 import os
 import re
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -97,18 +96,7 @@ def router(engine: Engine) -> APIRouter:
     async def judge(body: schemas.Judgement) -> Json:
         """Store whether a passage of the index answers a question, in the file of `semclass serve --judgements`."""
         check_texts([body.question], settings)
-        if settings.judgements is None:
-            message = "this service takes no judgements; start it with semclass serve INDEX --judgements FILE"
-            raise ServiceError(404, "no_judgements", message)
-        index = engine.local_index
-        if index is not None and not (await asyncio.to_thread(index.mask, {"_id": body.passage})).any():
-            raise ServiceError(404, "no_passage", "the index has no passage with this id")
-        try:
-            await asyncio.to_thread(_append, settings.judgements, body.model_dump_json() + "\n")
-        except OSError as error:
-            log("a judgement cannot be stored", logging.WARNING, message=str(error))
-            message = "the judgement cannot be stored; the log of the service has the reason"
-            raise ServiceError(503, "unavailable", message) from None
+        await asyncio.to_thread(_store, engine, body)
         return Json({"status": "stored"})
 
     return routes
@@ -167,10 +155,21 @@ def _heading(metadata: Mapping[str, Any]) -> str:
     return str(headings[-1] if isinstance(headings, (list, tuple)) else headings)
 
 
-def _append(path: Path, line: str) -> None:
-    """Append a line to a regular file in one write. Raises an OSError if that is impossible."""
-    with os.fdopen(open_to_write(path, append=True, mode=0o600), "ab", 0) as file:
-        file.write(line.encode())
+def _store(engine: Engine, judgement: schemas.Judgement) -> None:
+    """Append a judgement of a passage of the index to a regular file, in one write."""
+    path, index = engine.settings.judgements, engine.local_index
+    if path is None:
+        message = "this service takes no judgements; start it with semclass serve INDEX --judgements FILE"
+        raise ServiceError(404, "no_judgements", message)
+    if index is not None and not index.mask({"_id": judgement.passage}).any():
+        raise ServiceError(404, "no_passage", "the index has no passage with this id")
+    try:
+        with os.fdopen(open_to_write(path, append=True, mode=0o600), "ab", 0) as file:
+            file.write(judgement.model_dump_json().encode() + b"\n")
+    except OSError as error:
+        log("a judgement cannot be stored", logging.WARNING, message=str(error))
+        message = "the judgement cannot be stored; the log of the service has the reason"
+        raise ServiceError(503, "unavailable", message) from None
 
 
 async def _where(engine: Engine, where: dict[str, Any] | Sequence[str] | None) -> dict[str, Any] | None:
