@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from semclass.ranking.reranker import Reranker
     from semclass.ranking.result import SearchResult
     from semclass.ranking.retriever import HybridRetriever
-    from semclass.train.estimators import HeadClassifier, TextClassifier
+    from semclass.train.estimators import TextClassifier
 
 __version__ = "1.0.0"
 
@@ -58,7 +58,7 @@ _HOMES = {
         "SkippedWarning",
         "TruncationWarning",
     ),
-    "train.estimators": ("HeadClassifier", "TextClassifier"),
+    "train.estimators": ("TextClassifier",),
     "index.passage_index": ("PassageIndex",),
     "heads.in_scope": ("ScopeClassifier",),
     "heads.passages": ("PassageClassifier",),
@@ -86,7 +86,6 @@ __all__: list[str] = [
     "EntailmentClassifier",
     "EntailmentLabel",
     "Explanation",
-    "HeadClassifier",
     "Hit",
     "HybridRetriever",
     "InputError",
@@ -118,7 +117,7 @@ __all__: list[str] = [
     "read_descriptions",
 ]
 
-_EXTRA = {"HeadClassifier": "sklearn", "TextClassifier": "sklearn"}
+_EXTRA = {"TextClassifier": "sklearn"}
 for _name, _library in _EXTRA.items():
     if (
         find_spec(_library) is None

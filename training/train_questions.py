@@ -1,8 +1,8 @@
 """Make a head over the frozen encoder that tells which type of answer a question asks for.
 
     python training/train_questions.py --data DATA/trec --encoder models/encoder --out FOLDER
-    python training/train_questions.py --data DATA/trec --originals DATA --teacher models --kind svm --out FOLDER
-    python training/train_questions.py --data DATA/trec --originals DATA --teacher models --kind svm --encoder
+    python training/train_questions.py --data DATA/trec --originals DATA --teacher models --out FOLDER
+    python training/train_questions.py --data DATA/trec --originals DATA --teacher models --encoder
         MULTILINGUAL/encoder --translations DATA/multilingual/questions --out MULTILINGUAL/questions
 
 ``tune_questions.py`` makes better heads; this script needs no torch, works with any encoder and takes minutes. With

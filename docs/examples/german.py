@@ -5,8 +5,7 @@
 
 The first needs the package semclass-multilingual. FOLDER holds any sentence-transformers model that reads German, such as
 paraphrase-multilingual-MiniLM-L12-v2; nothing is fetched. Trains on ``docs/examples/german.tsv``, 120 questions written for
-this example, in columns label and text, and keeps embeddings with --cache, so that a second run takes seconds. 120
-questions show how it is done; for good answers give some hundreds.
+this example, in columns label and text. They show how it is done; for good answers give some hundreds.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ def train(arguments: argparse.Namespace) -> None:
     """Train, save, and classify new questions."""
     rows = read_tsv(arguments.data)
     texts, labels = [row["text"] for row in rows], [row["label"] for row in rows]
-    model = TextClassifier(arguments.encoder, kind="logistic", cache=arguments.cache, progress=True)
+    model = TextClassifier(arguments.encoder, kind="logistic", progress=True)
     # choice and calibration happen within each training part, so these are figures of texts nothing was chosen on
     scores = cross_val_score(model, texts, labels, cv=5)
     print(f"{len(texts)} questions: nested cross-validated accuracy {scores.mean():.3f} ± {scores.std():.3f}")
@@ -49,7 +48,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--encoder", required=True, help="multilingual, or hub:FOLDER of another model")
     parser.add_argument("--data", type=Path, default=Path(__file__).parent / "german.tsv")
-    parser.add_argument("--cache", type=Path, help="folder that keeps embeddings")
     parser.add_argument("--out", type=Path, default=Path("my-german"))
     train(parser.parse_args())
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,13 +18,9 @@ from semclass.core.errors import InputError
 
 if TYPE_CHECKING:
     from semclass.documents.labelled import LabelledTexts
-    from semclass.train.report import Judged
 
 MAX_LABELS = 20
 """Number of labels up to which all are listed on the terminal. Of more labels, those with the lowest F1 are listed."""
-
-NEIGHBOURS = 3
-"""Training examples that are shown for a wrong case."""
 
 
 @click.command()
@@ -71,8 +67,6 @@ def train(
     The head is tested on texts that it was not trained on. The folder HEAD-report lists its wrong predictions. If a label
     in --test does not occur in FILE, its texts count as texts without a label.
     """
-    import numpy as np
-
     from semclass.documents.labelled import read_labelled
     from semclass.train import report as reports
     from semclass.train.estimators import TextClassifier
@@ -96,14 +90,11 @@ def train(
     if not as_json:
         echo(f"trained in {trained - started:.0f} s", err=True)
     model.save(head, examples=keep_examples)
-    rows = np.isfinite(model.out_of_fold_[:, 0]).nonzero()[0].tolist()
-    held_out = _judged(model, data, rows, model.out_of_fold_[rows])
-    judged, thresholds_from = held_out, None
+    judged = held_out = reports.held_out(model, data)
     if tested is not None:
-        probabilities, support = model.judge(tested.texts)
-        judged = _judged(model, tested, range(len(tested.texts)), probabilities, support)
-        thresholds_from = (held_out.probabilities, held_out.truth)
-    wrong = _wrong(model, judged, own=tested is None)
+        judged = reports.judged(model, tested, range(len(tested.texts)), *model.judge(tested.texts))
+    figures = reports.figures(judged, target_precision, None if tested is None else held_out)
+    wrong = reports.wrong_cases(model, judged, own=tested is None)
     record = {
         "head": str(head),
         "file": str(file),
@@ -111,7 +102,7 @@ def train(
         "measured_on": "cross-validation" if test is None else str(test),
         "chosen": model.report_["chosen"],
         "target_precision": target_precision,
-        **reports.figures(judged, target_precision, thresholds_from),
+        **figures,
         "cross_validation": {name: model.report_[name] for name in ("accuracy", "macro_f1", "log_loss")},
         "seconds": {"training": round(trained - started, 1), "all": round(time.perf_counter() - started, 1)},
         "wrong": len(wrong),
@@ -121,7 +112,7 @@ def train(
         rejected, others = (round(model.report_[name], 4) for name in ("rejected_ood", "rejected"))
         record["ood"] = {"texts": data.labels.count((ood_label,)), "rejected": rejected, "others_rejected": others}
         record["ood"]["recall_at_4_percent"] = rejected
-    _write(report, record, wrong)
+    reports.write_report(report, record, wrong)
     how = "" if encoder is None else f"--encoder {encoder} "
     following = f'next: semclass classify texts --head {head} {how}"{shorten(judged.texts[0], 60)}"'
     show(record, "\n".join([*_summary(record, multi_label=data.multi_label), following]), as_json=as_json)
@@ -152,63 +143,8 @@ def _check(
             raise InputError(f"{folder} is not a folder; name another path")
 
 
-def _judged(model: Any, data: LabelledTexts, rows: Sequence[int], probabilities: Any, support: Any = None) -> Judged:
-    """Join some texts with probabilities from a head that was fitted without them."""
-    from semclass.train.report import Judged
-
-    columns: list[Any] = [data.texts, data.labels, data.lines]
-    texts, labels, lines = ([values[row] for row in rows] for values in columns)
-    classes, thresholds = tuple(model.classes_.tolist()), model.label_thresholds_
-    support = support if model.rejection_rate else None
-    return Judged(texts, labels, lines, classes, probabilities, thresholds, model.multi_label, support)
-
-
-def _wrong(model: Any, judged: Judged, *, own: bool) -> list[dict[str, Any]]:
-    """Wrong cases, with the training examples that are nearest to them."""
-    from semclass.train.data import encode, shared_encoder
-    from semclass.train.report import wrong_rows
-
-    rows = wrong_rows(judged)
-    texts = [judged.texts[row] for row in rows]
-    if not texts:
-        return []
-    view = model.examples_.view
-    views, _ = encode(texts, [view], shared_encoder(model.encoder), lambda line: None)
-    nearest = model.examples_.nearest(texts, views[view], NEIGHBOURS, others=own)
-    return [
-        {
-            "line": judged.places[row],
-            "text": judged.texts[row],
-            "label": judged.labels[row],
-            "predicted": [judged.classes[place] for place in predicted.nonzero()[0]],
-            "probability": round(float(judged.probabilities[row].max()), 4),
-            "nearest": [{"text": n.text, "label": n.labels, "similarity": round(n.similarity, 3)} for n in near],
-        }
-        for row, predicted, near in zip(rows, judged.best[rows], nearest, strict=True)
-    ]
-
-
-def _write(folder: Path, figures: Mapping[str, Any], wrong: Sequence[Mapping[str, Any]]) -> None:
-    """Write figures and wrong cases, these as JSON lines and as a table."""
-    from semclass.core.artifacts import dump_json, dump_json_lines, write_atomic
-
-    write_atomic(folder / "figures.json", dump_json(figures))
-    write_atomic(folder / "wrong.jsonl", dump_json_lines(wrong))
-    rows = [["line", "text", "label", "predicted", "probability", "similar text", "its label", "similarity"]]
-    for case in wrong:
-        near = case["nearest"][0] if case["nearest"] else {"text": "", "label": (), "similarity": ""}
-        cells = [case["line"], case["text"], case["label"], case["predicted"], case["probability"]]
-        rows.append([_cell(cell) for cell in [*cells, near["text"], near["label"], near["similarity"]]])
-    write_atomic(folder / "wrong.tsv", "".join("\t".join(row) + "\n" for row in rows).encode())
-
-
-def _cell(value: Any) -> str:
-    joined = ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
-    return " ".join(joined.split())
-
-
 def _summary(record: Mapping[str, Any], *, multi_label: bool) -> Iterator[str]:
-    labels = record["labels"]
+    labels = record["classes"]
     yield f"trained on {counted(record['examples'], 'text')} of {counted(len(labels), 'label')}: {record['head']}"
     on = "cross-validation (each text is judged by a head that was not trained on it)"
     if record["measured_on"] != "cross-validation":
@@ -217,7 +153,9 @@ def _summary(record: Mapping[str, Any], *, multi_label: bool) -> Iterator[str]:
     shown = labels if len(labels) <= MAX_LABELS else sorted(labels, key=lambda row: row["f1"])[: MAX_LABELS // 2]
     columns = {"label": "", "n": "", **dict.fromkeys(("precision", "recall", "F1"), ".3f")}
     columns |= {} if record["target_precision"] is None else {"threshold": ".3f"}
-    rows = ([shorten(row["label"], 40), *(row[name.lower()] for name in [*columns][1:])] for row in shown)
+    rows = (
+        [shorten(row["label"], 40), row["examples"], *(row[name.lower()] for name in [*columns][2:])] for row in shown
+    )
     yield from table(columns, rows)
     if len(shown) < len(labels):
         yield f"... only the labels with the lowest F1; all {len(labels)} are in {record['report']}/figures.json"
@@ -227,7 +165,7 @@ def _summary(record: Mapping[str, Any], *, multi_label: bool) -> Iterator[str]:
     for pair in record["confused"][:2]:
         yield f"most confused: {pair['label']} was called {pair['predicted']} in {counted(pair['n'], 'text')}"
     target = record["target_precision"]
-    for row in record["coverage"]:
+    for row in record["precisions"]:
         if row["precision"] is None or (target is not None and row["target_precision"] != target):
             continue
         how = "" if target is not None else f" (--target-precision {row['target_precision']:g})"

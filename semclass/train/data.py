@@ -15,7 +15,6 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from semclass import __version__
 from semclass.core.artifacts import STATES
 from semclass.core.checks import check_choice, check_positive, counted, short
 from semclass.core.errors import InputError, InputTypeError, import_extra
@@ -160,20 +159,12 @@ def encode(texts: Sequence[str], names: Iterable[str], encoder: Encoder, say: Sa
     return {name: np.concatenate(part) for name, part in parts.items()}, cut
 
 
-def encode_cached(texts: Sequence[str], names: Sequence[str], encoder: Encoder, memory: Any, say: Say) -> Views:
-    """Views of texts, from a ``joblib.Memory`` if it has them; equal texts are encoded once."""
+def encode_unique(texts: Sequence[str], names: Sequence[str], encoder: Encoder, say: Say) -> Views:
+    """Views of texts; equal texts are encoded once."""
     unique, rows = np.unique(np.array(texts, dtype=object), return_inverse=True)
-    unique = unique.tolist()
-    say(f"encoding {len(unique)} texts")
-    key = import_extra("joblib", "train").hash((unique, tuple(names), encoder.fingerprint, __version__))
-    views, cut = memory.cache(_call, ignore=["job"])(key, lambda: encode(unique, names, encoder, say))
+    views, cut = encode(unique.tolist(), names, encoder, say)
     warn_truncated(cut, len(unique))
     return {name: values[rows] for name, values in views.items()}
-
-
-def _call(key: str, job: Callable[[], Any]) -> Any:
-    """Value that the cache keeps under a key."""
-    return job()
 
 
 def say_to(progress: Progress) -> Say:

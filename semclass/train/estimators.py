@@ -1,4 +1,4 @@
-"""Train classifiers on labels of your own, of texts or of vectors, with scikit-learn's interface (extra ``train``)."""
+"""Train classifiers of texts on labels of your own, with scikit-learn's interface (extra ``train``)."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from semclass.train.data import (
     can_hold_out,
     check_view_names,
     encode,
-    encode_cached,
+    encode_unique,
     names_of,
     problem_of,
     say_to,
     shared_encoder,
 )
-from semclass.train.fit import STRENGTHS, Choice, fit_head, fit_problem
+from semclass.train.fit import STRENGTHS, Choice, fit_problem
 from semclass.train.fitted import FittedHead, head_probabilities, head_scores, head_to_onnx, support_of
 from semclass.train.report import card_sections, measured, report_of
 
@@ -65,8 +65,8 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
         The inputs of the head: views of the encoder with one row per text, or ``"surface"`` (counts of numbers, capitals
         and the like). If None, cross-validation chooses the views.
     kind
-        ``"kernel"``, a logistic regression over a Gaussian kernel, ``"logistic"``, a logistic regression, or ``"svm"``, a
-        support vector machine over the kernel. If None, ``"kernel"``, or ``"logistic"`` with `multi_label`.
+        ``"kernel"``, a logistic regression over a Gaussian kernel, or ``"logistic"``, a logistic regression. If None,
+        ``"kernel"``, or ``"logistic"`` with `multi_label`.
     seed
         Seed of the folds.
     multi_label
@@ -88,9 +88,6 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
         texts improve rejection.
     cv
         Number of folds for the choice of settings and for calibration.
-    cache
-        Folder or ``joblib.Memory`` that keeps embeddings. The cache holds pickles, so choose a folder that nobody else
-        can write to.
     progress
         Whether to show progress on standard error, if standard error is a terminal. You can also give a function, which
         is called with lines of text.
@@ -108,9 +105,10 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
     examples_
         The training texts with their vectors.
     report_
-        Cross-validated figures in JSON types: ``accuracy``, ``log_loss``, ``calibration_error``, ``classes``
-        (precision, recall, F1 and number of texts of each class), ``coverage`` (costs and gains of `min_probability`),
-        ``reliability``, ``confusion``, ``chosen``, ``candidates``, and ``compared`` (the number of texts on which the
+        Cross-validated figures in JSON types: ``accuracy``, ``macro_f1``, ``log_loss``, ``calibration_error``,
+        ``classes`` (precision, recall, F1, number of texts and threshold of each class), ``coverage`` (costs and gains of
+        `min_probability`), ``precisions`` (the same of `target_precision`), ``reliability``, ``confused`` (pairs of
+        labels, most often first), ``chosen``, ``candidates``, and ``compared`` (the number of texts on which the
         candidates were compared).
     encoder_fingerprint_
         Fingerprint of the encoder that the classifier was trained with.
@@ -128,7 +126,6 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
         rejection_rate: float = 0.0,
         ood_label: ClassName | None = None,
         cv: int = 5,
-        cache: Any = None,
         seed: int = 0,
         progress: Progress = False,
     ) -> None:
@@ -141,7 +138,6 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
         self.rejection_rate = rejection_rate
         self.ood_label = ood_label
         self.cv = cv
-        self.cache = cache
         self.seed = seed
         self.progress = progress
 
@@ -200,8 +196,7 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
             names = tuple(dict.fromkeys(view for shares in offered for view in shares))
         folds = check_positive(self.cv, "cv")
         labels = targets.for_head()
-        cache = str(self.cache) if isinstance(self.cache, Path) else self.cache
-        views = encode_cached(texts, names, encoder, _validation.check_memory(cache), say)
+        views = encode_unique(texts, names, encoder, say)
         groups = [" ".join(texts[place].lower().split()) for place in inside]
         problem = problem_of(
             {view: values[inside] for view, values in views.items()},
@@ -233,7 +228,9 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
         self.head_: FittedHead = replace(head, classes=tuple(map(str, targets.classes)))
         self.encoder_fingerprint_: str = encoder.fingerprint
         self.indicator_: bool = targets.indicator
-        self.label_thresholds_, self.report_ = report_of(self.head_, targets, self.target_precision)
+        self.label_thresholds_, self.report_ = report_of(
+            self.head_, targets, [texts[row] for row in inside], self.target_precision
+        )
         self.out_of_fold_: DoubleArray = np.full((len(texts), len(targets.classes)), np.nan)
         self.out_of_fold_[np.asarray(order)[inside]] = self.head_.out_of_fold
         view = "pooled" if "pooled" in self.head_.inputs else next(iter(self.head_.inputs))
@@ -376,68 +373,3 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
         return artifacts.save_head(
             folder, head_to_onnx(head), card, title=heading, sections=sections, facts=facts, files=files
         )
-
-
-class HeadClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignore[misc, name-defined]
-    """A calibrated classifier of vectors, as a scikit-learn estimator.
-
-    semclass trains its own heads with this estimator.
-
-    Parameters
-    ----------
-    kind
-        See :class:`semclass.TextClassifier`.
-    cv
-        Folds of the cross-validation: a number, a splitter of scikit-learn, or pairs of rows.
-    seed
-        Seed of the folds, if `cv` is a number.
-
-    Attributes
-    ----------
-    classes_
-        The labels, sorted, of shape (n_classes,).
-    head_
-        The fitted head. :func:`semclass.train.fitted.head_to_onnx` writes it as a network with the input ``features``.
-    n_features_in_
-        Columns of X.
-    """
-
-    def __init__(self, kind: str = "logistic", *, cv: Any = 5, seed: int = 0) -> None:
-        self.kind = kind
-        self.cv = cv
-        self.seed = seed
-
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> HeadClassifier:
-        """Fit to vectors X (n, n_features), converted to float32, and n labels y.
-
-        `sample_weight` and errors are those of :meth:`semclass.TextClassifier.fit`. scikit-learn raises a ValueError if X
-        is not a matrix of finite numbers.
-        """
-        X, y = _validation.validate_data(self, X, y, dtype=np.float32)
-        import_extra("sklearn.utils.multiclass", "train").check_classification_targets(y)
-        self.classes_, places = np.unique(y, return_inverse=True)
-        folds = self.cv
-        if not hasattr(folds, "__index__"):
-            selection = import_extra("sklearn.model_selection", "train")
-            folds = list(selection.check_cv(folds, y, classifier=True).split(X, y))
-        head = fit_head(
-            {"features": X},
-            [f"{place:09d}" for place in places],
-            choices=[Choice({"features": 1.0}, self.kind)],
-            sample_weight=sample_weight,
-            folds=folds,
-            seed=self.seed,
-        )
-        self.head_: FittedHead = replace(head, classes=tuple(str(name) for name in self.classes_.tolist()))
-        return self
-
-    def predict_proba(self, X: Any) -> DoubleArray:
-        """Return calibrated probabilities, float64 of shape (n, n_classes), with columns in the order of `classes_`."""
-        _validation.check_is_fitted(self)
-        X = _validation.validate_data(self, X, reset=False, dtype=np.float32)
-        return head_probabilities(self.head_, {"features": X})
-
-    def predict(self, X: Any) -> npt.NDArray[Any]:
-        """Return the most probable labels, of shape (n,)."""
-        best = self.predict_proba(X).argmax(axis=1)  # first, as it says whether there are classes
-        return np.asarray(self.classes_[best])

@@ -1,8 +1,7 @@
 """Fit a head: from views of labelled texts to a few arrays, chosen by cross-validation and calibrated on held-out scores.
 
 A ``"logistic"`` head is a linear logistic regression over standardised views. A ``"kernel"`` head is a logistic regression
-over a Gaussian kernel between texts, computed with at most `LANDMARKS` of them (Williams and Seeger 2001). An ``"svm"``
-head is a support vector machine with the squared hinge loss over the same kernel, each class against the others.
+over a Gaussian kernel between texts, computed with at most `LANDMARKS` of them (Williams and Seeger 2001).
 
 Names of classes may count as examples. Views, names and regularisation are those of the least cross-validated log loss.
 Coordinates are rounded to the 8 bits that they are stored in before the weights are solved for: the head that is saved is
@@ -26,7 +25,7 @@ from semclass.train.calibration import calibrate, expected_calibration_error, lo
 from semclass.train.data import Fold, Problem, Say, folds_of, problem_of
 from semclass.train.fitted import SMALLEST, FittedHead, Projection, Quantised, squared_distances, support_of
 
-STRENGTHS = {"logistic": 100.0, "kernel": 30.0, "svm": 1.5}
+STRENGTHS = {"logistic": 100.0, "kernel": 30.0}
 """Kinds of heads, and the inverse regularisation C that is tried first; the mean squared distance of texts is 1."""
 
 STEP = 10**0.5  # factor between the values of C that are tried until none is better
@@ -138,7 +137,7 @@ def fit_problem(
             figures["rejected_ood"] = float((support[problem.ood] < threshold).mean())
     rows = np.concatenate([problem.used, problem.ood, *([problem.names] if best.names else [])])
     start = tuple(np.mean(part, axis=0) for part in zip(*solutions, strict=True))
-    solved = solve(problem, space, best, strength, rows, start)
+    solved = solve(problem, space, strength, rows, start)
     head = _head(problem, best, space, solved)
     if len(slope) == 1:
         head = replace(head, slope=float(slope[0]), intercept=float(intercept[0]))
@@ -231,7 +230,7 @@ def _held_out(
     for number, (fitted, scored) in enumerate(splits):
         apart = problem.ood[number :: len(splits)]
         rows = np.concatenate([fitted, names, np.setdiff1d(problem.ood, apart)])
-        weights, bias = solve(problem, space, choice, strength, rows, starts[number] if starts else None)
+        weights, bias = solve(problem, space, strength, rows, starts[number] if starts else None)
         solutions.append((weights, bias))
         scored = np.append(scored, apart)
         held_out[scored] = space.features[scored] @ weights.astype(space.features.dtype) + bias
@@ -337,26 +336,10 @@ def _principal_axes(rows: DoubleArray) -> DoubleArray:
 # -- solvers ----------------------------------------------------------------------------------------------------------
 
 
-def solve(
-    problem: Problem, space: Space, choice: Choice, strength: float, rows: IntArray, start: Solution | None = None
-) -> Solution:
-    """Fit a head to some examples; a regression begins at `start`."""
+def solve(problem: Problem, space: Space, strength: float, rows: IntArray, start: Solution | None = None) -> Solution:
+    """Fit a logistic regression to some examples, of one class of several or of each class, from `start` on."""
     features, targets, weight = space.features[rows], problem.targets[rows], problem.weight[rows]
-    if choice.kind == "svm":
-        return _machines(features, targets, weight, strength)
-    return _regression(features, targets, weight, strength, problem.link, space.lengths, start)
-
-
-def _regression(
-    features: npt.NDArray[Any],
-    targets: DoubleArray,
-    weight: DoubleArray,
-    strength: float,
-    link: str,
-    lengths: DoubleArray,
-    start: Solution | None,
-) -> Solution:
-    """Logistic regression: of one class of several for softmax, of each class for sigmoid."""
+    link, lengths = problem.link, space.lengths
     optimise = import_extra("scipy.optimize", "train")
     # in these coordinates the loss is about as steep in every direction, so that few steps are enough
     scale = 1 / np.sqrt(1 + strength * STEEPNESS * lengths)
@@ -394,20 +377,6 @@ def _regression(
         options={"maxiter": MAX_STEPS, "ftol": TOLERANCE, "maxcor": 5},
     ).x
     return scale[:, None] * solution[: size * columns].reshape(size, columns), solution[size * columns :]
-
-
-def _machines(features: npt.NDArray[Any], targets: DoubleArray, weight: DoubleArray, strength: float) -> Solution:
-    """Support vector machines of each class against the others."""
-    machine = import_extra("sklearn.svm", "train").LinearSVC
-    weights, bias = np.zeros((features.shape[1], targets.shape[1])), np.zeros(targets.shape[1])
-    for column, right in enumerate((targets > 0.5).T):
-        if right.all() or not right.any():  # a fold may hold none of a rare class
-            bias[column] = 1.0 if right.all() else -1.0
-            continue
-        dual = len(features) < features.shape[1]
-        fitted = machine(C=strength, dual=dual, max_iter=5000, random_state=0).fit(features, right, weight)
-        weights[:, column], bias[column] = fitted.coef_[0], fitted.intercept_[0]
-    return weights, bias
 
 
 def _head(problem: Problem, choice: Choice, space: Space, solved: Solution) -> FittedHead:

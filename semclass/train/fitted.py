@@ -51,7 +51,7 @@ class Projection:
 class FittedHead:
     """A fitted head as plain arrays; :func:`head_to_onnx` writes it as a network."""
 
-    kind: str  # "logistic", "kernel" or "svm"
+    kind: str  # "logistic" or "kernel"
     link: str  # "softmax" or "sigmoid"
     classes: tuple[str, ...]  # names of the output columns
     inputs: Mapping[str, int]  # dimension of each view, in the order in which they are concatenated

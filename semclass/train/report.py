@@ -6,17 +6,23 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from semclass import __version__
+from semclass.core.artifacts import dump_json, dump_json_lines, write_atomic
 from semclass.core.types import ClassName, DoubleArray
 from semclass.heads.classifier import decide
 from semclass.train.calibration import best_threshold, precision_thresholds, reliability
-from semclass.train.data import Targets
+from semclass.train.data import Targets, encode, shared_encoder
 from semclass.train.fitted import FittedHead
+
+if TYPE_CHECKING:
+    from semclass.documents.labelled import LabelledTexts
+    from semclass.train.estimators import TextClassifier
 
 Flags = npt.NDArray[np.bool_]
 
@@ -26,12 +32,18 @@ PRECISIONS = (0.9, 0.95, 0.99)
 REJECTION_RATE = 0.04
 """Share of the texts with a label that may be rejected where the recall of texts out of domain is measured."""
 
+NEIGHBOURS = 3
+"""Training examples that are shown for a wrong case."""
+
+CONFUSED = 20
+"""Pairs of confused labels that a model card lists."""
+
 COVERAGE = (0.0, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 """Values of min_probability whose effect the report shows."""
 
 
 def report_of(
-    head: FittedHead, targets: Targets, target_precision: float | None = None
+    head: FittedHead, targets: Targets, texts: Sequence[str], target_precision: float | None = None
 ) -> tuple[DoubleArray, dict[str, Any]]:
     """Thresholds of the labels, float64 of shape (n_classes,), and cross-validated figures in JSON types.
 
@@ -40,54 +52,32 @@ def report_of(
     """
     if head.out_of_fold is None:
         raise ValueError("a head without out-of-fold probabilities cannot be judged")
-    judged = np.isfinite(head.out_of_fold[:, 0])
-    probabilities, truth = head.out_of_fold[judged], targets.matrix()[judged]
+    rows = np.flatnonzero(np.isfinite(head.out_of_fold[:, 0]))
+    probabilities, truth = head.out_of_fold[rows], targets.matrix()[rows]
+    thresholds = np.zeros(len(targets.classes))
     if target_precision is not None:
         thresholds = precision_thresholds(probabilities, truth, target_precision, multi_label=targets.multi_label)
     elif targets.multi_label:
         columns = zip(probabilities.T, truth.T, strict=True)
         # a class whose only examples have weight 0 has nothing to choose by
         thresholds = np.array([best_threshold(column, true) if true.any() else 0.5 for column, true in columns])
-    else:
-        thresholds = np.zeros(len(targets.classes))
-    # before any abstention
-    predicted = decide(probabilities, thresholds if targets.multi_label else 0.0, multi_label=targets.multi_label)
-    right = (predicted == truth).all(axis=1)
-    report: dict[str, Any] = {
-        **{name: head.report[name] for name in ("examples", "folds", "seed", "chosen", "candidates", "compared")},
-        **{name: head.report[name] for name in ("log_loss", "calibration_error")},
-        **{name: head.report[name] for name in ("rejected", "rejected_ood") if name in head.report},
-        "accuracy": float(right.mean()),
-        "classes": class_figures(targets.classes, predicted, truth),
-    }
-    report["macro_f1"] = float(np.mean([row["f1"] for row in report["classes"]]))
-    if targets.multi_label:
-        report["reliability"] = reliability(probabilities.ravel(), truth.ravel())
-    else:
-        confidence = probabilities.max(axis=1)
-        report["reliability"] = reliability(confidence, right)
-        report["coverage"] = [
-            {
-                "min_probability": least,
-                "answered": float(sure.mean()),
-                "accuracy": float(right[sure].mean()) if sure.any() else None,
-            }
-            for least in COVERAGE
-            for sure in [confidence >= least]
-        ]
-        report["confusion"] = (truth.T.astype(np.int64) @ predicted).tolist()
-    return thresholds, _rounded(report)
+    own = [[values[row] for row in rows] for values in (texts, targets.rows)]
+    judged = Judged(own[0], own[1], rows.tolist(), targets.classes, probabilities, thresholds, targets.multi_label)
+    return thresholds, {**_rounded(head.report), **figures(judged, target_precision)}
 
 
-def class_figures(classes: Sequence[ClassName], predicted: Flags, true: Flags) -> list[dict[str, Any]]:
+def _class_figures(
+    classes: Sequence[ClassName], predicted: Flags, true: Flags, thresholds: DoubleArray
+) -> list[dict[str, Any]]:
     """Precision, recall and F1 of each class; 0 where there is nothing to divide by."""
     right, given, examples = (flags.sum(axis=0) for flags in (predicted & true, predicted, true))
     figures = {
         "label": classes,
+        "examples": examples.tolist(),
         "precision": (right / np.maximum(given, 1)).tolist(),
         "recall": (right / np.maximum(examples, 1)).tolist(),
         "f1": (2 * right / np.maximum(given + examples, 1)).tolist(),
-        "examples": examples.tolist(),
+        "threshold": thresholds.tolist(),
     }
     return [dict(zip(figures, row, strict=True)) for row in zip(*figures.values(), strict=True)]
 
@@ -144,39 +134,63 @@ class Judged:
         return np.array([bool(labels) and set(self.classes).isdisjoint(labels) for labels in self.labels], np.bool_)
 
 
-def figures(
-    judged: Judged, target_precision: float | None, held_out: tuple[DoubleArray, Flags] | None = None
-) -> dict[str, Any]:
+def judged(
+    model: TextClassifier,
+    data: LabelledTexts,
+    rows: Sequence[int],
+    probabilities: DoubleArray,
+    support: DoubleArray | None = None,
+) -> Judged:
+    """Join some texts with the probabilities and the support from a head that was fitted without them."""
+    texts, labels, lines = ([values[row] for row in rows] for values in (data.texts, data.labels, data.lines))
+    support = support if model.rejection_rate else None
+    thresholds = model.label_thresholds_
+    return Judged(texts, labels, lines, model.classes, probabilities, thresholds, model.multi_label, support)
+
+
+def held_out(model: TextClassifier, data: LabelledTexts) -> Judged:
+    """Join the training texts of a model with their out-of-fold probabilities, where they have any."""
+    rows = np.flatnonzero(np.isfinite(model.out_of_fold_[:, 0])).tolist()
+    return judged(model, data, rows, model.out_of_fold_[rows])
+
+
+def figures(judged: Judged, target_precision: float | None, held_out: Judged | None = None) -> dict[str, Any]:
     """Figures in JSON types.
 
-    `held_out` are probabilities and truth that thresholds are chosen on. If None, each half of the texts gets thresholds
-    from the other half.
+    Thresholds for a precision are chosen on the texts of `held_out`. If None, each half of the texts gets thresholds from
+    the other half.
     """
-    truth = judged.truth
-    plain = judged.best
-    known = judged.known
-    rows = [
-        {"label": row["label"], "n": row.pop("examples"), **row, "threshold": threshold}
-        for row, threshold in zip(
-            class_figures(judged.classes, plain[known], truth[known]), judged.label_thresholds.tolist(), strict=True
-        )
-    ]
-    seen = [float(row["f1"]) for row in rows if row["n"]]
+    truth, plain, known, ood = judged.truth, judged.best, judged.known, judged.ood
+    classes = _class_figures(judged.classes, plain[known], truth[known], judged.label_thresholds)
+    seen = [float(row["f1"]) for row in classes if row["examples"]]
+    right = (plain == truth).all(axis=1)[known]
+    probabilities = judged.probabilities[known]
     found: dict[str, Any] = {
         "texts": len(judged.texts),
-        "accuracy": float((plain == truth).all(axis=1)[known].mean()) if known.any() else None,
+        "accuracy": float(right.mean()) if known.any() else None,
         "macro_f1": float(np.mean(seen)) if seen else None,
-        "labels": rows,
-        "confused": [] if judged.multi_label else _confused(judged, plain),
-        "coverage": [
-            _coverage(judged, goal, held_out)
+        "classes": classes,
+        "precisions": [
+            _at_precision(judged, goal, held_out)
             for goal in sorted({*PRECISIONS, *([target_precision] if target_precision else [])})
         ],
     }
-    ood = judged.ood
-    if ood.any() and not judged.multi_label:
-        found["ood"] = _ood(judged, ood)
-    return _rounded(found)
+    if judged.multi_label:
+        return _rounded(
+            {**found, "confused": [], "reliability": reliability(probabilities.ravel(), truth[known].ravel())}
+        )
+    confidence = probabilities.max(axis=1)
+    found |= {"confused": _confused(judged, plain), "reliability": reliability(confidence, right)}
+    found["coverage"] = [
+        {
+            "min_probability": least,
+            "answered": float(sure.mean()) if known.any() else None,
+            "accuracy": float(right[sure].mean()) if sure.any() else None,
+        }
+        for least in COVERAGE
+        for sure in [confidence >= least]
+    ]
+    return _rounded({**found, "ood": _ood(judged, ood)} if ood.any() else found)
 
 
 def _confused(judged: Judged, predicted: Flags) -> list[dict[str, Any]]:
@@ -187,12 +201,13 @@ def _confused(judged: Judged, predicted: Flags) -> list[dict[str, Any]]:
     return [{"label": one, "predicted": other, "n": count} for (one, other), count in ranked]
 
 
-def _coverage(judged: Judged, target_precision: float, held_out: tuple[DoubleArray, Flags] | None) -> dict[str, Any]:
+def _at_precision(judged: Judged, target_precision: float, held_out: Judged | None) -> dict[str, Any]:
     """Cost and gain of thresholds for a precision, on the texts whose labels the head knows."""
     multi_label, known = judged.multi_label, judged.known
     probabilities, truth = judged.probabilities[known], judged.truth[known]
     if held_out is not None:
-        chosen = precision_thresholds(*held_out, target_precision, multi_label=multi_label)
+        own = held_out.probabilities, held_out.truth
+        chosen = precision_thresholds(*own, target_precision, multi_label=multi_label)
         predicted = decide(probabilities, chosen, multi_label=multi_label)
     else:
         predicted, order = np.zeros(truth.shape, np.bool_), np.random.default_rng(0).permutation(len(probabilities))
@@ -232,6 +247,42 @@ def wrong_rows(judged: Judged) -> list[int]:
     return sorted(rows.tolist(), key=lambda row: (-sure[row], row))
 
 
+def wrong_cases(model: TextClassifier, judged: Judged, *, own: bool) -> list[dict[str, Any]]:
+    """Wrong cases, with the training examples nearest to them; with `own`, the texts are training texts."""
+    rows = wrong_rows(judged)
+    texts = [judged.texts[row] for row in rows]
+    if not texts:
+        return []
+    view = model.examples_.view
+    views, _ = encode(texts, [view], shared_encoder(model.encoder), lambda line: None)
+    nearest = model.examples_.nearest(texts, views[view], NEIGHBOURS, others=own)
+    return [
+        {
+            "line": judged.places[row],
+            "text": judged.texts[row],
+            "label": judged.labels[row],
+            "predicted": [judged.classes[place] for place in predicted.nonzero()[0]],
+            "probability": round(float(judged.probabilities[row].max()), 4),
+            "nearest": [{"text": n.text, "label": n.labels, "similarity": round(n.similarity, 3)} for n in near],
+        }
+        for row, predicted, near in zip(rows, judged.best[rows], nearest, strict=True)
+    ]
+
+
+def write_report(folder: Path, figures: Mapping[str, Any], wrong: Sequence[Mapping[str, Any]]) -> None:
+    """Write figures and wrong cases, these as JSON lines and as a table."""
+    write_atomic(folder / "figures.json", dump_json(figures))
+    write_atomic(folder / "wrong.jsonl", dump_json_lines(wrong))
+    names = ["line", "text", "label", "predicted", "probability"]
+    rows = [[*names, "similar text", "its label", "similarity"]]
+    for case in wrong:
+        near = (case["nearest"] or [{"text": "", "label": (), "similarity": ""}])[0]
+        cells = [*(case[name] for name in names), *near.values()]
+        joined = (",".join(map(str, cell)) if isinstance(cell, (list, tuple)) else str(cell) for cell in cells)
+        rows.append([" ".join(cell.split()) for cell in joined])
+    write_atomic(folder / "wrong.tsv", "".join("\t".join(row) + "\n" for row in rows).encode())
+
+
 def measured(name: str, report: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The cross-validated figures, as model hubs read them."""
     kinds = {
@@ -249,53 +300,49 @@ def card_sections(
     report: Mapping[str, Any], inputs: Iterable[str], label_thresholds: DoubleArray, *, multi_label: bool
 ) -> list[tuple[str, str]]:
     """Sections of the card."""
-    columns = ["class", "precision", "recall", "F1", "examples"]
-    rows = [list(row.values()) for row in report["classes"]]
+    names = ["label", "precision", "recall", "f1", "examples", *(["threshold"] if label_thresholds.any() else [])]
     several, whole, chosen = "", "", "Setting and calibration"
     if multi_label:
         several, whole = ", of which a text may have several or none,", " (the whole set of labels is right)"
         chosen = "Setting, calibration and thresholds"
-    if label_thresholds.any():
-        columns.append("threshold")
-        rows = [[*row, threshold] for row, threshold in zip(rows, label_thresholds.tolist(), strict=True)]
     good = (
         f"Cross-validated on {report['examples']} training texts, {report['folds']} folds, equal texts in one fold: "
         f"accuracy {report['accuracy']:.3f}{whole}, macro F1 {report['macro_f1']:.3f}, expected calibration error "
         f"{report['calibration_error']:.3f}. {chosen} were chosen on the same folds, so new texts "
         "from the same source may do slightly worse, and texts from other sources clearly worse. Measure the "
-        "accuracy on your own texts.\n\n" + _table(columns, rows)
+        "accuracy on your own texts.\n\n" + _table(names, ([row[name] for name in names] for row in report["classes"]))
     )
-    trust = "Share of right labels by predicted probability:\n\n" + _table(
-        ["probability from", "to", "texts", "mean probability", "share right"],
-        [row.values() for row in report["reliability"]],
-    )
+    if report["confused"]:
+        good += "\n\nMost confused:\n\n" + _records(report["confused"][:CONFUSED])
+    trust = "Share of right labels by predicted probability:\n\n" + _records(report["reliability"])
     if not multi_label:
-        names = [_cell(row["label"]) for row in report["classes"]]
-        counts = [[name, *row] for name, row in zip(names, report["confusion"], strict=True)]
-        good += "\n\nTrue class (row) and predicted class (column):\n\n" + _table(["", *names], counts)
-        trust += "\n\nShare of answered texts and their accuracy, by `min_probability`:\n\n" + _table(
-            ["min_probability", "share answered", "accuracy of these"], [row.values() for row in report["coverage"]]
+        trust += "\n\nShare of answered texts and their accuracy, by `min_probability`:\n\n" + _records(
+            report["coverage"]
         )
     tried = [
-        [f"**{name}**" if name == report["chosen"] else name, *figures]
-        for name, *figures in (row.values() for row in report["candidates"])
+        {**row, "candidate": f"**{row['candidate']}**"} if row["candidate"] == report["chosen"] else row
+        for row in report["candidates"]
     ]
     return [
         (
             "What it is",
-            f"Calibrated probabilities of {len(rows)} classes{several or ','} from the views "
+            f"Calibrated probabilities of {len(report['classes'])} classes{several or ','} from the views "
             f"{', '.join(f'`{name}`' for name in inputs)} of a text. Load it with `semclass.TextModel.load`, and with the "
             "encoder it was trained with.",
         ),
         (
             "How it was made",
             f"`semclass.TextClassifier`, version {__version__}. The setting in bold was chosen by cross-validation, on "
-            f"{report['compared']} texts.\n\n"
-            + _table(["setting", "accuracy", "log loss", "calibration error"], tried),
+            f"{report['compared']} texts.\n\n{_records(tried)}",
         ),
         ("How good it is", good),
         ("How far to trust it", trust),
     ]
+
+
+def _records(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Markdown table of records with the same fields."""
+    return _table([name.replace("_", " ") for name in rows[0]], (row.values() for row in rows))
 
 
 def _table(heads: Sequence[str], rows: Iterable[Iterable[Any]]) -> str:

@@ -26,7 +26,7 @@ def trained(tmp_path_factory):
 def test_the_figures_are_those_of_the_test_file(trained):
     found = json.loads((trained / "head-report" / "figures.json").read_text())
     assert (found["examples"], found["texts"]) == (48, 22)
-    assert [row["label"] for row in found["labels"]] == ["booking", "opening hours", "price", "repair"]
+    assert [row["label"] for row in found["classes"]] == ["booking", "opening hours", "price", "repair"]
     assert found["accuracy"] > 0.85
     assert found["ood"]["texts"] == 4  # "other" is no label of the head
 

@@ -58,9 +58,9 @@ def judged(**changes):
 def test_figures_count_labels_and_what_was_taken_for_what():
     found = figures(judged(), None)
     assert found["accuracy"] == pytest.approx(2 / 3, abs=1e-4)
-    x, y = found["labels"]
-    assert (x["n"], x["precision"], x["recall"], x["threshold"]) == (1, 0.5, 1.0, 0.0)
-    assert (y["n"], y["precision"], y["recall"], y["threshold"]) == (2, 1.0, 0.5, 0.6)
+    x, y = found["classes"]
+    assert (x["examples"], x["precision"], x["recall"], x["threshold"]) == (1, 0.5, 1.0, 0.0)
+    assert (y["examples"], y["precision"], y["recall"], y["threshold"]) == (2, 1.0, 0.5, 0.6)
     assert {"label": "y", "predicted": "x", "n": 1} in found["confused"]
 
 
@@ -77,4 +77,4 @@ def test_sets_of_labels_are_right_as_a_whole():
     found = figures(sets, 0.9)
     assert found["accuracy"] == 0.5
     assert wrong_rows(sets) == [1, 3]
-    assert [row["target_precision"] for row in found["coverage"]] == [0.9, 0.95, 0.99]
+    assert [row["target_precision"] for row in found["precisions"]] == [0.9, 0.95, 0.99]
