@@ -31,7 +31,7 @@ from semclass import (
     Passage,
     PassageClassifier,
     QuestionClassifier,
-    ScopeClassifier,
+    TextModel,
 )
 from semclass.core import artifacts
 from semclass.core.errors import SemclassError
@@ -123,7 +123,9 @@ def area(values: FloatArray, others: FloatArray) -> float:
 def scope(models: Path) -> Scores:
     """Questions against greetings, commands and statements."""
     others = [row["text"] for row in read_tsv(LABELS / "in_scope.tsv") if row["scope"] == "out"]
-    found = ScopeClassifier.load(models).predict_proba([text for _, text in texts().questions] + others)[:, 1]
+    found = TextModel.load(models / "in_scope", encoder=models / "encoder").predict_proba(
+        [text for _, text in texts().questions] + others
+    )[:, 0]
     return {"in_scope": {"AUC": area(found[: -len(others)], found[-len(others) :])}}
 
 

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from semclass.documents.chunking import Chunking
     from semclass.encoders.onnx_encoder import OnnxEncoder
     from semclass.heads.entailment import EntailmentClassifier, EntailmentLabel
-    from semclass.heads.in_scope import ScopeClassifier
     from semclass.heads.passages import PassageClassifier
     from semclass.heads.questions import QuestionClassifier
     from semclass.heads.texts import TextModel
@@ -60,7 +59,6 @@ _HOMES = {
     ),
     "train.estimators": ("TextClassifier",),
     "index.passage_index": ("PassageIndex",),
-    "heads.in_scope": ("ScopeClassifier",),
     "heads.passages": ("PassageClassifier",),
     "heads.questions": ("QuestionClassifier",),
     "ranking.ask": ("Answer",),
@@ -101,7 +99,6 @@ __all__: list[str] = [
     "QuestionLabel",
     "Report",
     "Reranker",
-    "ScopeClassifier",
     "SearchOptions",
     "SearchResult",
     "SemclassError",

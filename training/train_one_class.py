@@ -32,7 +32,6 @@ from command import make_parser, run, seconds_so_far
 from datasets_io import read_jsonl, read_tsv, squad_train
 from question_data import read_questions, same_but_for_marks
 from semclass.core.artifacts import HeadCard, save_head
-from semclass.heads.in_scope import IN_SCOPE
 from semclass.heads.query_focus import GENERIC
 from semclass.heads.texts import open_encoder
 from semclass.train.fit import Choice, fit_head
@@ -141,7 +140,7 @@ def scope_sections(card: HeadCard) -> list[tuple[str, str]]:
             "What it is",
             "The probability that a text is one that documents may answer: a question, keywords, a request, a title or a "
             "claim to check; and no greeting, thanks, command to a device, question to the assistant itself, opinion, "
-            "statement about oneself, or pasted fragment. `semclass.ScopeClassifier` uses it.",
+            'statement about oneself, or pasted fragment. `semclass.TextModel.load("in_scope")` loads it.',
         ),
         (
             "How it was made",
@@ -207,7 +206,7 @@ class OneClass:
 
 HEADS: Mapping[str, OneClass] = {
     "in_scope": OneClass(
-        "in-scope", IN_SCOPE, ("pooled", "layers"), 3, 0.995, "written", in_scope_sources,
+        "in-scope", "in scope", ("pooled", "layers"), 3, 0.995, "written", in_scope_sources,
         "Does a text ask something of a corpus?", scope_sections,
     ),
     "generic": OneClass(

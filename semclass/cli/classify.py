@@ -29,7 +29,11 @@ Line = tuple[dict[str, Any], str]
 )
 @options.text_column
 @options.encoding
-@click.option("--head", type=options.any_path, help="texts: folder of a head that `semclass train` wrote.")
+@click.option(
+    "--head",
+    type=options.any_path,
+    help="texts: folder of a head that `semclass train` wrote; or in_scope, shipped: what documents may answer.",
+)
 @click.option(
     "--labels",
     type=options.any_path,
@@ -39,11 +43,6 @@ Line = tuple[dict[str, Any], str]
     "--min-probability",
     type=click.FloatRange(0, 1),
     help=f"questions, texts: return {semclass.ABSTAIN} below this probability. Default: the threshold stored in the head.",
-)
-@click.option(
-    "--in-scope",
-    is_flag=True,
-    help="questions: also show the probability that a text is a question for documents, not chat or a command.",
 )
 @click.option(
     "--why",
@@ -114,19 +113,11 @@ def _read_pairs(texts: Sequence[str], file: Path | None) -> list[tuple[str, str]
     return pairs
 
 
-def _questions(
-    texts: list[str], *, models: Path | None, threads: int, min_probability: float | None, in_scope: bool
-) -> Iterator[Line]:
+def _questions(texts: list[str], *, models: Path | None, threads: int, min_probability: float | None) -> Iterator[Line]:
     classifier = semclass.QuestionClassifier.load(models, threads=threads)
-    labels = classifier.classify(texts, min_probability=min_probability or 0)
-    chances: Sequence[float | None] = [None] * len(texts)
-    if in_scope:
-        scope = semclass.ScopeClassifier.load(models, encoder=classifier.encoder)
-        chances = scope.predict_proba(texts)[:, 1].tolist()
-    for label, chance in zip(labels, chances, strict=True):
-        record = {name: value for name, value in {**asdict(label), "in_scope": chance}.items() if value is not None}
-        scoped = "" if chance is None else f"  in scope {chance:.3f}"
-        yield record, f"{label.label:<14} {label.probability:.3f}{scoped}  {label.text}"
+    for label in classifier.classify(texts, min_probability=min_probability or 0):
+        record = {name: value for name, value in asdict(label).items() if value is not None}
+        yield record, f"{label.label:<14} {label.probability:.3f}  {label.text}"
 
 
 def _passages(passages: Sequence[semclass.Passage], *, models: Path | None, threads: int) -> Iterator[Line]:
@@ -175,7 +166,7 @@ KINDS: Mapping[str, tuple[Callable[..., Any], Callable[..., Iterator[Line]], fro
     "questions": (
         _read_texts,
         _questions,
-        frozenset({"models", "min_probability", "in_scope", "text_column", "encoding"}),
+        frozenset({"models", "min_probability", "text_column", "encoding"}),
     ),
     "passages": (_read_passages, _passages, frozenset({"models"})),
     "pairs": (_read_pairs, _pairs, frozenset({"models"})),

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from semclass.core.artifacts import models_folder
+from semclass.core.artifacts import MANIFEST, default_models, kind_of, models_folder
 from semclass.core.checks import check_positive, check_probability, check_texts, short
 from semclass.core.errors import ArtifactError, InputError, InputTypeError
 from semclass.core.types import ClassName, DoubleArray, Encoder, Encoding, Label
@@ -25,6 +25,10 @@ from semclass.heads.head import Head
 
 HUB = "hub:"
 """Prefix of an encoder's name that means a sentence-transformers model."""
+
+
+SHIPPED = ("in_scope",)
+"""Heads that ship with semclass, by name."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +55,8 @@ class TextModel:
         Parameters
         ----------
         folder
-            Folder of the head.
+            Folder of the head, or ``"in_scope"`` for the shipped head that tells what documents can answer (questions,
+            keywords, requests, claims) from chit-chat, commands, statements and fragments.
         encoder
             The encoder that the head was trained with: a loaded encoder, the folder of an exported encoder, the name of
             an installed package of models, such as ``"multilingual"``, or ``"hub:NAME"`` or ``"hub:FOLDER"`` for a
@@ -59,8 +64,9 @@ class TextModel:
         threads
             Threads of an encoder that is loaded here.
         """
+        place = _head_folder(folder)
         used = open_encoder(encoder, threads)
-        head = Head.load(folder, encoder=used.fingerprint)
+        head = Head.load(place, encoder=used.fingerprint)
         manifest = head.artifact.manifest
         classes = tuple(manifest.get("labels", head.classes))
         multi_label = head.artifact.field("link") == "sigmoid"
@@ -212,6 +218,21 @@ def open_heads(heads: Mapping[str, TextModel | str | Path] | None, encoder: Enco
             )
         found[name] = head if isinstance(head, TextModel) else TextModel.load(head, encoder=encoder)
     return found
+
+
+def _head_folder(head: str | Path) -> Path:
+    """Find a head by its folder or, if it ships with semclass, by its name. An error names the heads that there are."""
+    folder = Path(head)
+    if folder.exists():
+        return folder
+    if str(head) in SHIPPED:
+        return default_models() / folder
+    beside = sorted(path.parent.name for path in folder.parent.glob(f"*/{MANIFEST}") if kind_of(path.parent) == "head")
+    near = f"the heads in {folder.parent} are {', '.join(beside)}" if beside else f"{folder.parent} holds no heads"
+    raise ArtifactError(
+        f"there is no head {str(head)!r}; {near}. Shipped with semclass: {', '.join(SHIPPED)}. Train your own with "
+        "`semclass train`"
+    )
 
 
 _NAME = re.compile(r"(?!.*_probability$)[A-Za-z_][A-Za-z0-9_-]*")

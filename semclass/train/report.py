@@ -22,7 +22,6 @@ from semclass.train.fitted import FittedHead
 
 if TYPE_CHECKING:
     from semclass.documents.labelled import LabelledTexts
-    from semclass.train.estimators import TextClassifier
 
 Flags = npt.NDArray[np.bool_]
 
@@ -135,7 +134,7 @@ class Judged:
 
 
 def judged(
-    model: TextClassifier,
+    model: Any,
     data: LabelledTexts,
     rows: Sequence[int],
     probabilities: DoubleArray,
@@ -148,7 +147,7 @@ def judged(
     return Judged(texts, labels, lines, model.classes, probabilities, thresholds, model.multi_label, support)
 
 
-def held_out(model: TextClassifier, data: LabelledTexts) -> Judged:
+def held_out(model: Any, data: LabelledTexts) -> Judged:
     """Join the training texts of a model with their out-of-fold probabilities, where they have any."""
     rows = np.flatnonzero(np.isfinite(model.out_of_fold_[:, 0])).tolist()
     return judged(model, data, rows, model.out_of_fold_[rows])
@@ -247,7 +246,7 @@ def wrong_rows(judged: Judged) -> list[int]:
     return sorted(rows.tolist(), key=lambda row: (-sure[row], row))
 
 
-def wrong_cases(model: TextClassifier, judged: Judged, *, own: bool) -> list[dict[str, Any]]:
+def wrong_cases(model: Any, judged: Judged, *, own: bool) -> list[dict[str, Any]]:
     """Wrong cases, with the training examples nearest to them; with `own`, the texts are training texts."""
     rows = wrong_rows(judged)
     texts = [judged.texts[row] for row in rows]

@@ -130,9 +130,13 @@ def test_questions(run, tmp_path):
     assert records[1]["fine_probability"] == records[1]["fine_probabilities"]["NUM:date"]
     _, out, _ = run("classify", "questions", "--min-probability", 0.9, "When did it end?", "amber")
     assert [line.split()[0] for line in out.splitlines()] == ["NUM", "ABSTAIN"]
-    out = run("classify", "questions", "--in-scope", "--json", "Who wrote Hamlet?", "Tell me a joke")[1]
-    record, joke = json_lines(out)
-    assert record["in_scope"] > 0.9 > 0.5 > joke["in_scope"]
+
+
+def test_what_documents_may_answer_is_in_scope(run):
+    code, out, _ = run("classify", "texts", "--head", "in_scope", "Who wrote Hamlet?", "Tell me a joke")
+    assert (code, [line[:14].strip() for line in out.splitlines()]) == (0, ["in scope", "ABSTAIN"])
+    code, out, err = run("classify", "texts", "--head", "inscope", "Who wrote Hamlet?")
+    assert (code, out, "Shipped with semclass: in_scope" in err) == (2, "", True)
 
 
 def test_passages(run, tmp_path):

@@ -14,7 +14,6 @@ from semclass import (
     InputTypeError,
     PassageClassifier,
     QuestionClassifier,
-    ScopeClassifier,
     TextClassifier,
     TextModel,
     TruncationWarning,
@@ -28,9 +27,8 @@ LOADED = {
     "questions": QuestionClassifier,
     "passages": PassageClassifier,
     "entailment": EntailmentClassifier,
-    "scope": ScopeClassifier,
 }
-ALL = (*LOADED, "zero-shot", "fitted", "saved")
+ALL = (*LOADED, "zero-shot", "fitted", "saved", "scope")
 
 
 @pytest.fixture(scope="module")
@@ -43,6 +41,7 @@ def classifiers(encoder, tmp_path_factory):
         "zero-shot": ZeroShotClassifier.from_descriptions(TOPICS, encoder=encoder),
         "fitted": fitted,
         "saved": TextModel.load(folder, encoder=encoder),
+        "scope": TextModel.load("in_scope", encoder=encoder),
     }
 
 
@@ -59,14 +58,14 @@ def test_labels_probabilities_and_records_agree(classifiers, name):
     assert probabilities.dtype == np.float64
     assert probabilities.shape == (len(items), len(classifier.classes))
     assert ((probabilities >= 0) & (probabilities <= 1)).all()
-    if name == "passages":
+    if name in ("passages", "scope"):
         assert list(labels) == [one.labels for one in found]
         assert {label for some in labels for label in some} <= set(classifier.classes)
         return
     assert probabilities.sum(axis=1) == pytest.approx(1)
     assert list(labels) == [one.label for one in found]
     assert set(labels) <= set(classifier.classes)
-    if name not in ("entailment", "scope"):  # these have a threshold of their own
+    if name != "entailment":  # it has a threshold of its own
         assert [one.probability for one in found] == pytest.approx(probabilities.max(axis=1))
         assert list(found[0].probabilities) == list(classifier.classes)
 
@@ -117,3 +116,11 @@ def test_below_the_least_probability_it_abstains(classifiers, name):
 def test_another_encoder_is_refused(fake_encoder, name):
     with pytest.raises(EncoderMismatchError, match="trained for encoder"):
         LOADED[name].load(MODELS, encoder=fake_encoder)
+
+
+def test_questions_keywords_and_requests_are_in_scope(classifiers):
+    asked = ["Who wrote Hamlet?", "symptoms of measles", "Show me the minutes of the last meeting."]
+    told = ["Tell me a joke", "hello there", "Turn off the lights in the kitchen.", "I am so tired today."]
+    found = classifiers["scope"].predict_proba([*asked, *told])[:, 0]
+    assert found[: len(asked)].min() > found[len(asked) :].max()
+    assert classifiers["scope"].predict(asked) == [("in scope",)] * len(asked)

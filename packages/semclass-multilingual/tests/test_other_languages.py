@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from world import ROOT
 
-from semclass import HybridRetriever, Models, Passage, ScopeClassifier, ZeroShotClassifier
-from semclass.core.errors import ArtifactError
+from semclass import HybridRetriever, Models, Passage, ZeroShotClassifier
 from semclass.heads.deep import pairs_of
 
 FOLDER = ROOT / "packages" / "semclass-multilingual" / "semclass_multilingual" / "models"
@@ -119,11 +118,6 @@ def test_a_class_that_is_described_in_another_language_is_probable(models):
         found = classifier.classify([text])[0]
         assert found.label == label
         assert found.probabilities[label] > 0.7
-
-
-def test_a_head_that_these_models_lack_is_named(models):
-    with pytest.raises(ArtifactError, match=r"have no in_scope; .*semclass models --models"):
-        ScopeClassifier.load(FOLDER, encoder=models.encoder)
 
 
 def test_a_passage_is_told_what_it_provides(models):

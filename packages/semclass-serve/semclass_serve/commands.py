@@ -16,7 +16,7 @@ import click
 import uvicorn
 from fastapi import FastAPI
 
-from semclass import EntailmentClassifier, InputError, Models, ScopeClassifier
+from semclass import EntailmentClassifier, InputError, Models, TextModel
 from semclass.plugins import import_extra, open_retriever
 from semclass_serve import observe
 from semclass_serve.app import create_app
@@ -125,7 +125,7 @@ def serve(
             None if place is None else open_retriever(place, loaded),
             settings,
             entailment=load_beside(EntailmentClassifier.load, models, loaded.encoder, observe.log),
-            scope=load_beside(ScopeClassifier.load, models, loaded.encoder, observe.log),
+            scope=load_beside(TextModel.load, "in_scope", loaded.encoder, observe.log),
             workers=threads,
         )
         run(create_app(engine), settings, listener)

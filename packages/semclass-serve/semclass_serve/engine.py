@@ -18,8 +18,8 @@ from semclass import (
     PassageIndex,
     QuestionLabel,
     Reranker,
-    ScopeClassifier,
     SearchResult,
+    TextModel,
 )
 from semclass.plugins import available_threads, classify_all
 from semclass_serve.errors import ServiceError, without_heads
@@ -77,7 +77,7 @@ class Engine(Queue):
         settings: Settings,
         *,
         entailment: EntailmentClassifier | None = None,
-        scope: ScopeClassifier | None = None,
+        scope: TextModel | None = None,
         workers: int | None = None,
     ) -> None:
         super().__init__(settings, workers or available_threads())
@@ -116,11 +116,11 @@ class Engine(Queue):
         return await self.do(Kind("questions", repr(min_probability), call), zip(texts, costs, strict=True))
 
     async def in_scope(self, texts: Sequence[str]) -> list[float]:
-        """See :meth:`semclass.ScopeClassifier.predict_proba`."""
+        """See :meth:`semclass.TextModel.predict_proba`."""
         if self.scope is None:
             raise without_heads("head for in_scope; serve models with a folder in_scope/")
         predict = self.scope.predict_proba
-        kind = Kind("scope", "", lambda batch: predict(batch)[:, 1].tolist())
+        kind = Kind("scope", "", lambda batch: predict(batch)[:, 0].tolist())
         return await self.do(kind, _text_costs(texts))
 
     async def classify_passages(self, texts: Sequence[str]) -> list[Label]:

@@ -19,8 +19,8 @@ from semclass import (
     Models,
     Passage,
     PassageIndex,
-    ScopeClassifier,
     TextClassifier,
+    TextModel,
 )
 from semclass_serve.app import create_app
 from semclass_serve.engine import Engine
@@ -65,14 +65,14 @@ def heads(tmp_path_factory):
 
 
 def test_questions_are_classified_as_by_the_library(models):
-    scope = ScopeClassifier.load(encoder=models.encoder)
+    scope = TextModel.load("in_scope", encoder=models.encoder)
     texts = [QUESTION, "Tell me a joke"]
     with client_of(Engine(models, None, Settings(), scope=scope)) as client:
         answer = client.post("/api/classify/questions", {"texts": texts, "in_scope": True, "min_probability": 0.9})
     labels = models.questions.classify(texts, min_probability=0.9)
     assert [item["fine"] for item in answer.json()["results"]] == [label.fine for label in labels]
     assert set(answer.json()["results"][0]) == set(vars(labels[0]))
-    assert answer.json()["in_scope"] == pytest.approx(scope.predict_proba(texts)[:, 1].tolist(), abs=1e-3)
+    assert answer.json()["in_scope"] == pytest.approx(scope.predict_proba(texts)[:, 0].tolist(), abs=1e-3)
 
 
 def test_passages_are_classified_as_by_the_library(client, models):

@@ -13,7 +13,7 @@ import sys
 import pytest
 from serving import Served
 
-from semclass import EntailmentClassifier, ScopeClassifier
+from semclass import EntailmentClassifier, TextModel
 from semclass_serve.engine import Engine
 from semclass_serve.limits import Settings
 
@@ -37,7 +37,10 @@ positive_data_acceptance.expected-statuses = [200, 400, 404, 413, 422, 429, 503]
 
 @pytest.mark.parametrize("keys", [(), (hashlib.sha256(KEY.encode()).digest(),)], ids=["open", "keys"])
 def test_the_service_does_what_its_schema_says(models, retriever, encoder, tmp_path, keys):
-    heads = {"entailment": EntailmentClassifier.load(encoder=encoder), "scope": ScopeClassifier.load(encoder=encoder)}
+    heads = {
+        "entailment": EntailmentClassifier.load(encoder=encoder),
+        "scope": TextModel.load("in_scope", encoder=encoder),
+    }
     engine = Engine(models, retriever, Settings(keys=keys, judgements=tmp_path / "judgements", **SMALL), **heads)
     (tmp_path / "schemathesis.toml").write_text(CONFIG)
     with Served(engine) as service:
