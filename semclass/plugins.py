@@ -42,11 +42,10 @@ if TYPE_CHECKING:
     from semclass.documents.records import Document as Document
     from semclass.documents.records import Record as Record
     from semclass.documents.records import check_cells as check_cells
-    from semclass.documents.records import named_rows as named_rows
     from semclass.documents.records import paragraph as paragraph
-    from semclass.documents.records import records_of as records_of
     from semclass.documents.records import table as table
     from semclass.documents.sentences import unwrapped_spans as unwrapped_spans
+    from semclass.documents.sheets import read_sheet as read_sheet
     from semclass.documents.sources import CODE as CODE
     from semclass.documents.sources import PlainReader as PlainReader
     from semclass.encoders.batching import watched as watched
@@ -101,11 +100,10 @@ _HOMES = {
         "Document",
         "Record",
         "check_cells",
-        "named_rows",
         "paragraph",
-        "records_of",
         "table",
     ),
+    "documents.sheets": ("read_sheet",),
     "documents.sources": (
         "CODE",
         "PlainReader",

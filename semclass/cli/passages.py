@@ -45,7 +45,7 @@ _options = options.together(
     ),
     options.columns,
     options.encoding,
-    click.option("--strict", is_flag=True, help="Stop at the first file that cannot be read. Default: skip it."),
+    click.option("--strict", is_flag=True, help="Stop at the first file that cannot be read in full. Default: go on."),
     click.option("--partial", is_flag=True, help="Continue even if most files in the folder cannot be read."),
     click.option(
         "--keep-boilerplate",
@@ -111,6 +111,8 @@ class Reading:
         from semclass.documents.sources import find_files, listed
 
         def skip(document: Skipped) -> None:
+            if self.strict:
+                raise InputError(document.reason)
             self.skipped.append(document)
             check_lost(source.lost + sum(not file.cut for file in self.skipped), " so far")
 
@@ -131,7 +133,7 @@ class Reading:
         return iter_passages(
             source,
             self.chunking,
-            skipped=None if self.strict else skip,
+            skipped=skip,
             progress=step.file_read,
             boilerplate=self.boilerplate.append,
             boilerplate_before=before,

@@ -60,7 +60,7 @@ class TruncationWarning(UserWarning):
 def warn(warning: Warning) -> None:
     """Warn at the line outside semclass that led here."""
     level, frame = 1, sys._getframe()
-    while frame.f_back and str(frame.f_globals.get("__name__")).partition(".")[0] == "semclass":
+    while frame.f_back and str(frame.f_globals.get("__name__")).startswith("semclass"):
         level, frame = level + 1, frame.f_back
     warnings.warn(warning, stacklevel=level)
 

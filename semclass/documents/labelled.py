@@ -16,7 +16,7 @@ from semclass.core.errors import InputError
 from semclass.documents.chunking import Chunking
 from semclass.documents.decoding import read_text
 from semclass.documents.json_lines import TEXT, parse_json_lines, text_of
-from semclass.documents.records import separator_of
+from semclass.documents.sheets import separator_of
 
 TEXT_NAMES = (TEXT, "sentence", "question", "query", "message", "utterance", "content", "description")
 LABELS = "labels"

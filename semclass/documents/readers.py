@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from semclass.core import plugins
-from semclass.core.errors import InputError, SemclassError
+from semclass.core.errors import InputError, SemclassError, SkippedWarning, warn
 from semclass.core.types import Passage
 from semclass.documents.chunking import CUTS, DEFAULT_CHUNKING, Chunking, cut
 from semclass.documents.cutting import cut_record
@@ -43,8 +43,8 @@ def iter_passages(
     chunking
         How to read and cut documents.
     skipped
-        Function that is called with each document of a folder that cannot be read, or only up to a page. If None, the first
-        of these documents is an error.
+        Function that is called with each document of a folder that cannot be read, or only in part. If None, the first that
+        cannot be read is an error, and the others are warned about.
     progress
         Function that is called after each document with its number, from 1, and the number of all documents. Where
         boilerplate is counted, this happens once while the documents are read, and again while they are cut.
@@ -148,14 +148,14 @@ def _read_documents(
             document = _reader_of(path, readers).read(path, chunking)._replace(size=path.stat().st_size)
             if alone:
                 _check_columns(path, chunking, document)
-            if document.missing and skipped is None:
-                raise InputError(document.missing)
         except SemclassError as error:
             if skipped is None or alone:
                 raise
             skipped(Skipped(shown(name), str(error)))
         else:
-            if document.missing and skipped is not None:
+            if document.missing and skipped is None:
+                warn(SkippedWarning(document.missing))
+            elif document.missing and skipped is not None:
                 skipped(Skipped(shown(name), document.missing, cut=True))
             yield name.as_posix(), document
         if progress is not None:

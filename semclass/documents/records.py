@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from io import StringIO
 from itertools import chain, islice
 from typing import Any, NamedTuple, TypeAlias
 
@@ -268,52 +266,9 @@ def table(rows: Iterable[Sequence[str]]) -> str:
     return f"\n\n{SEPARATOR}".join("\n".join([head, *body[start : start + PARSED_ROWS]]) for start in parts)
 
 
-# -- CSV and JSON ------------------------------------------------------------------------------------------------------
-
-_SEPARATORS = ",;\t|"
-_SNIFFED = 65_536
-"""Characters of a table that show its separator."""
-
-_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]{0,14})(?:\.[0-9]{1,15})?")
-"""A number as JSON writes it; a longer one, or one that begins with 0, is a code."""
+# -- JSON -------------------------------------------------------------------------------------------------------------
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_BOOLEANS = {"true": True, "false": False}
-
-
-def read_csv(text: str, columns: Columns) -> Document:
-    """Read separated values as records, or else as a table, whose first row names the columns."""
-    csv.field_size_limit(2**31 - 1)
-    rows = [row for row in csv.reader(StringIO(text), delimiter=separator_of(text)) if any(row)]
-    found = records_of(enumerate(_typed(named_rows(rows, columns)), 1), columns)
-    if found is None and columns.text is not None:
-        raise InputError(no_column(columns.text, rows[0] if rows else ()))
-    return Document(table(rows)) if found is None else Document(records=list(found))
-
-
-def separator_of(text: str) -> str:
-    """Return the separator that gives most lines as many cells as the first, and more than one."""
-    best, most = _SEPARATORS[0], 0
-    for separator in _SEPARATORS:
-        rows = csv.reader(StringIO(text[:_SNIFFED]), delimiter=separator)
-        lengths = [len(cells) for cells in rows if cells]
-        alike = lengths.count(lengths[0]) if lengths and lengths[0] > 1 else 0
-        best, most = (separator, alike) if alike > most else (best, most)
-    return best
-
-
-def _typed(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Read the texts of a column as numbers or booleans if all of them are; dates stay texts, see `instant`."""
-    numbers, booleans = ({name for row in rows for name in row} for _ in range(2))
-    for row in rows:
-        numbers -= {name for name in row if name in numbers and not _NUMBER.fullmatch(row[name].strip())}
-        booleans -= {name for name in row if name in booleans and row[name].strip().lower() not in _BOOLEANS}
-    for row in rows:
-        for name in row.keys() & numbers:
-            row[name] = json.loads(row[name])
-        for name in row.keys() & booleans:
-            row[name] = _BOOLEANS[row[name].strip().lower()]
-    return rows
 
 
 def read_json(text: str, columns: Columns) -> Document:

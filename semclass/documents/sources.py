@@ -19,7 +19,8 @@ from semclass.documents.cutting import cut_document
 from semclass.documents.decoding import read_text, reading
 from semclass.documents.directives import without_directives
 from semclass.documents.json_lines import begins_with_text
-from semclass.documents.records import Document, read_csv, read_json, read_jsonl
+from semclass.documents.records import Document, read_json, read_jsonl
+from semclass.documents.sheets import read_csv
 
 MARKDOWN = (".md", ".markdown")
 CODE = (".c", ".cpp", ".go", ".h", ".java", ".js", ".py", ".rs", ".sh", ".sql", ".ts")

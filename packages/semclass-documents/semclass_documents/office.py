@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from datetime import date, datetime, time
 from io import BytesIO
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
@@ -13,15 +14,18 @@ from zipfile import ZipFile
 import mammoth
 import openpyxl
 import pptx
+from lxml import etree
+from openpyxl.utils import range_boundaries
 
 from semclass import Chunking
-from semclass.plugins import Document, check_cells, named_rows, paragraph, records_of, table
+from semclass.plugins import Document, check_cells, paragraph, read_sheet, table
 from semclass_documents.html import PAGE_MARK, html_to_markdown
 from semclass_documents.limits import check_package
 
 _EQUATION = re.compile(rb"<m:oMath>.*?</m:oMath>", re.DOTALL)
 _EQUATION_TEXT = re.compile(rb"<m:t(?:\s[^>]*)?>([^<]*)</m:t>")
 _PAGE_END = re.compile(rf"^((?:#+|-|\d+\.)?[ \t]*){PAGE_MARK}", re.MULTILINE)
+_PERCENT = re.compile(r'[^"%]*?(?:\.([0#?]+))?\s*%')
 _FURNITURE = ("DATE", "FOOTER", "SLIDE_NUMBER", "HEADER")
 
 
@@ -100,45 +104,86 @@ def _shapes(shapes: Iterable[Any]) -> Iterator[tuple[str, str]]:
 
 
 def read_xlsx(path: Path, chunking: Chunking) -> Document:
-    """Read sheets: the rows of lists as records.
+    """Read visible sheets: the rows of lists as records, other tables and lines of text as Markdown.
 
-    Of other sheets, the name is a heading, and what stands above the table is text. Then follows the table.
+    Merged cells repeat their value. A formula without a value, as of a file that was never calculated, is written itself.
     """
     check_package(path, tags=False)  # its sheets are never held as trees
     book = openpyxl.load_workbook(path, read_only=True, data_only=True)
+    sheets, formulas, cells = [], list[str](), 0
     try:
-        sheets = [_sheet(sheet, chunking) for sheet in book.worksheets if sheet.sheet_state == "visible"]
+        for sheet in (sheet for sheet in book.worksheets if sheet.sheet_state == "visible"):
+            sheet.reset_dimensions()  # a sheet may claim any number of columns and rows
+            rows = []
+            for row in sheet.iter_rows():
+                cells += len(row)
+                check_cells(cells)
+                rows.append([_value(cell) for cell in row])
+            formulas += _complete(path, sheet, rows)
+            sheets.append(read_sheet(rows, chunking.columns, " ".join(sheet.title.split())))
     finally:
         book.close()
     records = [record for sheet in sheets for record in sheet.records]
-    return Document("\n\n".join(sheet.text for sheet in sheets if sheet.text), records=records)
+    text = "\n\n".join(sheet.text for sheet in sheets if sheet.text)
+    missing = (
+        f"{path}: formulas without a value: {', '.join(formulas[:3])} ({len(formulas)} in all)" if formulas else ""
+    )
+    return Document(
+        text, records=records, missing=missing and f"{missing}; save it once with a program that calculates"
+    )
 
 
-def _sheet(sheet: Any, chunking: Chunking) -> Document:
-    rows, cells = [], 0
-    sheet.reset_dimensions()  # a sheet may claim any number of columns and rows
-    for row in sheet.iter_rows(values_only=True):
-        values = [_value(cell) for cell in row]
-        if any(value != "" for value in values):
-            cells += len(row)
-            check_cells(cells)
-            rows.append(values)
-    # the table begins at the first row of more than one cell, unless all have but one
-    first = next((place for place, row in enumerate(rows) if sum(value != "" for value in row) > 1), 0)
-    name = " ".join(sheet.title.split())
-    columns = chunking.columns
-    records = records_of(enumerate(named_rows(rows[first:], columns), 1), columns, f"{name}:", {"sheet": name})
-    parts = [paragraph(" ".join(" ".join(map(str, row)).split())) for row in rows[:first]]
-    parts += [table([*map(str, row)] for row in rows[first:])] if rows and records is None else []
-    return Document("\n\n".join([f"# {name}", *parts] if parts else []), records=list(records or ()))
+def _complete(path: Path, sheet: Any, rows: list[list[Any]]) -> list[str]:
+    """Repeat the values of merged cells, and write formulas without a value, whose places are returned."""
+    merged, places = list[tuple[int, int, int, int]](), list[str]()
+    with ZipFile(path) as package, package.open(sheet._worksheet_path) as part:
+        tags = ("{*}c", "{*}row", "{*}mergeCell")
+        for _, element in etree.iterparse(part, tag=tags, resolve_entities=False, no_network=True):
+            if element.tag.endswith("mergeCell"):
+                merged.append(range_boundaries(element.get("ref")))
+            elif element.tag.endswith("row"):
+                element.clear()
+                while element.getprevious() is not None:
+                    del element.getparent()[0]
+            elif element.find("{*}f") is not None and element.get("r") and not element.findtext("{*}v"):
+                column, row, *_ = range_boundaries(element.get("r"))
+                if row <= len(rows) and column <= len(rows[row - 1]) and element.get("t") != "str":
+                    rows[row - 1][column - 1] = f"={element.findtext('{*}f')}"
+                    places.append(f"{sheet.title}!{element.get('r')}")
+    _repeat(rows, merged)
+    return places
 
 
-def _value(cell: object) -> str | int | float | bool:
-    """Yield the value of a cell as its reader knows it."""
-    if isinstance(cell, float) and cell.is_integer():
-        return int(cell)
-    if isinstance(cell, datetime):
-        return cell.isoformat(" ") if cell.time() != time() else cell.date().isoformat()
-    if isinstance(cell, (date, time)):
-        return cell.isoformat()
-    return cell if isinstance(cell, (str, int, float)) else "" if cell is None else str(cell)
+def _repeat(rows: list[list[Any]], merged: Iterable[tuple[int, int, int, int]]) -> None:
+    """Write the value of merged cells into all of them; a title, alone in its row, is not repeated beside itself."""
+    own = [sum(cell is not None for cell in row) for row in rows]
+    groups = set[int]()  # rows that name columns together, first rows of tables
+    for left, top, right, bottom in merged:
+        if top > len(rows) or left > len(rows[top - 1]) or (value := rows[top - 1][left - 1]) is None:
+            continue
+        width = right if own[top - 1] > 1 else left
+        for row in rows[top - 1 : bottom]:
+            row += [None] * (min(width, max(map(len, rows[top - 1 : top + 1]))) - len(row))
+            row[left - 1 : width] = [value] * len(row[left - 1 : width])
+        if left < width and top == bottom and (top == 1 or own[top - 2] < 2):
+            groups.add(top - 1)
+    for place in groups:
+        over, below = rows[place], rows[place + 1] if place + 1 < len(rows) else []
+        if below and all(isinstance(cell, str) for cell in (*over, *below) if cell is not None):
+            pairs = zip_longest(over, below)
+            rows[place + 1] = [" ".join(dict.fromkeys(filter(None, pair))) or None for pair in pairs]
+            rows[place] = []
+
+
+def _value(cell: Any) -> str | int | float | bool | None:
+    """Return the value of a cell as its reader knows it."""
+    value = cell.value
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        if percent := _PERCENT.match(cell.number_format):
+            return f"{value:.{len(percent[1] or '')}%}"
+        return int(value) if value == int(value) else float(f"{value:.15g}")
+    if isinstance(value, datetime):
+        return value.isoformat(" ") if value.time() != time() else value.date().isoformat()
+    if isinstance(value, (date, time)):
+        return value.isoformat()
+    return value if value is None or isinstance(value, (str, bool)) else str(value)
