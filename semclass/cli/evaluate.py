@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -20,6 +20,9 @@ from semclass.cli.progress import progress
 from semclass.core.checks import counted
 from semclass.core.errors import InputError
 from semclass.ranking.methods import METHODS
+
+if TYPE_CHECKING:
+    from semclass.evaluation.measure import Verdict
 
 CACHE_VARIABLE = "SEMCLASS_CACHE"
 """Environment variable that names the folder for indices that ``evaluate`` builds."""
@@ -54,6 +57,7 @@ COLUMNS = {
     multiple=True,
     help="TREC run file of another system to compare with. Repeatable.",
 )
+@click.option("--quick", is_flag=True, help="Measure only the methods that matter: convex, default and deep.")
 @click.option("--sweep", is_flag=True, help="Compare cosine, inner product and l2 distance of plain vectors instead.")
 @options.json_output
 @options.models
@@ -68,11 +72,12 @@ def evaluate(
     runs: Path | None,
     foreign: Sequence[Path],
     *,
+    quick: bool,
     sweep: bool,
     as_json: bool,
     **loading: Any,
 ) -> None:
-    """Measure every ranking method on the data set in BEIR_DIR.
+    """Measure every ranking method on the data set in BEIR_DIR, and say which is best.
 
     BEIR_DIR is a folder in BEIR format: corpus.jsonl, queries.jsonl and qrels. With --run, it also measures the rankings
     of other systems.
@@ -80,10 +85,10 @@ def evaluate(
     from semclass.documents.sources import find_files
     from semclass.evaluation import evaluate
     from semclass.evaluation.dataset import SUFFIX, load_dataset, read_run, write_run
-    from semclass.evaluation.measure import MEASURES, measure, parse_measure
+    from semclass.evaluation.measure import BASELINE, MEASURES, compare, measure, parse_measure
 
-    if sweep and (place or runs or foreign):
-        raise InputError("--sweep compares plain vectors; remove --index, --runs and --run")
+    if sweep and (place or runs or foreign or quick):
+        raise InputError("--sweep compares plain vectors; remove --index, --runs, --run and --quick")
     names = (SWEEP_MEASURES if sweep else MEASURES) if measures is None else tuple(measures.replace(",", " ").split())
     for name in names:
         parse_measure(name)
@@ -105,14 +110,18 @@ def evaluate(
         retriever = options.open_retriever(place, loaded)
         passages = retriever.local_index
         _warn_of_tuning(passages, folder / "qrels" / f"{split}.tsv")
-    methods = evaluate.methods_of(retriever)
+    methods = [
+        name for name in evaluate.methods_of(retriever) if not quick or name in (*evaluate.QUICK, retriever.method)
+    ]
+    base = evaluate.QUICK[0] if quick else BASELINE
     with progress("searching", len(methods) * len(dataset.questions), "rankings") as step:
         rankings = evaluate.rank(dataset, retriever, methods, progress=step)
     if runs is not None:
         for name, ranking in rankings.items():
             write_run(runs / f"{name}{SUFFIX}", dataset.questions, ranking, name)
-    results = measure(dataset, {**rankings, **others}, measures=names)
-    answered = round(results["hybrid"].top_k[-1] * len(dataset.questions))
+    results = measure(dataset, {**rankings, **others}, measures=names, baseline=base)
+    verdict = compare(dataset, rankings, retriever.method)
+    answered = round(results[base].top_k[-1] * len(dataset.questions))
     rows = [
         [
             name,
@@ -131,17 +140,30 @@ def evaluate(
     lines = [
         f"{counted(len(dataset.questions), 'question')}, {counted(len(passages), 'passage')}; "
         f"cond: {counted(answered, 'question')} with the answer",
-        "in the hybrid top 10; removed: share of 1 - cond MRR, with its 95 % interval from .. to; p: paired randomisation",
-        "test against hybrid\n",
+        f"in the {base} top 10; removed: share of 1 - cond MRR, with its 95 % interval from .. to; p: paired randomisation",
+        f"test against {base}\n",
         *table(COLUMNS, rows),
     ]
     if measures is not None:
         rows = [[name, *(result.measures[measure] for measure in names)] for name, result in results.items()]
         lines += ["", *table({"method": "", **dict.fromkeys(names, ".4f")}, rows)]
+    lines += ["", *_verdict(verdict, retriever.method, place or "INDEX")]
     records = {name: result.as_json() for name, result in results.items()}
     for name in rankings:
         records[name] = {"weights": {w: retriever.weights[w] for w in METHODS[name].weights}, **records[name]}
+    records[verdict.best]["best"] = {"over": retriever.method, "gain": verdict.gain, "p_value": verdict.p_value}
     show(records, "\n".join(lines), as_json=as_json)
+
+
+def _verdict(verdict: Verdict, used: str, place: str) -> Iterator[str]:
+    """Say which method is best, whether that is more than chance, and how to make it the default of the index."""
+    if verdict.best == used:
+        yield f"best on these questions: {used}, nDCG@10 {verdict.ndcg:.4f}; it is the method of this index"
+        return
+    clear = "more than chance" if verdict.is_clear else "which may be chance"
+    yield f"best on these questions: {verdict.best}, nDCG@10 {verdict.ndcg:.4f}, {verdict.gain:.4f} above {used}, {clear}"
+    yield f"(p {verdict.p_value:.4f}, corrected for the number of methods). Make it the method of searches that name none:"
+    yield f"semclass tune {place} --method {verdict.best}"
 
 
 def _sweep(dataset: Any, folder: Path, models: semclass.Models, names: Sequence[str], *, as_json: bool) -> None:

@@ -295,6 +295,8 @@ def info(folder: Path, *, as_json: bool) -> None:
     if contents["unfinished"]:
         size = f"an incomplete build takes {contents['unfinished'] / 1e6:.1f} MB more"
         lines.append(f"{size}; `semclass index build --replace` resumes it, or discards it with --no-resume")
+    if "method" in tuned:
+        lines.append(f"default method: {tuned['method']}")
     lines.append(f"weights: {show_weights(tuned.get('weights', {})) or 'the defaults'}")
     if tuned.get("weights"):
         found_on = tuned.get("found_on", {})

@@ -44,7 +44,7 @@ encoder = click.option(
     "sentence-transformers model. Default: the shipped encoder.",
 )
 text_column = click.option(
-    "--text-column", metavar="NAME", help="Name of the column with the text of each row. Default: it is found."
+    "--text-column", metavar="NAME", help="Name of the column with the text of each row. Default: a usual name."
 )
 encoding = click.option("--encoding", help="Encoding of non-UTF-8 files, e.g. cp1252.")
 threads = click.option("--threads", type=positive, help="Number of CPU threads.")

@@ -21,7 +21,11 @@ from semclass.ranking.methods import DEFAULT, METHODS, RERANKING
 @click.argument("place", metavar="INDEX")
 @click.argument("question")
 @click.option("-k", type=int, default=10, show_default=True, help="Number of passages to return.")
-@click.option("--method", type=click.Choice(list(METHODS)), default=DEFAULT, show_default=True, help="Ranking method.")
+@click.option(
+    "--method",
+    type=click.Choice(list(METHODS)),
+    help="Ranking method. Default: that of the index, see `semclass tune`.",
+)
 @options.weight
 @click.option("--candidates", type=int, help="Number of passages to re-rank. Default: depends on the method.")
 @options.where

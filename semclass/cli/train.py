@@ -32,7 +32,7 @@ MAX_LABELS = 20
     help="File of labelled texts to test the head on. Default: cross-validation on FILE.",
 )
 @options.text_column
-@click.option("--label-column", metavar="NAME", help="Name of the column with the label. Default: `label` or `labels`.")
+@click.option("--label-column", metavar="NAME", help="Name of the column with the label. Default: a usual name.")
 @click.option("--multi-label", is_flag=True, help="A text may have several labels, separated by commas, or no label.")
 @click.option(
     "--target-precision",
@@ -63,7 +63,8 @@ def train(
 ) -> None:
     """Train a head (a text classifier) on the labelled texts in FILE.
 
-    FILE is TSV, CSV or JSON lines with `text` and `label`. A table without column names has the text in the first column.
+    FILE is TSV, CSV or JSON lines with `text` and `label`, or with other usual names in any case. The first line of a
+    table names its columns.
     The head is tested on texts that it was not trained on. The folder HEAD-report lists its wrong predictions. If a label
     in --test does not occur in FILE, its texts count as texts without a label.
     """

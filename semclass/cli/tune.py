@@ -15,6 +15,7 @@ from semclass.cli.output import table
 from semclass.cli.progress import progress
 from semclass.core.checks import counted
 from semclass.core.errors import InputError
+from semclass.ranking.methods import METHODS
 
 if TYPE_CHECKING:
     from semclass.evaluation.calibrate import Calibration, Share
@@ -54,9 +55,12 @@ def question_options(command: Callable[..., Any]) -> Callable[..., Any]:
     ) -> Any:
         named = {"queries": queries, "qrels": qrels, "judgements": judgements}
         files = {name: path for name, path in named.items() if path is not None}
-        if reset and files:
-            raise InputError("--reset only removes what is stored; remove the files of questions")
-        if not reset and set(files) not in ({"queries", "qrels"}, {"judgements"}):
+        named_method = keywords.get("method") is not None
+        if reset + bool(files) + named_method > 1:
+            raise InputError(
+                "--reset only removes what is stored, and --method only stores a method; remove the other options"
+            )
+        if not reset and not named_method and set(files) not in ({"queries", "qrels"}, {"judgements"}):
             raise InputError("give either --queries FILE and --qrels FILE, or --judgements FILE")
         return command(*args, files=files, reset=reset, **keywords)
 
@@ -65,23 +69,39 @@ def question_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @click.command()
 @click.argument("folder", type=any_path, metavar="INDEX")
+@click.option("--method", type=click.Choice(list(METHODS)), help="Make this the default method of INDEX, and exit.")
 @question_options
 def tune(
-    folder: Path, files: Files, limit: int | None, *, dry_run: bool, reset: bool, as_json: bool, **loading: Any
+    folder: Path,
+    files: Files,
+    limit: int | None,
+    *,
+    method: str | None,
+    dry_run: bool,
+    reset: bool,
+    as_json: bool,
+    **loading: Any,
 ) -> None:
     """Tune the search weights on questions with known answers, and store them in INDEX.
 
     Each weight is searched from 0 to 10 (alpha of convex fusion: from 0 to 1). Cross-validation compares the best value
     with the default. A tuned weight is stored only if its gain exceeds one standard error, or 1.645 standard errors with
     fewer than 100 questions. `search` and `evaluate --index` then use the stored weights unless you give --weight.
+
+    With --method, nothing is tuned: searches that name no method use this one. `evaluate` says which method is best.
     """
     from semclass.core import artifacts
     from semclass.evaluation import tune
-    from semclass.index.commit import store_tuned
+    from semclass.index.commit import store_method, store_tuned
 
+    if method is not None:
+        store_method(folder, method)
+        show({"index": str(folder), "method": method}, f"{folder} uses the method {method}", as_json=as_json)
+        return
     if reset:
         store_tuned(folder, None)
-        show({"index": str(folder), "weights": {}}, f"{folder} uses the default weights", as_json=as_json)
+        store_method(folder, None)
+        show({"index": str(folder), "weights": {}}, f"{folder} uses the default method and weights", as_json=as_json)
         return
     dataset = _dataset(files, limit)
     retriever = options.open_retriever(str(folder), options.load_models(**loading)).untuned()
@@ -160,8 +180,15 @@ def _tuning(result: Tuning) -> Iterator[str]:
 
 
 def _calibration(result: Calibration, before: float | None) -> Iterator[str]:
+    from semclass.evaluation.calibrate import MIN_QUESTIONS
+
     yield f"{counted(result.questions, 'question')}, {result.answered} of them answered"
     if result.threshold is None:
+        missing = {"answered": result.answered, "unanswered": result.questions - result.answered}
+        if rare := [f"{count} of {MIN_QUESTIONS} {kind}" for kind, count in missing.items() if count < MIN_QUESTIONS]:
+            yield f"a threshold needs {MIN_QUESTIONS} answered and {MIN_QUESTIONS} unanswered questions; here are"
+            yield f"{' and '.join(rare)} ones. An unanswered question is one whose first hit is judged wrong"
+            return
         yield f"no clear separation: in {result.separation:.0%} of pairs, the answered question has the larger value;"
         yield "judge the first hits of more questions, right and wrong ones"
         return

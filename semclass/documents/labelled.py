@@ -18,10 +18,18 @@ from semclass.documents.decoding import read_text
 from semclass.documents.json_lines import TEXT, parse_json_lines, text_of
 from semclass.documents.sheets import separator_of
 
-TEXT_NAMES = (TEXT, "sentence", "question", "query", "message", "utterance", "content", "description")
+TEXT_NAMES = (
+    TEXT, "sentence", "question", "query", "message", "utterance", "content", "description", "review", "tweet", "comment",
+    "document", "body", "sms", "headline", "utt", "comment_text", "v2",
+)  # fmt: skip
 LABELS = "labels"
-LABEL_NAMES = ("label", LABELS, "class", "category", "topic", "intent", "target")
-"""Usual names of columns, in any case. A column ``labels`` may hold several labels per text."""
+LABEL_NAMES = (
+    "label", LABELS, "class", "category", "topic", "intent", "target", "sentiment", "emotion", "label_coarse",
+    "coarse_label", "class_index", "class_name", "category_name", "label_text", "v1",
+)  # fmt: skip
+"""Usual names of columns, in any case, with ``_``, ``-`` or a space between words. A column ``labels`` may hold several
+labels per text.
+"""
 
 LISTED_LINES = 5
 """Maximum bad lines that an error lists."""
@@ -161,7 +169,8 @@ def _of_json(content: str, text: str | None, label: str | None) -> Iterator[_Row
             yield number, f"not a JSON object: {short(record)}"
             continue
         wanted = [(text,) if text else TEXT_NAMES, (label,) if label else LABEL_NAMES]
-        fields = [next((name for name in names if name in record), None) for names in wanted]
+        own = {_plain(name): name for name in reversed(record)}
+        fields = [next((own[_plain(name)] for name in names if _plain(name) in own), None) for names in wanted]
         missing = [names[0] for names, field in zip(wanted, fields, strict=True) if field is None]
         has = ", ".join(map(repr, record)) or "none"
         yield number, f"no field {missing[0]!r} (fields: {has})" if missing else (record[fields[0]], record[fields[1]])
@@ -209,15 +218,20 @@ def _unquoted(cell: str) -> str:
     return inner.replace('""', '"') if quoted else cell
 
 
+def _plain(name: str) -> str:
+    """Return the name of a column or field in lower case, with ``_`` between words."""
+    return re.sub(r"[\s_-]+", "_", name.strip().lower())
+
+
 def _place(path: Path, line: int, cells: Sequence[str], kind: str, name: str | None, usual: Sequence[str]) -> int:
     """Return the place of the column with a name, or with the first usual name."""
-    names = [cell.strip().lower() for cell in cells]
-    wanted = usual if name is None else (name.strip().lower(),)
+    names = [_plain(cell) for cell in cells]
+    wanted = usual if name is None else (_plain(name),)
     place = next((names.index(column) for column in wanted if column in names), None)
     if place is None:
-        shown = f"{name!r}" if name else f"with a usual name ({', '.join(usual)})"
+        shown = f"{name!r}" if name else f"with a usual name of a {kind} ({', '.join(usual)})"
         raise InputError(
-            f"{path}, line {line}: there is no column {shown}; the columns are {', '.join(map(repr, cells[:20]))}. Name "
-            f"the column of the {kind} with --{kind}-column"
+            f"{path}, line {line}: there is no column {shown}; the columns are {', '.join(map(short, cells[:20]))}. Name "
+            f"the column of the {kind} with --{kind}-column; if it holds a {kind}, put a line with the names above it"
         )
     return place

@@ -21,6 +21,9 @@ BASELINE = "hybrid"
 MEASURES = ("AP@10", "nDCG@10", "P@1", "P@5", "R@5", "R@10")
 """Default further measures."""
 
+LEVEL = 0.05
+"""p-value below which a difference is more than chance."""
+
 RESAMPLES = 2000
 """Bootstrap samples of an interval. Its ends vary by a few hundredths of its width between seeds."""
 
@@ -52,10 +55,40 @@ class MethodResult:
         return {key: list(value) if isinstance(value, tuple) else value for key, value in record.items() if value != {}}
 
 
+@dataclass(frozen=True)
+class Verdict:
+    """The best of some methods, compared with the method in use by nDCG@10."""
+
+    best: str
+    ndcg: float  #: mean nDCG@10 of the best method
+    gain: float  #: over the method in use
+    #: Two-sided paired randomisation test, multiplied by the number of other methods among which the best was chosen.
+    p_value: float
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether the gain is more than chance, at a level of 5 %."""
+        return self.p_value < LEVEL
+
+
+def compare(dataset: Dataset, rankings: Mapping[str, Sequence[Sequence[str]]], used: str, *, seed: int = 0) -> Verdict:
+    """Find the best of some methods by nDCG@10, and compare it with the method `used`, which wins a tie."""
+    values = {name: per_question(dataset, ranking, ("nDCG@10",))["nDCG@10"] for name, ranking in rankings.items()}
+    best = max(values, key=lambda name: (round(values[name].mean(), 9), name == used))
+    p_value = randomisation_test(values[best], values[used], seed) * max(len(values) - 1, 1)
+    gain = float(values[best].mean() - values[used].mean())
+    return Verdict(best, float(values[best].mean()), gain, min(p_value, 1.0))
+
+
 def measure(
-    dataset: Dataset, rankings: Mapping[str, Sequence[Sequence[str]]], *, seed: int = 0, measures: Sequence[str] = ()
+    dataset: Dataset,
+    rankings: Mapping[str, Sequence[Sequence[str]]],
+    *,
+    seed: int = 0,
+    measures: Sequence[str] = (),
+    baseline: str = BASELINE,
 ) -> dict[str, MethodResult]:
-    """Measure rankings, and compare them with the ranking ``"hybrid"``.
+    """Measure rankings, and compare them with the ranking named `baseline`, which stands for "hybrid" in the figures.
 
     `rankings` has the rankings of each method by its name: for each question, ids of passages, best first. `seed` is that
     of the test and of the intervals. `measures` are further measures by their names in ir-measures, such as ``"AP@100"``.
@@ -67,7 +100,7 @@ def measure(
     """
     wanted = tuple(dict.fromkeys(("RR@10", "R@10", "nDCG@10", *measures)))
     values = {name: per_question(dataset, ranking, wanted) for name, ranking in rankings.items()}
-    base = values[BASELINE]["RR@10"]
+    base = values[baseline]["RR@10"]
     answered = base > 0
     results = {}
     for name, found in values.items():

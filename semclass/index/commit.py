@@ -25,7 +25,7 @@ from semclass.core import artifacts
 from semclass.core.errors import ArtifactError
 from semclass.core.files import REMEDY
 from semclass.index import joining, manifest
-from semclass.index.manifest import ANSWERABLE, LOCK, REMOVED, REMOVED_NAME, SEGMENT_NAME, Entry, Manifest
+from semclass.index.manifest import ANSWERABLE, LOCK, METHOD, REMOVED, REMOVED_NAME, SEGMENT_NAME, Entry, Manifest
 from semclass.index.segment import Part
 from semclass.scoring.postings import Deleted
 
@@ -178,13 +178,24 @@ def _remove(folder: Path, named: Collection[str], *, pattern: re.Pattern[str]) -
 
 def store_tuned(folder: str | Path, tuned: Mapping[str, Any] | None) -> None:
     """Replace the tuned weights in the manifest of an index, also damaged ones, in one step; write nothing else."""
-    _store(folder, lambda before: {**{key: before[key] for key in before if key == ANSWERABLE}, **(tuned or {})})
+    _store(
+        folder, lambda before: {**{key: before[key] for key in before if key in (ANSWERABLE, METHOD)}, **(tuned or {})}
+    )
 
 
 def store_answerable(folder: str | Path, threshold: Mapping[str, Any] | None) -> None:
     """Replace from which ``answerable`` an index seems to answer, as :func:`store_tuned` does."""
-    added = {ANSWERABLE: dict(threshold)} if threshold else {}
-    _store(folder, lambda before: {**{key: before[key] for key in before if key != ANSWERABLE}, **added})
+    _store_one(folder, ANSWERABLE, dict(threshold) if threshold else None)
+
+
+def store_method(folder: str | Path, method: str | None) -> None:
+    """Replace the default method of an index, as :func:`store_tuned` does."""
+    _store_one(folder, METHOD, method)
+
+
+def _store_one(folder: str | Path, key: str, value: Any) -> None:
+    added = {} if value is None else {key: value}
+    _store(folder, lambda before: {**{name: before[name] for name in before if name != key}, **added})
 
 
 def _store(folder: str | Path, tuned: Callable[[dict[str, Any]], dict[str, Any]]) -> None:

@@ -24,6 +24,9 @@ LOCK = ".lock"
 ANSWERABLE = "answerable"
 """Key of ``tuned`` under which ``semclass calibrate`` stores from which ``answerable`` the index seems to answer."""
 
+METHOD = "method"
+"""Key of ``tuned`` under which ``semclass tune --method`` stores the default method of the index."""
+
 REMOVED = "removed-"
 """Names of files begin with it that say which passages of a segment were deleted; their hash follows."""
 
@@ -195,4 +198,6 @@ def _tuned(tuned: Any, path: Path) -> Mapping[str, Any]:
         raise ArtifactError(
             f"{path} has a threshold that is not a number from 0 to 1; run `semclass calibrate --reset`"
         )
+    if not isinstance(tuned.get(METHOD, ""), str):
+        raise ArtifactError(f"{path} has a method that is not a name; run `semclass tune --reset`")
     return dict(tuned)

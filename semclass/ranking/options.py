@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import Any, TypedDict
 
 from semclass.core.checks import check_choice, check_positive, check_weights
-from semclass.ranking.methods import DEFAULT, METHODS, WEIGHTS
+from semclass.ranking.methods import METHODS, WEIGHTS
 from semclass.ranking.models import SHARES
 
 
 class SearchKeywords(TypedDict, total=False):
     """The attributes of :class:`SearchOptions`, as keyword arguments of a search method."""
 
-    method: str
+    method: str | None
     weights: Mapping[str, float] | None
     candidates: int | None
     where: Mapping[str, Any] | None
@@ -32,7 +32,7 @@ class SearchOptions:
     Attributes
     ----------
     method
-        A method of :data:`semclass.ranking.methods.METHODS`.
+        A method of :data:`semclass.ranking.methods.METHODS`. If None, :attr:`semclass.HybridRetriever.method`.
     weights
         Weights by name, in place of the weights in :attr:`semclass.HybridRetriever.weights`. Weights that the method
         does not read have no effect. ``alpha`` and ``coverage`` are from 0 to 1, and all other weights are at least 0.
@@ -54,7 +54,7 @@ class SearchOptions:
         Whether hits explain their scores, see :class:`semclass.Explanation`.
     """
 
-    method: str = DEFAULT
+    method: str | None = None
     weights: Mapping[str, float] | None = None
     candidates: int | None = None
     where: Mapping[str, Any] | None = None
@@ -64,7 +64,8 @@ class SearchOptions:
 
     def __post_init__(self) -> None:
         """Check what needs no models and no index."""
-        check_choice(self.method, tuple(METHODS), "method")
+        if self.method is not None:
+            check_choice(self.method, tuple(METHODS), "method")
         object.__setattr__(self, "weights", check_weights(self.weights or {}, WEIGHTS, SHARES))
         if self.candidates is not None:
             check_positive(self.candidates, "candidates")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from semclass.core.checks import check_positive, check_text, check_texts, check_weights, counted
+from semclass.core.checks import check_choice, check_positive, check_text, check_texts, check_weights, counted
 from semclass.core.errors import EncoderMismatchError, InputError, SkippedWarning, warn
 from semclass.core.files import REMEDY
 from semclass.core.tools import in_thread
@@ -155,6 +155,13 @@ class HybridRetriever:
         return {**self.models.weights, **self.index.tuned.get("weights", {})}
 
     @property
+    def method(self) -> str:
+        """Method of a search that names none: ``"default"``, or as ``semclass tune --method`` stored it in the index."""
+        name: str = self.index.tuned.get("method", DEFAULT)
+        check_choice(name, tuple(METHODS), "the method of the index")
+        return name
+
+    @property
     def answerable_from(self) -> float | None:
         """Threshold of ``answerable``: that of ``semclass calibrate``, or of the models. None if there is neither."""
         threshold: float | None = self.index.tuned.get("answerable", {}).get("from", self.models.answerable_from)
@@ -234,7 +241,7 @@ class HybridRetriever:
         """Search for questions that are checked."""
         check_positive(k, "k")
         options = replace(options, **keywords) if keywords else options
-        models, method = self.models, method_for(self.models, options.method)
+        models, method = self.models, method_for(self.models, options.method or self.method)
         weights = {**self.weights, **(options.weights or {})}
         gains = boost.read_boost(options.boost, models.heads, self.index, method) if options.boost else {}
         depth = min(k, DEPTH)

@@ -239,6 +239,20 @@ def test_evaluate_measures_every_method(run, beir, tmp_path):
     assert "2 questions, 30 passages" in run("evaluate", beir, "--limit", 2)[1]
 
 
+def test_the_best_method_becomes_that_of_the_index(run, beir, copy):
+    out = run("evaluate", beir, "--quick", "--index", copy)[1]
+    assert [line.split()[0] for line in out.splitlines() if line[:6] in ("deep  ", "defaul", "convex")] == [
+        "default", "deep", "convex",
+    ]  # fmt: skip
+    assert "best on these questions: default" in out
+    before, question = (copy / "manifest.json").read_bytes(), "Who built the bridge?"
+    assert run("tune", copy, "--method", "bm25")[1] == f"{copy} uses the method bm25\n"
+    assert "default method: bm25" in run("index", "info", copy)[1]
+    assert run("search", copy, question, "--json")[1] == run("search", copy, question, "--method", "bm25", "--json")[1]
+    assert run("tune", copy, "--reset")[0] == 0
+    assert (copy / "manifest.json").read_bytes() == before
+
+
 def test_evaluate_compares_plain_vectors(run, beir):
     code, out, _ = run("evaluate", beir, "--sweep", "--measures", "R@5", "--json")
     (record,) = json_lines(out)
@@ -293,5 +307,8 @@ def test_judgements_tune_and_calibrate(run, copy, tmp_path):
     (record,) = json_lines(out)
     assert (code, record["stored"], record["questions"], record["answered"]) == (0, True, 13, 7)
     assert f"below answerable {record['from']:.2f}" in run("index", "info", copy)[1]
+    (tmp_path / "right.jsonl").write_text("\n".join(lines[:7]))
+    out = run("calibrate", copy, "--judgements", tmp_path / "right.jsonl", "--dry-run")[1]
+    assert "here are\n0 of 5 unanswered ones" in out
     assert run("calibrate", copy, "--reset")[1] == f"{copy} uses the threshold of the models\n"
     assert "threshold of answerable" in run("calibrate", copy, *judged, "--dry-run")[1]

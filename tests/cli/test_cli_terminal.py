@@ -185,6 +185,18 @@ def test_ctrl_c_in_a_sync_leaves_an_index_that_the_next_sync_completes(tmp_path)
     assert verify(tmp_path / "index")["passages"] == 401
 
 
+def test_the_time_left_does_not_count_what_came_before_the_first_items(monkeypatch):
+    now = 0.0
+    monkeypatch.setattr(module.time, "monotonic", lambda: now)
+    step = module.Progress("indexing", 1000, "passages", None)
+    now = 60.0  # models are loaded
+    step(100)
+    assert str(step) == "100 of 1,000 passages"
+    now = 70.0
+    step(100)
+    assert str(step) == "200 of 1,000 passages, 0:01:20 left"
+
+
 def test_a_log_gets_a_line_now_and_then_and_else_nothing(monkeypatch, capsys):
     with module.progress("searching", 4, "questions") as step:
         step(2)

@@ -66,7 +66,7 @@ def test_all_bad_lines_are_told_with_their_numbers(tmp_path):
         ("a.tsv", "text\ta\tb\n1\t2\t3\n", {}, "the columns are 'text', 'a', 'b'"),
         ("a.tsv", "text\tlabel\n1\t2\n", {"text": "body"}, "there is no column 'body'"),
         ("a.tsv", "text\tlabel\n1\t2\n", {"label": "text"}, "column 'text' cannot be both"),
-        ("a.tsv", "A cat\tanimal\n", {}, "name \\(text, sentence,.*the columns are 'A cat', 'animal'"),
+        ("a.tsv", "A cat\tanimal\n", {}, "name of a text \\(text, sentence,.*the columns are 'A cat', 'animal'"),
         ("a.csv", 'text,label\n"a,b\n', {}, "line 2"),
         ("a.json", '[{"text": "a", "label": "b"}]', {}, "jq -c"),
     ],
@@ -81,3 +81,42 @@ def test_other_encodings_are_named(tmp_path):
     with pytest.raises(InputError, match=r"line 2 is not UTF-8; name its encoding \(--encoding"):
         read_labelled(path)
     assert read_labelled(path, encoding="cp1252").texts == ["caf\u00e9", "th\u00e9"]
+
+
+HEADS = {
+    "text,category": "TL",  # BANKING77
+    "text,intent": "TL",  # CLINC150
+    "intent,text": "LT",  # ATIS, SNIPS
+    "v1,v2": "LT",  # SMS spam
+    "Category,Message": "LT",
+    "Message,Category": "TL",
+    "question,intent": "TL",
+    "Class Index,Title,Description": "L-T",  # AG News
+    "label,title,content": "L-T",  # DBpedia
+    "label-coarse,label-fine,text": "L-T",  # TREC
+    "review,sentiment": "TL",  # IMDB
+    "id,label,tweet": "-LT",
+    "Sentence,Emotion": "TL",
+    "text,labels,id": "TL-",  # GoEmotions
+}
+"""First lines of public sets: where the text and the label are."""
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_first_lines_of_public_sets_are_names(tmp_path, head):
+    row = {"T": "It is late", "L": "time", "-": "other"}
+    (tmp_path / "a.csv").write_text(f"{head}\n{','.join(row[kind] for kind in HEADS[head])}\n")
+    found = read_labelled(tmp_path / "a.csv")
+    assert (found.texts, found.labels, found.lines) == (["It is late"], [("time",)], [2])
+    fields = dict(zip(head.split(","), (row[kind] for kind in HEADS[head]), strict=True))
+    (tmp_path / "a.jsonl").write_text(json.dumps(fields))
+    assert read_labelled(tmp_path / "a.jsonl").labels == [("time",)]
+
+
+@pytest.mark.parametrize("head", ["Consumer complaint,Product", "ham,Call me later", "0,Nice phone"])
+def test_a_first_line_of_other_names_is_named(tmp_path, head):
+    (tmp_path / "a.csv").write_text(f"{head}\nx,y\n")
+    with pytest.raises(
+        InputError, match=f"the columns are '{head.partition(',')[0]}'.*put a line with the names above"
+    ):
+        read_labelled(tmp_path / "a.csv")

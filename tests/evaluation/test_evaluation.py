@@ -11,7 +11,7 @@ from beir import QUESTIONS
 from semclass import InputError, Passage, PassageClassifier
 from semclass.evaluation.dataset import Dataset, load_dataset, read_dataset, read_run, write_run
 from semclass.evaluation.evaluate import cached_index, rank
-from semclass.evaluation.measure import measure, per_question
+from semclass.evaluation.measure import compare, measure, per_question
 from semclass.evaluation.sweep import sweep
 from semclass.index.passage_encoder import PassageEncoder
 
@@ -45,6 +45,15 @@ def test_the_figures_of_a_ranking_worked_out_by_hand():
     assert hybrid.as_json()["measures"] == {"P@5": pytest.approx(2 / 3 / 5)}
     assert list(hybrid.as_json())[:5] == ["mrr@10", "top1", "top_k", "recall@10", "ndcg@10"]
     assert result["worse"].error_removed == pytest.approx(-0.9 / 0.5)
+
+
+def test_the_best_of_few_questions_may_be_chance():
+    few, many = (dataset(*"b" * count) for count in (3, 40))
+    better = ["b", *TEN[2:]]
+    found = compare(few, {"used": [TEN] * 3, "better": [better] * 3}, "used")
+    assert (found.best, found.gain > 0, found.is_clear) == ("better", True, False)
+    assert compare(many, {"used": [TEN] * 40, "better": [better] * 40}, "used").is_clear
+    assert compare(many, {"same": [TEN] * 40, "used": [TEN] * 40}, "used").best == "used"
 
 
 def test_where_the_hybrid_answers_nothing_there_is_no_error_to_remove():

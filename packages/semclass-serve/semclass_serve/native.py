@@ -181,7 +181,7 @@ async def _where(engine: Engine, where: dict[str, Any] | Sequence[str] | None) -
 
 
 def _options(body: schemas.Ranked) -> dict[str, Any]:
-    return {name: getattr(body, name) for name in ("method", "weights", "explain")}
+    return {name: value for name in ("method", "weights", "explain") if (value := getattr(body, name)) is not None}
 
 
 def _text_label(labels: Label) -> dict[str, Any]:

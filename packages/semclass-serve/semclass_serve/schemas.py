@@ -62,7 +62,7 @@ class Ranked(Request):
     """Options of a ranking, as in `semclass.SearchOptions`."""
 
     question: Text
-    method: Annotated[str, Field(max_length=64)] = "default"
+    method: Annotated[str, Field(max_length=64)] | None = None
     weights: Weights | None = None
     explain: bool = False
 
