@@ -63,23 +63,9 @@ def run(
     *,
     width: int = WIDTH,
 ) -> None:
-    """Run the demonstration.
+    """Run the demonstration with the models of a folder, and call `say` with each line of at most `width` characters.
 
-    Parameters
-    ----------
-    models
-        Model folder; the shipped one if None.
-    say
-        Called with each line of output.
-    bold, good
-        Mark headings and what is better after re-ranking; no mark by default.
-    width
-        Characters that a line may have; the command to copy stays in one line.
-
-    Raises
-    ------
-    ArtifactError
-        If a model folder is damaged.
+    `bold` and `good` mark headings, and what is better after re-ranking.
     """
     started = time.perf_counter()
     loaded, passages = Models.load(models), read_passages(CORPUS)

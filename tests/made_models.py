@@ -154,18 +154,19 @@ def save_pairs(folder: Path, encoder: str, n_terms: int) -> None:
     # every piece is a word of its own, of the same idf
     words = np.stack([np.arange(n_terms), np.zeros(n_terms)]).astype(np.int32)
     files = {"idf.npy": npy_bytes(np.ones(n_terms, np.float32)), "words.npy": npy_bytes(words)}
-    card = artifacts.HeadCard(
-        task="passage-answers-question",
-        classes=("answers",),
-        link="sigmoid",
-        inputs=inputs,
-        encoder=encoder,
-        calibration={},
-        training={},
-        metrics={},
-        threshold=0.5,
-        extra={"features": list(PAIR_FEATURES), "weights": {"entailment": 1.0, "class": 1.0}},
-    )
+    card = {
+        "task": "passage-answers-question",
+        "classes": ("answers",),
+        "link": "sigmoid",
+        "inputs": inputs,
+        "encoder": encoder,
+        "calibration": {},
+        "training": {},
+        "metrics": {},
+        "threshold": 0.5,
+        "features": list(PAIR_FEATURES),
+        "weights": {"entailment": 1.0, "class": 1.0},
+    }
     artifacts.save_head(folder / "entailment", network, card, title="entailment", sections=[], files=files)
 
 

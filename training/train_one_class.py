@@ -31,7 +31,7 @@ import labels
 from command import make_parser, run, seconds_so_far
 from datasets_io import read_jsonl, read_tsv, squad_train
 from question_data import read_questions, same_but_for_marks
-from semclass.core.artifacts import HeadCard, save_head
+from semclass.core.artifacts import save_head
 from semclass.heads.query_focus import GENERIC
 from semclass.heads.texts import open_encoder
 from semclass.train.fit import Choice, fit_head
@@ -133,8 +133,8 @@ def figures(given: np.ndarray, truth: np.ndarray, threshold: float) -> dict[str,
     return {key: round(float(value), 4) for key, value in found.items()}
 
 
-def scope_sections(card: HeadCard) -> list[tuple[str, str]]:
-    found = card.metrics["cross_validation"]
+def scope_sections(card: Mapping[str, Any]) -> list[tuple[str, str]]:
+    found = card["metrics"]["cross_validation"]
     return [
         (
             "What it is",
@@ -144,11 +144,11 @@ def scope_sections(card: HeadCard) -> list[tuple[str, str]]:
         ),
         (
             "How it was made",
-            f"`training/train_one_class.py`, on {card.training['examples']} texts: training questions of public sets, "
+            f"`training/train_one_class.py`, on {card['training']['examples']} texts: training questions of public sets, "
             "small talk and commands of CLINC150 (Larson et al. 2019, CC BY), lines of code of CoSQA, and texts written "
-            f"for this project (`training/labels/`). Chosen by cross-validation: {card.training['chosen']}. From "
-            f"the threshold on, {card.threshold}, {HEADS['in_scope'].kept:.1%} of the texts in scope that the head did not "
-            "see are kept.",
+            f"for this project (`training/labels/`). Chosen by cross-validation: {card['training']['chosen']}. From "
+            f"the threshold on, {card['threshold']}, {HEADS['in_scope'].kept:.1%} of the texts in scope that the head did "
+            "not see are kept.",
         ),
         (
             "How good it is",
@@ -163,8 +163,8 @@ def scope_sections(card: HeadCard) -> list[tuple[str, str]]:
     ]
 
 
-def generic_sections(card: HeadCard) -> list[tuple[str, str]]:
-    found = card.metrics
+def generic_sections(card: Mapping[str, Any]) -> list[tuple[str, str]]:
+    found = card["metrics"]
     others = ", ".join(f"{name} {share:.1%}" for name, share in found.items() if name not in ("auc", "generic"))
     return [
         (
@@ -175,9 +175,9 @@ def generic_sections(card: HeadCard) -> list[tuple[str, str]]:
         ),
         (
             "How it was made",
-            f"`training/train_one_class.py`, on {card.training['examples']} texts: questions written for this project "
+            f"`training/train_one_class.py`, on {card['training']['examples']} texts: questions written for this project "
             "(`training/labels/generic_questions.txt`), and training questions of public sets. Chosen by cross-validation: "
-            f"{card.training['chosen']}. From the threshold on, {card.threshold}, {HEADS['generic'].kept:.0%} of the "
+            f"{card['training']['chosen']}. From the threshold on, {card['threshold']}, {HEADS['generic'].kept:.0%} of the "
             "generic questions that the head did not see are kept.",
         ),
         (
@@ -201,7 +201,7 @@ class OneClass:
     twice: str  # the source whose texts are read as written and otherwise
     sources: Callable[[Path, int], list[Source]]
     title: str
-    sections: Callable[[HeadCard], list[tuple[str, str]]]
+    sections: Callable[[Mapping[str, Any]], list[tuple[str, str]]]
 
 
 HEADS: Mapping[str, OneClass] = {
@@ -249,25 +249,25 @@ def train(arguments: argparse.Namespace) -> None:
     print(f"threshold {threshold}", metrics)
     if arguments.head == "in_scope":
         metrics = {"cross_validation": figures(given, truth, threshold)}
-    card = HeadCard(
-        task=head.task,
-        classes=fitted.classes,
-        link="sigmoid",
-        inputs=fitted.inputs,
-        encoder=encoder.fingerprint,
-        calibration={
+    card = {
+        "task": head.task,
+        "classes": fitted.classes,
+        "link": "sigmoid",
+        "inputs": fitted.inputs,
+        "encoder": encoder.fingerprint,
+        "calibration": {
             "method": "platt",
             "on": f"out-of-fold scores, {fitted.report['folds']} folds, of the training texts",
         },
-        training={
+        "training": {
             "examples": len(texts),
             "seed": arguments.seed,
             "chosen": fitted.report["chosen"],
             "seconds": seconds_so_far(),
         },
-        metrics=metrics,
-        threshold=threshold,
-    )
+        "metrics": metrics,
+        "threshold": threshold,
+    }
     save_head(arguments.out, head_to_onnx(fitted), card, title=head.title, sections=head.sections(card))
 
 

@@ -191,22 +191,20 @@ def save(
     inputs = {"pairs": len(PAIR_FEATURES)}
     weights, bias = head.weights.astype(np.float32), np.float32(head.bias)
     network = FittedHead("logistic", "sigmoid", ("answers",), inputs, weights[:, None], bias[None])
-    card = artifacts.HeadCard(
-        task="passage-answers-question",
-        classes=("answers",),
-        link="sigmoid",
-        inputs=inputs,
-        encoder=encoder,
-        calibration={"method": "sigmoid", "on": "questions of domains that the fit did not see"},
-        training=training,
-        metrics={name: round(value, 4) for name, value in metrics.items()},
-        threshold=threshold,
-        extra={
-            "features": list(PAIR_FEATURES),
-            "linear": {"weights": weights.tolist(), "bias": float(bias)},
-            **(extra or {}),
-        },
-    )
+    card = {
+        "task": "passage-answers-question",
+        "classes": ("answers",),
+        "link": "sigmoid",
+        "inputs": inputs,
+        "encoder": encoder,
+        "calibration": {"method": "sigmoid", "on": "questions of domains that the fit did not see"},
+        "training": training,
+        "metrics": {name: round(value, 4) for name, value in metrics.items()},
+        "threshold": threshold,
+        "features": list(PAIR_FEATURES),
+        "linear": {"weights": weights.tolist(), "bias": float(bias)},
+        **(extra or {}),
+    }
     table = "\n".join(f"- {name}: {value:.4f}" for name, value in metrics.items())
     limits = "" if facts else "English. "
     sections = [

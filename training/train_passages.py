@@ -42,7 +42,7 @@ from datasets_io import read_jsonl
 from figures import reliability_diagram
 from label_sources import article_groups, passage_articles
 from labels import labelled_passages
-from semclass.core.artifacts import HeadCard, save_head
+from semclass.core.artifacts import save_head
 from semclass.core.errors import ArtifactError
 from semclass.core.taxonomy import COARSE, COARSE_NAMES
 from semclass.core.types import Encoder, FloatArray
@@ -310,17 +310,17 @@ def write_head(
     spaces = spaces_of(corpus, dense, dims)
     trained = [train_class(dense, space, corpus, rows, column, arguments.seed) for column, space in enumerate(spaces)]
     labels = corpus.labels
-    card = HeadCard(
-        task="passage-provides",
-        classes=COARSE,
-        link="sigmoid",
-        inputs=dims,
-        encoder=encoder,
-        calibration={
+    card = {
+        "task": "passage-provides",
+        "classes": COARSE,
+        "link": "sigmoid",
+        "inputs": dims,
+        "encoder": encoder,
+        "calibration": {
             "method": "platt",
             "on": f"out-of-fold scores, {FOLDS} folds by article, of the training passages",
         },
-        training={
+        "training": {
             "data": "passages/gold.jsonl, training/labels/passages.tsv",
             "passages": len(rows),
             "labelled": dict(zip(COARSE, (~np.isnan(labels)).sum(axis=0).tolist(), strict=True)),
@@ -329,9 +329,9 @@ def write_head(
             "seed": arguments.seed,
             "seconds": seconds_so_far(),
         },
-        metrics=metrics,
-        threshold=[round(one.threshold, 6) for one in trained],
-    )
+        "metrics": metrics,
+        "threshold": [round(one.threshold, 6) for one in trained],
+    }
     # fold space, regression and calibration of each class into one column of one matrix
     weights = np.stack([one.slope * (one.space.matrix @ one.model.coef_[0]) for one in trained], axis=1)
     bias = np.array([one.slope * one.model.intercept_[0] + one.intercept for one in trained]) - spaces[0].mean @ weights
@@ -341,7 +341,7 @@ def write_head(
         head_to_onnx(fitted),
         card,
         title="Which types of answer does a passage provide?",
-        sections=card_sections(metrics, card.threshold, arguments),
+        sections=card_sections(metrics, card["threshold"], arguments),
         facts=MULTILINGUAL if arguments.multilingual else None,
         files={"reliability.png": diagram(*out_of_fold(corpus, dense, dims, arguments.seed))},
     )

@@ -52,7 +52,7 @@ from question_sets import (
     unlabelled,
     words_file,
 )
-from semclass.core.artifacts import HeadCard, save_head
+from semclass.core.artifacts import save_head
 from semclass.core.errors import ArtifactError, InputError
 from semclass.core.taxonomy import COARSE, coarse_of
 from semclass.core.types import DoubleArray, Encoder, FloatArray
@@ -250,26 +250,26 @@ def train(arguments: argparse.Namespace) -> None:
         metrics["languages"] = by_language(head, english, others)
     said = [classes[place] for place in reference.argmax(axis=1)]
     tables = class_table(classes, truth, said)
-    card = HeadCard(
-        task="question-type",
-        classes=classes,
-        link=head.link,
-        inputs=head.inputs,
-        encoder=encoder.fingerprint,
-        calibration={
+    card = {
+        "task": "question-type",
+        "classes": classes,
+        "link": head.link,
+        "inputs": head.inputs,
+        "encoder": encoder.fingerprint,
+        "calibration": {
             "method": "temperature",
             "slope": round(head.slope, 6),
             "on": f"out-of-fold scores, {head.report['folds']} folds, of the training questions",
         },
-        training={
+        "training": {
             "data": "; ".join(sources),
             "questions": len(trained[dense]),
             "seed": arguments.seed,
             "chosen": head.report["chosen"],
             "seconds": seconds_so_far(),
         },
-        metrics=metrics,
-    )
+        "metrics": metrics,
+    }
     network = head_to_onnx(head)
     title = f"Which type of answer does a question ask for? {len(classes)} fine classes"
     sections = card_sections(head.report, metrics, tables)

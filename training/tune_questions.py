@@ -54,7 +54,7 @@ from question_sets import (
     words_file,
 )
 from semclass.core import artifacts
-from semclass.core.artifacts import STATES, HeadCard, save_head
+from semclass.core.artifacts import STATES, save_head
 from semclass.core.errors import ArtifactError, InputError, import_extra
 from semclass.core.taxonomy import COARSE
 from semclass.core.types import Ragged
@@ -142,14 +142,14 @@ def write_head(
         (metrics[part]["coarse"], metrics[part]["fine"]) for part in ("test", "held_out")
     )
     first, last = training["layers"]
-    card = HeadCard(
-        task="question-type",
-        classes=tuple(setup.classes),
-        link="softmax",
-        inputs={STATES: encoder.views[STATES]},
-        encoder=encoder.fingerprint,
+    card = {
+        "task": "question-type",
+        "classes": tuple(setup.classes),
+        "link": "softmax",
+        "inputs": {STATES: encoder.views[STATES]},
+        "encoder": encoder.fingerprint,
         **report,
-    )
+    }
     sections = [
         (
             "What it is",

@@ -426,36 +426,23 @@ def model_card(title: str, facts: Mapping[str, Any], sections: Sequence[tuple[st
     return "\n".join(lines)
 
 
-@dataclass(frozen=True)
-class HeadCard:
-    """Facts of a head for its manifest and model card, beyond the network itself."""
-
-    task: str  # such as "question-type" or "passage-provides"
-    classes: tuple[str, ...]  # names of the output columns
-    link: str  # "softmax": rows sum to 1; "sigmoid": each column is a probability of its own
-    inputs: Mapping[str, int]  # name and dimension of each input view
-    encoder: str | None  # its fingerprint; None for a head that reads no vectors
-    calibration: Mapping[str, Any]  # how probabilities were calibrated, and on what
-    training: Mapping[str, Any]  # data, sizes, seed and settings
-    metrics: Mapping[str, Any]  # measured figures by name
-    # probability from which a sigmoid head says yes; one for each class, or one
-    threshold: float | Sequence[float] | None = None
-    extra: Mapping[str, Any] | None = None  # further manifest fields
-
-
 def save_head(
     folder: str | Path,
     onnx: bytes,
-    card: HeadCard,
+    fields: Mapping[str, Any],
     *,
     title: str,
     sections: Sequence[tuple[str, str]],
     files: Mapping[str, bytes] | None = None,
     facts: Mapping[str, Any] | None = None,
 ) -> Path:
-    """Write a head: ``model.onnx``, any further files, the model card and the manifest."""
-    fields = {**vars(card), **(card.extra or {})}
-    del fields["extra"]
+    """Write a head: ``model.onnx``, any further files, the model card and the manifest.
+
+    `fields` of the manifest: ``task`` (such as "question-type"), ``classes`` (names of the output columns), ``link``
+    ("softmax" or "sigmoid"), ``inputs`` (dimension of each view by name), ``encoder`` (fingerprint, or None for a head that
+    reads no vectors), ``calibration``, ``training`` and ``metrics``. Optional: ``threshold`` (probability from which a
+    sigmoid head says yes; one for each class, or one), ``labels``, ``min_probability`` and ``least_support``.
+    """
     shipped = {"license": "apache-2.0", "language": "en", "pipeline_tag": "text-classification"}
-    text = model_card(title, shipped if facts is None else facts, sections, ["semclass", card.task, "onnx"])
+    text = model_card(title, shipped if facts is None else facts, sections, ["semclass", fields["task"], "onnx"])
     return save(folder, "head", {"model.onnx": onnx, **(files or {})}, fields, text)

@@ -271,7 +271,6 @@ def problem_of(
     classes must have `min_examples` examples each.
     """
     given = list(labels)
-    _check_views(views, len(given))
     if link == "sigmoid":
         classes, truth = tuple(names), _check_binary(given, names)
         # the rarest class of each text, from 1, or 0 for none
@@ -284,16 +283,6 @@ def problem_of(
     weight = np.ones(len(given)) if sample_weight is None else _check_weight(sample_weight, strata, min_examples)
     arrays, none = {view: np.asarray(values, np.float32) for view, values in views.items()}, np.zeros(0, np.int64)
     return Problem(arrays, truth, targets, strata, weight, classes, link, none, none)
-
-
-def _check_views(views: Mapping[str, FloatArray], rows: int) -> None:
-    if not views:
-        raise InputError("views holds no vectors; give at least one view")
-    for view, values in views.items():
-        if values.ndim != 2 or len(values) != rows:
-            raise InputError(f"view {view!r} has shape {values.shape}; give one row for each of {rows} labels")
-        if not np.isfinite(values).all():
-            raise InputError(f"view {view!r} holds NaN or infinity; give finite numbers")
 
 
 def _check_weight(sample_weight: npt.NDArray[Any], strata: IntArray, min_examples: int) -> DoubleArray:

@@ -345,25 +345,23 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
         head, report, task = self.head_, self.report_, "text-classification"
         multi_label, least = bool(self.multi_label), float(self.min_probability)
         by_label = self.label_thresholds_.any() and not multi_label
-        card = artifacts.HeadCard(
-            task=task,
-            classes=head.classes,
-            link=head.link,
-            inputs=head.inputs,
-            encoder=self.encoder_fingerprint_,
-            calibration={
+        fields = {
+            "task": task,
+            "classes": head.classes,
+            "link": head.link,
+            "inputs": head.inputs,
+            "encoder": self.encoder_fingerprint_,
+            "calibration": {
                 "method": "platt" if multi_label else "temperature",
                 "on": f"out-of-fold scores, {report['folds']} folds, of the training texts",
             },
-            training={name: report[name] for name in ("examples", "folds", "seed", "chosen")},
-            metrics={"cross_validation": report},
-            threshold=self.label_thresholds_.round(6).tolist() if multi_label else None,
-            extra={
-                "labels": self.classes_.tolist(),
-                "min_probability": self._thresholds().round(6).tolist() if by_label else least,
-                **({} if head.ood_threshold is None else {"least_support": head.ood_threshold}),
-            },
-        )
+            "training": {name: report[name] for name in ("examples", "folds", "seed", "chosen")},
+            "metrics": {"cross_validation": report},
+            "threshold": self.label_thresholds_.round(6).tolist() if multi_label else None,
+            "labels": self.classes_.tolist(),
+            "min_probability": self._thresholds().round(6).tolist() if by_label else least,
+            **({} if head.ood_threshold is None else {"least_support": head.ood_threshold}),
+        }
         heading = f"Text classifier: {len(self.classes_)} classes" if title is None else title
         given = {"pipeline_tag": task, "language": language, "license": license}
         facts: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
@@ -371,5 +369,5 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
         sections = card_sections(report, head.inputs, self.label_thresholds_, multi_label=multi_label)
         files = self.examples_.files() if examples else None
         return artifacts.save_head(
-            folder, head_to_onnx(head), card, title=heading, sections=sections, facts=facts, files=files
+            folder, head_to_onnx(head), fields, title=heading, sections=sections, facts=facts, files=files
         )
