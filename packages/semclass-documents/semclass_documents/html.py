@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import codecs
 import re
-from collections.abc import Iterator
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeAlias
 from urllib.parse import unquote
-from zipfile import ZipFile
+from zipfile import BadZipFile, ZipFile
 
 from lxml import etree, html
 from markdownify import MarkdownConverter
 
 from semclass import Chunking
-from semclass.plugins import Document, check_size, paragraph, read_text, table
+from semclass.plugins import Document, check_size, paragraph, table
 from semclass_documents.limits import MAX_SPAN, check_package, check_tags
 from semclass_documents.page_furniture import is_furniture
 
@@ -31,12 +33,25 @@ _LAYOUT = frozenset(["table", "tbody", "thead", "tfoot", "tr", "td", "th"])
 CHARSET_WITHIN = 1024
 """Bytes of a page that say its encoding, as the standard of HTML has it."""
 
+MIN_WORDS = 8
+"""Words of a text above the title of a page that is kept, at least, unless it ends as a sentence."""
+
 PAGE_MARK = "\ue00c"
 """Stands for the end of a page in HTML, which has no such thing."""
 
-_CHARSET = re.compile(rb"<(?:meta\s[^>]*charset|\?xml\s[^>]*encoding)\s*=", re.IGNORECASE)
+_CHARSET = re.compile(
+    rb"""<(?:meta\s[^>]{,200}?charset|\?xml\s[^>]{,200}?encoding)\s*=\s*["']?([\w:-]*)""", re.IGNORECASE
+)
+_WIDER = {
+    "ascii": "cp1252", "iso8859-1": "cp1252", "iso8859-9": "cp1254", "gb2312": "gb18030", "gbk": "gb18030",
+    "shift_jis": "cp932", "euc_kr": "cp949",
+}  # fmt: skip
+"""Encodings that pages name, with those that browsers read them in, which have more characters."""
+
+_UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _PERMALINKS = frozenset("¶#§🔗\uf0c1")
-_FIRST = re.compile(r"^# ", re.MULTILINE)
+_HEADING = re.compile(r"^(#+) +(.*)", re.MULTILINE)
+_ACCORDION = re.compile("accordion|collaps|toggle", re.IGNORECASE)
 _PLACE = re.compile("\ue001(\\d+)\ue002")
 
 
@@ -51,9 +66,6 @@ class _Converter(MarkdownConverter):
 
     def convert_img(self, *_: Any, **__: Any) -> str:
         return ""
-
-    def convert_sup(self, _: Any, text: str, **__: Any) -> str:
-        return f"^{text}" if text.strip() else text
 
     def convert_dt(self, _: Any, text: str, **__: Any) -> str:
         return f"\n\n{' '.join(text.split()).rstrip(' :')}: " if text.strip() else ""
@@ -76,48 +88,83 @@ def read_html(path: Path, chunking: Chunking) -> Document:
     check_size(path)
     content = path.read_bytes()
     check_tags(path, content.count(b"<"))
-    if chunking.encoding is not None and not _CHARSET.search(content[:CHARSET_WITHIN]):
-        content = read_text(path, chunking.encoding).encode()
-    return Document(html_to_markdown(content))
+    return Document(html_to_markdown(content, encoding=chunking.encoding))
 
 
-def html_to_markdown(content: bytes, *, whole: bool = False) -> str:
-    """Write the main part of a page as Markdown, with its title above it if no heading of the first level is there.
-
-    Text above the title is left out as menus, unless the page is `whole`.
-    """
+def _decoded(content: bytes, encoding: str | None) -> str:
+    """Decode a page as browsers do: UTF-8, or else as it says; `encoding`, or else windows-1252, if it says nothing."""
     try:
-        content.decode()
-        encoding = "utf-8"
+        return content.decode("utf-16" if content.startswith(_UTF16) else "utf-8-sig")
     except UnicodeDecodeError:
-        encoding = None  # as the page says
+        pass
+    said = _CHARSET.search(content[:CHARSET_WITHIN])
+    try:
+        known = codecs.lookup(said[1].decode() if said and said[1] else encoding or "cp1252").name
+        return content.decode(_WIDER.get(known, known), "replace")
+    except LookupError:
+        return content.decode("cp1252", "replace")
+
+
+def html_to_markdown(content: bytes, *, whole: bool = False, encoding: str | None = None) -> str:
+    """Write the main parts of a page as Markdown, with its title above them if no heading of the first level is there.
+
+    Of what stands above the title, only sentences are kept, unless the page is `whole`.
+    """
     if not content.strip():
         return ""
-    root = html.document_fromstring(content, parser=html.HTMLParser(encoding=encoding), ensure_head_body=True)
+    page = _decoded(content, encoding).encode(errors="replace")
+    root = html.document_fromstring(page, parser=html.HTMLParser(encoding="utf-8"), ensure_head_body=True)
     body = root.find("body")
-    main = [*body.iter("main"), *body.xpath(".//*[@role='main']"), *body.iter("article")]
-    part = main[0] if main else body
-    title = " ".join(root.findtext(".//title", "").split())
-    tables = _cleaned(part)
-    text = _CONVERTER.convert(html.tostring(part, encoding="unicode", with_tail=False)).strip()
-    firsts = [match.start() for match in _FIRST.finditer(text)]
+    main = _outermost([*body.iter("main"), *body.xpath(".//*[@role='main']")])
+    articles = _outermost([] if main else body.iter("article"))
+    while len(articles) > 1:  # and what stands between them
+        main = articles = _outermost([article.getparent() for article in articles])
+    main = main or articles
+    title = " ".join((root.findtext(".//title") or ("" if body in main else body.findtext(".//h1")) or "").split())
+    tables: list[str] = []
+    texts = []
+    for part in main or [body]:
+        _clean(part, tables)
+        texts.append(_CONVERTER.convert(html.tostring(part, encoding="unicode", with_tail=False)).strip())
+    text = "\n\n".join(texts)
+    headings = list(_HEADING.finditer(text))
+    firsts = [match.start() for match in headings if match[1] == "#"]
     if whole:
         pass
     elif firsts and not main and (len(firsts) == 1 or text.startswith(f"# {title}\n", firsts[0])):
-        text = text[firsts[0] :]
+        above = (block for block in text[: firsts[0]].split("\n\n") if _is_sentence(block.split()))
+        text = "\n\n".join([*above, text[firsts[0] :]])
+    elif title and headings and not firsts and " ".join(headings[0][2].split()) == title:
+        text = f"{text[: headings[0].start()]}# {text[headings[0].start(2) :]}"
     elif title and not firsts:
         text = f"# {title}\n\n{text}"
     return _PLACE.sub(lambda match: tables[int(match[1])], text)
 
 
-def _cleaned(part: _Element) -> list[str]:
-    """Remove what stands beside the text, and put a mark for each table, which is returned in Markdown."""
-    tables: list[str] = []
+def _is_sentence(words: Sequence[str]) -> bool:
+    return len(words) >= MIN_WORDS or (len(words) > 2 and words[-1].endswith((".", "!", "?", ":", ")")))
+
+
+def _outermost(elements: Iterable[_Element]) -> list[_Element]:
+    """Return the elements that are in no other one of them, in their order on the page."""
+    parts = set(elements)
+    outer = {part for part in parts if parts.isdisjoint(part.iterancestors())}
+    return [part for part in next(iter(outer)).getroottree().iter() if part in outer] if outer else []
+
+
+def _clean(part: _Element, tables: list[str]) -> None:
+    """Remove what stands beside the text, and put a mark for each table, which is added in Markdown."""
+    _prepare(part)
+    level = 1
     for element in list(part.iter()):
         if element is part or element.getparent() is None:
             continue
         if not isinstance(element.tag, str) or not _is_seen(element):
             element.drop_tree()
+        elif element.tag in _HEADINGS:
+            level = int(element.tag[1:]) if element.tag != "summary" else level
+        elif element.tag == "button":
+            element.tag = "div" if _is_labelled(element) else f"h{min(level + 1, 6)}"
         elif element.tag == "table" and not any(inner.tag in _INSIDE for inner in element.iterdescendants()):
             mark = html.Element("p")
             mark.text, mark.tail = f"\ue001{len(tables)}\ue002", element.tail
@@ -125,7 +172,16 @@ def _cleaned(part: _Element) -> list[str]:
             element.getparent().replace(element, mark)
         elif element.tag in _LAYOUT and not any(above.tag == "pre" for above in element.iterancestors()):
             element.tag = "div"
-    return tables
+
+
+def _prepare(part: _Element) -> None:
+    """Mark what is raised or lowered, and show what a button would show."""
+    opened = {name for one in part.iterfind(".//*[@aria-controls]") for name in one.get("aria-controls").split()}
+    for element in part.iter("*"):
+        if element.tag in ("sup", "sub"):
+            _mark_raised(element)
+        elif "hidden" in element.attrib and (element.get("id") in opened or _is_opened(element)):
+            del element.attrib["hidden"]
 
 
 def _is_seen(element: _Element) -> bool:
@@ -133,27 +189,71 @@ def _is_seen(element: _Element) -> bool:
     if element.tag in _UNSEEN or "hidden" in element.attrib or element.get("aria-hidden") == "true":
         return False
     if element.tag == "button":
-        return any(above.tag in _HEADINGS for above in element.iterancestors())
-    if element.tag in ("header", "footer") and element.getparent().tag == "body":
+        return _is_labelled(element) or _opens(element)
+    if element.tag in ("header", "footer") and element.getparent().tag in ("body", "form"):
         return element.find(".//h1") is not None
     return not (is_furniture(element) or (element.tag == "a" and element.text_content().strip() in _PERMALINKS))
+
+
+def _is_labelled(button: _Element) -> bool:
+    """Whether a button stands in a heading, or holds one."""
+    return any(one.tag in (*_HEADINGS, "dt") for one in (*button.iterancestors(), *button.iterdescendants()))
+
+
+def _opens(button: _Element) -> bool:
+    """Whether a button is the heading of what follows it, which it shows and hides."""
+    panel = button.getnext()
+    says = "aria-expanded" in button.attrib or _ACCORDION.search(button.get("class") or "") is not None
+    return says and panel is not None and panel.tag in ("div", "section", "p") and not is_furniture(panel)
+
+
+def _is_opened(panel: _Element) -> bool:
+    """Whether what stands before a panel shows and hides it."""
+    before = panel.getprevious()
+    return before is not None and (before.find(".//*[@aria-expanded]") is not None or "aria-expanded" in before.attrib)
+
+
+def _mark_raised(element: _Element) -> None:
+    """Write 10^6 for a raised number or sign, and 10_2 for a lowered one; 5th, CO2 and the like stay as they are."""
+    text, before = element.text_content().strip(), element.getprevious()
+    above = element.getparent().text if before is None else before.tail or before.text_content()
+    follows_digit = (above or "")[-1:].isdigit()
+    word = text.isalpha() and (len(text) > 1 or (follows_digit and text in "aeo"))
+    if text and (not word if element.tag == "sup" else text[0].isdigit() and follows_digit):
+        element.text = f"{'^' if element.tag == 'sup' else '_'}{element.text or ''}"
+    element.tag = "span"
 
 
 def read_epub(path: Path, _: Chunking) -> Document:
     """Read the chapters of a book as Markdown, in their order."""
     check_package(path)
     safe = etree.XMLParser(resolve_entities=False, no_network=True)
+    chapters, bad = [], []
     with ZipFile(path) as book:
         package = etree.fromstring(book.read("META-INF/container.xml"), safe).find(".//{*}rootfile").get("full-path")
         root = etree.fromstring(book.read(package), safe)
         items = {item.get("id"): item for item in root.iterfind(".//{*}manifest/{*}item")}
-        chapters = []
         for place in root.iterfind(".//{*}spine/{*}itemref"):
-            item = items[place.get("idref")]
-            if "html" in item.get("media-type", "") and "nav" not in (item.get("properties") or "").split():
-                name = (PurePosixPath(package).parent / unquote(item.get("href"))).as_posix()
-                chapters.append(html_to_markdown(book.read(name), whole=True))
-    return Document("\n\n".join(chapters))
+            item = items.get(place.get("idref"), place)
+            if "html" in item.get("media-type", "html") and "nav" not in (item.get("properties") or "").split():
+                href = unquote(item.get("href", "")).partition("#")[0]
+                try:
+                    content = book.read((PurePosixPath(package).parent / href).as_posix())
+                    chapters.append(html_to_markdown(content, whole=True))
+                except (
+                    KeyError,
+                    ValueError,
+                    NotImplementedError,
+                    RuntimeError,
+                    BadZipFile,
+                    zlib.error,
+                    etree.LxmlError,
+                ):
+                    bad.append(href or place.get("idref", ""))
+    if bad and not any(chapters):
+        raise ValueError(f"none of {len(bad)} chapters")
+    missing = f"{path}: chapters that cannot be read: {', '.join(bad[:3])} ({len(bad)} in all)" if bad else ""
+    return Document("\n\n".join(chapters), missing=missing)
 
 
 def _table(element: _Element) -> Iterator[str]:

@@ -179,7 +179,7 @@ def _value(cell: Any) -> str | int | float | bool | None:
     """Return the value of a cell as its reader knows it."""
     value = cell.value
     if isinstance(value, (int, float)) and not isinstance(value, bool):
-        if percent := _PERCENT.match(cell.number_format):
+        if percent := _PERCENT.match(cell.number_format[:99]):
             return f"{value:.{len(percent[1] or '')}%}"
         return int(value) if value == int(value) else float(f"{value:.15g}")
     if isinstance(value, datetime):

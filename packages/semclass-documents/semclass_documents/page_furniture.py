@@ -9,7 +9,8 @@ _Element: TypeAlias = Any  # of lxml, which has no types
 
 _ROLES = frozenset(["navigation", "search", "banner", "contentinfo", "menu", "menubar", "doc-toc"])
 _NAMES = frozenset([
-    "breadcrumb", "breadcrumbs", "footer", "nav", "navbar", "navigation", "pagination", "prev-next-area", "related",
+    "breadcrumb", "breadcrumbs", "footer", "nav", "navbar", "navfooter", "navheader",
+    "navigation", "pagination", "prev-next-area", "related",
     "rst-footer-buttons", "rst-versions", "sidebar-tree", "sidemenu", "site-footer", "skip-link", "sphinxsidebar",
     "sphinxsidebarwrapper", "table-of-contents", "toc", "toc-tree", "toctree-wrapper", "wy-breadcrumbs",
 ])  # fmt: skip
