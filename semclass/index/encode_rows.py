@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from semclass.core.checks import check_depth, check_positive, check_text, counted, short
 from semclass.core.cpu import available_threads
@@ -18,7 +17,15 @@ from semclass.core.errors import ArtifactError, InputError, InputTypeError, Trun
 from semclass.core.files import REMEDY
 from semclass.core.types import Passage, Ragged, offsets_of
 from semclass.index.columns import columns_of
-from semclass.index.passage_encoder import Evidence, PassageEncoder, fields_of, label, labelled, no_rows
+from semclass.index.passage_encoder import (
+    Evidence,
+    PassageEncoder,
+    PassageFeatures,
+    fields_of,
+    label,
+    labelled,
+    no_rows,
+)
 from semclass.index.segment import NOTHING, Segment, hash_table, hashes_of
 from semclass.scoring.dense import shares_of
 from semclass.scoring.postings import count_terms
@@ -45,6 +52,14 @@ UNSORTED_IDS = 1 << 16
 
 MAX_NAMED_IDS = 3
 """Most ids that a message names."""
+
+
+@dataclass(frozen=True)
+class StoredEvidence(Evidence):
+    """Evidence in the few bytes that an index keeps, and what the dense scores of its sentences need."""
+
+    scales: Ragged  #: of the vector of each sentence, see :class:`semclass.scoring.dense.Vectors`
+    shares: Ragged  #: of each sentence in the mean of its passage, see :func:`semclass.scoring.dense.shares_of`
 
 
 @dataclass(frozen=True)
@@ -94,23 +109,10 @@ class IndexConfig:
         if heads:
             passages = label(passages, heads)
             lines = [line_of(passage) for passage in passages]
-        vectors, offsets = unit(features.sentences.values), features.sentences.offsets
-        shares = shares_of(vectors, features.words.values, offsets)
-        codes, scales = (vectors, np.ones_like(shares)) if self.exact else to_quarter_bytes(vectors)
-        tokens = features.tokens.values
-        if self.books is not None:
-            tokens = self.books.encode(tokens, features.pieces.values)
-        elif not self.small:
-            tokens = np.rint(tokens * SCALE).astype(np.int8)
-        pieces = features.pieces.values.astype(np.min_scalar_type(len(encoder.is_term)))
+        stored = self.store(features)
         hashes, rows = hash_table(hashes_of([passage.id for passage in passages]))
         segment = Segment(
-            sentences=Ragged(codes, offsets),
-            scales=Ragged(scales, offsets),
-            shares=Ragged(shares, offsets),
-            provides=Ragged(self._provides(features.provides.values, len(vectors)), offsets),
-            tokens=NOTHING if self.small else Ragged(tokens, features.tokens.offsets),
-            pieces=NOTHING if self.small else Ragged(pieces, features.pieces.offsets),
+            **vars(stored),
             records=records_of(lines),
             probabilities=features.probabilities,
             postings=count_terms(features.terms, encoder.is_term),
@@ -120,11 +122,29 @@ class IndexConfig:
         )
         return segment, [passages[row].id for row in truncated]
 
-    def _provides(self, values: npt.NDArray[Any], sentences: int) -> npt.NDArray[Any]:
-        """One row each sentence, without columns if the encoder does not have the view."""
-        if not values.shape[1]:
-            return np.zeros((sentences, 0), np.float32 if self.exact else np.uint8)
-        return values if self.exact else to_scaled_bytes(values)
+    def store(self, features: PassageFeatures) -> StoredEvidence:
+        """Return the evidence of passages in the few bytes that an index keeps."""
+        vectors, offsets = unit(features.sentences.values), features.sentences.offsets
+        shares = shares_of(vectors, features.words.values, offsets)
+        codes, scales = (vectors, np.ones_like(shares)) if self.exact else to_quarter_bytes(vectors)
+        provided, tokens, pieces = features.provides.values, features.tokens.values, features.pieces.values
+        if not provided.shape[1]:  # the encoder does not have the view: rows without columns
+            provided = np.zeros((len(vectors), 0), np.float32 if self.exact else np.uint8)
+        elif not self.exact:
+            provided = to_scaled_bytes(provided)
+        if self.books is not None:
+            tokens = self.books.encode(tokens, pieces)
+        elif not self.small:
+            tokens = np.rint(tokens * SCALE).astype(np.int8)
+        pieces = pieces.astype(np.min_scalar_type(len(self.passage_encoder.encoder.is_term)))
+        return StoredEvidence(
+            sentences=Ragged(codes, offsets),
+            provides=Ragged(provided, offsets),
+            tokens=NOTHING if self.small else Ragged(tokens, features.tokens.offsets),
+            pieces=NOTHING if self.small else Ragged(pieces, features.pieces.offsets),
+            scales=Ragged(scales, offsets),
+            shares=Ragged(shares, offsets),
+        )
 
 
 def stored_types(passage_encoder: PassageEncoder, *, small: bool) -> dict[str, tuple[str, int]]:
@@ -162,10 +182,10 @@ def decode(stored: Evidence, books: Codebooks | None) -> Evidence:
 
 
 def encode_evidence(passage_encoder: PassageEncoder, passages: Sequence[Passage]) -> Evidence:
-    """Encode the evidence of passages of a small index. See :meth:`semclass.PassageIndex.evidence`."""
+    """Encode the evidence of passages of a small index, as precise as if an index stored it."""
     features, _ = passage_encoder.read(passages, classes=False)
-    sentences = Ragged(unit(features.sentences.values), features.sentences.offsets)
-    return Evidence(sentences, features.provides, features.tokens, features.pieces)
+    config = IndexConfig(passage_encoder, small=False)
+    return decode(config.store(features), config.books)
 
 
 def chunks(passages: Iterable[Passage], size: int | None = None) -> Iterator[list[Passage]]:

@@ -82,6 +82,7 @@ class Candidates:
     components: Mapping[str, DoubleArray] = field(default_factory=dict)  #: signals of re-ranking, each (n,)
     certainty: str | None = None  #: certainty of the first place, in a word; None if not measured
     answerable: float | None = None  #: P(the first place answers the question); None if not computed
+    reused: npt.NDArray[np.bool_] | None = None  #: whether each text was encoded for an earlier question; None: stored
     language: str | None = None  #: language of the passages, "en" or "other"; None if not tested
 
     def __len__(self) -> int:

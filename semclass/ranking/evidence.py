@@ -14,7 +14,7 @@ from semclass.core.types import DoubleArray, FloatArray, IntArray
 from semclass.encoders.words import WordTable
 from semclass.heads.head import Head
 from semclass.index.records import Candidates, Query
-from semclass.ranking.features import FEATURES, PAIR_FEATURES, pair_features
+from semclass.ranking.features import FEATURES, PAIR_FEATURES, features_by, pair_features
 
 SHORT = 20.0
 """Mean number of word pieces up to which candidates are short, such as sentences or answers to frequent questions."""
@@ -74,9 +74,14 @@ class PairModel:
         query.check(tokens=True)
         return pair_features(query, candidates, self.words)
 
-    def relevance(self, features: FloatArray) -> DoubleArray:
-        """Return P(passage answers question) of n candidates by their features, (n,)."""
-        return self.entailment.probabilities({"pairs": features})[:, 0]
+    def judge(self, query: Query, candidates: Candidates) -> tuple[FloatArray, DoubleArray]:
+        """Return the pair features of n candidates, and P(passage answers question), (n,).
+
+        The probability depends on the two texts alone: words are weighed as in general text, whatever an index holds.
+        """
+        query.check(tokens=True)
+        features, general = features_by(query, candidates, self.words, candidates.idf, self.idf)
+        return features, self.entailment.probabilities({"pairs": general})[:, 0]
 
     def evidence_of(self, features: FloatArray, lengths: IntArray, weight: float = 1.0) -> dict[str, DoubleArray]:
         """Return what each group of evidence adds to the scores of candidates of some lengths, each (n,)."""

@@ -40,6 +40,7 @@ def explain(
             words=_word_matches(query, words, found, place, pieces, mark, passages[place].text),
             classes=class_evidence(query, found, place, classes),
             sentence=nearest_sentence(query, found, place, passages[place].text),
+            reused=None if found.reused is None else bool(found.reused[place]),
         )
         for place in steps(places.tolist())
     ]

@@ -99,23 +99,34 @@ def weights_of(weights: Mapping[str, float]) -> npt.NDArray[np.float64]:
 
 def pair_features(query: Query, candidates: Candidates, words: WordTable) -> FloatArray:
     """Describe n candidates of a question, float32 of shape (n, n_features). See :data:`FEATURES`."""
+    return features_by(query, candidates, words, candidates.idf)[0]
+
+
+def features_by(query: Query, candidates: Candidates, words: WordTable, *idfs: FloatArray) -> list[FloatArray]:
+    """Describe n candidates of a question, once with each array of inverse document frequencies."""
     n, provides = len(candidates.evidence.pieces), candidates.evidence.provides
     if not n:
-        return np.zeros((0, len(PAIR_FEATURES)), np.float32)
+        return [np.zeros((0, len(PAIR_FEATURES)), np.float32) for _ in idfs]
     tells = len(query.need_vector) and len(provides.values)
-    question, present = _compared_words(query, candidates, words)
+    starts, present = _compared_words(query, candidates, words)
+    word = np.searchsorted(starts, np.arange(len(query.tokens)), side="right") - 1
     equal = np.full(n, 1 / n, np.float32)
-    columns = {
-        **_semantic(query, question, candidates.evidence.tokens, present[question.word], equal),
+    best, semantic = _semantic(query, candidates.evidence.tokens, present[word], equal)
+    shared = {
+        **semantic,
         "dense": candidates.dense,
         "dense_gap": candidates.dense - candidates.dense.max(),
         "bm25": candidates.bm25,
         "sentence": _best_product(unit(query.pooled), candidates.evidence.sentences),
         "provided": _best_product(query.need_vector, provides) if tells else np.zeros(n),
-        **_lexical(question, present, equal),
     }
-    columns |= _spread(columns, equal)
-    return np.ascontiguousarray(np.array([columns[name] for name in PAIR_FEATURES], np.float32).T)
+    described = []
+    for idf in idfs:
+        question = _weighed(query, starts, idf, words)
+        columns = {**shared, **_rarity(query, question, best), **_lexical(question, present, equal)}
+        columns |= _spread(columns, equal)
+        described.append(np.ascontiguousarray(np.array([columns[name] for name in PAIR_FEATURES], np.float32).T))
+    return described
 
 
 class _QuestionWords(NamedTuple):
@@ -123,15 +134,12 @@ class _QuestionWords(NamedTuple):
 
     weights: FloatArray  #: largest idf of the pieces of each, (words,)
     numbers: npt.NDArray[Any]  #: whether it is a term with a digit, (words,)
-    word: IntArray  #: the word of each piece that has a token vector, (q,)
-    rarity: npt.NDArray[Any]  #: share of that piece by rarity, (q,)
+    rarity: npt.NDArray[Any]  #: share by rarity of each piece that has a token vector, (q,)
 
 
-def _compared_words(
-    query: Query, candidates: Candidates, table: WordTable
-) -> tuple[_QuestionWords, npt.NDArray[np.bool_]]:
-    """Find the words of the question, and whether each of n passages has them, (words, n)."""
-    terms, m, passages, idf = query.terms, len(query.terms), candidates.evidence.pieces, candidates.idf
+def _compared_words(query: Query, candidates: Candidates, table: WordTable) -> tuple[IntArray, npt.NDArray[np.bool_]]:
+    """Find the first pieces of the question's words, (words,), and whether each of n passages has them, (words, n)."""
+    terms, m, passages = query.terms, len(query.terms), candidates.evidence.pieces
     # one pass over all texts, the question first
     pieces = np.concatenate([terms, passages.values], dtype=np.int64, casting="unsafe")
     words = words_of(Ragged(pieces, np.append(0, passages.offsets + m)), table)
@@ -142,15 +150,24 @@ def _compared_words(
     # matches are few, so that working on their places is cheaper than on the whole table
     row, column = np.divmod(np.flatnonzero(question[:, None] == values[None, :]), max(len(values), 1))
     present[row, np.searchsorted(offsets, column, side="right") - 1] = True
-    if not count:
-        nothing = np.zeros(0, np.float32)
-        return _QuestionWords(nothing, nothing, starts, nothing), present
+    return starts, present
+
+
+def _weighed(query: Query, starts: IntArray, idf: FloatArray, table: WordTable) -> _QuestionWords:
+    terms, nothing = query.terms, np.zeros(0, np.float32)
+    if not len(starts):
+        return _QuestionWords(nothing, nothing, nothing)
     weights = np.maximum.reduceat(idf[terms], starts)
     numbers = np.maximum.reduceat(table.digits[terms], starts) & (weights > 0)
-    word = np.searchsorted(starts, np.arange(m), side="right") - 1
+    word = np.searchsorted(starts, np.arange(len(terms)), side="right") - 1
     rarity = (np.log1p(weights) / np.bincount(word))[word[: len(query.tokens)]]
-    rarity /= max(rarity.sum(), 1e-6)
-    return _QuestionWords(weights, numbers, word[: len(rarity)], rarity), present
+    return _QuestionWords(weights, numbers, rarity / max(rarity.sum(), 1e-6))
+
+
+def _rarity(query: Query, question: _QuestionWords, best: FloatArray) -> dict[str, npt.NDArray[Any]]:
+    """Features of token vectors, weighed by rarity."""
+    cosine = _summed(question.rarity, best)
+    return {"cosine_rarity": cosine, "unmet_rarity": len(query.tokens) * (1 - cosine)}
 
 
 def _lexical(
@@ -170,9 +187,9 @@ def _lexical(
 
 
 def _semantic(
-    query: Query, question: _QuestionWords, passages: Ragged, present: npt.NDArray[np.bool_], equal: FloatArray
-) -> dict[str, npt.NDArray[Any]]:
-    """Features of token vectors; `present` is of shape (q, n), `equal` the share of each passage."""
+    query: Query, passages: Ragged, present: npt.NDArray[np.bool_], equal: FloatArray
+) -> tuple[FloatArray, dict[str, npt.NDArray[Any]]]:
+    """Features of token vectors, and m_i, (q, n); `present` is of that shape, `equal` the share of each passage."""
     q, share = len(query.tokens), query.weights
     if passages.values.shape[1] != query.tokens.shape[1]:
         raise InputError(
@@ -183,13 +200,11 @@ def _semantic(
     cosines = float_products(np.concatenate([query.tokens, query.expects]), passages.values)
     largest = _largest(cosines, passages)
     best, expected = largest[:q], largest[q:]
-    cosine, cosine_rarity = _summed(share, best), _summed(question.rarity, best)
+    cosine = _summed(share, best)
     columns = {
         "cosine": cosine,
-        "cosine_rarity": cosine_rarity,
         "cosine_unmatched": _summed(share, best * ~present),
         "unmet": q * (1 - cosine),
-        "unmet_rarity": q * (1 - cosine_rarity),
         "neighbours": cosine,
         "advantage": _summed(share, np.maximum(best - (best @ equal)[:, None], 0)),
         "expected": expected.sum(axis=0) / max(len(expected), 1),
@@ -200,7 +215,7 @@ def _semantic(
         lasts = passages.offsets[1:][passages.lengths() > 0] - 1
         pairs[:, lasts] = cosines[: q - 1, lasts]
         columns["neighbours"] = _summed(share[:-1] + share[1:], _largest(pairs, passages)) / 4
-    return columns
+    return best, columns
 
 
 def _summed(weights: npt.NDArray[Any], rows: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -126,14 +126,13 @@ class ByEvidence:
         self, models: Models, query: Query, candidates: Candidates, weights: Weights, passages: Passages = ()
     ) -> Candidates:
         """Add the evidence, and read the first passages with the question."""
-        pairs, features = models.pairs, models.pairs.features(query, candidates)
+        features, relevance = models.pairs.judge(query, candidates)
         language = None if models.language is None else models.language.language(candidates)
         if language == OTHER:
             if all(weights[name] == models.weights[name] for name in self.weights):
                 return by_words(candidates, features)
             language = None  # weights that were tuned on this very text know better
-        evidence = pairs.evidence_of(features, candidates.evidence.pieces.lengths())
-        relevance = pairs.relevance(features)
+        evidence = models.pairs.evidence_of(features, candidates.evidence.pieces.lengths())
         parts = {name: weights["evidence"] * part for name, part in evidence.items()}
         ranked = summed(candidates, parts, {"relevance": relevance})
         score = candidates.score + sum_of(evidence)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -19,18 +19,22 @@ from semclass.core.checks import (
 )
 from semclass.core.errors import InputError, InputTypeError
 from semclass.core.tools import in_thread
-from semclass.core.types import Encoder, Passage, Ragged
+from semclass.core.types import Encoder, Passage
 from semclass.encoders.batching import CHUNK, concurrency_limit, warn_truncated
-from semclass.index.passage_encoder import parts_of, searchable
+from semclass.index.encode_rows import decode
+from semclass.index.passage_encoder import Evidence, parts_of, searchable
 from semclass.index.records import Candidates, Query, sum_of
 from semclass.ranking.language import OTHER, warn_of_language
 from semclass.ranking.methods import DEFAULT, RERANKING, WEIGHTS, Method, bm25_top_of, method_for
 from semclass.ranking.models import SHARES, Models
 from semclass.ranking.result import SearchResult, make_hits
+from semclass.ranking.text_cache import Text, TextCache
 from semclass.scoring import bm25
-from semclass.scoring.dense import Vectors, shares_of
+from semclass.scoring.dense import Vectors
 from semclass.scoring.fusion import fused
-from semclass.scoring.topk import unit
+
+CACHE_MB = 64.0
+"""Default megabytes of encoded texts that a reranker keeps."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,7 @@ class Reranker:
     """
 
     models: Models
+    cache: TextCache = field(default_factory=lambda: TextCache(CACHE_MB), repr=False, compare=False)
 
     @classmethod
     def load(
@@ -50,9 +55,14 @@ class Reranker:
         *,
         encoder: Encoder | str | Path | None = None,
         threads: int = 1,
+        cache_mb: float = CACHE_MB,
     ) -> Reranker:
-        """Load the models, which must include a pair head. See :meth:`semclass.Models.load`."""
-        return cls(Models.load(models, encoder=encoder, threads=threads))
+        """Load the models, which must include a pair head. See :meth:`semclass.Models.load`.
+
+        `cache_mb` bounds the memory of encoded texts, which need not be encoded again for the next question, in
+        megabytes. About 700 texts of 100 words take a megabyte; 0 keeps none.
+        """
+        return cls(Models.load(models, encoder=encoder, threads=threads), TextCache(cache_mb))
 
     def rerank(
         self,
@@ -159,22 +169,20 @@ class Reranker:
 
         Also returns the places, among the passages of all questions, of those with a sentence that is too long to be read.
         """
-        places: dict[tuple[str, str], int] = {}
+        places: dict[Text, int] = {}
         rows_of = [places.setdefault(parts_of(item)[:2], len(places)) for some in passages for item in some]
         distinct_of = np.array(rows_of, np.int64)
-        distinct = [Passage("", text, {"title": title}) for title, text in places]
-        features, truncated = self.models.passage_encoder.read(distinct, **needed)
-        offsets, idf = features.sentences.offsets, self.models.pairs.idf
-        units = Ragged(unit(features.sentences.values), offsets)
-        shares = shares_of(units.values, features.words.values, offsets)
-        vectors, scoring = Vectors(units, np.ones_like(shares), shares), method.scoring(weights)
+        encoder, idf = self.models.passage_encoder, self.models.pairs.idf
+        texts, reused = self.cache.read(encoder, list(places), classes=needed["classes"])
+        evidence = decode(texts.stored, encoder.codebooks)
+        sentences, scales, shares = texts.stored.sentences, texts.stored.scales, texts.stored.shares
+        vectors, scoring = Vectors(sentences, scales.values, shares.values), method.scoring(weights)
         ends = np.cumsum([0, *map(len, passages)])
         found = []
         for query, first, end in zip(queries, ends[:-1].tolist(), ends[1:].tolist(), strict=True):
             rows = distinct_of[first:end]
-            own = features.take(rows)
             dense = vectors.scores_at(query.pooled, rows)
-            lexical = bm25.score_few(own.terms, query.bm25_terms, idf)
+            lexical = bm25.score_few(texts.terms.take(rows), query.bm25_terms, idf)
             top, weight = bm25_top_of(weights, idf, query.bm25_terms), scoring.bm25_weight
             parts = fused(dense, lexical, scoring.fusion, weight=weight, alpha=scoring.alpha, bm25_top=top).parts
             found.append(
@@ -184,13 +192,14 @@ class Reranker:
                     bm25=lexical,
                     parts=parts,
                     score=sum_of(parts),
-                    probabilities=own.probabilities,
+                    probabilities=texts.probabilities[rows],
                     thresholds=self.models.passages.thresholds,
-                    evidence=replace(own, sentences=units.take(rows)),
+                    evidence=Evidence(**{name: part.take(rows) for name, part in vars(evidence).items()}),
                     idf=idf,
+                    reused=reused[rows],
                 )
             )
-        return found, np.flatnonzero(np.isin(distinct_of, truncated)).tolist() if truncated else []
+        return found, np.flatnonzero(texts.truncated[distinct_of]).tolist()
 
 
 def as_passages(passages: Iterable[Passage | str], name: str = "passages") -> Iterator[Passage]:

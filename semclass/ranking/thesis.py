@@ -29,7 +29,7 @@ def entailment_signal(
     models: Models, query: Query, candidates: Candidates, hard: bool
 ) -> tuple[DoubleArray, DoubleArray]:
     """Return P(passage answers question), or whether it reaches the threshold of the head."""
-    relevance = models.pairs.relevance(models.pairs.features(query, candidates))
+    _, relevance = models.pairs.judge(query, candidates)
     label = (relevance >= models.pairs.entailment.thresholds[0]).astype(np.float64)
     return label if hard else relevance, relevance
 

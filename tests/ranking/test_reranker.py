@@ -2,9 +2,10 @@
 
 import pytest
 
-from semclass import InputError, InputTypeError, Passage, Reranker
+from semclass import HybridRetriever, InputError, InputTypeError, Passage, PassageIndex, Reranker
 from semclass.core.errors import TruncationWarning
 from semclass.index.passage_encoder import PassageEncoder
+from semclass.ranking.text_cache import TextCache
 
 QUESTIONS = [
     "Who designed the lighthouse?", "When was the bridge opened?", "How long is the river", "Why is the sky blue?",
@@ -31,6 +32,45 @@ def test_many_questions_give_what_each_gives_alone(reranker, corpus, options):
     found = reranker.rerank_many(QUESTIONS, passages, **options)
     for question, items, hits in zip(QUESTIONS, passages, found, strict=True):
         agree(hits, reranker.rerank(question, items, **options))
+
+
+@pytest.mark.parametrize("method", ["default", "entail-stable"])
+def test_relevance_depends_on_the_two_texts_alone(models, reranker, corpus, method):
+    count = len(corpus)
+    indices = [
+        PassageIndex.build(corpus, passage_encoder=models.passage_encoder, small=small) for small in (False, True)
+    ]
+    indices.append(PassageIndex.build(corpus[:5], passage_encoder=models.passage_encoder))
+    for question in QUESTIONS:
+        results = [
+            HybridRetriever(index, models).search(question, count, method=method, candidates=count) for index in indices
+        ]
+        results += [reranker.rerank(question, some, method=method) for some in (corpus, corpus[:3])]
+        alone = {
+            item.id: reranker.rerank(question, [item], method=method)[0].components["relevance"] for item in corpus
+        }
+        for result in results:
+            found = {hit.id: hit.components["relevance"] for hit in result}
+            assert found == pytest.approx({name: alone[name] for name in found}, abs=0.01)
+
+
+def test_texts_are_encoded_again_only_if_they_were_dropped(models, corpus):
+    reranker = Reranker(models, TextCache(0.03))
+    first, *others = (item.text for item in corpus[:8])
+    assert not reranker.rerank(QUESTIONS[0], [first], explain=True)[0].explanation.reused
+    again = reranker.rerank(QUESTIONS[1], [first], explain=True)[0]
+    assert again.explanation.reused
+    agree([again], Reranker(models).rerank(QUESTIONS[1], [first], explain=True))
+    assert reranker.cache.usage[:2] == (1, 1)
+    reranker.rerank(QUESTIONS[0], others, explain=True)
+    assert reranker.cache.usage.bytes <= 30_000
+    assert not reranker.rerank(QUESTIONS[2], [first], explain=True)[0].explanation.reused
+    assert reranker.rerank(QUESTIONS[0], [first, *others])[0].probabilities == {}
+    nothing = Reranker(models, TextCache(0))
+    assert [nothing.rerank(QUESTIONS[0], others)[0].score for _ in range(2)] == [
+        pytest.approx(reranker.rerank(QUESTIONS[0], others)[0].score)
+    ] * 2
+    assert nothing.cache.usage == (0, 2 * len(others), 0)
 
 
 def test_passages_keep_their_places_before_and_equal_texts_their_order(reranker):

@@ -87,6 +87,10 @@ class Engine(Queue):
         self.scope = scope
         self._reranker = Reranker(models)
 
+    def usage(self) -> Any:
+        """Use of the cache of encoded passages, see :class:`semclass.ranking.text_cache.Usage`."""
+        return self._reranker.cache.usage
+
     @property
     def searched(self) -> HybridRetriever:
         """The retriever. Raises an error of status 404 without an index."""

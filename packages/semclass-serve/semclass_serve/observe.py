@@ -25,6 +25,11 @@ from semclass_serve.queue import WORKER
 LOGGER = logging.getLogger("semclass_serve")
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+_CACHE = {
+    "hits": "Passages to re-rank that were encoded before.",
+    "misses": "Passages to re-rank that were encoded.",
+    "bytes": "Memory of encoded passages.",
+}
 _ITEMS = (1, 2, 4, 8, 16, 32, 64)
 
 
@@ -86,6 +91,9 @@ class Metrics:
         waiting.set_function(lambda: engine.waiting)
         passages = Gauge("semclass_index_passages", "Passages of the index.", registry=registry)
         passages.set_function(lambda: 0 if engine.retriever is None else len(engine.retriever.index))
+        for name, text in _CACHE.items():
+            gauge = Gauge(f"semclass_cache_{name}", text, registry=registry)
+            gauge.set_function(lambda name=name: getattr(engine.usage(), name))
         self.open = Gauge("semclass_requests_open", "Requests that are being answered.", registry=registry)
         Info("semclass", "The service.", registry=registry).info({"version": semclass.__version__})
         ProcessCollector(registry=registry)
