@@ -60,7 +60,7 @@ class Reranker:
         """Load the models, which must include a pair head. See :meth:`semclass.Models.load`.
 
         `cache_mb` bounds the memory of encoded texts, which need not be encoded again for the next question, in
-        megabytes. About 700 texts of 100 words take a megabyte; 0 keeps none.
+        megabytes. A text of 100 words takes about 10 kB; 0 keeps none.
         """
         return cls(Models.load(models, encoder=encoder, threads=threads), TextCache(cache_mb))
 
