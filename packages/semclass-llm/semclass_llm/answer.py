@@ -9,9 +9,10 @@ from typing import Any
 
 from semclass import Answer
 from semclass_llm.endpoint import REFUSED, UNREADABLE, Chat, Endpoint
+from semclass_llm.quoting import quoted
 from semclass_llm.reading import NONE_OF_THEM, declines, spoken
 
-MAX_TOKENS = 300
+MAX_TOKENS, MAX_HEADING = 300, 200
 
 _CITED = re.compile(r"\[(\d+(?:\s*,\s*\d+)*)\]")
 
@@ -50,17 +51,20 @@ class AnswerWriter:
         """
         if not answer.sentences:
             return answer
-        lines = [f"[{number}] {_heading(one.metadata)}{one.text}" for number, one in enumerate(answer.sentences, 1)]
-        prompt = WRITE.format(sentences="\n".join(lines), question=answer.question)
+        lines = [
+            f"[{number}] {_heading(one.metadata)}{quoted(one.text)}" for number, one in enumerate(answer.sentences, 1)
+        ]
+        prompt = WRITE.format(sentences="\n".join(lines), question=quoted(answer.question))
         (reply,) = self.chat.ask([prompt], max_tokens=MAX_TOKENS)
         if reply.why:
             return replace(answer, why=reply.why)
         text = spoken(reply.text or "")
-        numbers = [int(number) for group in _CITED.findall(text) for number in group.split(",")]
+        known = {str(number): number for number in range(1, len(lines) + 1)}
+        numbers = [known.get(number.strip(), 0) for group in _CITED.findall(text) for number in group.split(",")]
         cited = tuple(dict.fromkeys(numbers))
         if not cited and re.match(rf"\W*{NONE_OF_THEM}\b", text, re.IGNORECASE):
             return replace(answer, answered=False)
-        if not cited or not all(1 <= number <= len(lines) for number in cited):
+        if not all(cited) or not cited:
             why = REFUSED if declines(text) else UNREADABLE
             setattr(self.chat.bill, why, getattr(self.chat.bill, why) + 1)
             return replace(answer, why=why)
@@ -70,4 +74,4 @@ class AnswerWriter:
 def _heading(metadata: Mapping[str, Any]) -> str:
     """The heading of a sentence, for the prompt."""
     heading = metadata.get("heading") or metadata.get("title")
-    return f"({heading}) " if isinstance(heading, str) and heading.strip() else ""
+    return f"({quoted(heading, MAX_HEADING)}) " if isinstance(heading, str) and heading.strip() else ""

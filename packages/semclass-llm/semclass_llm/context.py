@@ -16,9 +16,11 @@ from typing import Any, TypeAlias
 
 from semclass import Hit, InputError, InputTypeError, Passage
 from semclass.plugins import check_positive, check_probability, short, unwrapped_spans
+from semclass_llm.quoting import quoted
 
 RESEMBLANCE = 0.9  # common runs of three words from which texts are duplicates: about one changed word in sixty
 SEPARATOR = "\n\n"
+MAX_NAME = 200  # most characters of a title, a document or a heading in the name of a source
 
 Parents: TypeAlias = Mapping[str, Passage] | Callable[[Sequence[str]], Iterable[Passage]]
 """Source of parents: passages by id, or a function from ids to the passages with these ids, in any order."""
@@ -262,7 +264,9 @@ def _names(hit: Hit) -> list[Any]:
 def _cite(hit: Hit) -> str:
     title, document, page, heading = _names(hit)
     parts = [title, document, None if page is None else f"p. {page}", heading]
-    return ", ".join(str(part) for part in parts if part not in (None, "")) or hit.id
+    return ", ".join(quoted(str(part), MAX_NAME) for part in parts if part not in (None, "")) or quoted(
+        hit.id, MAX_NAME
+    )
 
 
 def _write(hit: Hit, number: int) -> str:

@@ -12,13 +12,14 @@ import numpy as np
 
 from semclass import Encoder
 from semclass_llm.endpoint import Chat, EndpointError, Reply
+from semclass_llm.quoting import GUARD, quoted
 from semclass_llm.reading import NONE_OF_THEM, numbers_of, questions_of, spoken
 
 QUESTIONS = 3  # questions that the model writes from an answer
 MAX_TOKENS = 500
 STATEMENTS = """Split the answer into short statements that can be checked one by one. Each states one fact, and names \
 what it is about instead of using a pronoun. Write each statement in a numbered line of its own, and nothing else. Reply \
-with none if the answer states nothing.
+with none if the answer states nothing. {guard}
 
 Question: {question}
 Answer: {answer}"""
@@ -34,7 +35,7 @@ Statements:
 {statements}"""
 
 INVERSE = """Write {count} different questions that the text below answers. Write each question in a line of its own, and \
-nothing else. Reply with none if the text only says that it has no answer.
+nothing else. Reply with none if the text only says that it has no answer. {guard}
 
 Text:
 {answer}"""
@@ -83,13 +84,15 @@ def judge_answers(answers: Sequence[WrittenAnswer], chat: Chat, encoder: Encoder
 
 def _faithfulness(chat: Chat, answers: Sequence[WrittenAnswer]) -> list[float | None]:
     """Share of supported statements of each answer."""
-    prompts = [STATEMENTS.format(question=one.question, answer=one.answer) for one in answers]
+    prompts = [
+        STATEMENTS.format(guard=GUARD, question=quoted(one.question), answer=quoted(one.answer)) for one in answers
+    ]
     replies = chat.ask(prompts, max_tokens=MAX_TOKENS)
     statements = [_read(chat, reply, _NUMBERED.findall) or [] for reply in replies]
     stating = [row for row, lines in enumerate(statements) if lines]
     prompts = [
         SUPPORT.format(
-            contexts="\n\n".join(answers[row].contexts),
+            contexts="\n\n".join(map(quoted, answers[row].contexts)),
             statements="\n".join(f"{number}. {line}" for number, line in enumerate(statements[row], 1)),
         )
         for row in stating
@@ -107,7 +110,7 @@ def _faithfulness(chat: Chat, answers: Sequence[WrittenAnswer]) -> list[float | 
 
 def _relevance(chat: Chat, encoder: Encoder, answers: Sequence[WrittenAnswer]) -> list[float | None]:
     """Mean similarity of each answer's question and the questions that the answer answers."""
-    prompts = [INVERSE.format(count=QUESTIONS, answer=one.answer) for one in answers]
+    prompts = [INVERSE.format(guard=GUARD, count=QUESTIONS, answer=quoted(one.answer)) for one in answers]
     relevances: list[float | None] = []
     for one, reply in zip(answers, chat.ask(prompts, max_tokens=MAX_TOKENS), strict=True):
         questions = _read(chat, reply, questions_of)

@@ -9,13 +9,14 @@ from itertools import chain, islice
 from semclass import InputError
 from semclass.plugins import check_choice
 from semclass_llm.endpoint import UNREADABLE, Bill, Chat
+from semclass_llm.quoting import GUARD, quoted
 from semclass_llm.reading import NONE_OF_THEM, YES_NO, all_of, one_of
 
 WAYS = ("one", "several", "yes-no")  # for the best label, for all that fit in one call, or by a call per label
 
 SAMPLE = 16  # texts that are labelled to estimate the cost of all
 
-ENTAILS = "Does the passage hold the answer to the question? Reply with yes or no."
+ENTAILS = f"Does the passage hold the answer to the question? Reply with yes or no. {GUARD}"
 
 _PROMPTS = {
     "one": "Which of these labels fits the text best? Reply with one label and nothing else.",
@@ -66,10 +67,11 @@ class LabelTask:
         lines = [f"{name}: {description}" if description else name for name, description in self.labels.items()]
         if self.way == "yes-no":
             for line in lines:
-                yield f"{_PROMPTS[self.way]}\n\nLabel: {line}\n\nText: {text}\nAnswer:"
+                yield f"{_PROMPTS[self.way]} {GUARD}\n\nLabel: {line}\n\nText: {quoted(text)}\nAnswer:"
         else:
             listed = "\n".join(f"- {line}" for line in lines)
-            yield f"{_PROMPTS[self.way]}\n\n{listed}\n\nText: {text}\n{'Labels' if self.multi_label else 'Label'}:"
+            answer = "Labels" if self.multi_label else "Label"
+            yield f"{_PROMPTS[self.way]} {GUARD}\n\n{listed}\n\nText: {quoted(text)}\n{answer}:"
 
     def read(self, replies: Sequence[str]) -> list[str] | None:
         """Read the labels from the replies to the prompts of a text. None if a reply says something else."""
@@ -100,7 +102,7 @@ class PairTask(LabelTask):
 
 def pair_text(question: str, passage: str) -> str:
     """Write a pair of question and passage as one text."""
-    return f"Question: {question}\nPassage: {passage}"
+    return f"Question: {quoted(question)}\nPassage: {quoted(passage)}"
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from semclass import Hit, InputError, InputTypeError, Passage, SearchResult
 from semclass.plugins import check_choice, check_positive, check_text, check_texts, searchable, short
 from semclass_llm.endpoint import Chat, Endpoint
 from semclass_llm.label import ENTAILS
+from semclass_llm.quoting import GUARD, quoted
 from semclass_llm.reading import YES_NO, numbers_of, one_of
 
 POINTWISE, LISTWISE = PROMPTED = ("pointwise", "listwise")
@@ -24,8 +25,9 @@ MAX_CHARACTERS = 2_000  # characters of a passage that a prompt shows to the mod
 MAX_LISTED = 20  # most passages that one call lists; the passages after them stay behind
 UNKNOWN = 0.5  # score of a passage whose call failed, was refused, or gave neither yes nor no
 
-BEST = """Name the passages that answer the question, the one that answers it best first. Reply with their numbers and \
-nothing else, such as: 3, 1. Reply with none if none of them does."""
+BEST = f"""Name the passages that answer the question, the one that answers it best first. Reply with their numbers and \
+nothing else, such as: 3, 1. Reply with none if none of them does. \
+{GUARD}"""
 
 
 @dataclass(frozen=True)
@@ -130,7 +132,7 @@ def _passages(passages: Sequence[Passage | str], name: str) -> list[Passage]:
 
 
 def _pair(question: str, passage: str, answer: str = "") -> str:
-    return f"Question: {question}\nPassage: {_line(passage)}\nAnswer: {answer}".rstrip()
+    return f"Question: {quoted(question)}\nPassage: {quoted(passage, MAX_CHARACTERS)}\nAnswer: {answer}".rstrip()
 
 
 def _judged(shots: Sequence[Shot]) -> Iterator[str]:
@@ -143,12 +145,8 @@ def _judged(shots: Sequence[Shot]) -> Iterator[str]:
 
 
 def _listed(question: str, passages: Sequence[str], answers: int | None = None) -> str:
-    lines = "\n".join(f"[{number}] {_line(text)}" for number, text in enumerate(passages, 1))
-    return f"Question: {question}\n{lines}\nAnswer:" + ("" if answers is None else f" {answers + 1}")
-
-
-def _line(text: str) -> str:
-    return " ".join(text[:MAX_CHARACTERS].split())
+    lines = "\n".join(f"[{number}] {quoted(text, MAX_CHARACTERS)}" for number, text in enumerate(passages, 1))
+    return f"Question: {quoted(question)}\n{lines}\nAnswer:" + ("" if answers is None else f" {answers + 1}")
 
 
 def _hits(passages: Sequence[Passage], scores: Sequence[float]) -> list[Hit]:

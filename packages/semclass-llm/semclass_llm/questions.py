@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from semclass import HybridRetriever, Passage
 from semclass.plugins import searchable
 from semclass_llm.endpoint import Chat
+from semclass_llm.quoting import GUARD, quoted
 from semclass_llm.reading import questions_of
 
 MAX_CHARACTERS = 4_000  # most characters of a passage in a prompt
@@ -27,6 +28,7 @@ has not seen the passage could ask, and that it answers.
 - Each must be clear without the passage: name what it is about, and do not speak of "the passage" or "the text".
 - Use your own words rather than those of the passage, and do not put the answer into the question.
 - Write each question in a line of its own, in the language of the passage, and nothing else.
+- {guard}
 
 Passage:
 {passage}"""
@@ -51,7 +53,10 @@ def write_questions(passages: Sequence[Passage], chat: Chat, count: int = 2) -> 
 
     A prompt holds the first 4,000 characters of a passage. ``chat.bill`` counts the calls, and those without a question.
     """
-    prompts = (PROMPT.format(count=count, passage=searchable(passage)[:MAX_CHARACTERS]) for passage in passages)
+    prompts = (
+        PROMPT.format(count=count, guard=GUARD, passage=quoted(searchable(passage), MAX_CHARACTERS))
+        for passage in passages
+    )
     questions: list[WrittenQuestion] = []
     for passage, reply in zip(passages, chat.ask(prompts, max_tokens=MAX_TOKENS * count), strict=True):
         if not reply.why:
