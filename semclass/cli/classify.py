@@ -163,11 +163,7 @@ def _texts(
 
 
 KINDS: Mapping[str, tuple[Callable[..., Any], Callable[..., Iterator[Line]], frozenset[str]]] = {
-    "questions": (
-        _read_texts,
-        _questions,
-        frozenset({"models", "min_probability", "text_column", "encoding"}),
-    ),
+    "questions": (_read_texts, _questions, frozenset({"models", "min_probability", "text_column", "encoding"})),
     "passages": (_read_passages, _passages, frozenset({"models"})),
     "pairs": (_read_pairs, _pairs, frozenset({"models"})),
     "texts": (

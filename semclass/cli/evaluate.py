@@ -38,6 +38,8 @@ COLUMNS = {
 }
 """Columns of the figures of every method, with their formats."""
 
+FIGURES = ("mrr", "top1", "recall", "ndcg", "cond_mrr", "cond_top1", "error_removed")
+
 
 @click.command()
 @click.argument("folder", type=any_path, metavar="BEIR_DIR")
@@ -45,9 +47,7 @@ COLUMNS = {
 @options.limit
 @click.option("--measures", help="More measures, by their ir-measures names: 'nDCG@10 P@5 AP@100 SetF'.")
 @click.option(
-    "--index",
-    "place",
-    help="Existing index of the passages; its tuned weights are used. Default: build an index.",
+    "--index", "place", help="Existing index of the passages; its tuned weights are used. Default: build an index."
 )
 @click.option("--runs", type=any_path, help="Write each ranking to this folder as a TREC run file.")
 @click.option(
@@ -123,18 +123,7 @@ def evaluate(
     verdict = compare(dataset, rankings, retriever.method)
     answered = round(results[base].top_k[-1] * len(dataset.questions))
     rows = [
-        [
-            name,
-            r.mrr,
-            r.top1,
-            r.recall,
-            r.ndcg,
-            r.cond_mrr,
-            r.cond_top1,
-            r.error_removed,
-            *r.error_removed_ci,
-            r.p_value,
-        ]
+        [name, *(getattr(r, figure) for figure in FIGURES), *r.error_removed_ci, r.p_value]
         for name, r in results.items()
     ]
     lines = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -15,9 +15,6 @@ from semclass.cli.options import any_path, shorten, show
 from semclass.cli.output import echo, table
 from semclass.core.checks import counted
 from semclass.core.errors import InputError
-
-if TYPE_CHECKING:
-    from semclass.documents.labelled import LabelledTexts
 
 MAX_LABELS = 20
 """Number of labels up to which all are listed on the terminal. Of more labels, those with the lowest F1 are listed."""
@@ -77,7 +74,12 @@ def train(
     data = read_labelled(file, **columns, multi_label=multi_label)
     tested = None if test is None else read_labelled(test, **columns, multi_label=data.multi_label)
     report = head.with_name(f"{head.name}-report")
-    _check(data, file, tested, test, ood_label, head, report)
+    labels = {label for row in data.labels for label in row}
+    if tested is not None and labels.isdisjoint(label for row in tested.labels for label in row):
+        raise InputError(f"{test} and {file} have no label in common; are their labels in the same column?")
+    for folder in (head, report):
+        if folder.exists() and not folder.is_dir():
+            raise InputError(f"{folder} is not a folder; name another path")
     model = TextClassifier(
         encoder,
         multi_label=data.multi_label,
@@ -117,31 +119,6 @@ def train(
     how = "" if encoder is None else f"--encoder {encoder} "
     following = f'next: semclass classify texts --head {head} {how}"{shorten(judged.texts[0], 60)}"'
     show(record, "\n".join([*_summary(record, multi_label=data.multi_label), following]), as_json=as_json)
-
-
-def _check(
-    data: LabelledTexts,
-    file: Path,
-    tested: LabelledTexts | None,
-    test: Path | None,
-    ood_label: str | None,
-    *folders: Path,
-) -> None:
-    """Refuse what cannot be trained, before the work."""
-    labels = {label for row in data.labels for label in row}
-    if ood_label is not None and ood_label not in labels:
-        raise InputError(f"{file} has no label {ood_label!r}; remove --ood-label, or add texts with this label")
-    if ood_label is not None and data.multi_label:
-        raise InputError(
-            "--ood-label needs one label per text; in a multi-label file, leave the label of out-of-domain texts empty"
-        )
-    if tested is not None and labels.isdisjoint(label for row in tested.labels for label in row):
-        raise InputError(
-            f"{test} and {file} have no label in common; do both files have their labels in the same column?"
-        )
-    for folder in folders:
-        if folder.exists() and not folder.is_dir():
-            raise InputError(f"{folder} is not a folder; name another path")
 
 
 def _summary(record: Mapping[str, Any], *, multi_label: bool) -> Iterator[str]:

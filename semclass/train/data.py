@@ -74,7 +74,9 @@ class Targets:
         if ood_label is None:
             return self, np.arange(len(self.rows))
         if (ood_label,) not in self.rows:
-            raise InputError(f"ood_label is {short(ood_label)}, but no text has this label; give such texts")
+            raise InputError(
+                f"ood_label is {short(ood_label)}, but no text has this label; give such texts, or leave it out"
+            )
         kept = [place for place, row in enumerate(self.rows) if row != (ood_label,)]
         classes = tuple(label for label in self.classes if label != ood_label)
         return replace(self, rows=[self.rows[place] for place in kept], classes=classes), np.array(kept, np.int64)

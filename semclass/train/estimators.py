@@ -187,7 +187,10 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
         kind = ("logistic" if self.multi_label else "kernel") if self.kind is None else self.kind
         check_choice(kind, tuple(STRENGTHS), "kind")
         if (self.rejection_rate or self.ood_label is not None) and (self.multi_label or not self.rejection_rate):
-            raise InputError("ood_label needs a rejection_rate above 0; both need one label per text")
+            raise InputError(
+                "ood_label needs a rejection_rate above 0; both need one label per text; with several, leave texts out of "
+                "domain without labels"
+            )
         targets, inside = targets.without(self.ood_label)
         offered = [dict.fromkeys(names, 1.0)]
         if self.views is None:

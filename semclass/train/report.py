@@ -60,8 +60,9 @@ def report_of(
         columns = zip(probabilities.T, truth.T, strict=True)
         # a class whose only examples have weight 0 has nothing to choose by
         thresholds = np.array([best_threshold(column, true) if true.any() else 0.5 for column, true in columns])
-    own = [[values[row] for row in rows] for values in (texts, targets.rows)]
-    judged = Judged(own[0], own[1], rows.tolist(), targets.classes, probabilities, thresholds, targets.multi_label)
+    places: list[int] = rows.tolist()
+    own, labels = [texts[row] for row in places], [targets.rows[row] for row in places]
+    judged = Judged(own, labels, places, targets.classes, probabilities, thresholds, targets.multi_label)
     return thresholds, {**_rounded(head.report), **figures(judged, target_precision)}
 
 
@@ -134,14 +135,11 @@ class Judged:
 
 
 def judged(
-    model: Any,
-    data: LabelledTexts,
-    rows: Sequence[int],
-    probabilities: DoubleArray,
-    support: DoubleArray | None = None,
+    model: Any, data: LabelledTexts, rows: Sequence[int], probabilities: DoubleArray, support: DoubleArray | None = None
 ) -> Judged:
     """Join some texts with the probabilities and the support from a head that was fitted without them."""
-    texts, labels, lines = ([values[row] for row in rows] for values in (data.texts, data.labels, data.lines))
+    columns: list[Any] = [data.texts, data.labels, data.lines]
+    texts, labels, lines = ([values[row] for row in rows] for values in columns)
     support = support if model.rejection_rate else None
     thresholds = model.label_thresholds_
     return Judged(texts, labels, lines, model.classes, probabilities, thresholds, model.multi_label, support)
