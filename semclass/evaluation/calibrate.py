@@ -19,6 +19,7 @@ import numpy.typing as npt
 from semclass.core.errors import InputError
 from semclass.core.types import DoubleArray
 from semclass.heads.head import log_odds
+from semclass.ranking.methods import DEFAULT, METHODS, ByEvidence
 from semclass.ranking.retriever import HybridRetriever
 
 MIN_QUESTIONS = 5
@@ -145,8 +146,9 @@ def judged_questions(
     `judged` says by question, and by the id of a passage, whether it is right. If `complete`, all other passages are wrong.
     Otherwise, a question without a right hit is left out unless its first hit was judged wrong.
     """
+    method = retriever.method if isinstance(METHODS[retriever.method], ByEvidence) else DEFAULT
     for question, passages in judged.items():
-        result = retriever.search(question, HITS)
+        result = retriever.search(question, HITS, method=method)
         progress(1)
         if result.answerable is None:
             raise InputError("these models have no head for `answerable`; use the shipped models")

@@ -43,7 +43,7 @@ def read_boost(
         if name not in heads:
             raise InputError(
                 f"boost names the head {name!r}, which is not loaded; name its folder with heads={{{name!r}: ...}} or "
-                f"--head {name}=DIR"
+                f"--head {name}=DIR. The index has labels by the heads: {', '.join(sorted(index.heads)) or 'none'}"
             )
         if name not in index.heads:
             raise InputError(f"the index has no labels by head {name!r}; rebuild it with --head {name}=DIR --replace")

@@ -65,7 +65,7 @@ def test_a_boosted_candidate_may_come_from_behind_the_first_k(retriever):
     ("options", "error", "message"),
     [
         ({"boost": "kind"}, InputTypeError, "names of heads"),
-        ({"boost": ["tone"]}, InputError, "not loaded"),
+        ({"boost": ["tone"]}, InputError, "not loaded; .*by the heads: "),
         ({"boost": {"kind": -1}}, InputError, "at least 0"),
         ({"boost": ["kind"], "method": "entail-stable"}, InputError, "sum"),
     ],
