@@ -330,10 +330,23 @@ def _value(value: Any, level: int) -> Iterator[str]:
         columns = list(dict.fromkeys(name for one in value for name in one))
         yield table(chain([columns], ([_scalar(one.get(name)) for name in columns] for one in value)))
     elif any(isinstance(one, (dict, list)) for one in value):
-        for one in value:
-            yield from _value(one, level)
+        for number, one in enumerate(value, 1):
+            if any(isinstance(item, dict) for item in value):  # each below a heading of its own
+                yield f"{'#' * min(level, HEADING_LEVELS)} {_label(one) or number}"
+            yield from _value(one, level + 1)
     else:
         yield "\n".join(f"- {' '.join(_scalar(one).split())}" for one in value)
+
+
+def _label(value: Any) -> str:
+    """Return a usual name, title or id of an object, else its first short value."""
+    flat = (
+        {name: one for name, one in value.items() if not isinstance(one, (dict, list))}
+        if isinstance(value, dict)
+        else {}
+    )
+    labels = {name: " ".join(_scalar(one).split()) for name, one in flat.items() if 0 < len(_scalar(one)) <= MAX_NAME}
+    return labels.get(_usual(labels, ("name", *TITLES, *IDS)) or next(iter(labels), ""), "")
 
 
 def _scalar(value: Any) -> str:

@@ -151,3 +151,21 @@ def test_a_column_that_is_not_there_is_named(tmp_path):
     (tmp_path / "c.jsonl").write_text('{"by": "Ann"}\n')
     with pytest.raises(InputError, match=r"line 1: text is missing; .* --text-column"):
         read_passages(tmp_path / "c.jsonl")
+
+
+def test_each_object_of_nested_json_is_below_a_heading_of_its_own(tmp_path):
+    rows = [
+        {"name": "Pump", "tags": ["old"]},
+        {"name": "Tank", "parts": [{"id": 5, "in": {"mm": 3}}]},
+        {"tags": ["new"]},
+    ]
+    (tmp_path / "a.json").write_text(json.dumps({"things": rows}))
+    found = {one.text.rpartition("\n")[2]: one.metadata["headings"] for one in read_passages(tmp_path / "a.json")}
+    assert found == {
+        "name: Pump": ["things", "Pump"],
+        "- old": ["things", "Pump", "tags"],
+        "name: Tank": ["things", "Tank"],
+        "id: 5": ["things", "Tank", "parts", "5"],
+        "mm: 3": ["things", "Tank", "parts", "5", "in"],
+        "- new": ["things", "3", "tags"],
+    }

@@ -49,7 +49,8 @@ _WIDER = {
 """Encodings that pages name, with those that browsers read them in, which have more characters."""
 
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
-_PERMALINKS = frozenset("¶#§🔗\uf0c1")
+_HYPHENS = {0xAD: None, 0x2011: "-"}  # soft ones, which are not seen, and non-breaking ones
+_PERMALINKS = frozenset([*"¶#§🔗\uf0c1↑↩", "↩\ufe0e"])
 _HEADING = re.compile(r"^(#+) +(.*)", re.MULTILINE)
 _ACCORDION = re.compile("accordion|collaps|toggle", re.IGNORECASE)
 _PLACE = re.compile("\ue001(\\d+)\ue002")
@@ -89,6 +90,11 @@ def read_html(path: Path, chunking: Chunking) -> Document:
     content = path.read_bytes()
     check_tags(path, content.count(b"<"))
     return Document(html_to_markdown(content, encoding=chunking.encoding))
+
+
+def tables_named(page: str) -> str:
+    """Write a page of an office document as Markdown; the first row of each table names its columns."""
+    return html_to_markdown(page.replace("<table>", '<table data-named="">').encode(), whole=True)
 
 
 def _decoded(content: bytes, encoding: str | None) -> str:
@@ -138,7 +144,7 @@ def html_to_markdown(content: bytes, *, whole: bool = False, encoding: str | Non
         text = f"{text[: headings[0].start()]}# {text[headings[0].start(2) :]}"
     elif title and not firsts:
         text = f"# {title}\n\n{text}"
-    return _PLACE.sub(lambda match: tables[int(match[1])], text)
+    return _PLACE.sub(lambda match: tables[int(match[1])], text).translate(_HYPHENS)
 
 
 def _is_sentence(words: Sequence[str]) -> bool:
@@ -214,12 +220,14 @@ def _is_opened(panel: _Element) -> bool:
 
 
 def _mark_raised(element: _Element) -> None:
-    """Write 10^6 for a raised number or sign, and 10_2 for a lowered one; 5th, CO2 and the like stay as they are."""
+    """Write 10^6 for a raised number or sign, 10_2 for a lowered one, and [1] for a note; 5th and CO2 stay as they are."""
     text, before = element.text_content().strip(), element.getprevious()
     above = element.getparent().text if before is None else before.tail or before.text_content()
     follows_digit = (above or "")[-1:].isdigit()
     word = text.isalpha() and (len(text) > 1 or (follows_digit and text in "aeo"))
-    if text and (not word if element.tag == "sup" else text[0].isdigit() and follows_digit):
+    if text.isdigit() and (element.getparent().tag == "a" or element.find("a") is not None):
+        element[:], element.text = [], f"[{text}]"
+    elif text and text[0] != "[" and (not word if element.tag == "sup" else text[0].isdigit() and follows_digit):
         element.text = f"{'^' if element.tag == 'sup' else '_'}{element.text or ''}"
     element.tag = "span"
 

@@ -19,13 +19,16 @@ from openpyxl.utils import range_boundaries
 
 from semclass import Chunking
 from semclass.plugins import Document, check_cells, paragraph, read_sheet, table
-from semclass_documents.html import PAGE_MARK, html_to_markdown
+from semclass_documents.equations import linear
+from semclass_documents.html import PAGE_MARK, tables_named
 from semclass_documents.limits import check_package
 
-_EQUATION = re.compile(rb"<m:oMath>.*?</m:oMath>", re.DOTALL)
-_EQUATION_TEXT = re.compile(rb"<m:t(?:\s[^>]*)?>([^<]*)</m:t>")
+_W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
+_M = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
+_PROSE = ("word/document.xml", "word/footnotes.xml", "word/endnotes.xml")
 _PAGE_END = re.compile(rf"^((?:#+|-|\d+\.)?[ \t]*){PAGE_MARK}", re.MULTILINE)
 _PERCENT = re.compile(r'[^"%]*?(?:\.([0#?]+))?\s*%')
+_VALUES, _CATEGORIES = "(c:val|c:yVal)//c:pt", "(c:cat|c:xVal)//c:pt"
 _FURNITURE = ("DATE", "FOOTER", "SLIDE_NUMBER", "HEADER")
 
 
@@ -36,27 +39,29 @@ def read_docx(path: Path, _: Chunking) -> Document:
     with ZipFile(path) as package, ZipFile(marked, "w") as copy:
         for part in package.infolist():
             content = package.read(part)
-            copy.writestr(part, _with_marks(content) if part.filename == "word/document.xml" else content)
+            copy.writestr(part, _with_marks(content) if part.filename in _PROSE else content)
     page = mammoth.convert_to_html(
         marked, style_map="p[style-name='Title'] => h1:fresh", convert_image=mammoth.images.img_element(lambda _: {})
     ).value
-    return Document(
-        _PAGE_END.sub(
-            r"\f\1", html_to_markdown(page.replace("<table>", '<table data-named="">').encode(), whole=True)
-        ).replace(PAGE_MARK, "\f")
-    )
+    return Document(_PAGE_END.sub(r"\f\1", tables_named(page)).replace(PAGE_MARK, "\f"))
 
 
 def _with_marks(content: bytes) -> bytes:
-    """Write ends of pages, non-breaking hyphens and equations as text, which mammoth would leave out."""
-    mark = f"<w:t>{PAGE_MARK}</w:t>".encode()
-    known = b"<w:lastRenderedPageBreak/>" in content
-    content = content.replace(b"<w:lastRenderedPageBreak/>", mark)
-    content = content.replace(b'<w:br w:type="page"/>', b"" if known else mark)
-    content = content.replace(b"<w:noBreakHyphen/>", b"<w:t>-</w:t>")
-    return _EQUATION.sub(
-        lambda match: b"<w:r><w:t>" + b"".join(_EQUATION_TEXT.findall(match[0])) + b"</w:t></w:r>", content
-    )
+    """Write as text what mammoth would leave out: ends of pages, non-breaking hyphens, equations and results of fields."""
+    root = etree.fromstring(content, etree.XMLParser(resolve_entities=False, no_network=True))
+    rendered = next(root.iter(f"{_W}lastRenderedPageBreak"), None) is not None
+    page_end = f"{_W}{'lastRenderedPageBreak' if rendered else 'br'}"
+    for element in list(root.iter(page_end, f"{_W}noBreakHyphen", f"{_W}fldSimple", f"{_M}oMathPara", f"{_M}oMath")):
+        if element.tag in (f"{_W}fldSimple", f"{_M}oMathPara"):
+            element.tag = f"{_W}smartTag"  # of which mammoth reads what is inside
+        elif element.tag == f"{_M}oMath":
+            run = etree.Element(f"{_W}r")
+            etree.SubElement(run, f"{_W}t").text = linear(element)
+            element.getparent().replace(element, run)
+        elif element.tag != f"{_W}br" or element.get(f"{_W}type") == "page":
+            element.text = "-" if element.tag == f"{_W}noBreakHyphen" else PAGE_MARK
+            element.tag = f"{_W}t"
+    return etree.tostring(root)
 
 
 def _joined(parts: Iterable[tuple[str, str]]) -> str:
@@ -78,12 +83,15 @@ def read_pptx(path: Path, _: Chunking) -> Document:
 
 def _slide(slide: Any) -> Iterator[tuple[str, str]]:
     title = slide.shapes.title
-    if title is not None and title.text_frame.text.strip():
-        yield "heading", f"# {' '.join(title.text_frame.text.split())}"
-    yield from _shapes(shape for shape in slide.shapes if title is None or shape.shape_id != title.shape_id)
+    named = " ".join(title.text_frame.text.split()) if title is not None else ""
+    others = [shape for shape in slide.shapes if title is None or shape.shape_id != title.shape_id]
+    parts = [part for part in _shapes(others) if part[1]]
     if slide.has_notes_slide and slide.notes_slide.notes_text_frame is not None:
         notes = slide.notes_slide.notes_text_frame.text.splitlines()
-        yield from (("text", paragraph(" ".join(line.split()))) for line in notes)
+        parts += [("text", paragraph(" ".join(line.split()))) for line in notes]
+    # a heading without a name ends the section of the slide before
+    yield "heading", f"# {named if parts else ''}".strip()
+    yield from parts or [("text", paragraph(named))]
 
 
 def _shapes(shapes: Iterable[Any]) -> Iterator[tuple[str, str]]:
@@ -93,14 +101,38 @@ def _shapes(shapes: Iterable[Any]) -> Iterator[tuple[str, str]]:
         if hasattr(shape, "shapes"):  # a group
             yield from _shapes(shape.shapes)
         elif shape.has_text_frame:
-            lines = [(part.level, " ".join(part.text.split())) for part in shape.text_frame.paragraphs]
+            lines = [(part.level, _line(part)) for part in shape.text_frame.paragraphs]
             listed = sum(bool(text) for _, text in lines) > 1
             for level, text in lines:
                 if text:
                     yield ("item", f"{'  ' * level}- {text}") if listed else ("text", paragraph(text))
-            yield "text", ""
         elif shape.has_table:
             yield "table", table([[cell.text for cell in row.cells] for row in shape.table.rows])
+        elif shape.has_chart:
+            yield from _chart(shape.chart._chartSpace)
+
+
+def _line(part: Any) -> str:
+    for run in part.runs:
+        if int(run.font._element.get("baseline", 0)) > 0 and run.text and not run.text.strip().isalpha():
+            run.text = f"^{run.text}"
+    return " ".join(part.text.split())
+
+
+def _chart(space: Any) -> Iterator[tuple[str, str]]:
+    """Yield the title of a chart, and its series as columns of a table of its categories."""
+    yield "text", paragraph(" ".join("".join(space.xpath("c:chart/c:title//a:t/text()")).split()))
+    series = space.xpath(".//c:ser")
+    columns = [{int(point.get("idx", 0)): point.findtext("{*}v", "") for point in one.xpath(_VALUES)} for one in series]
+    labels: dict[int, str] = {}
+    for point in (point for one in series for point in one.xpath(_CATEGORIES)):
+        labels.setdefault(int(point.get("idx", 0)), point.findtext("{*}v", ""))
+    names = ["; ".join(one.xpath("c:tx//c:v/text()")) for one in series]
+    places = sorted({*labels, *(place for column in columns for place in column)})
+    yield (
+        "table",
+        table([["", *names], *([labels.get(at, ""), *(one.get(at, "") for one in columns)] for at in places)]),
+    )
 
 
 def read_xlsx(path: Path, chunking: Chunking) -> Document:
