@@ -6,7 +6,6 @@ import os
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -163,13 +162,15 @@ def _sweep(dataset: Any, folder: Path, models: semclass.Models, names: Sequence[
     passages = read_passages(folder / "corpus.jsonl")
     with progress("encoding", len(passages) + len(dataset.questions), "texts") as step:
         results = sweep(dataset, passages, models.encoder, names, progress=step)
-    rows = ([name, *(value.value for value in r.measures.values()), r.p_value] for name, r in results.items())
+    rows = (
+        [name, *(figure["value"] for figure in r["measures"].values()), r["p_value"]] for name, r in results.items()
+    )
     lines = [
         f"{counted(len(dataset.questions), 'question')}, {counted(len(passages), 'passage')}; plain vectors, no re-ranking",
         f"p: paired randomisation test of {names[0]} against cosine\n",
         *table({"similarity": "", **dict.fromkeys([*names, "p"], ".4f")}, rows),
     ]
-    show({name: asdict(result) for name, result in results.items()}, "\n".join(lines), as_json=as_json)
+    show(results, "\n".join(lines), as_json=as_json)
 
 
 def _warn_of_tuning(index: semclass.PassageIndex, qrels: Path) -> None:

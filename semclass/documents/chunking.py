@@ -13,6 +13,7 @@ from semclass.core.checks import check_choice, check_positive, check_text
 from semclass.core.errors import InputError, InputTypeError
 from semclass.core.types import Passage
 from semclass.documents.blocks import Block, Unit, introduces, read_blocks, without_links, wrapped_lines
+from semclass.documents.decoding import check_encoding
 from semclass.documents.sentences import bounded_spans, sentence_spans, trimmed
 
 CUTS = ("paragraph", "window", "section")
@@ -111,13 +112,7 @@ class Chunking:
                 raise InputError(f"overlap is {self.overlap}, but overlap needs a size; give size, or by='window'")
             if self.overlap >= self.limit:
                 raise InputError(f"overlap is {self.overlap}; it must be less than size, which is {self.limit}")
-        if self.encoding is not None:
-            try:
-                "".encode(self.encoding)
-            except LookupError as error:
-                raise InputError(
-                    f"encoding {self.encoding!r} is unknown; give an encoding of Python, e.g. cp1252 or shift_jis"
-                ) from error
+        check_encoding(self.encoding)
 
     @property
     def way(self) -> str:

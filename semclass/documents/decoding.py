@@ -47,8 +47,19 @@ def reading(path: Path) -> Iterator[None]:
         raise InputError(f"{path} cannot be read as {path.suffix}: {reason}; is it damaged or encrypted?") from error
 
 
+def check_encoding(encoding: str | None) -> None:
+    """Refuse the name of an encoding that Python does not know."""
+    try:
+        "".encode(encoding or "utf-8")
+    except LookupError as error:
+        raise InputError(
+            f"encoding {encoding!r} is unknown; give an encoding of Python, e.g. cp1252 or shift_jis"
+        ) from error
+
+
 def read_text(path: Path, encoding: str | None = None) -> str:
     """Read a text file: UTF-8, UTF-16 with a byte order mark, or else in an encoding; all lines end in one character."""
+    check_encoding(encoding)
     try:
         check_size(path)
         data = path.read_bytes()

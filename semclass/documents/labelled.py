@@ -13,7 +13,6 @@ from typing import Any, TypeAlias
 
 from semclass.core.checks import counted, short
 from semclass.core.errors import InputError
-from semclass.documents.chunking import Chunking
 from semclass.documents.decoding import read_text
 from semclass.documents.json_lines import TEXT, parse_json_lines, text_of
 from semclass.documents.sheets import separator_of
@@ -80,7 +79,7 @@ def read_labelled(
         first bad lines with their numbers.
     """
     path = Path(path)
-    content = read_text(path, Chunking(encoding=encoding).encoding)
+    content = read_text(path, encoding)
     if content.lstrip().startswith("["):
         raise InputError(f"{path} is one JSON list; write one object per line, e.g. with `jq -c '.[]' {path}`")
     if content.lstrip().startswith("{"):
@@ -100,7 +99,7 @@ def read_texts(path: Path, *, text: str | None = None, encoding: str | None = No
     The column is `text`, or one with a usual name. A file with another ending than .csv and .tsv is a table if a column is
     named, or if its first line has several columns and one of them is called ``text``.
     """
-    content = read_text(path, Chunking(encoding=encoding).encoding)  # once: the file may be a pipe
+    content = read_text(path, encoding)  # once: the file may be a pipe
     lines = list(enumerate(content.removesuffix("\n").split("\n"), 1)) if content else []
     first = next((line for _, line in lines if line.strip()), "")
     if path.suffix.lower() in (".jsonl", ".json") or re.match(r'\s*\{\s*"', first):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -25,23 +25,6 @@ DEPTH = 100
 """Passages of each ranking, and texts that are encoded together."""
 
 
-@dataclass(frozen=True)
-class Estimate:
-    """A figure over questions, with its 95 % bootstrap interval."""
-
-    value: float
-    interval: tuple[float, float]
-    questions: int  #: number of questions
-
-
-@dataclass(frozen=True)
-class Compared:
-    """The figures of one similarity over all questions."""
-
-    measures: dict[str, Estimate]  #: by the name of the measure
-    p_value: float  #: two-sided paired randomisation test of the first measure against cosine
-
-
 def sweep(
     dataset: Dataset,
     passages: Sequence[Passage],
@@ -50,8 +33,12 @@ def sweep(
     *,
     seed: int = 0,
     progress: Callable[[int], object] = lambda _: None,
-) -> dict[str, Compared]:
-    """Rank `passages` for each question by each similarity of plain vectors, and measure the rankings."""
+) -> dict[str, dict[str, Any]]:
+    """Rank `passages` for each question by each similarity of plain vectors, and measure the rankings.
+
+    Returns by similarity ``measures``, each with its mean ``value`` and its 95 % bootstrap ``interval``, and ``p_value``:
+    a two-sided paired randomisation test of the first measure against cosine.
+    """
     ids = [passage.id for passage in passages]
     vectors = _vectors([searchable(passage) for passage in passages], for_passages(encoder), progress)
     questions = _vectors(list(dataset.questions.values()), encoder, progress)
@@ -60,10 +47,12 @@ def sweep(
         rankings = [[ids[row] for row in top_k(similarity(vectors, question), DEPTH)] for question in questions]
         values[name] = per_question(dataset, rankings, measures)
     return {
-        name: Compared(
-            {m: Estimate(float(own.mean()), interval(np.mean, [own], seed), len(own)) for m, own in table.items()},
-            randomisation_test(table[measures[0]], values["cosine"][measures[0]], seed),
-        )
+        name: {
+            "measures": {
+                m: {"value": float(own.mean()), "interval": interval(np.mean, [own], seed)} for m, own in table.items()
+            },
+            "p_value": randomisation_test(table[measures[0]], values["cosine"][measures[0]], seed),
+        }
         for name, table in values.items()
     }
 
