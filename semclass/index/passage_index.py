@@ -311,39 +311,39 @@ class PassageIndex:
         warn_of_truncated(truncated, len(index))
         return index
 
-    def facets(self) -> list[Facet]:
+    def facets(self, where: Mapping[str, Any] | None = None) -> list[Facet]:
         """Count the values of the metadata fields that divide the passages into a few groups: labels of heads first.
 
-        A field has 2 to :data:`MAX_VALUES` values, each in two passages on average.
+        A field has 2 to :data:`MAX_VALUES` values, each in two passages on average. With a filter, all values stay, and
+        only passages that match count.
         """
         skipped = PLACES | {name + PROBABILITY for name in self.heads}
-        fields = sorted(self.fields - skipped)
-        facets = [Facet(field, field in self.heads, self._values(field)) for field in fields]
-        chosen = [
-            facet
-            for facet in facets
-            if 1 < len(facet.values) <= MAX_VALUES
-            and (facet.head or 2 * len(facet.values) <= sum(number for _, number in facet.values))
-        ]
-        return sorted(chosen, key=lambda facet: (not facet.head, len(facet.values)))
+        allowed = None if where is None else self.mask(where)
+        facets = []
+        for name in sorted(self.fields - skipped):
+            counts = self._counts(name)
+            if 1 < len(counts) <= MAX_VALUES and (name in self.heads or 2 * len(counts) <= sum(counts.values())):
+                here = counts if allowed is None else self._counts(name, allowed)
+                values = sorted(counts, key=lambda value, counts=counts: (-counts[value], str(value[1])))
+                facets.append(Facet(name, name in self.heads, [(value[1], here[value]) for value in values]))
+        return sorted(facets, key=lambda facet: (not facet.head, len(facet.values)))
 
-    def _values(self, field: str) -> list[tuple[Scalar, int]]:
-        counts: Counter[tuple[bool, Scalar]] = (
-            Counter()
-        )  # with whether it is a boolean, as 1 is equal to True in Python
-        for segment, keep in self.parts():
+    def _counts(self, field: str, allowed: BoolArray | None = None) -> Counter[tuple[bool, Scalar]]:
+        """Count the values of a field, each with whether it is a boolean, as 1 is equal to True in Python."""
+        counts: Counter[tuple[bool, Scalar]] = Counter()
+        for (segment, keep), start in zip(self.parts(), self.starts, strict=False):
             if (column := segment.columns.fields.get(field)) is None:
                 continue
             if column.starts[3] - FIRST_CODE > MAX_VALUES:
-                return []
+                return Counter()
             codes = column.codes
+            keep = keep if allowed is None else allowed[start : start + len(segment)]
             if keep is not None:
                 codes = codes[keep[column.rows] if len(column.rows) else keep]
             for code in np.flatnonzero(numbers := np.bincount(codes)).tolist():
                 if code >= FALSE:
                     counts[code < FIRST_CODE, column.value(code)] += int(numbers[code])
-        found = [(value, number) for (_, value), number in counts.items()]
-        return sorted(found, key=lambda item: (-item[1], str(item[0])))
+        return counts
 
     def header(self) -> dict[str, Any]:
         """The fields of the manifest that describe the whole index."""

@@ -36,6 +36,12 @@ def test_fields_that_divide_nothing_or_too_much_are_left_out():
     assert counts(index_of(same, *many, *own)) == {}
 
 
+def test_a_filter_counts_its_passages_and_keeps_all_values():
+    index = index_of(passages(*range(6), customer="Acme", page=1), passages(*range(6, 10), customer="Birch", page=2))
+    (customer,) = index.facets({"page": {"$gte": 2}})
+    assert customer.values == [("Acme", 0), ("Birch", 4)]
+
+
 def test_true_and_one_are_two_values():
     (facet,) = index_of(passages(1, 2, 3, flag=True), passages(4, 5, flag=1)).facets()
     assert facet.values == [(True, 3), (1, 2)]

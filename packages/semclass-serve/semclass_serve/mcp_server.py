@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from inspect import cleandoc
 from typing import Any
 
 from pydantic_core import to_json
@@ -16,6 +17,9 @@ PASSAGES, SENTENCES = 10, 5
 
 MAX_PASSAGES, MAX_QUESTION, MAX_FILTER = 1000, 100_000, 10_000
 """Most passages of a search, and most characters of a question and of a filter. They bound the time of a call."""
+
+MAX_FIELDS = 50
+"""Most fields of the metadata that a tool names."""
 
 STATEMENTS = ("answerable", "certainty")
 """Fields of a result that the tools ``search`` and ``ask`` return."""
@@ -64,7 +68,7 @@ def make_server(retriever: HybridRetriever, name: str = "semclass") -> Any:
     def search(question: str, k: int = PASSAGES, where: dict[str, Any] | None = None) -> dict[str, Any]:
         """Find the passages that answer a question, best first.
 
-        `where` filters by metadata, such as {"document": "a.md"}.
+        `where` filters by metadata, such as {"document": "a.md"} or {"page": {"$gte": 3}}.
 
         `answerable` is the probability that the collection answers the question at all. `certainty` tells how certain
         the first hit is.
@@ -100,8 +104,12 @@ def make_server(retriever: HybridRetriever, name: str = "semclass") -> Any:
             label = retriever.models.questions.classify([question])[0]
         return {"label": label.fine, "probability": label.fine_probability}
 
-    for tool in (search, ask, *((classify,) if retriever.models.has_classes else ())):
-        server.tool(annotations=reads)(tool)
+    fields = sorted(getattr(retriever.index, "fields", ()))
+    known = f"\n\nFields that `where` knows: {', '.join(fields[:MAX_FIELDS])}." if fields else ""
+    for tool in (search, ask):
+        server.tool(annotations=reads, description=cleandoc(tool.__doc__ or "") + known)(tool)
+    if retriever.models.has_classes:
+        server.tool(annotations=reads)(classify)
     return server
 
 

@@ -92,6 +92,12 @@ def router(engine: Engine) -> APIRouter:
         answer = vars(await engine.ask(body.question, body.k, await _where(engine, body.where)))
         return Json({name: answer[name] for name in schemas.AskAnswer.model_fields})
 
+    @routes.post("/facets", response_model=schemas.Facets)
+    async def facets(body: schemas.FacetsRequest) -> Json:
+        """Give the metadata fields with few values, and the number of passages that match a filter for each value."""
+        index, where = engine.local_index, await _where(engine, body.where)
+        return Json({"facets": await asyncio.to_thread(index.facets, where) if index is not None else []})
+
     @routes.post("/judgements", response_model=schemas.Status)
     async def judge(body: schemas.Judgement) -> Json:
         """Store whether a passage of the index answers a question, in the file of `semclass serve --judgements`."""
@@ -123,12 +129,6 @@ def descriptions(engine: Engine) -> APIRouter:
             examples.clear()
             examples[key] = made
         return Json({"questions": examples[key]})
-
-    @routes.get("/facets", response_model=schemas.Facets)
-    async def facets() -> Json:
-        """Give the metadata fields with few values, and the number of passages of each value."""
-        index = engine.local_index
-        return Json({"facets": await asyncio.to_thread(index.facets) if index is not None else []})
 
     return routes
 

@@ -99,6 +99,12 @@ class AskRequest(Request):
     where: Where | None = None
 
 
+class FacetsRequest(Request):
+    """A filter, whose passages count."""
+
+    where: Where | None = None
+
+
 class Judgement(Request):
     """A judgement of a hit: whether the passage with the id `passage` answers the question; null withdraws it."""
 

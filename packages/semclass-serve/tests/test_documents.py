@@ -149,6 +149,15 @@ def test_names_that_others_wrote_open_nothing(models, foreign):
             assert client.get(f"/documents/{name}", headers=key).status_code == 404
 
 
+@pytest.mark.parametrize(
+    ("asked", "status"), [("bytes=0-3", 206), ("bytes=9999-", 416), ("lines=x", 400), ("bytes=b", 400)]
+)
+def test_ranges_are_served_or_refused_as_json(client, asked, status):
+    answer = client.get("/documents/deep/notes.txt", headers={"Range": asked})
+    assert answer.status_code == status
+    assert status == 206 or answer.json()["error_type"] == "range"
+
+
 def test_without_a_folder_there_are_no_links(models, retriever):
     with service(models, retriever) as client:
         assert set(links(client).values()) == {None}

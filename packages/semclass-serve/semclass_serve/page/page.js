@@ -130,8 +130,12 @@ async function search() {
   $("results").classList.add("stale");
   const began = performance.now();
   try {
-    const asked = [call("api/search", { ...body, k: state.n, explain: true }, signal), call("api/ask", { ...body, k: 3 }, signal)];
-    const [result, { sentences }] = await Promise.all(asked);
+    const asked = [call("api/search", { ...body, k: state.n, explain: true }, signal), call("api/ask", { ...body, k: 3 }, signal),
+      call("api/facets", { where: body.where }, signal)];
+    const [result, { sentences }, counted] = await Promise.all(asked);
+    facets = counted.facets;
+    showFacets();
+    showFilters();
     showProblem(answer, null);
     showAnswer(result, sentences, performance.now() - began);
   } catch (problem) {
@@ -384,7 +388,7 @@ for (const [i, tab] of tabs.entries()) {
 async function begin() {
   try {
     info = await call("api/info");
-    facets = info.index ? (await call("api/facets")).facets : [];
+    facets = info.index ? (await call("api/facets", {})).facets : [];
   } catch (problem) {
     return showProblem($("answer"), problem, begin);
   }
