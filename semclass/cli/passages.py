@@ -107,6 +107,7 @@ class Reading:
             self._list_boilerplate()
 
     def _read(self, path: Path, step: Progress, before: Sequence[str]) -> Iterator[semclass.Passage]:
+        from semclass.documents.cutting import named_by_content
         from semclass.documents.readers import iter_passages
         from semclass.documents.sources import find_files, listed
 
@@ -130,7 +131,7 @@ class Reading:
             check_lost(source.lost, "")
         if step.terminal and self.chunking.by is None:
             step.total = source.count_records()
-        return iter_passages(
+        passages = iter_passages(
             source,
             self.chunking,
             skipped=skip,
@@ -138,6 +139,7 @@ class Reading:
             boilerplate=self.boilerplate.append,
             boilerplate_before=before,
         )
+        return named_by_content(passages) if path.is_dir() else passages
 
     def settings(self) -> dict[str, Any]:
         """Return what an index stores for the next sync: the chunking, and the keys of the boilerplate."""

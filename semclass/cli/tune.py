@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from semclass.evaluation.calibrate import Calibration, Share
     from semclass.evaluation.dataset import Dataset
     from semclass.evaluation.tune import Tuning
+    from semclass.index.passage_index import PassageIndex
 
 Files = dict[str, Path]
 """Files of questions by their options."""
@@ -103,8 +104,8 @@ def tune(
         store_method(folder, None)
         show({"index": str(folder), "weights": {}}, f"{folder} uses the default method and weights", as_json=as_json)
         return
-    dataset = _dataset(files, limit)
     retriever = options.open_retriever(str(folder), options.load_models(**loading)).untuned()
+    dataset = _dataset(files, limit, retriever.local_index)
     searches = len(tune.searches_of(retriever)) * len(dataset.questions)
     with progress("searching", searches, "rankings") as step:
         result = tune.tune(retriever, dataset, progress=step)
@@ -129,7 +130,7 @@ def calibrate(
     answers it. Judge the first hits of your own questions: questions without an answer in INDEX are needed, too.
     """
     from semclass.evaluation.calibrate import calibrate, judged_questions
-    from semclass.evaluation.judgements import read_judgements
+    from semclass.evaluation.judgements import followed, read_judgements
     from semclass.index.commit import store_answerable
 
     if reset:
@@ -137,11 +138,12 @@ def calibrate(
         show({"index": str(folder), "from": None}, f"{folder} uses the threshold of the models", as_json=as_json)
         return
     if "judgements" in files:
-        judged = dict(list(read_judgements(files["judgements"]).items())[:limit])
+        judged = read_judgements(files["judgements"])
     else:
         data = _dataset(files, limit)
         judged = {text: dict.fromkeys(data.relevance[name], True) for name, text in data.questions.items()}
     retriever = options.open_retriever(str(folder), options.load_models(**loading))
+    judged = dict(list(followed(judged, retriever.local_index).items())[:limit])
     with progress("searching", len(judged), "questions") as step:
         pairs = list(judged_questions(retriever, judged, complete="qrels" in files, progress=step))
     result = calibrate([value for value, _ in pairs], [answered for _, answered in pairs])
@@ -154,12 +156,12 @@ def calibrate(
     show({"index": str(folder), "stored": stored, **record}, "\n".join([*lines, where]), as_json=as_json)
 
 
-def _dataset(files: Files, limit: int | None) -> Dataset:
+def _dataset(files: Files, limit: int | None, index: PassageIndex | None = None) -> Dataset:
     from semclass.evaluation.dataset import read_dataset
     from semclass.evaluation.judgements import judged_dataset
 
     if "judgements" in files:
-        return judged_dataset(files["judgements"], limit=limit)
+        return judged_dataset(files["judgements"], limit=limit, index=index)
     return read_dataset(files["queries"], files["qrels"], limit=limit)
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 
@@ -66,3 +68,23 @@ def _cut_together(records: Sequence[Record], file: str, chunking: Chunking) -> I
             own |= {key: passage.metadata[key] + before for key in ("start", "end")}
             yield replace(passage, id=f"{name}#{number}", metadata=joined(own, record.metadata))
         before += len(record.text) + 2  # as if an empty line stood between them
+
+
+def named_by_content(passages: Iterable[Passage]) -> Iterator[Passage]:
+    """Name the passages that were cut from documents, which follow one another, by their headings and texts.
+
+    The id of the second passage with the same content ends in ``-2``, and so on. All other ids stay unchanged.
+    """
+    document, seen = None, Counter[str]()
+    for passage in passages:
+        name = passage.metadata.get("document") if isinstance(passage, Passage) else None
+        if not isinstance(name, str) or not str(passage.id).startswith(f"{name}#"):
+            yield passage
+            continue
+        if name != document:
+            document, seen = name, Counter()
+        content = json.dumps([passage.metadata.get("headings", []), passage.text])
+        digest = hashlib.blake2b(content.encode(), digest_size=5).hexdigest()
+        seen[digest] += 1
+        number = seen[digest]
+        yield replace(passage, id=f"{name}#{digest}" if number == 1 else f"{name}#{digest}-{number}")

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -16,6 +14,7 @@ import numpy.typing as npt
 
 from semclass.core.errors import InputError
 from semclass.core.types import Passage
+from semclass.documents.cutting import named_by_content
 from semclass.index import commit, manifest
 from semclass.index.encode_rows import chunks, line_of
 from semclass.index.joining import READ_PASSAGES
@@ -148,26 +147,6 @@ class _Comparison:
                 whole = {added: "added", removed: "removed"}.get(sum(counts.values()), "changed")
                 found.append(Change(name, whole, added, changed, removed))
         return found
-
-
-def named_by_content(passages: Iterable[Passage]) -> Iterator[Passage]:
-    """Name the passages that were cut from documents, which follow one another, by their headings and texts.
-
-    The id of the second passage with the same content ends in ``-2``, and so on. All other ids stay unchanged.
-    """
-    document, seen = None, Counter[str]()
-    for passage in passages:
-        name = passage.metadata.get("document") if isinstance(passage, Passage) else None
-        if not isinstance(name, str) or not str(passage.id).startswith(f"{name}#"):
-            yield passage
-            continue
-        if name != document:
-            document, seen = name, Counter()
-        content = json.dumps([passage.metadata.get("headings", []), passage.text])
-        digest = hashlib.blake2b(content.encode(), digest_size=5).hexdigest()
-        seen[digest] += 1
-        number = seen[digest]
-        yield replace(passage, id=f"{name}#{digest}" if number == 1 else f"{name}#{digest}-{number}")
 
 
 def _document(passage: Passage) -> str:

@@ -21,6 +21,7 @@ from semclass.core import artifacts
 from semclass.core.checks import check_choice, check_texts, counted, short
 from semclass.core.errors import ArtifactError, EncoderMismatchError, InputError, warn
 from semclass.core.types import Passage
+from semclass.documents.cutting import named_by_content
 from semclass.index import commit, filters, manifest
 from semclass.index import segments_in_progress as in_progress
 from semclass.index.commit import AREA, locked, staging
@@ -141,7 +142,8 @@ def build_index(
     replace
         Whether to replace an existing index, including its tuned weights.
     cutting
-        How documents were cut into passages, which the index keeps for ``semclass.index.sync.sync_index``.
+        How documents were cut into passages, which the index keeps for ``semclass.index.sync.sync_index``. Passages are
+        then named as a sync names them.
 
     Raises
     ------
@@ -155,7 +157,7 @@ def build_index(
     config = IndexConfig.of(PassageEncoder.load() if passage_encoder is None else passage_encoder, small=small)
     threads = threads_of(config.passage_encoder, workers)
     check_target(folder, replace=replace)
-    stream = chunks(passages)
+    stream = chunks(passages if cutting is None else named_by_content(passages))
     first = next(stream, None)
     if first is None:
         raise InputError("there are no passages to index; give at least one")

@@ -8,9 +8,10 @@ from test_change import assert_ranks_as_rebuilt
 from world import FAKE, WORDS, Counting, passage_encoder_of
 
 from semclass import InputError, Passage, PassageIndex
+from semclass.documents.cutting import named_by_content
 from semclass.documents.readers import iter_passages
 from semclass.index.folder import describe
-from semclass.index.sync import find_changes, named_by_content, sync_index
+from semclass.index.sync import find_changes, sync_index
 from semclass.index.verify import verify
 
 YEARS = "two years from the day that you bought it"
