@@ -87,14 +87,6 @@ class Targets:
         found: npt.NDArray[np.bool_] = binarizer.fit_transform(self.rows).astype(np.bool_)
         return found
 
-    def for_head(self) -> Any:
-        """Labels as :func:`problem_of` takes them: names that sort like the classes, or 0 and 1."""
-        if self.multi_label and not self.classes:
-            raise InputError("no text has a label; give at least one label with two examples")
-        if self.multi_label:
-            return self.matrix().astype(np.int64)
-        return [f"{place:09d}" for place in self.matrix().argmax(axis=1)]
-
 
 def _label(item: Any, name: str, remedy: str = "") -> ClassName:
     """Check one label; numpy's scalars become Python's."""
@@ -261,30 +253,39 @@ class Problem:
 
 def problem_of(
     views: Mapping[str, FloatArray],
-    labels: Sequence[str] | npt.NDArray[Any],
-    link: str = "softmax",
-    names: Sequence[str] = (),
+    targets: Targets,
     sample_weight: npt.NDArray[Any] | None = None,
     min_examples: int = 2,
 ) -> Problem:
     """Refuse data that no head can be fitted to, and bring the rest into arrays.
 
-    Labels are n class names or, for a sigmoid head with classes `names`, 0 and 1 of shape (n, classes). At least two
-    classes must have `min_examples` examples each.
+    Of labels of which a text has one, at least two need `min_examples` examples each. Of others, at least one needs two
+    texts with it and two without.
     """
-    given = list(labels)
-    if link == "sigmoid":
-        classes, truth = tuple(names), _check_binary(given, names)
+    if not targets.classes:
+        raise InputError("no text has a label; give at least one label with two examples")
+    matrix = targets.matrix()
+    counts = matrix.sum(axis=0)
+    if targets.multi_label:
+        truth, without = matrix.astype(np.int64), len(matrix) - counts
+        if np.minimum(counts, without).max() < 2:
+            raise InputError(
+                f"there are {counts.max()} texts with the label and {without[counts.argmax()]} without; give at "
+                "least 2 of each"
+            )
         # the rarest class of each text, from 1, or 0 for none
-        counts = np.where(truth == 1, truth.sum(axis=0), len(truth) + 1)
-        strata = np.where(truth.any(axis=1), counts.argmin(axis=1) + 1, 0)
-        targets = truth.astype(np.float64)
+        strata = np.where(matrix.any(axis=1), np.where(matrix, counts, len(matrix) + 1).argmin(axis=1) + 1, 0)
     else:
-        classes, truth = check_classes(given, min_examples)
-        strata, targets = truth, np.eye(len(classes))[truth]
-    weight = np.ones(len(given)) if sample_weight is None else _check_weight(sample_weight, strata, min_examples)
+        truth = strata = matrix.argmax(axis=1)
+        if len(counts) < 2 or np.sort(counts)[-2] < min_examples:
+            raise InputError(
+                f"labels hold {counted(len(counts), 'class')}; "
+                f"give at least two classes with at least {counted(min_examples, 'example')} each"
+            )
+    weight = np.ones(len(matrix)) if sample_weight is None else _check_weight(sample_weight, strata, min_examples)
     arrays, none = {view: np.asarray(values, np.float32) for view, values in views.items()}, np.zeros(0, np.int64)
-    return Problem(arrays, truth, targets, strata, weight, classes, link, none, none)
+    classes, link = tuple(map(str, targets.classes)), "sigmoid" if targets.multi_label else "softmax"
+    return Problem(arrays, truth, matrix.astype(np.float64), strata, weight, classes, link, none, none)
 
 
 def _check_weight(sample_weight: npt.NDArray[Any], strata: IntArray, min_examples: int) -> DoubleArray:
@@ -298,38 +299,6 @@ def _check_weight(sample_weight: npt.NDArray[Any], strata: IntArray, min_example
             f"two classes need {counted(min_examples, 'example')} each with a sample_weight above 0; give more"
         )
     return weight
-
-
-def _check_binary(labels: list[Any], names: Sequence[str]) -> IntArray:
-    """Bring rows of 0 and 1 into an array (n, classes); one class at least must have two examples of either side."""
-    rows = [tuple(np.ravel(row).tolist()) for row in labels]
-    right = all(len(row) == len(names) and {*row} <= {0, 1} for row in rows)
-    if not rows or not right or len(set(names)) != max(len(names), 1):
-        raise InputError(f"labels of a sigmoid head must be 0 or 1 for each of {len(names)} different names")
-    truth = np.array(rows, np.int64)
-    positives = truth.sum(axis=0)
-    negatives = len(truth) - positives
-    if not ((positives >= 2) & (negatives >= 2)).any():
-        raise InputError(
-            f"there are {positives.max()} texts with the label and {negatives[positives.argmax()]} without; give at least "
-            "2 of each"
-        )
-    return truth
-
-
-def check_classes(labels: Sequence[Any], min_examples: int = 2) -> tuple[tuple[str, ...], IntArray]:
-    """Sort the class names and index the labels, int64 of shape (n,); refuse what no softmax head can be fitted to."""
-    if strange := [label for label in labels if not isinstance(label, str)]:
-        raise InputError(f"labels must be strings, not {type(strange[0]).__name__}: {strange[0]!r}")
-    names = tuple(sorted(set(labels)))
-    place = {label: index for index, label in enumerate(names)}
-    truth = np.array([place[label] for label in labels], np.int64)
-    if len(names) < 2 or np.sort(np.bincount(truth))[-2] < min_examples:
-        raise InputError(
-            f"labels hold {counted(len(names), 'class')}; "
-            f"give at least two classes with at least {counted(min_examples, 'example')} each"
-        )
-    return names, truth
 
 
 def folds_of(

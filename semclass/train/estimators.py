@@ -198,14 +198,11 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
             offered = [shares for shares in offered if set(shares) <= {*encoder.views, "surface"}]
             names = tuple(dict.fromkeys(view for shares in offered for view in shares))
         folds = check_positive(self.cv, "cv")
-        labels = targets.for_head()
         views = encode_unique(texts, names, encoder, say)
         groups = [" ".join(texts[place].lower().split()) for place in inside]
         problem = problem_of(
             {view: values[inside] for view, values in views.items()},
-            labels,
-            "sigmoid" if self.multi_label else "softmax",
-            [str(place) for place in range(len(targets.classes))] if self.multi_label else (),
+            targets,
             None if sample_weight is None else weights[order][inside],
             min_examples=1,
         )
@@ -218,7 +215,7 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
             raise InputError(
                 "rejection_rate needs two classes with at least two examples each, to hold some out; give more examples"
             )
-        head = fit_problem(
+        self.head_: FittedHead = fit_problem(
             problem,
             [Choice(shares, kind, named is not None) for shares in offered],
             groups,
@@ -228,7 +225,6 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
             rejection_rate=self.rejection_rate,
         )
         self.classes_: npt.NDArray[Any] = np.array(targets.classes)
-        self.head_: FittedHead = replace(head, classes=tuple(map(str, targets.classes)))
         self.encoder_fingerprint_: str = encoder.fingerprint
         self.indicator_: bool = targets.indicator
         self.label_thresholds_, self.report_ = report_of(

@@ -22,7 +22,7 @@ from semclass.core.errors import InputError, import_extra
 from semclass.core.types import DoubleArray, FloatArray, IntArray
 from semclass.heads.head import LINKS
 from semclass.train.calibration import calibrate, expected_calibration_error, log_loss, probabilities_of
-from semclass.train.data import Fold, Problem, Say, folds_of, problem_of
+from semclass.train.data import Fold, Problem, Say, Targets, folds_of, problem_of
 from semclass.train.fitted import SMALLEST, FittedHead, Projection, Quantised, squared_distances, support_of
 
 STRENGTHS = {"logistic": 100.0, "kernel": 30.0}
@@ -87,10 +87,13 @@ def fit_head(
 ) -> FittedHead:
     """Fit a head to n texts. See :func:`fit_problem`. Raises an InputError for data that no head can be fitted to."""
     check_choice(link, LINKS, "link")
-    problem = problem_of(views, labels, link, names, sample_weight)
-    return fit_problem(
+    sigmoid = link == "sigmoid"
+    targets = Targets.of(np.asarray(labels) if sigmoid else labels, multi_label=sigmoid)
+    problem = problem_of(views, targets, sample_weight)
+    head = fit_problem(
         problem, choices, groups, folds=folds, seed=seed, landmarks=landmarks, say=progress or (lambda line: None)
     )
+    return replace(head, classes=tuple(names)) if sigmoid else head
 
 
 def fit_problem(
