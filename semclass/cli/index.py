@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -149,8 +150,9 @@ def _marked(
 @click.option(
     "--watch", is_flag=True, help="Stay, and sync again whenever files change, until Ctrl-C. Needs the extra `watch`."
 )
+@click.option("--yes", is_flag=True, help="Remove documents without asking, even if most of them are gone.")
 @reading_options
-def sync(folder: Path, source: Path, *, dry_run: bool, watch: bool, as_json: bool, reading: Reading) -> None:
+def sync(folder: Path, source: Path, *, dry_run: bool, watch: bool, yes: bool, as_json: bool, reading: Reading) -> None:
     """Update the index in DIR to match the files in FOLDER. If there is no index, build one.
 
     Passages are added, changed and removed, but only new texts are encoded. A passage keeps its id while its text and
@@ -166,12 +168,12 @@ def sync(folder: Path, source: Path, *, dry_run: bool, watch: bool, as_json: boo
     reading.check_heads(folder)
     changed = watched(source, folder) if watch else iter(())
     next(changed, None)  # from here on no change is missed
-    _sync(folder, source, reading, dry_run=dry_run, as_json=as_json)
+    _sync(folder, source, reading, dry_run=dry_run, as_json=as_json, yes=yes)
     if watch:
         echo(f"watching {source}; Ctrl-C ends it", err=True)
     for _ in changed:
         try:
-            _sync(folder, source, reading, as_json=as_json, silent=True)
+            _sync(folder, source, reading, as_json=as_json, yes=yes, silent=True)
         except SemclassError as error:  # noqa: PERF203 - a sync takes longer than that
             if not source.is_dir():
                 raise
@@ -196,13 +198,27 @@ def watched(source: Path, index: Path) -> Iterator[None]:
 
 
 def _sync(
-    folder: Path, source: Path, reading: Reading, *, as_json: bool, dry_run: bool = False, silent: bool = False
+    folder: Path,
+    source: Path,
+    reading: Reading,
+    *,
+    as_json: bool,
+    yes: bool,
+    dry_run: bool = False,
+    silent: bool = False,
 ) -> None:
     """Sync once, and tell what was done; if `silent`, only where there was something to do."""
     from semclass.index import manifest
     from semclass.index.commit import store_cutting
     from semclass.index.folder import describe
     from semclass.index.sync import find_changes, sync_index
+
+    def check_removed(removed: int, total: int) -> None:
+        if removed > 1 and 2 * removed > total:
+            gone = f"{removed} of {total} documents of the index {folder} are not in {source}"
+            if not (sys.stdin.isatty() and sys.stderr.isatty()):
+                raise InputError(f"{gone}, so nothing was removed; name the right folder, or give --yes to remove them")
+            click.confirm(f"{gone}. Remove them?", abort=True, err=True)
 
     there = manifest.read_or_none(folder)
     if there is not None and there.cutting is None:
@@ -227,6 +243,7 @@ def _sync(
                 passage_encoder=reading.passage_encoder,
                 progress=step,
                 workers=reading.threads,
+                before_removing=None if yes else check_removed,
             )
             if reading.settings() != settings_before:
                 store_cutting(folder, reading.settings())

@@ -36,9 +36,10 @@ def iter_passages(
     Parameters
     ----------
     source
-        A BEIR folder (with ``corpus.jsonl``), a ``.jsonl`` file, a document, or a folder of documents. Each line of a
-        ``.jsonl`` file holds an object with ``text``, and optionally ``_id`` (a string or a whole number; otherwise line
-        numbers are ids). Its other fields become metadata. Documents are text, source files, Markdown, CSV, JSON, and the
+        A BEIR folder (``corpus.jsonl`` beside ``queries.jsonl`` or ``qrels/``), a ``.jsonl`` file, a document, or a folder
+        of documents. Each line of a ``.jsonl`` file holds an object with ``text``, and optionally ``_id``
+        (a string or a whole number; otherwise line numbers are ids). Its other fields become metadata.
+        Documents are text, source files, Markdown, CSV, JSON, and the
         formats of installed packages. In a folder, hidden files and files without a reader are skipped.
     chunking
         How to read and cut documents.

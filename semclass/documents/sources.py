@@ -166,7 +166,7 @@ def find_files(path: str | Path) -> SourceFiles:
             raise InputError(f"{path} does not exist; name a BEIR folder, a .jsonl file or a folder of documents")
         mode = path.stat().st_mode
         corpus = path / "corpus.jsonl"
-        if stat.S_ISDIR(mode) and corpus.is_file():
+        if corpus.is_file() and ((path / "queries.jsonl").is_file() or (path / "qrels").is_dir()):
             return SourceFiles(path, corpus)
         if stat.S_ISDIR(mode):
             with open_readers() as readers:

@@ -50,6 +50,7 @@ def sync_index(
     passage_encoder: PassageEncoder | Callable[[], PassageEncoder] | None = None,
     progress: Callable[[int], object] | None = None,
     workers: int | None = None,
+    before_removing: Callable[[int, int], object] | None = None,
 ) -> list[Change]:
     """Make an index hold the given passages and no other passages. Returns the changes by document.
 
@@ -65,6 +66,9 @@ def sync_index(
         their number, so that an id stays the same while the text does: ``document#number`` becomes ``document#digest``.
     cutting
         How the passages were cut. The index keeps these settings for the next sync.
+    before_removing
+        Function that is called before passages are removed, with the number of documents that will be gone, and of those
+        before. If it raises an error, nothing is removed.
 
     Raises
     ------
@@ -86,7 +90,10 @@ def sync_index(
             raise InputError(
                 "the folder gave no passages, and a sync never empties an index; to remove the index, delete its folder"
             )
-        for ids in comparison.missing():
+        missing = list(comparison.missing())
+        if before_removing is not None:
+            before_removing(*comparison.removed())
+        for ids in missing:
             change.delete(ids)
         change.commit()
     change.report()
@@ -137,6 +144,11 @@ class _Comparison:
             for passage in old:
                 self.documents[_document(passage)]["removed"] += 1
             yield [passage.id for passage in old]
+
+    def removed(self) -> tuple[int, int]:
+        """Count the documents of the index that are missing in the stream, and all documents of the index."""
+        old = [counts for counts in self.documents.values() if counts["same"] + counts["changed"] + counts["removed"]]
+        return sum(counts["removed"] == sum(counts.values()) for counts in old), len(old)
 
     def changes(self) -> list[Change]:
         """Return the documents that differ, by name."""

@@ -124,6 +124,22 @@ def test_sync_takes_over_what_build_made_of_a_folder(run, docs, tmp_path):
     assert (code, "is not a folder" in err) == (2, True)
 
 
+def test_a_sync_that_removes_most_documents_asks(run, docs, tmp_path):
+    index = tmp_path / "index"
+    for name in ("oats", "rye", "barley", "wheat"):
+        (docs / f"{name}.txt").write_text(f"The mill grinds {name} on three days of each week.")
+    assert run("index", "sync", index, docs)[0] == 0
+    before = set(held(index).values())
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "corpus.jsonl").write_text('{"_id": "a", "text": "The mill was closed in the year of the flood."}\n')
+    code, _, err = run("index", "sync", index, other)
+    assert (code, "6 of 6 documents" in err, "--yes" in err) == (2, True, True)
+    assert before <= set(held(index).values())
+    assert run("index", "sync", index, other, "--yes")[0] == 0
+    assert len(held(index)) == 1
+
+
 def test_files_that_cannot_be_read_are_listed_or_stop_a_build(run, docs, tmp_path):
     code, out, err = run("index", "build", docs, "--out", tmp_path / "a", "--json")
     record = json.loads(out)

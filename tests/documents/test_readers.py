@@ -29,6 +29,8 @@ def unsupported_files(folder):
 
 def test_a_beir_folder_gives_ids_texts_and_titles(tmp_path):
     write_lines(tmp_path / "corpus.jsonl", {"_id": "a", "title": "Tea", "text": "Leaves."}, {"_id": 7, "text": "x"})
+    assert find_files(tmp_path).json_lines is None, "any file may have that name"
+    (tmp_path / "queries.jsonl").touch()
     first, second = read_passages(tmp_path)
     assert (first.id, first.text, first.metadata) == ("a", "Leaves.", {"title": "Tea"})
     assert (second.id, second.metadata) == ("7", {})
@@ -142,6 +144,7 @@ def test_skipped_files_are_listed_with_what_converts_them(tmp_path):
     assert ["semclass-documents[pandoc]" in commands[1], ".parquet" in commands[-1]] == [True, True]
     assert unsupported_files(tmp_path / "a.txt") == ""
     write_lines(tmp_path / "corpus.jsonl", {"text": "one"})
+    (tmp_path / "qrels").mkdir()
     assert unsupported_files(tmp_path) == ""  # a BEIR folder holds other files, too
 
 
