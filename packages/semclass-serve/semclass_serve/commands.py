@@ -148,13 +148,7 @@ def mcp(place: str, models: str | None, encoder: str | None) -> None:
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """Take a port. Connections are refused until the service is ready.
-
-    Raises
-    ------
-    InputError
-        If the address is not of this machine, or the port is taken.
-    """
+    """Take a port. Connections are refused until the service is ready. An InputError says why a port cannot be taken."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # asyncio sends without delay (TCP_NODELAY) only if a socket names its protocol: else each answer takes 40 ms
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)

@@ -19,11 +19,8 @@ from semclass_serve.observe import Metrics, fault_fields, log
 MAX_BUFFERED = 128 * 2**20
 """Most bytes of bodies that are held at a time, over all requests."""
 
-UNKNOWN = "-"
-"""Logged for unknown paths and methods."""
-
-CLIENT_GONE = 499
-"""Logged as status if the client did not wait for the answer."""
+UNKNOWN = "-"  #: logged for unknown paths and methods
+CLIENT_GONE = 499  #: logged as status if the client did not wait for the answer
 
 HEADERS = [
     (b"content-security-policy", b"default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"),
@@ -44,18 +41,7 @@ class _ClientGoneError(Exception):
 class Door:
     """Middleware that holds requests to the limits of the settings, and answers, logs and counts every one.
 
-    Parameters
-    ----------
-    app
-        The application behind it.
-    settings
-        Limits.
-    metrics
-        Counters.
-    routes
-        Paths of the service. Other paths are logged and counted as one.
-    open_paths
-        Paths that need no key.
+    `routes` are the paths of the service; all others are logged and counted as one. `open_paths` need no key.
     """
 
     def __init__(

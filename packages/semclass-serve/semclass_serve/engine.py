@@ -32,9 +32,7 @@ SEARCH, CANDIDATE, EXPLAINED = 200, 4, 13
 Measured with one thread: a character takes 20 µs, a search 7 ms, a candidate 0.16 ms and an explained hit 0.50 ms.
 """
 
-CANDIDATES = 50
-"""Number of candidates of the default method."""
-
+CANDIDATES = 50  #: of the default method
 COMPARED = 640
 """Characters of a question that double the cost of a candidate. Each word piece is compared with all of the passage."""
 
@@ -44,9 +42,7 @@ TEXT, WINDOW = 16, 1250
 QUESTION, QUESTION_CHARACTERS = 7, 5000
 """Cost of a character of a question, and the most characters that are read of a question of several sentences."""
 
-SENTENCES = 1600
-"""Cost of comparing the sentences of the first hits."""
-
+SENTENCES = 1600  #: cost of comparing the sentences of the first hits
 WARM_UP = "Which river is the longest?"
 """Question that is searched before clients are answered, so that no client waits for the first use of a model."""
 
@@ -54,20 +50,9 @@ WARM_UP = "Which river is the longest?"
 class Engine(Queue):
     """The models and the index of a service.
 
-    Parameters
-    ----------
-    models
-        The models. Give their encoder one thread: two runs side by side are faster than one run with two threads.
-    retriever
-        The index with its models. If None, searches are refused. You can replace the retriever at any time.
-    settings
-        Limits.
-    entailment
-        The entailment heads. If None, pairs are refused.
-    scope
-        The head for ``in_scope``. If None, requests with ``in_scope`` are refused.
-    workers
-        Number of threads that run the models. Defaults to the number of available processors.
+    Give the encoder of the models one thread: two runs side by side are faster than one run with two threads. Without a
+    `retriever`, which you can replace at any time, searches are refused; without `entailment`, pairs; and without `scope`,
+    requests with ``in_scope``. By default, there is a worker for each available processor.
     """
 
     def __init__(
@@ -86,10 +71,7 @@ class Engine(Queue):
         self.entailment = entailment
         self.scope = scope
         self._reranker = Reranker(models)
-
-    def usage(self) -> Any:
-        """Use of the cache of encoded passages, see :class:`semclass.ranking.text_cache.Usage`."""
-        return self._reranker.cache.usage
+        self.cache = self._reranker.cache
 
     @property
     def searched(self) -> HybridRetriever:

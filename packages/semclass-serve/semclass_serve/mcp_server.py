@@ -34,24 +34,8 @@ def make_server(retriever: HybridRetriever, name: str = "semclass") -> Any:
     """Make a server over an index.
 
     Its tools are ``search`` and ``ask``, and ``classify`` if the models classify questions. The caller gets errors of
-    semclass as errors of the tool, and the server continues.
-
-    Parameters
-    ----------
-    retriever
-        The retriever to search with, such as ``HybridRetriever.load("my-index")``.
-    name
-        Name of the server, which assistants show.
-
-    Returns
-    -------
-    mcp.server.mcpserver.MCPServer
-        The server. ``run()`` serves standard input and output.
-
-    Raises
-    ------
-    MissingExtraError
-        If the package ``mcp`` is not installed.
+    semclass as errors of the tool, and the server continues. Assistants show the `name`. ``run()`` of the server, an
+    ``mcp.server.mcpserver.MCPServer``, serves standard input and output. A MissingExtraError says how to install ``mcp``.
     """
     module = import_extra("mcp.server.mcpserver", "mcp")
     server = module.MCPServer(name, version=__version__, instructions=INSTRUCTIONS)

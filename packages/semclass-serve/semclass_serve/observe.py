@@ -11,7 +11,9 @@ import logging
 import sys
 import threading
 import traceback
+from collections.abc import Callable
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +27,12 @@ from semclass_serve.queue import WORKER
 LOGGER = logging.getLogger("semclass_serve")
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
-_CACHE = {
-    "hits": "Passages to re-rank that were encoded before.",
-    "misses": "Passages to re-rank that were encoded.",
-    "bytes": "Memory of encoded passages.",
+_GAUGES: dict[str, tuple[str, Callable[[Engine], float]]] = {
+    "queue_items": ("Items that wait for a run.", lambda engine: engine.waiting),
+    "index_passages": ("Passages of the index.", lambda engine: len(engine.retriever.index) if engine.retriever else 0),
+    "cache_hits": ("Passages to re-rank that were encoded before.", lambda engine: engine.cache.usage.hits),
+    "cache_misses": ("Passages to re-rank that were encoded.", lambda engine: engine.cache.usage.misses),
+    "cache_bytes": ("Memory of encoded passages.", lambda engine: engine.cache.usage.bytes),
 }
 _ITEMS = (1, 2, 4, 8, 16, 32, 64)
 
@@ -87,13 +91,9 @@ class Metrics:
             "semclass_request_seconds", "Time of a request.", ["route"], registry=registry, buckets=_SECONDS
         )
         runs = Histogram("semclass_batch_items", "Items of a run.", ["kind"], registry=registry, buckets=_ITEMS)
-        waiting = Gauge("semclass_queue_items", "Items that wait for a run.", registry=registry)
-        waiting.set_function(lambda: engine.waiting)
-        passages = Gauge("semclass_index_passages", "Passages of the index.", registry=registry)
-        passages.set_function(lambda: 0 if engine.retriever is None else len(engine.retriever.index))
-        for name, text in _CACHE.items():
-            gauge = Gauge(f"semclass_cache_{name}", text, registry=registry)
-            gauge.set_function(lambda name=name: getattr(engine.usage(), name))
+        for name, (text, value) in _GAUGES.items():
+            gauge = Gauge(f"semclass_{name}", text, registry=registry)
+            gauge.set_function(partial(value, engine))
         self.open = Gauge("semclass_requests_open", "Requests that are being answered.", registry=registry)
         Info("semclass", "The service.", registry=registry).info({"version": semclass.__version__})
         ProcessCollector(registry=registry)

@@ -87,7 +87,7 @@ class _File(FileResponse):
     """A file, or an error in the form of all errors if the header `Range` asks for what the file does not have."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the file, or the range of it."""
+        """Send the file, or a range of it."""
 
         async def checked(message: Message) -> None:
             if message["type"] == "http.response.start" and message["status"] >= 400:

@@ -25,8 +25,8 @@ def asked(server, *calls):
 
     async def talk():
         async with mcp.Client(server) as client:
-            names = {tool.name for tool in (await client.list_tools()).tools}
-            return names, [await client.call_tool(*call) for call in calls]
+            tools = {tool.name: tool.description for tool in (await client.list_tools()).tools}
+            return tools, [await client.call_tool(*call) for call in calls]
 
     return asyncio.run(talk())
 
@@ -45,7 +45,8 @@ def test_a_client_searches_asks_and_classifies(server):
         ("ask", {"question": question, "k": 1}),
         ("classify", {"question": question}),
     )
-    assert names == {"search", "ask", "classify"}
+    assert set(names) == {"search", "ask", "classify"}
+    assert "knows: page." in names["search"]
     (hit,) = found.structured_content["hits"]
     assert (hit["id"], hit["metadata"]) == ("a", {"page": 1})
     assert 0 <= found.structured_content["answerable"] <= 1
