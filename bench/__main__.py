@@ -1,4 +1,7 @@
-"""``python -m bench``: the whole benchmark, or some of its sections; ``python -m bench decide``: what to use."""
+"""``python -m bench``: the whole benchmark, or some of its sections.
+
+``python -m bench data FOLDER`` fetches public sets; ``python -m bench decide`` says what to use.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,11 @@ from pathlib import Path
 
 import click
 
+from bench import data as public_data
 from bench import decide, provenance, report
-from bench.steps import Bench
+from bench.steps import AbsentError, Bench
 from semclass.core import artifacts
-from semclass.core.errors import SemclassError
+from semclass.core.errors import InputError, SemclassError
 
 
 def run_section(name: str, bench: Bench) -> None:
@@ -34,6 +38,34 @@ def run_section(name: str, bench: Bench) -> None:
     }
     path = bench.results / f"{name}.json"
     artifacts.write_atomic(path, artifacts.dump_json(results))
+
+
+def run_all(bench: Bench, names: list[str]) -> tuple[list[str], list[str]]:
+    """Run sections and the report; gives those that failed, and those that lack a file or a package."""
+    failed, skipped = [], []
+    for name in names:
+        bench.say(f"{name} ...")
+        try:
+            if name == "report":
+                report.write(bench.results)
+            else:
+                run_section(name, bench)
+        except (AbsentError, FileNotFoundError, ImportError, InputError) as error:
+            bench.say(f"{name}: skipped, {why_absent(error, bench.data)}")
+            skipped.append(name)
+        except Exception as error:  # noqa: BLE001 - whatever it was, the other sections are still worth their hour
+            bench.say(f"{name}: {error if isinstance(error, SemclassError) else traceback.format_exc()}")
+            failed.append(name)
+    return failed, skipped
+
+
+def why_absent(error: Exception, data: Path) -> str:
+    """Say which file or package a section lacks."""
+    if isinstance(error, FileNotFoundError):
+        return f"{error.filename} is not there: `python -m bench data {data}` fetches what is published"
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        return f"it needs {error.name}; run: pip install '.[bench]'"
+    return str(error)
 
 
 @click.command(help=__doc__)
@@ -69,26 +101,21 @@ def main(
         if data is None or not sections:
             return
     if data is None:
-        raise click.UsageError("give --data FOLDER; only --stale alone needs none")
+        raise click.UsageError("give --data FOLDER; `python -m bench data FOLDER` fetches public sets into one")
     network = None if cross_encoder is None else cross_encoder.absolute()
     bench = Bench(data.absolute(), work, results, quick, again, network)
-    started, failed = time.perf_counter(), []
-    for name in [*(sections or report.SECTIONS), "report"]:
-        bench.say(f"{name} ...")
-        try:
-            if name == "report":
-                report.write(results)
-            else:
-                run_section(name, bench)
-        except Exception as error:  # noqa: BLE001 - whatever it was, the other sections are still worth their hour
-            bench.say(f"{name}: {error if isinstance(error, SemclassError) else traceback.format_exc()}")
-            failed.append(name)
+    started, wanted = time.perf_counter(), sections or report.SECTIONS
+    failed, skipped = run_all(bench, [*wanted, "report"])
     bench.say(f"{time.perf_counter() - started:.0f} s; {results / 'REPORT.md'}")
-    if failed:
-        raise click.ClickException(f"not done: {', '.join(failed)}")
+    if skipped:
+        bench.say(f"skipped: {', '.join(skipped)}")
+    if failed or len(skipped) >= len(wanted):
+        raise click.ClickException(f"not done: {', '.join([*failed, *skipped])}")
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["decide"]:
         decide.main(sys.argv[2:], prog_name="python -m bench decide")
+    if sys.argv[1:2] == ["data"]:
+        public_data.main(sys.argv[2:], prog_name="python -m bench data")
     main(prog_name="python -m bench")

@@ -22,6 +22,7 @@ from bench import entailment, labels, measures, passages, prices, readme
 from bench.steps import Bench
 from datasets_io import read_jsonl, read_tsv
 from semclass import EntailmentClassifier, OnnxEncoder, PassageClassifier, QuestionClassifier, TextClassifier
+from semclass.core.errors import InputError
 from semclass.core.taxonomy import COARSE
 from semclass_llm import Cascade, CascadeLabels, Endpoint
 from semclass_llm.cascade import Item
@@ -128,7 +129,7 @@ def _decided(cascade: Cascade, items: Sequence[Item]) -> tuple[list[CascadeLabel
 
 
 def _pairs(data: Path, endpoint: Endpoint, limit: int | None) -> Job:
-    records = read_jsonl(data / "qnli" / "validation.jsonl.gz")[:limit]
+    records = _answered(data, read_jsonl(data / "qnli" / "validation.jsonl.gz")[:limit])
     items = [(record["question"], record["sentence"]) for record in records]
     cascade = Cascade(EntailmentClassifier.load(), endpoint, share=0.0)
     decided, seconds = _decided(cascade, items)
@@ -143,6 +144,13 @@ def _pairs(data: Path, endpoint: Endpoint, limit: int | None) -> Job:
     )  # fmt: skip
 
 
+def _answered(data: Path, records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Records, if they hold what flan-ul2 answered, which the published sets do not."""
+    if "flan_ul2" not in records[0]:
+        raise InputError(f"{data} is without the recorded answers of flan-ul2, which are not published")
+    return records
+
+
 def _cosines(pairs: Sequence[Any]) -> Array:
     texts = list(dict.fromkeys(text for pair in pairs for text in pair))
     rows, found = {text: row for row, text in enumerate(texts)}, OnnxEncoder.load().encode(texts).rows("pooled")
@@ -152,7 +160,7 @@ def _cosines(pairs: Sequence[Any]) -> Array:
 
 
 def _questions(data: Path, endpoint: Endpoint, limit: int | None) -> Job:
-    records = read_tsv(data / "trec" / "test.tsv")[:limit]
+    records = _answered(data, read_tsv(data / "trec" / "test.tsv")[:limit])
     items = [record["question"] for record in records]
     classifier = QuestionClassifier.load()
     cascade = Cascade(classifier, endpoint, share=0.0)

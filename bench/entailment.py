@@ -53,7 +53,6 @@ def run(bench: Bench) -> dict[str, Any]:
     folder = bench.work / "peers" / ("entailment-quick" if bench.quick else "entailment")
     records = read_jsonl(bench.data / "qnli" / "validation.jsonl.gz")[: QUICK if bench.quick else None]
     truth = np.array([record["label"] == "entailment" for record in records])
-    flan = np.array([record["flan_ul2"] == "entailment" for record in records])
     items = keep(folder / "items.json", {"qnli": [[record["question"], record["sentence"]] for record in records]})
     taught = training_pairs(bench.data, FEW if bench.quick else None)
     train = keep(folder / "train.json", taught)
@@ -69,9 +68,11 @@ def run(bench: Bench) -> dict[str, Any]:
         *rows(bench, "entailment", [ours], items, partial(quality, truth=truth, threshold=shipped_threshold)),
         *rows(bench, "entailment", peers, items, partial(quality, truth=truth)),
         _cross_encoder(bench, folder, items, taught, truth),
-        recorded(bench, "entailment", measures.of_answers(truth, flan)),
         constant("always yes", "Every sentence answers.", measures.of_answers(truth, np.ones(len(truth), bool))),
     ]
+    if "flan_ul2" in records[0]:  # the published set is without these answers
+        flan = np.array([record["flan_ul2"] == "entailment" for record in records])
+        systems.insert(-1, recorded(bench, "entailment", measures.of_answers(truth, flan)))
     return {
         "task": {
             "what": "Does a sentence answer a question?",

@@ -243,10 +243,10 @@ def mean(found: list[dict[str, Any]]) -> dict[str, float]:
 
 
 def taught(data: Path) -> Questions:
-    """The questions that the shipped head learnt from."""
+    """The questions that the shipped head learnt from; those of people only where their originals are at hand."""
     parts = [
         read_questions(data / "trec" / "train.tsv"),
-        labels.natural_questions(data / "questions", "train"),
+        *([labels.natural_questions(data / "questions", "train")] if (data / "questions").is_dir() else []),
         labels.squad_questions(data / "squad_sentences"),
         labels.written_questions(),
     ]

@@ -249,6 +249,8 @@ def main(results: Path) -> None:
         write(results)
     except SemclassError as error:
         raise click.ClickException(str(error)) from error
+    except ModuleNotFoundError as error:
+        raise click.ClickException(f"pages need {error.name}; run: pip install '.[bench]'") from error
     click.echo(results / "REPORT.md")
 
 

@@ -27,20 +27,24 @@ import click
 
 from bench import provenance
 from semclass.core import artifacts
-from semclass.core.errors import MissingExtraError, SemclassError
+from semclass.core.errors import InputError, MissingExtraError, SemclassError
 
 ROOT = Path(__file__).parent.parent
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 """Variables that say how many threads a library takes; some are read only when it is imported."""
 
-LACKING = 3  # exit status of a step that needs a package which is not installed
+LACKING, ABSENT = 3, 4  # exit status of a step that needs a package which is not installed, or a file that is not there
 
 QUICK_QUESTIONS, QUICK_PASSAGES = 40, 200  # of a set in a quick run
 
 
 class StepError(SemclassError):
     """A step of the benchmark failed."""
+
+
+class AbsentError(StepError):
+    """A step needs a file that the data does not have."""
 
 
 @dataclass
@@ -168,6 +172,8 @@ def _in_process(task: dict[str, Any], out: Path) -> dict[str, Any]:
     )
     if done.returncode == LACKING:
         return {"result": {"skipped": (done.stderr.strip().splitlines() or ["a package is not installed"])[-1]}}
+    if done.returncode == ABSENT:
+        raise AbsentError((done.stderr.strip().splitlines() or ["a file is not there"])[-1])
     if done.returncode:
         raise StepError(f"{task['function']} failed with status {done.returncode}:\n{done.stderr[-4000:]}")
     record = json.loads(out.read_text())
@@ -197,6 +203,12 @@ def main(out: str) -> None:
     except MissingExtraError as error:
         click.echo(str(error), err=True)
         sys.exit(LACKING)
+    except ModuleNotFoundError as error:
+        click.echo(f"needs {error.name}; run: pip install '.[bench]'", err=True)
+        sys.exit(LACKING)
+    except (FileNotFoundError, InputError) as error:
+        click.echo(str(error), err=True)
+        sys.exit(ABSENT)
     record = {
         "result": result,
         "seconds": round(time.perf_counter() - started, 2),
