@@ -163,7 +163,7 @@ def read_blocks(text: str, *, markdown: bool) -> Iterator[Block]:
                 section += 1
                 headings = [above for above in headings if above.level < part.level]
                 headings += [part] if part.name else []
-                heading = part.place if part.name else None
+                heading = _named(text, part.place) if part.name else None
             else:
                 names = tuple(above.name for above in headings)
                 yield replace(part, section=section, headings=names, heading=heading, page=page, markdown=markdown)

@@ -41,7 +41,7 @@ def test_small_paragraphs_are_joined_to_what_they_belong_to():
         "Stores:\n\n| oil |\n|---|\n| 40 barrels in the cellar, 2 in the tower |\n\n# Crew\n\nTwo men."
     )
     assert (table.text, table.metadata["table"]) == ("Stores:\noil: 40 barrels in the cellar, 2 in the tower", True)
-    assert last.text == "# Crew\n\nTwo men.", "with its heading, as it would say little without"
+    assert last.text == "Crew\n\nTwo men.", "with its heading, as it would say little without"
 
 
 def test_running_headers_and_footers_are_no_passages():
@@ -324,10 +324,10 @@ def test_notes_belong_to_the_section_above(name):
     [
         ("# Lamp\n\nLamp\n", []),
         ("# Lamp\n\n[Oil](oil.md), [Wick](wick.md)\n", []),
-        ("# Lamp\n\n[Oil](oil.md) is needed.\n", ["# Lamp\n\n[Oil](oil.md) is needed."]),
-        ("# Lamp\n\n[Oil](https://example.org/oil)\n", ["# Lamp\n\n[Oil](https://example.org/oil)"]),
-        ("# Lamp\n\n```\nlamp\n```\n", ["# Lamp\n\n```\nlamp\n```"]),
-        ("# Lamp\n\n2\n", ["# Lamp\n\n2"]),
+        ("# Lamp\n\n[Oil](oil.md) is needed.\n", ["Lamp\n\n[Oil](oil.md) is needed."]),
+        ("# Lamp\n\n[Oil](https://example.org/oil)\n", ["Lamp\n\n[Oil](https://example.org/oil)"]),
+        ("# Lamp\n\n```\nlamp\n```\n", ["Lamp\n\n```\nlamp\n```"]),
+        ("# Lamp\n\n2\n", ["Lamp\n\n2"]),
     ],
 )
 def test_a_heading_or_links_alone_are_no_passage(text, passages):

@@ -92,7 +92,7 @@ def test_a_folder_of_documents_is_cut_into_paragraphs_that_know_where_they_were(
     (tmp_path / "sub").mkdir()
     first, second = "One paragraph of two lines,\nwhich are nine words.", "Another one, also of more than seven words."
     (tmp_path / "sub" / "b.txt").write_text(f"{first}\n\n  \n{second}")
-    (tmp_path / "a.md").write_text("# Tea\n\nLeaves and water.\n\n## Coffee ##\nBeans.\n")
+    (tmp_path / "a.md").write_text("# Tea\n\nLeaves and water.\n\n## Coffee\nBeans.\n")
     passages = read_passages(tmp_path)
     assert [p.id for p in passages] == ["a.md#1", "a.md#2", "sub/b.txt#1", "sub/b.txt#2"]
     assert [p.metadata.get("heading") for p in passages] == ["Tea", "Coffee", None, None]

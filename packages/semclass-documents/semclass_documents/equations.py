@@ -6,45 +6,33 @@ from typing import Any, TypeAlias
 
 _Element: TypeAlias = Any  # of lxml, which has no types
 
+_BETWEEN = {"func": " ", "mr": " ", "m": "; ", "eqArr": "; "}
+
 
 def linear(equation: _Element) -> str:
     """Write an equation, such as "(a+b)/2" or "x_1^2"."""
     kind = _name(equation)
     if kind == "t":
         return equation.text or ""
-    parts = {_name(part): linear(part) for part in equation if not _name(part).endswith("Pr")}
-    match kind:
-        case "f":
-            return f"{_grouped(parts.get('num', ''))}/{_grouped(parts.get('den', ''))}"
-        case "sSup" | "sSub" | "sSubSup" | "limLow" | "limUpp" | "sPre":
-            return parts.get("e", "") + _raised(parts)
-        case "nary":
-            return _sign(equation, "chr", "∫") + _raised(parts) + " " + parts.get("e", "")
-        case "rad":
-            return f"{parts.get('deg', '')}√{_grouped(parts.get('e', ''))}"
-        case "func":
-            return f"{parts.get('fName', '')} {parts.get('e', '')}"
-        case "d":
-            inside = _sign(equation, "sepChr", "|").join(_inside(equation))
-            return f"{_sign(equation, 'begChr', '(')}{inside}{_sign(equation, 'endChr', ')')}"
-        case "m" | "eqArr":
-            return "; ".join(_inside(equation))
-        case "mr":
-            return " ".join(_inside(equation))
-    return "".join(_inside(equation))
-
-
-def _inside(equation: _Element) -> list[str]:
-    return [linear(part) for part in equation if not _name(part).endswith("Pr")]
+    inside = [(_name(part), linear(part)) for part in equation if not _name(part).endswith("Pr")]
+    parts = dict(inside)
+    if kind == "f":
+        return f"{_grouped(parts.get('num', ''))}/{_grouped(parts.get('den', ''))}"
+    if kind == "rad":
+        return f"{parts.get('deg', '')}√{_grouped(parts.get('e', ''))}"
+    if kind == "d":
+        begin, between, end = (_sign(equation, *sign) for sign in (("begChr", "("), ("sepChr", "|"), ("endChr", ")")))
+        return f"{begin}{between.join(text for _, text in inside)}{end}"
+    if {"sub", "sup", "lim"} & parts.keys():
+        signs = {"sub": "_", "lim": "_", "sup": "^"}
+        raised = "".join(f"{signs[name]}{_grouped(parts[name])}" for name in signs if parts.get(name))
+        base = parts.get("e", "")
+        return f"{_sign(equation, 'chr', '∫')}{raised} {base}" if kind == "nary" else f"{base}{raised}"
+    return _BETWEEN.get(kind, "").join(text for _, text in inside)
 
 
 def _name(element: _Element) -> str:
     return element.tag.rpartition("}")[2] if isinstance(element.tag, str) else "Pr"
-
-
-def _raised(parts: dict[str, str]) -> str:
-    signs = {"sub": "_", "sup": "^", "lim": "_"}
-    return "".join(f"{sign}{_grouped(parts[name])}" for name, sign in signs.items() if parts.get(name))
 
 
 def _grouped(text: str) -> str:

@@ -92,11 +92,6 @@ def read_html(path: Path, chunking: Chunking) -> Document:
     return Document(html_to_markdown(content, encoding=chunking.encoding))
 
 
-def tables_named(page: str) -> str:
-    """Write a page of an office document as Markdown; the first row of each table names its columns."""
-    return html_to_markdown(page.replace("<table>", '<table data-named="">').encode(), whole=True)
-
-
 def _decoded(content: bytes, encoding: str | None) -> str:
     """Decode a page as browsers do: UTF-8, or else as it says; `encoding`, or else windows-1252, if it says nothing."""
     try:
@@ -107,14 +102,15 @@ def _decoded(content: bytes, encoding: str | None) -> str:
     try:
         known = codecs.lookup(said[1].decode() if said and said[1] else encoding or "cp1252").name
         return content.decode(_WIDER.get(known, known), "replace")
-    except LookupError:
+    except (LookupError, UnicodeError):
         return content.decode("cp1252", "replace")
 
 
-def html_to_markdown(content: bytes, *, whole: bool = False, encoding: str | None = None) -> str:
+def html_to_markdown(content: bytes, *, whole: bool = False, named: bool = False, encoding: str | None = None) -> str:
     """Write the main parts of a page as Markdown, with its title above them if no heading of the first level is there.
 
-    Of what stands above the title, only sentences are kept, unless the page is `whole`.
+    Of what stands above the title, only sentences are kept, unless the page is `whole`. The first row of each table names
+    its columns if they are `named`, or if it says so.
     """
     if not content.strip():
         return ""
@@ -130,7 +126,7 @@ def html_to_markdown(content: bytes, *, whole: bool = False, encoding: str | Non
     tables: list[str] = []
     texts = []
     for part in main or [body]:
-        _clean(part, tables)
+        _clean(part, tables, named)
         texts.append(_CONVERTER.convert(html.tostring(part, encoding="unicode", with_tail=False)).strip())
     text = "\n\n".join(texts)
     headings = list(_HEADING.finditer(text))
@@ -158,7 +154,7 @@ def _outermost(elements: Iterable[_Element]) -> list[_Element]:
     return [part for part in next(iter(outer)).getroottree().iter() if part in outer] if outer else []
 
 
-def _clean(part: _Element, tables: list[str]) -> None:
+def _clean(part: _Element, tables: list[str], named: bool) -> None:
     """Remove what stands beside the text, and put a mark for each table, which is added in Markdown."""
     _prepare(part)
     level = 1
@@ -174,7 +170,7 @@ def _clean(part: _Element, tables: list[str]) -> None:
         elif element.tag == "table" and not any(inner.tag in _INSIDE for inner in element.iterdescendants()):
             mark = html.Element("p")
             mark.text, mark.tail = f"\ue001{len(tables)}\ue002", element.tail
-            tables.append("\n\n".join(_table(element)))
+            tables.append("\n\n".join(_table(element, named)))
             element.getparent().replace(element, mark)
         elif element.tag in _LAYOUT and not any(above.tag == "pre" for above in element.iterancestors()):
             element.tag = "div"
@@ -264,14 +260,12 @@ def read_epub(path: Path, _: Chunking) -> Document:
     return Document("\n\n".join(chapters), missing=missing)
 
 
-def _table(element: _Element) -> Iterator[str]:
+def _table(element: _Element, named: bool) -> Iterator[str]:
     """Write a table; cells that span rows are repeated, so that each row says all."""
     for caption in element.iterchildren("caption"):
         yield paragraph(" ".join(caption.text_content().split()))
     first = next(element.iter("tr"), None)
-    named = element.get("data-named") is not None or (
-        first is not None and (first.find("td") is None or first.getparent().tag == "thead")
-    )
+    named |= first is not None and (first.find("td") is None or first.getparent().tag == "thead")
     if written := table(chain([] if named else [[]], _rows(element))):
         yield written
 

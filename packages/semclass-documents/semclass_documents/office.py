@@ -20,7 +20,7 @@ from openpyxl.utils import range_boundaries
 from semclass import Chunking
 from semclass.plugins import Document, check_cells, paragraph, read_sheet, table
 from semclass_documents.equations import linear
-from semclass_documents.html import PAGE_MARK, tables_named
+from semclass_documents.html import PAGE_MARK, html_to_markdown
 from semclass_documents.limits import check_package
 
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
@@ -43,7 +43,9 @@ def read_docx(path: Path, _: Chunking) -> Document:
     page = mammoth.convert_to_html(
         marked, style_map="p[style-name='Title'] => h1:fresh", convert_image=mammoth.images.img_element(lambda _: {})
     ).value
-    return Document(_PAGE_END.sub(r"\f\1", tables_named(page)).replace(PAGE_MARK, "\f"))
+    return Document(
+        _PAGE_END.sub(r"\f\1", html_to_markdown(page.encode(), whole=True, named=True)).replace(PAGE_MARK, "\f")
+    )
 
 
 def _with_marks(content: bytes) -> bytes:
@@ -61,7 +63,7 @@ def _with_marks(content: bytes) -> bytes:
         elif element.tag != f"{_W}br" or element.get(f"{_W}type") == "page":
             element.text = "-" if element.tag == f"{_W}noBreakHyphen" else PAGE_MARK
             element.tag = f"{_W}t"
-    return etree.tostring(root)
+    return bytes(etree.tostring(root))
 
 
 def _joined(parts: Iterable[tuple[str, str]]) -> str:

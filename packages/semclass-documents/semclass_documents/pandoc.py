@@ -12,7 +12,7 @@ from lxml import etree
 
 from semclass import Chunking
 from semclass.plugins import Document
-from semclass_documents.html import tables_named
+from semclass_documents.html import html_to_markdown
 from semclass_documents.limits import check_package
 from semclass_documents.reader import BY_PANDOC
 
@@ -25,7 +25,7 @@ def read_by_pandoc(path: Path, _: Chunking) -> Document:
     kind = BY_PANDOC[path.suffix.lower()]
     if kind == "odt":
         check_package(path)
-        return Document(tables_named(_run(_flat(path), kind, "html")))
+        return Document(html_to_markdown(_run(_flat(path), kind, "html").encode(), whole=True, named=True))
     return Document(_run(path.read_bytes(), kind, "gfm-raw_html-alerts"))
 
 
@@ -62,4 +62,4 @@ def _flattened(content: bytes) -> bytes:
                 line.text = "; ".join(filter(None, texts))
                 table.addprevious(line)
             cell.remove(table)
-    return etree.tostring(root)
+    return bytes(etree.tostring(root))

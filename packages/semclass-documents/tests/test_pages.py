@@ -40,7 +40,7 @@ def test_all_main_parts_of_a_page_are_read(tmp_path, page):
 
 def test_menus_above_the_title_are_left_out(tmp_path):
     page = "<div>Shop</div><div><a href=a>Boats</a> <a href=b>Ropes</a></div><p>Find us</p><h1>A</h1><p>Leaves."
-    assert texts(tmp_path, page) == "# A\n\nLeaves."
+    assert texts(tmp_path, page) == "A\n\nLeaves."
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def book(path, chapters, spine="abc"):
 def test_a_chapter_may_begin_with_the_end_of_the_one_before(tmp_path):
     book(tmp_path / "a.epub", {"a": "<h1>Ropes</h1><p>Hemp.", "b": "<p>Dry.<h1>Sails</h1><p>Cotton."}, "ab")
     found = [(one.metadata["heading"], one.text) for one in read_passages(tmp_path / "a.epub")]
-    assert found == [("Ropes", "# Ropes\n\nHemp.\n\nDry."), ("Sails", "# Sails\n\nCotton.")]
+    assert found == [("Ropes", "Ropes\n\nHemp.\n\nDry."), ("Sails", "Sails\n\nCotton.")]
 
 
 @pytest.mark.parametrize("damage", ["missing", "unlisted", "damaged", "blank"])

@@ -36,8 +36,8 @@ def test_a_workbook_may_hold_lists_and_figures(tmp_path):
     book.save(tmp_path / "a.xlsx")
     found = {one.id: one.text for one in read_passages(tmp_path / "a.xlsx")}
     assert found == {
-        "a.xlsx#1": "# Faults\n\nFaults of March",
-        "a.xlsx#2": "# Figures\npart: valve; years: 5",
+        "a.xlsx#1": "Faults\n\nFaults of March",
+        "a.xlsx#2": "Figures\npart: valve; years: 5",
         "a.xlsx#Faults:1": LONG,
         "a.xlsx#Faults:2": OTHER,
     }

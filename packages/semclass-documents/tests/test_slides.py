@@ -71,6 +71,6 @@ def test_slides_without_text_or_title_are_kept_apart(deck, tmp_path):
     found = read(deck, tmp_path)
     assert found == [
         (None, "Beware of swans"),
-        ("Ropes", "# Ropes\n\nHemp ropes hold 10^6"),
+        ("Ropes", "Ropes\n\nHemp ropes hold 10^6"),
         (None, "Pay at the kiosk."),
     ]
