@@ -52,7 +52,9 @@ _UNDERLINED = re.compile(
 _COLUMNS = re.compile(r"\t|\s{3}|\|")
 _ELSEWHERE = re.compile(r"\w+:|//")
 _LETTER = re.compile(r"[^\W\d_]")
-_LINK = re.compile(r"!?\[(?:[^\[\]]|\[[^\[\]]*\])*\](?:\(([^()\s]*)[^()]*\)|\[[^\[\]]*\])?")
+_BRACKET = re.compile(r"[\[\]]")
+_PARENTHESIS = re.compile(r"[()]")
+_TARGET = re.compile(r"\S*")
 
 NOTES = frozenset(["caution", "important", "note", "tip", "warning"])
 """Names that begin no section of their own, as they are about what stands above."""
@@ -128,13 +130,45 @@ def plain_headings(text: str) -> list[PlainHeading]:
 
 def is_contents(markdown: str) -> bool:
     """Whether a list in Markdown is nothing but links within the site, two at least."""
-    return len(_LINK.findall(markdown)) > 1 and not _LETTER.search(without_links(markdown))
+    return len(_links(markdown)) > 1 and not _LETTER.search(without_links(markdown))
 
 
 def without_links(markdown: str) -> str:
     """Remove all links, if all of them stay within the site."""
-    within = all(target and not _ELSEWHERE.match(target) for target in _LINK.findall(markdown))
-    return _LINK.sub("", markdown) if within else markdown
+    links = _links(markdown)
+    if not all(target and not _ELSEWHERE.match(target) for _, _, target in links):
+        return markdown
+    ends, starts = [0, *(end for _, end, _ in links)], [*(start for start, _, _ in links), len(markdown)]
+    return "".join(markdown[end:start] for end, start in zip(ends, starts, strict=True))
+
+
+def _links(markdown: str) -> list[tuple[int, int, str]]:
+    """Return start, end and target of each link or picture, whose text may hold brackets once; one pass over the text."""
+    places = [bracket.start() for bracket in _BRACKET.finditer(markdown)]
+    opened: list[tuple[int, int]] = []  # place, and levels of brackets inside
+    closed: list[tuple[int, int]] = []  # place, and number of the bracket that closes it
+    for number, place in enumerate(places):
+        if markdown[place] == "[":
+            opened.append((place, 0))
+        elif opened:
+            start, levels = opened.pop()
+            closed += [(start, number)] if levels < 2 else []
+            if opened:
+                opened[-1] = (opened[-1][0], max(opened[-1][1], levels + 1))
+    links: list[tuple[int, int, str]] = []
+    for start, number in sorted(closed):
+        if links and start < links[-1][1]:
+            continue
+        end, target = places[number] + 1, ""
+        if markdown.startswith("(", end):
+            after = _PARENTHESIS.search(markdown, end + 1)
+            if after is not None and after[0] == ")":
+                found = _TARGET.match(markdown, end + 1, after.start())
+                end, target = after.end(), found[0] if found else ""
+        elif markdown.startswith("[", end) and number + 2 < len(places) and markdown[places[number + 2]] == "]":
+            end = places[number + 2] + 1
+        links.append((start - markdown.startswith("!", max(start - 1, 0), start), end, target))
+    return links
 
 
 class _Heading(NamedTuple):

@@ -43,7 +43,7 @@ _WORD = re.compile(r"\S+")
 _SPOKEN = re.compile(r"[^\W_]\S*")
 _SOFT_BREAK = re.compile(r"(?<!  )(?<!\\)\n[ \t]*")
 _ESCAPED = re.compile(r"^([ \t]*)\\(?=[#<>`~*+=_\[-])", re.MULTILINE)
-_ROLE = re.compile(r"\{[\w:+-]+\}`[~!]?([^`<]+?)(?:\s*<[^`<>]*>)?`")  # of MyST, such as {ref}`text <label>`
+_ROLE = re.compile(r"\{[\w:+-]+\}`[~!]?([^`<]+)(?:<[^`<>]*>)?`")  # of MyST, such as {ref}`text <label>`
 _WRITTEN = ("table", "html")
 
 
@@ -392,6 +392,10 @@ def _written(text: str, units: Sequence[Unit]) -> str:
                 else gap
             )
         held = unit.written(text)
-        parts.append(_SOFT_BREAK.sub(" ", _ESCAPED.sub(r"\1", _ROLE.sub(r"\1", held))) if unit.wrapped else held)
+        parts.append(
+            _SOFT_BREAK.sub(" ", _ESCAPED.sub(r"\1", _ROLE.sub(lambda role: role[1].rstrip(), held)))
+            if unit.wrapped
+            else held
+        )
         before = unit
     return "".join(parts)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from semclass.documents.sentences import Span
@@ -19,7 +20,7 @@ _NUMBER = re.compile(r"\d+|^[ivxlc]+$")
 _NUMBERED = re.compile(r"(?:^|\s)(\d{1,5})$|^(\d{1,5})(?:\s|$)")
 _TABLE = "|"
 _TITLE = re.compile(r"(?=.*[^\W\d_])[^\W_].*[^:.,;]")  # no label above a list, no row, no heading, no sentence
-_LINE = re.compile(r"[^\n]*\S[^\n]*")
+_LINE = re.compile(r"[^\n]+")
 
 
 class _Line(NamedTuple):
@@ -55,7 +56,7 @@ def page_spans(text: str) -> list[Span]:
 def _lines(text: str, matches: Iterable[re.Match[str]]) -> list[_Line]:
     """Return the first lines of a page, from its top or its bottom."""
     lines = []
-    for line, _ in zip(matches, range(EDGE_LINES), strict=False):
+    for line in islice((match for match in matches if not match[0].isspace()), EDGE_LINES):
         words = " ".join(line[0].split())
         numbered = _NUMBERED.search(words)
         number = int(numbered[1] or numbered[2]) if numbered else None

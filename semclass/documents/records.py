@@ -231,7 +231,7 @@ PARSED_ROWS = 1000
 HEADING_LEVELS = 6
 """Levels of headings that Markdown has."""
 
-_MARKS = re.compile(r"^(?=#{1,6}(?:\s|$)|<|```|~~~|\[[^\]]*\]:|(?:[-*_]\s*){3,}$|[-=]+$)", re.MULTILINE)
+_MARKS = re.compile(r"^(?=#{1,6}(?:\s|$)|<|```|~~~|\[[^\]\n]*\]:|(?:[-*_][ \t]*){3,}$|[-=]+$)", re.MULTILINE)
 _CELL_MARKS = re.compile(r"[*_`\[<&\\|]")
 
 

@@ -93,7 +93,7 @@ def _sentences(text: str, shortest: int) -> list[tuple[int, int, int]]:
 def _stretches(words: int) -> list[Span]:
     """Cut a number of words into as few equal spans as LONGEST allows."""
     count = -(-words // LONGEST)
-    return list(pairwise(words * place // count for place in range(count + 1)))
+    return list(pairwise(words * place // count for place in range(count + 1))) if words else []
 
 
 def bounded_spans(text: str, start: int, end: int, size: int = PARSED) -> Iterator[Span]:

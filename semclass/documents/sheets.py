@@ -24,7 +24,7 @@ NAME_LENGTH = 60
 NAME_WORDS = 7
 """Words of such a name, at most."""
 
-_VALUE = re.compile(r"\s*(?:[-+]?[0-9][0-9.,]*\s*%?|[0-9]{1,4}[-./][0-9]{1,2}[-./][0-9]{1,4}.*|(?i:true|false))\s*")
+_VALUE = re.compile(r"\s*(?:[-+]?[0-9][0-9.,]*(?:\s*%)?|[0-9]{1,4}[-./][0-9]{1,2}[-./][0-9]{1,4}.*|(?i:true|false))\s*")
 _SEPARATORS = ",;\t|"
 _NAMED_SEPARATOR = re.compile(r"""["']?sep=([^\n])["']?[ \t]*\n""", re.IGNORECASE)  # as Excel knows it
 _SNIFFED = 65_536

@@ -48,7 +48,7 @@ _TOKEN = re.compile(
 )
 _SEGMENT = re.compile(r"[^/\\@:&=]+")
 _PART = re.compile(rf"[A-Z]+(?=[A-Z][^\W\d_A-Z])|[A-Z]?(?:[^\W\d_A-Z]|{_MARKS})+|[A-Z]+|\d+")
-_NUMBER = re.compile(r"\d+(?:[-.,:/]\d+)+")
+_NUMBER = re.compile(r"(?<!\d)\d+(?:[-.,:/]\d+)+")
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 _JOINT = re.compile(r"(?<=[^\W\d_])[-._](?=\w)|(?<=\w)[-._](?=[^\W\d_])| ")  # digits stay apart
 _UNSPACED = re.compile(

@@ -64,7 +64,7 @@ _ITEM = re.compile(
 )  # in a line of its own: an item of a list stays with the sentence before
 _WRAP = re.compile(r"\n(?=[^\S\n]*[a-z])")  # a sentence goes on in the next line
 _PARAGRAPH = re.compile(r"\n\s*\n")
-_INITIALS = re.compile(r"\b(?:\w\.){2,}(?=\s)")  # "G.M.T." ends no sentence
+_INITIALS = re.compile(r"(?<!\.)\b(?:\w\.){2,}(?=\s)")  # "G.M.T." ends no sentence
 _MARK = re.compile(r"\w\W{0,3}[?？](?!\w)")
 _AUXILIARY = r"(?:is|are|was|were|do|does|did|can|could|should|would|will|has|have|had)"
 _PREPOSITION = r"(?:(?:about|at|by|for|from|in|of|on|to|under|with)\s+)?"
@@ -74,7 +74,7 @@ _REQUEST = re.compile(
     rf"(?:{_BEGIN}"
     rf"|{_AUXILIARY}\s+(?:i|you|we|he|she|it|they|there|the|this|that|these|those|an?|any|my|your|our|someone|anyone)"
     r"|tell|explain|describe|list|name|find|give|show|help|compare|summari[sz]e|looking for|interested in"
-    r"|(?:any|some)?\s*(?:articles?|details|documents?|information|papers?|references?)\s+(?:about|concerning|on|that|which)"
+    r"|(?:(?:any|some)\s+)?(?:articles?|details|documents?|information|papers?|references?)\s+(?:about|concerning|on|that|which)"
     r"|(?:i|we)\s+(?:need|seek|want|wish|wonder|would)|(?:i|we)'d\s+(?:like|rather)"
     r"|(?:i|we)(?:'m|'re|\s+am|\s+are)\s+(?:\w+\s+)?(?:interested|looking|searching|trying|wondering))\b",
     re.IGNORECASE,

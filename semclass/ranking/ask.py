@@ -26,7 +26,9 @@ MAX_OF_PASSAGE = 3  #: most sentences of one passage
 RELEVANCE_WEIGHT = 0.4  #: weight of the log-odds that a sentence answers, beside its own score and its passage's
 _MIN_PROBABILITY = 1e-4  # a probability is kept so far from 0 and 1
 _HEADINGS = re.compile(r"(?:#{1,6} [^\n]*(?:\n\s*|$))+")
-_CODE = re.compile(r"^[ \t]*(```+|~~~+)[^\n]*\n(?P<code>.*?)(?:^[ \t]*\1[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
+_CODE = re.compile(
+    r"^[ \t]*(`{3,}(?!`)|~{3,}(?!~))[^\n]*\n(?P<code>.*?)(?:^[ \t]*\1[ \t]*$|\Z)", re.MULTILINE | re.DOTALL
+)
 _FENCE = re.compile(r"^[ \t]*(?:```+|~~~+)[^\n]*$", re.MULTILINE)
 
 

@@ -81,7 +81,7 @@ def read_mbox(path: Path, _: Chunking) -> Document:
 
 
 _NO_DATE = datetime.min.replace(tzinfo=timezone.utc)
-_REPLY = re.compile(r"\s*(?:(?:re|aw|antw|sv|fwd?|wg)(?:\[\d+\])?\s*:\s*)+", re.IGNORECASE)
+_REPLY = re.compile(r"^\s*(?:(?:re|aw|antw|sv|fwd?|wg)(?:\[\d+\])?\s*:\s*)+", re.IGNORECASE)
 
 
 def join_threads(documents: Iterable[tuple[str, Document]]) -> Iterator[tuple[str, Document]]:

@@ -27,7 +27,7 @@ _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _M = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
 _PROSE = ("word/document.xml", "word/footnotes.xml", "word/endnotes.xml")
 _PAGE_END = re.compile(rf"^((?:#+|-|\d+\.)?[ \t]*){PAGE_MARK}", re.MULTILINE)
-_PERCENT = re.compile(r'[^"%]*?(?:\.([0#?]+))?\s*%')
+_PERCENT = re.compile(r'[^"%]*?(?:\.([0#?]+))? ?%')
 _VALUES, _CATEGORIES = "(c:val|c:yVal)//c:pt", "(c:cat|c:xVal)//c:pt"
 _FURNITURE = ("DATE", "FOOTER", "SLIDE_NUMBER", "HEADER")
 

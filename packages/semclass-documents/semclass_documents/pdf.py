@@ -34,7 +34,7 @@ LEVELS = 4
 
 _BULLET = re.compile(r"^[•‣▪●◦■–∙·\uf0b7*-]\s+(?=\S)")
 _LEADER = re.compile(r"(?:\s?\.){4,}")
-_BROKEN = re.compile(r"([^\W\d_]+(?:-[^\W\d_]+)*)(?<=[a-zß-ÿ])-\n([a-zß-ÿ][^\W\d_]*)")
+_BROKEN = re.compile(r"(?<![^\W\d_])(?<!-)([^\W\d_]+(?:-[^\W\d_]+)*)(?<=[a-zß-ÿ])-\n([a-zß-ÿ][^\W\d_]*)")
 _WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 _CAPTION = re.compile(r"(?:fig(?:ure|\.)|table|listing|chart|plate|diagram)\s+[A-Z]?\d", re.IGNORECASE)
 _ENDED = re.compile(r"[.!?:;]['\")”’]?$")

@@ -23,6 +23,15 @@ LAUGHS = (
     + "]>"
 )
 _STRETCH = 1 << 20
+_MEASURED = """
+import resource, sys
+from semclass.cli.main import main
+try:
+    main(sys.argv[1:])
+finally:
+    use = [resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    print("MB", sum(use) // 1000)
+"""
 
 
 def wide_xlsx(path: Path, rows: int = 20_000) -> None:
@@ -115,11 +124,60 @@ def nested_md(path: Path, size: int = 500_000) -> None:
     )
 
 
+def named_table_md(path: Path, size: int = 300_000) -> None:
+    """A table with one very long name of a column, which each row would repeat."""
+    path.write_text(f"|{'name ' * (size // 5)}|\n|-|\n" + "|a|\n" * (size // 4))
+
+
+def heading_md(path: Path, size: int = 300_000) -> None:
+    """A very long heading, which each passage below it would repeat."""
+    path.write_text(f"# {'Tea ' * (size // 4)}\n\n" + f"{'Green tea is drunk hot at noon. ' * 20}\n\n" * 200)
+
+
+def long_headers_eml(path: Path, size: int = 300_000) -> None:
+    """A very long subject and very many receivers, which each passage would repeat."""
+    to = ", ".join(f"a{number}@example.org" for number in range(size // 20))
+    body = f"{'Green tea is drunk hot at noon. ' * 20}\n\n" * 100
+    path.write_text(f"From: a@example.org\nTo: {to}\nSubject: {'tea ' * (size // 4)}\n\n{body}")
+
+
+def link_md(path: Path, size: int = 1_000_000) -> None:
+    """A link that never ends, in a list."""
+    path.write_text(f"- [a]({'x' * size}")
+
+
+def sparse_pdf(path: Path, size: int = 390_000_000) -> None:
+    """A file that claims many megabytes, none of which is written."""
+    with path.open("wb") as file:
+        file.write(b"%PDF-1.4\n")
+        file.truncate(size)
+
+
+def padded_epub(path: Path) -> None:
+    """A packed chapter of 40 MB, and three megabytes that nobody reads."""
+    large_epub(path, size=40_000_000)
+    with zipfile.ZipFile(path, "a") as package:
+        package.writestr("cover.jpg", bytes(3_000_000), zipfile.ZIP_STORED)
+
+
+def infinite_json(path: Path) -> None:
+    """A number that is larger than any."""
+    path.write_text('[{"text": "Tea.", "size": 1e999}]')
+
+
+def equal_ids(path: Path) -> None:
+    """Two files that give passages with one id."""
+    path.write_text("id,text\nb.csv#1,Tea.\n")
+    path.with_name(f"{path.name}:b.csv").write_text("text\nCoffee.\n")
+
+
 FILES: dict[str, Callable[[Path], None]] = {
     "wide.xlsx": wide_xlsx, "entity.xlsx": entity_xlsx, "wide.csv": wide_csv, "sparse.json": sparse_json,
     "long.docx": long_docx, "large.docx": large_docx, "entity.docx": entity_docx, "large.epub": large_epub,
     "long.pdf": long_pdf, "large.pdf": large_pdf, "pages.pdf": many_pages_pdf, "deep.html": deep_html,
     "line.html": long_line_html, "spanning.html": spanning_html, "nested.md": nested_md,
+    "table.md": named_table_md, "heading.md": heading_md, "headers.eml": long_headers_eml, "link.md": link_md,
+    "sparse.pdf": sparse_pdf, "padded.epub": padded_epub, "infinite.json": infinite_json, "ids.csv": equal_ids,
 }  # fmt: skip
 """What writes each file."""
 
@@ -202,25 +260,37 @@ def _pdf(path: Path, line: bytes, size: int, pages: int) -> None:
 
 
 def main() -> None:
-    print("| file | bytes | seconds | indexed | message |\n|---|---|---|---|---|", flush=True)
+    print("| file | bytes | seconds | MB of memory | index / file | good file found | message |", flush=True)
+    print("|---|---|---|---|---|---|---|", flush=True)
     for name in sys.argv[1:] or FILES:
         with tempfile.TemporaryDirectory() as made:
             folder = Path(made) / "docs"
             folder.mkdir()
             FILES[name](folder / name)
             (folder / "good.md").write_text(GOOD)
-            command = [sys.executable, "-m", "semclass", "index", "build", str(folder), "--out", f"{made}/index"]
+            command = [
+                sys.executable,
+                "-c",
+                _MEASURED,
+                "index",
+                "build",
+                str(folder),
+                "--out",
+                f"{made}/index",
+                "--partial",
+            ]
             start = time.perf_counter()
             done = subprocess.run(command, capture_output=True, text=True, check=False)
             seconds = time.perf_counter() - start
             reason = next((line for line in done.stderr.splitlines() if name in line), done.stderr.strip())
-            row = [
-                name,
-                f"{(folder / name).stat().st_size:,}",
-                f"{seconds:.1f}",
-                str(done.returncode == 0),
-                reason,
-            ]
+            size, stored = (
+                (folder / name).stat().st_size,
+                sum(f.stat().st_size for f in Path(made, "index").rglob("*")),
+            )
+            memory, ask = done.stdout.rpartition("MB ")[2].strip(), ["search", f"{made}/index", "leaves of one shrub"]
+            hits = subprocess.run([sys.executable, "-m", "semclass", *ask], capture_output=True, text=True, check=False)
+            good = str("good.md" in hits.stdout)
+            row = [name, f"{size:,}", f"{seconds:.1f}", memory, f"{stored / size:.1f}", good, reason]
             print(f"| {' | '.join(row)} |".replace(f"{folder}/", ""), flush=True)
 
 

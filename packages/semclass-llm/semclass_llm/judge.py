@@ -40,7 +40,7 @@ nothing else. Reply with none if the text only says that it has no answer. {guar
 Text:
 {answer}"""
 
-_NUMBERED = re.compile(r"^\W*\d+\s*[.):]\s*(\S.*)$", re.MULTILINE)
+_NUMBERED = re.compile(r"^[^\w\n]*\d+\s*[.):]\s*(\S.*)$", re.MULTILINE)
 _ARTICLE = re.compile(r"\b(?:a|an|the)\b")
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
