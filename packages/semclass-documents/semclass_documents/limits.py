@@ -66,6 +66,16 @@ def check_package(path: Path, *, tags: bool = True) -> None:
                     check_tags(path, number)
 
 
+def check_written(path: Path) -> None:
+    """Refuse a file that claims far more bytes than are written, which a reader would search for hours."""
+    status = path.stat()
+    written = 512 * getattr(status, "st_blocks", status.st_size)
+    if status.st_size > max(1_000_000, MAX_GROWTH * written):
+        raise InputError(
+            f"{path} claims {status.st_size / 1e6:.0f} MB, but holds {written / 1e6:.1f} MB; copy it whole"
+        )
+
+
 def check_tags(path: Path, number: int) -> None:
     """Refuse a document with more tags than a tree of them may hold."""
     if number > MAX_TAGS:

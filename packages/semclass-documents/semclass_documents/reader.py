@@ -9,7 +9,7 @@ from pathlib import Path
 
 from semclass import Chunking, Passage
 from semclass.plugins import Document, PlainReader, check_size, reading
-from semclass_documents.limits import check_text
+from semclass_documents.limits import check_text, check_written
 from semclass_documents.worker import Worker
 
 FORMATS: Mapping[str, str] = {
@@ -70,6 +70,7 @@ def convert(path: Path, chunking: Chunking) -> Document:
     ending, plain = path.suffix.lower(), PlainReader()
     with reading(path):
         check_size(path)
+        check_written(path)
     if ending not in FORMATS and plain.accepts(path):
         document = plain.read(path, chunking)
     else:
