@@ -196,11 +196,11 @@ def parts_of(passage: Passage) -> tuple[str, str, str]:
     if title and isinstance(body, str) and not body.strip():
         return title, body, title
     check_text(body, f"text of passage {passage.id!r}")
-    if body.startswith("#"):
-        first, _, rest = body.partition("\n")
-        heading = first.lstrip("#").strip()
-        if heading and title.rstrip(".").endswith(heading.rstrip(".")) and rest.strip():
-            body = rest
+    first, _, rest = body.partition("\n")
+    heading = first.lstrip("#").strip()
+    is_marked = first.startswith("#") and title.rstrip(".").endswith(heading.rstrip("."))
+    if heading and rest.strip() and (is_marked or heading == passage.metadata.get("heading")):
+        body = rest
     return title, body, f"{title} {body}" if title else body
 
 

@@ -63,6 +63,8 @@ def test_a_heading_that_opens_the_text_is_read_once():
     path = {"headings": ["Manual", "Who uses it?"]}
     whole = searchable(Passage("a", "## Who uses it?\n\nMany do.", path))
     assert whole.split() == ["Manual.", "Who", "uses", "it?", "Many", "do."]
+    named = {**path, "heading": "Who uses it?"}
+    assert parts_of(Passage("a", "Who uses it?\n\nMany do.", named))[1].strip() == "Many do."
     assert parts_of(Passage("a", "## Who uses it?", path))[1] == "## Who uses it?"
     assert parts_of(Passage("a", "## Others\n\nMany do.", path))[1] == "## Others\n\nMany do."
     assert parts_of(Passage("a", "# Who uses it?\n\nMany do."))[1] == "# Who uses it?\n\nMany do."
