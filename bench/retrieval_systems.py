@@ -22,15 +22,11 @@ from semclass.evaluation.measure import BASELINE, DEPTH, measure, per_question
 from semclass.index.passage_encoder import searchable
 from semclass.index.records import Candidates, Query
 from semclass.ranking.methods import METHODS, Method
-from semclass.scoring.topk import top_k
 
 MORE = 50  # candidates that are re-ranked in a second run
 
-PLAIN = {"BM25": "bm25", "dense": "dense", "hybrid": "hybrid", "RRF": "rrf"}
+PLAIN = {"BM25": "bm25", "dense": "dense", "hybrid": "hybrid", "convex": "convex", "RRF": "rrf"}
 """Systems that re-rank nothing, and the methods of the library that they are."""
-
-CONVEX = replace(METHODS["convex"], alpha=0.6)
-"""The best alpha of 0, 0.05 ... 1 by MRR@10 on 1,000 questions of ``squad_sentences/train``."""
 
 RERANKERS = {
     "default": (METHODS["default"], 50),
@@ -42,16 +38,12 @@ RERANKERS = {
 SEED = 0
 
 SYSTEMS = {
-    "BM25": ("semclass", "BM25 over the encoder's word pieces, as the library computes it"),
+    "BM25": ("semclass", "BM25 over stems, as the library computes it"),
     "BM25, bm25s": ("peer", "bm25s with its own tokeniser, English stop words and a stemmer, as it documents"),
     "dense": ("semclass", "cosine of the shipped encoder's vectors"),
     "hybrid": ("semclass", "dense + 0.1 * BM25, the reference's sum, which is the baseline here"),
-    "convex": (
-        "peer",
-        "alpha * dense + (1 - alpha) * BM25, each brought to 0 ... 1 over the first 100 of both; on semclass's encoder and "
-        "index",
-    ),
-    "RRF": ("peer", "reciprocal rank fusion, k = 60, of the first 100 of dense and of BM25; on semclass's index"),
+    "convex": ("semclass", "dense, BM25 and learnt words, each brought to 0 ... 1 over the first 100 of both lists"),
+    "RRF": ("peer", "reciprocal rank fusion, k = 60, of the same signals; on semclass's index"),
     "default": ("semclass", "a search without options: convex + a weighted sum of evidence, first 50"),
     "entail-integrated": ("semclass", "hybrid + lambda * probability that the passage answers"),
     f"entail-integrated@{MORE}": ("semclass", f"the same with {MORE} candidates"),
@@ -103,15 +95,9 @@ class Systems:
         return [passage.id for passage in self.retriever.index.passages(np.asarray(rows[:DEPTH]))]
 
     def methods(self) -> dict[str, Job]:
-        """`PLAIN`, the convex fusion, and `RERANKERS`."""
-        encoder, index = self.retriever.models.encoder, self.retriever.index
-
-        def bm25(text: str) -> Found:  # the library's method encodes the question, which words do not need
-            return Found(self.ids(top_k(index.lexical_scores(encoder.tokenize([text]).row(0)), DEPTH)))
-
-        plain = {name: (METHODS[method], DEPTH) for name, method in PLAIN.items()}
-        chosen = {**plain, "convex": (CONVEX, DEPTH), **RERANKERS}
-        return {**{name: self.ranked(*one) for name, one in chosen.items()}, "BM25": bm25}
+        """`PLAIN` and `RERANKERS`."""
+        chosen = {**{name: (METHODS[method], DEPTH) for name, method in PLAIN.items()}, **RERANKERS}
+        return {name: self.ranked(*one) for name, one in chosen.items()}
 
     def ranked(self, how: Method, n: int) -> Job:
         """A method of the library, with n candidates."""
@@ -174,8 +160,7 @@ def quality(folder: str, cache: str, questions: int) -> dict[str, Any]:
     for name in {name.partition("@")[0] for name in RERANKERS if name.endswith(f"@{MORE}")}:
         (rankings[f"{name}@{MORE}"],) = evaluate.rank(dataset, retriever, [name], candidates=MORE, depth=DEPTH).values()
     kept = {name: rankings[PLAIN.get(name, name)] for name in (*PLAIN, *RERANKERS)}
-    jobs = {"convex": Systems(retriever).ranked(CONVEX, DEPTH), **libraries(Path(folder))[0]}
-    for name, job in jobs.items():
+    for name, job in libraries(Path(folder))[0].items():
         kept[name] = [job(text).ids for text in dataset.questions.values()]
     return {"passages": len(retriever.index), **measured(dataset, kept)}
 

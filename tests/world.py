@@ -116,7 +116,7 @@ def scores(
 ) -> dict[str, float]:
     """Scores of the best passages by their ids."""
     (query,) = read_questions(passage_encoder.encoder, None, [text])
-    best = index.candidates(query, n, Scoring(0.1), passage_encoder=passage_encoder, **options)
+    best = index.candidates(query, n, Scoring({"dense": 1.0, "bm25": 0.1}), passage_encoder=passage_encoder, **options)
     return dict(zip((passage.id for passage in index.passages(best.rows)), best.score.tolist(), strict=True))
 
 

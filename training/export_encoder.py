@@ -377,7 +377,7 @@ def export(arguments: argparse.Namespace) -> None:
         },
     }
     if prefixes:
-        manifest |= {"prefixes": prefixes, "bigrams": arguments.multilingual}
+        manifest |= {"prefixes": prefixes}
         manifest |= {"sharpness": SHARPNESS} if arguments.multilingual else {}
     if arguments.tuned is not None:
         manifest["learnt"] = bert_graph.learnt_from(arguments.tuned)

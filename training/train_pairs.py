@@ -19,6 +19,7 @@ import argparse
 import shutil
 import warnings
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -50,9 +51,10 @@ from semclass.heads.texts import open_encoder
 from semclass.index.passage_encoder import PassageEncoder
 from semclass.index.passage_index import PassageIndex
 from semclass.index.records import Candidates, Query, Scoring
+from semclass.ranking.evidence import question_idf
 from semclass.ranking.features import PAIR_FEATURES, TEXT_FEATURES, pair_features
 from semclass.ranking.models import BM25_WEIGHT, read_questions
-from semclass.scoring.bm25 import Statistics
+from semclass.scoring.bm25 import idf as idf_of
 from semclass.scoring.topk import class_match
 from semclass.train.fitted import FittedHead, head_to_onnx
 from tuning_texts import held_out
@@ -114,7 +116,9 @@ def learnt_questions(data: Path, seed: int) -> set[str]:
 
 
 def candidates_of(index: PassageIndex, passage_encoder: PassageEncoder, query: Query) -> Candidates:
-    return index.candidates(query, N_CANDIDATES, Scoring(BM25_WEIGHT), passage_encoder=passage_encoder)
+    return index.candidates(
+        query, N_CANDIDATES, Scoring({"dense": 1.0, "bm25": BM25_WEIGHT}), passage_encoder=passage_encoder
+    )
 
 
 def general_idf(domains: Sequence[Domain], passage_encoder: PassageEncoder) -> Array:
@@ -126,7 +130,7 @@ def general_idf(domains: Sequence[Domain], passage_encoder: PassageEncoder) -> A
         own = np.unique(np.stack([np.repeat(np.arange(len(terms)), terms.lengths()), terms.values]), axis=1)[1]
         rates = np.maximum(rates, np.bincount(own, minlength=len(rates)) / len(terms))
         count += len(terms)
-    return Statistics(count, 1.0, np.round(rates * count).astype(np.int64), encoder.is_term).idf
+    return idf_of(np.round(rates * count).astype(np.int64), count) * encoder.is_term
 
 
 def collect(
@@ -141,13 +145,13 @@ def collect(
     Gives the examples, and the idf of the first domain, float32 (vocabulary,).
     """
     rows: list[tuple[Array, Array, Array, Array, int, bool]] = []
-    idf = np.zeros(0, np.float32)
+    idf, vocabulary = general_idf(domains[:1], passage_encoder), passage_encoder.encoder.vocabulary
     for number, domain in enumerate(domains):
         index = build_index(domain.passages, passage_encoder)
-        idf = idf if number else index.idf
         before = len(rows)
         for query, answers in zip(encode(domain.questions, passage_encoder, classifier), domain.answers, strict=True):
             found = candidates_of(index, passage_encoder, query)
+            found = replace(found, idf=question_idf(query, index, vocabulary, idf))
             right = np.isin(found.rows, list(answers))
             if right.any() and len(right) == N_CANDIDATES:
                 features = pair_features(query, found, words)

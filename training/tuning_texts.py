@@ -162,7 +162,7 @@ class Material:
         )
         alone = np.array([at(text) for text in further], np.int64)
         terms = encoder.tokenize(list(row))
-        idf = statistics([count_terms(terms, encoder.is_term)]).idf.astype(np.float32)
+        idf = statistics([count_terms(terms)]).idf(np.arange(len(encoder.is_term))) * encoder.is_term
         pieces = Ragged(terms.values.astype(np.uint32), terms.offsets)
         held = held_out(groups) | np.array([measured_on(group.domain) for group in groups])
         kept = kept_pieces(encoder.vocabulary)

@@ -34,6 +34,7 @@ MIN_ASKED = 0.1
 PARTS = {
     "dense": "meaning",
     "bm25": "words (BM25)",
+    "sparse": "learnt words",
     "rrf": "ranks",
     "match": "class match",
     "class": "class match",

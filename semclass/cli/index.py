@@ -44,6 +44,7 @@ def index() -> None:
 @click.option(
     "--small", is_flag=True, help="Store no vectors of words. Each search then encodes the texts that it re-ranks."
 )
+@click.option("--language", metavar="NAME", help="Language of the texts, such as german. [default: found out]")
 @_mark_duplicates
 @reading_options
 def build(
@@ -53,6 +54,7 @@ def build(
     replace: bool,
     no_resume: bool,
     small: bool,
+    language: str | None,
     mark_duplicates: bool,
     as_json: bool,
     reading: Reading,
@@ -78,6 +80,7 @@ def build(
             _marked(passages) if mark_duplicates else passages,
             passage_encoder=reading.passage_encoder(),
             small=small,
+            language=language,
             progress=step,
             resume=not no_resume,
             workers=reading.threads,

@@ -111,7 +111,6 @@ class OnnxEncoder:
     kept: npt.NDArray[np.bool_] | None = None  # which word pieces the upper part reads of passages; None: all
     prefixes: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())  # word pieces before a question, and before a passage
     kind: int = QUESTION
-    bigrams: bool = False  # whether pairs of letters are terms, see :func:`semclass.encoders.words.bigrams`
     sharpness: float = 0.0  # factor of cosines in a softmax, see :mod:`semclass.heads.zero_shot`; 0: the usual one
 
     @classmethod
@@ -166,7 +165,6 @@ class OnnxEncoder:
             special=(int(first), int(last)),
             kept=kept,
             prefixes=(prefix_pieces(tokenizer, question), prefix_pieces(tokenizer, passage)),
-            bigrams=bool(artifact.manifest.get("bigrams", False)),
             sharpness=float(artifact.manifest.get("sharpness", 0.0)),
         )
 

@@ -65,6 +65,10 @@ def stop_words() -> Mapping[str, frozenset[str]]:
     return {language: frozenset(words.split()) for language, _, words in (line.partition(": ") for line in lines)}
 
 
+LANGUAGES = ("", *Stemmer.algorithms())
+"""Languages with a stemmer, by Snowball's names; "" stems nothing."""
+
+
 class Words(dict[str, tuple[int, ...]]):
     """Hashes of the terms of words in a language, filled on first use. Threads may share one table."""
 

@@ -22,12 +22,12 @@ from semclass.core.types import DoubleArray, IntArray
 from semclass.evaluation.dataset import Dataset
 from semclass.evaluation.evaluate import methods_of
 from semclass.index.records import Query
-from semclass.ranking.methods import METHODS, bm25_top_of
+from semclass.ranking.methods import METHODS
 from semclass.ranking.options import SearchOptions
 from semclass.ranking.retriever import HybridRetriever
 from semclass.scoring import fusion
 
-FUSIONS = {"bm25": "linear", "alpha": "convex"}
+FUSIONS = {"bm25": "hybrid", "alpha": "convex"}
 """The weight of each fusion of vectors and BM25, which is searched in the ranking of the whole index."""
 
 RERANKING = {"evidence": "default", "entailment": "entail-integrated", "class": "class-integrated"}
@@ -165,9 +165,12 @@ def _fusion_line(retriever: HybridRetriever, query: Query, answers: IntArray, me
     """Keys of a question in the whole index along the weight of a fusion."""
     index = retriever.local_index
     dense, bm25 = (scores[index.rows] for scores in retriever.scores(query))
-    pool = fusion.pool(dense, bm25) if method == "convex" else np.arange(len(dense))
-    top = bm25_top_of(retriever.weights, index.idf, query.bm25_terms)
-    base, signal = fusion.line(dense[pool], bm25[pool], method, top)
+    pool = fusion.pool({"dense": dense, "bm25": bm25}) if method == "convex" else np.arange(len(dense))
+    signals = {"dense": dense[pool], "bm25": bm25[pool], "sparse": index.sparse_scores(query, index.rows[pool])}
+    scoring = METHODS[method].scoring({**retriever.weights, "alpha": 0.5, "bm25": 1.0})
+    vectors, *others = scoring.parts(signals, index.statistics, index.terms_of(query)).values()
+    words = np.asarray(sum(others))
+    base, signal = (vectors, words) if method == "hybrid" else (2 * words, 2 * (vectors - words))
     relevant = np.isin(pool, np.searchsorted(index.rows, answers))
     # all others are behind every relevant passage, whatever the weight
     ahead = (base >= base[relevant].min(initial=np.inf)) | (signal >= signal[relevant].min(initial=np.inf))
@@ -181,7 +184,9 @@ def _reranking_line(
     options = SearchOptions(method=method, explain=True, weights=weights)
     hits = sorted(retriever.search(text, METHODS[method].candidates, options), key=lambda hit: hit.rank_before)
     parts = [hit.explanation.parts for hit in hits if hit.explanation is not None]
-    fused = np.array([sum(value for name, value in own.items() if name in ("dense", "bm25")) for own in parts])
+    fused = np.array(
+        [sum(value for name, value in own.items() if name in ("dense", "bm25", "sparse")) for own in parts]
+    )
     added = np.array([sum(own.values()) for own in parts]) - fused
     return fused, added, np.array([hit.id in relevance for hit in hits])
 

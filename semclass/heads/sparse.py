@@ -18,6 +18,7 @@ from semclass.core.onnx_sessions import open_session
 from semclass.core.types import Encoder, IntArray, Ragged, offsets_of, padded
 from semclass.encoders.batching import batches_by_length
 from semclass.encoders.onnx_encoder import cut_windows
+from semclass.scoring.sparse import SparseVectors, no_sparse
 
 MAX_TERMS = 128
 """Most terms of a text that are kept. With 32, 64 and 192, questions lose .10, .04 and gain .00 of nDCG@10 on average."""
@@ -27,14 +28,6 @@ BATCH = 16  # texts of a run, each with a weight for the whole vocabulary
 GROUP = 16
 """The network names places in groups of this size; a maximum over one long row takes twice as long."""
 KEPT = "kept.npy"
-
-
-@dataclass(frozen=True)
-class SparseVectors:
-    """Terms of n texts and their weights, heaviest first; rows of both have the same lengths."""
-
-    terms: Ragged  # uint16: ids of word pieces
-    weights: Ragged  # float32, above 0
 
 
 @dataclass(frozen=True)
@@ -66,6 +59,8 @@ class SparseHead:
         and each term has its largest weight.
         """
         windows = cut_windows(pieces.lengths(), WINDOW, MAX_WINDOWS)
+        if not len(windows.owners):
+            return no_sparse(len(pieces))
         starts = pieces.offsets[windows.owners] + windows.starts
         places = np.repeat(starts - offsets_of(windows.lengths)[:-1], windows.lengths)
         read = Ragged(pieces.values[places + np.arange(len(places))], offsets_of(windows.lengths))

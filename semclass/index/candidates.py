@@ -1,5 +1,7 @@
 """Finding candidates: the passages with the best scores, without scoring all of many.
 
+Vectors and words find passages; learnt words score those that were found.
+
 In a small index every passage is scored. In a large one, the best passages by vectors alone and by BM25 alone are scored,
 and longer lists as long as another passage could be better: the threshold of Fagin, Lotem & Naor (2003). So the result is
 that of scoring all passages, or all that reduced vectors find, see :mod:`semclass.scoring.approximation`.
@@ -15,14 +17,14 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from semclass.core.types import DoubleArray, IntArray
+from semclass.core.types import DoubleArray, IntArray, Ragged
 from semclass.index.passage_encoder import no_evidence
 from semclass.index.records import Candidates, Query, Scoring, sum_of
 from semclass.index.segment import Segment
-from semclass.scoring import bm25
+from semclass.scoring import bm25, sparse
 from semclass.scoring.bm25 import Statistics
 from semclass.scoring.dense import Vectors
-from semclass.scoring.fusion import DEPTH, fused
+from semclass.scoring.fusion import DEPTH, pool
 from semclass.scoring.postings import Postings
 from semclass.scoring.topk import nth_at_least, top_k
 
@@ -65,6 +67,7 @@ class SearchedSegment:
 
     vectors: Vectors
     postings: Postings
+    sparse: Ragged
 
     def __len__(self) -> int:
         return len(self.vectors)
@@ -76,6 +79,7 @@ class Search:
 
     segments: Sequence[SearchedSegment | Segment]
     query: Query
+    terms: npt.NDArray[np.uint32]  # of the question, for BM25
     scoring: Scoring
     statistics: Statistics  # of the passages that are there
     thresholds: DoubleArray  # probability from which a passage has a class, (n_classes,)
@@ -84,7 +88,7 @@ class Search:
 
 @dataclass(frozen=True)
 class Scored:
-    """Passages with both their scores."""
+    """Passages with their scores by vectors and by words."""
 
     rows: IntArray  # ascending, (m,)
     dense: DoubleArray  # similarity, (m,)
@@ -95,16 +99,14 @@ def find(search: Search, n: int) -> Candidates:
     """The passages with the n best scores, fewer if fewer are there; equal scores in the order of the rows."""
     total, allowed = sum(map(len, search.segments)), search.allowed
     if search.scoring.alone == "bm25":
-        best, _ = _best_of_bm25(search, max(DEPTH, n), np.zeros(0, np.int64), np.zeros(0))
-        if len(best.rows) == max(DEPTH, n):
-            return ranked(search, best, n)
+        return ranked(search, _best_of_bm25(search, max(DEPTH, n), np.zeros(0, np.int64), np.zeros(0))[0], n)
     if allowed is not None and (number := int(np.count_nonzero(allowed))) <= max(EXHAUSTIVE_FILTERED, n):
         rows = np.flatnonzero(allowed)
         return ranked(search, Scored(rows, _dense(search, rows), _lexical(search, rows)), min(n, number))
     if search.scoring.fusion != "linear" and total > EXHAUSTIVE_BELOW:
         return ranked(search, lists(search, max(DEPTH, n)), n)
-    postings = int(search.statistics.document_frequencies[np.unique(search.query.bm25_terms)].sum())
-    by_both = search.scoring.bm25_weight >= MIN_BM25_WEIGHT and postings >= INITIAL_DEPTH
+    postings = int(search.statistics.frequencies(np.unique(search.terms)).sum())
+    by_both = search.scoring.weights["bm25"] >= MIN_BM25_WEIGHT and postings >= INITIAL_DEPTH
     depth = max(INITIAL_DEPTH if by_both else INITIAL_DEPTH * DENSE_DEPTH_FACTOR, DEPTH_GROWTH * n)
     while total > EXHAUSTIVE_BELOW and depth * MAX_SCAN_RATIO < total:
         scored, beyond = likely(search, depth, n)
@@ -122,7 +124,7 @@ def likely(search: Search, depth: int, n: int) -> tuple[Scored, float]:
     Also returns an upper bound of the scores of all other passages, if fewer than n of the scored ones exceed it.
     """
     rows, dense, similar = _similar(search, depth)
-    weight = search.scoring.bm25_weight
+    weight = search.scoring.weights["bm25"]
     if weight <= 0:
         return Scored(rows, dense, _lexical(search, rows)), similar
     best, only = _best_of_bm25(search, depth, rows, dense)
@@ -156,7 +158,7 @@ def _best_of_bm25(
 ) -> tuple[Scored, npt.NDArray[np.bool_]]:
     """The best passages by BM25 alone, and which of some passages, whose dense scores are known, are not among them."""
     postings = [part.postings for part in search.segments]
-    lexical, scores = bm25.best(postings, search.statistics, search.query.bm25_terms, depth, search.allowed)
+    lexical, scores = bm25.best(postings, search.statistics, search.terms, depth, search.allowed)
     lexical, scores = lexical[order := np.argsort(lexical)], scores[order]
     here, there = np.intersect1d(lexical, rows, assume_unique=True, return_indices=True)[1:]
     similarity, new, only = np.empty(len(lexical)), np.ones(len(lexical), np.bool_), np.ones(len(rows), np.bool_)
@@ -188,6 +190,8 @@ def _similar(search: Search, depth: int) -> tuple[IntArray, DoubleArray, float]:
 
 
 def _dense(search: Search, rows: IntArray) -> DoubleArray:
+    if not len(search.query.pooled):
+        return np.full(len(rows), np.nan)
     dense, ends = np.empty(len(rows)), np.cumsum([0, *map(len, search.segments)])
     cuts = np.searchsorted(rows, ends).tolist()  # rows ascend
     for part, first, begin, end in zip(search.segments, ends.tolist(), cuts, cuts[1:], strict=False):
@@ -198,25 +202,44 @@ def _dense(search: Search, rows: IntArray) -> DoubleArray:
 
 def _lexical(search: Search, rows: IntArray) -> DoubleArray:
     postings = [part.postings for part in search.segments]
-    return bm25.scores_at(postings, search.statistics, search.query.bm25_terms, rows).astype(np.float64)
+    return bm25.scores_at(postings, search.statistics, search.terms, rows).astype(np.float64)
+
+
+def sparse_scores(segments: Sequence[SearchedSegment | Segment], query: Query, rows: IntArray) -> DoubleArray:
+    """Scores of ascending rows by learnt words."""
+    found, first = [np.zeros(0)], 0
+    if not len(query.sparse.terms.values):
+        return np.zeros(len(rows))
+    for part in segments:
+        here = rows[slice(*np.searchsorted(rows, [first, first + len(part)]))] - first
+        if len(here):
+            found.append(sparse.scores(query.sparse, part.sparse.take(here)))
+        first += len(part)
+    return np.concatenate(found)
 
 
 def ranked(search: Search, scored: Scored, n: int) -> Candidates:
     """Give the n best of scored passages, without the evidence that an index adds."""
-    rows, dense, lexical, scoring = scored.rows, scored.dense, scored.bm25, search.scoring
-    depth = None if scoring.fusion == "linear" else max(DEPTH, n)
-    weights = {"weight": scoring.bm25_weight, "alpha": scoring.alpha, "bm25_top": scoring.bm25_top}
-    sums = fused(dense, lexical, scoring.fusion, depth=depth, **weights).parts
+    scoring, depth = search.scoring, max(DEPTH, n)
+    listed = {"dense": scored.dense, "bm25": scored.bm25}
+    if scoring.fusion == "linear":
+        places = np.arange(len(scored.rows))
+    elif scoring.alone is None or len(places := pool({scoring.alone: listed[scoring.alone]}, depth)) < depth:
+        places = pool({name: values for name, values in listed.items() if not np.isnan(values).any()}, depth)
+    rows, dense, lexical = scored.rows[places], scored.dense[places], scored.bm25[places]
+    signals = {"dense": dense, "bm25": lexical, "sparse": np.zeros(len(rows))}
+    if scoring.weights.get("sparse"):
+        signals["sparse"] = sparse_scores(search.segments, search.query, rows)
+    sums = scoring.parts(signals, search.statistics, search.terms, depth)
     score = sum_of(sums)
     best = top_k(score, n)
     return Candidates(
         rows=rows[best],
-        dense=dense[best],
-        bm25=lexical[best],
+        **{name: values[best] for name, values in signals.items()},
         parts={name: values[best] for name, values in sums.items()},
         score=score[best],
         probabilities=np.zeros((len(best), 0), np.float32),
         thresholds=search.thresholds,
-        idf=search.statistics.idf,
+        idf=np.zeros(0, np.float32),
         evidence=no_evidence(len(best)),
     )

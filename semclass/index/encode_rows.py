@@ -11,11 +11,12 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from semclass.core.checks import check_depth, check_positive, check_text, counted, short
+from semclass.core.checks import check_choice, check_depth, check_positive, check_text, counted, short
 from semclass.core.cpu import available_threads
 from semclass.core.errors import ArtifactError, InputError, InputTypeError, TruncationWarning, warn
 from semclass.core.files import REMEDY
 from semclass.core.types import Passage, Ragged, offsets_of
+from semclass.encoders.stems import LANGUAGES, language_of, terms_of
 from semclass.index.columns import columns_of
 from semclass.index.passage_encoder import (
     Evidence,
@@ -25,8 +26,10 @@ from semclass.index.passage_encoder import (
     label,
     labelled,
     no_rows,
+    searchable,
 )
 from semclass.index.segment import NOTHING, Segment, hash_table, hashes_of
+from semclass.scoring import sparse
 from semclass.scoring.dense import shares_of
 from semclass.scoring.postings import count_terms
 from semclass.scoring.quantisation import (
@@ -68,9 +71,10 @@ class IndexConfig:
 
     passage_encoder: PassageEncoder
     small: bool  # whether to store only the vectors of sentences
+    language: str = "english"  # of the stems of words
 
     @classmethod
-    def of(cls, passage_encoder: PassageEncoder, *, small: bool) -> IndexConfig:
+    def of(cls, passage_encoder: PassageEncoder, *, small: bool, language: str = "english") -> IndexConfig:
         """Refuse an encoder whose vectors do not fit the quarter bytes that they would be stored in."""
         dims = passage_encoder.encoder.views["pooled"], passage_encoder.provided_dim
         if (small or passage_encoder.codebooks is not None) and any(dim % COMPONENTS for dim in dims):
@@ -78,7 +82,8 @@ class IndexConfig:
                 f"vectors of {max(dims)} dimensions cannot be stored in quarter bytes, which need a multiple of "
                 f"{COMPONENTS}; build the index without small=True (--small), and the models without codebooks"
             )
-        return cls(passage_encoder, small)
+        check_choice(language, LANGUAGES, "language")
+        return cls(passage_encoder, small, language)
 
     @property
     def books(self) -> Codebooks | None:
@@ -98,12 +103,14 @@ class IndexConfig:
             "thresholds": self.passage_encoder.classifier.thresholds,
             "small": self.small,
             "codebooks": "" if self.books is None else self.books.fingerprint,
+            "sparse": "" if self.passage_encoder.sparse is None else self.passage_encoder.sparse.fingerprint,
+            "language": self.language,
             "heads": self.passage_encoder.head_fingerprints,
         }
 
     def encode(self, passages: Sequence[Passage]) -> tuple[Segment, list[str]]:
         """Encode passages. Returns their segment, and the ids of passages that are longer than the encoder reads."""
-        encoder, heads = self.passage_encoder.encoder, self.passage_encoder.heads
+        heads = self.passage_encoder.heads
         features, truncated = self.passage_encoder.read(passages, tokens=not self.small)
         lines = [line_of(labelled(passage, dict.fromkeys(fields_of(heads)))) for passage in passages]
         if heads:
@@ -113,9 +120,10 @@ class IndexConfig:
         hashes, rows = hash_table(hashes_of([passage.id for passage in passages]))
         segment = Segment(
             **vars(stored),
+            sparse=sparse.pack(features.sparse.terms, features.sparse.weights),
             records=records_of(lines),
             probabilities=features.probabilities,
-            postings=count_terms(features.terms, encoder.is_term),
+            postings=count_terms(terms_of([searchable(passage) for passage in passages], self.language)),
             columns=columns_of([passage.metadata for passage in passages]),
             id_hashes=hashes,
             id_rows=rows,
@@ -145,6 +153,11 @@ class IndexConfig:
             scales=Ragged(scales, offsets),
             shares=Ragged(shares, offsets),
         )
+
+
+def language_for(passages: Sequence[Passage], told: str | None) -> str:
+    """Return the language of an index that begins with some passages."""
+    return language_of([searchable(passage) for passage in passages]) if told is None else told
 
 
 def stored_types(passage_encoder: PassageEncoder, *, small: bool) -> dict[str, tuple[str, int]]:
@@ -183,7 +196,7 @@ def decode(stored: Evidence, books: Codebooks | None) -> Evidence:
 
 def encode_evidence(passage_encoder: PassageEncoder, passages: Sequence[Passage]) -> Evidence:
     """Encode the evidence of passages of a small index, as precise as if an index stored it."""
-    features, _ = passage_encoder.read(passages, classes=False)
+    features, _ = passage_encoder.read(passages, classes=False, sparse=False)
     config = IndexConfig(passage_encoder, small=False)
     return decode(config.store(features), config.books)
 

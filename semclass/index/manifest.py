@@ -13,9 +13,10 @@ from semclass.core import artifacts
 from semclass.core.checks import short
 from semclass.core.errors import ArtifactError
 from semclass.core.files import REMEDY
+from semclass.encoders.stems import LANGUAGES
 from semclass.index import segment
 
-PROTOCOL = 7
+PROTOCOL = 8
 """Version of the folder's format."""
 
 LOCK = ".lock"
@@ -32,7 +33,7 @@ REMOVED = "removed-"
 
 SEGMENT_NAME, REMOVED_NAME = rf"{segment.PREFIX}[0-9a-f]{{16}}", rf"{REMOVED}[0-9a-f]{{16}}\.npz"
 
-HEADER = ("encoder", "classes", "thresholds", "small", "codebooks", "heads")
+HEADER = ("encoder", "classes", "thresholds", "small", "codebooks", "sparse", "language", "heads")
 """Fields about the whole index, see :class:`semclass.PassageIndex`."""
 
 
@@ -137,8 +138,9 @@ def parse(values: Mapping[str, Any], path: Path) -> Manifest:
     is_list = isinstance(entries, list) and entries and all(map(_is_entry, entries))
     names = [named["name"] for entry in entries for named in (entry, entry["deleted"]) if named] if is_list else []
     for right, what in (
-        (_are_texts([header["encoder"], header["codebooks"]]), "its models"),
+        (_are_texts([header["encoder"], header["codebooks"], header["sparse"]]), "its models"),
         (isinstance(header["small"], bool) and not (header["small"] and header["codebooks"]), "its vectors"),
+        (header["language"] in LANGUAGES, "its language"),
         (isinstance(classes, list) and _are_texts(classes), "its classes"),
         (isinstance(thresholds, list) and all(map(_is_number, thresholds)), "its thresholds"),
         (isinstance(thresholds, list) and len(classes) == len(thresholds), "its thresholds"),

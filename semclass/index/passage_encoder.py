@@ -12,18 +12,15 @@ import numpy as np
 from semclass.core import artifacts
 from semclass.core.checks import check_text
 from semclass.core.errors import InputError
-from semclass.core.types import Encoder, Encoding, FloatArray, IntArray, Passage, Ragged, chained, ragged
-from semclass.documents.sentences import bounded_spans
+from semclass.core.types import Encoder, Encoding, FloatArray, IntArray, Passage, Ragged, chained
 from semclass.encoders.batching import CHUNK, quietly
 from semclass.encoders.onnx_encoder import for_passages, open_models
 from semclass.encoders.sentences import READ, Sentences
-from semclass.encoders.words import terms_of
 from semclass.heads.passages import PassageClassifier
+from semclass.heads.sparse import SparseHead
 from semclass.heads.texts import TextModel, classify_all, open_heads
 from semclass.scoring.quantisation import Codebooks
-
-SPLIT_LENGTH = 1 << 16
-"""Number of characters that are split into word pieces at a time, if no vectors are needed."""
+from semclass.scoring.sparse import SparseVectors, no_sparse
 
 
 @dataclass(frozen=True)
@@ -42,18 +39,19 @@ class PassageFeatures(Evidence):
 
     words: Ragged  #: number of words of each sentence without the title, float32
     probabilities: FloatArray  #: P(class | passage), (n, n_classes)
-    terms: Ragged  #: terms of title and text for BM25: word-piece ids, see :func:`semclass.encoders.words.bigrams`
+    sparse: SparseVectors  #: learnt words of title and text; rows are empty without a head for them
 
     def take(self, rows: IntArray) -> PassageFeatures:
         """Return the features of some passages, in the order of `rows`. A passage may come twice."""
         parts = {name: getattr(self, name).take(rows) for name in _RAGGED}
-        return PassageFeatures(**parts, probabilities=self.probabilities[rows])
+        learnt = SparseVectors(self.sparse.terms.take(rows), self.sparse.weights.take(rows))
+        return PassageFeatures(**parts, probabilities=self.probabilities[rows], sparse=learnt)
 
 
 HEADING_WORDS = 24
 """Most words of a path of headings that the encoder reads before each sentence."""
 
-_RAGGED = ("sentences", "words", "provides", "tokens", "pieces", "terms")
+_RAGGED = ("sentences", "words", "provides", "tokens", "pieces")
 """Fields of :class:`PassageFeatures` that have rows of different lengths."""
 
 
@@ -64,6 +62,7 @@ class PassageEncoder:
     classifier: PassageClassifier  #: the passage heads, with their encoder
     codebooks: Codebooks | None  #: compress vectors to few bytes; None: an index stores them in int8
     heads: Mapping[str, TextModel] = field(default_factory=dict)  #: heads of your own, by the field that each fills
+    sparse: SparseHead | None = None  #: weighs learnt words; None: there are two signals
 
     @classmethod
     def load(
@@ -80,7 +79,8 @@ class PassageEncoder:
         ----------
         models
             Folder with the layout of the shipped ``models/``, which are the default. Without its folder ``passages``
-            there are no classes, and without ``codebooks`` vectors are not compressed.
+            there are no classes, without ``codebooks`` vectors are not compressed, without ``sparse`` there are no learnt
+            words.
         encoder, threads
             A loaded encoder to share, or the threads of the encoder in `models`, which is loaded by default.
         heads
@@ -91,7 +91,8 @@ class PassageEncoder:
         classifier = PassageClassifier.load(root, encoder=used) if has_classes else PassageClassifier(used, None)
         compressed = (folder / artifacts.MANIFEST).exists()
         books = Codebooks.load(folder, encoder_fingerprint=used.fingerprint) if compressed else None
-        return cls(classifier, books, open_heads(heads, used))
+        learnt = SparseHead.load(root / "sparse", used, threads=threads) if (root / "sparse").exists() else None
+        return cls(classifier, books, open_heads(heads, used), learnt)
 
     @property
     def encoder(self) -> Encoder:
@@ -109,12 +110,18 @@ class PassageEncoder:
         return int(self.encoder.views.get("provides", 0))
 
     def read(
-        self, passages: Sequence[Passage], *, vectors: bool = True, tokens: bool = True, classes: bool = True
+        self,
+        passages: Sequence[Passage],
+        *,
+        vectors: bool = True,
+        tokens: bool = True,
+        classes: bool = True,
+        sparse: bool = True,
     ) -> tuple[PassageFeatures, tuple[int, ...]]:
         """Encode n passages, and return the rows of those that are longer, or have longer sentences, than is read.
 
         Each distinct sentence is encoded once, after the title of its passage. Without `vectors` (of sentences), `tokens`
-        (their vectors) or `classes` (probabilities), the rows of these outputs are empty.
+        (their vectors), `classes` (probabilities) or `sparse` (learnt words), the rows of these outputs are empty.
         """
         read_of = [parts_of(passage) for passage in passages]
         texts, wholes = [body for _, body, _ in read_of], [whole for _, _, whole in read_of]
@@ -145,8 +152,10 @@ class PassageEncoder:
         def of_sentences(name: str, wanted: bool) -> Ragged:
             return Ragged(of_texts[name][items.which], items.offsets) if wanted else no_rows(len(items))
 
-        if long := [row for row, text in enumerate(texts) if len(text) > READ]:
-            joined = self._with_rest(joined, {row: texts[row] for row in long})
+        long = [row for row, text in enumerate(texts) if len(text) > READ]
+        learnt = no_sparse(len(items))
+        if sparse and self.sparse is not None:
+            learnt = self.sparse.encode(joined)
         evidence = PassageFeatures(
             sentences=of_sentences("pooled", vectors),
             words=Ragged(items.words, items.offsets),
@@ -154,18 +163,9 @@ class PassageEncoder:
             probabilities=probabilities.astype(np.float32),
             tokens=items.joined(chained(found), kept) if tokens else no_rows(len(items)),
             pieces=items.joined(chained(read), kept) if tokens else no_rows(len(items)),
-            terms=terms_of(self.encoder, joined, wholes),
+            sparse=learnt,
         )
         return evidence, tuple(sorted({*long, *items.passages(cut)}))
-
-    def _with_rest(self, terms: Ragged, texts: Mapping[int, str]) -> Ragged:
-        """Add the terms of long texts, by their rows, that stand behind what was read."""
-        parts = [terms.row(row) for row in range(len(terms))]
-        for row, text in texts.items():
-            rest = (text[start:end] for start, end in bounded_spans(text, READ, len(text), SPLIT_LENGTH))
-            found = [self.encoder.encode([part], views=()).terms.values for part in rest if part.strip()]
-            parts[row] = np.concatenate([parts[row], *found])
-        return ragged(parts, terms.values[:0])
 
 
 def no_rows(n: int) -> Ragged:

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from semclass.core.checks import check_texts
 from semclass.core.errors import ArtifactError, InputError, warn
 from semclass.core.files import REMEDY
 from semclass.core.types import DoubleArray, FloatArray, IntArray, Passage, Ragged, chained
+from semclass.encoders.stems import terms_of
 from semclass.index import candidates, commit, filters, manifest
 from semclass.index.candidates import Search
 from semclass.index.columns import FALSE, FIRST_CODE, Scalar
@@ -31,6 +33,7 @@ from semclass.index.encode_rows import (
     decode,
     encode_evidence,
     in_order,
+    language_for,
     stored_types,
     warn_of_truncated,
 )
@@ -80,6 +83,8 @@ class PassageIndex:
     thresholds: DoubleArray  #: probability from which a passage has a class, float64 of shape (n_classes,)
     small: bool  #: whether only vectors of sentences are stored, so that re-ranking encodes the candidates again
     codebooks: str  #: fingerprint of the codebooks of the token vectors; empty without codebooks
+    sparse: str  #: fingerprint of the head of learnt words; empty without
+    language: str  #: language of the stems of words, see `semclass.encoders.stems.LANGUAGES`
     heads: Mapping[str, str] = field(default_factory=dict)  #: fingerprints of the heads by the field that each labels
     tuned: Mapping[str, Any] = field(default_factory=dict)  #: result of ``semclass tune``; empty without
     source: Source | None = None  #: folder and manifest from which it was loaded; None for an index in memory
@@ -107,11 +112,6 @@ class PassageIndex:
     def statistics(self) -> Statistics:
         """Statistics of BM25 over all passages that are not deleted."""
         return bm25.statistics([segment.postings for segment in self.segments], self.deleted)
-
-    @property
-    def idf(self) -> FloatArray:
-        """Inverse document frequency of each word piece, 0 if it is no term; float32 of shape (vocabulary,)."""
-        return self.statistics.idf
 
     @cached_property
     def probabilities(self) -> FloatArray:
@@ -212,18 +212,14 @@ class PassageIndex:
             return encode_evidence(passage_encoder, self.passages(rows))
         rows_of = {name: self._take(name, rows) for name in ("sentences", "provides", "tokens", "pieces")}
         stored = Evidence(**rows_of)
-        if int(stored.pieces.values.max(initial=0)) >= len(self.statistics.is_term):
+        if int(stored.pieces.values.max(initial=0)) >= len(passage_encoder.encoder.is_term):
             raise ArtifactError(f"the index has word pieces that its encoder does not know; {REMEDY}")
         return decode(stored, passage_encoder.codebooks if self.codebooks else None)
 
     def check_passage_encoder(self, passage_encoder: PassageEncoder) -> None:
         """Refuse models whose arrays differ from those of this index, even if their fingerprints are the same."""
         wanted = stored_types(passage_encoder, small=self.small)
-        vocabulary = len(passage_encoder.encoder.is_term)
         for segment in self.segments:
-            terms = len(segment.postings.is_term)
-            if terms != vocabulary:
-                raise ArtifactError(f"the index has {terms} terms, its encoder {vocabulary}; {REMEDY}")
             for name, (_, columns) in wanted.items():
                 values = getattr(segment, name).values
                 if len(values) and values.shape[1:] != (columns,):
@@ -237,12 +233,20 @@ class PassageIndex:
         return np.concatenate([segment.vectors.scores(pooled) for segment in self.segments])
 
     def lexical_scores(self, terms: npt.NDArray[Any]) -> FloatArray:
-        """Return the BM25 scores of all rows for a question's word pieces, float32 of shape (rows,)."""
+        """Return the BM25 scores of all rows for a question's terms, float32 of shape (rows,)."""
         return bm25.scores([segment.postings for segment in self.segments], self.statistics, terms)
+
+    def sparse_scores(self, query: Query, rows: IntArray) -> DoubleArray:
+        """Return the scores of some rows, ascending, by learnt words, float64 of shape (m,)."""
+        return candidates.sparse_scores(self.segments, query, rows)
+
+    def terms_of(self, query: Query) -> npt.NDArray[np.uint32]:
+        """Return the terms of a question for BM25, uint32."""
+        return terms_of([query.query_used], self.language).values
 
     def scores(self, query: Query) -> tuple[DoubleArray, DoubleArray]:
         """Return similarities and BM25 scores of all rows, deleted ones included, each float64 of shape (rows,)."""
-        return self.dense_scores(query.pooled), self.lexical_scores(query.bm25_terms).astype(np.float64)
+        return self.dense_scores(query.pooled), self.lexical_scores(self.terms_of(query)).astype(np.float64)
 
     def candidates(
         self,
@@ -259,7 +263,8 @@ class PassageIndex:
         `where`. The evidence for re-ranking is read only with `passage_encoder`.
         """
         allowed = self.live if where is None else self.mask(where)
-        search = Search(self.segments, query, scoring, self.statistics, self.thresholds, allowed)
+        terms = self.terms_of(query)
+        search = Search(self.segments, query, terms, scoring, self.statistics, self.thresholds, allowed)
         best = candidates.find(search, n)
         probabilities = np.empty((len(best), len(self.classes)), np.float32)
         for segment, here, local in self._within(best.rows):
@@ -276,6 +281,7 @@ class PassageIndex:
         *,
         passage_encoder: PassageEncoder | None = None,
         small: bool = False,
+        language: str | None = None,
         progress: Callable[[int], object] | None = None,
     ) -> PassageIndex:
         """Index passages in memory; :func:`semclass.build_index` does so on the disk, and can resume a build.
@@ -289,6 +295,9 @@ class PassageIndex:
             Defaults to the passage encoder of the shipped models.
         small
             Whether to store only the vectors of sentences. Each search then encodes the passages that it re-ranks.
+        language
+            Language of the passages, whose words BM25 compares by their stems: a name of Snowball's, such as
+            ``"english"``, or ``""`` for words as they are. By default, the first passages tell it.
         progress
             Function that is called now and then with the number of passages done.
 
@@ -298,15 +307,16 @@ class PassageIndex:
             If there is no passage, an id comes twice, a text is empty or not a string, or an option is not allowed.
         """
         passage_encoder = PassageEncoder.load() if passage_encoder is None else passage_encoder
-        config = IndexConfig.of(passage_encoder, small=small)
+        stream = chunks(passages)
+        if (first := next(stream, None)) is None:
+            raise InputError("there are no passages to index; give at least one")
+        config = IndexConfig.of(passage_encoder, small=small, language=language_for(first, language))
         parts, truncated = list[Part](), list[str]()
-        for chunk, (segment, long) in in_order(config.encode, chunks(passages), workers=1):
+        for chunk, (segment, long) in in_order(config.encode, chain([first], stream), workers=1):
             parts.append((segment, None))
             truncated += long
             if progress is not None:
                 progress(len(chunk))
-        if not parts:
-            raise InputError("there are no passages to index; give at least one")
         index = cls(**config.header(), segments=(join(parts),), deleted=(None,))
         warn_of_truncated(truncated, len(index))
         return index

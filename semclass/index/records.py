@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,9 @@ from semclass.core.checks import short
 from semclass.core.errors import InputError
 from semclass.core.types import DoubleArray, FloatArray, IntArray, Passage
 from semclass.index.passage_encoder import Evidence
-from semclass.scoring.fusion import ALPHA, only_of
+from semclass.scoring.bm25 import Statistics, attainable
+from semclass.scoring.fusion import SPARSE_TOP, fused
+from semclass.scoring.sparse import SparseVectors, no_sparse
 
 
 @dataclass(frozen=True)
@@ -22,7 +24,7 @@ class Query:
     """A question, encoded once."""
 
     text: str
-    pooled: FloatArray  #: the encoder's vector of the whole question, of any length, (dim,)
+    pooled: FloatArray  #: the encoder's vector of the whole question, of any length, (dim,); empty if not requested
     probabilities: DoubleArray  #: P(class | question), (n_classes,); empty if not requested
     tokens: FloatArray  #: unit token vectors, (q, token_dim); empty if not requested
     weights: FloatArray  #: weight of each token vector, (q,), >= 0, sums to 1
@@ -30,13 +32,9 @@ class Query:
     need_vector: FloatArray  #: vector `asks` of :class:`semclass.core.types.Encoding`, (d,); empty if unknown
     expects: FloatArray  #: unit vectors near the token vectors of an answer, (k, token_dim); empty if unknown
     query_used: str  #: the part of the text that was read, see :mod:`semclass.heads.query_focus`
-    #: more terms for BM25, see :func:`semclass.encoders.words.bigrams`
-    bigrams: npt.NDArray[Any] = field(default_factory=lambda: np.zeros(0, np.int32))
-
-    @property
-    def bm25_terms(self) -> npt.NDArray[Any]:
-        """All terms for BM25."""
-        return np.concatenate([self.terms, self.bigrams]) if len(self.bigrams) else self.terms
+    sparse: SparseVectors = field(
+        default_factory=partial(no_sparse, 1)
+    )  #: learnt words of the question, one row; none if not requested
 
     def check(self, *, classes: bool = False, tokens: bool = False) -> None:
         """Raise an InputError if the question was encoded without needed classes or tokens."""
@@ -51,17 +49,29 @@ class Query:
 
 @dataclass(frozen=True)
 class Scoring:
-    """Scoring of passages before re-ranking, by fused scores of vectors and BM25."""
+    """Scoring of passages before re-ranking, by fused scores of signals."""
 
-    bm25_weight: float  #: w of "linear" fusion, dense + w * BM25; at least 0
+    weights: Mapping[str, float]  #: by signal: ``dense``, ``bm25``, ``sparse``
     fusion: str = "linear"  #: one of semclass.scoring.FUSIONS
-    alpha: float = ALPHA  #: weight of the vectors in "convex" fusion, from 0 to 1
-    bm25_top: float = 0.0  #: BM25 score that counts as 1 in "convex" fusion, unless a passage has a better score
+    coverage: float = 0.0  #: see `semclass.ranking.methods.COVERAGE`
 
     @property
     def alone(self) -> str | None:
-        """The only scores with a weight, ``"dense"`` or ``"bm25"``. None if both scores have a weight."""
-        return only_of(self.fusion, self.alpha)
+        """The only signal with a weight in a convex combination. None if several have one, or in another fusion."""
+        signals = [name for name, weight in self.weights.items() if weight]
+        return signals[0] if len(signals) == 1 and self.fusion == "convex" else None
+
+    def parts(
+        self,
+        signals: Mapping[str, DoubleArray],
+        known: Statistics,
+        terms: npt.NDArray[np.uint32],
+        depth: int | None = None,
+    ) -> dict[str, DoubleArray]:
+        """Return the weighted summands of the scores of n passages, (n,) each, for a question of some terms."""
+        used = {name: signals[name] for name in self.weights}
+        full = self.coverage * attainable(known, terms) if self.coverage else 0.0
+        return fused(used, self.fusion, self.weights, depth=depth, tops={"bm25": full, "sparse": SPARSE_TOP}).parts
 
 
 @dataclass(frozen=True)
@@ -69,14 +79,15 @@ class Candidates:
     """n passages in their order before re-ranking. Re-ranking fills the fields from `order` on."""
 
     rows: IntArray  #: row of each passage in its index, or its place in the given list, (n,)
-    dense: DoubleArray  #: cosine of the vectors, see :mod:`semclass.scoring.dense`, (n,)
+    dense: DoubleArray  #: cosine of the vectors, see :mod:`semclass.scoring.dense`, (n,); NaN if the question has none
     bm25: DoubleArray  #: BM25 score, (n,)
+    sparse: DoubleArray  #: inner product of learnt words, (n,); 0 without them
     parts: dict[str, DoubleArray]  #: weighted summands of `score`, each (n,)
     score: DoubleArray  #: passages are ranked by this number, (n,)
     probabilities: FloatArray  #: P(class | passage), (n, n_classes); without columns if not requested
     thresholds: DoubleArray  #: probability from which a passage has a class, (n_classes,)
     evidence: Evidence  #: input of re-ranking; vectors of sentences have unit length
-    idf: FloatArray  #: inverse document frequency of each word piece, (vocabulary,); 0 if it is not a term
+    idf: FloatArray  #: inverse document frequency of the question's word pieces, (m,); 0 for those that are no terms
     passages: tuple[Passage, ...] | None = None  #: the passages; None: the index returns them by `rows`
     order: IntArray | None = None  #: places by `score` after re-ranking, best first, (n,); None: unchanged
     components: Mapping[str, DoubleArray] = field(default_factory=dict)  #: signals of re-ranking, each (n,)

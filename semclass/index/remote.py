@@ -13,10 +13,12 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from semclass.core import artifacts
 from semclass.core.errors import ArtifactError, InputError
 from semclass.core.types import DoubleArray, FloatArray, IntArray, Passage, Ragged, offsets_of
+from semclass.encoders.stems import terms_of
 from semclass.index import candidates, filters, manifest
 from semclass.index.candidates import Search, SearchedSegment
 from semclass.index.encode_rows import decode, encode_evidence, stored_types
@@ -30,17 +32,22 @@ from semclass.scoring.bm25 import Statistics
 from semclass.scoring.dense import MEAN_WEIGHT, Vectors
 from semclass.scoring.postings import count_terms
 from semclass.scoring.quantisation import from_quarter_bytes
+from semclass.scoring.sparse import unpack
 from semclass.scoring.topk import unit
 
 _KIND, _PROTOCOL = "remote-index", 1
 _REMEDY = "store the index again"
 
 _ARRAYS = {
-    "sentences": 0, "scales": 0, "shares": 0, "provides": 0, "tokens": 1, "pieces": 1, "terms": 2, "probabilities": 3,
+    "sentences": 0, "scales": 0, "shares": 0, "provides": 0, "tokens": 1, "pieces": 1, "terms": 2, "sparse": 3,
+    "probabilities": 4,
 }  # fmt: skip
-"""Arrays in a row's bytes, in their order. Items: one a sentence (0), a word piece (1), a term (2), or one in all (3)."""
+"""Arrays in a row's bytes, in their order. Items: one a sentence (0), a word piece (1), a term (2), a learnt word (3), or
+one in all (4).
+"""
 
-_HEAD = 12  # bytes before the arrays: the numbers of sentences, word pieces and terms
+_COUNTED = ("sentences", "pieces", "terms", "sparse")
+_HEAD = 4 * len(_COUNTED)  # bytes before the arrays: their numbers
 
 _PASSAGES_A_PASS = 4096  # passages whose terms are gathered in one pass over the postings
 
@@ -52,8 +59,9 @@ class StoredRow:
     passage: Passage
     mean: FloatArray  #: mean vector of the sentences, (dim,); its inner product with a unit vector is a cosine
     sentences: FloatArray  #: unit vectors of the sentences, (n_sentences, dim)
-    terms: IntArray  #: ids of the distinct terms, ascending, (n_terms,)
+    terms: IntArray  #: the distinct terms, numbers of 32 bits, ascending, (n_terms,)
     impacts: FloatArray  #: part of each term in a BM25 score, per unit of inverse document frequency, (n_terms,)
+    learnt: Mapping[int, float]  #: weights of the learnt words, by id; empty without a head for them
     packed: bytes  #: input of scoring and re-ranking
 
 
@@ -65,7 +73,7 @@ class Wanted:
     by words the sum of weight * impact over the terms.
     """
 
-    vector: FloatArray  #: unit vector of the question, (dim,)
+    vector: FloatArray  #: unit vector of the question, (dim,); empty if words alone are to find passages
     terms: Mapping[int, float]  #: weight of each term of the question, above 0; empty if no passage has one
     depth: int  #: length of each of the two lists
     where: Filter | None  #: filter that every passage must match; None without
@@ -85,6 +93,8 @@ class RemoteIndex:
     thresholds: DoubleArray
     small: bool
     codebooks: str
+    sparse: str
+    language: str
     heads: Mapping[str, str]
     tuned: Mapping[str, Any]
     statistics: Statistics
@@ -97,10 +107,9 @@ class RemoteIndex:
     def __len__(self) -> int:
         return self.statistics.passages
 
-    @property
-    def idf(self) -> FloatArray:
-        """Inverse document frequency of each word piece, float32 of shape (vocabulary,)."""
-        return self.statistics.idf
+    def terms_of(self, query: Query) -> npt.NDArray[np.uint32]:
+        """Return the terms of a question for BM25, uint32."""
+        return terms_of([query.query_used], self.language).values
 
     @staticmethod
     def fields_of(index: PassageIndex) -> dict[str, Any]:
@@ -113,15 +122,15 @@ class RemoteIndex:
     def record(self) -> dict[str, Any]:
         """Write the attributes as JSON values."""
         statistics = self.statistics
-        # one more than the document frequency, or 0 for a word piece that is no term
-        numbers = np.where(statistics.is_term, statistics.document_frequencies + 1, 0).astype("<u4")
+        terms, frequencies = statistics.table()
         return {
             **manifest.header_of(vars(self)),
             "types": self.types,
             "tuned": dict(self.tuned),
             "passages": statistics.passages,
             "average_length": statistics.average,
-            "frequencies": base64.b64encode(zlib.compress(numbers.tobytes(), 9)).decode(),
+            "terms": _text_of(np.diff(terms, prepend=np.uint32(0))),
+            "frequencies": _text_of(frequencies),
             "protocol": _PROTOCOL,
             "kind": _KIND,
         }
@@ -131,21 +140,30 @@ class RemoteIndex:
         """Read the attributes that :meth:`record` wrote. An ArtifactError about a damaged record names `where`."""
         artifacts.check_protocol(record, where, _KIND, _PROTOCOL)
         try:
-            numbers = np.frombuffer(zlib.decompress(base64.b64decode(record["frequencies"])), "<u4").astype(np.int64)
-            frequencies, average = np.maximum(numbers - 1, 0), float(record["average_length"])
+            terms = np.cumsum(_numbers_of(record["terms"]), dtype=np.uint32)
+            frequencies, average = _numbers_of(record["frequencies"]), float(record["average_length"])
+            if len(frequencies) != len(terms):
+                raise ValueError(f"{len(terms)} terms have {len(frequencies)} frequencies")
             return {
                 "encoder": str(record["encoder"]),
                 "classes": tuple(record["classes"]),
                 "thresholds": np.array(record["thresholds"], np.float64),
                 "small": bool(record["small"]),
                 "codebooks": str(record["codebooks"]),
+                "sparse": str(record["sparse"]),
+                "language": str(record["language"]),
                 "heads": dict(record["heads"]),
                 "tuned": dict(record["tuned"]),
                 "types": {name: (str(kind), list(shape)) for name, (kind, shape) in dict(record["types"]).items()},
-                "statistics": Statistics(int(record["passages"]), average, frequencies, numbers > 0),
+                "statistics": Statistics.of(int(record["passages"]), average, terms, frequencies),
             }
         except (KeyError, TypeError, ValueError, zlib.error) as error:
             raise ArtifactError(f"{where} is damaged ({error!r}); {_REMEDY}") from error
+
+    def recounted(self, passages: int, terms: npt.NDArray[Any], frequencies: npt.NDArray[Any]) -> RemoteIndex:
+        """Return the same index with other statistics: terms, rising, and in how many of the passages each is."""
+        counted = Statistics.of(passages, self.statistics.average, terms.astype(np.uint32), frequencies)
+        return replace(self, statistics=counted)
 
     def check_passage_encoder(self, passage_encoder: PassageEncoder) -> None:
         """Refuse models whose arrays differ from those of the rows, even if their fingerprints are the same."""
@@ -163,18 +181,23 @@ class RemoteIndex:
         where: Mapping[str, Any] | None = None,
     ) -> Candidates:
         """Let the engine find passages, and score these as :meth:`semclass.PassageIndex.candidates` does."""
-        ids, counts = np.unique(query.bm25_terms, return_counts=True)
-        terms = {int(term): float(weight) for term, weight in zip(ids, counts * self.idf[ids], strict=True) if weight}
+        own = self.terms_of(query)
+        terms = {term: float(weight) for term, weight in bm25.weighted(self.statistics, own)}
         chosen = None if where is None else filters.parse(where)
-        rows = list(self.find(Wanted(unit(query.pooled), terms, max(n, fusion.DEPTH), chosen)))
+        rows = list(
+            self.find(
+                Wanted(unit(query.pooled) if len(query.pooled) else query.pooled, terms, max(n, fusion.DEPTH), chosen)
+            )
+        )
         rows.sort(key=lambda row: row[0].id)  # of equal scores, the first id is first
         parts = self._unpacked([packed for _, packed in rows])
         probabilities = parts["probabilities"].values
         segment = SearchedSegment(
             Vectors(parts["sentences"], parts["scales"].values, parts["shares"].values),
-            count_terms(parts["terms"], self.statistics.is_term),
+            count_terms(parts["terms"]),
+            parts["sparse"],
         )
-        best = candidates.find(Search([segment], query, scoring, self.statistics, self.thresholds), n)
+        best = candidates.find(Search([segment], query, own, scoring, self.statistics, self.thresholds), n)
         passages, evidence = tuple(rows[row][0] for row in best.rows), best.evidence
         if passage_encoder is not None and passages:
             if self.small:
@@ -182,6 +205,8 @@ class RemoteIndex:
             else:
                 names = ("sentences", "provides", "tokens", "pieces")
                 stored = Evidence(**{name: parts[name].take(best.rows) for name in names})
+                if int(stored.pieces.values.max(initial=0)) >= len(passage_encoder.encoder.is_term):
+                    raise ArtifactError(f"a passage has word pieces that its encoder does not know; {_REMEDY}")
                 evidence = decode(stored, passage_encoder.codebooks)
         return replace(best, passages=passages, probabilities=probabilities[best.rows], evidence=evidence)
 
@@ -191,7 +216,8 @@ class RemoteIndex:
         raise InputError(f"this needs an index in a folder, and a {kind} returns passages of a search only")
 
     def _unpacked(self, rows: Sequence[bytes]) -> dict[str, Ragged]:
-        heads = np.frombuffer(b"".join(row[:_HEAD].ljust(_HEAD, b"\xff") for row in rows), "<u4").reshape(-1, 3)
+        heads = np.frombuffer(b"".join(row[:_HEAD].ljust(_HEAD, b"\xff") for row in rows), "<u4")
+        heads = heads.reshape(-1, len(_COUNTED))
         counts = np.pad(heads.astype(np.int64), ((0, 0), (0, 1)), constant_values=1)
         lengths = {name: counts[:, _ARRAYS[name]] for name in self.types}
         sizes = {name: np.dtype(kind).itemsize * int(np.prod(shape)) for name, (kind, shape) in self.types.items()}
@@ -203,8 +229,6 @@ class RemoteIndex:
             joined = b"".join([row[first:last] for row, first, last in zip(rows, begin, end, strict=True)])
             kind, shape = self.types[name]
             parts[name] = Ragged(np.frombuffer(joined, kind).reshape(int(length.sum()), *shape), offsets_of(length))
-        if any(parts[name].values.max(initial=0) >= len(self.idf) for name in ("pieces", "terms") if name in parts):
-            raise ArtifactError(f"a passage has word pieces that the record does not know; {_REMEDY}")
         return parts
 
 
@@ -226,7 +250,8 @@ def stored_rows(index: PassageIndex, average: float | None = None) -> Iterator[S
                 for row, (place, passage) in enumerate(zip(some, segment.passages(first + some), strict=True)):
                     here = slice(terms.offsets[place], terms.offsets[place + 1])
                     vectors = means[row], sentences.row(row)
-                    yield StoredRow(passage, *vectors, terms.values[here], impacts[here], _packed(parts, row))
+                    learnt = unpack(parts["sparse"].row(row))
+                    yield StoredRow(passage, *vectors, terms.values[here], impacts[here], learnt, _packed(parts, row))
 
 
 def _arrays(segment: Segment, rows: IntArray, terms: Ragged) -> dict[str, Ragged]:
@@ -247,7 +272,15 @@ def _vectors(parts: Mapping[str, Ragged]) -> tuple[FloatArray, Ragged]:
     return means, Ragged(vectors, offsets)
 
 
+def _text_of(numbers: npt.NDArray[Any]) -> str:
+    return base64.b64encode(zlib.compress(numbers.astype("<u4").tobytes(), 9)).decode()
+
+
+def _numbers_of(text: str) -> IntArray:
+    return np.frombuffer(zlib.decompress(base64.b64decode(text)), "<u4").astype(np.int64)
+
+
 def _packed(parts: Mapping[str, Ragged], row: int) -> bytes:
-    counts = [len(parts[name].row(row)) if name in parts else 0 for name in ("sentences", "pieces", "terms")]
+    counts = [len(parts[name].row(row)) if name in parts else 0 for name in _COUNTED]
     arrays = [np.ascontiguousarray(part.row(row)).tobytes() for part in parts.values()]
     return b"".join([np.array(counts, "<u4").tobytes(), *arrays])

@@ -22,6 +22,7 @@ from semclass.index.segment import REDUCED, ROWS, Segment
 from semclass.scoring.approximation import DIMENSIONS
 from semclass.scoring.postings import Deleted
 from semclass.scoring.quantisation import COMPONENTS
+from semclass.scoring.sparse import COLUMNS
 
 TERMS_PER_BYTE = 32
 """Terms that a byte of a passage's record stands for at most: some characters are written out as a dozen others."""
@@ -38,7 +39,7 @@ def check(segment: Segment, header: Mapping[str, Any], passages: int, where: Pat
     counts, ends = segment.postings, segment.sentences.offsets
     require(ends.ndim == 1 and ends.size, where / "sentence_offsets.npy", f"the shape is {ends.shape}")
     require(len(segment) == passages, where, f"it holds {len(segment)} passages, not {passages}")
-    n, number, vocabulary = len(segment), counts.counts.size, counts.is_term.size
+    n, number, terms = len(segment), counts.counts.size, counts.terms.size
     _check_rows(segment, header, where)
     require(not n or segment.sentences.lengths().all(), where / "sentence_offsets.npy", "a passage has no sentence")
     for name, array, shape, kind in (
@@ -46,8 +47,8 @@ def check(segment: Segment, header: Mapping[str, Any], passages: int, where: Pat
         ("id_hashes", segment.id_hashes, (n,), "u8"),
         ("id_rows", segment.id_rows, (n,), "u"),
         ("bm25/lengths", counts.lengths, (n,), "u"),
-        ("bm25/is_term", counts.is_term, (vocabulary,), "b1"),
-        ("bm25/starts", counts.starts, (vocabulary + 1,), "u"),
+        ("bm25/terms", counts.terms, (terms,), "u4"),
+        ("bm25/starts", counts.starts, (terms + 1,), "u"),
         ("bm25/counts", counts.counts, (number,), "u"),
         ("bm25/passages", counts.passages, (number,), "u"),
     ):
@@ -56,6 +57,7 @@ def check(segment: Segment, header: Mapping[str, Any], passages: int, where: Pat
     require(len(rows) == n and (rows == 1).all(), where / "id_rows.npy", "it must name each row once")
     require((segment.id_hashes[1:] >= segment.id_hashes[:-1]).all(), where / "id_hashes.npy", "its values do not rise")
     _check_postings(segment, where / "bm25")
+    _check_array(segment.sparse.values, (len(segment.sparse.values), COLUMNS), "u1", where / "sparse.npy")
     _check_reduced(segment, where / REDUCED)
     described = segment.columns.n  # which may be more than a length can be
     require(described == n, where / columns.DIRECTORY, f"it describes {described} passages, not {n}")
@@ -97,7 +99,8 @@ def _check_rows(segment: Segment, header: Mapping[str, Any], where: Path) -> Non
 
 def _check_postings(segment: Segment, where: Path) -> None:
     counts, ends = segment.postings, segment.postings.starts.astype(np.int64)
-    require(ends[0] == 0 and (np.diff(ends) >= 0).all(), where / "starts.npy", "its values must not fall")
+    require(ends[0] == 0 and (np.diff(ends) > 0).all(), where / "starts.npy", "its values must rise")
+    require((counts.terms[1:] > counts.terms[:-1]).all(), where / "terms.npy", "its values must rise")
     require(int(ends[-1]) == len(counts.counts), where / "starts.npy", "its last value must be the number of counts")
     highest = int(counts.passages.max(initial=0))
     said = f"it names row {highest}, but the segment has {len(segment)} rows"
@@ -151,8 +154,6 @@ def check_alike(segments: Sequence[Segment], folder: Path) -> None:
     first = segments[0]
     for other in segments[1:]:
         where = folder / other.name
-        same = np.array_equal(other.postings.is_term, first.postings.is_term)
-        require(same, where, "its terms differ from those of other segments")
-        for name in ("tokens", "sentences", "provides"):
+        for name in ("tokens", "sentences", "provides", "sparse"):
             forms = {form(getattr(segment, name)) for segment in (first, other)} - {()}
             require(len(forms) < 2, where / f"{name}.npy", "its values differ from those of other segments")

@@ -8,12 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from semclass.core.types import Ragged
 from semclass.index.joining import COPY_PASSAGES
 from semclass.index.passage_index import PassageIndex
 from semclass.index.segment import Segment, hashes_of
 from semclass.index.shapes import require
-from semclass.scoring.postings import Deleted, count_deleted, count_terms
+from semclass.scoring.postings import Deleted, count_deleted
 
 CHECKED_NUMBERS = 1 << 24
 """Numbers of an array that are checked at a time."""
@@ -28,11 +27,6 @@ def verify(folder: str | Path, *, progress: Callable[[int], object] | None = Non
     report = progress or (lambda _: None)
     for segment, deleted in zip(index.segments, index.deleted, strict=True):
         where = Path(folder) / segment.name
-        vocabulary = len(segment.postings.is_term)
-        for begin in range(0, len(segment.pieces.values), CHECKED_NUMBERS):
-            highest = int(segment.pieces.values[begin : begin + CHECKED_NUMBERS].max(initial=0))
-            message = f"it names word piece {highest}, but the encoder has {vocabulary} word pieces"
-            require(highest < vocabulary, where / "pieces.npy", message)
         _check_ids(segment, where, report)
         _check_statistics(segment, where)
         if deleted is not None:
@@ -54,7 +48,7 @@ def _check_ids(segment: Segment, where: Path, report: Callable[[int], object]) -
 
 
 def _check_statistics(segment: Segment, where: Path) -> None:
-    """Whether lengths are what BM25 counts, and it counts the word pieces that are kept; a small index keeps none."""
+    """Whether lengths are what BM25 counts."""
     counts = segment.postings
     lengths = np.zeros(len(segment), np.int64)
     for begin in range(0, len(counts.counts), CHECKED_NUMBERS):
@@ -62,13 +56,6 @@ def _check_statistics(segment: Segment, where: Path) -> None:
         lengths += np.bincount(counts.passages[here], counts.counts[here], len(segment)).astype(np.int64)
     same = np.array_equal(lengths, counts.lengths)
     require(same, where / "bm25" / "lengths.npy", "it differs from the sum of the counts")
-    frequencies = np.zeros(len(counts.is_term), np.int64)
-    for begin in range(0, len(segment.pieces), COPY_PASSAGES):
-        rows = np.arange(begin, min(begin + COPY_PASSAGES, len(segment)))
-        pieces = Ragged(segment.pieces.values, segment.pieces.offsets).take(rows)
-        frequencies += count_terms(pieces, np.asarray(counts.is_term)).document_frequencies
-    known = (frequencies <= counts.document_frequencies).all()
-    require(known, where / "pieces.npy", "it holds word pieces that BM25 does not count")
 
 
 def _check_deleted(segment: Segment, deleted: Deleted, where: Path) -> None:

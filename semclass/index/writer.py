@@ -25,7 +25,16 @@ from semclass.documents.cutting import named_by_content
 from semclass.index import commit, filters, manifest
 from semclass.index import segments_in_progress as in_progress
 from semclass.index.commit import AREA, locked, staging
-from semclass.index.encode_rows import IndexConfig, chunks, in_order, line_of, name_ids, threads_of, warn_of_truncated
+from semclass.index.encode_rows import (
+    IndexConfig,
+    chunks,
+    in_order,
+    language_for,
+    line_of,
+    name_ids,
+    threads_of,
+    warn_of_truncated,
+)
 from semclass.index.folder import Opened, Source, check_target, open_segments
 from semclass.index.joining import READ_PASSAGES
 from semclass.index.manifest import Entry, Manifest, header_of
@@ -118,6 +127,7 @@ def build_index(
     *,
     passage_encoder: PassageEncoder | None = None,
     small: bool = False,
+    language: str | None = None,
     progress: Callable[[int], object] | None = None,
     resume: bool = True,
     workers: int | None = None,
@@ -132,7 +142,7 @@ def build_index(
     ----------
     folder
         Folder of the index, which is created if it does not exist, and holds nothing else.
-    passages, passage_encoder, small, progress
+    passages, passage_encoder, small, language, progress
         See :meth:`semclass.PassageIndex.build`. `passages` may be a stream.
     resume
         Whether to resume an unfinished build of the same passages with the same models and options.
@@ -154,13 +164,14 @@ def build_index(
         if another writer is at work, or the folder cannot be written.
     """
     folder = Path(folder)
-    config = IndexConfig.of(PassageEncoder.load() if passage_encoder is None else passage_encoder, small=small)
-    threads = threads_of(config.passage_encoder, workers)
+    encoder = PassageEncoder.load() if passage_encoder is None else passage_encoder
+    threads = threads_of(encoder, workers)
     check_target(folder, replace=replace)
     stream = chunks(passages if cutting is None else named_by_content(passages))
     first = next(stream, None)
     if first is None:
         raise InputError("there are no passages to index; give at least one")
+    config = IndexConfig.of(encoder, small=small, language=language_for(first, language))
     with locked(folder):
         # another build may have ended while the first passages were read
         check_target(folder, replace=replace)
@@ -413,7 +424,7 @@ class IndexChange:
         """The models, loaded once they are needed; they must be those that made the index."""
         if self._config is None:
             header = self.current.header
-            self._config = IndexConfig.of(self._load(), small=header["small"])
+            self._config = IndexConfig.of(self._load(), small=header["small"], language=header["language"])
             loaded = header_of(self._config.header())
             check_heads(self.folder, header["heads"], loaded["heads"])
             if differing := [name for name in loaded if loaded[name] != header[name]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,13 +11,23 @@ import numpy as np
 from semclass.core import artifacts
 from semclass.core.errors import ArtifactError
 from semclass.core.types import DoubleArray, FloatArray, IntArray
-from semclass.encoders.words import WordTable
+from semclass.encoders.stems import words
+from semclass.encoders.words import WordTable, joined_pieces, mark_of
 from semclass.heads.head import Head
 from semclass.index.records import Candidates, Query
+from semclass.index.remote import SearchIndex
 from semclass.ranking.features import FEATURES, PAIR_FEATURES, features_by, pair_features
 
 SHORT = 20.0
 """Mean number of word pieces up to which candidates are short, such as sentences or answers to frequent questions."""
+
+
+GENERAL_PASSAGES = 20
+"""Number of passages that general text counts for in word frequencies.
+
+In an index of ten passages, five of which only resemble the answer, the answer is first in 24 % by the index's own idf,
+and in 42 % by that of general text. With 232 to 11,429 passages, its own is better, by 0.5 to 1.0 points of nDCG@10.
+"""
 
 
 def shortness(lengths: IntArray) -> float:
@@ -37,6 +47,20 @@ def evidence_parts(features: FloatArray, weights: DoubleArray, weight: float = 1
         group, added = FEATURES[column].group, weight * weights[column] * features[:, column]
         parts[group] = parts[group] + added if group in parts else added.astype(np.float64)
     return parts
+
+
+def question_idf(query: Query, index: SearchIndex, vocabulary: Sequence[str], general: FloatArray) -> FloatArray:
+    """Inverse document frequency of the word pieces of a question in an index, float32 (m,): that of their words.
+
+    Function words, which no index counts, have that of general text, (vocabulary,).
+    """
+    pieces, stems = [vocabulary[piece] for piece in query.terms.tolist()], words(index.language)
+    texts, owner = joined_pieces(pieces, mark_of(pieces))
+    first = np.array([next(iter(stems[text]), -1) for text in texts], np.int64)
+    known, usual = first[owner], general[query.terms]
+    share = np.float32(len(index) / (len(index) + GENERAL_PASSAGES))
+    own = index.statistics.idf(known.astype(np.uint32))
+    return np.where(known >= 0, usual + share * (own - usual), usual)
 
 
 @dataclass(frozen=True)
@@ -80,7 +104,7 @@ class PairModel:
         The probability depends on the two texts alone: words are weighed as in general text, whatever an index holds.
         """
         query.check(tokens=True)
-        features, general = features_by(query, candidates, self.words, candidates.idf, self.idf)
+        features, general = features_by(query, candidates, self.words, candidates.idf, self.idf[query.terms])
         return features, self.entailment.probabilities({"pairs": general})[:, 0]
 
     def evidence_of(self, features: FloatArray, lengths: IntArray, weight: float = 1.0) -> dict[str, DoubleArray]:

@@ -49,7 +49,7 @@ def explain(
 def _question_words(query: Query, candidates: Candidates, pieces: Sequence[str], mark: str) -> list[_Word]:
     """Find the words of a question that weigh most."""
     terms = query.terms[: len(query.tokens)]
-    idf = candidates.idf[terms].astype(np.float64)
+    idf = candidates.idf[: len(terms)].astype(np.float64)
     words, owner = joined_pieces([pieces[piece] for piece in terms.tolist()], mark)
     _, firsts, which = np.unique([folded(word) for word in words], return_index=True, return_inverse=True)
     weights = np.bincount(which[owner], idf) / max(idf.sum(), 1e-6)

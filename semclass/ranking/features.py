@@ -157,7 +157,7 @@ def _weighed(query: Query, starts: IntArray, idf: FloatArray, table: WordTable) 
     terms, nothing = query.terms, np.zeros(0, np.float32)
     if not len(starts):
         return _QuestionWords(nothing, nothing, nothing)
-    weights = np.maximum.reduceat(idf[terms], starts)
+    weights = np.maximum.reduceat(idf, starts)
     numbers = np.maximum.reduceat(table.digits[terms], starts) & (weights > 0)
     word = np.searchsorted(starts, np.arange(len(terms)), side="right") - 1
     rarity = (np.log1p(weights) / np.bincount(word))[word[: len(query.tokens)]]

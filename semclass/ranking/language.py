@@ -67,7 +67,8 @@ class LanguageTest:
 
 def by_words(candidates: Candidates, features: FloatArray) -> Candidates:
     """Fuse candidates again, with more weight on BM25, and add the evidence of shared words."""
-    parts = fused(candidates.dense, candidates.bm25, "convex", alpha=BY_WORDS_ALPHA).parts
+    weights = {"dense": BY_WORDS_ALPHA, "bm25": 1 - BY_WORDS_ALPHA}
+    parts = fused({"dense": candidates.dense, "bm25": candidates.bm25}, "convex", weights).parts
     fused_again = replace(candidates, score=sum_of(parts), parts=parts, language=OTHER)
     return summed(fused_again, evidence_parts(features, weights_of(WORDS)), {})
 

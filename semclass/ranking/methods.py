@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
-from semclass.core.types import DoubleArray, FloatArray
+from semclass.core.types import DoubleArray
 from semclass.heads.deep import gain_of, joint_log_odds
 from semclass.index.passage_encoder import parts_of
 from semclass.index.records import Candidates, Query, Scoring, sum_of, summed
@@ -17,7 +16,6 @@ from semclass.ranking.certainty import answerable, certainty, standing
 from semclass.ranking.language import OTHER, by_words
 from semclass.ranking.models import Models, Needs, Passages, Weights
 from semclass.ranking.thesis import THESIS
-from semclass.scoring.bm25 import attainable
 
 COVERAGE = "coverage"
 """Share of a question, 0 to 1, from which BM25 has its full weight in convex fusion.
@@ -67,25 +65,33 @@ class Method(Protocol):
 
 @dataclass(frozen=True)
 class Fusion:
-    """Ranks by a fusion of vectors and BM25. See :mod:`semclass.scoring.fusion`."""
+    """Ranks by a fusion of vectors, words and learnt words. See :mod:`semclass.scoring.fusion`."""
 
     name: str
+    needs: Needs
     fusion: str = "convex"
-    alpha: float | None = None  # weight of the vectors in convex fusion, in place of that of the search
-    needs: ClassVar[Needs] = Needs()
+    alone: str = ""  # the only signal of convex fusion
     candidates: ClassVar[int] = 0
     is_sum: ClassVar[bool] = True
 
     @property
     def weights(self) -> tuple[str, ...]:
         """The weight of the fusion, if it has one."""
-        return {"linear": ("bm25",), "convex": ("alpha",) if self.alpha is None else ()}.get(self.fusion, ())
+        return {"linear": ("bm25",), "convex": () if self.alone else ("alpha", "sparse")}.get(self.fusion, ())
 
     def scoring(self, weights: Weights) -> Scoring:
         """Score by the fusion."""
-        if self.fusion != "convex":
-            return Scoring(weights["bm25"], self.fusion)
-        return Scoring(weights["bm25"], "convex", weights["alpha"] if self.alpha is None else self.alpha)
+        if self.fusion == "linear":
+            return Scoring({"dense": 1.0, "bm25": weights["bm25"]})
+        if self.fusion == "rrf":
+            return Scoring(
+                dict.fromkeys(("dense", "bm25", "sparse") if weights["sparse"] else ("dense", "bm25"), 1.0), "rrf"
+            )
+        if self.alone:
+            return Scoring({"dense": 0.0, "bm25": 0.0, self.alone: 1.0}, "convex")
+        words, learnt = 1 - weights["alpha"], weights["sparse"]
+        shares = {"dense": weights["alpha"], "bm25": words * (1 - learnt), "sparse": words * learnt}
+        return Scoring(shares, "convex", weights.get(COVERAGE, 0.0))
 
     def order(
         self, models: Models, query: Query, candidates: Candidates, weights: Weights, passages: Passages = ()
@@ -111,7 +117,7 @@ class ByEvidence:
     @property
     def weights(self) -> tuple[str, ...]:
         """Weights of the fusion, of the evidence, and of the deep head."""
-        return ("alpha", "evidence", "deep") if self.joint_top_k else ("alpha", "evidence")
+        return (*CONVEX.weights, "evidence", "deep") if self.joint_top_k else (*CONVEX.weights, "evidence")
 
     def scoring(self, weights: Weights) -> Scoring:
         """Score by convex fusion."""
@@ -159,24 +165,24 @@ class ByEvidence:
         return summed(ranked, {"deep": added}, {"relevance": relevance})
 
 
-CONVEX = Fusion("convex")
+CONVEX = Fusion("convex", Needs(sparse=True))
 
 METHODS: Mapping[str, Method] = {
     method.name: method
     for method in (
-        ByEvidence(DEFAULT, Needs(tokens=True)),
-        ByEvidence("deep", Needs(tokens=True, deep=True), joint_top_k=5),
-        Fusion("bm25", alpha=0.0),
-        Fusion("dense", alpha=1.0),
+        ByEvidence(DEFAULT, Needs(tokens=True, sparse=True)),
+        ByEvidence("deep", Needs(tokens=True, sparse=True, deep=True), joint_top_k=5),
+        Fusion("bm25", Needs(vectors=False), alone="bm25"),
+        Fusion("dense", Needs(), alone="dense"),
         CONVEX,
-        Fusion("rrf", "rrf"),
-        Fusion("hybrid", "linear"),
+        Fusion("rrf", Needs(sparse=True), "rrf"),
+        Fusion("hybrid", Needs(), "linear"),
         *THESIS,
     )
 }
-"""Each method by its name. ``deep`` adds some tens of milliseconds to ``default``. ``bm25`` and ``dense`` rank by one
-score each, and ``convex`` and ``rrf`` fuse both scores. The methods from ``hybrid`` on use the sum of the reference
-thesis, dense + w * BM25.
+"""Each method by its name. ``deep`` adds some tens of milliseconds to ``default``. ``bm25``, which encodes no question,
+and ``dense`` rank by one score each, and ``convex`` and ``rrf`` fuse three. The methods from ``hybrid`` on use the sum of
+the reference thesis, dense + w * BM25.
 """
 
 RERANKING = tuple(method.name for method in METHODS.values() if method.candidates)  #: methods that re-rank candidates
@@ -190,9 +196,3 @@ def method_for(models: Models, name: str) -> Method:
         return CONVEX
     models.check(method.needs)
     return method
-
-
-def bm25_top_of(weights: Mapping[str, float], idf: FloatArray, terms: npt.NDArray[Any]) -> float:
-    """Return the BM25 score that counts as 1 in convex fusion, for a question with these terms."""
-    coverage = weights.get(COVERAGE, 0.0)
-    return coverage * attainable(idf, terms) if coverage else 0.0

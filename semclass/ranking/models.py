@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeAlias
 
@@ -13,10 +13,9 @@ from semclass.core import artifacts
 from semclass.core.checks import check_weights
 from semclass.core.errors import ArtifactError, InputError
 from semclass.core.tools import Once
-from semclass.core.types import Encoder, FloatArray, Passage, Ragged
+from semclass.core.types import Encoder, FloatArray, Passage, Ragged, ragged
 from semclass.encoders.batching import warn_truncated
 from semclass.encoders.onnx_encoder import fingerprint_of, open_models
-from semclass.encoders.words import bigrams
 from semclass.heads.deep import WEIGHT, DeepHead
 from semclass.heads.head import Head
 from semclass.heads.passages import PassageClassifier
@@ -28,14 +27,14 @@ from semclass.index.records import Query
 from semclass.ranking.certainty import ANSWERABLE_FROM
 from semclass.ranking.evidence import PairModel
 from semclass.ranking.language import FOLDER, LanguageTest
-from semclass.scoring.fusion import ALPHA
+from semclass.scoring.fusion import ALPHA, ALPHA_OF_TWO, SPARSE_SHARE
 
 Weights: TypeAlias = Mapping[str, float]
 Passages: TypeAlias = Sequence[Passage]
 
 BM25_WEIGHT = 0.1  #: the weight w in score = dense + w * BM25, as in the reference system
 CLASS_WEIGHT = 0.631  #: weight of the class match without a pair head, found on training questions
-SHARES = ("alpha", "coverage")  #: weights of fusion that are from 0 to 1
+SHARES = ("alpha", "sparse", "coverage")  #: weights of fusion that are from 0 to 1
 MAX_CHARACTERS = LAST  #: most characters of a question that are read; a longer sentence is not real text
 
 TRAIN_CLASSES = (
@@ -48,13 +47,16 @@ TRAIN_CLASSES = (
 class Needs:
     """Parts that a ranking reads, and so the heads that it needs."""
 
+    vectors: bool = True  #: the vector of the question
+    sparse: bool = False  #: learnt words, where the models have a head for them
     classes: bool = False  #: class probabilities of question and passages
     tokens: bool = False  #: token vectors, vectors of sentences, and word pieces, which the pair head reads
     deep: bool = False  #: question and passage together
 
     def encoded(self, explain: bool = False) -> dict[str, bool]:
         """Return what to encode of questions and passages; explanations read all of it."""
-        return {"tokens": explain or self.tokens, "classes": explain or self.classes}
+        wanted = {name: getattr(self, name) for name in ("vectors", "tokens", "classes")}
+        return {**{name: explain or value for name, value in wanted.items()}, "sparse": self.sparse}
 
 
 @dataclass(frozen=True)
@@ -175,12 +177,18 @@ class Models:
         classes = {"class": CLASS_WEIGHT} if self.has_classes else {}
         pairs = {} if self.pair_heads is None else self.pair_heads.weights
         deep = {} if self.deep_folder is None else {"deep": WEIGHT}
-        return {"bm25": BM25_WEIGHT, "alpha": ALPHA, **self.fusion, **classes, **pairs, **deep}
+        learnt = self.passage_encoder.sparse is not None
+        shares = {"alpha": ALPHA if learnt else ALPHA_OF_TWO, "sparse": SPARSE_SHARE if learnt else 0.0}
+        return {"bm25": BM25_WEIGHT, **shares, **self.fusion, **classes, **pairs, **deep}
 
     def has(self, needs: Needs) -> bool:
         """Whether the heads are there that a ranking needs."""
-        there = Needs(self.has_classes, self.pair_heads is not None, self.deep_folder is not None)
-        return all(getattr(there, name) >= wanted for name, wanted in vars(needs).items())
+        there = {
+            "classes": self.has_classes,
+            "tokens": self.pair_heads is not None,
+            "deep": self.deep_folder is not None,
+        }
+        return all(there[name] >= getattr(needs, name) for name in there)
 
     def check(self, needs: Needs) -> None:
         """Raise an InputError, which tells how to train them, if heads are missing that a ranking needs."""
@@ -193,13 +201,38 @@ class Models:
         if needs.deep:
             self.deep  # noqa: B018 - likewise
 
-    def encode(self, questions: Sequence[str], *, classes: bool = True, tokens: bool = True) -> list[Query]:
+    def encode(
+        self,
+        questions: Sequence[str],
+        *,
+        vectors: bool = True,
+        classes: bool = True,
+        tokens: bool = True,
+        sparse: bool = True,
+    ) -> list[Query]:
         """Encode and classify questions. Raises an InputError if the encoder returns NaN or infinity.
 
-        Without `classes`, encoding takes a quarter less time; without `tokens` (token vectors) too, less than half.
+        Without `classes`, encoding takes a quarter less time; without `tokens` (token vectors) too, less than half. Without
+        `vectors` nothing is encoded but what tells the sentences that ask; the questions can be ranked by words alone.
         """
+        if not vectors:
+            focus = query_focus(self.encoder, questions, self.generic)
+            return [unread(text, part.text[:MAX_CHARACTERS]) for text, part in zip(questions, focus, strict=True)]
         classifier = self.questions if classes else None
-        return read_questions(self.encoder, classifier, list(questions), generic=self.generic, tokens=tokens)
+        queries = read_questions(self.encoder, classifier, list(questions), generic=self.generic, tokens=tokens)
+        if sparse and self.passage_encoder.sparse is not None:
+            learnt = self.passage_encoder.sparse.encode(ragged([query.terms for query in queries], _NO_TERMS))
+            queries = [replace(query, sparse=learnt.row(row)) for row, query in enumerate(queries)]
+        return queries
+
+
+_NO_TERMS = np.zeros(0, np.int64)
+
+
+def unread(text: str, query_used: str) -> Query:
+    """Return a question with nothing but its text."""
+    none = np.zeros(0, np.float32)
+    return Query(text, none, np.zeros(0), none[:, None], none, _NO_TERMS, none, none[:, None], query_used)
 
 
 def read_questions(
@@ -235,7 +268,6 @@ def read_questions(
     if "weights" in compared:
         logs = encoding.pieces("weights")
     needs, expects = (encoding.rows(name) if name in compared else nothing.values for name in ("asks", "expects"))
-    pairs = bigrams(encoder, read)
     return [
         Query(
             text=text,
@@ -247,7 +279,6 @@ def read_questions(
             need_vector=needs[row] if len(needs) else np.zeros(0, np.float32),
             expects=expects[row].reshape(-1, vectors.values.shape[1]) if len(expects) else vectors.values[:0],
             query_used=read[row],
-            bigrams=pairs.row(row)[:PIECES],
         )
         for row, text in enumerate(texts)
     ]

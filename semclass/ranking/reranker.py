@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -21,17 +22,18 @@ from semclass.core.errors import InputError, InputTypeError
 from semclass.core.tools import in_thread
 from semclass.core.types import Encoder, Passage
 from semclass.encoders.batching import CHUNK, concurrency_limit, warn_truncated
+from semclass.encoders.stems import language_of, terms_of
 from semclass.index.encode_rows import decode
 from semclass.index.passage_encoder import Evidence, parts_of, searchable
 from semclass.index.records import Candidates, Query, sum_of
-from semclass.ranking.language import OTHER, warn_of_language
-from semclass.ranking.methods import DEFAULT, RERANKING, WEIGHTS, Method, bm25_top_of, method_for
+from semclass.ranking.language import LANGUAGE_DEPTH, OTHER, warn_of_language
+from semclass.ranking.methods import DEFAULT, RERANKING, WEIGHTS, Method, method_for
 from semclass.ranking.models import SHARES, Models
 from semclass.ranking.result import SearchResult, make_hits
 from semclass.ranking.text_cache import Text, TextCache
-from semclass.scoring import bm25
+from semclass.scoring import bm25, sparse
 from semclass.scoring.dense import Vectors
-from semclass.scoring.fusion import fused
+from semclass.scoring.postings import count_terms
 
 CACHE_MB = 64.0
 """Default megabytes of encoded texts that a reranker keeps."""
@@ -165,15 +167,16 @@ class Reranker:
         weights: Mapping[str, float],
         needed: Mapping[str, bool],
     ) -> tuple[list[Candidates], list[int]]:
-        """Encode passages, and score them as an index would, with the word statistics of general text.
+        """Encode passages, and score them as an index would, with the word statistics of these passages.
 
         Also returns the places, among the passages of all questions, of those with a sentence that is too long to be read.
         """
-        places: dict[Text, int] = {}
+        models, places = self.models, dict[Text, int]()
         rows_of = [places.setdefault(parts_of(item)[:2], len(places)) for some in passages for item in some]
         distinct_of = np.array(rows_of, np.int64)
-        encoder, idf = self.models.passage_encoder, self.models.pairs.idf
-        texts, reused = self.cache.read(encoder, list(places), classes=needed["classes"])
+        encoder, general = models.passage_encoder, models.pairs.idf
+        language = language_of([" ".join(text) for text in islice(places, LANGUAGE_DEPTH)])
+        texts, reused = self.cache.read(encoder, list(places), classes=needed["classes"], language=language)
         evidence = decode(texts.stored, encoder.codebooks)
         sentences, scales, shares = texts.stored.sentences, texts.stored.scales, texts.stored.shares
         vectors, scoring = Vectors(sentences, scales.values, shares.values), method.scoring(weights)
@@ -182,20 +185,21 @@ class Reranker:
         for query, first, end in zip(queries, ends[:-1].tolist(), ends[1:].tolist(), strict=True):
             rows = distinct_of[first:end]
             dense = vectors.scores_at(query.pooled, rows)
-            lexical = bm25.score_few(texts.terms.take(rows), query.bm25_terms, idf)
-            top, weight = bm25_top_of(weights, idf, query.bm25_terms), scoring.bm25_weight
-            parts = fused(dense, lexical, scoring.fusion, weight=weight, alpha=scoring.alpha, bm25_top=top).parts
+            part, asked = count_terms(texts.terms.take(rows)), terms_of([query.query_used], language).values
+            known = bm25.statistics([part])
+            lexical = bm25.scores([part], known, asked).astype(np.float64)
+            signals = {"dense": dense, "bm25": lexical, "sparse": sparse.scores(query.sparse, texts.sparse.take(rows))}
+            parts = scoring.parts(signals, known, asked)
             found.append(
                 Candidates(
                     rows=np.arange(len(rows)),
-                    dense=dense,
-                    bm25=lexical,
+                    **signals,
                     parts=parts,
                     score=sum_of(parts),
                     probabilities=texts.probabilities[rows],
-                    thresholds=self.models.passages.thresholds,
+                    thresholds=models.passages.thresholds,
                     evidence=Evidence(**{name: part.take(rows) for name, part in vars(evidence).items()}),
-                    idf=idf,
+                    idf=general[query.terms],
                     reused=reused[rows],
                 )
             )

@@ -72,10 +72,12 @@ def make_hits(
     before: int = 0,
 ) -> tuple[Hit, ...]:
     """Make the first k hits of a ranking of `passages`, perhaps with explanations, behind `before` other hits."""
-    columns = {"dense": ranked.dense, "bm25": ranked.bm25, **ranked.components}
+    signals = {"dense": ranked.dense, "bm25": ranked.bm25, "sparse": ranked.sparse}
+    told = {"dense": bool(len(query.pooled)), "bm25": True, "sparse": bool(len(query.sparse.terms.values))}
+    columns = {**{name: values for name, values in signals.items() if told[name]}, **ranked.components}
     places = ranked.places[:k]
     explanations = explain(models, query, ranked, places, passages) if explained else [None] * len(places)
-    signals = np.array([*columns.values()])[:, places].T.tolist()
+    shown = np.array([*columns.values()])[:, places].T.tolist()
     classes = models.passages.classes[: ranked.probabilities.shape[1]]
     labelled = (ranked.probabilities >= ranked.thresholds[: len(classes)])[places].tolist()
     probabilities, scores = ranked.probabilities[places].tolist(), ranked.score[places].tolist()
@@ -87,7 +89,7 @@ def make_hits(
             score=scores[row],
             rank=before + row + 1,
             rank_before=place + 1,
-            components=dict(zip(columns, signals[row], strict=True)),
+            components=dict(zip(columns, shown[row], strict=True)),
             labels=tuple(compress(classes, labelled[row])),
             probabilities=dict(zip(classes, probabilities[row], strict=True)),
             explanation=explanations[row],

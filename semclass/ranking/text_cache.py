@@ -12,14 +12,16 @@ import numpy as np
 import numpy.typing as npt
 
 from semclass.core.types import FloatArray, Passage, Ragged, chained
+from semclass.encoders.stems import terms_of
 from semclass.index.encode_rows import IndexConfig, StoredEvidence
-from semclass.index.passage_encoder import PassageEncoder
+from semclass.index.passage_encoder import PassageEncoder, searchable
+from semclass.scoring.sparse import pack
 
 Text: TypeAlias = tuple[str, str]
 """Title and text of a passage."""
 
-Key: TypeAlias = tuple[Text, bool]
-"""A text, and whether its classes are needed."""
+Key: TypeAlias = tuple[Text, bool, str]
+"""A text, whether its classes are needed, and the language of its stems."""
 
 ENTRY_BYTES = 3_000
 """Bytes that an entry takes besides its values, about."""
@@ -31,27 +33,33 @@ class EncodedTexts:
 
     stored: StoredEvidence
     terms: Ragged  #: terms for BM25
+    sparse: Ragged  #: learnt words, see :mod:`semclass.scoring.sparse`
     probabilities: FloatArray  #: P(class | text), (n, n_classes)
     truncated: npt.NDArray[np.bool_]  #: whether a text is longer than the encoder reads, (n,)
 
     @classmethod
-    def of(cls, passage_encoder: PassageEncoder, texts: Sequence[Text], *, classes: bool) -> EncodedTexts:
+    def of(
+        cls, passage_encoder: PassageEncoder, texts: Sequence[Text], *, classes: bool, language: str
+    ) -> EncodedTexts:
         """Encode texts."""
         passages = [Passage("", text, {"title": title}) for title, text in texts]
         features, truncated = passage_encoder.read(passages, classes=classes)
         stored = IndexConfig(passage_encoder, small=False).store(features)
-        return cls(stored, features.terms, features.probabilities, np.isin(np.arange(len(texts)), truncated))
+        terms = terms_of([searchable(passage) for passage in passages], language)
+        learnt = pack(features.sparse.terms, features.sparse.weights)
+        return cls(stored, terms, learnt, features.probabilities, np.isin(np.arange(len(texts)), truncated))
 
     def row(self, row: int) -> EncodedTexts:
         """Copy one text."""
         places = np.array([row])
         stored = StoredEvidence(**{name: rows.take(places) for name, rows in vars(self.stored).items()})
-        return EncodedTexts(stored, self.terms.take(places), self.probabilities[places], self.truncated[places])
+        words, learnt = self.terms.take(places), self.sparse.take(places)
+        return EncodedTexts(stored, words, learnt, self.probabilities[places], self.truncated[places])
 
     @property
     def nbytes(self) -> int:
         """Bytes of the values."""
-        arrays = [self.terms, *vars(self.stored).values()]
+        arrays = [self.terms, self.sparse, *vars(self.stored).values()]
         return sum(rows.values.nbytes for rows in arrays) + self.probabilities.nbytes + ENTRY_BYTES
 
 
@@ -64,6 +72,7 @@ def joined(parts: Sequence[EncodedTexts]) -> EncodedTexts:
     return EncodedTexts(
         StoredEvidence(**evidence),
         chained([part.terms for part in parts]),
+        chained([part.sparse for part in parts]),
         np.concatenate([part.probabilities[:, :columns] for part in parts]),
         np.concatenate([part.truncated for part in parts]),
     )
@@ -92,15 +101,17 @@ class TextCache:
         return Usage(self._hits, self._misses, self._bytes)
 
     def read(
-        self, passage_encoder: PassageEncoder, texts: Sequence[Text], *, classes: bool
+        self, passage_encoder: PassageEncoder, texts: Sequence[Text], *, classes: bool, language: str
     ) -> tuple[EncodedTexts, npt.NDArray[np.bool_]]:
         """Return at least one distinct text, encoded now or before, and whether each was encoded before, (n,)."""
-        keys = [(text, classes) for text in texts]
+        keys = [(text, classes, language) for text in texts]
         with self._lock:
             kept = [self._find(key) for key in keys]
         missing = [row for row, entry in enumerate(kept) if entry is None]
         if missing:
-            encoded = EncodedTexts.of(passage_encoder, [texts[row] for row in missing], classes=classes)
+            encoded = EncodedTexts.of(
+                passage_encoder, [texts[row] for row in missing], classes=classes, language=language
+            )
             for place, row in enumerate(missing):
                 kept[row] = encoded.row(place)
         known = np.isin(np.arange(len(texts)), missing, invert=True)
@@ -112,7 +123,7 @@ class TextCache:
         return joined([entry for entry in kept if entry is not None]), known
 
     def _find(self, key: Key) -> EncodedTexts | None:
-        key = key if key in self._kept else (key[0], True)
+        key = key if key in self._kept else (key[0], True, key[2])
         entry = self._kept.get(key)
         if entry is not None:
             self._kept.move_to_end(key)

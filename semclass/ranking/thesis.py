@@ -61,7 +61,7 @@ class BySignal:
 
     def scoring(self, weights: Weights) -> Scoring:
         """Score by the linear sum."""
-        return Scoring(weights["bm25"])
+        return Scoring({"dense": 1.0, "bm25": weights["bm25"]})
 
     def signal(self, models: Models, query: Query, candidates: Candidates) -> DoubleArray:
         """Return the signal, (n,)."""

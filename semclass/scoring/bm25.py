@@ -1,25 +1,23 @@
-"""BM25 over the encoder's word pieces, computed from counts when a question arrives.
+"""BM25 over the terms of :mod:`semclass.encoders.stems`, computed from counts when a question arrives.
 
 score(q, d) = sum over the terms t of q of  idf(t) * tf * (k1 + 1) / (tf + k1 * (1 - b + b * |d| / avgdl)),
 idf(t) = ln(1 + (N - df + 0.5) / (df + 0.5)),  k1 = 1.5, b = 0.75:
 the inverse document frequency of Lucene, which is never negative, with the term frequency part of Robertson et al.
 (1994) that keeps the factor (k1 + 1), as the weight w = 0.1 of the reference system is meant for scores on that scale.
 
-Pieces without a letter or digit are no terms. N, df and avgdl are :class:`Statistics` of the passages that are there now,
-in one segment or many.
+N, df and avgdl are :class:`Statistics` of the passages that are there now, in one segment or many.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from semclass.core.types import DoubleArray, FloatArray, IntArray, Ragged, offsets_of
+from semclass.core.types import FloatArray, IntArray, Ragged, offsets_of
 from semclass.scoring.postings import Deleted, Postings
 from semclass.scoring.topk import is_most, nth_at_least, top_k
 
@@ -36,24 +34,49 @@ class Statistics:
 
     passages: int  # N, their number
     average: float  # avgdl, their mean number of terms, above 0
-    document_frequencies: IntArray  # in how many of them each term is, int64 of shape (vocabulary,)
-    is_term: npt.NDArray[np.bool_]  # which word pieces count, bool of shape (vocabulary,)
+    parts: Sequence[tuple[Postings, Deleted | None]]  # of each segment; document frequencies are looked up there
 
-    @cached_property
-    def idf(self) -> FloatArray:
-        """Inverse document frequency by word piece, 0 for those that are no terms; float32 of shape (vocabulary,)."""
-        frequencies = self.document_frequencies
-        idf = np.log1p((self.passages - frequencies + 0.5) / (frequencies + 0.5)).astype(np.float32)
-        return idf * self.is_term
+    def frequencies(self, terms: npt.NDArray[Any]) -> IntArray:
+        """Count the passages with each of some terms, int64 of shape (m,)."""
+        total = np.zeros(len(terms), np.int64)
+        for part, deleted in self.parts:
+            places = part.places_of(terms)
+            there = places >= 0
+            here = places[there]
+            total[there] += part.ends[here + 1] - part.ends[here]
+            if deleted is not None:
+                total[there] -= deleted.document_frequencies[here]
+        return total
+
+    def table(self) -> tuple[npt.NDArray[np.uint32], IntArray]:
+        """Return all terms, rising, and in how many passages each is."""
+        terms = np.unique(np.concatenate([part.terms for part, _ in self.parts]))
+        frequencies = self.frequencies(terms)
+        return terms[frequencies > 0], frequencies[frequencies > 0]
+
+    @classmethod
+    def of(cls, passages: int, average: float, terms: npt.NDArray[Any], frequencies: npt.NDArray[Any]) -> Statistics:
+        """Return the statistics of passages that are elsewhere, from a table of their terms, which rise."""
+        none = np.zeros(0, np.uint8)
+        return cls(passages, average, [(Postings(none, none, terms, offsets_of(frequencies), none), None)])
+
+    def idf(self, terms: npt.NDArray[Any]) -> FloatArray:
+        """Inverse document frequency of some terms, float32 of shape (m,)."""
+        return idf(self.frequencies(terms), self.passages)
 
     def norms(self, longest: int) -> FloatArray:
         """k1 * (1 - b + b * length / avgdl) for each length from 0 to `longest`, float32 of shape (longest + 1,)."""
         return _norms(np.arange(longest + 1), self.average)
 
 
-def attainable(idf: FloatArray, terms: npt.NDArray[Any]) -> float:
+def idf(frequencies: IntArray, passages: int) -> FloatArray:
+    """Inverse document frequency, float32, of terms that so many of the passages have."""
+    return np.log1p((passages - frequencies + 0.5) / (frequencies + 0.5)).astype(np.float32)
+
+
+def attainable(known: Statistics, terms: npt.NDArray[Any]) -> float:
     """Return the score that no passage exceeds for a question. Terms of the question that no passage has count too."""
-    return (K1 + 1) * float(idf[terms].sum(dtype=np.float64))
+    return (K1 + 1) * float(known.idf(terms).sum(dtype=np.float64))
 
 
 def _norms(lengths: npt.NDArray[Any], average: float) -> FloatArray:
@@ -65,11 +88,9 @@ def statistics(parts: Sequence[Postings], without: Sequence[Deleted | None] | No
     deleted = [part for part in without or () if part is not None]
     passages = sum(len(part) for part in parts) - sum(len(part.rows) for part in deleted)
     terms = sum(int(part.lengths.sum(dtype=np.int64)) for part in parts) - sum(part.terms for part in deleted)
-    frequencies = np.sum([part.document_frequencies for part in parts], axis=0)
-    for part in deleted:
-        frequencies = frequencies - part.document_frequencies
+    removed = [None] * len(parts) if without is None else without
     # passages without a single term have no postings to be scored
-    return Statistics(passages, max(terms / max(passages, 1), 1e-9), frequencies, np.asarray(parts[0].is_term))
+    return Statistics(passages, max(terms / max(passages, 1), 1e-9), list(zip(parts, removed, strict=True)))
 
 
 def scores(parts: Sequence[Postings], known: Statistics, terms: npt.NDArray[Any]) -> FloatArray:
@@ -77,7 +98,7 @@ def scores(parts: Sequence[Postings], known: Statistics, terms: npt.NDArray[Any]
     sums = np.zeros(sum(len(part) for part in parts), np.float32)
     query, first = weighted(known, terms), 0
     for part in parts:
-        _add(part, known.norms(part.longest), query, sums[first : first + len(part)])
+        _add(part, known.norms(part.longest), _within(part, query), sums[first : first + len(part)])
         first += len(part)
     return sums
 
@@ -85,11 +106,17 @@ def scores(parts: Sequence[Postings], known: Statistics, terms: npt.NDArray[Any]
 def weighted(known: Statistics, terms: npt.NDArray[Any]) -> list[tuple[int, np.float32]]:
     """Terms of a question with idf times their number in it, rarest first: the order of every sum, by every route."""
     ids, numbers = np.unique(terms, return_counts=True)
-    frequency = known.document_frequencies[ids]
+    frequency = known.frequencies(ids)
     order = np.argsort(frequency, kind="stable")
     order = order[frequency[order] > 0]
-    weights = known.idf[ids] * numbers.astype(np.float32)
+    weights = idf(frequency, known.passages) * numbers.astype(np.float32)
     return list(zip(ids[order].tolist(), weights[order], strict=True))
+
+
+def _within(part: Postings, query: Sequence[tuple[int, np.float32]]) -> list[tuple[int, np.float32]]:
+    """The terms of a question that a segment has, as places in its terms."""
+    places = part.places_of(np.array([term for term, _ in query], np.uint32)).tolist()
+    return [(place, weight) for place, (_, weight) in zip(places, query, strict=True) if place >= 0]
 
 
 def _add(part: Postings, norms: FloatArray, query: Sequence[tuple[int, np.float32]], sums: FloatArray) -> None:
@@ -139,7 +166,7 @@ def impacts(part: Postings, first: int, last: int, average: float) -> tuple[Ragg
     owner = part.passages[places].astype(np.int64) - first
     order = np.argsort(owner, kind="stable")
     places, owner = places[order], owner[order]
-    terms, counts = np.searchsorted(part.ends, places, side="right") - 1, part.counts[places]
+    terms, counts = part.terms[np.searchsorted(part.ends, places, side="right") - 1], part.counts[places]
     shares = _share(counts, owner, _norms(part.lengths[first:last], average), np.float32(1))
     lengths = np.bincount(owner, counts, minlength=last - first).astype(np.int64)
     ends = np.searchsorted(owner, np.arange(last - first + 1))
@@ -159,10 +186,10 @@ def scores_at(
         some, norms = rows[here] - first, known.norms(part.longest)
         if is_most(len(some), len(part)):
             every = np.zeros(len(part), np.float32)
-            _add(part, norms, query, every)
+            _add(part, norms, _within(part, query), every)
             sums[here] = every[some]
         else:
-            for term, weight in query if len(some) else ():
+            for term, weight in _within(part, query) if len(some) else ():
                 sums[here] += _share(part.counts_at(term, some), part.lengths[some], norms, weight)
         first += len(part)
     return sums
@@ -203,7 +230,7 @@ def _best(
     least: float,
 ) -> tuple[IntArray, FloatArray]:
     """Passages of a segment, rising, that include those of its n best with scores of at least `least`; and their scores."""
-    query = [(term, weight) for term, weight in query if part.ends[term] < part.ends[term + 1]]
+    query = _within(part, query)
     bounds = _bounds(query)
     if bounds[0] < least:
         return np.zeros(0, np.int64), np.zeros(0, np.float32)
@@ -237,16 +264,3 @@ def _bounds(query: Sequence[tuple[int, np.float32]]) -> list[float]:
     bounds = np.cumsum(tops[::-1])[::-1]
     # numbers of Python: an array of float32 is compared with them as it is, not widened first
     return [float(bound) for bound in 1.0001 * bounds + bounds[0] * len(query) * np.finfo(np.float32).eps]
-
-
-def score_few(passages: Ragged, question: npt.NDArray[Any], idf: FloatArray) -> DoubleArray:
-    """Score n passages that are in no index, float64 of shape (n,), with given idf; avgdl is their own average."""
-    owner = np.repeat(np.arange(len(passages)), passages.lengths())
-    counted = idf[passages.values] > 0
-    length = np.bincount(owner, counted, minlength=len(passages))
-    norm = K1 * (1 - B + B * length / max(length.mean(), 1.0))
-    equal = passages.values[None, :] == question[:, None]
-    # rows of passages are neighbours, so differences of the running count are each passage's term frequencies
-    running = np.concatenate([np.zeros((len(question), 1)), np.cumsum(equal, axis=1)], axis=1)
-    frequency = np.diff(running[:, passages.offsets], axis=1)
-    return np.asarray(idf[question].astype(np.float64) @ (frequency * (K1 + 1) / (frequency + norm)))

@@ -24,7 +24,7 @@ READ_POSTINGS = 1 << 18
 FREQUENT_SHARE = 8
 """A term in more than one of so many passages is frequent: then a byte for each passage is no more than its postings."""
 
-PARTS = ("counts", "passages", "starts", "lengths", "is_term")
+PARTS = ("counts", "passages", "terms", "starts", "lengths")
 """Arrays of postings, each a file."""
 
 
@@ -35,22 +35,29 @@ class Postings:
     # how often a passage has a term, at least 1; unsigned (p,), one term's passages after another's
     counts: npt.NDArray[Any]
     passages: npt.NDArray[Any]  # which passage that is, rising within a term; unsigned (p,)
-    starts: npt.NDArray[Any]  # where each term's passages begin, unsigned (vocabulary + 1,)
+    terms: npt.NDArray[np.uint32]  # the terms that any passage has, rising, (t,)
+    starts: npt.NDArray[Any]  # where each term's passages begin, unsigned (t + 1,)
     lengths: npt.NDArray[Any]  # number of terms of each passage, repetitions included; unsigned (n,)
-    is_term: npt.NDArray[np.bool_]  # which word pieces count, bool of shape (vocabulary,)
 
     def __len__(self) -> int:
         return len(self.lengths)
 
     @cached_property
     def ends(self) -> IntArray:
-        """`starts` in a type to compute with, int64 of shape (vocabulary + 1,)."""
+        """`starts` in a type to compute with, int64 of shape (t + 1,)."""
         return np.asarray(self.starts, np.int64)
 
     @property
     def document_frequencies(self) -> IntArray:
-        """In how many passages each term is, int64 of shape (vocabulary,)."""
+        """In how many passages each term is, int64 of shape (t,)."""
         return np.diff(self.ends)
+
+    def places_of(self, terms: npt.NDArray[Any]) -> IntArray:
+        """Return the place of each of some terms, -1 for one that no passage has."""
+        places = np.searchsorted(self.terms, terms.astype(np.uint32))
+        there = places < len(self.terms)
+        there[there] = self.terms[places[there]] == terms[there]
+        return np.where(there, places, -1)
 
     @cached_property
     def longest(self) -> int:
@@ -58,11 +65,11 @@ class Postings:
         return int(self.lengths.max(initial=0))
 
     def is_frequent(self, term: int) -> bool:
-        """Whether a column of the term's counts is worth a byte for each passage."""
+        """Whether a column of the counts of the term at a place is worth a byte for each passage."""
         return int(self.ends[term + 1] - self.ends[term]) * FREQUENT_SHARE > len(self)
 
     def counts_at(self, term: int, rows: IntArray) -> npt.NDArray[Any]:
-        """Count a term in passages; `rows` are their places, shape (m,)."""
+        """Count the term at a place in passages; `rows` are their places, shape (m,)."""
         here = slice(self.ends[term], self.ends[term + 1])
         passages, counts = self.passages[here], self.counts[here]
         if self.is_frequent(term):
@@ -87,27 +94,23 @@ class Deleted:
     """Deleted passages of a segment, and their counts."""
 
     rows: IntArray  # their places in the segment, rising, int64 of shape (m,)
-    document_frequencies: IntArray  # in how many of them each term is, int64 of shape (vocabulary,)
+    document_frequencies: IntArray  # in how many of them each term of the segment is, int64 of shape (t,)
     terms: int  # number of their terms, repetitions included
 
 
-def count_terms(terms: Ragged, is_term: npt.NDArray[np.bool_]) -> Postings:
-    """Postings of n passages by their word-piece ids; `is_term`, bool of shape (vocabulary,), says which pieces count."""
-    counted = is_term[terms.values]
-    # sorting is what takes the time, and 16 bits are sorted by counting
-    pieces = terms.values[counted].astype(np.min_scalar_type(len(is_term)))
-    owner = np.repeat(np.arange(len(terms)), terms.lengths())[counted]
-    order = np.argsort(pieces, kind="stable")
-    pieces, passages = pieces[order], owner[order]
-    differs = (np.diff(pieces) != 0) | (np.diff(passages) != 0)
-    first = np.concatenate([np.arange(min(1, len(pieces))), np.flatnonzero(differs) + 1])
-    starts = offsets_of(np.bincount(pieces[first], minlength=len(is_term)))
+def count_terms(terms: Ragged) -> Postings:
+    """Postings of n passages by their terms, with repetitions."""
+    owner = np.repeat(np.arange(len(terms)), terms.lengths())
+    order = np.argsort(terms.values, kind="stable")
+    values, passages = terms.values[order], owner[order]
+    new = np.append(True, np.diff(values) != 0)[: len(values)]
+    first = np.flatnonzero(new | np.append(True, np.diff(passages) != 0)[: len(values)])
     return Postings(
-        counts=_smallest(np.diff(first, append=len(pieces))),
+        counts=_smallest(np.diff(first, append=len(values))),
         passages=_smallest(passages[first]),
-        starts=_smallest(starts),
+        terms=values[new].astype(np.uint32),
+        starts=_smallest(np.append(np.flatnonzero(new[first]), len(first))),
         lengths=_smallest(np.bincount(owner, minlength=len(terms))),
-        is_term=is_term,
     )
 
 
@@ -116,7 +119,7 @@ def count_deleted(part: Postings, rows: npt.NDArray[Any]) -> Deleted:
     rows = np.unique(np.asarray(rows, np.int64))
     deleted = np.zeros(len(part), np.bool_)
     deleted[rows] = True
-    frequencies = np.zeros(len(part.is_term), np.int64)
+    frequencies = np.zeros(len(part.terms), np.int64)
     for begin in range(0, len(part.passages) if len(rows) else 0, READ_POSTINGS):
         places = begin + np.flatnonzero(deleted[part.passages[begin : begin + READ_POSTINGS]])
         terms = np.searchsorted(part.ends, places, side="right") - 1
@@ -130,9 +133,16 @@ def merge(
     """Postings of the passages of several segments, as if counted at once; mapped in a new `folder` if one is given."""
     keep = [None] * len(parts) if keep is None else keep
     pairs = list(zip(parts, keep, strict=True))
-    removed = (count_deleted(part, np.flatnonzero(~kept)) for part, kept in pairs if kept is not None)
-    frequencies = np.sum([part.document_frequencies for part in parts], axis=0)
-    starts = offsets_of(frequencies - sum(part.document_frequencies for part in removed))
+    union = np.unique(np.concatenate([part.terms for part in parts]))
+    frequencies, places_in = np.zeros(len(union), np.int64), []
+    for part, kept in pairs:
+        own = part.document_frequencies
+        if kept is not None:
+            own = own - count_deleted(part, np.flatnonzero(~kept)).document_frequencies
+        places_in.append(np.searchsorted(union, part.terms))
+        frequencies[places_in[-1]] += own
+    there = frequencies > 0  # the others are in deleted passages alone
+    starts, number_of = offsets_of(frequencies[there]), np.cumsum(there) - 1
     lengths = np.concatenate([part.lengths if kept is None else part.lengths[kept] for part, kept in pairs])
     total = int(starts[-1])
     types = {
@@ -145,7 +155,7 @@ def merge(
         folder.mkdir()
         arrays = {name: _mapped(folder / f"{name}.npy", dtype, total) for name, dtype in types.items()}
     begin, first = starts[:-1].copy(), 0
-    for part, kept in pairs:
+    for (part, kept), known in zip(pairs, places_in, strict=True):
         # that passages will have, after `first`
         numbers = np.arange(len(part)) if kept is None else np.cumsum(kept) - 1
         for some in range(0, len(part.passages), READ_POSTINGS):
@@ -155,6 +165,7 @@ def merge(
             if kept is not None:
                 stays = kept[passages]
                 passages, counts, terms = passages[stays], counts[stays], terms[stays]
+            terms = number_of[known[terms]]
             # terms rise, so that the place of a posting within its term is its distance from the term's first one here
             added = np.bincount(terms, minlength=len(begin))
             places = begin[terms] + np.arange(len(terms)) - (np.cumsum(added) - added)[terms]
@@ -162,12 +173,10 @@ def merge(
             arrays["passages"][places] = numbers[passages] + first
             begin += added
         first += len(part) if kept is None else int(kept.sum())
-    made = Postings(
-        **arrays, starts=_smallest(starts), lengths=_smallest(lengths), is_term=np.asarray(parts[0].is_term)
-    )
+    made = Postings(**arrays, terms=union[there], starts=_smallest(starts), lengths=_smallest(lengths))
     if folder is None:
         return made
-    for name in ("starts", "lengths", "is_term"):
+    for name in ("terms", "starts", "lengths"):
         np.save(folder / f"{name}.npy", getattr(made, name), allow_pickle=False)
     for array in arrays.values():
         array.flush()  # type: ignore[attr-defined]

@@ -17,7 +17,7 @@ from semclass.core import plugins
 from semclass.core.artifacts import sha256_of
 from semclass.index.commit import store_tuned
 from semclass.ranking.methods import METHODS
-from semclass.scoring.fusion import ALPHA
+from semclass.scoring.fusion import ALPHA, SPARSE_SHARE
 
 CORPUS = ROOT / "semclass" / "demo_data" / "corpus.jsonl"
 
@@ -228,7 +228,7 @@ def test_evaluate_measures_every_method(run, beir, tmp_path):
         assert values["measures"]["P@1"] == values["top1"]
     assert record["hybrid"]["error_removed"] == 0
     assert record["default"]["mrr@10"] == 1.0
-    assert record["convex"]["weights"] == {"alpha": ALPHA}
+    assert record["convex"]["weights"] == {"alpha": ALPHA, "sparse": SPARSE_SHARE}
     assert len(list((tmp_path / "cache").iterdir())) == 1
     assert sorted(path.stem for path in (tmp_path / "runs").iterdir()) == sorted(record)
     (tmp_path / "other.trec").write_bytes((tmp_path / "runs" / "rrf.trec").read_bytes())

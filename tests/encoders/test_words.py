@@ -1,16 +1,12 @@
-"""Words made of word pieces, and pairs of letters as terms of BM25."""
+"""Words made of word pieces."""
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from semclass.core.types import ragged
-from semclass.encoders.words import CONTINUES, ENDING, WordTable, bigrams, terms_of, words_of
+from semclass.encoders.words import CONTINUES, ENDING, WordTable, words_of
 
 PIECES = ("run", "running", "mit", "##och", "##ond", "##ria", "##s", "1", "och")
 TABLE = np.array([[0, 0, 2, CONTINUES, CONTINUES, CONTINUES, ENDING, 7, 8], [0, 0, 0, 0, 0, 0, 0, 1, 0]], np.int32)
@@ -48,47 +44,3 @@ def test_the_first_piece_of_a_text_begins_a_word():
     assert (len(first), len(second), len(third)) == (1, 2, 0)
     assert first[0] == second[1]
     assert starts == [0, 1, 2]
-
-
-# -- pairs of letters --------------------------------------------------------------------------------------------------
-
-ENCODER = SimpleNamespace(bigrams=True, is_term=np.arange(10_000) % 5 > 0)
-
-
-def pairs(text: str) -> list[int]:
-    return bigrams(ENCODER, [text]).row(0).tolist()
-
-
-def test_a_word_has_the_same_pairs_wherever_it_stands():
-    bridge = pairs("鉄道橋")
-    assert len(bridge) == 2
-    assert pairs("この鉄道橋は古い")[2:4] == bridge
-    assert pairs("สะพานรถไฟ")[:4] == pairs("สะพาน")
-
-
-@pytest.mark.parametrize("text", ["Who built the bridge?", "Кто построил мост?", "橋", "橋 と", "다리", "", "1925年"])
-def test_other_scripts_and_single_letters_have_none(text):
-    assert pairs(text) == []
-
-
-def test_a_pair_does_not_span_texts_or_marks():
-    assert [row.tolist() for row in map(bigrams(ENCODER, ["鉄道", "橋", "は。古い"]).row, range(3))] == [
-        pairs("鉄道"),
-        [],
-        pairs("古い"),
-    ]
-
-
-def test_terms_stand_behind_the_word_pieces_of_their_text():
-    pieces = ragged([np.array([1, 2]), np.array([], int), np.array([3])], np.zeros(0, int))
-    found = terms_of(ENCODER, pieces, ["鉄道橋 bridge", "bridge", "道橋"])
-    bridge = pairs("鉄道橋")
-    assert [found.row(row).tolist() for row in range(3)] == [[1, 2, *bridge], [], [3, bridge[1]]]
-
-
-@given(st.lists(st.text(), max_size=5))
-def test_every_term_counts(texts):
-    found = bigrams(ENCODER, texts)
-    assert len(found) == len(texts)
-    assert ENCODER.is_term[found.values].all()
-    assert [found.row(row).tolist() for row in range(len(texts))] == [pairs(text) for text in texts]

@@ -11,12 +11,13 @@ from semclass.core.types import Ragged, ragged
 from semclass.index import candidates
 from semclass.index.candidates import Search, SearchedSegment, find
 from semclass.index.records import Query, Scoring
-from semclass.scoring import bm25, dense
+from semclass.scoring import bm25, dense, sparse
 from semclass.scoring.approximation import reduce_vectors
 from semclass.scoring.dense import Vectors, shares_of
-from semclass.scoring.fusion import fused
+from semclass.scoring.fusion import pool
 from semclass.scoring.postings import count_terms
 from semclass.scoring.quantisation import to_quarter_bytes
+from semclass.scoring.sparse import SparseVectors
 from semclass.scoring.topk import top_k, unit
 
 DIM, VOCABULARY, CLASSES = 8, 20, 3
@@ -35,10 +36,13 @@ def part(n: int, seed: int, *, reduced: bool = False, exact: bool = False, alike
     codes, scales = (found, np.ones(2 * n, np.float32)) if exact else to_quarter_bytes(found)
     terms = [rng.zipf(1.5, rng.integers(0, 12)).clip(0, VOCABULARY - 1) for _ in range(different)]
     terms = [terms[place] for place in rng.permutation(n) // alike]
-    postings = count_terms(ragged(terms, np.zeros(0, np.int64)), np.ones(VOCABULARY, bool))
+    postings = count_terms(ragged(terms, np.zeros(0, np.int64)))
     index = reduce_vectors(codes, scales) if reduced else None
     vectors = Vectors(Ragged(codes, offsets), scales, shares, index)
-    return SearchedSegment(vectors, postings)
+    learnt = [rng.choice(VOCABULARY, rng.integers(0, 6), replace=False) for _ in range(n)]
+    weights = [rng.random(len(row)).astype(np.float32) for row in learnt]
+    packed = sparse.pack(ragged(learnt, np.zeros(0, np.int64)), ragged(weights, np.zeros(0, np.float32)))
+    return SearchedSegment(vectors, postings, packed)
 
 
 def search_of(parts: list[SearchedSegment], seed: int, scoring: Scoring, allowed: np.ndarray | None = None) -> Search:
@@ -47,31 +51,42 @@ def search_of(parts: list[SearchedSegment], seed: int, scoring: Scoring, allowed
     query = Query(
         text="", pooled=pooled * np.float32(rng.choice([1, 1, 30, 0])), probabilities=rng.dirichlet(np.ones(CLASSES)),
         tokens=none, weights=none[:, 0], terms=rng.integers(0, VOCABULARY, rng.integers(0, 6)),
-        need_vector=none[:, 0], expects=none, query_used="",
+        need_vector=none[:, 0], expects=none, query_used="", sparse=LEARNT,
     )  # fmt: skip
-    return Search(parts, query, scoring, bm25.statistics([part.postings for part in parts]), THRESHOLDS, allowed)
+    terms = query.terms.astype(np.uint32)
+    return Search(parts, query, terms, scoring, bm25.statistics([part.postings for part in parts]), THRESHOLDS, allowed)
 
 
 def exhaustive(search: Search, n: int) -> tuple[np.ndarray, np.ndarray]:
     """Rows and scores of the n best passages, by scoring each."""
     parts = search.segments
     dense = np.concatenate([part.vectors.scores(search.query.pooled) for part in parts])
-    lexical = bm25.scores([part.postings for part in parts], search.statistics, search.query.terms).astype(np.float64)
+    lexical = bm25.scores([part.postings for part in parts], search.statistics, search.terms).astype(np.float64)
     rows = np.arange(len(dense)) if search.allowed is None else np.flatnonzero(search.allowed)
-    if search.scoring.fusion == "linear":
-        score = dense[rows] + search.scoring.bm25_weight * lexical[rows]
-    else:
-        depth = max(candidates.DEPTH, n)
-        score = fused(dense[rows], lexical[rows], search.scoring.fusion, alpha=search.scoring.alpha, depth=depth).score
+    scoring, dense, lexical, depth = search.scoring, dense[rows], lexical[rows], max(candidates.DEPTH, n)
+    if scoring.fusion != "linear":
+        listed = {"dense": dense, "bm25": lexical}
+        own = pool({scoring.alone: listed[scoring.alone]}, depth) if scoring.alone else []
+        there = own if len(own) == depth or scoring.alone == "bm25" else pool(listed, depth)
+        rows, dense, lexical = rows[there], dense[there], lexical[there]
+    signals = {"dense": dense, "bm25": lexical, "sparse": candidates.sparse_scores(parts, search.query, rows)}
+    parts_of_score = scoring.parts(signals, search.statistics, search.terms, depth)
+    score = sum(parts_of_score.values())
     best = top_k(score, n)
     return rows[best], score[best]
 
 
-scorings = st.builds(
-    Scoring,
-    st.sampled_from([0.0, 0.1, 2.0]),
-    st.sampled_from(["linear", "convex", "rrf"]),
-    st.sampled_from([0.0, 0.55, 1.0]),
+LEARNT = SparseVectors(
+    Ragged(np.arange(0, 20, 3, np.uint16), np.array([0, 7])),
+    Ragged(np.linspace(1, 2, 7, dtype=np.float32), np.array([0, 7])),
+)
+scorings = st.sampled_from(
+    [Scoring({"dense": 1.0, "bm25": weight}) for weight in (0.0, 0.1, 2.0)]
+    + [
+        Scoring({"dense": dense, "bm25": bm25, "sparse": 1 - dense - bm25}, "convex")
+        for dense, bm25 in ((0.0, 1.0), (0.5, 0.25), (1.0, 0.0), (0.5, 0.5))
+    ]
+    + [Scoring({"dense": 1.0, "bm25": 1.0, "sparse": 1.0}, "rrf")]
 )
 
 
@@ -120,8 +135,8 @@ class TestLargeCorpora:
     def test_lists_are_longer_where_bm25_finds_little(self, monkeypatch, weight, terms, first):
         depths, likely = [], candidates.likely
         monkeypatch.setattr(candidates, "likely", lambda *args: depths.append(args[1]) or likely(*args))
-        search = search_of(SEGMENTS, 1, Scoring(weight))
-        find(replace(search, query=replace(search.query, terms=np.array(terms, np.int64))), 1)
+        search = search_of(SEGMENTS, 1, Scoring({"dense": 1.0, "bm25": weight}))
+        find(replace(search, terms=np.array(terms, np.uint32)), 1)
         assert depths[0] == first
 
 
@@ -129,8 +144,8 @@ class TestLargeCorpora:
 def test_for_bm25_alone_few_passages_are_compared(monkeypatch, parts):
     compared, scores_at = [], Vectors.scores_at
     monkeypatch.setattr(Vectors, "scores_at", lambda *args: compared.append(len(args[2])) or scores_at(*args))
-    search = search_of(parts, 5, Scoring(0.1, fusion="convex", alpha=0.0))
-    search = replace(search, query=replace(search.query, terms=np.array([0, 1, 2])))
+    search = search_of(parts, 5, Scoring({"dense": 0.0, "bm25": 1.0}, "convex"))
+    search = replace(search, terms=np.array([0, 1, 2], np.uint32))
     found = find(search, 10)
     assert sum(compared) == candidates.DEPTH
     np.testing.assert_array_equal(found.rows, exhaustive(search, 10)[0])

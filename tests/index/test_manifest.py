@@ -121,7 +121,7 @@ DAMAGES = {
     "no number of passages": lambda values: first(values).update(passages="20"),
     "a threshold too many": lambda values: values.update(thresholds=[0.5]),
     "no segments": lambda values: values.update(segments=[]),
-    "another protocol": lambda values: values.update(protocol=8),
+    "another protocol": lambda values: values.update(protocol=9),
     "no thresholds": lambda values: values.pop("thresholds"),
 }
 
@@ -134,7 +134,7 @@ def test_a_damaged_manifest_is_named(index_folder, damage):
     damage(values)
     path.write_text(json.dumps(values))
     for read in (PassageIndex.load, describe):
-        said = "(has an invalid description of its|has protocol 8|has no field 'thresholds')"
+        said = "(has an invalid description of its|has protocol 9|has no field 'thresholds')"
         with pytest.raises(ArtifactError, match=f"{said}.*`semclass index build --replace`"):
             read(index_folder)
 

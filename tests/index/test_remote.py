@@ -103,7 +103,8 @@ def test_candidates_come_with_the_evidence_of_the_local_index(corpus, books, sma
     index = PassageIndex.build(corpus, passage_encoder=passage_encoder, small=small)
     (query,) = read_questions(passage_encoder.encoder, None, QUESTIONS[:1])
     mine, theirs = (
-        each.candidates(query, 5, Scoring(0.1), passage_encoder=passage_encoder) for each in (remote(index), index)
+        each.candidates(query, 5, Scoring({"dense": 1.0, "bm25": 0.1}), passage_encoder=passage_encoder)
+        for each in (remote(index), index)
     )
     for name in ("tokens", "sentences", "provides", "pieces"):
         found, wanted = getattr(mine.evidence, name), getattr(theirs.evidence, name)

@@ -29,13 +29,15 @@ def test_an_answer_is_told_from_an_echo_by_what_it_provides(models):
     parts = parts_of(models)
     assert next(iter(parts)) == ANSWER
     assert parts[ECHO]["answers"] < parts[ANSWER]["answers"]
-    assert all(set(row) == {"dense", "bm25", *(feature.group for feature in FEATURES)} for row in parts.values())
+    assert all(
+        set(row) == {"dense", "bm25", "sparse", *(feature.group for feature in FEATURES)} for row in parts.values()
+    )
 
 
 def test_one_weight_scales_all_evidence(models):
     twice = parts_of(models, weights={"evidence": 2})
     for text, parts in parts_of(models).items():
-        scaled = {name: value if name in ("dense", "bm25") else 2 * value for name, value in parts.items()}
+        scaled = {name: value if name in ("dense", "bm25", "sparse") else 2 * value for name, value in parts.items()}
         assert twice[text] == pytest.approx(scaled)
 
 
@@ -62,7 +64,7 @@ def test_weights_fitted_for_the_encoder_replace_the_usual_ones(folder, fake_enco
     np.testing.assert_array_equal(evidence, [weights_of(usual), weights_of({})])
     save_evidence(folder, fake_encoder.fingerprint)
     parts = parts_of(Models.load(folder, encoder=fake_encoder))
-    assert all(set(row) == {"dense", "bm25", "words", "answers"} for row in parts.values())
+    assert all(set(row) == {"dense", "bm25", "sparse", "words", "answers"} for row in parts.values())
 
 
 @pytest.mark.parametrize(

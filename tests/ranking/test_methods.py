@@ -15,7 +15,7 @@ from semclass.ranking.evidence import PairModel
 from semclass.ranking.features import PAIR_FEATURES
 from semclass.ranking.methods import METHODS, method_for
 
-QUESTION = "Where is the museum?"
+QUESTION = "How high are the waves?"
 N = 10
 
 
@@ -26,7 +26,7 @@ def query(models):
 
 @pytest.mark.parametrize(("kind", "weight"), [("entail", "entailment"), ("class", "class")])
 def test_labels_put_passages_first_or_are_added(retriever, models, query, kind, weight):
-    found = retriever.candidates(query, N, METHODS["bm25"])
+    found = retriever.candidates(query, N, METHODS["hybrid"])
     relevance = METHODS["entail-integrated"].signal(models, query, found)
     head = replace(models.pairs.entailment, thresholds=(float(np.sort(relevance)[N // 2]),))  # five reach it
     split = replace(models, pair_heads=replace(models.pairs, entailment=head))
@@ -53,7 +53,7 @@ def test_a_method_reads_what_it_needs_and_refuses_less(retriever, models, query,
     ranked, whole = (method.order(models, each, found, weights, passages) for each in (own, query))
     assert ranked.places.tolist() == whole.places.tolist()
     np.testing.assert_allclose(ranked.score, whole.score, atol=1e-6)
-    for what in [name for name, needs in needed.items() if needs]:
+    for what in [name for name in ("tokens", "classes") if needed[name]]:
         (bare,) = models.encode([QUESTION], **{**needed, what: False})
         with pytest.raises(InputError, match=f"without {what}.* encode it with {what}=True"):
             method.order(models, bare, found, weights, passages)

@@ -62,7 +62,7 @@ def make(seed, token_counts, extra, length, cut, *, dim=4, expected=2):
         "provides": ragged([vectors(count * bool(expected)) for count in sentences], empty),
         "pieces": ragged(terms, np.zeros(0, np.int64)),
     }
-    passages = candidates(texts, idf, rng.uniform(-1, 1, n), rng.uniform(0, 30, n))
+    passages = candidates(texts, idf[question.terms], rng.uniform(-1, 1, n), rng.uniform(0, 30, n))
     for array in (question.tokens, question.weights, question.terms, texts["tokens"].values, passages.bm25, idf):
         array.flags.writeable = False  # the inputs stay unchanged
     return question, passages
@@ -102,7 +102,8 @@ def slow(question, passages):
     evidence, q = passages.evidence, len(question.tokens)
     n = len(evidence.pieces)
     keys, pieces = words_in(question.terms)
-    weights = [max(float(passages.idf[piece]) for piece in word) for word in pieces]
+    idf = iter(passages.idf.tolist())
+    weights = [max(next(idf) for _ in word) for word in pieces]
     total = sum(weights)
     share = [weight / total if total else 0.0 for weight in weights]
     word_of = [k for k, word in enumerate(pieces) for _ in word][:q]

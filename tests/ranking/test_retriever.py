@@ -40,7 +40,7 @@ def test_the_passage_that_answers_comes_first(retriever):
 
 def test_a_hit_shows_signals_and_classes(retriever, models):
     hit = retriever.search(QUESTION)[0]
-    assert set(hit.components) == {"dense", "bm25", "relevance"}
+    assert set(hit.components) == {"dense", "bm25", "sparse", "relevance"}
     assert set(hit.probabilities) == set(models.passages.classes) >= set(hit.labels)
     assert {type(value) for value in [hit.score, *hit.components.values(), *hit.probabilities.values()]} == {float}
     assert type(hit.rank) is int
@@ -132,7 +132,7 @@ def test_a_folder_is_read_and_unreadable_files_are_named(models, tmp_path):
 
 @pytest.mark.parametrize(("alpha", "part"), [(1.0, "dense"), (0.0, "bm25")])
 def test_the_ends_of_alpha_are_vectors_and_bm25_alone(retriever, alpha, part):
-    hits = retriever.search(QUESTION, method="convex", weights={"alpha": alpha})
+    hits = retriever.search(QUESTION, method="convex", weights={"alpha": alpha, "sparse": 0.0})
     values = [hit.components[part] for hit in hits]
     assert values == sorted(values, reverse=True)
     assert hits[0].score == pytest.approx(1.0)
@@ -147,7 +147,7 @@ def test_alpha_is_read_from_the_index(retriever):
 
 def test_with_coverage_bm25_counts_less_where_few_words_match(retriever):
     def bm25(question, **weights):
-        hits = retriever.search(question, 100, method="convex", weights=weights, explain=True)
+        hits = retriever.search(question, 100, method="convex", weights={"sparse": 0, **weights}, explain=True)
         return [hit.explanation.parts["bm25"] for hit in hits]
 
     assert bm25(QUESTION, coverage=0.1) == bm25(QUESTION)

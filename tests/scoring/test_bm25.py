@@ -24,10 +24,6 @@ def terms() -> Ragged:
     return ragged(rows, np.zeros(0, np.int32))
 
 
-def build(terms: Ragged, is_term: np.ndarray | None = None) -> Postings:
-    return count_terms(terms, np.ones(VOCABULARY, bool) if is_term is None else is_term)
-
-
 def scores(found: Postings, question: list[int] | np.ndarray) -> np.ndarray:
     return bm25.scores([found], bm25.statistics([found]), np.array(question, np.int64))
 
@@ -36,11 +32,11 @@ def stretches(terms: Ragged, *ends: int) -> list[Postings]:
     """Segments of a corpus."""
     cuts = [0, *ends, len(terms)]
     rows = [[terms.row(row) for row in range(*pair)] for pair in itertools.pairwise(cuts)]
-    return [build(ragged(some, np.zeros(0, np.int32))) for some in rows]
+    return [count_terms(ragged(some, np.zeros(0, np.int32))) for some in rows]
 
 
 def assert_same(left: Postings, right: Postings) -> None:
-    for name in ("counts", "passages", "starts", "lengths", "is_term"):
+    for name in postings.PARTS:
         np.testing.assert_array_equal(getattr(left, name), getattr(right, name))
 
 
@@ -48,12 +44,12 @@ corpora = st.lists(st.lists(st.integers(0, VOCABULARY - 1), max_size=12), min_si
 
 
 def test_no_passage_exceeds_the_attainable_score(terms):
-    found = build(terms)
-    idf = bm25.statistics([found]).idf
+    found = count_terms(terms)
+    known = bm25.statistics([found])
     for row in range(len(terms)):
-        assert scores(found, terms.row(row)).max() < bm25.attainable(idf, terms.row(row))
-    absent = np.array([VOCABULARY - 1, VOCABULARY - 1])  # counts twice, as a term that no passage has
-    assert bm25.attainable(idf, absent) == pytest.approx(2 * 2.5 * idf[VOCABULARY - 1])
+        assert scores(found, terms.row(row)).max() < bm25.attainable(known, terms.row(row))
+    absent = np.array([VOCABULARY, VOCABULARY])  # counts twice, as a term that no passage has
+    assert bm25.attainable(known, absent) == pytest.approx(2 * 2.5 * known.idf(absent)[0])
 
 
 @given(corpora)
@@ -65,33 +61,27 @@ def test_scores_equal_those_that_bm25s_computes(rows):
     library.index((rows, {str(i): i for i in range(VOCABULARY)}), create_empty_token=False, show_progress=False)
     question = np.arange(VOCABULARY)
     np.testing.assert_allclose(
-        scores(build(terms), question), library.get_scores_from_ids(question), rtol=1e-6, atol=1e-6
+        scores(count_terms(terms), question), library.get_scores_from_ids(question), rtol=1e-6, atol=1e-6
     )
 
 
 def test_postings_count_terms_in_the_smallest_types():
     terms = ragged([np.array([3, 1, 3]), np.array([0]), np.array([], np.int64), np.array([3])], np.zeros(0, np.int64))
-    is_term = np.array([False, True, True, True, True])
-    found = count_terms(terms, is_term)
-    assert found.counts.tolist() == [1, 2, 1]
-    assert found.passages.tolist() == [0, 0, 3]
-    assert found.starts.tolist() == [0, 0, 1, 1, 3, 3]
-    assert found.lengths.tolist() == [3, 0, 0, 1]
+    found = count_terms(terms)
+    assert found.terms.tolist() == [0, 1, 3]
+    assert found.counts.tolist() == [1, 1, 2, 1]
+    assert found.passages.tolist() == [1, 0, 0, 3]
+    assert found.starts.tolist() == [0, 1, 2, 4]
+    assert found.lengths.tolist() == [3, 1, 0, 1]
     assert found.counts.dtype == found.passages.dtype == found.starts.dtype == found.lengths.dtype == np.uint8
-    assert found.document_frequencies.tolist() == [0, 1, 0, 2, 0]  # passages, not occurrences
-
-
-def test_a_few_passages_are_scored_as_an_index_of_them_would(terms):
-    # the same formula by another route: given its own document frequencies, the result must be the same
-    idf = bm25.statistics([build(terms)]).idf
-    question = np.array([1, 2, 2, 40])
-    np.testing.assert_allclose(bm25.score_few(terms, question, idf), scores(build(terms), question), atol=1e-5)
+    assert found.document_frequencies.tolist() == [1, 1, 2]  # passages, not occurrences
+    assert found.places_of(np.array([3, 2, 0, 4_000_000_000])).tolist() == [2, -1, 0, -1]
 
 
 @pytest.mark.parametrize("rows", [[[1, 2], [2] * 300], [[row % 7, 7 + row % 3] for row in range(400)]])
 def test_segments_are_merged_in_memory_and_on_the_disk(tmp_path, rows):
     together = ragged([np.array(row) for row in rows], np.zeros(0, np.int64))
-    parts, whole = stretches(together, len(rows) // 2), build(together)
+    parts, whole = stretches(together, len(rows) // 2), count_terms(together)
     for merged in (merge(parts), merge(parts, folder=tmp_path / "bm25"), postings.load(Files(tmp_path / "bm25"))):
         assert_same(merged, whole)
         assert merged.counts.dtype == whole.counts.dtype
@@ -111,7 +101,7 @@ def test_blocks_change_nothing(monkeypatch, terms, block):
     monkeypatch.setattr(bm25, "SCORED_POSTINGS", block)
     np.testing.assert_array_equal(bm25.scores(parts, bm25.statistics(parts), question), whole)
     np.testing.assert_array_equal(count_deleted(parts[0], dead).document_frequencies, deleted.document_frequencies)
-    assert_same(merge(parts), build(terms))
+    assert_same(merge(parts), count_terms(terms))
 
 
 @given(corpora, st.data())
@@ -125,11 +115,11 @@ def test_segments_score_as_one_index_of_what_is_there(rows, data):
     deleted = [count_deleted(part, rows) for part, rows in zip(parts, dead, strict=True)]
     there = np.concatenate([~np.isin(np.arange(len(part)), rows) for part, rows in zip(parts, dead, strict=True)])
     known, question = bm25.statistics(parts, deleted), np.arange(VOCABULARY)
-    left = build(ragged([terms.row(row) for row in np.flatnonzero(there)], np.zeros(0, np.int64)))
+    left = count_terms(ragged([terms.row(row) for row in np.flatnonzero(there)], np.zeros(0, np.int64)))
     expected = bm25.statistics([left])
     assert known.passages == expected.passages == there.sum()
     assert known.average == expected.average
-    np.testing.assert_array_equal(known.document_frequencies, expected.document_frequencies)
+    np.testing.assert_array_equal(known.frequencies(question), expected.frequencies(question))
     np.testing.assert_array_equal(bm25.scores(parts, known, question)[there], scores(left, question))
     keep = np.split(there, [len(parts[0])])
     assert_same(merge(parts, keep), left)

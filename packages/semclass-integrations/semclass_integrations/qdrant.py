@@ -1,20 +1,21 @@
 """An index in Qdrant, for passages that outgrow one machine: the server finds candidates, and this process ranks them.
 
 A passage is a point with the vectors ``mean`` and ``sentences`` (a multi-vector, whose best sentence counts), which are
-compared by inner product, and the sparse vector ``bm25``, whose weights are multiplied with inverse document frequencies.
-Its payload holds the passage, and the bytes that scores are computed from. The metadata of the collection hold the record
-of the index with the statistics for BM25. The average length of passages stays that of the upload, because every sparse
-vector depends on it: upload the passages again if they become much longer or shorter.
+compared by inner product, and the sparse vectors ``bm25``, whose weights are multiplied with inverse document frequencies,
+and ``sparse``, its learnt words. Its payload holds the passage, and the bytes that scores are computed from. The metadata
+of the collection hold the record of the index with the statistics for BM25. The average length of passages stays that of
+the upload, because every sparse vector depends on it: upload the passages again if they become much longer or shorter.
 """
 
 from __future__ import annotations
 
 import base64
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain, islice
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -126,7 +127,7 @@ class QdrantIndex(RemoteIndex):
             "mean": models.VectorParams(size=size, distance=product),
             "sentences": models.VectorParams(size=size, distance=product, multivector_config=best),
         }
-        sparse = {"bm25": models.SparseVectorParams()}
+        sparse = {"bm25": models.SparseVectorParams(), "sparse": models.SparseVectorParams()}
         chosen = {"vectors_config": vectors, "sparse_vectors_config": sparse, **(settings or {})}
         _request(client, "create_collection", collection, **chosen)
         made = cls(client, collection, **RemoteIndex.fields_of(index))
@@ -148,7 +149,7 @@ class QdrantIndex(RemoteIndex):
         near = prefetch(2 * OVERFETCH * depth, prefetch=prefetch(OVERFETCH * depth, filter=where))
         products = [models.MultExpression(mult=[weight, name]) for weight, name in zip(weights, names, strict=True)]
         total = models.FormulaQuery(formula=models.SumExpression(sum=products), defaults=dict.fromkeys(names, 0.0))
-        lists = [models.QueryRequest(prefetch=near, query=total, limit=depth, with_payload=True)]
+        lists = [models.QueryRequest(prefetch=near, query=total, limit=depth, with_payload=True)] if vector else []
         if wanted.terms:
             sparse = models.SparseVector(indices=list(wanted.terms), values=list(wanted.terms.values()))
             query = models.NearestQuery(nearest=sparse)
@@ -176,9 +177,9 @@ class QdrantIndex(RemoteIndex):
             The models that built the index. Other models raise an ``InputError``. Defaults to the shipped models.
         """
         encoder = (Models.load() if models is None else models).passage_encoder
-        more = PassageIndex.build(passages, passage_encoder=encoder, small=self.small)
+        more = PassageIndex.build(passages, passage_encoder=encoder, small=self.small, language=self.language)
         for name, value in RemoteIndex.fields_of(more).items():
-            if name in ("encoder", "classes", "codebooks", "heads", "types") and value != getattr(self, name):
+            if name in ("encoder", "classes", "codebooks", "sparse", "heads", "types") and value != getattr(self, name):
                 raise InputError(
                     f"collection {self.collection!r} was built with {name} {getattr(self, name)}, the models have {value}; "
                     "load the models that built it"
@@ -186,7 +187,7 @@ class QdrantIndex(RemoteIndex):
         rows = list(stored_rows(more, self.statistics.average))
         old = self._terms_of([row.passage.id for row in rows])
         self._send(rows)
-        return self._changed(len(more), more.statistics.document_frequencies, old)
+        return self._changed(more, old)
 
     def delete(self, ids: Iterable[str]) -> QdrantIndex:
         """Delete passages by their ids, and return the changed collection. See :meth:`add`.
@@ -201,19 +202,20 @@ class QdrantIndex(RemoteIndex):
         if missing := [name for name in names if point_id(name) not in old]:
             raise InputError(f"collection {self.collection!r} has no passage {missing[0]!r}; correct the id")
         self._request("delete", requests().PointIdsList(points=list(old)), wait=True)
-        return self._changed(0, 0, old)
+        return self._changed(None, old)
 
     def refresh_statistics(self) -> QdrantIndex:
         """Count passages and document frequencies again over all points, and store them in the collection."""
-        counts, passages, offset = np.zeros(len(self.idf), np.int64), 0, None
+        counts, passages, offset = Counter[int](), 0, None
         while True:
             points, offset = self._request(
                 "scroll", limit=PAGE, offset=offset, with_payload=False, with_vectors=["bm25"]
             )
-            counts += self._counted(map(_terms, points))
+            for point in points:
+                counts.update(_terms(point).tolist())
             passages += len(points)
             if offset is None:
-                return self._described(passages=passages, document_frequencies=counts)
+                return self._described(passages, counts)
 
     def _request(self, name: str, *args: Any, **options: Any) -> Any:
         return _request(self.client, name, self.collection, *args, **options)
@@ -239,23 +241,25 @@ class QdrantIndex(RemoteIndex):
                 terms[point.id] = _terms(point)
         return terms
 
-    def _counted(self, terms: Iterable[npt.NDArray[Any]]) -> npt.NDArray[Any]:
-        """In how many passages each term is."""
-        return np.bincount(np.concatenate([np.zeros(0, np.int64), *terms]), minlength=len(self.idf))
-
-    def _changed(self, more: int, frequencies: Any, old: Mapping[int, npt.NDArray[Any]]) -> QdrantIndex:
-        """Count `more` passages with some document frequencies, and without those whose terms are in `old`."""
+    def _changed(self, more: PassageIndex | None, old: Mapping[int, npt.NDArray[Any]]) -> QdrantIndex:
+        """Count the passages of `more`, and not those whose terms are in `old`."""
         # the collection may have been changed since it was opened
         now = _read_record(self.client, self.collection)["statistics"]
-        counts = now.document_frequencies + frequencies - self._counted(old.values())
+        counts = Counter(dict(zip(*(values.tolist() for values in now.table()), strict=True)))
+        if more is not None:
+            counts.update(dict(zip(*(values.tolist() for values in more.statistics.table()), strict=True)))
+        for terms in old.values():
+            counts.subtract(terms.tolist())
         # concurrent changes may have been counted wrongly, but no number is below 0
-        return self._described(
-            passages=max(now.passages + more - len(old), 0), document_frequencies=np.maximum(counts, 0)
-        )
+        return self._described(max(now.passages + (0 if more is None else len(more)) - len(old), 0), counts)
 
-    def _described(self, **statistics: Any) -> QdrantIndex:
+    def _described(self, passages: int | None = None, counts: Mapping[int, int] | None = None) -> QdrantIndex:
         """The same with other statistics, in the metadata of the collection too."""
-        changed = replace(self, statistics=replace(self.statistics, **statistics))
+        changed = self
+        if passages is not None and counts is not None:
+            there = sorted(term for term, count in counts.items() if count > 0)
+            frequencies = np.array([counts[term] for term in there], np.int64)
+            changed = cast("QdrantIndex", self.recounted(passages, np.array(there, np.int64), frequencies))
         self._request("update_collection", metadata={_RECORD: changed.record()})
         return changed
 
@@ -314,6 +318,7 @@ def _points(rows: Sequence[StoredRow]) -> Any:
             "mean": [row.mean.tolist() for row in rows],
             "sentences": [row.sentences.tolist() for row in rows],
             "bm25": [models.SparseVector(indices=row.terms.tolist(), values=row.impacts.tolist()) for row in rows],
+            "sparse": [models.SparseVector(indices=[*row.learnt], values=[*row.learnt.values()]) for row in rows],
         },
         payloads=[
             {

@@ -136,14 +136,14 @@ def test_a_collection_is_changed(client, collection, corpus, local, models):
     fewer = index.delete([passage.id for passage in corpus[:4]])
     rest = PassageIndex.build(corpus[4:], passage_encoder=models.passage_encoder)
     assert len(fewer) == len(rest)
-    np.testing.assert_array_equal(fewer.idf, rest.idf)
+    np.testing.assert_array_equal(fewer.statistics.table(), rest.statistics.table())
     changed = Passage(corpus[5].id, "A zebra walked past the lighthouse.")
     whole = fewer.add([*corpus[:5], changed], models=models)
     wanted = PassageIndex.build([*corpus[:5], changed, *corpus[6:]], passage_encoder=models.passage_encoder)
     again = QdrantIndex.connect(client, collection)
     for found in (whole, again, again.refresh_statistics()):
         assert len(found) == len(wanted)
-        np.testing.assert_array_equal(found.idf, wanted.idf)
+        np.testing.assert_array_equal(found.statistics.table(), wanted.statistics.table())
     assert HybridRetriever(again, models).search("What did the zebra do?", k=1)[0].text == changed.text
 
 
