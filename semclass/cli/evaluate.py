@@ -18,7 +18,7 @@ from semclass.cli.output import table
 from semclass.cli.progress import progress
 from semclass.core.checks import counted
 from semclass.core.errors import InputError
-from semclass.ranking.methods import METHODS
+from semclass.ranking.methods import METHODS, method_for
 
 if TYPE_CHECKING:
     from semclass.evaluation.measure import Verdict
@@ -119,7 +119,8 @@ def evaluate(
         for name, ranking in rankings.items():
             write_run(runs / f"{name}{SUFFIX}", dataset.questions, ranking, name)
     results = measure(dataset, {**rankings, **others}, measures=names, baseline=base)
-    verdict = compare(dataset, rankings, retriever.method)
+    used = method_for(loaded, retriever.method).name
+    verdict = compare(dataset, rankings, used)
     answered = round(results[base].top_k[-1] * len(dataset.questions))
     rows = [
         [name, *(getattr(r, figure) for figure in FIGURES), *r.error_removed_ci, r.p_value]
@@ -135,7 +136,7 @@ def evaluate(
     if measures is not None:
         rows = [[name, *(result.measures[measure] for measure in names)] for name, result in results.items()]
         lines += ["", *table({"method": "", **dict.fromkeys(names, ".4f")}, rows)]
-    lines += ["", *_verdict(verdict, retriever.method, place or "INDEX")]
+    lines += ["", *_verdict(verdict, used, place or "INDEX")]
     records = {name: result.as_json() for name, result in results.items()}
     for name in rankings:
         records[name] = {"weights": {w: retriever.weights[w] for w in METHODS[name].weights}, **records[name]}

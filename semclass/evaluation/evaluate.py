@@ -43,6 +43,8 @@ def cached_index(
     identity = [artifacts.sha256_of(corpus), encoder, str(PROTOCOL)]
     if passage_encoder.codebooks:
         identity.append(passage_encoder.codebooks.fingerprint)
+    if passage_encoder.sparse:
+        identity.append(passage_encoder.sparse.fingerprint)
     if head:
         identity.append(head.artifact.manifest["files"]["model.onnx"]["sha256"])
     place = Path(cache) / hashlib.sha256(" ".join(identity).encode()).hexdigest()[:24]

@@ -235,7 +235,9 @@ def ranked(search: Search, scored: Scored, n: int) -> Candidates:
     best = top_k(score, n)
     return Candidates(
         rows=rows[best],
-        **{name: values[best] for name, values in signals.items()},
+        dense=dense[best],
+        bm25=lexical[best],
+        sparse=signals["sparse"][best],
         parts={name: values[best] for name, values in sums.items()},
         score=score[best],
         probabilities=np.zeros((len(best), 0), np.float32),

@@ -49,17 +49,19 @@ def evidence_parts(features: FloatArray, weights: DoubleArray, weight: float = 1
     return parts
 
 
-def question_idf(query: Query, index: SearchIndex, vocabulary: Sequence[str], general: FloatArray) -> FloatArray:
+def question_idf(query: Query, index: SearchIndex, vocabulary: Sequence[str], general: FloatArray | None) -> FloatArray:
     """Inverse document frequency of the word pieces of a question in an index, float32 (m,): that of their words.
 
-    Function words, which no index counts, have that of general text, (vocabulary,).
+    Function words, which no index counts, have that of general text, (vocabulary,), or 0.
     """
     pieces, stems = [vocabulary[piece] for piece in query.terms.tolist()], words(index.language)
     texts, owner = joined_pieces(pieces, mark_of(pieces))
     first = np.array([next(iter(stems[text]), -1) for text in texts], np.int64)
-    known, usual = first[owner], general[query.terms]
-    share = np.float32(len(index) / (len(index) + GENERAL_PASSAGES))
-    own = index.statistics.idf(known.astype(np.uint32))
+    known = first[owner]
+    own: FloatArray = index.statistics.idf(known.astype(np.uint32)) * (known >= 0)
+    if general is None:
+        return own
+    usual, share = general[query.terms], np.float32(len(index) / (len(index) + GENERAL_PASSAGES))
     return np.where(known >= 0, usual + share * (own - usual), usual)
 
 

@@ -193,7 +193,9 @@ class Reranker:
             found.append(
                 Candidates(
                     rows=np.arange(len(rows)),
-                    **signals,
+                    dense=dense,
+                    bm25=lexical,
+                    sparse=signals["sparse"],
                     parts=parts,
                     score=sum_of(parts),
                     probabilities=texts.probabilities[rows],

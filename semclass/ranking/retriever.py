@@ -304,10 +304,10 @@ class HybridRetriever:
         used = {**self.weights, **check_weights(weights or {}, WEIGHTS, SHARES)}
         passage_encoder = self.models.passage_encoder if evidence else None
         found = self.index.candidates(query, n, method.scoring(used), passage_encoder=passage_encoder, where=where)
-        if self.models.pair_heads is None:
+        if not evidence:
             return found
-        vocabulary, general = self.models.encoder.vocabulary, self.models.pair_heads.idf
-        return replace(found, idf=question_idf(query, self.index, vocabulary, general))
+        general = None if self.models.pair_heads is None else self.models.pair_heads.idf
+        return replace(found, idf=question_idf(query, self.index, self.models.encoder.vocabulary, general))
 
 
 def _behind(first: Candidates, found: Candidates) -> Candidates:

@@ -61,4 +61,4 @@ def scores(question: SparseVectors, rows: Ragged) -> DoubleArray:
     table[terms] = question.weights.values * np.float32(LARGEST / 255)
     products = table[values[:, 0] + values[:, 1].astype(np.uint16) * np.uint16(256)] * values[:, 2]
     owner = np.repeat(np.arange(len(rows)), rows.lengths())
-    return np.bincount(owner, products, minlength=len(rows))
+    return np.asarray(np.bincount(owner, products, minlength=len(rows)), np.float64)

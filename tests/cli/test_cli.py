@@ -211,8 +211,8 @@ def test_demo(run):
     code, out, _ = run("demo")
     assert code == 0
     before, after = (next(line for line in out.splitlines() if word in line) for word in ("before  ", "after  "))
-    assert "four metres" in after
-    assert "four metres" not in before
+    assert "Helena Voss" in after
+    assert "Helena Voss" not in before
     assert len(out.splitlines()) <= 25
 
 
