@@ -4,7 +4,7 @@ Users of the library need none of them. They may change with any minor release; 
 lock-step. Names are imported on first use.
 
 An index in another engine is a subclass of :class:`RemoteIndex`: the engine stores what :func:`stored_rows` yields, and
-``find`` returns the rows that a :class:`Wanted` describes. Its ``where`` is a tree of filters, from `Among` to `Range`.
+``find`` returns the rows that a :class:`Wanted` describes. Its ``where`` is a :class:`Filter`.
 """
 
 from __future__ import annotations
@@ -50,14 +50,8 @@ if TYPE_CHECKING:
     from semclass.documents.sources import PlainReader as PlainReader
     from semclass.encoders.batching import watched as watched
     from semclass.heads.texts import classify_all as classify_all
-    from semclass.index.filters import Among as Among
-    from semclass.index.filters import And as And
-    from semclass.index.filters import Exists as Exists
     from semclass.index.filters import Filter as Filter
-    from semclass.index.filters import Ids as Ids
-    from semclass.index.filters import Not as Not
-    from semclass.index.filters import Or as Or
-    from semclass.index.filters import Range as Range
+    from semclass.index.filters import ID as ID
     from semclass.index.filters import read_terms as read_terms
     from semclass.index.passage_encoder import searchable as searchable
     from semclass.index.remote import RemoteIndex as RemoteIndex
@@ -87,7 +81,7 @@ _HOMES = {
     "core.cpu": ("available_threads",),
     "encoders.batching": ("watched",),
     "heads.texts": ("classify_all",),
-    "index.filters": ("Among", "And", "Exists", "Filter", "Ids", "Not", "Or", "Range", "read_terms"),
+    "index.filters": ("ID", "Filter", "read_terms"),
     "index.remote": ("RemoteIndex", "StoredRow", "Wanted", "stored_rows"),
     "documents.blocks": ("plain_headings",),
     "documents.cutting": ("FREE_CHARACTERS", "MAX_GROWTH", "cut_document"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -9,42 +10,35 @@ import numpy as np
 import numpy.typing as npt
 
 from semclass.index.columns import Columns, instant, is_scalar, key_text, number
-from semclass.index.filters import Among, And, Exists, Filter, Ids, Not, Or, Range, mask
+from semclass.index.filters import ID, Filter, mask
+
+
+COMPARE = {"$gt": operator.gt, "$gte": operator.ge, "$lt": operator.lt, "$lte": operator.le}
 
 
 def matches(condition: Filter, metadata: Mapping[str, Any], id: str | None = None) -> bool:  # noqa: A002
     """Whether a passage with some metadata, and perhaps an id, matches."""
-    if isinstance(condition, And):
-        return all(matches(part, metadata, id) for part in condition.parts)
-    if isinstance(condition, Or):
-        return any(matches(part, metadata, id) for part in condition.parts)
-    if isinstance(condition, Not):
-        return not matches(condition.part, metadata, id)
-    if isinstance(condition, Ids):
-        return id in condition.ids
+    if condition.operator in ("and", "or", "not"):
+        parts = [matches(part, metadata, id) for part in condition.operands]
+        return all(parts) if condition.operator == "and" else any(parts) ^ (condition.operator == "not")
+    if condition.path == ID:
+        return id in condition.operands
     return any(_meets(condition, value) for value in _values(metadata, condition.path))
 
 
-def _meets(condition: Among | Range | Exists, value: object) -> bool:
-    if isinstance(condition, Exists):
+def _meets(condition: Filter, value: Any) -> bool:
+    kind = condition.operator
+    if kind == "exists":
         return True
     if not isinstance(value, (str, int, float)) or not is_scalar(value):
         return False
-    if isinstance(condition, Among):
+    if kind == "in":
         # true is no number here, but Python takes it for 1
-        return any(isinstance(value, bool) == isinstance(each, bool) and value == each for each in condition.values)
-    if isinstance(value, bool) or isinstance(value, str) != (condition.kind != "number"):
+        return any(isinstance(value, bool) == isinstance(each, bool) and value == each for each in condition.operands)
+    if isinstance(value, bool) or isinstance(value, str) != (kind != "number"):
         return False
-    if isinstance(value, str):
-        time = instant(value) if condition.kind == "time" else value
-        return time is not None and _within(condition, time)
-    return _within(condition, number(value))
-
-
-def _within(condition: Range, value: Any) -> bool:
-    above = condition.low is None or (value > condition.low if condition.low_open else value >= condition.low)
-    below = condition.high is None or (value < condition.high if condition.high_open else value <= condition.high)
-    return above and below
+    own = number(value) if kind == "number" else instant(value) if kind == "time" else value
+    return own is not None and all(COMPARE[name](own, bound) for name, bound in condition.operands)
 
 
 def _values(metadata: Mapping[Any, Any], path: str) -> Iterator[Any]:

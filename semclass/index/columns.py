@@ -46,9 +46,6 @@ MISSING, OTHER, FALSE, TRUE, FIRST_CODE = range(5)
 NO_TIME = -(2**63)
 """Value of :attr:`Column.times` for a string that is no date."""
 
-MAX_COMPARISONS = 4
-"""Ranges of accepted codes up to which codes are compared with each range, which is faster than a gather."""
-
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - zones are subtracted later, where no date can overflow
 
 _MICROSECOND = timedelta(microseconds=1)
@@ -140,13 +137,15 @@ class Column:
             codes += range(self._code(kind, bisect_left, value), self._code(kind, bisect_right, value))
         return codes
 
-    def spans(self, low: Any, high: Any, low_open: bool, high_open: bool) -> list[tuple[int, int]]:
-        """Ranges of codes in an interval of two texts or two numbers, either of which may be None: no end."""
+    def spans(self, bounds: Iterable[tuple[str, Any]]) -> list[tuple[int, int]]:
+        """Ranges of codes in an interval of texts or of numbers, by bounds such as ``("$gte", 3)``."""
+        bounds = dict(bounds)
         spans = []
-        for kind in (2,) if isinstance(high if low is None else low, str) else (0, 1):
+        for kind in (2,) if isinstance(next(iter(bounds.values())), str) else (0, 1):
             first, last = self.starts[kind : kind + 2]
-            first = first if low is None else self._code(kind, bisect_right if low_open else bisect_left, low)
-            last = last if high is None else self._code(kind, bisect_left if high_open else bisect_right, high)
+            for name, bound in bounds.items():
+                code = self._code(kind, bisect_left if name in ("$gte", "$lt") else bisect_right, bound)
+                first, last = (code, last) if name in ("$gt", "$gte") else (first, code)
             spans.append((first, max(first, last)))
         return spans
 
@@ -172,23 +171,12 @@ class Column:
 
     def matches(self, accepted: npt.NDArray[np.bool_], n: int) -> npt.NDArray[np.bool_]:
         """Passages with at least one accepted code, bool of shape (n,); `accepted` is bool of shape (number of codes,)."""
-        spread = _spread(accepted, self.codes)
-        if len(self.rows) == 0 and len(spread) == n:
-            return spread
+        single = accepted.take(self.codes)
+        if len(self.rows) == 0 and len(single) == n:
+            return single
         matches = np.zeros(n, bool)
-        matches[self.rows[spread]] = True
+        matches[self.rows[single]] = True
         return matches
-
-
-def _spread(accepted: npt.NDArray[np.bool_], codes: Codes) -> npt.NDArray[np.bool_]:
-    changes = np.flatnonzero(accepted[1:] != accepted[:-1])[: 2 * MAX_COMPARISONS + 1] + 1
-    ends = [*changes.tolist(), len(accepted)]
-    if len(ends) // 2 > MAX_COMPARISONS:
-        return accepted[codes]
-    spread = np.zeros(len(codes), bool)
-    for begin, end in zip(ends[::2], ends[1::2], strict=False):
-        spread |= (codes >= begin) & (codes < end) if end < len(accepted) else codes >= begin
-    return spread
 
 
 def _key(value: Any) -> Any:

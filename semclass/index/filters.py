@@ -28,6 +28,7 @@ from __future__ import annotations
 
 import json
 import math
+import operator
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -57,65 +58,23 @@ MAX_NAMED_FIELDS = 20
 
 _FILTERS = ", ".join(FILTER_OPERATORS)
 _MAX_DEPTH = 50
-_BOUNDS = {"$gt": ("low", True), "$gte": ("low", False), "$lt": ("high", True), "$lte": ("high", False)}
+_BOUNDS = {"$gt": operator.gt, "$gte": operator.ge, "$lt": operator.lt, "$lte": operator.le}
+_ENDS = {"low": ("$gt", "$gte"), "high": ("$lt", "$lte")}
 
 
 @dataclass(frozen=True)
-class Among:
-    """A field has one of the given values. Numbers are in the form of :func:`semclass.index.columns.number`."""
+class Filter:
+    """A condition on passages.
 
-    path: str
-    values: tuple[Scalar, ...]
+    ``and``, ``or`` and ``not`` join the filters in `operands`. All others look at the field `path`: ``exists`` without
+    operands; ``in`` with the allowed values, numbers in the form of :func:`semclass.index.columns.number`, or ids where the
+    path is `ID`; ``number``, ``text`` and ``time`` (microseconds since 1970 UTC) with one or two bounds of an interval, such
+    as ``("$gte", 3)``.
+    """
 
-
-@dataclass(frozen=True)
-class Range:
-    """A field has a value in an interval of numbers, texts or times. At most one end is None, which means no limit."""
-
-    path: str
-    kind: str  # "number", "text", or "time": microseconds since 1970 UTC
-    low: Any
-    high: Any
-    low_open: bool = False
-    high_open: bool = False
-
-
-@dataclass(frozen=True)
-class Exists:
-    """A field exists, and is neither null nor an empty list."""
-
-    path: str
-
-
-@dataclass(frozen=True)
-class Ids:
-    """A passage has one of the given ids."""
-
-    ids: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class And:
-    """All parts match. Without parts, every passage matches."""
-
-    parts: tuple[Filter, ...]
-
-
-@dataclass(frozen=True)
-class Or:
-    """At least one part matches."""
-
-    parts: tuple[Filter, ...]
-
-
-@dataclass(frozen=True)
-class Not:
-    """The part does not match."""
-
-    part: Filter
-
-
-Filter: TypeAlias = "Among | Range | Exists | Ids | And | Or | Not"
+    operator: str
+    operands: tuple[Any, ...] = ()
+    path: str = ""
 
 
 def parse(where: Mapping[str, Any]) -> Filter:
@@ -128,23 +87,20 @@ def parse(where: Mapping[str, Any]) -> Filter:
 
 def has_no_conditions(condition: Filter) -> bool:
     """Tell whether a filter matches every passage, for example because all of its optional parts are missing."""
-    if isinstance(condition, Or):
-        return any(map(has_no_conditions, condition.parts))
-    return isinstance(condition, And) and all(map(has_no_conditions, condition.parts))
+    joins = {"and": all, "or": any}.get(condition.operator)
+    return joins is not None and joins(map(has_no_conditions, condition.operands))
 
 
-def fields_of(condition: Filter) -> set[str]:
-    """Return the fields whose values a filter compares. Fields with only ``$exists`` are left out."""
-    if isinstance(condition, (And, Or)):
-        return set().union(*map(fields_of, condition.parts))
-    if isinstance(condition, Not):
-        return fields_of(condition.part)
-    return {condition.path} if isinstance(condition, (Among, Range)) else set()
+def _fields_of(condition: Filter) -> set[str]:
+    """Fields whose values a filter compares. Fields with only ``$exists`` are left out."""
+    if condition.operator in ("and", "or", "not"):
+        return set().union(*map(_fields_of, condition.operands))
+    return {condition.path} - {ID} if condition.operator != "exists" else set()
 
 
 def unknown_field(condition: Filter, known: Collection[str]) -> str:
     """Return a message that names an unknown field of a filter, and the known fields. Empty if all fields are known."""
-    unknown = sorted(fields_of(condition) - set(known))
+    unknown = sorted(_fields_of(condition) - set(known))
     if not unknown:
         return ""
     near = get_close_matches(unknown[0], known, 1)
@@ -157,11 +113,11 @@ def unknown_field(condition: Filter, known: Collection[str]) -> str:
 def _filter(where: object, at: str, depth: int) -> Filter:
     if not isinstance(where, Mapping):
         raise InputTypeError(f'{at} must be a mapping such as {{"page": {{"$gte": 3}}}}, not {short(where)}')
-    return _all([_part(key, value, at, _deeper(depth)) for key, value in where.items()])
+    return _joined("and", [_part(key, value, at, _deeper(depth)) for key, value in where.items()])
 
 
-def _all(parts: list[Filter]) -> Filter:
-    return parts[0] if len(parts) == 1 else And(tuple(parts))
+def _joined(how: str, parts: list[Filter]) -> Filter:
+    return parts[0] if len(parts) == 1 else Filter(how, tuple(parts))
 
 
 def _deeper(depth: int) -> int:
@@ -177,12 +133,11 @@ def _part(key: object, value: object, at: str, depth: int) -> Filter:
     if len(key) > MAX_TEXT_LENGTH:
         raise InputError(f"{inside}: the field name has {len(key)} characters; at most {MAX_TEXT_LENGTH} are allowed")
     if key == "$not":
-        return Not(_filter(value, inside, depth))
-    if key in ("$and", "$or"):
+        return Filter("not", (_filter(value, inside, depth),))
+    if key in FILTER_OPERATORS:
         if not isinstance(value, (list, tuple)) or not value:
             raise InputTypeError(f"{inside} must be a list of at least one filter, not {short(value)}")
-        parts = tuple(_filter(part, f"{inside}[{place}]", depth) for place, part in enumerate(value))
-        return And(parts) if key == "$and" else Or(parts)
+        return Filter(key[1:], tuple(_filter(part, f"{inside}[{i}]", depth) for i, part in enumerate(value)))
     if key.startswith("$"):
         raise InputError(f"{at} has the operator {short(key)}; give the name of a field, or one of {_FILTERS}")
     return _field(key, value, inside, depth)
@@ -200,40 +155,35 @@ def _field(path: str, value: object, at: str, depth: int) -> Filter:
         )
     parts = [_operator(path, key, item, f"{at}[{key!r}]", depth) for key, item in value.items() if key not in _BOUNDS]
     if bounds := {key: item for key, item in value.items() if key in _BOUNDS}:
-        parts.append(_range(path, bounds, at))
-    return _all(parts)
+        parts.append(_interval(path, bounds, at))
+    return _joined("and", parts)
 
 
-def _operator(path: str, operator: str, value: Any, at: str, depth: int) -> Filter:
-    if operator == "$not":
-        return Not(_field(path, value, at, _deeper(depth)))
-    if operator == "$exists":
-        if not isinstance(value, bool) or path == ID:
-            raise InputTypeError(f"{at} is {short(value)}; it must be true or false, for a field other than {ID!r}")
-        return Exists(path) if value else Not(Exists(path))
-    if operator in ("$in", "$nin"):
-        if not isinstance(value, (list, tuple, set, frozenset)):
-            raise InputTypeError(f"{at} must be a list of values, not {short(value)}")
-        result = _among(path, [_value(item, f"{at}[{place}]") for place, item in enumerate(value)], at)
-    elif value is None and path != ID:
-        result = Not(Exists(path))
-    else:
+def _operator(path: str, name: str, value: Any, at: str, depth: int) -> Filter:
+    if name == "$not":
+        return Filter("not", (_field(path, value, at, _deeper(depth)),))
+    if name == "$exists" and (not isinstance(value, bool) or path == ID):
+        raise InputTypeError(f"{at} is {short(value)}; it must be true or false, for a field other than {ID!r}")
+    negated = name in ("$ne", "$nin")
+    if name == "$exists" or (value is None and path != ID and name in ("$eq", "$ne")):
+        result, negated = Filter("exists", path=path), negated ^ (not value)
+    elif name in ("$eq", "$ne"):
         result = _among(path, [_value(value, at)], at)
-    return Not(result) if operator in ("$ne", "$nin") else result
+    elif isinstance(value, (list, tuple, set, frozenset)):
+        result = _among(path, [_value(item, f"{at}[{place}]") for place, item in enumerate(value)], at)
+    else:
+        raise InputTypeError(f"{at} must be a list of values, not {short(value)}")
+    return Filter("not", (result,)) if negated else result
 
 
 def _among(path: str, values: Sequence[Scalar | date], at: str) -> Filter:
-    if path == ID:
-        wrong = [value for value in values if not isinstance(value, str)]
-        if wrong:
-            raise InputTypeError(f"{at} must be an id, which is a string, not {short(wrong[0])}")
-        return Ids(tuple(str(value) for value in values))
-    instants = [microseconds(value) for value in values if isinstance(value, date)]
-    parts: list[Filter] = [Range(path, "time", time, time) for time in instants]
+    wrong = [value for value in values if not isinstance(value, str)]
+    if path == ID and wrong:
+        raise InputTypeError(f"{at} must be an id, which is a string, not {short(wrong[0])}")
+    times = [microseconds(value) for value in values if isinstance(value, date)]
+    parts = [Filter("time", (("$gte", time), ("$lte", time)), path) for time in times]
     plain = tuple(value for value in values if not isinstance(value, date))
-    if plain or not parts:
-        parts.insert(0, Among(path, plain))
-    return parts[0] if len(parts) == 1 else Or(tuple(parts))
+    return _joined("or", [Filter("in", plain, path), *parts] if plain or not parts else parts)
 
 
 def _value(value: object, at: str) -> Scalar | date:
@@ -253,25 +203,24 @@ def _value(value: object, at: str) -> Scalar | date:
     return result
 
 
-def _range(path: str, bounds: Mapping[str, object], at: str) -> Range:
+def _interval(path: str, bounds: Mapping[str, object], at: str) -> Filter:
     if path == ID:
         raise InputError(f"{at} compares the order of ids; allowed for {ID!r} are $eq, $ne, $in and $nin")
-    ends: dict[str, Any] = {}
-    kinds: dict[str, str] = {}
-    for operator, given in bounds.items():
-        end, is_open = _BOUNDS[operator]
-        value = _value(given, f"{at}[{operator!r}]")
+    for end, names in _ENDS.items():
+        if bounds.keys() >= set(names):
+            raise InputError(f"{at} has two {end} ends; give either {' or '.join(names)}")
+    operands, kinds = [], {}
+    for name, bound in bounds.items():
+        value: Any = _value(bound, f"{at}[{name!r}]")
         if isinstance(value, bool):
-            raise InputTypeError(f"{at}[{operator!r}] is {value}, but true and false have no order; use $eq")
-        if end in ends:
-            raise InputError(f"{at} has two {end} ends; give either {'$gt or $gte' if end == 'low' else '$lt or $lte'}")
+            raise InputTypeError(f"{at}[{name!r}] is {value}, but true and false have no order; use $eq")
         time = microseconds(value) if isinstance(value, date) else instant(value) if isinstance(value, str) else None
-        kinds[operator] = "time" if time is not None else "text" if isinstance(value, str) else "number"
-        ends |= {end: value if time is None else time, f"{end}_open": is_open}
+        kinds[name] = "time" if time is not None else "text" if isinstance(value, str) else "number"
+        operands.append((name, value if time is None else time))
     if len(set(kinds.values())) > 1:
-        given = " and ".join(f"{operator} is a {kind}" for operator, kind in kinds.items())
+        given = " and ".join(f"{name} is a {kind}" for name, kind in kinds.items())
         raise InputTypeError(f"{at} mixes types ({given}); give both ends as numbers, as dates or as texts")
-    return Range(path, next(iter(kinds.values())), **{"low": None, "high": None, **ends})
+    return Filter(next(iter(kinds.values())), tuple(operands), path)
 
 
 # matching
@@ -279,40 +228,34 @@ def _range(path: str, bounds: Mapping[str, object], at: str) -> Range:
 
 def mask(condition: Filter, columns: Columns, find: Callable[[Sequence[str]], IntArray]) -> BoolArray:
     """Return which of n passages match, bool of shape (n,); `find` returns the rows of some ids, -1 for an unknown one."""
-    if isinstance(condition, (And, Or)):
-        both = isinstance(condition, And)
-        masks = (mask(part, columns, find) for part in condition.parts)
+    if condition.operator == "not":
+        return ~mask(condition.operands[0], columns, find)
+    if condition.operator in ("and", "or"):
+        both = condition.operator == "and"
+        masks = (mask(part, columns, find) for part in condition.operands)
         return reduce(np.logical_and if both else np.logical_or, masks, np.full(len(columns), both))
-    if isinstance(condition, Not):
-        return ~mask(condition.part, columns, find)
-    if isinstance(condition, Ids):
-        rows = find(condition.ids)
-        result = np.zeros(len(columns), bool)
+    result = np.zeros(len(columns), bool)
+    if condition.path == ID:
+        rows = find(condition.operands)
         result[rows[rows >= 0]] = True
-        return result
-    if (column := columns.fields.get(condition.path)) is None:
-        return np.zeros(len(columns), bool)
-    return column.matches(_accepted(condition, column), len(columns))
+    elif (column := columns.fields.get(condition.path)) is not None:
+        return column.matches(_accepted(condition, column), len(columns))
+    return result
 
 
-def _accepted(condition: Among | Range | Exists, column: Column) -> BoolArray:
+def _accepted(condition: Filter, column: Column) -> BoolArray:
     """Whether each code of a column matches, bool of shape (number of codes,)."""
     accepted = np.zeros(column.starts[3], bool)
-    if isinstance(condition, Exists):
+    if condition.operator == "exists":
         accepted[1:] = True
-    elif isinstance(condition, Among):
-        accepted[column.codes_of(condition.values)] = True
-    elif condition.kind == "time":
-        times = column.times
-        result = times != NO_TIME
-        if condition.low is not None:
-            result &= times > condition.low if condition.low_open else times >= condition.low
-        if condition.high is not None:
-            result &= times < condition.high if condition.high_open else times <= condition.high
-        if len(times):
-            accepted[column.starts[2] :] = result
+    elif condition.operator == "in":
+        accepted[column.codes_of(condition.operands)] = True
+    elif condition.operator == "time":
+        if len(times := column.times):
+            within = [_BOUNDS[name](times, bound) for name, bound in condition.operands]
+            accepted[column.starts[2] :] = np.logical_and.reduce([times != NO_TIME, *within])
     else:
-        for begin, end in column.spans(condition.low, condition.high, condition.low_open, condition.high_open):
+        for begin, end in column.spans(condition.operands):
             accepted[begin:end] = True
     return accepted
 
@@ -346,8 +289,7 @@ def _term(term: str) -> dict[str, Any]:
         return result
     sign, member = _SIGN.search(term), _MEMBER.search(term)
     if member is not None and term.endswith(")") and (sign is None or member.start() < sign.start()):
-        operator = "$nin" if member[1] else "$in"
-        return {term[: member.start()].rstrip(): {operator: _items(term, member.end())}}
+        return {term[: member.start()].rstrip(): {"$nin" if member[1] else "$in": _items(term, member.end())}}
     path = term[: sign.start()].rstrip() if sign is not None else ""
     if sign is None or not path or sign[0] not in _SIGNS:
         raise InputError(

@@ -8,7 +8,7 @@ from itertools import product
 from typing import Any
 
 from semclass import InputError
-from semclass.plugins import Among, And, Exists, Filter, Ids, Not, Or, Range, import_extra, short
+from semclass.plugins import ID, Filter, import_extra, short
 
 MAX_PATH_PARTS = 4  # of a path in a filter
 MAX_EXACT = 2**53  # whole numbers below it are exact as floats
@@ -39,20 +39,17 @@ def to_qdrant(condition: Filter) -> Any:
 
 
 def _condition(condition: Filter) -> Any:
-    models = requests()
-    if isinstance(condition, And):
-        return models.Filter(must=[_condition(part) for part in condition.parts])
-    if isinstance(condition, Or):
-        return _any([_condition(part) for part in condition.parts])
-    if isinstance(condition, Not):
-        return models.Filter(must_not=[_condition(condition.part)])
-    if isinstance(condition, Ids):
-        return models.HasIdCondition(has_id=[point_id(name) for name in condition.ids])
+    models, operator, operands = requests(), condition.operator, condition.operands
+    if operator in ("and", "or", "not"):
+        parts = [_condition(part) for part in operands]
+        return _any(parts) if operator == "or" else models.Filter(**{"must" if operator == "and" else "must_not": parts})
+    if condition.path == ID:
+        return models.HasIdCondition(has_id=[point_id(name) for name in operands])
     paths = _paths(condition.path)
-    if isinstance(condition, Exists):
+    if operator == "exists":
         missing = [models.IsEmptyCondition(is_empty=models.PayloadField(key=path)) for path in paths]
         return models.Filter(must_not=[models.Filter(must=missing)])
-    tests = [_range(condition)] if isinstance(condition, Range) else _among(condition)
+    tests = _among(condition) if operator == "in" else [_range(condition)]
     return _any([models.FieldCondition(key=path, **test) for path in paths for test in tests])
 
 
@@ -62,11 +59,11 @@ def _any(conditions: list[Any]) -> Any:
     return models.Filter(should=conditions) if conditions else models.HasIdCondition(has_id=[])
 
 
-def _among(condition: Among) -> list[dict[str, Any]]:
+def _among(condition: Filter) -> list[dict[str, Any]]:
     models = requests()
-    texts = [value for value in condition.values if isinstance(value, str)]
+    texts = [value for value in condition.operands if isinstance(value, str)]
     tests: list[dict[str, Any]] = [{"match": models.MatchAny(any=texts)}] if texts else []
-    for value in condition.values:
+    for value in condition.operands:
         if isinstance(value, bool):
             tests.append({"match": models.MatchValue(value=value)})
         elif not isinstance(value, str):
@@ -75,19 +72,15 @@ def _among(condition: Among) -> list[dict[str, Any]]:
     return tests
 
 
-def _range(condition: Range) -> dict[str, Any]:
-    if condition.kind == "text":
-        bound = short(condition.high if condition.low is None else condition.low)
+def _range(condition: Filter) -> dict[str, Any]:
+    if condition.operator == "text":
         raise InputError(
-            f"the filter on {condition.path!r} compares the order of texts ({bound}); Qdrant orders only numbers and dates"
+            f"the filter on {condition.path!r} compares the order of texts ({short(condition.operands[0][1])}); Qdrant "
+            "orders only numbers and dates"
         )
-    is_time = condition.kind == "time"
-    bounds = {
-        "gt" if condition.low_open else "gte": condition.low,
-        "lt" if condition.high_open else "lte": condition.high,
-    }
+    is_time = condition.operator == "time"
     read = _moment if is_time else _number
-    ends = {name: read(bound, condition.path) for name, bound in bounds.items() if bound is not None}
+    ends = {name[1:]: read(bound, condition.path) for name, bound in condition.operands}
     return {"range": (requests().DatetimeRange if is_time else requests().Range)(**ends)}
 
 
