@@ -50,8 +50,8 @@ if TYPE_CHECKING:
     from semclass.documents.sources import PlainReader as PlainReader
     from semclass.encoders.batching import watched as watched
     from semclass.heads.texts import classify_all as classify_all
-    from semclass.index.filters import Filter as Filter
     from semclass.index.filters import ID as ID
+    from semclass.index.filters import Filter as Filter
     from semclass.index.filters import read_terms as read_terms
     from semclass.index.passage_encoder import searchable as searchable
     from semclass.index.remote import RemoteIndex as RemoteIndex

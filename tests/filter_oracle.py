@@ -12,7 +12,6 @@ import numpy.typing as npt
 from semclass.index.columns import Columns, instant, is_scalar, key_text, number
 from semclass.index.filters import ID, Filter, mask
 
-
 COMPARE = {"$gt": operator.gt, "$gte": operator.ge, "$lt": operator.lt, "$lte": operator.le}
 
 
