@@ -137,9 +137,8 @@ class Column:
             codes += range(self._code(kind, bisect_left, value), self._code(kind, bisect_right, value))
         return codes
 
-    def spans(self, bounds: Iterable[tuple[str, Any]]) -> list[tuple[int, int]]:
-        """Ranges of codes in an interval of texts or of numbers, by bounds such as ``("$gte", 3)``."""
-        bounds = dict(bounds)
+    def spans(self, bounds: Mapping[str, Any]) -> list[tuple[int, int]]:
+        """Ranges of codes in an interval of texts or of numbers, by bounds such as ``{"$gte": 3}``."""
         spans = []
         for kind in (2,) if isinstance(next(iter(bounds.values())), str) else (0, 1):
             first, last = self.starts[kind : kind + 2]

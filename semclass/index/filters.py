@@ -66,10 +66,9 @@ _ENDS = {"low": ("$gt", "$gte"), "high": ("$lt", "$lte")}
 class Filter:
     """A condition on passages.
 
-    ``and``, ``or`` and ``not`` join the filters in `operands`. All others look at the field `path`: ``exists`` without
-    operands; ``in`` with the allowed values, numbers in the form of :func:`semclass.index.columns.number`, or ids where the
-    path is `ID`; ``number``, ``text`` and ``time`` (microseconds since 1970 UTC) with one or two bounds of an interval, such
-    as ``("$gte", 3)``.
+    ``and``, ``or`` and ``not`` join the filters in `operands`. All others look at the field `path`: ``exists``; ``in``, with
+    the allowed values, or ids if the path is `ID`; ``number``, ``text`` and ``time`` (microseconds since 1970 UTC), with
+    one or two bounds of an interval, such as ``("$gte", 3)``. Numbers are those of :func:`semclass.index.columns.number`.
     """
 
     operator: str
@@ -255,7 +254,7 @@ def _accepted(condition: Filter, column: Column) -> BoolArray:
             within = [_BOUNDS[name](times, bound) for name, bound in condition.operands]
             accepted[column.starts[2] :] = np.logical_and.reduce([times != NO_TIME, *within])
     else:
-        for begin, end in column.spans(condition.operands):
+        for begin, end in column.spans(dict(condition.operands)):
             accepted[begin:end] = True
     return accepted
 

@@ -42,9 +42,8 @@ def _condition(condition: Filter) -> Any:
     models, operator, operands = requests(), condition.operator, condition.operands
     if operator in ("and", "or", "not"):
         parts = [_condition(part) for part in operands]
-        return (
-            _any(parts) if operator == "or" else models.Filter(**{"must" if operator == "and" else "must_not": parts})
-        )
+        join = {"and": "must", "not": "must_not"}.get(operator)
+        return models.Filter(**{join: parts}) if join else _any(parts)
     if condition.path == ID:
         return models.HasIdCondition(has_id=[point_id(name) for name in operands])
     paths = _paths(condition.path)
