@@ -66,9 +66,9 @@ _ENDS = {"low": ("$gt", "$gte"), "high": ("$lt", "$lte")}
 class Filter:
     """A condition on passages.
 
-    ``and``, ``or`` and ``not`` join the filters in `operands`. All others look at the field `path`: ``exists``; ``in``, with
-    the allowed values, or ids if the path is `ID`; ``number``, ``text`` and ``time`` (microseconds since 1970 UTC), with
-    one or two bounds of an interval, such as ``("$gte", 3)``. Numbers are those of :func:`semclass.index.columns.number`.
+    ``and``, ``or`` and ``not`` join the filters in `operands`. All others look at the field `path`: ``exists``; ``in``,
+    with the allowed values, or ids if the path is `ID`; ``number``, ``text`` and ``time`` (microseconds since 1970 UTC),
+    with one or two bounds of an interval, such as ``("$gte", 3)``.
     """
 
     operator: str
