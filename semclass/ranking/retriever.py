@@ -304,7 +304,7 @@ class HybridRetriever:
         used = {**self.weights, **check_weights(weights or {}, WEIGHTS, SHARES)}
         passage_encoder = self.models.passage_encoder if evidence else None
         found = self.index.candidates(query, n, method.scoring(used), passage_encoder=passage_encoder, where=where)
-        if not evidence:
+        if not len(query.terms):
             return found
         general = None if self.models.pair_heads is None else self.models.pair_heads.idf
         return replace(found, idf=question_idf(query, self.index, self.models.encoder.vocabulary, general))
