@@ -107,7 +107,6 @@ def run(
     tell(prompted, indent="  ")
     head("Now your own documents:")
     say('  semclass index build FOLDER --out my-index && semclass search my-index "a question of yours"')
-    tell("semclass demo --serve shows these passages in a browser (with semclass-serve)", indent="  ")
 
 
 def _moved(hits: SearchResult) -> Iterator[tuple[str, str]]:

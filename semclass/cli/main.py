@@ -11,7 +11,6 @@ import io
 import logging
 import shutil
 import sys
-import tempfile
 import warnings
 from collections.abc import Sequence
 from functools import partial
@@ -98,24 +97,11 @@ def list_models(*, as_json: bool, models: Path | None) -> None:
 
 
 @cli.command()
-@click.option("--serve", "in_browser", is_flag=True, help="Serve the demo as a web page instead.")
 @options.models
-@click.pass_context
-def demo(context: click.Context, *, in_browser: bool, models: Path | None) -> None:
+def demo(*, models: Path | None) -> None:
     """Show classification, indexing, search and re-ranking on a small corpus."""
-    from semclass.demo import CORPUS, WIDTH, run
+    from semclass.demo import WIDTH, run
 
-    if not in_browser:
-        bold, good = partial(click.style, bold=True), partial(click.style, fg="green")
-        width = min(shutil.get_terminal_size().columns, WIDTH) if sys.stdout.isatty() else WIDTH
-        run(models, partial(echo, styled=True), bold, good, width=width)
-        return
-    from semclass.documents.readers import read_passages
-    from semclass.index.passage_encoder import PassageEncoder
-
-    serve = plugins.find(plugins.COMMANDS, "serve")
-    with tempfile.TemporaryDirectory() as folder:
-        encoder = PassageEncoder.load(models)
-        semclass.build_index(folder, read_passages(CORPUS), passage_encoder=encoder)
-        echo("open http://127.0.0.1:8080/ in a browser; Ctrl+C ends it", err=True)
-        context.invoke(serve, place=folder, models=None if models is None else str(models))
+    bold, good = partial(click.style, bold=True), partial(click.style, fg="green")
+    width = min(shutil.get_terminal_size().columns, WIDTH) if sys.stdout.isatty() else WIDTH
+    run(models, partial(echo, styled=True), bold, good, width=width)

@@ -60,10 +60,9 @@ class Artifact:
 
     def read(self, name: str) -> bytes:
         """Bytes of a file as they were verified; a second call reads and verifies the file again."""
-        data = self._verified.pop(name, None)
-        if data is not None:
-            return data
-        return read_file(self.path(name), self.manifest["files"][name], _RETRAIN)
+        if (data := self._verified.pop(name, None)) is None:
+            data = read_file(self.path(name), self.manifest["files"][name], _RETRAIN)
+        return data
 
     def array(self, name: str, shape: Sequence[int | None] | None = None) -> npt.NDArray[Any]:
         """The read-only array of a ``.npy`` file; None stands for any number in `shape`, and for any shape."""
@@ -137,10 +136,8 @@ def load_artifact(
     manifest = read_json(folder / MANIFEST)
     check_protocol(manifest, folder / MANIFEST, kind)
     records = manifest.get("files")
-    if not isinstance(records, dict) or not records:
-        raise ArtifactError(f"{folder / MANIFEST} lists no files; {_RETRAIN}")
-    if not all(map(is_record, records.values())):
-        raise ArtifactError(f"{folder / MANIFEST} has no sizes and hashes of its files; {_RETRAIN}")
+    if not (isinstance(records, dict) and records and all(map(is_record, records.values()))):
+        raise ArtifactError(f"{folder / MANIFEST} lists no files with their sizes and hashes; {_RETRAIN}")
     found = Artifact(folder, manifest, {}, {name: _read_own(folder, name, record) for name, record in records.items()})
     made_for = encoder if encoder is None else found.field("encoder")
     read = manifest.get("inputs", ()) if views is None else views

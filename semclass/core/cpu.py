@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from math import ceil
 from pathlib import Path
 
@@ -21,7 +22,7 @@ def available_threads(root: Path = Path("/")) -> int:
 
 def _quotas(root: Path) -> Iterator[float]:
     """The limits of this process's control groups, in processors."""
-    for line in (_read(root / "proc" / "self" / "cgroup") or "").splitlines():
+    for line in _read(root / "proc" / "self" / "cgroup").splitlines():
         _, _, rest = line.partition(":")
         controllers, _, group = rest.partition(":")
         if not controllers:
@@ -33,13 +34,12 @@ def _quotas(root: Path) -> Iterator[float]:
         # a limit of any group above holds, too; in a container the path may be of the machine, with the root its own
         place = base / group.strip("/")
         for folder in {base, *(parent for parent in (place, *place.parents) if base in parent.parents)}:
-            numbers = " ".join(_read(folder / name) or "" for name in names).split()
+            numbers = " ".join(_read(folder / name) for name in names).split()
             if len(numbers) == 2 and all(number.isdigit() and int(number) > 0 for number in numbers):
                 yield int(numbers[0]) / int(numbers[1])
 
 
-def _read(path: Path) -> str | None:
-    try:
+def _read(path: Path) -> str:
+    with suppress(OSError):
         return path.read_text()
-    except OSError:
-        return None
+    return ""

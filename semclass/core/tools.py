@@ -33,9 +33,9 @@ class Once(cached_property[T]):
 
 
 def in_thread(
-    method: Callable[Concatenate[Owner, P], T], *, name: str | None = None
+    method: Callable[Concatenate[Owner, P], T],
 ) -> Callable[Concatenate[Owner, P], Coroutine[Any, Any, T]]:
-    """Make the asynchronous twin of a method. Its name is that of the method after an ``a``, unless you give `name`.
+    """Make the asynchronous twin of a method. Its name is that of the method after an ``a``.
 
     The method runs in a thread of the event loop's default executor. ``loop.set_default_executor`` sets how many
     methods run at a time. If you cancel a twin, the waiting stops, but the work continues.
@@ -47,7 +47,7 @@ def in_thread(
 
         return await asyncio.to_thread(method, self, *args, **kwargs)
 
-    twin.__name__ = f"a{method.__name__}" if name is None else name
+    twin.__name__ = f"a{method.__name__}"
     twin.__qualname__ = ".".join([*method.__qualname__.split(".")[:-1], twin.__name__])
     twin.__doc__ = f"Await :meth:`{method.__name__}`, which runs in a thread. Takes the same arguments."
     return twin

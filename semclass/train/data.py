@@ -290,8 +290,6 @@ def problem_of(
 
 def _check_weight(sample_weight: npt.NDArray[Any], strata: IntArray, min_examples: int) -> DoubleArray:
     weight = np.array(sample_weight, np.float64)
-    if weight.shape != strata.shape:
-        raise InputError(f"sample_weight has shape {weight.shape}; give {strata.shape}, one number for each label")
     if not np.isfinite(weight).all() or weight.min(initial=0.0) < 0 or not weight.any():
         raise InputError("sample_weight must hold finite numbers of at least 0, not all of them zero")
     if np.sort(np.bincount(strata[weight > 0], minlength=2))[-2] < min_examples:
@@ -311,13 +309,8 @@ def folds_of(
 
     If fewer than two classes have two groups, one fold scores all texts by the names of classes alone.
     """
-    count = len(problem.truth)
-    if groups is not None and len(groups) != count:
-        raise InputError(f"groups has {len(groups)} items; it must have one for each of {count} labels")
     if isinstance(folds, Sequence):
         found = [(np.asarray(fitted, np.int64), np.asarray(scored, np.int64)) for fitted, scored in folds]
-        if any(((rows < 0) | (rows >= count)).any() for fold in found for rows in fold):
-            raise InputError(f"folds names a row that does not exist; rows are 0 to {count - 1}")
     elif problem.link == "softmax" and not can_hold_out(problem, groups):
         if not len(problem.names):
             raise InputError(

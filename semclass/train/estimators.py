@@ -311,10 +311,7 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
         right = [set(row) == set(labels) for row, labels in zip(said, true, strict=True)]
         return float(np.average(right, weights=sample_weight))
 
-    @staticmethod
-    def load(folder: str | Path, *, encoder: Encoder | str | Path | None = None, threads: int = 1) -> TextModel:
-        """Load a saved classifier, which cannot be trained further. See :meth:`semclass.TextModel.load`."""
-        return TextModel.load(folder, encoder=encoder, threads=threads)
+    load = staticmethod(TextModel.load)
 
     def save(
         self,
@@ -346,9 +343,7 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
         by_label = self.label_thresholds_.any() and not multi_label
         fields = {
             "task": task,
-            "classes": head.classes,
-            "link": head.link,
-            "inputs": head.inputs,
+            **{name: getattr(head, name) for name in ("classes", "link", "inputs")},
             "encoder": self.encoder_fingerprint_,
             "calibration": {
                 "method": "platt" if multi_label else "temperature",

@@ -17,10 +17,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from semclass.core.checks import check_choice
-from semclass.core.errors import InputError, import_extra
+from semclass.core.errors import import_extra
 from semclass.core.types import DoubleArray, FloatArray, IntArray
-from semclass.heads.head import LINKS
 from semclass.train.calibration import calibrate, expected_calibration_error, log_loss, probabilities_of
 from semclass.train.data import Fold, Problem, Say, Targets, folds_of, problem_of
 from semclass.train.fitted import SMALLEST, FittedHead, Projection, Quantised, squared_distances, support_of
@@ -86,7 +84,6 @@ def fit_head(
     progress: Say | None = None,  # called with one line of text per finished step
 ) -> FittedHead:
     """Fit a head to n texts. See :func:`fit_problem`. Raises an InputError for data that no head can be fitted to."""
-    check_choice(link, LINKS, "link")
     sigmoid = link == "sigmoid"
     targets = Targets.of(np.asarray(labels) if sigmoid else labels, multi_label=sigmoid)
     problem = problem_of(views, targets, sample_weight)
@@ -112,12 +109,6 @@ def fit_problem(
     The probabilities are calibrated on scores of heads that did not see the text. With a `rejection_rate`, this share of
     the texts has less support for any class than the threshold of the head.
     """
-    for choice in choices:
-        check_choice(choice.kind, tuple(STRENGTHS), "kind")
-        if not choice.weights or not set(choice.weights) <= set(problem.views) or min(choice.weights.values()) <= 0:
-            raise InputError(
-                f"a choice is {dict(choice.weights)}; give numbers above 0 for some of {', '.join(problem.views)}"
-            )
     splits = folds_of(problem, groups, folds, seed)
     winner, tried, compared = _search(problem, choices, splits, landmarks, say)
     best, strength = winner.choice, winner.strength
@@ -148,15 +139,8 @@ def fit_problem(
         head = replace(head, weights=head.weights * slope, bias=head.bias * slope + intercept)
     probabilities = np.full((len(problem.truth), len(problem.classes)), np.nan)
     probabilities[scored] = judged
-    report = {
-        "examples": len(problem.truth),
-        "folds": len(splits),
-        "seed": seed,
-        "chosen": chosen,
-        "candidates": tried,
-        "compared": compared,
-        **figures,
-    }
+    report = {"examples": len(problem.truth), "folds": len(splits), "seed": seed, "chosen": chosen, **figures}
+    report |= {"candidates": tried, "compared": compared}
     return replace(head, ood_threshold=threshold, out_of_fold=probabilities, report=report)
 
 
@@ -197,14 +181,14 @@ def _search(
         say("  ".join(f"{key} {value:.4f}" for key, value in figures.items()) + f"  {tried[-1]['candidate']}")
         return _Attempt(round(figures["log_loss"], 6), choice, space, strength, solutions)
 
-    best: _Attempt | None = None
     by_names = not len(splits[0][0])  # nothing could be held out, so nothing is chosen
-    for choice in choices[: 1 if by_names else None]:
-        candidate = attempt(choice, space_of(part, choice, landmarks, SEARCH_COORDINATES), STRENGTHS[choice.kind])
-        if best is None or candidate.loss < best.loss:
-            best = candidate
-    if best is None:
-        raise InputError("choices is empty; give at least one")
+    best = min(
+        (
+            attempt(choice, space_of(part, choice, landmarks, SEARCH_COORDINATES), STRENGTHS[choice.kind])
+            for choice in choices[: 1 if by_names else None]
+        ),
+        key=lambda candidate: candidate.loss,
+    )
     if best.choice.names and not by_names:
         without = attempt(replace(best.choice, names=False), best.space, best.strength, best.solutions)
         best = min(best, without, key=lambda candidate: candidate.loss)

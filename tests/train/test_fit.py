@@ -148,19 +148,11 @@ BAD = {
     "too few": (["x"] * 8 + ["y"], {}, "two classes"),
     "not binary": ([[0], [1], [2]] * 3, SIGMOID, "0 or 1"),
     "no positive": ([[0]] * 9, SIGMOID, "at least 2 of each"),
-    "kind": (XYZ, {"choices": [Choice({"a": 1.0}, "forest")]}, "kind"),
-    "link": (XYZ, {"link": "probit"}, "link"),
     "folds": (XYZ, {"folds": 1}, "folds"),
-    "groups": (XYZ, {"groups": ["g"]}, "groups"),
     "one group": (XYZ, {"groups": ["g"] * 9}, "two different examples"),
-    "weights": (XYZ, {"sample_weight": np.ones(5)}, "sample_weight has shape"),
     "negative": (XYZ, {"sample_weight": -np.ones(9)}, "at least 0"),
     "one weighs": (XYZ, {"sample_weight": np.arange(9) % 3 == 0}, "sample_weight above 0"),
     "no fold": (XYZ, {"folds": []}, "hold out no text"),
-    "far rows": (XYZ, {"folds": [([0, 1], [9])]}, "rows are 0 to 8"),
-    "no choice": (XYZ, {"choices": []}, "choices"),
-    "choice of no length": (XYZ, {"choices": [Choice({"a": 0.0})]}, "choice"),
-    "choice of no view": (XYZ, {"choices": [Choice({"c": 1.0})]}, "choice"),
 }
 
 
@@ -169,7 +161,7 @@ def test_bad_data_is_refused(case):
     labels, settings, message = BAD[case]
     views = {"a": np.random.default_rng(0).normal(size=(9, 2)).astype(np.float32)}
     with pytest.raises(InputError, match=message):
-        fit_head(views, labels, **{"choices": [Choice({"a": 1.0})], **settings})
+        fit_head(views, labels, choices=[Choice({"a": 1.0})], **settings)
 
 
 # -- weights, several classes at once, given folds  -------------------------------------------------
