@@ -32,21 +32,6 @@ def index(tmp_path_factory):
     return folder / "index"
 
 
-@pytest.mark.parametrize(
-    ("where", "found"),
-    [
-        (["document=port.txt"], {"port.txt"}),
-        (["document=port.txt", "page>=2"], {"port.txt"}),
-        (['{"document": {"$in": ["town.md"]}}'], {"town.md"}),
-        (["document=port.txt", "page>2"], set()),
-    ],
-    ids=str,
-)
-def test_only_passages_that_match_are_found(run, index, where, found):
-    code, out, _ = run("search", index, QUESTION, *(part for text in where for part in ("--where", text)), "--json")
-    assert (code, {hit["metadata"]["document"] for hit in json.loads(out)["hits"]}) == (0, found)
-
-
 def test_weights_and_scores_are_those_of_python(run, index):
     out = run("search", index, QUESTION, "--method", "convex", "--json", "--weight", "alpha=0.2")[1]
     hits = HybridRetriever.load(index).search(QUESTION, method="convex", weights={"alpha": 0.2})

@@ -213,21 +213,6 @@ def test_an_index_is_changed_looked_through_and_compacted(run, tmp_path):
     assert (code, "records.npy was changed" in err) == (2, True)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (["--overlap", 3], "overlap needs a size"),
-        (["--cut", "window", "--size", 3, "--overlap", 3], "overlap is 3; it must be less than size"),
-        (["--cut", "page"], "'page' is not one of 'paragraph'"),
-    ],
-    ids=str,
-)
-def test_cuts_that_cannot_be_are_refused_before_the_work(run, docs, tmp_path, arguments, says):
-    code, out, err = run("index", "build", docs, "--out", tmp_path / "index", *arguments)
-    assert (code, out, says in err) == (2, "", True)
-    assert not (tmp_path / "index").exists()
-
-
 def test_passages_are_read_from_a_pipe(tmp_path):
     command = [sys.executable, "-m", "semclass", "index", "build", "-", "--out", str(tmp_path / "index")]
     text = '{"text": "Tea is made of leaves."}\n'

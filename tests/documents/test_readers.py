@@ -317,15 +317,6 @@ def test_pipes_and_devices_are_refused_or_skipped_rather_than_waited_for(tmp_pat
             iter_passages(name)
 
 
-@pytest.mark.skipif(not Path("/dev/fd").exists(), reason="needs the pipes of a shell")
-def test_a_pipe_that_a_shell_connects_is_read(tmp_path):
-    read, write = os.pipe()
-    with os.fdopen(write, "w") as lines:
-        lines.write('{"text": "Tea."}\n')
-    assert [one.text for one in read_passages(f"/dev/fd/{read}")] == ["Tea."]
-    os.close(read)
-
-
 # -- texts
 
 

@@ -142,12 +142,8 @@ def test_shuffled_folds_hold_each_class(seed):
 
 
 XYZ = ["x", "y", "z"] * 3
-SIGMOID = {"link": "sigmoid", "names": "x"}
 BAD = {
-    "one class": (["x"] * 9, {}, "two classes"),
     "too few": (["x"] * 8 + ["y"], {}, "two classes"),
-    "not binary": ([[0], [1], [2]] * 3, SIGMOID, "0 or 1"),
-    "no positive": ([[0]] * 9, SIGMOID, "at least 2 of each"),
     "folds": (XYZ, {"folds": 1}, "folds"),
     "one group": (XYZ, {"groups": ["g"] * 9}, "two different examples"),
     "negative": (XYZ, {"sample_weight": -np.ones(9)}, "at least 0"),

@@ -94,18 +94,6 @@ def test_cohere_v1_with_documents_that_have_fields(served, expected):
     assert [item.document.model_dump() for item in named.results] == [documents[place] for place, _ in expected]
 
 
-def test_cohere_v1_with_documents_that_have_no_text(served, expected):
-    cohere = pytest.importorskip("cohere")
-    client = cohere.Client(api_key="any", base_url=served.url)
-    documents = [{"Title": title, "page": str(page)} for page, title in enumerate(TEXTS)]
-    found = client.rerank(query=QUESTION, documents=documents, rank_fields=["Title"], return_documents=True)
-    assert told(found.results) == expected
-    assert [item.document.Title for item in found.results] == [TEXTS[place] for place, _ in expected]
-    assert [item.document.text for item in found.results] == [TEXTS[place] for place, _ in expected]
-    with pytest.raises(cohere.UnprocessableEntityError):
-        client.rerank(query=QUESTION, documents=documents)
-
-
 def test_cohere_raises_its_own_errors(served):
     cohere = pytest.importorskip("cohere")
     client = cohere.ClientV2(api_key="any", base_url=served.url)
@@ -196,18 +184,6 @@ def test_jina_from_haystack(served, expected):
     assert [(item.meta["place"], pytest.approx(item.score, abs=1e-6)) for item in found["documents"]] == expected
     assert found["meta"]["model"] == "any"
     assert found["meta"]["usage"]["total_tokens"] > 0
-
-
-def test_jina_from_llama_index(served, expected):
-    postprocessors = pytest.importorskip("llama_index.postprocessor.jinaai_rerank")
-    from llama_index.core.schema import NodeWithScore, TextNode
-
-    nodes = [NodeWithScore(node=TextNode(id_=str(place), text=text)) for place, text in enumerate(TEXTS)]
-    postprocessor = postprocessors.JinaRerank(base_url=f"{served.url}/v1", api_key="any", top_n=2)
-    found = postprocessor.postprocess_nodes(nodes, query_str=QUESTION)
-    assert [(int(item.node.node_id), pytest.approx(item.score, abs=1e-6)) for item in found] == expected[:2]
-    with pytest.raises(RuntimeError, match="at most 1000"):
-        postprocessor.postprocess_nodes(nodes[:1] * 1001, query_str=QUESTION)
 
 
 def test_hugging_face_hub_classifies(served):
