@@ -46,6 +46,7 @@ PARTS = {
     "meaning": "similar words",
     "words": "the same words",
     "answers": "provides the answer type",
+    "codes": "codes of the question",
     "deep": "read together",
 }
 """Names of the parts of a score, and of its components."""

@@ -80,6 +80,7 @@ class Search:
     segments: Sequence[SearchedSegment | Segment]
     query: Query
     terms: npt.NDArray[np.uint32]  # of the question, for BM25
+    codes: npt.NDArray[np.uint32]  # those of them that are codes
     scoring: Scoring
     statistics: Statistics  # of the passages that are there
     thresholds: DoubleArray  # probability from which a passage has a class, (n_classes,)
@@ -238,6 +239,7 @@ def ranked(search: Search, scored: Scored, n: int) -> Candidates:
         dense=dense[best],
         bm25=lexical[best],
         sparse=signals["sparse"][best],
+        codes=bm25.held([part.postings for part in search.segments], search.codes, rows)[best],
         parts={name: values[best] for name, values in sums.items()},
         score=score[best],
         probabilities=np.zeros((len(best), 0), np.float32),

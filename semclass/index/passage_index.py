@@ -23,7 +23,7 @@ from semclass.core.checks import check_texts
 from semclass.core.errors import ArtifactError, InputError, warn
 from semclass.core.files import REMEDY
 from semclass.core.types import DoubleArray, FloatArray, IntArray, Passage, Ragged, chained
-from semclass.encoders.stems import terms_of
+from semclass.encoders.stems import codes_of, terms_of
 from semclass.index import candidates, commit, filters, manifest
 from semclass.index.candidates import Search
 from semclass.index.columns import FALSE, FIRST_CODE, Scalar
@@ -263,8 +263,8 @@ class PassageIndex:
         `where`. The evidence for re-ranking is read only with `passage_encoder`.
         """
         allowed = self.live if where is None else self.mask(where)
-        terms = self.terms_of(query)
-        search = Search(self.segments, query, terms, scoring, self.statistics, self.thresholds, allowed)
+        terms, codes = self.terms_of(query), codes_of(query.query_used, self.language)
+        search = Search(self.segments, query, terms, codes, scoring, self.statistics, self.thresholds, allowed)
         best = candidates.find(search, n)
         probabilities = np.empty((len(best), len(self.classes)), np.float32)
         for segment, here, local in self._within(best.rows):

@@ -81,6 +81,9 @@ class Candidates:
     rows: IntArray  #: row of each passage in its index, or its place in the given list, (n,)
     dense: DoubleArray  #: cosine of the vectors, see :mod:`semclass.scoring.dense`, (n,); NaN if the question has none
     bm25: DoubleArray  #: BM25 score, (n,)
+    codes: (
+        DoubleArray  #: share of the question's codes, see `semclass.encoders.stems.codes_of`, that it holds whole, (n,)
+    )
     sparse: DoubleArray  #: inner product of learnt words, (n,); 0 without them
     parts: dict[str, DoubleArray]  #: weighted summands of `score`, each (n,)
     score: DoubleArray  #: passages are ranked by this number, (n,)

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from semclass.core import artifacts
 from semclass.core.errors import ArtifactError, InputError
 from semclass.core.types import DoubleArray, FloatArray, IntArray, Passage, Ragged, offsets_of
-from semclass.encoders.stems import terms_of
+from semclass.encoders.stems import codes_of, terms_of
 from semclass.index import candidates, filters, manifest
 from semclass.index.candidates import Search, SearchedSegment
 from semclass.index.encode_rows import decode, encode_evidence, stored_types
@@ -197,7 +197,18 @@ class RemoteIndex:
             count_terms(parts["terms"]),
             parts["sparse"],
         )
-        best = candidates.find(Search([segment], query, own, scoring, self.statistics, self.thresholds), n)
+        best = candidates.find(
+            Search(
+                [segment],
+                query,
+                own,
+                codes_of(query.query_used, self.language),
+                scoring,
+                self.statistics,
+                self.thresholds,
+            ),
+            n,
+        )
         passages, evidence = tuple(rows[row][0] for row in best.rows), best.evidence
         if passage_encoder is not None and passages:
             if self.small:

@@ -28,6 +28,11 @@ DEFAULT = "default"
 """Default method of a search, chosen by ``python -m bench retrieval``, with each set left out in turn."""
 
 
+CODES = 0.5
+"""Evidence for a passage that holds every code of the question whole. Of 26 questions among permutations of codes, 17 have
+the right first hit without it, and 24 from 0.25 on; nDCG@10 of two technical sets falls by 0.001 and 0.000."""
+
+
 class Method(Protocol):
     """A method of ranking. Its attributes are constants."""
 
@@ -139,6 +144,8 @@ class ByEvidence:
                 return by_words(candidates, features)
             language = None  # weights that were tuned on this very text know better
         evidence = models.pairs.evidence_of(features, candidates.evidence.pieces.lengths())
+        if candidates.codes.any():
+            evidence["codes"] = CODES * candidates.codes
         parts = {name: weights["evidence"] * part for name, part in evidence.items()}
         ranked = summed(candidates, parts, {"relevance": relevance})
         score = candidates.score + sum_of(evidence)

@@ -22,7 +22,7 @@ from semclass.core.errors import InputError, InputTypeError
 from semclass.core.tools import in_thread
 from semclass.core.types import Encoder, Passage
 from semclass.encoders.batching import CHUNK, concurrency_limit, warn_truncated
-from semclass.encoders.stems import language_of, terms_of
+from semclass.encoders.stems import codes_of, language_of, terms_of
 from semclass.index.encode_rows import decode
 from semclass.index.passage_encoder import Evidence, parts_of, searchable
 from semclass.index.records import Candidates, Query, sum_of
@@ -196,6 +196,7 @@ class Reranker:
                     dense=dense,
                     bm25=lexical,
                     sparse=signals["sparse"],
+                    codes=bm25.held([part], codes_of(query.query_used, language), np.arange(len(rows))),
                     parts=parts,
                     score=sum_of(parts),
                     probabilities=texts.probabilities[rows],

@@ -54,7 +54,9 @@ def search_of(parts: list[SearchedSegment], seed: int, scoring: Scoring, allowed
         need_vector=none[:, 0], expects=none, query_used="", sparse=LEARNT,
     )  # fmt: skip
     terms = query.terms.astype(np.uint32)
-    return Search(parts, query, terms, scoring, bm25.statistics([part.postings for part in parts]), THRESHOLDS, allowed)
+    return Search(
+        parts, query, terms, terms[:1], scoring, bm25.statistics([part.postings for part in parts]), THRESHOLDS, allowed
+    )
 
 
 def exhaustive(search: Search, n: int) -> tuple[np.ndarray, np.ndarray]:

@@ -75,3 +75,10 @@ def test_weights_of_another_encoder_or_features_are_refused(folder, fake_encoder
     save_evidence(folder, encoder, features)
     with pytest.raises(error, match="evidence"):
         Models.load(folder, encoder=fake_encoder)
+
+
+def test_a_code_that_a_passage_holds_whole_decides(models):
+    passages = [f"Fixed in {version}." for version in ("1.3.2", "1.2.3", "3.2.1")]
+    hits = Reranker(models).rerank("version 1.2.3", passages, explain=True)
+    assert hits[0].text == passages[1]
+    assert hits[0].explanation.parts["codes"] > hits[1].explanation.parts["codes"] == 0
