@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from semclass.documents.sources import CODE as CODE
     from semclass.documents.sources import PlainReader as PlainReader
     from semclass.encoders.batching import watched as watched
+    from semclass.evaluation.judgements import followed as followed
     from semclass.heads.texts import classify_all as classify_all
     from semclass.index.filters import ID as ID
     from semclass.index.filters import Filter as Filter
@@ -77,6 +78,7 @@ _HOMES = {
     "documents.json_lines": ("read_json_lines",),
     "documents.labelled": ("read_labelled", "read_texts"),
     "documents.sentences": ("unwrapped_spans",),
+    "evaluation.judgements": ("followed",),
     "index.passage_encoder": ("searchable",),
     "core.cpu": ("available_threads",),
     "encoders.batching": ("watched",),

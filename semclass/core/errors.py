@@ -46,7 +46,7 @@ class MissingExtraError(SemclassError, ImportError):
 
 
 class SkippedWarning(UserWarning):
-    """Files of a folder were skipped or read in part. The message names the first file and the reason."""
+    """Files or passages were skipped, or read in part. The message names the first and the reason."""
 
 
 class TruncationWarning(UserWarning):

@@ -146,7 +146,8 @@ def _read_documents(
         name = Path(path.name) if alone else path.relative_to(files.path)
         try:
             _check_name(path, name)
-            document = _reader_of(path, readers).read(path, chunking)._replace(size=path.stat().st_size)
+            document = _reader_of(path, readers).read(path, chunking)
+            document = document._replace(size=document.size or path.stat().st_size)
             if alone:
                 _check_columns(path, chunking, document)
         except SemclassError as error:

@@ -204,6 +204,11 @@ def parts_of(passage: Passage) -> tuple[str, str, str]:
     return title, body, f"{title} {body}" if title else body
 
 
+def has_text(passage: Passage) -> bool:
+    """Whether a passage has a text or a title; what is no string counts, so that it is refused where it is read."""
+    return not isinstance(passage.text, str) or bool(passage.text.strip() or title_of(passage))
+
+
 def _path(headings: Sequence[object]) -> str:
     """Write headings as sentences, outermost first: the innermost, and as many others as HEADING_WORDS allows."""
     path: list[str] = []

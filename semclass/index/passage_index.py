@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from semclass.core.checks import check_texts
-from semclass.core.errors import ArtifactError, InputError, warn
+from semclass.core.errors import ArtifactError, InputError, SkippedWarning, warn
 from semclass.core.files import REMEDY
 from semclass.core.types import DoubleArray, FloatArray, IntArray, Passage, Ragged, chained
 from semclass.encoders.stems import codes_of, terms_of
@@ -34,13 +34,14 @@ from semclass.index.encode_rows import (
     encode_evidence,
     in_order,
     language_for,
+    name_ids,
     stored_types,
     warn_of_truncated,
 )
 from semclass.index.folder import Opened, Source, check_target, open_segments
 from semclass.index.joining import join
 from semclass.index.manifest import Manifest
-from semclass.index.passage_encoder import PROBABILITY, Evidence, PassageEncoder
+from semclass.index.passage_encoder import PROBABILITY, Evidence, PassageEncoder, has_text
 from semclass.index.records import Candidates, Query, Scoring
 from semclass.index.segment import Part, Segment, hashes_of
 from semclass.scoring import bm25
@@ -289,8 +290,9 @@ class PassageIndex:
         Parameters
         ----------
         passages
-            At least one passage. Ids are unique, texts not empty. A title in ``metadata["title"]`` is encoded before each
-            sentence of the text, or in place of an empty text.
+            At least one passage. Ids are unique. Passages without text and title are left out, with a
+            :class:`semclass.SkippedWarning`, as they answer nothing. A title in
+            ``metadata["title"]`` is encoded before each sentence of the text, or in place of an empty text.
         passage_encoder
             Defaults to the passage encoder of the shipped models.
         small
@@ -304,10 +306,11 @@ class PassageIndex:
         Raises
         ------
         InputError, InputTypeError
-            If there is no passage, an id comes twice, a text is empty or not a string, or an option is not allowed.
+            If there is no passage with a text, an id comes twice, a text is not a string, or an option is not allowed.
         """
         passage_encoder = PassageEncoder.load() if passage_encoder is None else passage_encoder
-        stream = chunks(passages)
+        empty = list[str]()
+        stream = chunks(_with_text(passages, empty))
         if (first := next(stream, None)) is None:
             raise InputError("there are no passages to index; give at least one")
         config = IndexConfig.of(passage_encoder, small=small, language=language_for(first, language))
@@ -319,6 +322,8 @@ class PassageIndex:
                 progress(len(chunk))
         index = cls(**config.header(), segments=(join(parts),), deleted=(None,))
         warn_of_truncated(truncated, len(index))
+        if empty:
+            warn(SkippedWarning(f"{name_ids(empty)} left out of the index, as there is no text"))
         return index
 
     def facets(self, where: Mapping[str, Any] | None = None) -> list[Facet]:
@@ -441,3 +446,12 @@ class PassageIndex:
             tuned=source.manifest.tuned,
             source=source,
         )
+
+
+def _with_text(passages: Iterable[Passage], empty: list[str]) -> Iterator[Passage]:
+    """Yield the passages with a text or a title, and collect the ids of the others."""
+    for passage in passages:
+        if not isinstance(passage, Passage) or has_text(passage):
+            yield passage
+        else:
+            empty.append(passage.id)

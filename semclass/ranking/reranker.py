@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 
@@ -20,11 +20,11 @@ from semclass.core.checks import (
 )
 from semclass.core.errors import InputError, InputTypeError
 from semclass.core.tools import in_thread
-from semclass.core.types import Encoder, Passage
+from semclass.core.types import Encoder, Explanation, Hit, Passage
 from semclass.encoders.batching import CHUNK, concurrency_limit, warn_truncated
 from semclass.encoders.stems import codes_of, language_of, terms_of
 from semclass.index.encode_rows import decode
-from semclass.index.passage_encoder import Evidence, parts_of, searchable
+from semclass.index.passage_encoder import Evidence, has_text, parts_of, searchable
 from semclass.index.records import Candidates, Query, sum_of
 from semclass.ranking.language import LANGUAGE_DEPTH, OTHER, warn_of_language
 from semclass.ranking.methods import DEFAULT, RERANKING, WEIGHTS, Method, method_for
@@ -43,8 +43,9 @@ CACHE_MB = 64.0
 class Reranker:
     """Re-ranks passages for a question. Threads may share one instance.
 
-    Both methods that re-rank raise an ``InputError`` or ``InputTypeError`` if a question or a passage is empty or of the
-    wrong type, an id comes twice, an option is not allowed, or the models lack the heads of the method.
+    Passages without text and title rank last, in their order, with the relevance 0. Both methods that re-rank raise an
+    ``InputError`` or ``InputTypeError`` if a question is empty, a text is of the wrong type, an id comes twice, an option
+    is not allowed, or the models lack the heads of the method.
     """
 
     models: Models
@@ -142,8 +143,9 @@ class Reranker:
         results = [SearchResult((), question) for question in questions]
         truncated: list[int] = []
         count = 0
-        for rows in _chunks([len(items) for items in passages]):
-            items = [passages[row] for row in rows]
+        read = [[item for item in items if has_text(item)] for items in passages]
+        for rows in _chunks([len(items) for items in read]):
+            items = [read[row] for row in rows]
             with concurrency_limit():  # for each chunk, so that other threads get their turns in between
                 queries = models.encode([questions[row] for row in rows], **needed)
                 candidates, long = self.candidates(queries, items, method, used, needed)
@@ -157,7 +159,10 @@ class Reranker:
         warn_truncated(truncated, count)
         if any(result.language == OTHER for result in results):
             warn_of_language()
-        return results
+        return [
+            result if len(some) == len(items) else _with_empty(result, items, limit, explained=explain)
+            for result, some, items in zip(results, read, passages, strict=True)
+        ]
 
     def candidates(
         self,
@@ -223,9 +228,23 @@ def check_passages(passages: Sequence[Passage | str], name: str) -> list[Passage
     """Turn texts into passages. Refuse a value that is not a sequence of texts or of passages with unique ids."""
     items = list(as_passages(passages, name))
     check_unique([item.id for item in items], "passage id")
-    for item in items:
+    for item in filter(has_text, items):
         searchable(item)
     return items
+
+
+def _with_empty(result: SearchResult, passages: list[Passage], k: int | None, *, explained: bool) -> SearchResult:
+    """Add the passages without text behind the others, and count the places of all."""
+    places = [place for place, item in enumerate(passages) if has_text(item)]
+    hits = [replace(hit, rank_before=1 + places[hit.index]) for hit in result]
+    score = min([0.0, *(hit.score for hit in hits)])
+    components = dict.fromkeys(hits[0].components if hits else ("dense", "bm25", "relevance"), 0.0)
+    explanation = Explanation({"empty": score}, score, (), (), None) if explained else None
+    for place in sorted({*range(len(passages))}.difference(places)):
+        item, rank = passages[place], len(hits) + 1
+        hit = Hit(item.id, item.text, item.metadata, score, rank, 1 + place, components, (), {}, explanation)
+        hits.append(hit)
+    return replace(result, hits=tuple(hits[:k]))
 
 
 def _chunks(counts: Sequence[int]) -> Iterator[list[int]]:

@@ -80,6 +80,20 @@ def test_passages_keep_their_places_before_and_equal_texts_their_order(reranker)
     assert [hit.rank_before for hit in hits] == [*range(2, 61, 2), *range(1, 61, 2)]
 
 
+@pytest.mark.parametrize("method", ["default", "deep", "entail-stable", "class-integrated"])
+def test_texts_that_are_empty_rank_last_without_relevance(reranker, method):
+    texts = ["", "Bread is sold here.", " \n", "The museum is in Harbour Street."]
+    hits = reranker.rerank("Where is the museum?", texts, method=method, explain=True)
+    plain = reranker.rerank("Where is the museum?", [texts[1], texts[3]], method=method)
+    assert [hit.score for hit in hits[:2]] == [hit.score for hit in plain]
+    assert [(hit.id, hit.index, hit.rank) for hit in hits[2:]] == [("0", 0, 3), ("2", 2, 4)]
+    assert {hit.id: hit.index for hit in hits} == {hit.id: int(hit.id) for hit in hits}
+    assert {value for hit in hits[2:] for value in hit.components.values()} == {0.0}
+    assert [hit.score for hit in hits[2:]] == [min(0.0, hits[1].score)] * 2
+    assert len(reranker.rerank("Where?", texts, k=3, method=method)) == 3
+    assert reranker.rerank("Where?", [" "], method=method)[0].components["relevance"] == 0
+
+
 def test_a_text_that_comes_again_is_read_once(reranker, monkeypatch):
     texts, read = [], PassageEncoder.read
 
@@ -117,7 +131,7 @@ def test_a_long_passage_is_read_to_its_end_and_says_where_the_answer_stands(rera
         (["Who?", " "], [[], []], InputError, r"questions\[1\] is empty"),
         (["Who?"], [Passage("a", "b")], InputTypeError, r"passages\[0\] must be a sequence of semclass.Passage"),
         (["Who?"], [[Passage("a", "b"), Passage("a", "c")]], InputError, "comes twice"),
-        (["Who?"], [[Passage("a", " ")]], InputError, "text of passage 'a' is empty"),
+        ([""], [["a"]], InputError, r"questions\[0\] is empty"),
     ],
 )
 def test_wrong_arguments_are_refused(reranker, questions, passages, error, message):

@@ -38,6 +38,12 @@ def test_the_passage_that_answers_comes_first(retriever):
     assert {tuple(hit.rank for hit in hits) for hits in results} == {(1, 2, 3)}
 
 
+def test_passages_without_text_are_left_out_with_a_warning(models):
+    with pytest.warns(SkippedWarning, match="'1'"):
+        retriever = HybridRetriever.from_passages(["Bread is sold here.", " ", "The museum is open."], models=models)
+    assert [hit.id for hit in retriever.search("Is the museum open?")] == ["2", "0"]
+
+
 def test_a_hit_shows_signals_and_classes(retriever, models):
     hit = retriever.search(QUESTION)[0]
     assert set(hit.components) == {"dense", "bm25", "sparse", "relevance"}

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 import zlib
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 from zipfile import BadZipFile, ZipFile
 
 from semclass import InputError
@@ -13,6 +15,12 @@ from semclass.plugins import FREE_CHARACTERS, MAX_GROWTH
 
 MAX_UNPACKED = 200_000_000
 """Bytes of all parts of a packed document (docx, odt, pptx, xlsx, epub), unpacked."""
+
+PACKED = (".docx", ".epub", ".odt", ".pptx", ".xlsx")
+"""Endings of documents that are packages of parts."""
+
+MAX_PAGE = 20_000_000
+"""Bytes of the content of a page of a PDF, unpacked; letters of less take some minutes."""
 
 MAX_TAGS = 3_000_000
 """Tags in the parts of a docx, odt, pptx or epub, or in a page of HTML; each takes some 100 bytes of memory."""
@@ -32,6 +40,9 @@ CLOCK_FACTOR = 10
 MAX_MEMORY = 750_000_000
 """Bytes of memory that reading a document may take, where the system can limit them (Linux)."""
 
+TEXT_PARTS = (".xml", ".rels", ".opf", ".ncx", ".xhtml", ".html", ".htm")
+"""Endings of the parts of a packed document that hold text, and not pictures or fonts."""
+
 _PART = 1 << 20
 _SPLIT = "split it into smaller files"
 
@@ -47,6 +58,25 @@ def size_of(path: Path) -> int:
         return path.stat().st_size
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
+
+
+def bytes_of_text(path: Path) -> int:
+    """Bytes of a file, or the packed bytes of the parts of a packed document that hold text."""
+    size = path.stat().st_size
+    if path.suffix.lower() not in PACKED:
+        return size
+    with ZipFile(path) as package:
+        parts = [part for part in package.infolist() if part.filename.lower().endswith(TEXT_PARTS)]
+    return min(size, sum(part.compress_size for part in parts))
+
+
+def is_large(content: Iterable[Any]) -> bool:
+    """Whether the content of a page is over the limit; it is unpacked only up to there."""
+    total = 0
+    for stream in content:
+        with suppress(zlib.error):  # another packing, such as that of a photograph
+            total += len(zlib.decompressobj().decompress(stream.rawdata or b"", MAX_PAGE + 1))
+    return total > MAX_PAGE
 
 
 def check_package(path: Path, *, tags: bool = True) -> None:
@@ -84,11 +114,11 @@ def check_tags(path: Path, number: int) -> None:
 
 def check_text(path: Path, length: int) -> None:
     """Refuse more text than a document of some size can honestly hold."""
-    size = path.stat().st_size
+    size = bytes_of_text(path)
     if length > max(FREE_CHARACTERS, MAX_GROWTH * size):
         raise InputError(
-            f"{path} has {size / 1e6:.1f} MB, but contains {length / 1e6:.0f} MB of text; at most {MAX_GROWTH} times "
-            f"the size of the file is allowed: {_SPLIT}"
+            f"{path} has {size / 1e6:.1f} MB without pictures, but contains {length / 1e6:.0f} MB of text; at most "
+            f"{MAX_GROWTH} times its size is allowed: {_SPLIT}"
         )
 
 

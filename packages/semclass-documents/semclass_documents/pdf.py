@@ -13,10 +13,11 @@ from time import process_time
 from typing import Any
 
 import pdfplumber
+from pdfminer.pdftypes import stream_value
 
 from semclass import Chunking
 from semclass.plugins import Document, paragraph, table
-from semclass_documents.limits import read_up_to, work_for
+from semclass_documents.limits import MAX_PAGE, is_large, read_up_to, work_for
 
 LARGER = 1.12
 """Letters of a heading are larger than those of the text by this factor."""
@@ -31,6 +32,8 @@ PART = 4
 LEVELS = 4
 """Sizes of letters that are levels of headings, at most: those of most lines."""
 
+SHOWN = ("Contents", "Resources", "Annots", "MediaBox", "CropBox", "Rotate")
+"""Fields of a page that say what it shows."""
 
 _BULLET = re.compile(r"^[•‣▪●◦■–∙·\uf0b7*-]\s+(?=\S)")
 _LEADER = re.compile(r"(?:\s?\.){4,}")
@@ -64,16 +67,30 @@ class _Letters:
 def read_pdf(path: Path, _: Chunking) -> Document:
     """Read a PDF as Markdown, with a form feed between pages; what would take too long is missing."""
     end = process_time() + work_for(path.stat().st_size)
-    pages, missing = [], ""
+    pages, missing = list[list[_Line]](), list[str]()
+    seen, again, large = set[str](), 0, list[str]()
     with pdfplumber.open(path) as file:
         for page in file.pages:
-            pages.append(list(_lines(page)))
+            shown = repr([page.page_obj.attrs.get(name) for name in SHOWN])
+            if shown in seen:
+                again += 1
+                pages.append([])
+            elif is_large(map(stream_value, page.page_obj.contents)):
+                large.append(str(page.page_number))
+                pages.append([])
+            else:
+                pages.append(list(_lines(page)))
+            seen.add(shown)
             page.close()  # what it holds would stay in memory
             if process_time() > end and len(pages) < len(file.pages):
-                missing = read_up_to(path, len(pages), len(file.pages))
+                missing.append(read_up_to(path, len(pages), len(file.pages)))
                 break
+    if again:
+        missing.append(f"{path}: {again} pages that show the same as an earlier one are left out")
+    if large:
+        missing.append(f"{path}: more than {MAX_PAGE / 1e6:.0f} MB of content on page {', '.join(large[:3])}, left out")
     letters = _letters(pages)
-    return Document("\f".join("\n\n".join(_blocks(page, letters)) for page in pages), missing=missing)
+    return Document("\f".join("\n\n".join(_blocks(page, letters)) for page in pages), missing="; ".join(missing))
 
 
 def _lines(page: Any) -> Iterator[_Line]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from semclass import Chunking, Passage
 from semclass.plugins import Document, PlainReader, check_size, reading
-from semclass_documents.limits import check_text, check_written
+from semclass_documents.limits import bytes_of_text, check_text, check_written
 from semclass_documents.worker import Worker
 
 FORMATS: Mapping[str, str] = {
@@ -80,4 +80,5 @@ def convert(path: Path, chunking: Chunking) -> Document:
             document = read(path, chunking)
     with reading(path):
         check_text(path, document.length)
-    return document._replace(text=document.text.replace("\r", "\n"))
+        size = bytes_of_text(path)
+    return document._replace(size=size, text=document.text.replace("\r", "\n"))

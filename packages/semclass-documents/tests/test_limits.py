@@ -26,6 +26,7 @@ REFUSED = {
     "large.docx": (partial(hostile_files.large_docx, size=210_000_000), "MB unpacked"),
     "large.epub": (partial(hostile_files.large_epub, size=210_000_000), "MB unpacked"),
     "grown.epub": (partial(hostile_files.large_epub, size=3_000_000), "MB of text"),
+    "padded.epub": (hostile_files.padded_epub, "MB of text"),
     "entity.docx": (hostile_files.entity_docx, "cannot be read"),
 }
 
@@ -35,7 +36,7 @@ def test_a_small_file_that_holds_too_much_is_skipped_with_the_reason(tmp_path, n
     write, reason = REFUSED[name]
     write(tmp_path / name)
     (tmp_path / "good.md").write_text(hostile_files.GOOD)
-    assert (tmp_path / name).stat().st_size < 1_000_000
+    assert (tmp_path / name).stat().st_size < 4_000_000
     skipped = []
     assert [one.id for one in iter_passages(tmp_path, skipped=skipped.append)] == ["good.md#1"]
     assert [(one.document, reason in one.reason, name in one.reason) for one in skipped] == [(name, True, True)]
@@ -54,7 +55,7 @@ def test_what_takes_too_much_memory_ends_its_process_alone(tmp_path):
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems do not limit memory")
 def test_a_pdf_that_takes_too_much_memory_is_not_called_damaged(tmp_path, monkeypatch):
     hostile_files.large_pdf(tmp_path / "large.pdf", size=200_000_000)
-    child_with(monkeypatch, "MAX_MEMORY = 300_000_000")
+    child_with(monkeypatch, "MAX_MEMORY, limits.MAX_PAGE = 300_000_000, 10**9")
     with closing(Worker()) as worker, pytest.raises(InputError, match=r"large\.pdf took more than \d+ MB of memory"):
         worker.read(tmp_path / "large.pdf", Chunking())
 
@@ -79,6 +80,16 @@ def test_a_pdf_that_takes_too_long_is_cut_between_pages(tmp_path, monkeypatch):
         list(iter_passages(tmp_path))
 
 
+def test_pages_that_are_too_large_or_come_again_are_left_out_and_told(tmp_path):
+    hostile_files.long_pdf(tmp_path / "large.pdf", size=21_000_000)
+    hostile_files.long_pdf(tmp_path / "same.pdf", size=1000, pages=40)
+    large, same = (convert(tmp_path / name, Chunking()) for name in ("large.pdf", "same.pdf"))
+    assert (large.text, "20 MB of content on page 1" in large.missing) == ("", True)
+    assert same.text.count("\f") == 39
+    assert same.text.strip("\f").count("\f") == 0
+    assert "39 pages" in same.missing
+
+
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
 def test_what_waits_for_ever_ends_by_the_clock(tmp_path, monkeypatch):
     os.mkfifo(tmp_path / "a.csv")  # nobody writes into it
@@ -93,7 +104,7 @@ def test_what_waits_for_ever_ends_by_the_clock(tmp_path, monkeypatch):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a limit of a processor's time")
 def test_what_takes_too_long_ends_its_process_alone(tmp_path, monkeypatch):
-    hostile_files.long_pdf(tmp_path / "long.pdf")
+    hostile_files.long_pdf(tmp_path / "long.pdf", size=19_000_000)
     (tmp_path / "good.csv").write_text("part;years\npump;8\n")
     monkeypatch.setattr(limits, "MAX_SECONDS", 1)
     with closing(Worker()) as worker:

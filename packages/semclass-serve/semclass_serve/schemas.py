@@ -77,9 +77,9 @@ class SearchRequest(Ranked):
 
 
 class PassageIn(Request):
-    """A passage to re-rank."""
+    """A passage to re-rank. One without text ranks last."""
 
-    text: Text
+    text: str
     id: Annotated[str, Field(max_length=512)] | None = None
     metadata: dict[str, JsonValue] = Field(default_factory=dict)
 
@@ -87,7 +87,7 @@ class PassageIn(Request):
 class RerankRequest(Ranked):
     """A question and the passages to re-rank for it."""
 
-    passages: Annotated[list[Text | PassageIn], FailFast(), Field(min_length=1)]
+    passages: Annotated[list[str | PassageIn], FailFast(), Field(min_length=1)]
     k: Count | None = None
 
 

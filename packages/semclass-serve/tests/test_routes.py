@@ -154,6 +154,14 @@ def test_examples_are_headings_that_a_search_finds(models):
         assert client.get("/api/examples").json() == {"questions": ["What?"]}
 
 
+def test_a_text_that_is_empty_ranks_last_and_a_question_is_refused(client):
+    hits = client.post("/api/rerank", {"question": QUESTION, "passages": ["", "Ada built it."]}).json()["hits"]
+    assert [(hit["index"], hit["components"].get("relevance")) for hit in hits][1:] == [(0, 0.0)]
+    for route in ("search", "ask", "rerank"):
+        check_error(client.post(f"/api/{route}", {"question": " ", "passages": ["a"]}), 422)
+    check_error(client.post("/api/classify/questions", {"texts": [" "]}), 422)
+
+
 def test_without_an_index_passages_are_still_reranked(models):
     with service(models) as client:
         check_error(client.post("/api/search", {"question": QUESTION}), 404)
@@ -189,6 +197,20 @@ def test_judgements_are_appended_as_lines_of_json(models, retriever, corpus, tmp
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     assert lines == [judgement, {**judgement, "right": None}]
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_a_judgement_of_a_renamed_file_is_stored_with_its_new_id(models, tmp_path):
+    path, index = (
+        tmp_path / "judgements.jsonl",
+        HybridRetriever.from_passages(
+            [Passage("new.md#0123456789", "Ada built it."), Passage("b.md#abcdefabcd", "Bread is sold.")], models=models
+        ),
+    )
+    judgement = {"question": QUESTION, "passage": "old.md#0123456789", "right": True}
+    with service(models, index, judgements=path) as client:
+        assert client.post("/api/judgements", judgement).json() == {"status": "stored"}
+        check_error(client.post("/api/judgements", {**judgement, "passage": "old.md#0000000000"}), 404)
+    assert json.loads(path.read_text()) == {**judgement, "passage": "new.md#0123456789"}
 
 
 def test_judgements_go_to_a_regular_file_alone(models, retriever, corpus, tmp_path, log):
