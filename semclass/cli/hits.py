@@ -17,19 +17,13 @@ from semclass.cli.output import echo, plain
 from semclass.core.types import WordMatch
 from semclass.ranking.explain import WORD, folded
 
-MIN_LINES, MAX_LINES = 3, 8
-"""Lines of a passage that are shown: more than the least only for a longer best sentence."""
+MIN_LINES, MAX_LINES = 3, 8  # lines of a passage that are shown: more than the least only for a longer best sentence
 
 INDENT = " " * 4
 
-SIMILAR_COSINE = 0.5
-"""Cosine from which a word counts as similar to a word of the question."""
-
-WEIGHT_SHARE = 0.4
-"""Share of the mean weight from which a word of the question counts: "on" and "the" do not."""
-
-MIN_ASKED = 0.1
-"""Probability from which a class of the question is shown."""
+SIMILAR_COSINE = 0.5  # cosine from which a word counts as similar to a word of the question
+WEIGHT_SHARE = 0.4  # share of the mean weight from which a word of the question counts: "on" and "the" do not
+MIN_ASKED = 0.1  # probability from which a class of the question is shown
 
 PARTS = {
     "dense": "meaning",

@@ -27,8 +27,7 @@ _mark_duplicates = click.option(
     help="Mark near-duplicates: their field `duplicate_of` holds the id of the earlier passage (semclass-documents).",
 )
 
-PASSAGES_READ = 1024
-"""Passages of an index that are read at a time."""
+PASSAGES_READ = 1024  # passages of an index that are read at a time
 
 
 @click.group()

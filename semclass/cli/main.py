@@ -63,8 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         echo(f"error: {error}", err=True)
         sys.exit(2)
     except click.ClickException as error:
-        shown = io.StringIO()
-        error.show(shown)
+        error.show(shown := io.StringIO())
         echo(shown.getvalue(), err=True, nl=False)
         sys.exit(error.exit_code)
     except (click.Abort, KeyboardInterrupt):

@@ -22,11 +22,8 @@ if TYPE_CHECKING:
     from semclass.documents.sources import Skipped
     from semclass.index.passage_encoder import PassageEncoder
 
-LISTED_PARAGRAPHS = 10
-"""Paragraphs of boilerplate that are listed, at most; a JSON line holds all."""
-
-LISTED_CHARACTERS = 100
-"""Characters of such a paragraph that are shown."""
+LISTED_PARAGRAPHS = 10  # paragraphs of boilerplate that are listed, at most; a JSON line holds all
+LISTED_CHARACTERS = 100  # characters of such a paragraph that are shown
 
 _options = options.together(
     click.option(

@@ -17,14 +17,12 @@ from semclass.cli.output import echo
 if TYPE_CHECKING:
     from click._termui_impl import ProgressBar
 
-LOG_SECONDS = 30.0
-"""Seconds between two lines where standard error is no terminal."""
+LOG_SECONDS = 30.0  # seconds between two lines where standard error is no terminal
 
 ESTIMATE_SECONDS = 3.0
 """Seconds after the first finished items from which the time left is shown: loading and the first items say little."""
 
-COUNT_COLUMNS = 60
-"""Columns of a terminal from which the bar is followed by a count."""
+COUNT_COLUMNS = 60  # columns of a terminal from which the bar is followed by a count
 
 
 class Progress:

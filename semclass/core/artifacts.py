@@ -28,8 +28,7 @@ import numpy.typing as npt
 from semclass.core import plugins
 from semclass.core.errors import ArtifactError, EncoderMismatchError, MissingExtraError
 
-PROTOCOL = 1
-"""Version of the folder format: raise it whenever an older reader would go wrong."""
+PROTOCOL = 1  # version of the folder format: raise it whenever an older reader would go wrong
 
 MANIFEST = "manifest.json"
 

@@ -8,8 +8,7 @@ from typing import Any
 
 from semclass.core.errors import InputError, InputTypeError
 
-DEEPEST = 100
-"""Levels of objects and lists within one another, in metadata; each costs every reader of it a call."""
+DEEPEST = 100  # levels of objects and lists within one another, in metadata; each costs every reader of it a call
 
 
 def check_text(text: object, name: str = "text") -> str:

@@ -169,17 +169,9 @@ def interval(statistic: Callable[..., Any], samples: Sequence[DoubleArray], seed
     if len(samples[0]) < 2:
         value = float(statistic(*samples)) if len(samples[0]) else 0.0
         return value, value
-    found = stats.bootstrap(
-        samples,
-        statistic,
-        paired=True,
-        n_resamples=RESAMPLES,
-        batch=200,
-        vectorized=True,
-        confidence_level=0.95,
-        method="percentile",
-        rng=np.random.default_rng(seed),
-    ).confidence_interval
+    how: dict[str, Any] = {"paired": True, "vectorized": True, "method": "percentile", "confidence_level": 0.95}
+    rng = np.random.default_rng(seed)
+    found = stats.bootstrap(samples, statistic, n_resamples=RESAMPLES, batch=200, rng=rng, **how).confidence_interval
     return float(found.low), float(found.high)
 
 

@@ -46,15 +46,12 @@ def sweep(
     for name, similarity in SIMILARITIES.items():
         rankings = [[ids[row] for row in top_k(similarity(vectors, question), DEPTH)] for question in questions]
         values[name] = per_question(dataset, rankings, measures)
-    return {
-        name: {
-            "measures": {
-                m: {"value": float(own.mean()), "interval": interval(np.mean, [own], seed)} for m, own in table.items()
-            },
-            "p_value": randomisation_test(table[measures[0]], values["cosine"][measures[0]], seed),
-        }
-        for name, table in values.items()
-    }
+    found = {}
+    for name, table in values.items():
+        p_value = randomisation_test(table[measures[0]], values["cosine"][measures[0]], seed)
+        rows = {m: {"value": float(v.mean()), "interval": interval(np.mean, [v], seed)} for m, v in table.items()}
+        found[name] = {"measures": rows, "p_value": p_value}
+    return found
 
 
 def _vectors(texts: Sequence[str], encoder: Encoder, progress: Callable[[int], object]) -> FloatArray:

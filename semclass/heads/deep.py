@@ -25,17 +25,13 @@ from semclass.documents.sentences import split_sentences
 from semclass.encoders.batching import STEP, batches_by_length
 from semclass.scoring.topk import unit
 
-MAX_PIECES = 96
-"""Most word pieces of a question, and of a text, that the head reads."""
+MAX_PIECES = 96  # most word pieces of a question, and of a text, that the head reads
 
 MAX_WORDS = 45
 """Most words of a passage that the head reads, in whole sentences. The head reads at least one sentence."""
 
-WORD_BYTES = 12
-"""Bytes that count as a word at most: some languages are written without spaces."""
-
-WEIGHT = 0.1
-"""The amount that a unit of the head's log-odds adds to the score of the default method."""
+WORD_BYTES = 12  # bytes that count as a word at most: some languages are written without spaces
+WEIGHT = 0.1  # the amount that a unit of the head's log-odds adds to the score of the default method
 
 UNLIKELY = -2.0
 """Log-odds below which each unit counts twice. Passages that are hardly an answer fall behind, and other evidence

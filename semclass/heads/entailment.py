@@ -83,14 +83,8 @@ class EntailmentClassifier:
         artifact = artifacts.load_artifact(
             root / "entailment", "entailment", encoder=used.fingerprint, arrays={"idf.npy": used.is_term.shape}
         )
-        head = open_session(artifact, "head.onnx", threads)
-        return cls(
-            used,
-            head,
-            artifact.arrays["idf.npy"],
-            float(artifact.field("threshold")),
-            load_generic(root, used.fingerprint),
-        )
+        head, threshold = open_session(artifact, "head.onnx", threads), float(artifact.field("threshold"))
+        return cls(used, head, artifact.arrays["idf.npy"], threshold, load_generic(root, used.fingerprint))
 
     def classify(self, pairs: Iterable[tuple[str, str]]) -> list[EntailmentLabel]:
         """Classify pairs of a question and a sentence.

@@ -15,8 +15,7 @@ from semclass.core.errors import ArtifactError
 from semclass.core.types import DoubleArray, FloatArray
 from semclass.scoring.topk import unit
 
-VECTORS, TEXTS = "examples.npy", "examples.json"
-"""Files of a head's folder."""
+VECTORS, TEXTS = "examples.npy", "examples.json"  # files of a head's folder
 
 _REMEDY = "train the head again"
 

@@ -92,23 +92,20 @@ class QuestionClassifier:
         coarse = self.coarse(fine)
         best = coarse.argmax(axis=1)
         within = np.where(self._membership.T[best] > 0, fine, -1.0).argmax(axis=1)
-        labels = []
         rows = zip(texts, asked, best.tolist(), within.tolist(), coarse.tolist(), fine.tolist(), strict=True)
-        for text, question, above, below, broad, narrow in rows:
-            sure = broad[above] >= least
-            labels.append(
-                QuestionLabel(
-                    text=text,
-                    label=self.classes[above] if sure else ABSTAIN,
-                    probability=broad[above],
-                    fine=self.fine_classes[below] if sure else ABSTAIN,
-                    fine_probability=narrow[below],
-                    probabilities=dict(zip(self.classes, broad, strict=True)),
-                    fine_probabilities=dict(zip(self.fine_classes, narrow, strict=True)),
-                    asked=None if question == text else question,
-                )
+        return [
+            QuestionLabel(
+                text=text,
+                label=self.classes[above] if broad[above] >= least else ABSTAIN,
+                probability=broad[above],
+                fine=self.fine_classes[below] if broad[above] >= least else ABSTAIN,
+                fine_probability=narrow[below],
+                probabilities=dict(zip(self.classes, broad, strict=True)),
+                fine_probabilities=dict(zip(self.fine_classes, narrow, strict=True)),
+                asked=None if question == text else question,
             )
-        return labels
+            for text, question, above, below, broad, narrow in rows
+        ]
 
     def predict(self, questions: Iterable[str], *, level: str = "coarse", min_probability: float = 0.0) -> list[str]:
         """Return the label of each question, of the level ``"coarse"`` or ``"fine"``. See :meth:`classify`."""

@@ -23,12 +23,10 @@ from semclass.heads.classifier import decide, encoder_views, gather, labelled, r
 from semclass.heads.examples import Example, Examples
 from semclass.heads.head import Head
 
-HUB = "hub:"
-"""Prefix of an encoder's name that means a sentence-transformers model."""
+HUB = "hub:"  # prefix of an encoder's name that means a sentence-transformers model
 
 
-SHIPPED = ("in_scope",)
-"""Heads that ship with semclass, by name."""
+SHIPPED = ("in_scope",)  # heads that ship with semclass, by name
 
 
 @dataclass(frozen=True)
@@ -186,18 +184,13 @@ def classify_all(
     found: dict[str, list[Label]] = {}
     for fingerprint in dict.fromkeys(model.encoder.fingerprint for model in models.values()):
         some = {name: model for name, model in models.items() if model.encoder.fingerprint == fingerprint}
-        probabilities = classify_in_chunks(
-            next(iter(some.values())).encoder, checked, _views(some.values()), partial(_columns, tuple(some.values()))
-        )
+        views = tuple(dict.fromkeys(view for model in some.values() for view in encoder_views(model.head)))
+        encoder = next(iter(some.values())).encoder
+        probabilities = classify_in_chunks(encoder, checked, views, partial(_columns, tuple(some.values())))
         ends = np.cumsum([model.columns for model in some.values()])[:-1]
         for (name, model), part in zip(some.items(), np.split(probabilities, ends, axis=1), strict=True):
             found[name] = model.labels(checked, part, min_probability)
     return {name: found[name] for name in models}
-
-
-def _views(models: Iterable[TextModel]) -> tuple[str, ...]:
-    """Names of the views of the encoder that some models read, each once."""
-    return tuple(dict.fromkeys(view for model in models for view in encoder_views(model.head)))
 
 
 def _columns(models: tuple[TextModel, ...], texts: list[str], encoding: Encoding) -> DoubleArray:
@@ -238,8 +231,7 @@ def _head_folder(head: str | Path) -> Path:
 _NAME = re.compile(r"(?!.*_probability$)[A-Za-z_][A-Za-z0-9_-]*")
 """Names of heads. A name with ``_probability`` behind it names a second field."""
 
-_TAKEN = ("_id", "text", "title", "headings", "document")
-"""Fields of passages that mean something already."""
+_TAKEN = ("_id", "text", "title", "headings", "document")  # fields of passages that mean something already
 
 
 def open_encoder(encoder: Encoder | str | Path | None, threads: int = 1) -> Encoder:

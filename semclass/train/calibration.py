@@ -91,18 +91,12 @@ def expected_calibration_error(
 
 def reliability(probabilities: DoubleArray, right: npt.NDArray[np.bool_], bins: int = 10) -> list[dict[str, float]]:
     """Confidence and accuracy in equal bins of [0, 1], what a reliability diagram shows."""
-    places = _bins(probabilities, bins)
-    return [
-        {
-            "from": place / bins,
-            "to": (place + 1) / bins,
-            "count": int(inside.sum()),
-            "probability": float(probabilities[inside].mean()),
-            "share": float(right[inside].mean()),
-        }
-        for place in np.unique(places).tolist()
-        for inside in [places == place]
-    ]
+    places, rows = _bins(probabilities, bins), list[dict[str, float]]()
+    for place in np.unique(places).tolist():
+        inside = places == place
+        row = {"from": place / bins, "to": (place + 1) / bins, "count": int(inside.sum())}
+        rows.append({**row, "probability": float(probabilities[inside].mean()), "share": float(right[inside].mean())})
+    return rows
 
 
 def _bins(probabilities: DoubleArray, bins: int) -> IntArray:

@@ -33,8 +33,7 @@ Say: TypeAlias = Callable[[str], object]
 Progress: TypeAlias = Say | bool
 Views: TypeAlias = dict[str, FloatArray]
 
-Fold: TypeAlias = tuple[IntArray, IntArray]
-"""Rows to fit on and rows to score."""
+Fold: TypeAlias = tuple[IntArray, IntArray]  # rows to fit on and rows to score
 
 
 # -- labels -----------------------------------------------------------------------------------------------------------
@@ -126,10 +125,8 @@ def shared_encoder(encoder: Encoder | str | Path | None) -> Encoder:
     return encoder
 
 
-def check_view_names(views: Sequence[str] | None, encoder: Encoder) -> tuple[str, ...]:
+def check_view_names(views: Sequence[str], encoder: Encoder) -> tuple[str, ...]:
     """Give the views that the head will read."""
-    if views is None:
-        return tuple(name for name in ("pooled", "layers") if name in encoder.views)
     if isinstance(views, str):
         raise InputTypeError(f"views must be a sequence of names, not one string; write ({views!r},)")
     allowed = [name for name in encoder.views if name not in ("tokens", STATES)] + [SURFACE]

@@ -179,11 +179,10 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
         say = say_to(self.progress)
         # what comes out must not depend on the order in which texts came in, and folds do
         order = sorted(range(len(texts)), key=lambda place: (texts[place], targets.rows[place], weights[place]))
-        texts = [texts[place] for place in order]
-        targets = replace(targets, rows=[targets.rows[place] for place in order])
+        texts, targets = [texts[row] for row in order], replace(targets, rows=[targets.rows[row] for row in order])
         # everything that can be refused is refused before texts are encoded, which may take minutes
         encoder = shared_encoder(self.encoder)
-        names = check_view_names(self.views, encoder)
+        names = () if self.views is None else check_view_names(self.views, encoder)
         kind = ("logistic" if self.multi_label else "kernel") if self.kind is None else self.kind
         check_choice(kind, tuple(STRENGTHS), "kind")
         if (self.rejection_rate or self.ood_label is not None) and (self.multi_label or not self.rejection_rate):

@@ -40,8 +40,7 @@ FLAT = 0.01  # share of the median deviation of a view's columns below which one
 NO_VARIANCE = 1e-10  # share of the first principal axis's variance below which an axis is rounding error
 PROPORTIONAL = ("pooled",)  # views whose columns keep their proportions; the columns of others are standardised
 
-Solution: TypeAlias = tuple[DoubleArray, DoubleArray]
-"""Weights of features (r, classes) and biases (classes,)."""
+Solution: TypeAlias = tuple[DoubleArray, DoubleArray]  # weights of features (r, classes) and biases (classes,)
 
 
 @dataclass(frozen=True)

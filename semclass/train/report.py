@@ -25,20 +25,14 @@ if TYPE_CHECKING:
 
 Flags = npt.NDArray[np.bool_]
 
-PRECISIONS = (0.9, 0.95, 0.99)
-"""Precisions whose coverage is shown."""
+PRECISIONS = (0.9, 0.95, 0.99)  # precisions whose coverage is shown
 
 REJECTION_RATE = 0.04
 """Share of the texts with a label that may be rejected where the recall of texts out of domain is measured."""
 
-NEIGHBOURS = 3
-"""Training examples that are shown for a wrong case."""
-
-CONFUSED = 20
-"""Pairs of confused labels that a model card lists."""
-
-COVERAGE = (0.0, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
-"""Values of min_probability whose effect the report shows."""
+NEIGHBOURS = 3  # training examples that are shown for a wrong case
+CONFUSED = 20  # pairs of confused labels that a model card lists
+COVERAGE = (0.0, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)  # values of min_probability whose effect the report shows
 
 
 def report_of(

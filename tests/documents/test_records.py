@@ -60,6 +60,12 @@ def test_a_usual_or_named_column_is_the_text_and_other_prose_follows_it(tmp_path
     assert [one.metadata["title"] for one in named] == ["pump", "valve"]
 
 
+def test_a_line_above_the_names_of_columns_is_a_passage_of_its_own(tmp_path):
+    rows = ["no,boat,text", f"1,Heron,{LONG}", f"2,Kite,{OTHER}"]
+    title, row, _ = read_passages(csv(tmp_path, "Harbour report", "", *rows))
+    assert (title.text, row.text, row.metadata["boat"]) == ("Harbour report", LONG, "Heron")
+
+
 def test_ids_are_those_of_a_column_or_else_numbers_of_rows(tmp_path):
     lines = [f"7;Ann;{LONG}", f"8;Bo;{OTHER}"]
     assert [one.id for one in read_passages(csv(tmp_path, "no;id;text", *lines))] == ["a.csv:Ann", "a.csv:Bo"]
