@@ -61,7 +61,7 @@ def test_a_usual_or_named_column_is_the_text_and_other_prose_follows_it(tmp_path
 
 
 def test_a_line_above_the_names_of_columns_is_a_passage_of_its_own(tmp_path):
-    rows = ["no,boat,text", f"1,Heron,{LONG}", f"2,Kite,{OTHER}"]
+    rows = ["id,boat,text", f'1,Heron,"{LONG}"', f'2,Kite,"{OTHER}"']
     title, row, _ = read_passages(csv(tmp_path, "Harbour report", "", *rows))
     assert (title.text, row.text, row.metadata["boat"]) == ("Harbour report", LONG, "Heron")
 
