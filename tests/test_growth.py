@@ -95,11 +95,11 @@ def written(begin, unit, end, length):
     return begin + unit * (length // len(unit)) + end
 
 
-def seconds(job):
-    """The shorter of two times."""
+def seconds(job, tries=2):
+    """The shortest of some times."""
     times = []
     gc.disable()  # its passes over all objects come at other times than the job's
-    for _ in range(2):
+    for _ in range(tries):
         start = process_time()
         job()
         times.append(process_time() - start)
@@ -118,8 +118,8 @@ def applied(pattern, method, text):
 
 
 def assert_linear(job, text, label):
-    """Refuse a job that takes as if quadratic; the second length is only tried if the first is no proof."""
-    if seconds(partial(job, text(SMALL))) < SUSPICIOUS:
+    """Refuse a job that takes as if quadratic; more lengths are only tried if the first are no proof."""
+    if any(seconds(partial(job, text(size)), 1) < most for size, most in ((SMALL, SUSPICIOUS), (LARGEST, FLOOR))):
         return
     less, more = (seconds(partial(job, text(length))) for length in (LARGE, LARGEST))
     assert more < max(FLOOR, RATIO * less), f"{label}: {less:.3f} s, then {more:.3f} s"

@@ -98,6 +98,7 @@ def test_a_command_of_a_missing_package_says_how_to_install_it(run, monkeypatch)
         (["tune", "x", "--judgements", "j.jsonl", "--reset"], "--reset only removes"),
         (["calibrate", "x", "--judgements", "j.jsonl"], "j.jsonl cannot be read"),
         (["models", "--models", "nowhere"], "no folder 'nowhere'"),
+        (["rerank", " ", "--passages", str(ROOT / "README.md")], "question is empty"),
         (["rerank", "Who?", "--passages", "nowhere.jsonl"], "nowhere.jsonl does not exist"),
     ],
 )
