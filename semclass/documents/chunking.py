@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import groupby, islice
 from operator import attrgetter
@@ -177,7 +177,8 @@ _Piece: TypeAlias = tuple[Block, list[Unit]]  # the first block of a passage, an
 
 
 def _passages(text: str, document: str, chunking: Chunking, *, markdown: bool) -> Iterator[Passage]:
-    pieces = _CUTTERS[chunking.way](text, read_blocks(text, markdown=markdown), chunking)
+    cutter = _by_paragraph if chunking.way == "paragraph" else _by_section
+    pieces = cutter(text, read_blocks(text, markdown=markdown), chunking)
     bounded = ((block, part) for block, units in pieces for part in _bounded(text, units))
     written = ((block, units, _written(text, units)) for block, units in bounded)
     kept = (passage for passage in written if not _is_stub(passage[2], passage[0].headings))
@@ -226,13 +227,6 @@ def _groups(text: str, blocks: Sequence[Block], chunking: Chunking) -> Iterator[
     if chunking.limit is None:
         return iter([[unit for block in blocks for unit in _rows(block)]])
     return _pack(text, (unit for block in blocks for unit in _sentences(text, block, chunking)), chunking)
-
-
-_CUTTERS: dict[str, Callable[[str, Iterable[Block], Chunking], Iterator[_Piece]]] = {
-    "paragraph": _by_paragraph,
-    "window": _by_section,
-    "section": _by_section,
-}
 
 
 def _rows(block: Block) -> Sequence[Unit]:
@@ -384,18 +378,11 @@ def _written(text: str, units: Sequence[Unit]) -> str:
     for unit in units:
         if before is not None:
             gap = text[before.end : unit.start]
-            parts.append(
-                "\n"
-                if unit.text is not None or before.text is not None
-                else "\n\n"
-                if gap.strip() or "\n" in gap[1:]
-                else gap
-            )
-        held = unit.written(text)
-        parts.append(
-            _SOFT_BREAK.sub(" ", _ESCAPED.sub(r"\1", _ROLE.sub(lambda role: role[1].rstrip(), held)))
-            if unit.wrapped
-            else held
-        )
+            between = "\n\n" if gap.strip() or "\n" in gap[1:] else gap
+            parts.append(between if unit.text is None and before.text is None else "\n")
+        part = unit.written(text)
+        if unit.wrapped:
+            part = _SOFT_BREAK.sub(" ", _ESCAPED.sub(r"\1", _ROLE.sub(lambda role: role[1].rstrip(), part)))
+        parts.append(part)
         before = unit
     return "".join(parts)

@@ -340,12 +340,9 @@ def _value(value: Any, level: int) -> Iterator[str]:
 
 def _label(value: Any) -> str:
     """Return a usual name, title or id of an object, else its first short value."""
-    flat = (
-        {name: one for name, one in value.items() if not isinstance(one, (dict, list))}
-        if isinstance(value, dict)
-        else {}
-    )
-    labels = {name: " ".join(_scalar(one).split()) for name, one in flat.items() if 0 < len(_scalar(one)) <= MAX_NAME}
+    items = value.items() if isinstance(value, dict) else ()
+    flat = {name: _scalar(one) for name, one in items if not isinstance(one, (dict, list))}
+    labels = {name: " ".join(one.split()) for name, one in flat.items() if 0 < len(one) <= MAX_NAME}
     return labels.get(_usual(labels, ("name", *TITLES, *IDS)) or next(iter(labels), ""), "")
 
 
