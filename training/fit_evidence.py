@@ -4,18 +4,17 @@
     python training/fit_evidence.py --data DATA --models MULTILINGUAL --multilingual --out MULTILINGUAL/pairs/evidence
 
 Domains of ``sections`` from which the encoder did not learn each become an index, and their headings are asked of it; the
-candidates are the first 50 of convex fusion. The softmax of temperature * (convex score + weights @ features) is fitted to
-the passages under a heading (ListNet, Cao et al. 2007), from the weights that serve any encoder, with a penalty on the
-distance from them. Domains weigh the same, and so do headings that are questions and others. The weights in `KEPT`, which
-tell what an answer consists of, stay: below a heading any text may stand.
+candidates are the first 50 of the fusion. The softmax of temperature * (fused score + weights @ features) is fitted to the
+passages under a heading (ListNet, Cao et al. 2007), from the weights that serve any encoder, with a penalty on the
+distance from them. Domains weigh the same, and so do headings that are questions and others. The features are those in
+`SEARCHED`: the others changed no mean over domains left out. What is more like an answer never lowers the score.
 The result is half way from the start to the fit. With --multilingual, the domains are the languages
 of ``pair_domains.read_languages`` and `read_across`, with questions in place of headings, and the headings of some English
-domains that are questions; the result is three quarters of the way, and short candidates add nothing.
+domains that are questions; the result is three quarters of the way, and short passages add nothing.
 
-What short candidates add to the weights is fitted next, in the same way: to files of ``qa`` from which the encoder did not
-learn, both re-ranked within a document and searched in an index, to sentences of ``wikiqa``, to the contrast items
-for training, and to the same headings. All weights are free, from 0. `SHORT_SHARE` of the fit is taken: with
-more of it, questions of files that the fit did not see lose what contrast items gain.
+What short passages of no index add to the weights is fitted next, in the same way: to files of ``qa`` from which the
+encoder did not learn, re-ranked within a document, to sentences of ``wikiqa``, and to the contrast items for training. The
+features are those in `GIVEN`, whose weights start from 0. `SHORT_SHARE` of the fit is taken.
 
 The figures in the manifest are of domains that the fit did not see: each fifth of them in turn.
 """
@@ -38,7 +37,7 @@ from answer_groups import Group, contrast, wikiqa
 from command import ENCODER_HELP, make_parser, npy_bytes, run, save_artifact, seconds_so_far
 from pair_domains import Domain, read_across, read_languages
 from pair_fits import listwise
-from section_sets import Collection, collection_of, learnt_by, read_domain, read_groups, unseen, unseen_qa
+from section_sets import Collection, learnt_by, read_domain, read_groups, unseen, unseen_qa
 from semclass.core.errors import TruncationWarning
 from semclass.core.types import Passage
 from semclass.index.passage_index import PassageIndex
@@ -57,10 +56,12 @@ RERANKED = (
 )  # fmt: skip
 """Files of ``qa`` with passages of at most 100 word pieces on average."""
 
-SEARCHED = ("afriqa_en", "nq_paragraphs", "qamr_sentences", "tatqa", "timeqa")
-"""Those of them whose questions name what they are about, so that they can be asked of all documents at once."""
+SEARCHED = ("dense", "dense_gap", "cosine_rarity", "neighbours", "cosine_rarity_z", "advantage", "numbers")
+"""Features of passages that a search finds."""
 
-KEPT = ("numbers", "provided", "provided_z", "expected", "expected_z")
+GIVEN = (*SEARCHED, "cosine", "cosine_unmatched", "overlap", "overlap_rare", "unmatched", "expected", "provided")
+"""Features of short passages that come with the question. Without the last seven, answers rank behind their echoes."""
+
 RIDGE, RIDGE_OF_LANGUAGES, SHORT_RIDGE = 1.0, 0.1, 0.5
 """Penalty on the squared distance from the start, in deviations within a question."""
 
@@ -165,19 +166,12 @@ def sentence_groups(groups: Iterable[Group]) -> list[tuple[str, list[str], list[
 
 
 def read_short(data: Path, encoder: Path, models: Models) -> dict[tuple[str, str], Judged]:
-    """Read what weights of short candidates are fitted to, by name and kind, but for the headings."""
+    """Read what weights of short passages are fitted to, by name and kind."""
     known = unseen_qa(encoder)
-    sets = {}
-    for name in (name for name in RERANKED if name in known):
-        groups = list(read_groups(data, name))
-        sets[name, "reranked"] = reranked(groups, models)
-        if name in SEARCHED:
-            sets[name, "searched"] = read(collection_of(groups), models)["question"]
-        print(f"{name}: {len(groups)}  {seconds_so_far()} s", flush=True)
-    for name, groups in (("wikiqa", wikiqa(data)), ("contrast", contrast())):
-        sets[name, "sentences"] = reranked(sentence_groups(groups), models)
-        print(f"{name}  {seconds_so_far()} s", flush=True)
-    return sets
+    groups = {name: read_groups(data, name) for name in RERANKED if name in known}
+    sentences = {"wikiqa": wikiqa(data), "contrast": contrast()}
+    sets = {(name, "reranked"): reranked(some, models) for name, some in groups.items()}
+    return sets | {(name, "sentences"): reranked(sentence_groups(some), models) for name, some in sentences.items()}
 
 
 def added(judged: Judged, weights: Array) -> Judged:
@@ -212,16 +206,18 @@ def total(judged: Judged, weights: Array) -> Array:
 
 def fit(sets: Mapping[tuple[str, str], Judged], ridge: float = RIDGE, share: float = SHARE) -> Array:
     """Weights of all features, from collections by name and kind."""
-    return np.asarray(START + share * (fitted(sets, START, KEPT, ridge) - START))
+    return np.asarray(START + share * (fitted(sets, START, SEARCHED, ridge, rising=True) - START))
 
 
 def fit_short(sets: Mapping[tuple[str, str], Judged]) -> Array:
     """What short candidates add to the weights, from what `added` gives."""
-    return SHORT_SHARE * fitted(sets, 0 * START, (), SHORT_RIDGE)
+    return SHORT_SHARE * fitted(sets, 0 * START, GIVEN, SHORT_RIDGE)
 
 
-def fitted(sets: Mapping[tuple[str, str], Judged], start: Array, kept: Sequence[str], ridge: float) -> Array:
-    """Weights near a start, of which some are kept."""
+def fitted(
+    sets: Mapping[tuple[str, str], Judged], start: Array, free: Sequence[str], ridge: float, *, rising: bool = False
+) -> Array:
+    """Weights near a start; only those of some features are free. If `rising`, those of likeness are not negative."""
     parts = [_decided(judged) for judged in sets.values()]
     kinds = [kind for _, kind in sets]
     share = np.array([1 / kinds.count(kind) / len(set(kinds)) for kind in kinds])
@@ -242,8 +238,9 @@ def fitted(sets: Mapping[tuple[str, str], Judged], start: Array, kept: Sequence[
         slope[:-1] += ridge * away
         return value + ridge / 2 * float(away @ away), slope
 
-    fixed = np.isin(PAIR_FEATURES, kept)
-    bounds = [(value, value) if stays else (None, None) for value, stays in zip(start * scale, fixed, strict=True)]
+    least = [0.0 if rising and name != "numbers" else None for name in PAIR_FEATURES]
+    fixed = zip(start * scale, np.isin(PAIR_FEATURES, free), least, strict=True)
+    bounds: list[tuple[float | None, float | None]] = [(low, None) if any_ else (at, at) for at, any_, low in fixed]
     begin = np.append(start * scale, np.log(8.0))
     found = minimize(loss, begin, jac=True, method="L-BFGS-B", bounds=[*bounds, (None, None)], options={"maxiter": 300})
     return np.asarray(found.x[:-1] / scale)
@@ -306,7 +303,7 @@ def train(arguments: argparse.Namespace) -> None:
         print(f"{', '.join(key)}: convex, start, left out {' '.join(f'{value:.3f}' for value in row)}")
     weights = np.round(long(sets), 5)
     short = {} if arguments.multilingual else read_short(arguments.data, encoder, models)
-    both = {key: added(one, weights) for key, one in (sets | short).items()}
+    both = {key: added(one, weights) for key, one in short.items()}
     folds = left_out(both, fit=fit_short) if short else {}
     rows = {
         key: (ndcg(one, 0 * START), ndcg(both[key], 0 * START), ndcg(both[key], folds[key]))
@@ -328,7 +325,6 @@ def train(arguments: argparse.Namespace) -> None:
             "data_of_short_candidates": ", ".join(f"{name} ({kind})" for name, kind in short),
             "ridge": [ridge, SHORT_RIDGE],
             "share": [share, SHORT_SHARE],
-            "kept": list(KEPT),
             "seconds": seconds_so_far(),
         },
         "metrics": metrics,
@@ -338,7 +334,10 @@ def train(arguments: argparse.Namespace) -> None:
     learnt = LEARNT_FROM_LANGUAGES if arguments.multilingual else LEARNT_FROM_HEADINGS
     limits = "The weights fit the features of one encoder; with another they are refused."
     sections = [
-        ("What it is", what if arguments.multilingual else f"{what} A second row is added for short candidates."),
+        (
+            "What it is",
+            what if arguments.multilingual else f"{what} The second row is added for short passages of no index.",
+        ),
         ("Training", f"`training/fit_evidence.py`: {learnt}"),
         ("Figures", f"nDCG@10, means over domains that the fit did not see:\n\n{shown}"),
         ("Limits", limits if arguments.multilingual else f"English. {limits}"),

@@ -40,11 +40,11 @@ def weights_for(weights: DoubleArray, lengths: IntArray) -> DoubleArray:
     return np.asarray(weights[0] + shortness(lengths) * weights[1])
 
 
-def evidence_parts(features: FloatArray, weights: DoubleArray, weight: float = 1.0) -> dict[str, DoubleArray]:
+def evidence_parts(features: FloatArray, weights: DoubleArray) -> dict[str, DoubleArray]:
     """Return what each group of features adds to the scores of n candidates, each (n,), for weights (n_features,)."""
     parts: dict[str, DoubleArray] = {}
     for column in np.flatnonzero(weights).tolist():
-        group, added = FEATURES[column].group, weight * weights[column] * features[:, column]
+        group, added = FEATURES[column].group, weights[column] * features[:, column]
         parts[group] = parts[group] + added if group in parts else added.astype(np.float64)
     return parts
 
@@ -75,7 +75,7 @@ class PairModel:
     words: WordTable  #: makes words of word pieces
     #: ``evidence``, 1, and ``entailment`` and ``class`` of the integrated methods, found on training questions
     weights: Mapping[str, float]
-    #: weights of the pair features in the default method, and what is added to them for short candidates, float64
+    #: weights of the pair features in the default method, and what short passages of no index add to them, float64
     #: (2, n_features), see :func:`weights_for`
     evidence: DoubleArray
 
@@ -109,9 +109,14 @@ class PairModel:
         features, general = features_by(query, candidates, self.words, candidates.idf, self.idf[query.terms])
         return features, self.entailment.probabilities({"pairs": general})[:, 0]
 
-    def evidence_of(self, features: FloatArray, lengths: IntArray, weight: float = 1.0) -> dict[str, DoubleArray]:
-        """Return what each group of evidence adds to the scores of candidates of some lengths, each (n,)."""
-        return evidence_parts(features, weights_for(self.evidence, lengths), weight)
+    def evidence_of(self, features: FloatArray, candidates: Candidates) -> dict[str, DoubleArray]:
+        """Return what each group of evidence adds to the scores of n candidates, each (n,).
+
+        Short passages that come with the question have further weights: those of an index are no echoes of it.
+        """
+        given = candidates.reused is not None
+        lengths = candidates.evidence.pieces.lengths()
+        return evidence_parts(features, weights_for(self.evidence, lengths) if given else self.evidence[0])
 
 
 def load_evidence(folder: Path, encoder_fingerprint: str) -> DoubleArray:

@@ -34,8 +34,8 @@ from semclass.scoring.topk import unit
 class Feature(NamedTuple):
     """A pair feature.
 
-    The weights were found by a search over seven sets and sentences of two more, but for 0.03 of each, which is from a
-    linear head. ``training/fit_evidence.py`` starts from them.
+    ``training/fit_evidence.py`` starts from the weights, which it fitted over an earlier first stage. A feature of weight 0
+    is read by the pair head, or for short passages of no index.
     """
 
     name: str
@@ -46,37 +46,33 @@ class Feature(NamedTuple):
 
 FEATURES = (
     # of a question and one passage
-    Feature("dense", "retrieval", 0.0701, "cosine of the vectors"),
-    Feature(
-        "sentence", "sentences", 0.0743, "largest cosine of the question's vector with that of a sentence; 0 if none"
-    ),
-    Feature("cosine", "meaning", 0.0458, "sum_i s_i m_i"),
-    Feature("cosine_rarity", "meaning", 0.0754, "sum_i u_i m_i"),
-    Feature("cosine_unmatched", "meaning", 0.025, "sum_i s_i m_i (1 - [k in p]), where k is the word of piece i"),
+    Feature("dense", "retrieval", 0.391, "cosine of the vectors"),
+    Feature("sentence", "sentences", 0.0, "largest cosine of the question's vector with that of a sentence; 0 if none"),
+    Feature("cosine", "meaning", 0.0, "sum_i s_i m_i"),
+    Feature("cosine_rarity", "meaning", 0.166, "sum_i u_i m_i"),
+    Feature("cosine_unmatched", "meaning", 0.0, "sum_i s_i m_i (1 - [k in p]), where k is the word of piece i"),
     # words in the question's order; c is 0 beyond the passage's end
     Feature(
-        "neighbours", "meaning", 0.243, "sum_i<q (s_i + s_i+1) / 2 max_j (c_i,j + c_i+1,j+1) / 2; `cosine` if q = 1"
+        "neighbours", "meaning", 0.706, "sum_i<q (s_i + s_i+1) / 2 max_j (c_i,j + c_i+1,j+1) / 2; `cosine` if q = 1"
     ),
-    Feature("unmet", "meaning", -0.00356, "q (1 - cosine): how much of the question is not there, in pieces"),
-    Feature("unmet_rarity", "meaning", -0.0057, "q (1 - cosine_rarity)"),
-    Feature("overlap", "words", -0.28, "sum_k v_k [k in p]"),
+    Feature("unmet", "meaning", 0.0, "q (1 - cosine): how much of the question is not there, in pieces"),
+    Feature("unmet_rarity", "meaning", 0.0, "q (1 - cosine_rarity)"),
+    Feature("overlap", "words", 0.0, "sum_k v_k [k in p]"),
     Feature("unmatched", "words", 0.0, "sum_k w_k (1 - [k in p]), in units of idf"),
     Feature("numbers", "words", -0.2, "number of the question's words with a digit that the passage lacks"),
     # high where a sentence gives what is asked, low where it only resembles the question; 0 where the encoder cannot tell
-    Feature(
-        "provided", "answers", -0.036, "largest product of the question's need vector with what a sentence provides"
-    ),
-    Feature("expected", "answers", 0.049, "mean_e max_j <e, token vector j>"),
+    Feature("provided", "answers", 0.0, "largest product of the question's need vector with what a sentence provides"),
+    Feature("expected", "answers", 0.0, "mean_e max_j <e, token vector j>"),
     # of a passage among the candidates
-    Feature("dense_gap", "retrieval", 0.27, "`dense` minus that of the best candidate, <= 0"),
-    Feature("bm25_z", "retrieval", -0.00277, "z(BM25 score)"),
-    Feature("sentence_z", "sentences", 0.111, "z(sentence)"),
-    Feature("cosine_rarity_z", "meaning", 0.0894, "z(cosine_rarity)"),
-    Feature("advantage", "meaning", 0.287, "sum_i s_i max(m_i - mean of m_i over the candidates, 0)"),
-    Feature("overlap_z", "words", 0.103, "z(overlap)"),
-    Feature("overlap_rare", "words", 0.0393, "sum_k v_k [k in p] (1 - share of the candidates that have word k)"),
-    Feature("provided_z", "answers", 0.00737, "z(provided)"),
-    Feature("expected_z", "answers", -0.0371, "z(expected)"),
+    Feature("dense_gap", "retrieval", 0.591, "`dense` minus that of the best candidate, <= 0"),
+    Feature("bm25_z", "retrieval", 0.0, "z(BM25 score)"),
+    Feature("sentence_z", "sentences", 0.0, "z(sentence)"),
+    Feature("cosine_rarity_z", "meaning", 0.0991, "z(cosine_rarity)"),
+    Feature("advantage", "meaning", 0.31, "sum_i s_i max(m_i - mean of m_i over the candidates, 0)"),
+    Feature("overlap_z", "words", 0.0, "z(overlap)"),
+    Feature("overlap_rare", "words", 0.0, "sum_k v_k [k in p] (1 - share of the candidates that have word k)"),
+    Feature("provided_z", "answers", 0.0, "z(provided)"),
+    Feature("expected_z", "answers", 0.0, "z(expected)"),
 )
 """The columns of :func:`pair_features`, in order."""
 

@@ -131,7 +131,7 @@ class ByEvidence:
     def signal(self, models: Models, query: Query, candidates: Candidates) -> DoubleArray:
         """Return what the evidence of weight 1 adds, (n,)."""
         features = models.pairs.features(query, candidates)
-        return sum_of(models.pairs.evidence_of(features, candidates.evidence.pieces.lengths()))
+        return sum_of(models.pairs.evidence_of(features, candidates))
 
     def order(
         self, models: Models, query: Query, candidates: Candidates, weights: Weights, passages: Passages = ()
@@ -143,7 +143,7 @@ class ByEvidence:
             if all(weights[name] == models.weights[name] for name in self.weights):
                 return by_words(candidates, features)
             language = None  # weights that were tuned on this very text know better
-        evidence = models.pairs.evidence_of(features, candidates.evidence.pieces.lengths())
+        evidence = models.pairs.evidence_of(features, candidates)
         if candidates.codes.any():
             evidence["codes"] = CODES * candidates.codes
         parts = {name: weights["evidence"] * part for name, part in evidence.items()}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from made_models import npy_bytes, save_pairs
 
-from semclass import ArtifactError, EncoderMismatchError, Models, Reranker
+from semclass import ArtifactError, EncoderMismatchError, HybridRetriever, Models, Reranker
 from semclass.core import artifacts
 from semclass.ranking.evidence import SHORT, weights_for
 from semclass.ranking.features import FEATURES, PAIR_FEATURES, weights_of
@@ -29,9 +29,8 @@ def test_an_answer_is_told_from_an_echo_by_what_it_provides(models):
     parts = parts_of(models)
     assert next(iter(parts)) == ANSWER
     assert parts[ECHO]["answers"] < parts[ANSWER]["answers"]
-    assert all(
-        set(row) == {"dense", "bm25", "sparse", *(feature.group for feature in FEATURES)} for row in parts.values()
-    )
+    groups = {"retrieval", "meaning", "words", "answers"}
+    assert all(set(row) == {"dense", "bm25", "sparse", *groups} for row in parts.values())
 
 
 def test_one_weight_scales_all_evidence(models):
@@ -82,3 +81,10 @@ def test_a_code_that_a_passage_holds_whole_decides(models):
     hits = Reranker(models).rerank("version 1.2.3", passages, explain=True)
     assert hits[0].text == passages[1]
     assert hits[0].explanation.parts["codes"] > hits[1].explanation.parts["codes"] == 0
+
+
+def test_only_passages_of_no_index_have_weights_of_short_ones(models):
+    index = HybridRetriever.from_passages(PASSAGES, models=models)
+    given, stored = parts_of(models), index.search(QUESTION, len(PASSAGES), explain=True)
+    assert all("answers" in row for row in given.values())
+    assert all("answers" not in hit.explanation.parts for hit in stored)

@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("scipy")
 
 import section_sets
-from fit_evidence import START, Judged, added, fit, fit_short, left_out, ndcg
+from fit_evidence import SEARCHED, START, Judged, added, fit, fit_short, left_out, ndcg
 from semclass.core import artifacts
 from semclass.ranking.features import PAIR_FEATURES
 
@@ -34,6 +34,10 @@ def test_a_helpful_feature_gains_weight():
     place = PAIR_FEATURES.index("neighbours")
     assert (weights - START).argmax() == place
     assert ndcg(sets["a", "question"], weights) > ndcg(sets["a", "question"], START) + 0.02
+    rising = [PAIR_FEATURES.index(name) for name in SEARCHED if name != "numbers"]
+    assert (weights[rising] >= 0).all()
+    others = np.setdiff1d(np.arange(len(weights)), [PAIR_FEATURES.index(name) for name in SEARCHED])
+    np.testing.assert_array_equal(weights[others], START[others])
 
 
 def test_short_candidates_add_by_their_shortness():
