@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import mailbox
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timezone
-from email import message_from_binary_file, message_from_bytes, policy
+from email import message_from_bytes, policy
 from email.message import EmailMessage
 from email.utils import getaddresses, parsedate_to_datetime
 from pathlib import Path
@@ -16,37 +15,82 @@ from typing import Any, cast
 from lxml import html
 
 from semclass import Chunking
-from semclass.plugins import Document, Record, check_size
+from semclass.plugins import Document, Record, check_size, paragraph
 from semclass_documents.html import html_to_markdown
 from semclass_documents.limits import check_tags
 
-_QUOTED = re.compile(r"^[ \t]*>.*\n?", re.MULTILINE)
-_ATTRIBUTION = re.compile(
-    r"^[ \t]*(?:On|Am)\b[^\n]*(?:\n[^\n]+){0,2}?\b(?:wrote|schrieb[^\n:]{0,200}):[ \t]*$(?P<quote>(?:\s*^[ \t]*>)?)",
+_SEPARATOR = re.compile(rb"From \S.{,200}\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)\b(?=.*\d:\d\d)(?=.*\b\d{4}\b)")
+"""Begins a message of a mailbox, below an empty line, with whom it is from and when it came."""
+
+_ESCAPED = re.compile(rb">+From ")
+_QUOTED = re.compile(r"(?:^[ \t]*>.*\n?)+", re.MULTILINE)
+_COMPARED = re.compile(r"(?:[ \t]*>=?[ \t]?\d.*\n?)+")
+"""Lines that begin with a number that something exceeds."""
+
+_WRITTEN = re.compile(
+    r"^[ \t]*(?:On|Am)\b[^\n]*(?:\n(?![ \t]*>)[^\n]+){0,2}?\b(?:wrote|schrieb[^\n:]{0,200}):[ \t]*\n\s*?(?=^[ \t]*>)",
     re.MULTILINE,
 )
-_WHEN_OR_WHO = re.compile(r"[0-9@]")
-_ORIGINAL = re.compile(
-    r"^[ \t]*-{2,}[ \t]*(?:Original Message|Original Appointment|Ursprüngliche Nachricht)[ \t]*-{2,}[ \t]*$"
-    r"|^[ \t*]*(?:From|Von):.*\n(?:[ \t*]*(?:Sent|Date|To|Cc|Subject|Gesendet|Datum|An|Betreff):.*\n){2}",
+_WHEN_OR_WHO = re.compile(
+    r"@|\d[.:/-]\d|\b\d{4}\b|\b(?:jan|feb|m[aä]r|apr|ma[iy]|jun|jul|aug|sep|o[ck]t|nov|de[cz])", re.IGNORECASE
+)
+_HEADERS = re.compile(
+    r"(?P<mark>^[ \t]*-{2,}[ \t]*(?:Original Message|Original Appointment|Ursprüngliche Nachricht)[ \t]*-{2,}[ \t]*\n\s*?)?"
+    r"^[ \t*]*(?:From|Von):.*\n(?P<more>(?:[ \t*]*(?:Sent|Date|To|Cc|Subject|Gesendet|Datum|An|Betreff):.*(?:\n|\Z)){1,6})",
     re.MULTILINE,
 )
-_SIGNATURE = re.compile(r"^\\?(?:--|—)[ \t]*$", re.MULTILINE)
-_DISCLAIMER = re.compile(
-    r"confidentiality (?:notice|note)|\bnot the intended (?:recipient|addressee)"
-    r"|\bthis (?:e-?mail|message|communication)\b.{0,120}\b(?:confidential|privileged|intended (?:only|solely))"
-    r"|\bdiese (?:e-?mail|nachricht)\b.{0,120}\bvertraulich"
-    r"|\bconsider the environment before printing|^sent from my \w+|^get outlook for \w+",
-    re.IGNORECASE | re.DOTALL,
+_WHEN, _ABOUT = (
+    re.compile(rf"^[ \t*]*(?:{names}):", re.MULTILINE) for names in ("Sent|Date|Gesendet|Datum", "Subject|Betreff")
 )
+_FORWARDED = re.compile(
+    r"^[ \t*\\-]*(?:(?:Begin )?Forwarded message|(?:Anfang der )?Weitergeleitete[nr]? (?:E-?Mail|Nachricht))\b[ \t:*-]*$",
+    re.MULTILINE | re.IGNORECASE,
+)
+_FORWARD = re.compile(r"\s*(?:fwd?|wg)(?:\[\d+\])?\s*:", re.IGNORECASE)
+_SIGNATURE = re.compile(r"^\\?--(?P<space> ?)[ \t]*$", re.MULTILINE)
+_CONTACT = re.compile(r"@|www\.|https?:|\d[\d /-]{5,}")
+SENTENCE_WORDS = 4
+"""Words of a line that ends as a sentence, at least, which no signature holds."""
+
+SIGNATURE_LINES = 10
+"""Lines of a signature, at most."""
+
+_LEGAL = [
+    re.compile(words, re.IGNORECASE)
+    for words in (
+        r"confidential|privileged|vertraulich",
+        r"intended|addressee|recipient|bestimmt|adressat|empfänger",
+        r"\b(?:this|the|diese[rs]?) (?:e-?mail|message|communication|transmission|nachricht)\b|attachments?\b|\banhänge",
+        r"\b(?:delete|destroy|lösch|vernicht)|in error\b|irrtümlich|notify the sender",
+        r"unauthori[sz]ed|prohibited|disclos|unbefugt|nicht gestattet",
+        r"^\W*(?:confidentiality (?:notice|note)|disclaimer)\s*[:.–-]|\bif you (?:are not|have received)|wenn sie nicht",
+    )
+]
+LEGAL_WORDS = 3
+"""Kinds of such words in a disclaimer, at least."""
+
+_PROGRAM = re.compile(
+    r"\W*(?:(?:please )?consider the environment before printing this (?:e-?mail|message)|"
+    r"sent from my \w+(?: \w+){,2}|get outlook for \w+(?:\W*https?:\S*)?)\W*",
+    re.IGNORECASE,
+)
+_STUB = re.compile(r"\bHTML\b|\b(?:web)?browser\b|\bmail(?:[- ]?(?:client|program|reader|viewer|app))", re.IGNORECASE)
+STUB_WORDS = 100
+"""Words of a plain text, at most, that may be only a note that the message is HTML."""
+
+_UNDECLARED = {code: bytes([code]).decode("cp1252", "ignore") or None for code in range(0x80, 0xA0)}
+"""What control characters are in windows-1252, which much mail is in that says it is in latin-1."""
+
 _HTML_QUOTES = (
-    "//blockquote[@type='cite']",
     "//*[contains(concat(' ', normalize-space(@class), ' '), ' gmail_quote ')]",
-    "//*[contains(concat(' ', normalize-space(@class), ' '), ' gmail_signature ')]",
     "//*[contains(concat(' ', normalize-space(@class), ' '), ' moz-cite-prefix ')]",
-    "//*[contains(concat(' ', normalize-space(@class), ' '), ' moz-signature ')]",
-    "//*[@id='divRplyFwdMsg' or @id='divRplyFwdMsg']/following-sibling::*",
+    "//*[@id='divRplyFwdMsg']/following-sibling::*",
     "//*[@id='divRplyFwdMsg']",
+)
+_CITED = re.compile(r"""<blockquote[^<>]{,200}\stype=["']?cite""", re.IGNORECASE)
+_HTML_SIGNATURES = (
+    "//*[contains(concat(' ', normalize-space(@class), ' '), ' gmail_signature ')]",
+    "//*[contains(concat(' ', normalize-space(@class), ' '), ' moz-signature ')]",
 )
 """Where programs put what they quote, and signatures."""
 
@@ -66,18 +110,30 @@ def read_mbox(path: Path, _: Chunking) -> Document:
     with path.open("rb") as file:
         if file.read(5) not in (b"From ", b""):
             raise ValueError("it does not begin with `From `")
-    read = cast("Any", lambda file: message_from_binary_file(file, policy=policy.default))
-    box: Any = mailbox.mbox(path, factory=read, create=False)
-    try:
+        file.seek(0)
         seen = set[str]()
         records: list[Record] = []
-        for number, key in enumerate(box.keys(), 1):
-            name = _message_id(message := box[key], "Message-ID")
-            records += _records(message, f"#{number}" if not name or name in seen else f":{name}", from_lines=True)
+        for number, content in enumerate(_messages(file), 1):
+            message = message_from_bytes(content, policy=policy.default)
+            name = _message_id(message, "Message-ID")
+            end = f"#{number}" if not name or name in seen else f":{name}"
+            records += _records(message, end, {"message": number})
             seen.add(name)
-    finally:
-        box.close()
     return Document(records=records)
+
+
+def _messages(file: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the messages of a mailbox without the lines that separate them."""
+    held: list[bytes] = []
+    blank = True
+    for line in file:
+        if blank and held and _SEPARATOR.match(line):
+            yield b"".join(held[1:])
+            held = []
+        held.append(line[1:] if _ESCAPED.match(line) else line)
+        blank = not line.strip()
+    if held:
+        yield b"".join(held[1:])
 
 
 _NO_DATE = datetime.min.replace(tzinfo=timezone.utc)
@@ -140,35 +196,63 @@ def _time(message: Record) -> datetime:
     return time if time.tzinfo else time.replace(tzinfo=timezone.utc)
 
 
-def own_text(text: str) -> str:
+def own_text(text: str, *, reply: bool = True, forward: bool = False) -> str:
     """Return what a message itself says: without quoted replies, signature and disclaimers.
 
-    What is left of a message that only passes another one on is that message.
+    Lines with > are a quotation in a `reply`, or below a line that says who wrote them. What a `forward` passes on is kept,
+    below the note above it. What is left of a message that only quotes another one is that message.
     """
     own = text.replace("\r\n", "\n").replace("\r", "\n")
-    if (original := _ORIGINAL.search(own)) is not None:
-        own = own[: original.start()].rstrip("\\_ \n")  # some programs rule a line above it
-    attributions = (found for found in _ATTRIBUTION.finditer(own) if _WHEN_OR_WHO.search(found[0]))
-    if (attribution := next(attributions, None)) is not None:
-        # replies may stand between or below lines that are marked as quoted
-        own = own[: attribution.start()] + (own[attribution.end() - 1 :] if attribution["quote"] else "")
-    own = _QUOTED.sub("", own)
-    if (signature := _SIGNATURE.search(own)) is not None:
-        own = own[: signature.start()]
-    parts = re.split(r"\n\s*\n", own.strip())
-    while parts and _DISCLAIMER.search(parts[-1].strip("*_ \n")):
+    header = next((found for found in _HEADERS.finditer(own) if _is_header(found)), None)
+    passed = _FORWARDED.search(own) or (header if forward else None)
+    if header is not None and (passed is None or header.start() < passed.start()):
+        own, rest = own[: header.start()].rstrip("\\_ \n"), ""  # some programs rule a line above it
+    else:
+        start = len(own) if passed is None else passed.start()
+        own, rest = own[:start], own[start:]
+    cited = _WRITTEN.sub(lambda found: "" if _WHEN_OR_WHO.search(found[0]) else found[0], own)
+    if reply or cited != own:  # answers may stand between or below lines that are marked as quoted
+        own = _QUOTED.sub(lambda lines: lines[0] if _COMPARED.fullmatch(lines[0]) else "", cited)
+    parts = re.split(r"\n\s*\n", f"{_without_signature(own)}{rest}".strip())
+    while parts and (_PROGRAM.fullmatch(parts[-1]) or _legal_words(parts[-1]) >= LEGAL_WORDS):
         parts.pop()
     return "\n\n".join(parts).strip() or text.strip()
 
 
-def _records(message: EmailMessage, name: str, *, from_lines: bool = False) -> Iterator[Record]:
-    """Return the record of a message, unless it has neither text nor subject."""
-    text, markdown = _body(message)
-    text = re.sub(r"^>(>*From )", r"\1", text, flags=re.MULTILINE) if from_lines else text
+def _legal_words(text: str) -> int:
+    return sum(words.search(text) is not None for words in _LEGAL)
+
+
+def _is_header(found: re.Match[str]) -> bool:
+    """Whether lines are the header of a message that is quoted: they say when it was sent, and what it is about."""
+    return bool(found["mark"] or (_WHEN.search(found["more"]) and _ABOUT.search(found["more"])))
+
+
+def _without_signature(text: str) -> str:
+    """Cut off a signature: below a line of dashes, a few lines without a sentence, but with an address or a number."""
+    dashes = list(_SIGNATURE.finditer(text))
+    if not dashes:
+        return text
+    below = text[dashes[-1].end() :].strip().split("\n")
+    said = any(line.rstrip().endswith((".", "!", "?", ":")) and len(line.split()) >= SENTENCE_WORDS for line in below)
+    marked = len(dashes) == 1 and bool(dashes[0]["space"])  # as the standard has it
+    is_one = len(below) <= SIGNATURE_LINES and not said and (marked or any(map(_CONTACT.search, below)))
+    return text[: dashes[-1].start()] + "\n\n" if is_one else text
+
+
+def _records(message: EmailMessage, name: str, place: Mapping[str, int] | None = None) -> Iterator[Record]:
+    """Return the record of a message, unless it has neither text nor subject; in a mailbox it has a `place`."""
     subject = _header(message, "Subject")
-    if text := own_text(text) or subject:
-        links = [_message_id(message, "Message-ID"), *_ids(message, "References"), *_ids(message, "In-Reply-To")]
-        yield Record(name, text, dict(_metadata(message, subject)), is_row=False, markdown=markdown, links=links)
+    links = [_message_id(message, "Message-ID"), *_ids(message, "References"), *_ids(message, "In-Reply-To")]
+    forward = _FORWARD.match(subject) is not None
+    parts = list(
+        _parts(message, reply=not forward and (len(links) > 1 or bool(_REPLY.match(subject))), forward=forward)
+    )
+    markdown = any(is_page for _, is_page in parts)
+    texts = (paragraph(text) if markdown and not is_page else text for text, is_page in parts)
+    if text := "\n\n".join(texts) or subject:
+        metadata = {**dict(_metadata(message, subject)), **(place or {})}
+        yield Record(name, text, metadata, is_row=False, markdown=markdown, links=links)
 
 
 def _metadata(message: EmailMessage, subject: str) -> Iterator[tuple[str, Any]]:
@@ -189,7 +273,7 @@ def _metadata(message: EmailMessage, subject: str) -> Iterator[tuple[str, Any]]:
 
 def _header(message: EmailMessage, name: str) -> str:
     try:
-        return " ".join(str(message[name] or "").split())
+        return " ".join(str(message[name] or "").translate(_UNDECLARED).split())
     except Exception:  # noqa: BLE001 - the parser of headers raises anything for broken ones
         return ""
 
@@ -208,30 +292,63 @@ def _ids(message: EmailMessage, name: str) -> list[str]:
     return re.findall(r"[^\s<>]+", _header(message, name))
 
 
-def _body(message: EmailMessage) -> tuple[str, bool]:
-    """Return the text of a message, and whether it is Markdown, which is made of HTML if there is no plain text."""
-    plain, page = (message.get_body([kind]) for kind in ("plain", "html"))
-    text = _decoded(plain) if plain is not None else ""
-    if text.strip() or page is None:
-        return text, False
-    return html_to_markdown(_without_quotes(_decoded(page))), True
+def _parts(message: EmailMessage, *, reply: bool, forward: bool) -> Iterator[tuple[str, bool]]:
+    """Yield the texts of a message, attached files aside, each with whether it is Markdown, which is made of HTML."""
+    kind = message.get_content_type()
+    if kind == "message/rfc822":
+        inner = cast("list[EmailMessage]", message.get_payload())[0]
+        yield "\n".join(f"{name}: {_header(inner, name)}" for name in ("From", "Date", "Subject") if inner[name]), False
+        yield from _parts(inner, reply=reply, forward=True)
+    elif kind == "multipart/alternative" and message.is_multipart():
+        yield from _best(list(_parts(part, reply=reply, forward=forward)) for part in message.iter_parts())
+    elif message.is_multipart():
+        for part in message.iter_parts():
+            yield from _parts(cast("EmailMessage", part), reply=reply, forward=forward)
+    elif kind == "text/html" and message.get_content_disposition() != "attachment":
+        page = _decoded(message)
+        text = html_to_markdown(_without_quotes(page, forward=forward))
+        if text.strip():
+            yield own_text(text, reply=reply or bool(_CITED.search(page)), forward=forward), True
+    elif kind.startswith(("text/plain", "multipart/")) and message.get_content_disposition() != "attachment":
+        text = _decoded(message)
+        if text.strip():
+            yield own_text(text, reply=reply, forward=forward), False
+
+
+def _best(ways: Iterable[Sequence[tuple[str, bool]]]) -> Sequence[tuple[str, bool]]:
+    """Choose between ways to say the same: the plain one, unless it is a note that the message is HTML."""
+    plain: Sequence[tuple[str, bool]] = ()
+    words: list[str] = []
+    for way in filter(None, ways):
+        own = re.findall(r"\w+", " ".join(text for text, _ in way).casefold())
+        if not any(is_page for _, is_page in way):
+            plain, words = way, own
+        elif not plain or (
+            (len(words) < len(own) or _STUB.search(plain[0][0])) and 2 * len({*own} & {*words}) < len({*own})
+        ):
+            return way
+        if len(words) > STUB_WORDS:
+            break
+    return plain
 
 
 def _decoded(part: Any) -> str:
     content: bytes = part.get_payload(decode=True) or b""
-    with suppress(LookupError, UnicodeDecodeError):
-        return content.decode(part.get_content_charset("utf-8"))
-    with suppress(UnicodeDecodeError):
-        return content.decode()
+    for charset in (part.get_content_charset("utf-8"), "utf-8"):
+        with suppress(LookupError, UnicodeDecodeError):
+            return content.decode(charset).translate(_UNDECLARED)
     return content.decode("cp1252", "replace")
 
 
-def _without_quotes(page: str) -> bytes:
+def _without_quotes(page: str, *, forward: bool) -> bytes:
     content = page.encode()
     check_tags(Path("the message"), content.count(b"<"))
     if not content.strip():
         return b""
     root = html.document_fromstring(content, parser=html.HTMLParser(encoding="utf-8"), ensure_head_body=True)
-    for element in [found for path in _HTML_QUOTES for found in root.xpath(path)]:
+    quotes = () if forward or _FORWARDED.search("\n".join(root.itertext())) else _HTML_QUOTES
+    for element in [found for path in (*quotes, *_HTML_SIGNATURES) for found in root.xpath(path)]:
         element.drop_tree() if element.getparent() is not None else None
+    if not "".join(root.itertext()).strip():
+        return content
     return cast("bytes", html.tostring(root, encoding="utf-8"))

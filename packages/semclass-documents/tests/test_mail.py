@@ -38,7 +38,7 @@ def written(folder, *messages):
         "> Since when?\n> Ann\n",
         "On Mon, 3 Nov 2025 at 10:12, Bo <bo@example.org> wrote:\n\n> Since when?\n",
         "On Mon, 3 Nov 2025 at 10:12, Bo Long-Name\n<bo@example.org> wrote:\n> Since when?\n",
-        "On 3 November Bo wrote:\n\nSince when?\n",
+        "On 3 November Bo wrote:\n\n> Since when?\n",
         "Am 03.11.2025 um 10:12 schrieb Bo:\n> Seit wann?\n",
         "-----Original Message-----\nFrom: Bo\nSent: Monday\n\nSince when?\n",
         "________________\nFrom: Bo <bo@example.org>\nSent: Monday\nTo: Ann\nSubject: Pump\n\nSince when?\n",
@@ -60,6 +60,85 @@ def test_answers_between_and_below_quotes_are_kept():
         assert own_text(text) == text
     # a message that only passes another one on is kept
     assert OWN in own_text(f"-----Original Message-----\nFrom: Bo\n\n{OWN}")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "On page 4 of the manual someone wrote:\n\nThe valve is replaced every 8 years.\n\nIs that true?",
+        "On 3 November Bo wrote:\n\nThe valve leaks.",
+        "On page 4 someone wrote:\n> 8 bar: open the valve",
+        "The valve opens by itself at\n> 8 bar in winter\n>= 9 bar in summer\nand shuts at night.",
+        "From: Holm\nTo: Sund\nDate: Monday 3 November\n\nThe ferry leaves at noon.",
+        "From: Holm\nTo: Sund\nCc: none\nThe ferry leaves at noon.",
+        "The confidentiality notice on page 4 must be signed",
+        "Confidentiality notice: sign page 4 by Friday.",
+        "Please consider the environment before printing 500 maps.",
+        "Sent from my office were three parcels, and none of them came.",
+        "Paint the hull.\n--\nReplace the engine of the boat.\n--\nSail to Holm.",
+        "Paint the hull.\n-- \nReplace the engine of the boat.",
+        "Paint the hull.\n—\nSail",
+        "Paint the hull.\n--\nSail",
+        "---------- Forwarded message ---------\nFrom: Bo\nDate: Monday\nSubject: Pump\nTo: Ann\n\n> It leaks.",
+        "Begin forwarded message:\n\n> From: Bo\n> Subject: Pump\n>\n> It leaks.",
+    ],
+)
+def test_own_words_that_look_like_something_else_are_kept(text):
+    text = f"{OWN}\n\n{text}"
+    assert own_text(text, reply="8 bar" in text) == text
+
+
+def test_a_forward_is_kept_without_the_signature_above_it(tmp_path):
+    old = "-----Original Message-----\nFrom: Bo\nSent: Monday\nTo: Ann\nSubject: Pump\n\nIt leaks.\n"
+    for subject, kept in (("FW: Pump", True), ("Fwd: Re: Pump", True), ("WG: Pump", True), ("Re: Fwd: Pump", False)):
+        found = read_passages(written(tmp_path, message(f"{OWN}\n-- \nAnn Lee\n\n{old}", Subject=subject)))
+        assert ("It leaks." in found[-1].text, "Ann Lee" in found[0].text) == (kept, False)
+    page = f"<p>{OWN}</p><div class=gmail_quote>---------- Forwarded message ---------<br>From: Bo<p>It leaks.</div>"
+    assert "It leaks." in read_passages(written(tmp_path, message(page, "html")))[0].text
+    note = message(OWN)
+    note.add_attachment(message("It leaks.", From="Bo <bo@example.org>"))
+    found = read_passages(written(tmp_path, note))
+    assert "\n".join(one.text for one in found) == f"{OWN}\nFrom: Bo <bo@example.org>\nSubject: The pump\n\nIt leaks."
+
+
+def test_all_parts_with_text_are_read_and_files_are_not(tmp_path):
+    note = message(OWN)
+    note.add_attachment(b"\x00", maintype="image", subtype="png", filename="a.png", disposition="inline")
+    note.add_attachment("Its number is 4711.", disposition="inline")
+    note.add_attachment("An attached file.", filename="a.txt")
+    (found,) = read_passages(written(tmp_path, note))
+    assert found.text == f"{OWN}\n\nIts number is 4711."
+    note.add_attachment("<p>It is <b>red</b>.", subtype="html", disposition="inline")
+    (found,) = read_passages(written(tmp_path, note))
+    assert found.text == f"{OWN}\n\nIts number is 4711.\n\nIt is red."
+
+
+@pytest.mark.parametrize(
+    "stub",
+    ["This message is in HTML. Please use a mail program that can show HTML.", "View it in your browser: x.org", " "],
+)
+def test_html_is_read_where_the_plain_part_only_says_so(tmp_path, stub):
+    both = message(stub)
+    both.add_alternative("<p>The engine costs 9000 crowns with delivery to Holm.", subtype="html")
+    assert "9000 crowns" in read_passages(written(tmp_path, both))[0].text
+
+
+def test_latin_1_of_mail_is_windows_1252(tmp_path):
+    (tmp_path / "a.eml").write_bytes(
+        b"From: a@x.org\nSubject: =?iso-8859-1?Q?=80_40?=\nContent-Type: text/plain; charset=iso-8859-1\n\n\x96 \x80 40"
+    )
+    (found,) = read_passages(tmp_path / "a.eml")
+    assert (found.text, found.metadata["title"]) == ("– € 40", "€ 40")
+
+
+def test_a_line_that_begins_with_from_separates_no_messages(tmp_path):
+    (tmp_path / "a.mbox").write_bytes(
+        b"From a@x.org Mon Nov  3 10:12:00 2025\nSubject: Ferry\n\nIt snows.\n\nFrom now on the ferry leaves at 9:00.\n\n"
+        b"From - Tue Nov 04 10:12:00 2025\nSubject: Kiosk\n\nIt opens at noon.\n"
+    )
+    first, second = read_passages(tmp_path / "a.mbox")
+    assert (first.text.split("\n")[-1], first.metadata["message"]) == ("From now on the ferry leaves at 9:00.", 1)
+    assert (second.text, second.metadata["message"]) == ("It opens at noon.", 2)
 
 
 def test_headers_are_metadata_and_the_subject_is_the_title(tmp_path):
