@@ -339,8 +339,8 @@ class PassageIndex:
             counts = self._counts(name)
             if 1 < len(counts) <= MAX_VALUES and (name in self.heads or 2 * len(counts) <= sum(counts.values())):
                 here = counts if allowed is None else self._counts(name, allowed)
-                values = sorted(counts, key=lambda value, counts=counts: (-counts[value], str(value[1])))
-                facets.append(Facet(name, name in self.heads, [(value[1], here[value]) for value in values]))
+                order = sorted(counts.items(), key=lambda item: (-item[1], str(item[0][1])))
+                facets.append(Facet(name, name in self.heads, [(value[1], here[value]) for value, _ in order]))
         return sorted(facets, key=lambda facet: (not facet.head, len(facet.values)))
 
     def _counts(self, field: str, allowed: BoolArray | None = None) -> Counter[tuple[bool, Scalar]]:

@@ -62,7 +62,7 @@ def question_idf(query: Query, index: SearchIndex, vocabulary: Sequence[str], ge
     if general is None:
         return own
     usual, share = general[query.terms], np.float32(len(index) / (len(index) + GENERAL_PASSAGES))
-    return np.where(known >= 0, usual + share * (own - usual), usual)
+    return np.asarray(np.where(known >= 0, usual + share * (own - usual), usual), np.float32)
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,7 @@ class EncodedTexts:
     def nbytes(self) -> int:
         """Bytes of the values."""
         arrays = [self.terms, self.sparse, *vars(self.stored).values()]
-        return sum(rows.values.nbytes for rows in arrays) + self.probabilities.nbytes + ENTRY_BYTES
+        return int(sum(rows.values.nbytes for rows in arrays)) + self.probabilities.nbytes + ENTRY_BYTES
 
 
 def joined(parts: Sequence[EncodedTexts]) -> EncodedTexts:

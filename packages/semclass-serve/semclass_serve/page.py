@@ -129,7 +129,10 @@ def find_document(name: str, folder: Path | str | None, index: PassageIndex | No
     if not isinstance(folder, Path) or index is None or not 0 < len(name) <= MAX_NAME or _is_hidden(name):
         return None
     # only readers write `file`, and whoever wrote JSON lines may have named any `document`
-    named = {"file": {"file": name}, "document": {"document": name, "file": {"$exists": False}}}
+    named: dict[str, dict[str, Any]] = {
+        "file": {"file": name},
+        "document": {"document": name, "file": {"$exists": False}},
+    }
     if not any(index.mask(where).any() for field, where in named.items() if field in index.fields):
         return None
     try:
