@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -18,6 +18,7 @@ from pdfminer.pdftypes import stream_value
 from semclass import Chunking
 from semclass.plugins import Document, paragraph, table
 from semclass_documents.limits import MAX_PAGE, is_large, read_up_to, work_for
+from semclass_documents.pdf_letters import upright_pages
 
 LARGER = 1.12
 """Letters of a heading are larger than those of the text by this factor."""
@@ -32,12 +33,20 @@ PART = 4
 LEVELS = 4
 """Sizes of letters that are levels of headings, at most: those of most lines."""
 
+MARGIN, STAMP_LINES = 0.08, 2
+"""Share of a page at its edge where text in another direction is a stamp, and lines of it, at most."""
+
+SAME_EDGES = 3
+"""Points between the columns of a table and those of the page before, at most, if it goes on."""
+
+EDGE_LINES = 3
+"""Lines below a table, and above its second page, at most, such as running ones."""
 SHOWN = ("Contents", "Resources", "Annots", "MediaBox", "CropBox", "Rotate")
 """Fields of a page that say what it shows."""
 
 _BULLET = re.compile(r"^[•‣▪●◦■–∙·\uf0b7*-]\s+(?=\S)")
 _LEADER = re.compile(r"(?:\s?\.){4,}")
-_BROKEN = re.compile(r"(?<![^\W\d_])(?<!-)([^\W\d_]+(?:-[^\W\d_]+)*)(?<=[a-zß-ÿ])-\n([a-zß-ÿ][^\W\d_]*)")
+_BROKEN = re.compile(r"(?<![^\W\d_])(?<!-)([^\W\d_]+(?:-[^\W\d_]+)*)(?<=[a-zß-ÿ])[-‐]\n([a-zß-ÿ][^\W\d_]*)")
 _WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 _CAPTION = re.compile(r"(?:fig(?:ure|\.)|table|listing|chart|plate|diagram)\s+[A-Z]?\d", re.IGNORECASE)
 _ENDED = re.compile(r"[.!?:;]['\")”’]?$")
@@ -51,7 +60,9 @@ class _Line:
     right: float
     top: float
     bottom: float
-    table: str = ""  # a table in Markdown, instead of text
+    rows: list[list[str]] = field(default_factory=list)  # of a table, instead of text
+    edges: tuple[float, ...] = ()  # of its columns
+    letters: float = 0.0  # size of the letters in it
 
 
 @dataclass
@@ -79,7 +90,7 @@ def read_pdf(path: Path, _: Chunking) -> Document:
                 large.append(str(page.page_number))
                 pages.append([])
             else:
-                pages.append(list(_lines(page)))
+                pages.append(list(_lines(page, _last_table(pages))))
             seen.add(shown)
             page.close()  # what it holds would stay in memory
             if process_time() > end and len(pages) < len(file.pages):
@@ -93,23 +104,64 @@ def read_pdf(path: Path, _: Chunking) -> Document:
     return Document("\f".join("\n\n".join(_blocks(page, letters)) for page in pages), missing="; ".join(missing))
 
 
-def _lines(page: Any) -> Iterator[_Line]:
-    """Yield the lines of a page in the order in which it was written, each table at the place of its first word."""
+def _last_table(pages: Sequence[Sequence[_Line]]) -> _Line | None:
+    """Return the table at the end of the last page."""
+    lines = pages[-1][-EDGE_LINES - 1 :] if pages else []
+    return next((line for line in reversed(lines) if line.rows), None)
+
+
+def _lines(page: Any, before: _Line | None) -> Iterator[_Line]:
+    """Yield the lines of a page, one direction of its text after another; a table may go on that was `before`."""
+    for view, turn in upright_pages(page):
+        lines = list(_lines_of(view, before))
+        edge = MARGIN * view.height
+        if (
+            turn
+            and len(lines) <= STAMP_LINES
+            and all(line.bottom < edge or line.top > view.height - edge for line in lines)
+        ):
+            continue
+        place = next((place for place, line in enumerate(lines[: EDGE_LINES + 1]) if line.rows), None)
+        if before is not None and place is not None and _goes_on(before, lines[: place + 1]):
+            lines[place].rows.insert(0, before.rows[0])
+        yield from lines
+        before = None
+
+
+def _goes_on(table: _Line, lines: Sequence[_Line]) -> bool:
+    """Whether a table goes on in the last line: below no heading, and without names of columns in its first row."""
+    *above, following = lines
+    head, *rows = following.rows
+    numbers = [all(row[place][:1].isdigit() for row in rows) for place in range(len(head))] if rows else []
+    named = any(number and not any(map(str.isdigit, cell)) for number, cell in zip(numbers, head, strict=False))
+    headed = any(line.size > LARGER * following.letters for line in above)
+    return _same_edges(table.edges, following.edges) and not (named or headed or head == table.rows[0])
+
+
+def _same_edges(edges: Sequence[float], others: Sequence[float]) -> bool:
+    return len(edges) == len(others) and all(
+        abs(one - other) <= SAME_EDGES for one, other in zip(edges, others, strict=True)
+    )
+
+
+def _lines_of(page: Any, before: _Line | None) -> Iterator[_Line]:
+    """Yield lines in the order in which they were written, each table at the place of its first word."""
     grids = page.find_tables() if page.rects or page.lines or page.curves else []
-    tables = [
-        (one.bbox, rows) for one in grids if len(rows := one.extract(x_tolerance_ratio=SPACE)) > 1 and len(rows[0]) > 1
-    ]
+    tables = []
+    for grid in grids:
+        rows = [[cell or "" for cell in row] for row in grid.extract(x_tolerance_ratio=SPACE)]
+        edges = tuple(sorted({round(place, 1) for cell in grid.cells for place in (cell[0], cell[2])}))
+        if len(rows[0]) > 1 and (len(rows) > 1 or (before is not None and _same_edges(before.edges, edges))):
+            tables.append((grid.bbox, rows, edges))
     line: _Line | None = None
     for word in page.extract_words(x_tolerance_ratio=SPACE, use_text_flow=True, extra_attrs=["size", "upright"]):
-        if not word["upright"]:  # a stamp at the margin
-            continue
-        place = next((at for at, (box, _) in enumerate(tables) if _inside(word, box)), None)
+        place = next((at for at, (box, *_) in enumerate(tables) if _inside(word, box)), None)
         if place is not None:
-            box, rows = tables[place]
+            box, rows, edges = tables[place]
             if rows:
                 yield from [line] if line else []
-                yield _Line("", 0, box[0], box[2], box[1], box[3], table([cell or "" for cell in row] for row in rows))
-                line, tables[place] = None, (box, [])
+                yield _Line("", 0, box[0], box[2], box[1], box[3], rows, edges, word["size"])
+                line, tables[place] = None, (box, [], edges)
         elif line and _continues(line, word):
             line.text += f" {word['text']}"
             line.right, line.bottom = word["x1"], max(line.bottom, word["bottom"])
@@ -152,7 +204,7 @@ def _words(page: Iterable[_Line]) -> Iterator[str]:
     divided = False
     for line in page:
         words = _WORD.findall(line.text.casefold())
-        starts, divided = divided, line.text.endswith("-")
+        starts, divided = divided, line.text.endswith(("-", "‐", "\xad"))
         yield from words[starts : len(words) - divided]
 
 
@@ -178,7 +230,7 @@ def _blocks(page: Iterable[_Line], letters: _Letters) -> Iterator[str]:
 def _belongs(held: Sequence[_Line], line: _Line, letters: _Letters) -> bool:
     """Whether a line belongs to the paragraph before it."""
     before = held[-1]
-    if before.table or line.table or abs(before.size - line.size) > 0.05 * letters.text:
+    if before.rows or line.rows or abs(before.size - line.size) > 0.05 * letters.text:
         return False
     if line.top < before.top:  # the next column
         return not _ENDED.search(before.text) and line.text[:1].islower()
@@ -194,11 +246,12 @@ def _may_be_heading(text: str) -> bool:
 
 def _block(held: Sequence[_Line], letters: _Letters) -> Iterator[str]:
     """Yield a table, a heading, or a paragraph, whose items begin with a bullet."""
-    if held[0].table:
-        yield held[0].table
+    if held[0].rows:
+        yield table(held[0].rows)
         return
     size = round(held[0].size, 1)
     text = "\n".join(" ".join(_LEADER.sub(" ", line.text).split()) for line in held)
+    text = text.replace("\xad\n", "").replace("\xad", "")
     if size > LARGER * letters.text and _may_be_heading(text):
         level = 1 + sum(size < other for other in letters.headings)
         yield f"{'#' * level} {' '.join(text.split())}"

@@ -135,13 +135,13 @@ def shown(size, text, height, left=70):
 HELVETICA = "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>"
 
 
-def written(contents, font=HELVETICA):
-    """Write a PDF of these contents of pages."""
+def written(contents, font=HELVETICA, fields=""):
+    """Write a PDF of these contents of pages, each of which has some fields."""
     kids = " ".join(f"{3 + 2 * place} 0 R" for place in range(len(contents)))
     font = f"<< /F {font} >>"
     objects = ["<< /Type /Catalog /Pages 2 0 R >>", f"<< /Type /Pages /Kids [{kids}] /Count {len(contents)} >>"]
     for place, content in enumerate(contents):
-        page = f"/Parent 2 0 R /MediaBox [0 0 595 842] /Resources << /Font {font} >> /Contents {4 + 2 * place} 0 R"
+        page = f"/Parent 2 0 R /MediaBox [0 0 595 842] /Resources << /Font {font} >> /Contents {4 + 2 * place} 0 R {fields}"
         objects += [f"<< /Type /Page {page} >>", f"<< /Length {len(content)} >>\nstream\n{content}\nendstream"]
     body, places = "%PDF-1.4\n", []
     for number, held in enumerate(objects, 1):
