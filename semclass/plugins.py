@@ -36,6 +36,9 @@ if TYPE_CHECKING:
     from semclass.documents.decoding import check_size as check_size
     from semclass.documents.decoding import read_text as read_text
     from semclass.documents.decoding import reading as reading
+    from semclass.documents.hyphens import join_divided as join_divided
+    from semclass.documents.hyphens import mark_divided as mark_divided
+    from semclass.documents.hyphens import words_of as words_of
     from semclass.documents.json_lines import read_json_lines as read_json_lines
     from semclass.documents.labelled import read_labelled as read_labelled
     from semclass.documents.labelled import read_texts as read_texts
@@ -75,6 +78,7 @@ _HOMES = {
     ),
     "core.artifacts": ("open_to_write", "write_atomic"),
     "core.errors": ("import_extra", "warn"),
+    "documents.hyphens": ("join_divided", "mark_divided", "words_of"),
     "documents.json_lines": ("read_json_lines",),
     "documents.labelled": ("read_labelled", "read_texts"),
     "documents.sentences": ("unwrapped_spans",),

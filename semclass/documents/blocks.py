@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from html import unescape
-from itertools import accumulate, pairwise, zip_longest
+from itertools import accumulate, chain, pairwise, zip_longest
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -66,6 +67,13 @@ FULL_LINE = 0.8
 """A line was wrapped if it, with the next line's first word, exceeds this share of the paragraph's longest line."""
 
 
+_ENTRY = re.compile(
+    r"^[ \t]*(?P<name>[^\W\d_]{1,20}(?:[ \t._-]{1,2}[^\W\d_]{1,20})?)[ \t.#_-]{0,3}(?P<number>\d[\w-]*)",
+    re.MULTILINE,
+)
+"""Begins an entry of a list in plain text, such as "Error 101" or "E-7"."""
+
+
 @dataclass(frozen=True)
 class Unit:
     """A part of a block: ``text[start:end]``, or `text` where it is written differently, such as a row of a table."""
@@ -94,6 +102,7 @@ class Block:
     heading: Unit | None = None  # the innermost of them, if it stands on this page
     page: int | None = None  # from 1; None without form feeds
     markdown: bool = False
+    entry: str = ""  # what it is one of, such as "error"; each is about another thing
 
 
 class PlainHeading(NamedTuple):
@@ -249,17 +258,31 @@ def _plain_parts(text: str, start: int, end: int, headings: Sequence[PlainHeadin
 
 def _paragraphs(text: str, start: int, end: int) -> Iterator[Block]:
     gaps = [gap.span() for gap in _BLANK_LINES.finditer(text, start, end)]
+    units = (_trimmed(text, first, after) for (_, first), (after, _) in pairwise([(start, start), *gaps, (end, end)]))
     group: list[Unit] = []
-    for (_, first), (after, _) in pairwise([(start, start), *gaps, (end, end)]):
-        unit = _trimmed(text, first, after)
-        if unit.start >= unit.end:
-            continue
+    name = ""
+    for unit, entry in chain.from_iterable(_entries(text, unit) for unit in units if unit.start < unit.end):
         if group and not introduces(text, group[-1], unit):
-            yield Block("text", group[0].start, group[-1].end, tuple(group))
+            yield Block("text", group[0].start, group[-1].end, tuple(group), entry=name)
             group = []
+        name = name if group else entry
         group.append(replace(unit, wrapped=_is_wrapped(text[unit.start : unit.end].split("\n"))))
     if group:
-        yield Block("text", group[0].start, group[-1].end, tuple(group))
+        yield Block("text", group[0].start, group[-1].end, tuple(group), entry=name)
+
+
+def _entries(text: str, unit: Unit) -> list[tuple[Unit, str]]:
+    """Return the entries of a list that stand right below one another, each with what it is one of, or the paragraph."""
+    found = [one for one in _ENTRY.finditer(text[unit.start : unit.end]) if one["name"][0].isupper()]
+    names = Counter(one["name"].casefold() for one in found).most_common(1)
+    own = [one for one in found if one["name"].casefold() == names[0][0]]
+    firsts = [one.start() for before, one in pairwise([None, *own]) if not before or before["number"] != one["number"]]
+    at_start = bool(found) and not found[0].start()
+    if len(firsts) < 2:
+        return [(unit, found[0]["name"].casefold() if at_start else "")]
+    places = [unit.start + first for first in sorted({0, *firsts})]
+    parts = [_trimmed(text, *span) for span in pairwise([*places, unit.end])]
+    return [(part, names[0][0] if number or not firsts[0] else "") for number, part in enumerate(parts)]
 
 
 def introduces(text: str, unit: Unit, following: Unit) -> bool:

@@ -14,6 +14,7 @@ from semclass.core.errors import InputError, InputTypeError
 from semclass.core.types import Passage
 from semclass.documents.blocks import Block, Unit, introduces, read_blocks, without_links, wrapped_lines
 from semclass.documents.decoding import check_encoding
+from semclass.documents.hyphens import FIRM, SOFT, join_divided
 from semclass.documents.sentences import bounded_spans, sentence_spans, trimmed
 
 CUTS = ("paragraph", "window", "section")
@@ -246,26 +247,31 @@ def _parts(text: str, block: Block) -> Iterator[Block]:
 def _joined(text: str, section: Sequence[Block], full: int) -> Iterator[list[Block]]:
     """Join blocks to the one before while that is not full, and small ones in any case; at the end also to the heading.
 
-    Tables are joined only if they, or what stands before them, are small.
+    Tables are joined only if they, or what stands before them, are small; entries of a list are not joined to one another.
     """
     groups: list[list[Block]] = []
     words, table = full, False
     for block in section:
         held = _up_to(2 * full, text, block)
         fits = words < full and words + held <= 2 * full and not table and block.kind not in _WRITTEN
-        if groups and (words < SMALL_WORDS or fits):
+        if groups and (words < SMALL_WORDS or fits) and not _is_another(groups[-1], block):
             groups[-1].append(block)
             words += held
         else:
             groups.append([block])
             words = held
         table = block.kind in _WRITTEN
-    if words < SMALL_WORDS and len(groups) > 1:
+    if words < SMALL_WORDS and len(groups) > 1 and not _is_another(groups[-2], groups[-1][0]):
         small = groups.pop()
         groups[-1] += small
-    elif words < SMALL_WORDS and (heading := groups[0][0].heading):
+    elif words < SMALL_WORDS and len(groups) == 1 and (heading := groups[0][0].heading):
         groups[0].insert(0, replace(groups[0][0], kind="text", start=heading.start, end=heading.end, units=(heading,)))
     yield from groups
+
+
+def _is_another(group: Sequence[Block], block: Block) -> bool:
+    """Whether a block is another entry of a list that a group holds one of."""
+    return bool(block.entry) and any(part.entry == block.entry for part in group)
 
 
 def _up_to(most: int, text: str, block: Block) -> int:
@@ -311,7 +317,8 @@ def _unwrapped(paragraph: str, *, markdown: bool) -> str:
     if markdown:
         return _SOFT_BREAK.sub(lambda match: " " * len(match[0]), paragraph)
     first, *lines = paragraph.split("\n")
-    ends = (" " if wrapped else "\n" for wrapped in wrapped_lines([first, *lines]))
+    wrapped = zip([first, *lines], wrapped_lines([first, *lines]), strict=False)
+    ends = (" " if ended or line.endswith((SOFT, FIRM)) else "\n" for line, ended in wrapped)
     return first + "".join(end + line for end, line in zip(ends, lines, strict=True))
 
 
@@ -380,7 +387,7 @@ def _written(text: str, units: Sequence[Unit]) -> str:
             gap = text[before.end : unit.start]
             between = "\n\n" if gap.strip() or "\n" in gap[1:] else gap
             parts.append(between if unit.text is None and before.text is None else "\n")
-        part = unit.written(text)
+        part = join_divided(unit.written(text))
         if unit.wrapped:
             part = _SOFT_BREAK.sub(" ", _ESCAPED.sub(r"\1", _ROLE.sub(lambda role: role[1].rstrip(), part)))
         parts.append(part)

@@ -18,15 +18,17 @@ from semclass.documents.chunking import Chunking
 from semclass.documents.cutting import cut_document
 from semclass.documents.decoding import read_text, reading
 from semclass.documents.directives import without_directives
+from semclass.documents.hyphens import mark_divided
 from semclass.documents.json_lines import begins_with_text
 from semclass.documents.records import Document, read_json, read_jsonl
 from semclass.documents.sheets import read_csv
 
 MARKDOWN = (".md", ".markdown")
+TEXT = (".txt", ".text")
 CODE = (".c", ".cpp", ".go", ".h", ".java", ".js", ".py", ".rs", ".sh", ".sql", ".ts")
 """Endings of source files, which are read as text."""
 
-ENDINGS = (".txt", ".text", ".log", *MARKDOWN, ".csv", ".tsv", ".json", ".jsonl", *CODE)
+ENDINGS = (*TEXT, ".log", *MARKDOWN, ".csv", ".tsv", ".json", ".jsonl", *CODE)
 """Endings of the files that need no package."""
 
 REMEDIES = {".parquet": "write the rows of .parquet files as JSON lines with `text`"}
@@ -129,7 +131,9 @@ class PlainReader:
                 return read_csv(text, chunking.columns)
             if ending in (".json", ".jsonl"):
                 return (read_json if ending == ".json" else read_jsonl)(text, chunking.columns)
-            return Document(without_directives(text)) if ending in MARKDOWN else Document(text, markdown=False)
+            if ending in MARKDOWN:
+                return Document(without_directives(text))
+            return Document(mark_divided(text) if ending in TEXT else text, markdown=False)
 
     def cut(self, name: str, document: Document, chunking: Chunking) -> list[Passage]:
         """Cut a document, see :func:`semclass.documents.cutting.cut_document`."""

@@ -30,6 +30,27 @@ def test_paragraphs_are_cut_at_blank_lines_and_know_where_they_stand():
     assert second.metadata == {"document": "notes/tea.txt", "paragraph": 2, "start": 59, "end": 100}
 
 
+@pytest.mark.parametrize(
+    "entries",
+    [
+        ["Error 101: no fuel", "Error 105: no oil"], ["E-101\nThere is no fuel.", "E-105\nThere is no oil."],
+        ["Order 7 has come. It is broken.", "Order 9 has not."], ["Fault code 1a: no fuel", "Fault code 1b: no oil"],
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("between", ["\n", "\n\n", "\n  \n"])
+@pytest.mark.parametrize("above", ["", "Codes\n=====\n\n"])
+def test_entries_of_a_list_in_plain_text_are_passages(entries, between, above):
+    assert texts(above + between.join(entries))[-1] == entries[1]
+    assert texts(above + between.join(entries), by="paragraph")[0].endswith(entries[0])
+
+
+@pytest.mark.parametrize(
+    "text", ["Ann Lee\nHarbour Street 5\n1234 Holm", "On May 3\nMay 3 was cold.", "it is in\npage 4\npage 5"]
+)
+def test_other_short_lines_stay_together(text):
+    assert texts(text) == [text]
+
+
 def test_small_paragraphs_are_joined_to_what_they_belong_to():
     assert texts(f"Note\n\n{LIGHT}\n\nFog horn\n\n{LIGHT}\n\nSee above.") == [
         f"Note\n\n{LIGHT}",

@@ -24,6 +24,28 @@ def unsupported_files(folder):
     return listed(unsupported) if unsupported else ""
 
 
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        (
+            "The lamp of the light-\nhouse is lit. Its founda-\ntion is old.",
+            "The lamp of the lighthouse is lit. Its foundation is old.",
+        ),
+        ("  the light-\n  house, which is lit", "the lighthouse, which is lit"),
+        ("the light\xad\nhouse of the co\xadoperative", "the lighthouse of the cooperative"),
+        ("A well-\nknown house is well-known.", "A well-known house is well-known."),
+        ("A sister-in-\nlaw came.", "A sister-in-law came."),
+        ("The pre-\nand post-war years", "The pre-\nand post-war years"),
+        ("Ferries Holm-\nSund", "Ferries Holm-\nSund"),
+    ],
+)
+@pytest.mark.parametrize("size", [None, 20])
+def test_words_that_ends_of_lines_divide_are_joined(tmp_path, text, read, size):
+    (tmp_path / "a.txt").write_text(text, encoding="utf-8")
+    found = read_passages(tmp_path / "a.txt", Chunking(size=size))
+    assert "\n".join(one.text for one in found).split() == read.split()
+
+
 # -- JSON lines
 
 

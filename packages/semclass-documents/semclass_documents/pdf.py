@@ -6,7 +6,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from statistics import median
 from time import process_time
@@ -16,7 +15,7 @@ import pdfplumber
 from pdfminer.pdftypes import stream_value
 
 from semclass import Chunking
-from semclass.plugins import Document, paragraph, table
+from semclass.plugins import Document, join_divided, mark_divided, paragraph, table, words_of
 from semclass_documents.limits import MAX_PAGE, is_large, read_up_to, work_for
 from semclass_documents.pdf_letters import upright_pages
 
@@ -27,9 +26,6 @@ SPACE = 0.15
 """Width of a space between words, at least, in sizes of the letters; narrow ones have a quarter."""
 
 HEADING_WORDS = 20
-PART = 4
-"""Letters of both parts of a compound at an end of a line, at least, if only the parts stand elsewhere as words."""
-
 LEVELS = 4
 """Sizes of letters that are levels of headings, at most: those of most lines."""
 
@@ -46,8 +42,6 @@ SHOWN = ("Contents", "Resources", "Annots", "MediaBox", "CropBox", "Rotate")
 
 _BULLET = re.compile(r"^[•‣▪●◦■–∙·\uf0b7*-]\s+(?=\S)")
 _LEADER = re.compile(r"(?:\s?\.){4,}")
-_BROKEN = re.compile(r"(?<![^\W\d_])(?<!-)([^\W\d_]+(?:-[^\W\d_]+)*)(?<=[a-zß-ÿ])[-‐]\n([a-zß-ÿ][^\W\d_]*)")
-_WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 _CAPTION = re.compile(r"(?:fig(?:ure|\.)|table|listing|chart|plate|diagram)\s+[A-Z]?\d", re.IGNORECASE)
 _ENDED = re.compile(r"[.!?:;]['\")”’]?$")
 
@@ -195,25 +189,8 @@ def _letters(pages: Sequence[Sequence[_Line]]) -> _Letters:
     text = max(sizes, key=lambda size: (sizes[size], size), default=0.0)
     larger = Counter(round(line.size, 1) for page in pages for line in page if line.size > LARGER * text)
     headings = [size for size, _ in larger.most_common(LEVELS)]
-    words = frozenset(word for page in pages for word in _words(page))
+    words = words_of("\n".join(line.text for page in pages for line in page))
     return _Letters(text, median(gaps) if gaps else 0.2 * text, headings, words)
-
-
-def _words(page: Iterable[_Line]) -> Iterator[str]:
-    """Yield the words of a page, without the parts of those that are divided at an end of a line."""
-    divided = False
-    for line in page:
-        words = _WORD.findall(line.text.casefold())
-        starts, divided = divided, line.text.endswith(("-", "‐", "\xad"))
-        yield from words[starts : len(words) - divided]
-
-
-def _rejoined(broken: re.Match[str], words: frozenset[str]) -> str:
-    """Join the parts of a word that an end of a line divides; a compound, such as well-known, keeps its hyphen."""
-    first, last = broken[1].casefold(), broken[2].casefold()
-    apart = min(len(first), len(last)) >= PART and first in words and last in words
-    compound = "-" in first or f"{first}-{last}" in words or apart
-    return f"{broken[1]}{'-' * (compound and first + last not in words)}{broken[2]}"
 
 
 def _blocks(page: Iterable[_Line], letters: _Letters) -> Iterator[str]:
@@ -251,12 +228,12 @@ def _block(held: Sequence[_Line], letters: _Letters) -> Iterator[str]:
         return
     size = round(held[0].size, 1)
     text = "\n".join(" ".join(_LEADER.sub(" ", line.text).split()) for line in held)
-    text = text.replace("\xad\n", "").replace("\xad", "")
+    text = join_divided(mark_divided(text, letters.words))
     if size > LARGER * letters.text and _may_be_heading(text):
         level = 1 + sum(size < other for other in letters.headings)
         yield f"{'#' * level} {' '.join(text.split())}"
         return
-    lines = _BROKEN.sub(partial(_rejoined, words=letters.words), text).split("\n")
+    lines = text.split("\n")
     if any(map(_BULLET.match, lines)):
         first = next(place for place, line in enumerate(lines) if _BULLET.match(line))
         yield from [paragraph("\n".join(lines[:first]))] if first else []
