@@ -89,10 +89,18 @@ def lines_of(hit: semclass.Hit, width: int, certainty: str | None = None) -> Ite
 
 
 def place_of(passage: str, metadata: Mapping[str, Any], room: int) -> str:
-    """Name the place of a passage: document, page, and as many headings as fit; without a document, id and title."""
-    document, page = metadata.get("document"), metadata.get("page")
-    name = clean(document if isinstance(document, str) and document else passage)
-    start = f"{name} · page {page}" if isinstance(page, int) else name
+    """Name the place of a passage: document, page, and as many headings as fit; without a document, id and title.
+
+    Of mail, these are the file, the number of the message in it, who sent it and when.
+    """
+
+    def text(*names: str) -> str:
+        return next((clean(value) for name in names if isinstance(value := metadata.get(name), str) and value), "")
+
+    sender = text("sender_name", "sender")
+    numbers = [f"{name} {metadata[name]}" for name in ("page", "message") if isinstance(metadata.get(name), int)]
+    name = (text("file") if sender else "") or text("document") or clean(passage)
+    start = " · ".join(filter(None, [name, *numbers, sender and f"{sender} {text('date')[:10]}".rstrip()]))
     headings = metadata.get("headings") or [metadata.get("heading") or metadata.get("title")]
     headings = [clean(heading) for heading in headings if isinstance(heading, str) and heading.strip()]
     paths = [" › ".join(["…"] * (first > 0) + headings[first:]) for first in range(len(headings))]

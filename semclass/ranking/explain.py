@@ -39,7 +39,7 @@ def explain(
             total=sum(parts.values()),
             words=_word_matches(query, words, found, place, pieces, mark, passages[place].text),
             classes=class_evidence(query, found, place, classes),
-            sentence=nearest_sentence(query, found, place, passages[place].text),
+            sentence=best_sentence(query, words, found, place, passages[place].text),
             reused=None if found.reused is None else bool(found.reused[place]),
         )
         for place in steps(places.tolist())
@@ -104,12 +104,19 @@ def _written(word: str, piece: str, words: dict[str, str]) -> str:
     return next((written for form, written in words.items() if later in form), word)
 
 
-def nearest_sentence(query: Query, candidates: Candidates, place: int, text: str) -> Span | None:
-    """Return the place of the candidate's sentence whose vector is nearest to the question's, with all of its lines."""
+def best_sentence(query: Query, words: Sequence[_Word], candidates: Candidates, place: int, text: str) -> Span | None:
+    """Return the place of the candidate's sentence, with all of its lines, that is nearest to the question.
+
+    That is the one with the largest sum of its cosine and the weights of the question's words that it holds.
+    """
     vectors, spans = candidates.evidence.sentences.row(place), sentence_spans(text)
-    if not len(spans) == len(vectors) > 0:
+    theirs = [as_written(text[slice(*span)]) for span in spans]
+    values = np.array([sum(weight for word, weight, _ in words if folded(word) in own) for own in theirs])
+    if len(spans) == len(vectors):
+        values = values + vectors @ query.pooled
+    if not values.any():
         return None
-    read = spans[int((vectors @ query.pooled).argmax())]
+    read = spans[int(values.argmax())]
     whole = next(span for span in unwrapped_spans(text) if span[0] <= read[0] < span[1])
     return whole if len(text[slice(*whole)].split()) <= LONGEST else read
 

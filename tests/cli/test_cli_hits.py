@@ -131,6 +131,28 @@ def test_a_long_sentence_is_shown_whole():
     assert hits.excerpt("red\x1b[31m \nand\tgreen", None, 76) == ["red [31m and green"]
 
 
+def test_an_excerpt_holds_the_sentence_that_matched(run, tmp_path):
+    around = "The boat was built in the yard of Holm and is painted every spring by men of the town. " * 3
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "a.txt").write_text(f"{around}In the cellar of the house stands a pump. {around}")
+    (tmp_path / "docs" / "b.txt").write_text(
+        f"{around}Much water, which is pumped\nby night. Nobody sees the pump. {around}"
+    )
+    run("index", "build", tmp_path / "docs", "--out", tmp_path / "index")
+    for method in ("default", "bm25"):
+        out = run("search", tmp_path / "index", "pump", "--method", method)[1]
+        assert out.count("In the cellar of the house stands a pump.") == out.count("Nobody sees the pump.") == 1
+
+
+def test_a_message_shows_its_sender_and_date():
+    mail = {
+        "document": "a.mbox:1@x", "file": "a.mbox", "message": 3, "sender": "ann@x.org", "sender_name": "Ann Lee",
+        "date": "2025-11-03T10:12:00+01:00", "title": "The pump",
+    }  # fmt: skip
+    assert hits.place_of("a", mail, 80) == "a.mbox · message 3 · Ann Lee 2025-11-03 · The pump"
+    assert hits.place_of("a", {"file": "a.eml", "sender": "ann@x.org", "document": "b.eml"}, 80) == "a.eml · ann@x.org"
+
+
 def test_words_near_those_of_the_question_are_marked():
     words = (WordMatch("Erbauer", 0.6, "Brücke", 0.8, False), WordMatch("the", 0.01, "with", 0.9, False))
     (_, line) = hits.lines_of(hit_of("Die BRÜCKE with arches", words=words), 60)

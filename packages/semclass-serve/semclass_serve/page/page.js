@@ -249,11 +249,13 @@ function result(hit) {
   const { metadata, explanation } = hit;
   const headings = strings(metadata.headings ?? metadata.heading).map(readable);
   const title = [headings.at(-1), ...strings(metadata.title), ...strings(metadata.document), hit.id].find(Boolean);
-  const place = [metadata.document ?? metadata.file, metadata.page != null && `page ${metadata.page}`, ...headings.slice(0, -1)].filter((part) => part && part !== title);
+  const [sender] = [...strings(metadata.sender_name), ...strings(metadata.sender)]; // of mail
+  const sent = sender && [sender, ...strings(metadata.date).map((date) => date.slice(0, 10))].join(" ");
+  const place = [(sender && metadata.file) ?? metadata.document ?? metadata.file, metadata.page != null && `page ${metadata.page}`, metadata.message != null && `message ${metadata.message}`, sent, ...headings.slice(0, -1)].filter((part) => part && part !== title);
   const signs = [...hit.text]; // offsets of the service count code points
   const [start, end] = hit.sentence ?? explanation?.sentence ?? [0, 0];
   const [before, best, after] = [[0, start], [start, end], [end]].map((span) => readable(signs.slice(...span).join("")));
-  const link = address(hit, best, headings.at(-1) ?? "");
+  const link = address(hit, best, headings.at(-1) ?? (sender ? title : ""));
   return el("li", {}, el("article", { "aria-labelledby": `title-${hit.rank}` },
     el("h2", { id: `title-${hit.rank}`, dir: "auto" }, link ? el("a", { href: link, target: "_blank", rel: "noopener noreferrer" }, title) : title),
     place.length ? el("p", { class: "place" }, place.join(" › ")) : null,
