@@ -183,7 +183,10 @@ def entailment(models: Path) -> Scores:
     }
 
 
-RANKING = {"encoder": "hybrid", "pairs/entailment": "entail-integrated", "pairs/evidence": "default", "deep": "deep"}
+RANKING = {
+    "encoder": "hybrid", "sparse": "convex", "pairs/entailment": "entail-integrated", "pairs/evidence": "default",
+    "deep": "deep",
+}  # fmt: skip
 """The method of :data:`semclass.ranking.methods.METHODS` that shows most of what a model does."""
 
 
@@ -199,10 +202,11 @@ def ranking(models: Path) -> Scores:
         {name: {answer: 1} for name, (answer, _) in zip(names, texts().asked, strict=True)},
     )
     queries = retriever.encode(list(dataset.questions.values()))
-    found = [retriever.candidates(query, DEPTH, METHODS["hybrid"]) for query in queries]
     scores: Scores = {}
     for model, method in RANKING.items():
         how = METHODS[method]
+        if not how.candidates:
+            found = [retriever.candidates(query, DEPTH, how) for query in queries]  # for those that re-rank, too
         orders = [
             how.order(loaded, query, row, loaded.weights, [items[place] for place in row.rows]).places
             for query, row in zip(queries, found, strict=True)

@@ -40,7 +40,6 @@ ASKS_FOR = {
 
 WHY = {
     "retrieval": "it is nearer to the question as a whole",
-    "sentences": "one of its sentences is nearer to the question",
     "meaning": "its words mean what the question's words mean",
     "words": "it has the question's rare words",
     "answers": "it gives what the question asks for",

@@ -36,7 +36,6 @@ PARTS = {
     "entails": "answers the question",
     "relevance": "probability that it answers",
     "retrieval": "first search",
-    "sentences": "best sentence",
     "meaning": "similar words",
     "words": "the same words",
     "answers": "provides the answer type",

@@ -29,7 +29,7 @@ def test_the_german_example_runs(folder, monkeypatch, capsys, tmp_path):
     # an English model stands in for a multilingual one: it is loaded the same way, and knows some German words
     monkeypatch.syspath_prepend(str(ROOT / "docs" / "examples"))
     out = tmp_path / "german"
-    arguments = ["--encoder", f"hub:{folder}", "--cache", str(tmp_path / "cache"), "--out", str(out)]
+    arguments = ["--encoder", f"hub:{folder}", "--out", str(out)]
     monkeypatch.setattr(sys, "argv", ["german.py", *arguments])
     import german
 

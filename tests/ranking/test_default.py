@@ -83,8 +83,8 @@ def test_a_code_that_a_passage_holds_whole_decides(models):
     assert hits[0].explanation.parts["codes"] > hits[1].explanation.parts["codes"] == 0
 
 
-def test_only_passages_of_no_index_have_weights_of_short_ones(models):
+def test_weights_of_short_ones_count_less_in_an_index(models):
     index = HybridRetriever.from_passages(PASSAGES, models=models)
     given, stored = parts_of(models), index.search(QUESTION, len(PASSAGES), explain=True)
-    assert all("answers" in row for row in given.values())
-    assert all("answers" not in hit.explanation.parts for hit in stored)
+    for hit in stored:
+        assert abs(hit.explanation.parts["answers"]) < abs(given[hit.text]["answers"])
