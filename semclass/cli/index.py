@@ -159,7 +159,7 @@ def sync(folder: Path, source: Path, *, dry_run: bool, watch: bool, yes: bool, a
 
     Passages are added, changed and removed, but only new texts are encoded. A passage keeps its id while its text and
     headings stay the same, even if it moves within the document. Documents are split as in the previous run unless you give
-    --cut, --size, --overlap, --encoding, --keep-boilerplate or names of columns.
+    --cut, --size, --overlap, --encoding, --keep-boilerplate, --keep-copies or names of columns.
     """
     if not source.is_dir():
         raise InputError(

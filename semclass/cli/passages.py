@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from functools import cache, wraps
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,16 @@ if TYPE_CHECKING:
 
 LISTED_PARAGRAPHS = 10  # paragraphs of boilerplate that are listed, at most; a JSON line holds all
 LISTED_CHARACTERS = 100  # characters of such a paragraph that are shown
+
+KINDS = {
+    "skipped": "skipped {} that cannot be read",
+    "cut": "truncated {} that can be read only in part",
+    "empty": "skipped {} without text",
+    "copy": "left out {} with the text of another one; --keep-copies keeps all",
+}
+"""Kinds of :class:`semclass.documents.sources.Skipped` files, and how a list of them begins."""
+
+LISTED_COPIES = 10  # files without text, or with that of another one, that are listed, at most; a JSON line holds all
 
 _options = options.together(
     click.option(
@@ -48,6 +59,9 @@ _options = options.together(
         "--keep-boilerplate",
         is_flag=True,
         help="Keep text that most files of a folder repeat, such as footers. Default: leave it out (semclass-documents).",
+    ),
+    click.option(
+        "--keep-copies", is_flag=True, help="Keep files with the text of another one. Default: leave them out."
     ),
     options.heads,
     options.json_output,
@@ -99,8 +113,8 @@ class Reading:
             with progress(label, None) as step:
                 yield self._read(path, step, before), step
         finally:
-            _list("skipped {} that cannot be read", [file for file in self.skipped if not file.cut])
-            _list("truncated {} that can be read only in part", [file for file in self.skipped if file.cut])
+            for kind, head in KINDS.items():
+                _list(head, [file for file in self.skipped if file.kind == kind])
             self._list_boilerplate()
 
     def _read(self, path: Path, step: Progress, before: Sequence[str]) -> Iterator[semclass.Passage]:
@@ -109,10 +123,10 @@ class Reading:
         from semclass.documents.sources import find_files, listed
 
         def skip(document: Skipped) -> None:
-            if self.strict:
+            if self.strict and document.kind != "copy":
                 raise InputError(document.reason)
             self.skipped.append(document)
-            check_lost(source.lost + sum(not file.cut for file in self.skipped), " so far")
+            check_lost(source.lost + sum(file.kind == "skipped" for file in self.skipped), " so far")
 
         def check_lost(lost: int, when: str) -> None:
             if not self.partial and 2 * lost > source.files:
@@ -147,8 +161,7 @@ class Reading:
         """Return the fields of a JSON line on what was left out."""
         record: dict[str, Any] = {}
         for file in self.skipped:
-            kind = "cut" if file.cut else "skipped"
-            record.setdefault(kind, []).append({"document": file.document, "reason": file.reason})
+            record.setdefault(file.kind, []).append({"document": file.document, "reason": file.reason})
         if self.boilerplate:
             record["boilerplate"] = [
                 {"text": p.text, "files": p.files} for p in sorted(self.boilerplate, key=_frequency)
@@ -197,7 +210,10 @@ def _list(head: str, documents: Sequence[Skipped]) -> None:
         files.setdefault(file.reason, []).append(file.document)
     if files:
         echo(head.format(counted(len(documents), "file")), err=True)
-    for reason, names in files.items():
+    most = len(files) if not documents or documents[0].kind in ("skipped", "cut") else LISTED_COPIES
+    for reason, names in islice(files.items(), most):
         what = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
         line = reason if names[0] in reason else f"{what}: {reason}"
         echo(f"  {' '.join(line.split())}", err=True)  # a name may hold ends of lines
+    if (more := len(files) - most) > 0:
+        echo(f"  and {more} more, which --json lists", err=True)

@@ -85,6 +85,8 @@ class Chunking:
         stays a table. Other values of at least 8 words follow the text.
     keep_boilerplate
         Whether to keep text that most files of a folder repeat. Only semclass-documents leaves it out.
+    keep_copies
+        Whether to keep files of a folder whose text is that of an earlier one, by path.
 
     Raises
     ------
@@ -100,6 +102,7 @@ class Chunking:
     id_column: str | None = None
     title_column: str | None = None
     keep_boilerplate: bool = False
+    keep_copies: bool = False
 
     def __post_init__(self) -> None:
         """Check the options."""

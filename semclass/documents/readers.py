@@ -44,8 +44,8 @@ def iter_passages(
     chunking
         How to read and cut documents.
     skipped
-        Function that is called with each document of a folder that cannot be read, or only in part. If None, the first that
-        cannot be read is an error, and the others are warned about.
+        Function that is called with each document of a folder that cannot be read, or only in part, that holds no text, or
+        the text of an earlier one. If None, the first that cannot be read is an error, and the others are warned about.
     progress
         Function that is called after each document with its number, from 1, and the number of all documents. Where
         boilerplate is counted, this happens once while the documents are read, and again while they are cut.
@@ -141,6 +141,7 @@ def _read_documents(
     if not files.documents:
         others = f" but {listed(files.unsupported)}" if files.unsupported else ""
         raise InputError(f"{files.path} holds no documents{others}; give {', '.join(ENDINGS)} files")
+    copies: dict[bytes, str] = {}
     for number, path in enumerate(files.documents, 1):
         alone = path == files.path
         name = Path(path.name) if alone else path.relative_to(files.path)
@@ -155,13 +156,23 @@ def _read_documents(
                 raise
             skipped(Skipped(shown(name), str(error)))
         else:
-            if document.missing and skipped is None:
-                warn(SkippedWarning(document.missing))
-            elif document.missing and skipped is not None:
-                skipped(Skipped(shown(name), document.missing, cut=True))
-            yield name.as_posix(), document
+            found = _unusual(document, shown(name), None if chunking.keep_copies else copies)
+            if found is not None and not (alone and found.kind == "empty"):
+                warn(SkippedWarning(found.reason)) if skipped is None else skipped(found)
+            if found is None or found.kind == "cut":
+                yield name.as_posix(), document
         if progress is not None:
             progress(number, len(files.documents))
+
+
+def _unusual(document: Document, name: str, copies: dict[bytes, str] | None) -> Skipped | None:
+    """Say that a document lacks a part, or any text, or is one of the `copies` of an earlier one."""
+    if not document.has_text:
+        return Skipped(name, f"{name}: there is no text; that of a scan must be recognised first", "empty")
+    first = name if copies is None else copies.setdefault(document.digest(), name)
+    if first != name:
+        return Skipped(name, f"{name}: the text is that of {first}", "copy")
+    return Skipped(name, document.missing, "cut") if document.missing else None
 
 
 def _check_columns(path: Path, chunking: Chunking, document: Document) -> None:

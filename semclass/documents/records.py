@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import re
@@ -65,6 +66,18 @@ class Document(NamedTuple):
     missing: str = ""  #: why the rest of the file was not read, if it was not
     size: int = 0  #: bytes of the file, which limit what is cut from it
     joined: bool = False  #: the records are cut one after another, as one document
+
+    @property
+    def has_text(self) -> bool:
+        """Whether there is anything to search."""
+        return bool(self.records or self.text.strip())
+
+    def digest(self) -> bytes:
+        """Return what is the same for documents whose texts are, white space aside."""
+        digest = hashlib.blake2b(" ".join(self.text.split()).encode(errors="surrogatepass"), digest_size=16)
+        for record in self.records:
+            digest.update(repr((record.id, record.text, record.metadata)).encode(errors="surrogatepass"))
+        return digest.digest()
 
     @property
     def length(self) -> int:

@@ -60,11 +60,11 @@ STREAMS = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
 
 @dataclass(frozen=True)
 class Skipped:
-    """A document that could not be read, or was read only up to a page."""
+    """A document that could not be read, or only in part, or gives nothing that is new."""
 
     document: str  # its name in the folder
     reason: str
-    cut: bool = False  # whether it was read up to a page, and these pages are kept
+    kind: str = "skipped"  # or "cut": what could be read is kept; "empty": it holds no text; "copy": of an earlier one
 
 
 @dataclass(frozen=True)

@@ -142,7 +142,7 @@ class HybridRetriever:
         """
         skipped: list[Skipped] = []
         retriever = cls.from_passages(iter_passages(folder, skipped=skipped.append), models=models)
-        if skipped:
+        if skipped := [file for file in skipped if file.kind != "copy"]:
             warn(
                 SkippedWarning(
                     f"{counted(len(skipped), 'file')} of {folder} cannot be read in full; the first is "

@@ -23,9 +23,9 @@ def docs(tmp_path):
     return folder
 
 
-def held(index):
+def held(index, name="text"):
     found = PassageIndex.load(index)
-    return {passage.text: passage.id for passage in found.passages(found.rows)}
+    return {getattr(passage, name): passage.id for passage in found.passages(found.rows)}
 
 
 def test_judgements_survive_build_sync_rename_and_edit(run, tmp_path):
@@ -149,6 +149,36 @@ def test_files_that_cannot_be_read_are_listed_or_stop_a_build(run, docs, tmp_pat
     assert (code, out, "old.txt, line 1 is not UTF-8" in err) == (2, "", True)
     code, out, err = run("index", "build", docs, "--out", tmp_path / "c", "--encoding", "cp1252")
     assert (code, out[:9], err) == (0, "3 passage", "")
+
+
+def test_copies_and_files_without_text_are_told_by_build_and_sync(run, tmp_path):
+    folder, index = tmp_path / "docs", tmp_path / "index"
+    folder.mkdir()
+    texts = {"a.txt": "The pump leaks.", "b.txt": "The pump leaks.", "c.txt": "The valve leaks.", "d.txt": "\n"}
+    for name, text in texts.items():
+        (folder / name).write_text(text)
+
+    def synced(*options):
+        code, _, err = run("index", "sync", index, folder, "--yes", *options)
+        return sorted(name.partition("#")[0] for name in held(index, "id")), code or err
+
+    code, _, err = run("index", "build", folder, "--out", index)
+    assert (code, "b.txt: the text is that of a.txt" in err, "d.txt: there is no text" in err) == (0, True, True)
+    assert synced()[0] == ["a.txt", "c.txt"]
+    (folder / "a.txt").write_text("The pump was mended.")
+    assert synced()[0] == ["a.txt", "b.txt", "c.txt"]
+    (folder / "a.txt").write_text("The pump leaks.")
+    assert synced()[0] == ["a.txt", "c.txt"]
+    (folder / "a.txt").unlink()
+    documents, err = synced()
+    assert (documents, "b.txt" in err, "d.txt" in err) == (["b.txt", "c.txt"], False, True)
+    (folder / "e.txt").write_text("The pump leaks.")
+    assert synced("--keep-copies")[0] == synced()[0] == ["b.txt", "c.txt", "e.txt"]
+    code, _, err = run("index", "build", folder, "--out", tmp_path / "strict", "--strict")
+    assert (code, "d.txt: there is no text" in err) == (2, True)
+    (folder / "d.txt").unlink()
+    code, out, _ = run("index", "build", folder, "--out", tmp_path / "strict", "--strict", "--json")
+    assert (code, [one["document"] for one in json.loads(out)["copy"]]) == (0, ["e.txt"])
 
 
 def test_named_columns_are_kept_by_sync(run, tmp_path):

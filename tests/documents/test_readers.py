@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from world import FAKE
 
-from semclass import Chunking, InputError, Passage, PassageIndex
+from semclass import Chunking, InputError, Passage, PassageIndex, SkippedWarning
 from semclass.documents.labelled import read_texts
 from semclass.documents.readers import iter_passages, read_passages
 from semclass.documents.sources import find_files, listed
@@ -133,24 +133,24 @@ def test_lines_end_as_any_system_ends_them(tmp_path, end):
 def test_hidden_and_unsupported_files_and_links_to_folders_are_skipped(tmp_path):
     for name in (".venv/names.txt", ".hidden.md", "a.MD", "b.markdown", "c.text", "d.rtf"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_bytes(b"\xef\xbb\xbf# Tea\r\n\r\nLeaves.\r\n")
+        (tmp_path / name).write_bytes(f"# {name}\r\n\r\nLeaves.\r\n".encode("utf-8-sig"))
     (tmp_path / "loop").symlink_to(tmp_path, target_is_directory=True)
     (tmp_path / "gone.md").symlink_to(tmp_path / "gone.md")
     assert [p.id for p in read_passages(tmp_path)] == ["a.MD#1", "b.markdown#1", "c.text#1"]
 
 
 def test_links_that_lead_out_of_a_folder_are_skipped(tmp_path):
-    folder = tmp_path / "corpus"
+    folder, keep = tmp_path / "corpus", Chunking(keep_copies=True)
     folder.mkdir()
     (tmp_path / "secret.txt").write_text("A secret.")
     (folder / "a.txt").write_text("Tea.")
     (folder / "again.txt").symlink_to("a.txt")
     (folder / "out.txt").symlink_to(tmp_path / "secret.txt")
     (folder / "further.md").symlink_to("out.txt")
-    assert [(one.id, one.text) for one in read_passages(folder)] == [("a.txt#1", "Tea."), ("again.txt#1", "Tea.")]
+    assert [(one.id, one.text) for one in read_passages(folder, keep)] == [("a.txt#1", "Tea."), ("again.txt#1", "Tea.")]
     assert unsupported_files(folder) == "links that lead out of the folder (further.md, out.txt)"
     (tmp_path / "linked").symlink_to(folder, target_is_directory=True)
-    assert len(read_passages(tmp_path / "linked")) == 2, "a link that is named itself is followed"
+    assert len(read_passages(tmp_path / "linked", keep)) == 2, "a link that is named itself is followed"
 
 
 def test_skipped_files_are_listed_with_what_converts_them(tmp_path):
@@ -175,7 +175,7 @@ def test_the_files_of_an_index_are_not_listed(tmp_path):
     place = tmp_path / "index"
     PassageIndex.build([Passage("a", "text")], passage_encoder=FAKE).save(place)
     assert unsupported_files(tmp_path) == ""
-    (place / "notes.md").write_text("text")  # whoever puts it there wants it read
+    (place / "notes.md").write_text("notes")  # whoever puts it there wants it read
     assert [passage.id for passage in read_passages(tmp_path)] == ["a.txt#1", "index/notes.md#1"]
 
 
@@ -222,7 +222,7 @@ def test_a_folder_without_text_says_what_it_holds(tmp_path, names, says):
     for name in names:
         (tmp_path / name).write_text("\n \n")
     with pytest.raises(InputError, match=says):
-        read_passages(tmp_path)
+        list(iter_passages(tmp_path, skipped=[].append))
 
 
 @pytest.mark.parametrize(
@@ -244,17 +244,36 @@ def test_a_file_that_cannot_be_read_says_where_and_what_to_do(tmp_path, name, co
 def test_text_is_read_in_the_encoding_that_its_mark_or_the_caller_names(tmp_path):
     for name, encoding in (("a.txt", "utf-8"), ("b.txt", "utf-16"), ("c.md", "cp1252"), ("d.txt", "utf-8-sig")):
         (tmp_path / name).write_bytes("Ein Café.\r\n".encode(encoding))
-    assert [passage.text for passage in iter_passages(tmp_path, Chunking(encoding="cp1252"))] == ["Ein Café."] * 4
+    chunking = Chunking(encoding="cp1252", keep_copies=True)
+    assert [passage.text for passage in iter_passages(tmp_path, chunking)] == ["Ein Café."] * 4
     (tmp_path / "e.txt").write_bytes(b"\x81")
     with pytest.raises(InputError, match=r"e\.txt, line 1 is neither UTF-8 nor cp1252"):
-        list(iter_passages(tmp_path, Chunking(encoding="cp1252")))
+        list(iter_passages(tmp_path, chunking))
     with pytest.raises(InputError, match="encoding 'cp9' is unknown"):
         Chunking(encoding="cp9")
 
 
+def test_files_without_text_and_copies_are_told_and_read_once(tmp_path):
+    for name, text in {
+        "a.txt": "",
+        "b.md": "Tea.",
+        "c.txt": " \n",
+        "d.txt": "\nTea.\n",
+        "e.csv": "text\nTea.\n",
+    }.items():
+        (tmp_path / name).write_text(text)
+    told = []
+    assert [one.id for one in iter_passages(tmp_path, skipped=told.append)] == ["b.md#1", "e.csv#1"]
+    assert [(one.document, one.kind) for one in told] == [("a.txt", "empty"), ("c.txt", "empty"), ("d.txt", "copy")]
+    assert "b.md" in told[2].reason
+    with pytest.warns(SkippedWarning) as warned:
+        assert len(read_passages(tmp_path, Chunking(keep_copies=True))) == 3
+    assert len(warned) == 2
+
+
 def test_documents_that_cannot_be_read_are_skipped_and_told_with_the_reason(tmp_path):
     for number in range(10):
-        (tmp_path / f"{number}.txt").write_bytes(b"Tea." if number % 5 else b"caf\xe9")
+        (tmp_path / f"{number}.txt").write_bytes(b"Tea %d." % number if number % 5 else b"caf\xe9")
     skipped = []
     assert len(list(iter_passages(tmp_path, skipped=skipped.append))) == 8
     assert [one.document for one in skipped] == ["0.txt", "5.txt"]

@@ -75,7 +75,7 @@ def test_a_pdf_that_takes_too_long_is_cut_between_pages(tmp_path, monkeypatch):
     found = list(iter_passages(tmp_path, skipped=cut.append))
     assert {"manual.pdf#1", "tea.md#1"} <= {one.id for one in found}
     assert "Oil it." not in {one.text for one in found}
-    assert [(one.document, one.cut) for one in cut] == [("manual.pdf", True)]
+    assert [(one.document, one.kind) for one in cut] == [("manual.pdf", "cut")]
     with pytest.warns(SkippedWarning, match="up to page 1 of 4"):
         list(iter_passages(tmp_path))
 

@@ -7,9 +7,11 @@ from email.message import EmailMessage
 
 import pytest
 
+from semclass import Chunking
 from semclass.documents.readers import read_passages
 from semclass_documents.mail import own_text
 
+KEEP = Chunking(keep_copies=True)
 OWN = "The pump runs at night, and nobody knows why."
 
 
@@ -189,7 +191,7 @@ def test_messages_of_a_thread_may_be_in_several_files(tmp_path):
         (tmp_path / name).parent.mkdir()
         (tmp_path / name).write_bytes(one.as_bytes())
     (tmp_path / "c.md").write_text("Notes.")
-    assert [(one.id, one.metadata.get("file"), one.text) for one in read_passages(tmp_path)] == [
+    assert [(one.id, one.metadata.get("file"), one.text) for one in read_passages(tmp_path, KEEP)] == [
         ("c.md#1", None, "Notes."),
         ("all/b.eml#1", "all/b.eml", "Since when?"),
         ("all/b.eml#2", "sent/a.eml", "Since March."),

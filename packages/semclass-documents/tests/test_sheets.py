@@ -101,4 +101,4 @@ def test_formulas_without_a_value_are_told_and_written(tmp_path):
         assert read(tmp_path, cells)[-1] == "item: all; cost: =SUM(B2:B2)"
     skipped = []
     list(iter_passages(tmp_path, skipped=skipped.append))
-    assert [(one.document, one.cut) for one in skipped] == [("a.xlsx", True)]
+    assert [(one.document, one.kind) for one in skipped] == [("a.xlsx", "cut")]
