@@ -276,7 +276,8 @@ def _entries(text: str, unit: Unit) -> list[tuple[Unit, str]]:
     found = [one for one in _ENTRY.finditer(text[unit.start : unit.end]) if one["name"][0].isupper()]
     names = Counter(one["name"].casefold() for one in found).most_common(1)
     own = [one for one in found if one["name"].casefold() == names[0][0]]
-    firsts = [one.start() for before, one in pairwise([None, *own]) if not before or before["number"] != one["number"]]
+    numbers = [None, *(one["number"] for one in own)]
+    firsts = [one.start() for one, (before, number) in zip(own, pairwise(numbers), strict=True) if before != number]
     at_start = bool(found) and not found[0].start()
     if len(firsts) < 2:
         return [(unit, found[0]["name"].casefold() if at_start else "")]

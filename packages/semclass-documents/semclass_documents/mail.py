@@ -300,7 +300,8 @@ def _parts(message: EmailMessage, *, reply: bool, forward: bool) -> Iterator[tup
         yield "\n".join(f"{name}: {_header(inner, name)}" for name in ("From", "Date", "Subject") if inner[name]), False
         yield from _parts(inner, reply=reply, forward=True)
     elif kind == "multipart/alternative" and message.is_multipart():
-        yield from _best(list(_parts(part, reply=reply, forward=forward)) for part in message.iter_parts())
+        parts = (cast("EmailMessage", part) for part in message.iter_parts())
+        yield from _best(list(_parts(part, reply=reply, forward=forward)) for part in parts)
     elif message.is_multipart():
         for part in message.iter_parts():
             yield from _parts(cast("EmailMessage", part), reply=reply, forward=forward)

@@ -109,7 +109,7 @@ def _with_fields(page: Any, letters: list[_Letter]) -> list[_Letter]:
         place = max(beside or above, key=order, default=-1)
         text = value if beside else f"{name}: {value}"
         like = letters[place] if letters else _LETTER
-        box = (like["top"], like["bottom"]) if beside else (top, top + size)
+        box: tuple[Any, Any] = (like["top"], like["bottom"]) if beside else (top, top + size)
         step = min(size / 2, (x1 - x0) / len(text))
         written = [
             {**like, "text": sign, "size": like["size"] if beside else size, **_box(like, left, left + step, *box)}
