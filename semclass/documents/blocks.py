@@ -68,7 +68,7 @@ FULL_LINE = 0.8
 
 
 _ENTRY = re.compile(
-    r"^[ \t]*(?P<name>[^\W\d_]{1,20}(?:[ \t._-]{1,2}[^\W\d_]{1,20})?)[ \t.#_-]{0,3}(?P<number>\d[\w-]*)",
+    r"^[ \t]*(?P<name>[^\W\d_]{1,20}(?:[ \t._-]{1,2}[^\W\d_]{1,20})?)[ \t.#_-]{0,3}(?P<number>\d[\w-]*)(?P<colon>:?)",
     re.MULTILINE,
 )
 """Begins an entry of a list in plain text, such as "Error 101" or "E-7"."""
@@ -273,11 +273,10 @@ def _paragraphs(text: str, start: int, end: int) -> Iterator[Block]:
 
 def _entries(text: str, unit: Unit) -> list[tuple[Unit, str]]:
     """Return the entries of a list that stand right below one another, each with what it is one of, or the paragraph."""
-    found = [one for one in _ENTRY.finditer(text[unit.start : unit.end]) if one["name"][0].isupper()]
+    found = [one for one in _ENTRY.finditer(text[unit.start : unit.end]) if one["name"][0].isupper() or one["colon"]]
     names = Counter(one["name"].casefold() for one in found).most_common(1)
     own = [one for one in found if one["name"].casefold() == names[0][0]]
-    numbers = [None, *(one["number"] for one in own)]
-    firsts = [one.start() for one, (before, number) in zip(own, pairwise(numbers), strict=True) if before != number]
+    firsts = [one.start() for at, one in enumerate(own) if not at or own[at - 1]["number"] != one["number"]]
     at_start = bool(found) and not found[0].start()
     if len(firsts) < 2:
         return [(unit, found[0]["name"].casefold() if at_start else "")]

@@ -34,7 +34,7 @@ def test_paragraphs_are_cut_at_blank_lines_and_know_where_they_stand():
     "entries",
     [
         ["Error 101: no fuel", "Error 105: no oil"], ["E-101\nThere is no fuel.", "E-105\nThere is no oil."],
-        ["Order 7 has come. It is broken.", "Order 9 has not."], ["Fault code 1a: no fuel", "Fault code 1b: no oil"],
+        ["Order 7 has come. It is broken.", "Order 9 has not."], ["fault code 1a: no fuel", "fault code 1b: no oil"],
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("between", ["\n", "\n\n", "\n  \n"])

@@ -9,6 +9,7 @@ from datetime import datetime, timezone
 from email import message_from_bytes, policy
 from email.message import EmailMessage
 from email.utils import getaddresses, parsedate_to_datetime
+from itertools import chain
 from pathlib import Path
 from typing import Any, cast
 
@@ -22,7 +23,6 @@ from semclass_documents.limits import check_tags
 _SEPARATOR = re.compile(rb"From \S.{,200}\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)\b(?=.*\d:\d\d)(?=.*\b\d{4}\b)")
 """Begins a message of a mailbox, below an empty line, with whom it is from and when it came."""
 
-_ESCAPED = re.compile(rb">+From ")
 _QUOTED = re.compile(r"(?:^[ \t]*>.*\n?)+", re.MULTILINE)
 _COMPARED = re.compile(r"(?:[ \t]*>=?[ \t]?\d.*\n?)+")
 """Lines that begin with a number that something exceeds."""
@@ -39,9 +39,8 @@ _HEADERS = re.compile(
     r"^[ \t*]*(?:From|Von):.*\n(?P<more>(?:[ \t*]*(?:Sent|Date|To|Cc|Subject|Gesendet|Datum|An|Betreff):.*(?:\n|\Z)){1,6})",
     re.MULTILINE,
 )
-_WHEN, _ABOUT = (
-    re.compile(rf"^[ \t*]*(?:{names}):", re.MULTILINE) for names in ("Sent|Date|Gesendet|Datum", "Subject|Betreff")
-)
+_SENT = re.compile(r"^[ \t*]*(?:Sent|Date|Gesendet|Datum):", re.MULTILINE)
+_ABOUT = re.compile(r"^[ \t*]*(?:Subject|Betreff):", re.MULTILINE)
 _FORWARDED = re.compile(
     r"^[ \t*\\-]*(?:(?:Begin )?Forwarded message|(?:Anfang der )?Weitergeleitete[nr]? (?:E-?Mail|Nachricht))\b[ \t:*-]*$",
     re.MULTILINE | re.IGNORECASE,
@@ -84,9 +83,8 @@ _UNDECLARED = {code: bytes([code]).decode("cp1252", "ignore") or None for code i
 _HTML_QUOTES = (
     "//*[contains(concat(' ', normalize-space(@class), ' '), ' gmail_quote ')]",
     "//*[contains(concat(' ', normalize-space(@class), ' '), ' moz-cite-prefix ')]",
-    "//*[@id='divRplyFwdMsg']/following-sibling::*",
-    "//*[@id='divRplyFwdMsg']",
 )
+_HTML_REPLIES = ("//*[@id='divRplyFwdMsg']/following-sibling::*", "//*[@id='divRplyFwdMsg']")
 _CITED = re.compile(r"""<blockquote[^<>]{,200}\stype=["']?cite""", re.IGNORECASE)
 _HTML_SIGNATURES = (
     "//*[contains(concat(' ', normalize-space(@class), ' '), ' gmail_signature ')]",
@@ -130,7 +128,7 @@ def _messages(file: Iterable[bytes]) -> Iterator[bytes]:
         if blank and held and _SEPARATOR.match(line):
             yield b"".join(held[1:])
             held = []
-        held.append(line[1:] if _ESCAPED.match(line) else line)
+        held.append(line[1:] if line[:1] == b">" and line.lstrip(b">").startswith(b"From ") else line)
         blank = not line.strip()
     if held:
         yield b"".join(held[1:])
@@ -196,36 +194,37 @@ def _time(message: Record) -> datetime:
     return time if time.tzinfo else time.replace(tzinfo=timezone.utc)
 
 
-def own_text(text: str, *, reply: bool = True, forward: bool = False) -> str:
+def own_text(text: str, *, reply: bool = True) -> str:
     """Return what a message itself says: without quoted replies, signature and disclaimers.
 
-    Lines with > are a quotation in a `reply`, or below a line that says who wrote them. What a `forward` passes on is kept,
-    below the note above it. What is left of a message that only quotes another one is that message.
+    Another message with its header is a quotation in a `reply`, and else one that is forwarded and kept. Lines with > are a
+    quotation in a `reply`, or below a line that says who wrote them. A message that only quotes another one gives that one.
     """
     own = text.replace("\r\n", "\n").replace("\r", "\n")
-    header = next((found for found in _HEADERS.finditer(own) if _is_header(found)), None)
-    passed = _FORWARDED.search(own) or (header if forward else None)
-    if header is not None and (passed is None or header.start() < passed.start()):
-        own, rest = own[: header.start()].rstrip("\\_ \n"), ""  # some programs rule a line above it
+    header = next((found.start() for found in _HEADERS.finditer(own) if _is_header(found)), len(own))
+    marked = _FORWARDED.search(own)
+    passed = len(own) if marked is None else marked.start()
+    if reply and header < passed:
+        own, rest = own[:header].rstrip("\\_ \n"), ""  # some programs rule a line above it
     else:
-        start = len(own) if passed is None else passed.start()
-        own, rest = own[:start], own[start:]
+        own, rest = own[: min(header, passed)], own[min(header, passed) :]
     cited = _WRITTEN.sub(lambda found: "" if _WHEN_OR_WHO.search(found[0]) else found[0], own)
     if reply or cited != own:  # answers may stand between or below lines that are marked as quoted
         own = _QUOTED.sub(lambda lines: lines[0] if _COMPARED.fullmatch(lines[0]) else "", cited)
     parts = re.split(r"\n\s*\n", f"{_without_signature(own)}{rest}".strip())
-    while parts and (_PROGRAM.fullmatch(parts[-1]) or _legal_words(parts[-1]) >= LEGAL_WORDS):
+    while parts and _is_legal(parts[-1]):
         parts.pop()
     return "\n\n".join(parts).strip() or text.strip()
 
 
-def _legal_words(text: str) -> int:
-    return sum(words.search(text) is not None for words in _LEGAL)
-
-
 def _is_header(found: re.Match[str]) -> bool:
     """Whether lines are the header of a message that is quoted: they say when it was sent, and what it is about."""
-    return bool(found["mark"] or (_WHEN.search(found["more"]) and _ABOUT.search(found["more"])))
+    return bool(found["mark"] or all(name.search(found["more"]) for name in (_SENT, _ABOUT)))
+
+
+def _is_legal(text: str) -> bool:
+    """Whether a paragraph is a disclaimer, or what a program says of itself."""
+    return bool(_PROGRAM.fullmatch(text)) or sum(bool(words.search(text)) for words in _LEGAL) >= LEGAL_WORDS
 
 
 def _without_signature(text: str) -> str:
@@ -244,10 +243,7 @@ def _records(message: EmailMessage, name: str, place: Mapping[str, int] | None =
     """Return the record of a message, unless it has neither text nor subject; in a mailbox it has a `place`."""
     subject = _header(message, "Subject")
     links = [_message_id(message, "Message-ID"), *_ids(message, "References"), *_ids(message, "In-Reply-To")]
-    forward = _FORWARD.match(subject) is not None
-    parts = list(
-        _parts(message, reply=not forward and (len(links) > 1 or bool(_REPLY.match(subject))), forward=forward)
-    )
+    parts = list(_parts(message, reply=not _FORWARD.match(subject) and (len(links) > 1 or bool(_REPLY.match(subject)))))
     markdown = any(is_page for _, is_page in parts)
     texts = (paragraph(text) if markdown and not is_page else text for text, is_page in parts)
     if text := "\n\n".join(texts) or subject:
@@ -292,42 +288,37 @@ def _ids(message: EmailMessage, name: str) -> list[str]:
     return re.findall(r"[^\s<>]+", _header(message, name))
 
 
-def _parts(message: EmailMessage, *, reply: bool, forward: bool) -> Iterator[tuple[str, bool]]:
+def _parts(message: EmailMessage, *, reply: bool) -> Iterator[tuple[str, bool]]:
     """Yield the texts of a message, attached files aside, each with whether it is Markdown, which is made of HTML."""
     kind = message.get_content_type()
     if kind == "message/rfc822":
         inner = cast("list[EmailMessage]", message.get_payload())[0]
         yield "\n".join(f"{name}: {_header(inner, name)}" for name in ("From", "Date", "Subject") if inner[name]), False
-        yield from _parts(inner, reply=reply, forward=True)
-    elif kind == "multipart/alternative" and message.is_multipart():
-        parts = (cast("EmailMessage", part) for part in message.iter_parts())
-        yield from _best(list(_parts(part, reply=reply, forward=forward)) for part in parts)
+        yield from _parts(inner, reply=False)
     elif message.is_multipart():
-        for part in message.iter_parts():
-            yield from _parts(cast("EmailMessage", part), reply=reply, forward=forward)
+        parts = (list(_parts(cast("EmailMessage", part), reply=reply)) for part in message.iter_parts())
+        yield from _best(parts) if kind == "multipart/alternative" else chain.from_iterable(parts)
     elif kind == "text/html" and message.get_content_disposition() != "attachment":
         page = _decoded(message)
-        text = html_to_markdown(_without_quotes(page, forward=forward))
+        text = html_to_markdown(_without_quotes(page, reply=reply))
         if text.strip():
-            yield own_text(text, reply=reply or bool(_CITED.search(page)), forward=forward), True
+            yield own_text(text, reply=reply or bool(_CITED.search(page))), True
     elif kind.startswith(("text/plain", "multipart/")) and message.get_content_disposition() != "attachment":
         text = _decoded(message)
         if text.strip():
-            yield own_text(text, reply=reply, forward=forward), False
+            yield own_text(text, reply=reply), False
 
 
 def _best(ways: Iterable[Sequence[tuple[str, bool]]]) -> Sequence[tuple[str, bool]]:
-    """Choose between ways to say the same: the plain one, unless it is a note that the message is HTML."""
+    """Choose between ways to say the same: the plain one, unless it is a note that the message is HTML; both if unsure."""
     plain: Sequence[tuple[str, bool]] = ()
     words: list[str] = []
     for way in filter(None, ways):
         own = re.findall(r"\w+", " ".join(text for text, _ in way).casefold())
         if not any(is_page for _, is_page in way):
             plain, words = way, own
-        elif not plain or (
-            (len(words) < len(own) or _STUB.search(plain[0][0])) and 2 * len({*own} & {*words}) < len({*own})
-        ):
-            return way
+        elif not plain or 2 * len({*own} & {*words}) < len({*own}):
+            return way if len(words) < len(own) or _STUB.search(plain[0][0]) else [*plain, *way]
         if len(words) > STUB_WORDS:
             break
     return plain
@@ -341,14 +332,15 @@ def _decoded(part: Any) -> str:
     return content.decode("cp1252", "replace")
 
 
-def _without_quotes(page: str, *, forward: bool) -> bytes:
+def _without_quotes(page: str, *, reply: bool) -> bytes:
     content = page.encode()
     check_tags(Path("the message"), content.count(b"<"))
     if not content.strip():
         return b""
     root = html.document_fromstring(content, parser=html.HTMLParser(encoding="utf-8"), ensure_head_body=True)
-    quotes = () if forward or _FORWARDED.search("\n".join(root.itertext())) else _HTML_QUOTES
-    for element in [found for path in (*quotes, *_HTML_SIGNATURES) for found in root.xpath(path)]:
+    quotes = _HTML_QUOTES if not _FORWARDED.search("\n".join(root.itertext())) else ()
+    replied = _HTML_REPLIES if reply else ()
+    for element in [found for path in (*quotes, *replied, *_HTML_SIGNATURES) for found in root.xpath(path)]:
         element.drop_tree() if element.getparent() is not None else None
     if not "".join(root.itertext()).strip():
         return content

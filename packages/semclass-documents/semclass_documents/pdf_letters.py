@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from copy import copy
-from functools import partial
 from itertools import islice
 from statistics import median
 from typing import Any, TypeAlias
@@ -20,7 +20,7 @@ _Letter: TypeAlias = dict[str, Any]
 STRAIGHT = 0.001
 """Lean of letters, as a tangent, that changes nothing."""
 
-OVERPRINT = 0.1
+OVERPRINT = 0.15
 """Distance of a letter from the same one, in sizes of it, within which it is printed over it."""
 
 MAX_FIELDS = 1000
@@ -66,20 +66,7 @@ def _straight(letter: _Letter, page: Any) -> _Letter:
     across, down = (letter["x0"] + letter["x1"]) / 2 - middle, (letter["top"] + letter["bottom"]) / 2 - centre
     x0 = middle + (across * a - down * b) / length - width / 2
     top = centre + (across * b + down * a) / length - size / 2
-    return {**letter, "size": size, **_box(letter, x0, x0 + width, top, top + size)}
-
-
-def _box(letter: _Letter, x0: float, x1: float, top: float, bottom: float) -> dict[str, float]:
-    doctop = letter["doctop"] - letter["top"] + top
-    return {
-        "x0": x0,
-        "x1": x1,
-        "top": top,
-        "bottom": bottom,
-        "doctop": doctop,
-        "width": x1 - x0,
-        "height": bottom - top,
-    }
+    return {**letter, "size": size, "x0": x0, "x1": x0 + width, "top": top, "bottom": top + size}
 
 
 def _once(letters: Iterable[_Letter]) -> list[_Letter]:
@@ -98,51 +85,44 @@ def _once(letters: Iterable[_Letter]) -> list[_Letter]:
 
 def _with_fields(page: Any, letters: list[_Letter]) -> list[_Letter]:
     """Write the values of a form beside their labels, or else with their names below what stands above them."""
+    size = median(one["size"] for one in letters) if letters else 10.0
     for name, value, (x0, top, x1, bottom) in islice(_fields(page), MAX_FIELDS):
         middles = [((one["x0"] + one["x1"]) / 2, (one["top"] + one["bottom"]) / 2) for one in letters]
         if any(x0 < across < x1 and top < down < bottom for across, down in middles):
             continue  # it is printed, too
-        size = median(one["size"] for one in letters) if letters else 10.0
         beside = [place for place, (across, down) in enumerate(middles) if across < x0 and top < down < bottom]
         above = [place for place, (_, down) in enumerate(middles) if down < top]
-        order = partial(_order, letters, "x1" if beside else "bottom")
-        place = max(beside or above, key=order, default=-1)
+        place = max(beside, key=lambda at: letters[at]["x1"], default=-1)
+        if not beside:
+            place = max(above, key=lambda at: (round(letters[at]["bottom"]), at), default=-1)
+        like = {**(letters[place] if letters else _LETTER)}
+        like |= {} if beside else {"size": size, "top": top, "bottom": top + size}
         text = value if beside else f"{name}: {value}"
-        like = letters[place] if letters else _LETTER
-        box: tuple[Any, Any] = (like["top"], like["bottom"]) if beside else (top, top + size)
         step = min(size / 2, (x1 - x0) / len(text))
-        written = [
-            {**like, "text": sign, "size": like["size"] if beside else size, **_box(like, left, left + step, *box)}
-            for sign, left in zip(text, (x0 + step * number for number in range(len(text))), strict=True)
-        ]
+        signs = enumerate(text)
+        written = [{**like, "text": sign, "x0": x0 + step * at, "x1": x0 + step * (at + 1)} for at, sign in signs]
         letters[place + 1 : place + 1] = written
     return letters
 
 
-_LETTER = {"doctop": 0, "top": 0, "upright": True, "matrix": (1, 0, 0, 1, 0, 0), "object_type": "char", "fontname": ""}
-
-
-def _order(letters: Sequence[_Letter], by: str, place: int) -> tuple[int, int]:
-    return round(letters[place][by]), place
+_LETTER = {"doctop": 0, "upright": True, "object_type": "char"}
 
 
 def _fields(page: Any) -> Iterator[tuple[str, str, Sequence[float]]]:
-    """Yield the names and values of the fields of a page's form that are seen, and where they are."""
-    for reference in resolve1(page.page_obj.annots) or ():
-        field = resolve1(reference)
-        if not isinstance(field, dict) or getattr(resolve1(field.get("Subtype")), "name", "") != "Widget":
-            continue
-        kind, flags = _text(_inherited(field, "FT")), _inherited(field, "Ff") or 0
-        value = _text(_inherited(field, "V") if kind != "Btn" else resolve1(field.get("AS")))
-        unseen = flags & (_PUSHED if kind == "Btn" else _PASSWORD) or (resolve1(field.get("F")) or 0) & _HIDDEN
-        if value and not unseen and (kind, value) != ("Btn", "Off"):
-            name = _text(_inherited(field, "TU")) or _text(_inherited(field, "T"))
+    """Yield the names and values of the fields of a form that a page shows, and their places; damaged ones are none."""
+    for field in map(resolve1, resolve1(page.page_obj.annots) or ()):
+        with suppress(AttributeError, KeyError, TypeError, ValueError):
+            kind, flags = _text(_inherited(field, "FT")), _inherited(field, "Ff") or 0
+            value = _text(_inherited(field, "V") if kind != "Btn" else resolve1(field.get("AS")))
+            unseen = flags & (_PUSHED if kind == "Btn" else _PASSWORD) or (resolve1(field.get("F")) or 0) & _HIDDEN
+            if _text(resolve1(field["Subtype"])) != "Widget" or not value or unseen or (kind, value) == ("Btn", "Off"):
+                continue
             left, low, right, high = (float(resolve1(one)) for one in resolve1(field["Rect"]))
-            yield (
-                name,
-                value,
-                (min(left, right), page.height - max(low, high), max(left, right), page.height - min(low, high)),
-            )
+            (x0, x1), (low, high) = sorted((left, right)), sorted((low, high))
+            if page.rotation:  # below all that is on the page
+                x0, x1, low, high = 0, page.width, -1, 0
+            name = _text(_inherited(field, "TU")) or _text(_inherited(field, "T"))
+            yield name, value, (x0, page.height - high, x1, page.height - low)
 
 
 def _inherited(field: Any, name: str) -> Any:
@@ -161,6 +141,5 @@ def _text(value: Any) -> str:
         value = value.name
     if isinstance(value, list):
         return ", ".join(filter(None, (_text(resolve1(one)) for one in value)))
-    return " ".join(
-        (decode_text(value) if isinstance(value, bytes) else value if isinstance(value, str) else "").split()
-    )
+    text = decode_text(value) if isinstance(value, bytes) else value
+    return " ".join(text.split()) if isinstance(text, str) else ""
