@@ -232,10 +232,7 @@ class BertWriter:
 
     def embeddings(self) -> str:
         """Write words plus positions, normed: ``layer0``."""
-        g, w = self.graph, self.weights
-        words = w["embeddings.word_embeddings.weight"]
-        # a text by itself is one segment, so the segment vector is a constant that positions can carry
-        positions = w["embeddings.position_embeddings.weight"] + w["embeddings.token_type_embeddings.weight"][0]
+        g, words = self.graph, self.weights["embeddings.word_embeddings.weight"]
         if self.ranges is None:
             vectors = g.op("Gather", [g.const("words", words), "input_ids"], "words.float")
         elif words.shape[1] % BLOCK == 0 and np.array_equal(from_four_bits(*(found := four_bits(words))), words):
@@ -246,6 +243,13 @@ class BertWriter:
             scales = g.op("Gather", [g.const("words.scale", scale), "input_ids"], "words.scales")
             cast = g.op("Cast", [gathered], "words.cast", to=TensorProto.FLOAT)
             vectors = g.op("Mul", [cast, scales], "words.float")
+        return self.placed(vectors)
+
+    def placed(self, vectors: str) -> str:
+        """Write word vectors plus positions, normed: ``layer0``."""
+        g, w = self.graph, self.weights
+        # a text by itself is one segment, so the segment vector is a constant that positions can carry
+        positions = w["embeddings.position_embeddings.weight"] + w["embeddings.token_type_embeddings.weight"][0]
         length = g.op("Shape", ["input_ids"], "length", start=1, end=2)
         zero, axis = g.const("zero", [0]), g.const("axis0", [0])
         place = g.op("Slice", [g.const("positions", positions), zero, length, axis], "positions.used")

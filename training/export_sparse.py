@@ -78,9 +78,9 @@ class SparseWriter(BertWriter):
         values, scale = bert_graph._quantise(words, 1, bert_graph.WEIGHT_LEVELS)
         self.words = g.const("words", np.ascontiguousarray(values.T)), g.const("words.scale", scale[:, 0])
 
-    def embeddings(self, *, segments: bool = False) -> str:
+    def embeddings(self) -> str:
         """Write words plus positions, normed: ``layer0``."""
-        g, w = self.graph, self.weights
+        g = self.graph
         if self.ranges is None:
             return super().embeddings()
         self.vectors()
@@ -88,14 +88,7 @@ class SparseWriter(BertWriter):
         cast = g.op("Cast", [gathered], "words.cast", to=TensorProto.FLOAT)
         scaled = g.op("Mul", [cast, g.op("Gather", [self.words[1], "input_ids"], "words.scales")], "words.scaled")
         vectors = g.op("Transpose", [scaled], "words.float", perm=[1, 2, 0])
-        positions = w["embeddings.position_embeddings.weight"] + w["embeddings.token_type_embeddings.weight"][0]
-        length = g.op("Shape", ["input_ids"], "length", start=1, end=2)
-        zero, axis = g.const("zero", [0]), g.const("axis0", [0])
-        place = g.op("Slice", [g.const("positions", positions), zero, length, axis], "positions.used")
-        summed = g.op("Add", [vectors, place], "embeddings.sum")
-        gamma = g.const("embeddings.gamma", w["embeddings.LayerNorm.weight"])
-        beta = g.const("embeddings.beta", w["embeddings.LayerNorm.bias"])
-        return g.op("LayerNormalization", [summed, gamma, beta], "layer0", axis=-1, epsilon=self.config.layer_norm_eps)
+        return self.placed(vectors)
 
     def lexical(self, source: str) -> str:
         """Write the largest logit of each piece over the tokens."""
