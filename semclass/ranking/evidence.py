@@ -80,7 +80,7 @@ class PairModel:
     words: WordTable  #: makes words of word pieces
     #: ``evidence``, 1, and ``entailment`` and ``class`` of the integrated methods, found on training questions
     weights: Mapping[str, float]
-    #: weights of the pair features in the default method, and what short passages of no index add to them, float64
+    #: weights of the pair features in the default method, and what is added to them for short candidates, float64
     #: (2, n_features), see :func:`weights_for`
     evidence: DoubleArray
 
