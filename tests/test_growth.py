@@ -37,14 +37,25 @@ CATEGORIES = {
 }  # fmt: skip
 
 
+def imported(name):
+    """Return a module, or None where a library that it needs is not installed."""
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as missing:
+        if str(missing.name).startswith("semclass"):
+            raise
+        return None
+
+
 def patterns():
     """Yield the name of each pattern that a module compiles, the pattern, and the methods that are called."""
-    modules = [
-        importlib.import_module(found.name)
+    found_names = [
+        found.name
         for package in filter(find_spec, PACKAGES)
-        for found in pkgutil.walk_packages(importlib.import_module(package).__path__, f"{package}.")
+        for found in pkgutil.walk_packages(importlib.import_module(package).__path__, f"{package}.", onerror=str)
         if not found.name.endswith("__main__")
     ]
+    modules = [module for module in map(imported, found_names) if module]
     sources = {module.__name__: Path(str(module.__file__)).read_text("utf-8") for module in modules}
     for module in modules:
         for name, value in vars(module).items():
