@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from beir import write_beir
 from made_models import export, save_pairs, write_model
-from world import MODELS, ROOT, FakeEncoder
+from world import MODELS, ROOT
 
 from export_encoder import check_source
 from semclass import (
@@ -25,7 +25,7 @@ from semclass import (
 )
 from semclass.cli.main import main
 from semclass.evaluation.dataset import load_dataset
-from semclass.evaluation.evaluate import cached_index, rank
+from semclass.evaluation.evaluate import rank
 from semclass.ranking.models import read_questions
 
 PASSAGES = [
@@ -34,17 +34,6 @@ PASSAGES = [
     Passage("sea", "red sea"),
 ]
 CORPUS = ROOT / "semclass" / "demo_data" / "corpus.jsonl"
-
-
-@dataclass(frozen=True)
-class LongVectors(FakeEncoder):
-    """The made-up encoder with vectors that are the longer the more words a text has."""
-
-    fingerprint: str = "fake, long"
-
-    def encode(self, texts, *, views=("pooled",)):
-        encoding = super().encode(texts, views=views)
-        return replace(encoding, pooled=encoding.pooled * (1 + encoding.terms.lengths()[:, None].astype(np.float32)))
 
 
 @pytest.fixture
@@ -65,27 +54,6 @@ def test_an_encoder_alone_searches(fake_encoder):
     assert [hit.id for hit in hits] == ["boat", "sea", "hill"]
     assert (hits[0].labels, hits[0].probabilities, hits[0].explanation.classes) == ((), {}, ())
     assert hits[0].score == pytest.approx(sum(hits[0].explanation.parts.values()))
-
-
-def test_without_pair_heads_the_default_is_plain_fusion(fake_encoder):
-    retriever = retriever_of(Models.load(encoder=fake_encoder))
-    default, plain = (retriever.search("red boat", method=method) for method in ("default", "convex"))
-    assert [(hit.id, hit.score) for hit in default] == [(hit.id, hit.score) for hit in plain]
-    assert (default.certainty, default.language) == (None, None)
-
-
-@pytest.mark.parametrize(
-    ("method", "says"),
-    [
-        ({"method": "entail-stable"}, "no pair head.*method='convex'.*train_pairs.py"),
-        ({"method": "deep"}, "no pair head"),
-        ({"method": "class-integrated"}, "no class heads.*train_questions.py.*train_passages.py"),
-    ],
-    ids=str,
-)
-def test_a_method_without_its_heads_names_how_they_are_trained(fake_encoder, method, says):
-    with pytest.raises(InputError, match=says):
-        retriever_of(Models.load(encoder=fake_encoder)).search("red boat", **method)
 
 
 def test_passages_from_elsewhere_need_pair_heads(fake_encoder):
@@ -147,14 +115,6 @@ def test_methods_whose_heads_are_missing_are_left_out_of_an_evaluation(fake_enco
     assert list(rank(dataset, paired)) == [
         "default", "bm25", "dense", "convex", "rrf", "hybrid", "entail-stable", "entail-integrated",
     ]  # fmt: skip
-
-
-def test_a_kept_index_is_not_used_for_another_encoder(fake_encoder, beir, tmp_path):
-    for encoder in (fake_encoder, LongVectors()):
-        passage_encoder = Models.load(encoder=encoder).passage_encoder
-        for _ in range(2):
-            cached_index(beir, tmp_path / "cache", passage_encoder)
-    assert len(list((tmp_path / "cache").iterdir())) == 2
 
 
 def test_an_exported_encoder_is_named_on_the_command_line(tmp_path, beir, capsys, monkeypatch):

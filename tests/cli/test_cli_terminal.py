@@ -85,13 +85,25 @@ COMMANDS = {
 }
 
 
+def written(folder, command):
+    return [part.format(folder) for part in command.split(" ")]
+
+
+@pytest.mark.filterwarnings("default")
 @pytest.mark.parametrize("name", COMMANDS)
-def test_no_command_hands_on_what_commands_a_terminal(folder, name):
+def test_no_command_hands_on_what_commands_a_terminal(run, folder, monkeypatch, name):
+    monkeypatch.setattr("click.utils.should_strip_ansi", lambda *_, **__: False)  # as on a terminal
+    monkeypatch.setenv("SEMCLASS_CACHE", str(folder / "cache"))
     expected, command = COMMANDS[name]
-    env = {"SEMCLASS_CACHE": str(folder / "cache")}
-    code, sent = in_terminal(*(part.format(folder) for part in command.split(" ")), env=env)
+    code, *sent = run(*written(folder, command))
     assert code == expected, sent
-    assert "Traceback" not in sent
+    assert not COMMAND.search(OURS.sub("", "".join(sent))), sent
+
+
+def test_a_terminal_gets_no_commands_of_texts(folder):
+    code, sent = in_terminal(*written(folder, COMMANDS["search"][1]))
+    assert code == 0, sent
+    assert "\x1b[1m" in sent
     assert not COMMAND.search(OURS.sub("", sent)), sent
 
 

@@ -108,18 +108,6 @@ def test_source_files_are_kept_whole(tmp_path):
     assert (texts.count(f"# {FOOTER}"), left_out) == (12, [])
 
 
-def test_what_was_left_out_stays_out_down_to_half_as_many_files(tmp_path):
-    folder = write(tmp_path / "docs", with_footers(BODIES[:12]))
-    keys = []
-    list(iter_passages(folder, boilerplate=lambda one: keys.append(one.key)))
-    write(folder, BODIES[12:27], start=12)
-    assert read(folder)[1] == [], "12 of 27 files"
-    assert read(folder, boilerplate_before=keys)[1] == [(FOOTER, 12)]
-    write(folder, BODIES[27:40], start=27)
-    assert read(folder, boilerplate_before=keys)[1] == [], "12 of 40 files"
-    assert read(folder, boilerplate_before=["no key"])[1] == []
-
-
 def test_amid_other_text_the_first_file_keeps_it(tmp_path):
     pages = [f"{body}\n\n{FOOTER}\n\n{body.replace('fog', 'ice')}\n" for body in BODIES[:12]]
     texts, left_out = read(write(tmp_path / "docs", pages))

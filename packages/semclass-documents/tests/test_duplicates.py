@@ -52,16 +52,6 @@ def test_passages_may_repeat_those_that_came_before():
     assert given.metadata == {"page": 3}
 
 
-def test_errors_in_passages_show_before_the_earlier_ones_are_read():
-    def broken():
-        yield Passage("a", "text")
-        raise InputError("line 2 is broken")
-
-    unread = (pytest.fail("an index is read in vain") for _ in range(1))
-    with pytest.raises(InputError, match="line 2 is broken"):
-        list(mark_duplicates(broken(), earlier=unread))
-
-
 def test_reports_of_two_years_are_no_duplicates():
     text = made(np.random.default_rng(2), 200)
     assert resemblance(f"{text} 1874.", f"{text} 1875.") > 0.98

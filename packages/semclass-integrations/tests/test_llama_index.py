@@ -53,11 +53,6 @@ def test_nodes_come_back_as_they_were(models):
     assert {hit.node.ref_doc_id for hit in found} == {"d"}
 
 
-def test_other_passages_become_text_nodes(plain):
-    (hit,) = SemclassRetriever(plain, similarity_top_k=1).retrieve(QUESTION)
-    assert (type(hit.node), hit.node_id, hit.text, hit.metadata) == (TextNode, "p2", TEXTS[2], {"place": 2})
-
-
 @pytest.mark.parametrize("node", [ImageNode(id_="x", image_path="x.png"), TextNode(id_="x", text=" \n")])
 def test_nodes_without_text_cannot_be_indexed(node):
     with pytest.raises(InputError, match=r"node 'x' has no text; leave out pictures"):
@@ -117,12 +112,6 @@ def test_filters_select_what_their_own_store_selects(metadata, terms, condition)
     filters = MetadataFilters(filters=terms, condition=condition)
     theirs = build_metadata_filter_fn(lambda _: metadata, filters)("id")
     assert matches(parse(to_where(filters)), metadata) == theirs
-
-
-def test_filters_and_where_hold_together(plain):
-    filters = MetadataFilters(filters=[MetadataFilters(filters=[term("place", "==", 0)], condition="not")])
-    retriever = SemclassRetriever(plain, filters=filters, where={"place": {"$ne": 2}})
-    assert sorted(node.node_id for node in retriever.retrieve(QUESTION)) == ["p1", "p3"]
 
 
 def test_metadata_are_read_unless_excluded_and_a_title_apart(reranker):

@@ -74,35 +74,19 @@ def test_the_same_passages_are_selected(selected, examples):
     check()
 
 
-PASSAGES = [
-    {"page": 3, "tags": ["tax", "law"], "author": {"name": "Ada"}, "date": "2024-01-01"},
-    {"page": 3.0, "tags": [], "author": [{"name": "Bo"}, {"name": "Ada"}], "date": "2023-12-31T23:30:00-01:00"},
-    {"page": "3", "tags": None, "author.name": "Ada", "date": "soon", "draft": True},
-    {"draft": 1, "a field, with [marks]": 1, "a.b": {"c": "x"}},
-]
-
-
 @pytest.mark.parametrize(
     ("where", "rows"),
     [
-        ({}, [0, 1, 2, 3]),
-        ({"page": 3}, [0, 1]),
-        ({"page": {"$gte": 3, "$lt": 4}}, [0, 1]),
-        ({"tags": "law"}, [0]),
-        ({"tags": {"$in": []}}, []),
-        ({"tags": {"$exists": False}}, [1, 2, 3]),
-        ({"author.name": "Ada"}, [0, 1, 2]),
-        ({"author": {"$exists": True}}, [0, 1]),
-        ({"a.b.c": "x"}, [3]),
-        ({"draft": {"$in": [1, "x", False]}}, [3]),
-        ({"date": {"$gt": "2024-01-01"}}, [1]),
-        ({"a field, with [marks]": 1}, [3]),
+        ({}, [0, 1, 2]),
+        ({"a field, with [marks]": 1}, [1]),
+        ({"date": {"$gt": "2024-01-01"}}, [0]),
         ({"_id": {"$in": ["1", "2", "9"]}}, [1, 2]),
-        ({"_id": {"$ne": "1"}, "page": {"$exists": True}}, [0, 2]),
+        ({"_id": {"$ne": "1"}, "date": {"$exists": True}}, [0]),
     ],
 )
-def test_what_is_selected(where, rows):
-    assert [found for _, found in local_mode(PASSAGES, [where])] == [rows]
+def test_names_with_marks_dates_and_ids_are_found(where, rows):
+    passages = [{"date": "2023-12-31T23:30:00-01:00"}, {"a field, with [marks]": 1, "date": "2024-01-01"}, {"b": 1}]
+    assert [found for _, found in local_mode(passages, [where])] == [rows]
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,10 @@
 import json
 import time
 
-import numpy as np
 import pytest
 from stub_endpoint import stub_endpoint
 
-from semclass import EntailmentClassifier, InputError, PassageClassifier, QuestionClassifier, TextClassifier, TextModel
+from semclass import InputError, PassageClassifier, TextClassifier, TextModel
 from semclass_llm import Cascade, Endpoint
 
 TRAINED = {
@@ -121,28 +120,11 @@ def test_wrong_arguments_are_named(head):
         Cascade(head, endpoint, share=0.1).calibrate(EASY, ["price", "colour"])
 
 
-def test_questions_passages_and_pairs(tmp_path):
-    questions = Cascade(QuestionClassifier.load(), Endpoint("http://localhost", "m"), share=1)
-    (prompt,) = questions.task.prompts("Who?")
-    assert "- HUM: asks for a person" in prompt
-    pair = ("Who built it?", "Ada built it.")
+def test_passages_of_several_labels_are_decided():
     passages = ["Ada built it.", "It is 40 m tall."]
     with always("HUM, NUM") as stub:
         found = Cascade(PassageClassifier.load(), to(stub), share=0.5).classify(passages)
     assert sorted(one.labels for one in found if one.by == "model") == [("HUM", "NUM")]
-    with always("No.") as stub:
-        found = Cascade(EntailmentClassifier.load(), to(stub), share=1).classify([list(pair)])
-    assert [(one.item, one.labels, one.head_labels) for one in found] == [(pair, ("not_entailment",), ("entailment",))]
-    assert "Question: Who built it?\nPassage: Ada built it.\nAnswer:" in next(iter(stub.asked))
-
-
-def test_confidence_of_several_labels_is_the_distance_of_the_least_sure_one():
-    classifier = PassageClassifier.load()
-    cascade = Cascade(classifier, Endpoint("http://localhost", "m"), share=0)
-    (one,) = cascade.decide(["Ada built it."])
-    given, least = classifier.predict_proba(["Ada built it."])[0], classifier.thresholds
-    away = np.where(given >= least, (given - least) / (1 - least), (least - given) / least)
-    assert one.confidence == pytest.approx(away.min())
 
 
 # -- the command line

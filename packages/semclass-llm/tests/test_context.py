@@ -145,13 +145,6 @@ def test_sources_are_numbered_and_named():
     assert build_context([]) == Context("", (), 0, ())
 
 
-def test_what_is_no_hit_is_refused():
-    with pytest.raises(InputTypeError, match=r"hits must be a sequence of Hit.*text"):
-        build_context("text")
-    with pytest.raises(InputTypeError, match=r"hits must be a sequence of Hit.*Passage"):
-        build_context([Passage("a", "text")])
-
-
 # -- all of it
 
 

@@ -13,16 +13,12 @@ PASSAGES = [
     Passage("b", "Trams have crossed it since 1902."),
     Passage("c", "It was opened in October 1874.", {"title": "The bridge"}),
 ]
-SHOTS = (
-    Shot("Who paints?", ("He sings.", "Ada paints."), 1),
-    Shot("Who sings?", ("Berta sings.", "She paints."), 0),
-)
 
 
-def rerank(rule, way, passages=PASSAGES, shots=(), **options):
+def rerank(rule, way, **options):
     with stub_endpoint(rule) as stub:
-        reranker = PromptedReranker(Endpoint(stub.url, "m", retries=0), way, shots)
-        return reranker.rerank(QUESTION, passages, **options), reranker, list(stub.asked)
+        reranker = PromptedReranker(Endpoint(stub.url, "m", retries=0), way)
+        return reranker.rerank(QUESTION, PASSAGES, **options), reranker, list(stub.asked)
 
 
 def judge(prompt, before):
@@ -60,13 +56,6 @@ def test_where_nothing_can_be_read_the_order_stays_and_is_counted(way, said, cou
     found, reranker, _ = rerank(lambda prompt, before: said, way)
     assert [hit.id for hit in found] == ["a", "b", "c"]
     assert getattr(reranker.chat.bill, counted) == reranker.chat.bill.calls == (3 if way == "pointwise" else 1)
-
-
-@pytest.mark.parametrize(("way", "answers"), [("pointwise", ["no", "yes", "yes", "no"]), ("listwise", ["2", "1"])])
-def test_a_prompt_begins_with_the_shots(way, answers):
-    _, _, asked = rerank(lambda prompt, before: "no", way, shots=SHOTS)
-    examples = asked[0].split("\n\n")[1:-1]
-    assert [example.rpartition("Answer: ")[2] for example in examples] == answers
 
 
 def test_several_questions_at_once_give_what_each_gives_alone():

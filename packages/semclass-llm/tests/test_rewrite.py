@@ -5,7 +5,7 @@ from stub_endpoint import FILTERED, stub_endpoint
 
 from semclass import InputError
 from semclass_llm import Endpoint, Rewriter, RewriteWarning, RewritingRetriever, Rewritten
-from semclass_llm.rewrite import RANK_OFFSET, REWRITINGS
+from semclass_llm.rewrite import REWRITINGS
 
 QUESTION = "When was it opened, and who built it?"
 SAID = {
@@ -123,11 +123,3 @@ def test_the_first_of_each_part_come_first(retriever, method):
     assert found.query_used == f"{WHO}\n{WHEN}"
     assert [hit.rank for hit in found] == [1, 2, 3, 4, 5]
     assert list(found) == sorted(found, key=lambda hit: -hit.score)
-
-
-def test_a_passage_counts_by_its_best_rank(retriever):
-    wordings = (WHO, "Which engineer planned the lighthouse?")
-    found = rewriting(retriever, *wordings).search(WHO, 3, where={"document": {"$exists": False}})
-    rankings = [[hit.id for hit in ranking] for ranking in retriever.search_many(wordings, 50)]
-    scores = {name: max(1 / (RANK_OFFSET + 1 + row.index(name)) for row in rankings) for name in rankings[0]}
-    assert [hit.score for hit in found] == pytest.approx(sorted(scores.values(), reverse=True)[:3])

@@ -188,13 +188,6 @@ def test_without_an_index_the_page_classifies(open_page, models):
         expect(page.get_by_role("tab", name="Search")).to_be_hidden()
 
 
-def test_without_a_file_the_page_takes_no_judgements(open_page, models, retriever):
-    with Served(Engine(models, retriever, Settings())) as service:
-        page = open_page(service.url)
-        ask(page)
-        expect(page.get_by_role("group", name="Does this answer it?")).to_have_count(0)
-
-
 def test_a_service_with_keys_gets_one(open_page, models, retriever):
     with Served(Engine(models, retriever, Settings(keys=(hashlib.sha256(KEY.encode()).digest(),)))) as service:
         page = open_page(f"{service.url}/#q=tower", expected="401")

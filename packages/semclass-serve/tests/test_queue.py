@@ -101,20 +101,6 @@ async def test_small_requests_share_a_run():
 
 
 @in_loop
-async def test_other_options_are_another_run():
-    work = Work()
-    async with started(work) as engine:
-        tasks = await asked(engine, ["a"])
-        await work.begun()
-        tasks += await asked(engine, ["b"])
-        tasks += await asked(engine, ["c"], min_probability=0.5)
-        tasks += await asked(engine, ["d"])
-        work.let_go(3)
-        assert [found for (found,) in await asyncio.gather(*tasks)] == ["a@0.0", "b@0.0", "c@0.5", "d@0.0"]
-    assert work.runs == [["a"], ["b", "d"], ["c"]]
-
-
-@in_loop
 async def test_a_large_request_is_split_and_lets_others_pass():
     work = Work()
     async with started(work) as engine:
@@ -163,54 +149,24 @@ async def searching(work, workers=1, **limits):
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_large_searches_let_small_requests_pass(workers):
+@pytest.mark.parametrize(("words", "options"), [(1, {"k": 1000, "candidates": 1000, "explain": True}), (3000, {})])
+def test_large_searches_let_small_requests_pass(workers, words, options):
     async def scene():
         work = Work()
         async with searching(work, workers, run_items=64) as engine:
-            large = [
-                asyncio.create_task(engine.search(f"large {place}", k=1000, candidates=1000, explain=True))
-                for place in range(3)
-            ]
+            questions = [f"large {place}" + " w" * words for place in range(3)]
+            large = [asyncio.create_task(engine.search(question, **options)) for question in questions]
             await work.begun()
             small = asyncio.create_task(engine.classify_questions(["small"]))
             await asyncio.sleep(0)
             await work.begun()  # beside it, also where there is one worker
-            assert work.runs == [["large 0"], ["small"]]
+            assert work.runs == [questions[:1], ["small"]]
             work.held = False
             work.let_go(2)
             await asyncio.gather(*large, small)
         assert [len(run) for run in work.runs] == [1] * 4
 
     asyncio.run(asyncio.wait_for(scene(), PATIENCE))
-
-
-@in_loop
-async def test_a_long_question_is_large():
-    work = Work()
-    async with searching(work, run_items=64) as engine:
-        long = [asyncio.create_task(engine.search("w " * 3000)) for _ in range(4)]
-        await work.begun()
-        small = asyncio.create_task(engine.search("small"))
-        work.let_go(2)
-        await small
-        assert [len(run) for run in work.runs[:2]] == [1, 1]
-        assert not all(task.done() for task in long)
-        work.held = False
-        work.let_go(4)
-        await asyncio.gather(*long)
-
-
-@in_loop
-async def test_requests_of_one_run_are_small_together():
-    work = Work()
-    async with started(work, run_items=64) as engine:
-        tasks = await asked(engine, ["first"])
-        await work.begun()
-        tasks += await asked(engine, *([letter * 700] for letter in "abcdef"))  # 700 characters cost about 1,900
-        work.held = False
-        work.let_go(10)
-        await asyncio.gather(*tasks)
-    assert [len(run) for run in work.runs] == [1, 2, 2, 2]
 
 
 @in_loop
@@ -251,21 +207,6 @@ async def test_an_unwanted_run_ends_before_its_next_step():
         while engine._runs:
             await asyncio.sleep(0)
     assert sorted(work.runs) == [["a"], ["b"]]
-
-
-@in_loop
-async def test_parts_of_a_cancelled_request_are_not_done():
-    work = Work()
-    async with started(work) as engine:
-        (large,) = await asked(engine, [str(place) for place in range(40)])
-        await work.begun()
-        large.cancel()
-        await asyncio.gather(large, return_exceptions=True)
-        assert engine.waiting == 0
-        small = await asked(engine, ["small"])
-        work.let_go(2)
-        await asyncio.gather(*small)
-    assert work.runs == [["0", "1", "2", "3"], ["small"]]
 
 
 @in_loop
