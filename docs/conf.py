@@ -41,10 +41,8 @@ myst_heading_anchors = 3
 
 # -- reference from docstrings ----------------------------------------------------------------------------------------
 autodoc_mock_imports = [
-    "cleanlab",
     "fastapi",
     "haystack",
-    "httpx",
     "ir_measures",
     "joblib",
     "langchain_core",

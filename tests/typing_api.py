@@ -55,8 +55,8 @@ def prompt(folder: str, question: str) -> tuple[str, list[int]]:
     index = semclass.PassageIndex.load(folder)
     hits = semclass.HybridRetriever(index, semclass.Models.load()).search(question)
     context: Context = build_context(hits, budget=300)
-    parents = build_context(hits, parents=index.by_ids, count=lambda text: len(text))
-    return context.text + parents.text, [source.number for source in context.sources]
+    counted = build_context(hits, count=lambda text: len(text))
+    return context.text + counted.text, [source.number for source in context.sources]
 
 
 def build(texts: Mapping[str, str], folder: str) -> int:

@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from semclass_llm.cascade import Cascade as Cascade
     from semclass_llm.cascade import CascadeLabels as CascadeLabels
     from semclass_llm.choose import choose_texts as choose_texts
-    from semclass_llm.choose import doubtful_labels as doubtful_labels
     from semclass_llm.context import Context as Context
     from semclass_llm.context import build_context as build_context
     from semclass_llm.endpoint import KEY_VARIABLE as KEY_VARIABLE
@@ -27,9 +26,6 @@ if TYPE_CHECKING:
     from semclass_llm.label import estimate_cost as estimate_cost
     from semclass_llm.label import label_texts as label_texts
     from semclass_llm.prompted import PromptedReranker as PromptedReranker
-    from semclass_llm.prompted import Shot as Shot
-    from semclass_llm.questions import keep_good as keep_good
-    from semclass_llm.questions import write_questions as write_questions
     from semclass_llm.rewrite import Rewriter as Rewriter
     from semclass_llm.rewrite import RewriteWarning as RewriteWarning
     from semclass_llm.rewrite import RewritingRetriever as RewritingRetriever
@@ -38,13 +34,12 @@ if TYPE_CHECKING:
 _HOMES = {
     "answer": ("AnswerWriter",),
     "cascade": ("Cascade", "CascadeLabels"),
-    "choose": ("choose_texts", "doubtful_labels"),
+    "choose": ("choose_texts",),
     "context": ("Context", "build_context"),
     "endpoint": ("KEY_VARIABLE", "Bill", "Chat", "Endpoint", "EndpointError"),
     "judge": ("WrittenAnswer", "exact_match", "judge_answers", "token_f1"),
     "label": ("LabelTask", "estimate_cost", "label_texts"),
-    "prompted": ("PromptedReranker", "Shot"),
-    "questions": ("keep_good", "write_questions"),
+    "prompted": ("PromptedReranker",),
     "rewrite": ("RewriteWarning", "Rewriter", "RewritingRetriever", "Rewritten"),
 }
 __all__ = sorted(name for names in _HOMES.values() for name in names)

@@ -1,15 +1,14 @@
-"""Chooses texts to label next, and finds labels that are probably wrong."""
+"""Chooses texts to label next."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from semclass import Encoder, InputError, TextModel
+from semclass import Encoder, TextModel
 from semclass.plugins import check_positive, check_texts
 
 MAX_GROUPED = 20_000
@@ -95,50 +94,3 @@ def _vectors(texts: list[str], encoder: Encoder) -> Array:
     parts = [encoder.encode(texts[at : at + ENCODED_TOGETHER]).rows("pooled") for at in starts]
     vectors = np.concatenate(parts).astype(np.float64)
     return np.asarray(vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12))
-
-
-@dataclass(frozen=True)
-class Doubt:
-    """A text whose labels are doubtful."""
-
-    place: int  #: place of the text in the given texts
-    quality: float  #: how well the labels agree with the probabilities, from 0 to 1
-    labels: tuple[Hashable, ...]  #: labels that the probabilities suggest instead
-
-
-def doubtful_labels(
-    labels: Sequence[tuple[Hashable, ...]],
-    classes: Sequence[Hashable],
-    probabilities: Array,
-    *,
-    multi_label: bool = False,
-) -> list[Doubt]:
-    """Sort texts by the doubt about their labels, most doubtful first (confident learning, Northcutt et al. 2021).
-
-    Parameters
-    ----------
-    labels
-        The labels of n texts: one label of each, or any number with `multi_label`.
-    classes
-        The classes, in the order of the columns of the probabilities.
-    probabilities
-        Probabilities from a head that was not trained on the labels, such as ``out_of_fold_`` of a
-        :class:`semclass.TextClassifier`, float64 of shape (n, n_classes).
-    """
-    from cleanlab import multilabel_classification, rank  # type: ignore[import-untyped]
-
-    column = {name: place for place, name in enumerate(classes)}
-    if unknown := {name for row in labels for name in row} - set(column):
-        raise InputError(
-            f"the head has no label {sorted(map(str, unknown))[0]!r}; its labels are {', '.join(map(str, classes))}"
-        )
-    columns: list[Any] = [[column[name] for name in row] for row in labels]
-    if multi_label:
-        quality = multilabel_classification.get_label_quality_scores(columns, probabilities)
-        others = [tuple(name for name, p in zip(classes, row, strict=True) if p >= 0.5) for row in probabilities]
-    else:
-        own = np.array([row[0] for row in columns], np.int64)
-        quality = rank.get_label_quality_scores(own, probabilities, method="normalized_margin")
-        others = [(classes[int(at)],) for at in probabilities.argmax(axis=1)]
-    order = np.argsort(quality, kind="stable")
-    return [Doubt(int(place), float(quality[place]), others[place]) for place in order]

@@ -8,9 +8,8 @@ import shutil
 import textwrap
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import reduce
-from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,9 +23,6 @@ if TYPE_CHECKING:
     from semclass import Answer
     from semclass_llm.cascade import CascadeLabels, Item
     from semclass_llm.endpoint import Bill, Endpoint
-
-REWRITINGS = ("step-back", "sub-questions", "wordings")
-"""Ways to rewrite the question of ``ask``."""
 
 _path = click.Path(path_type=Path)
 _json = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON lines.")
@@ -59,7 +55,6 @@ def _options(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
 @click.option(
     "--context", type=click.IntRange(1), help="Print a text of this many words with numbered sources instead."
 )
-@click.option("--rewrite", type=click.Choice(REWRITINGS), help="Let --model rewrite the question before the search.")
 @_options(*_service, _json, _models)
 @click.option("--encoder", help="Encoder to use: a folder, or hub:NAME. Default: the shipped encoder.")
 def ask(
@@ -68,7 +63,6 @@ def ask(
     k: int,
     where: Sequence[str],
     context: int | None,
-    rewrite: str | None,
     *,
     as_json: bool,
     models: Path | None,
@@ -82,23 +76,16 @@ def ask(
     """
     from semclass_llm.answer import AnswerWriter
     from semclass_llm.context import build_context
-    from semclass_llm.rewrite import Rewriter
 
     endpoint = None
-    if service["endpoint"] or service["model"] or rewrite:
+    if service["endpoint"] or service["model"]:
         endpoint = _endpoint(**service, retries=1)
     retriever = open_retriever(place, semclass.Models.load(models, encoder=encoder))
     terms = read_terms(where, getattr(retriever.index, "fields", None)) if where else None
-    questions: tuple[str, ...] = (question,)
-    if rewrite is not None and endpoint is not None:
-        rewriter = Rewriter(rewrite, endpoint)
-        rewritten = rewriter(question)
-        questions = rewritten.questions
-        echo(f"rewritten: {' / '.join(questions)} ({rewriter.chat.bill}) {rewritten.why}".strip(), err=True)
     if context is not None:
-        echo(build_context(retriever.search(questions[0], 10, where=terms), budget=context).text)
+        echo(build_context(retriever.search(question, 10, where=terms), budget=context).text)
         return
-    answer = _merged([retriever.ask(one, k, where=terms) for one in questions], k)
+    answer = retriever.ask(question, k, where=terms)
     if endpoint is not None:
         writer = AnswerWriter(endpoint)
         answer = writer.write(answer)
@@ -123,14 +110,6 @@ def _print_answer(answer: Answer) -> None:
     for number, one in enumerate(answer.sentences, 1):
         echo(textwrap.fill(f"{number:>2}  {one.text}", width, subsequent_indent="    "))
         echo(f"    {_place(one.id, one.metadata)}")
-
-
-def _merged(answers: Sequence[Answer], k: int) -> Answer:
-    """The first of several answers, with the best sentences of each in turn."""
-    turns = zip_longest(*(answer.sentences for answer in answers))
-    sentences = {(one.id, one.start): one for turn in turns for one in turn if one is not None}
-    answered = any(answer.answered for answer in answers)
-    return replace(answers[0], sentences=tuple(sentences.values())[:k], answered=answered)
 
 
 def _place(name: str, metadata: Mapping[str, Any]) -> str:

@@ -7,23 +7,18 @@ Each step is a function from hits to hits, so you can chain steps or leave them 
 from __future__ import annotations
 
 import operator
-import re
 import unicodedata
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
-from semclass import Hit, InputError, InputTypeError, Passage
-from semclass.plugins import check_positive, check_probability, short, unwrapped_spans
+from semclass import Hit, InputTypeError
+from semclass.plugins import check_positive, short, unwrapped_spans
 from semclass_llm.quoting import quoted
 
-RESEMBLANCE = 0.9  # common runs of three words from which texts are duplicates: about one changed word in sixty
 SEPARATOR = "\n\n"
 MAX_NAME = 200  # most characters of a title, a document or a heading in the name of a source
-
-Parents: TypeAlias = Mapping[str, Passage] | Callable[[Sequence[str]], Iterable[Passage]]
-"""Source of parents: passages by id, or a function from ids to the passages with these ids, in any order."""
 
 Count: TypeAlias = Callable[[str], int]
 
@@ -61,13 +56,11 @@ def build_context(
     *,
     budget: int | None = None,
     count: Count = count_words,
-    parents: Parents | None = None,
 ) -> Context:
     """Make one text of hits.
 
-    Duplicates are dropped (:func:`drop_duplicates`), children are replaced by their parents (:func:`expand_parents`), and
-    hits that exceed the budget are cut or left out (:func:`fit_budget`). The best hits are put first and last
-    (:func:`order_for_reading`), and all are written with numbers.
+    Duplicates are dropped (:func:`drop_duplicates`), and hits that exceed the budget are cut or left out
+    (:func:`fit_budget`). The best hits are put first and last (:func:`order_for_reading`), and all are numbered.
 
     Texts are inserted unchanged, including any instructions and numbers in brackets that they hold.
 
@@ -79,18 +72,14 @@ def build_context(
     count
         Function that counts the length of a text, in words by default. For a budget in tokens, use the tokenizer of the
         model that will read the text, ``lambda text: len(tokenizer.encode(text))``.
-    parents
-        Source of the passages that replace smaller hits.
 
     Raises
     ------
     InputError, InputTypeError
-        If an option is not allowed, a parent is missing, or `count` does not return a whole number.
+        If an option is not allowed, or `count` does not return a whole number.
     """
     room = None if budget is None else check_positive(budget, "budget")
     chosen = drop_duplicates(hits)
-    if parents is not None:
-        chosen = expand_parents(chosen, parents)
     if room is not None:
         widest = len(chosen)  # no number in the text is longer
         chosen = fit_budget(chosen, room, count=count, written=lambda hit: _write(hit, widest) + SEPARATOR)
@@ -105,68 +94,21 @@ def build_context(
         chosen = chosen[:-1]
 
 
-def drop_duplicates(hits: Sequence[Hit], *, threshold: float = RESEMBLANCE) -> list[Hit]:
+def drop_duplicates(hits: Sequence[Hit]) -> list[Hit]:
     """Keep only the best of duplicate hits, with new ranks.
 
-    Two hits are duplicates in each of these cases:
-
-    - They have the same id, or ``metadata["duplicate_of"]`` marks both as the same passage.
-    - Their texts are equal except for case, white space and compatibility forms (Unicode NFKC).
-    - They share at least `threshold` of their runs of three words, and they hold the same numbers.
+    Hits are duplicates if they have the same id, if ``metadata["duplicate_of"]`` marks both as the same passage, or if
+    their texts are equal except for case, white space and compatibility forms (Unicode NFKC).
     """
-    check_probability(threshold, "threshold")
     kept: list[Hit] = []
-    ids: set[str] = set()
-    seen: list[tuple[frozenset[str], frozenset[str]]] = []
+    seen: set[object] = set()
     for hit in _best_first(hits):
-        own = {hit.id, _name(hit, "duplicate_of") or hit.id}
-        plain = unicodedata.normalize("NFKC", hit.text).casefold()
-        words = re.findall(r"\w+", plain) or [plain.strip()]
-        runs = frozenset(zip(*(words[start:] for start in range(min(3, len(words)))), strict=False))
-        cut = (frozenset(map(" ".join, runs)), frozenset(word for word in words if re.search(r"\d", word)))
-        if ids & own:
-            ids |= own
-        elif not any(_resemble(cut, other, threshold) for other in seen):
+        text = unicodedata.normalize("NFKC", hit.text).casefold().split()
+        own = {hit.id, str(hit.metadata.get("duplicate_of") or hit.id), tuple(text)}
+        if not seen & own:
             kept.append(hit)
-            ids |= own
-            seen.append(cut)
+        seen |= own
     return _ranked(kept)
-
-
-def _resemble(
-    one: tuple[frozenset[str], frozenset[str]], other: tuple[frozenset[str], frozenset[str]], threshold: float
-) -> bool:
-    (runs, numbers), (others, other_numbers) = one, other
-    few, many = sorted((len(runs), len(others)))
-    # the common part is at most the smaller set, so most pairs need no comparison
-    if numbers != other_numbers or few < threshold * many:
-        return False
-    common = len(runs & others)
-    return common >= threshold * (few + many - common)
-
-
-def expand_parents(hits: Sequence[Hit], parents: Parents) -> list[Hit]:
-    """Replace children by their parents. Small passages are best for search, and larger passages for reading.
-
-    A child has its parent's id in ``metadata["parent"]``; a hit without a parent stays unchanged. A parent has the place,
-    score, components and labels of its best child. Its metadata also hold ``core``: begin and end of this child's text.
-    """
-    ranked = _best_first(hits)
-    names = [name for hit in ranked if (name := _name(hit, "parent")) is not None]
-    known = parents if isinstance(parents, Mapping) else {one.id: one for one in parents(list(dict.fromkeys(names)))}
-    expanded: dict[str, Hit] = {}
-    for hit in ranked:
-        name = _name(hit, "parent")
-        if name is None or hit.id in names:  # a parent that was found itself stays for its children
-            expanded.setdefault(hit.id, hit)
-            continue
-        if name not in known:
-            raise InputError(f"parents holds no passage {name!r}, which hit {hit.id!r} names as its parent")
-        begin = known[name].text.find(hit.text)
-        core = {} if begin < 0 else {"core": [begin, begin + len(hit.text)]}
-        metadata = {**known[name].metadata, **core}
-        expanded.setdefault(name, replace(hit, id=name, text=known[name].text, metadata=metadata))
-    return _ranked(list(expanded.values()))
 
 
 def fit_budget(
@@ -174,8 +116,8 @@ def fit_budget(
 ) -> list[Hit]:
     """Keep the best hits that fit into a budget, chosen best first, with new ranks.
 
-    A hit that does not fit is cut at the ends of sentences, around the text that the search found (``metadata["core"]``)
-    or from its beginning on; it then has ``metadata["cut"]``. If not even one sentence fits, the hit is left out.
+    A hit that does not fit is cut at the end of a sentence, and then has ``metadata["cut"]``. If not even its first
+    sentence fits, it is left out.
 
     Parameters
     ----------
@@ -204,17 +146,9 @@ def fit_budget(
 
 
 def _cut(hit: Hit, room: int, size_of: Callable[[Hit], int]) -> Hit:
-    """Keep the longest run of sentences around the core that fits, or the shortest if none does."""
-    parts = unwrapped_spans(hit.text)
-    begin, end = hit.metadata.get("core") or (0, 1)
-    low = next((number for number, (_, after) in enumerate(parts) if after > begin), len(parts) - 1)
-    high = max([low, *(number for number, (start, _) in enumerate(parts) if start < end)])
-    # from the first sentence of the core to all of it, and from there to both sides
-    runs = [(low, last) for last in range(low, high + 1)]
-    runs += [(max(low - more, 0), min(high + more, len(parts) - 1)) for more in range(1, len(parts))]
-    texts = [hit.text[parts[first][0] : parts[last][1]] for first, last in runs]
-    metadata = {**{name: value for name, value in hit.metadata.items() if name != "core"}, "cut": True}
-    cuts = [replace(hit, text=text, metadata=metadata) for text in texts]
+    """Keep as many of the first sentences as fit, but at least one."""
+    texts = [hit.text[:end] for _, end in unwrapped_spans(hit.text)]
+    cuts = [replace(hit, text=text, metadata={**hit.metadata, "cut": True}) for text in texts]
     return cuts[max(bisect_right(cuts, room, key=size_of) - 1, 0)]
 
 
@@ -238,13 +172,6 @@ def _best_first(hits: Sequence[Hit]) -> list[Hit]:
 
 def _ranked(hits: Sequence[Hit]) -> list[Hit]:
     return [replace(hit, rank=rank) for rank, hit in enumerate(hits, 1)]
-
-
-def _name(hit: Hit, field: str) -> str | None:
-    value = hit.metadata.get(field)
-    if value is not None and not isinstance(value, str):
-        raise InputTypeError(f"metadata {field!r} of hit {hit.id!r} must be a string, not {short(value)}")
-    return value
 
 
 def _length(count: Count, text: str) -> int:

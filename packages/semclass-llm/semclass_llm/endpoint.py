@@ -17,8 +17,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
-import httpx
-
 from semclass import ArtifactError, InputError, SemclassError
 from semclass.plugins import check_positive, check_text, counted, short
 
@@ -29,7 +27,6 @@ KEY_VARIABLE = "SEMCLASS_ENDPOINT_KEY"  # environment variable that holds the ke
 THINKING_TOKENS = 2048  # for models that think before they answer
 PROBES = 5  # prompts that are tried until one finds out which parameters the service takes
 FAILURES_IN_A_ROW = 50  # until the service is given up
-MAX_REPLY_BYTES = 8 << 20
 QUEUED_PER_CALL = 16  # prompts, for each call at a time, that may wait for the reply to an earlier one
 
 FAILED, REFUSED, UNREADABLE = "failed", "refused", "unreadable"
@@ -226,7 +223,8 @@ class _Service:
         import openai  # takes a while
 
         self.openai, self.endpoint, self.replies = openai, endpoint, _read_cache(endpoint.cache)
-        http: Any = _BoundedClient(timeout=endpoint.timeout, limits=httpx.Limits(max_connections=None))
+        # a redirect is not followed, so prompts and keys go to the given address alone
+        http: Any = openai.DefaultHttpxClient(timeout=endpoint.timeout, follow_redirects=False)
         weakref.finalize(self, http.close)
         self.client = openai.OpenAI(
             base_url=endpoint.url,
@@ -281,29 +279,6 @@ class _Service:
         raise EndpointError(f"{self.endpoint.model} at {self.endpoint.address} gave no answer: {why}")
 
 
-class _BoundedClient(httpx.Client):
-    """Reads at most one byte more than MAX_REPLY_BYTES, within the timeout, and follows no redirect."""
-
-    def send(self, request: httpx.Request, **options: Any) -> httpx.Response:
-        # nothing is unpacked: a few bytes of a compressed reply may be gigabytes
-        request.headers["Accept-Encoding"] = "identity"
-        end = time.monotonic() + (self.timeout.read or 0)
-        reply = super().send(request, **{**options, "stream": True, "follow_redirects": False})
-        body = bytearray()
-        try:
-            for part in reply.iter_raw():
-                body += part[: MAX_REPLY_BYTES + 1 - len(body)]
-                if len(body) > MAX_REPLY_BYTES:
-                    break
-                if time.monotonic() > end:
-                    raise httpx.ReadTimeout("no whole reply within the timeout", request=request)
-        finally:
-            reply.close()
-        own = ("content-encoding", "content-length", "content-type", "transfer-encoding")
-        headers = {name: text for name, text in reply.headers.items() if name not in own}
-        return httpx.Response(reply.status_code, headers=headers, content=bytes(body), request=request)
-
-
 def _read_cache(path: Path | None) -> dict[str, Reply]:
     """Read a file of replies. An incomplete last line is dropped."""
     replies: dict[str, Reply] = {}
@@ -328,8 +303,6 @@ def _read_cache(path: Path | None) -> dict[str, Reply]:
 
 
 def _parse(body: bytes, seconds: float) -> Reply:
-    if len(body) > MAX_REPLY_BYTES:
-        return Reply(None, f"a reply of more than {MAX_REPLY_BYTES >> 20} MB")
     try:
         data = json.loads(body)
         choice, usage = data["choices"][0], data.get("usage") or {}

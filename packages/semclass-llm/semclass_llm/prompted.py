@@ -31,21 +31,6 @@ nothing else, such as: 3, 1. Reply with none if none of them does. \
 
 
 @dataclass(frozen=True)
-class Shot:
-    """An example for a prompt: a question, passages, and the place of the passage that answers, from 0."""
-
-    question: str
-    passages: tuple[str, ...]
-    answers: int
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.answers < len(self.passages):
-            raise InputError(
-                f"answers is {self.answers}; it must be the position, from 0, of one of {len(self.passages)} passages"
-            )
-
-
-@dataclass(frozen=True)
 class PromptedReranker:
     """Re-ranks passages by asking a language model. Threads may share one instance.
 
@@ -55,16 +40,12 @@ class PromptedReranker:
         The model.
     way
         One of :data:`PROMPTED`. ``"pointwise"`` makes a call per passage, ``"listwise"`` one call per question.
-    shots
-        Examples at the beginning of each prompt. ``"pointwise"`` shows a passage that answers, and a passage that does
-        not. Draw the examples from the searched texts, but not from the questions that you measure.
     chat
         Asks the model; ``chat.bill`` holds the cost so far, and how many calls gave no answer.
     """
 
     endpoint: Endpoint
     way: str = POINTWISE
-    shots: Sequence[Shot] = ()
     chat: Chat = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -97,9 +78,8 @@ class PromptedReranker:
 
     def _pointwise(self, questions: list[str], items: list[list[Passage]]) -> Iterator[list[float]]:
         """Scores of each question's passages by yes or no."""
-        head = "\n\n".join([ENTAILS, *_judged(self.shots)])
         pairs = [_pair(text, searchable(item)) for text, some in zip(questions, items, strict=True) for item in some]
-        replies = self.chat.ask([f"{head}\n\n{pair}" for pair in pairs], max_tokens=16)
+        replies = self.chat.ask([f"{ENTAILS}\n\n{pair}" for pair in pairs], max_tokens=16)
         scores = iter([UNKNOWN if reply.why else self._yes(reply.text or "") for reply in replies])
         return ([next(scores) for _ in some] for some in items)
 
@@ -110,10 +90,9 @@ class PromptedReranker:
 
     def _listwise(self, questions: list[str], items: list[list[Passage]]) -> Iterator[list[float]]:
         """Scores of each question's passages by their places in the model's list."""
-        head = "\n\n".join([BEST, *(_listed(shot.question, shot.passages, shot.answers) for shot in self.shots)])
         rows = [(text, some) for text, some in zip(questions, items, strict=True) if some]
         lists = [_listed(text, [searchable(item) for item in some[:MAX_LISTED]]) for text, some in rows]
-        replies = self.chat.ask([f"{head}\n\n{one}" for one in lists], max_tokens=64)
+        replies = self.chat.ask([f"{BEST}\n\n{one}" for one in lists], max_tokens=64)
         for some in items:
             scores = [0.0] * len(some)
             if some and not (reply := next(replies)).why:
@@ -131,22 +110,13 @@ def _passages(passages: Sequence[Passage | str], name: str) -> list[Passage]:
     return items
 
 
-def _pair(question: str, passage: str, answer: str = "") -> str:
-    return f"Question: {quoted(question)}\nPassage: {quoted(passage, MAX_CHARACTERS)}\nAnswer: {answer}".rstrip()
+def _pair(question: str, passage: str) -> str:
+    return f"Question: {quoted(question)}\nPassage: {quoted(passage, MAX_CHARACTERS)}\nAnswer:"
 
 
-def _judged(shots: Sequence[Shot]) -> Iterator[str]:
-    """A yes of every shot, and a no of those with another passage, in turns that do not always begin with yes."""
-    for place, shot in enumerate(shots):
-        pairs = [_pair(shot.question, shot.passages[shot.answers], "yes")]
-        if others := [text for row, text in enumerate(shot.passages) if row != shot.answers]:
-            pairs.append(_pair(shot.question, others[0], "no"))
-        yield from pairs if place % 2 else pairs[::-1]
-
-
-def _listed(question: str, passages: Sequence[str], answers: int | None = None) -> str:
+def _listed(question: str, passages: Sequence[str]) -> str:
     lines = "\n".join(f"[{number}] {quoted(text, MAX_CHARACTERS)}" for number, text in enumerate(passages, 1))
-    return f"Question: {quoted(question)}\n{lines}\nAnswer:" + ("" if answers is None else f" {answers + 1}")
+    return f"Question: {quoted(question)}\n{lines}\nAnswer:"
 
 
 def _hits(passages: Sequence[Passage], scores: Sequence[float]) -> list[Hit]:

@@ -12,7 +12,7 @@ from semclass_llm.endpoint import REFUSED, UNREADABLE, Chat, Endpoint
 from semclass_llm.quoting import quoted
 from semclass_llm.reading import declines, questions_of, spoken
 
-MAX_PARTS, WORDINGS = 4, 3  # most parts of a question, and number of other wordings of a question
+MAX_PARTS = 4  # most parts of a question
 MAX_TURNS = 6  # last turns of a conversation that a prompt shows
 MAX_CHARACTERS = 2_000  # most characters of an imagined answer, and of a turn in a prompt
 RANK_OFFSET = 60  # added to a rank in the scores of pooled hits, as in reciprocal rank fusion
@@ -28,24 +28,12 @@ Conversation:
 Question: {question}
 Rewritten:"""
 
-STEP_BACK = """Step back from the question: which more general question asks for the background, the rule or the principle \
-that its answer rests on? Reply with that question alone, in the same language.
-
-Question: {question}
-General:"""
-
 SUB_QUESTIONS = f"""Split the question into the questions that must be answered to answer it, {MAX_PARTS} at most. Each \
 must be understood alone: name in each what it is about. If there is nothing to split, repeat the question. Reply with one \
 question a line and nothing else, in the same language.
 
 Question: {{question}}
 Parts:"""
-
-OTHER_WORDINGS = f"""Word the question in {WORDINGS} other ways, with other words such as a document about it might use. \
-Each must ask the same. Reply with one question a line and nothing else, in the same language.
-
-Question: {{question}}
-Wordings:"""
 
 HYDE = """Imagine a passage of a document that answers the question, and write it in two or three sentences, in the same \
 language. What it says need not be true: it is used to find passages that read alike. Reply with the passage alone.
@@ -58,14 +46,11 @@ class _Way(NamedTuple):
     prompt: str
     max_tokens: int
     limit: int  #: questions that are taken from the reply; 0: it is a passage
-    keep: bool = False  #: whether the question is searched for, too
 
 
 _WAYS: Mapping[str, _Way] = {
     "conversation": _Way(STANDALONE, 128, 1),
-    "step-back": _Way(STEP_BACK, 128, 1, keep=True),
     "sub-questions": _Way(SUB_QUESTIONS, 256, MAX_PARTS),
-    "wordings": _Way(OTHER_WORDINGS, 256, WORDINGS, keep=True),
     "hyde": _Way(HYDE, 256, 0),
 }
 
@@ -73,9 +58,7 @@ REWRITINGS = tuple(_WAYS)
 """Names of the ways to rewrite a question:
 
 - ``"conversation"`` turns a question and its conversation into one question that can be understood alone.
-- ``"step-back"`` also searches for a more general question. See Zheng et al., "Take a step back" (2023).
 - ``"sub-questions"`` searches for the parts of the question separately.
-- ``"wordings"`` also searches for other wordings of the question, as in Rackauckas, "RAG-Fusion" (2024).
 - ``"hyde"`` searches with the vector of an imagined answer. See Gao et al., "Precise zero-shot dense retrieval" (2022).
 """
 
@@ -186,7 +169,7 @@ def _read(way: _Way, question: str, text: str) -> Rewritten | None:
     # where a question has no mark, as keywords have none, any line may be one
     lines = questions_of(text, marked=question.endswith(("?", "？")))
     lines = [line for line in lines if len(line) <= max(300, 2 * len(question))][: way.limit]
-    return Rewritten(question, tuple(dict.fromkeys([question, *lines] if way.keep else lines))) if lines else None
+    return Rewritten(question, tuple(lines)) if lines else None
 
 
 @dataclass(frozen=True)

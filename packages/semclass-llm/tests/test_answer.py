@@ -96,16 +96,3 @@ def test_a_model_writes_the_answer_at_a_known_cost(run, index):
             code, out, err = run("ask", index, QUESTION, "--endpoint", stub.url, "--model", "m")
         assert (code, out.splitlines()[0], note in err) == (0, first, True)
     assert run("ask", index, QUESTION, "--model", "m")[0] == 2
-
-
-def test_a_model_rewrites_the_question(run, index):
-    def rule(prompt, before):
-        return f"{QUESTION}\nWho drew the bridge?" if prompt.startswith("Split") else "In 1901 [1], by Ada [2]."
-
-    with stub_endpoint(rule) as stub:
-        service = ("--endpoint", stub.url, "--model", "m", "--rewrite", "sub-questions")
-        code, out, err = run("ask", index, "When was the tower finished, and who drew the bridge?", *service)
-    assert (code, "rewritten: When" in err) == (0, True)
-    assert ANSWER in out.splitlines()[2]
-    assert "Ada drew it" in out.splitlines()[4]
-    assert run("ask", index, QUESTION, "--rewrite", "wordings")[0] == 2

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from semclass import Hit, InputError, InputTypeError, Passage
+from semclass import Hit, InputError, InputTypeError
 from semclass_llm import Context, build_context
-from semclass_llm.context import count_words, drop_duplicates, expand_parents, fit_budget, order_for_reading
+from semclass_llm.context import count_words, drop_duplicates, fit_budget, order_for_reading
 
 
 def hit(name, text="text", rank=1, **metadata):
@@ -32,40 +32,10 @@ def test_the_best_of_equal_texts_stays_with_a_new_rank():
     assert names(drop_duplicates([hit("a", "One search found it.", 2), hit("a", "Another, too.")])) == ["a"]
 
 
-def test_near_duplicates_are_one_unless_their_numbers_differ():
-    report = "In {} the harbour was open all year, and more ships came than ever before, from all sides of the sea."
-    first, edited, other = report.format(1874), report.format(1874).replace("sides", "shores"), report.format(1875)
-    assert names(drop_duplicates(hits_of(first, edited, other), threshold=0.7)) == ["p1", "p3"]
-    assert names(drop_duplicates(hits_of(first, "- " + first.upper()))) == ["p1"]
-
-
 def test_passages_marked_as_duplicates_are_one():
     a, b, c = hit("a", "A", 1, duplicate_of="o"), hit("b", "B", 2, duplicate_of="o"), hit("c", "C", 3, duplicate_of="b")
     assert names(drop_duplicates([a, b, c])) == ["a"]
     assert names(drop_duplicates([hit("a", "A", 1, duplicate_of="b"), hit("b", "B", 2, duplicate_of="a")])) == ["a"]
-
-
-# -- parents
-
-WHOLE = Passage("b", "Part 1 of b. Part 2 of b. Part 3 of b.", {"title": "All of b"})
-CHILDREN = [hit("b.1", "Part 1 of b.", 1, parent="b"), hit("x", "Alone.", 2), hit("b.3", "Part 3 of b.", 3, parent="b")]
-
-
-def test_a_parent_stands_in_for_its_children_once():
-    expanded = expand_parents(CHILDREN, {"b": WHOLE})
-    assert [(item.id, item.rank, item.score) for item in expanded] == [("b", 1, 1), ("x", 2, 1 / 2)]
-    assert (expanded[0].text, expanded[0].metadata) == (WHOLE.text, {"title": "All of b", "core": [0, 12]})
-    assert expand_parents(CHILDREN, lambda ids: [WHOLE]) == expanded
-    assert expand_parents(expanded, {}) == expanded
-    itself = hit("b", WHOLE.text, 1, title="All of b")
-    assert names(expand_parents([itself, hit("b.1", "Part 1 of b.", 2, parent="b")], {"b": WHOLE})) == ["b"]
-
-
-def test_a_parent_that_is_missing_is_named():
-    with pytest.raises(InputError, match=r"parents holds no passage 'a', which hit 'a.1' names"):
-        expand_parents([hit("a.1", parent="a")], {})
-    with pytest.raises(InputTypeError, match="'parent' of hit 'x' must be a string, not 3"):
-        expand_parents([hit("x", parent=3)], {})
 
 
 # -- budget
@@ -77,15 +47,6 @@ def test_the_best_that_fit_are_kept_and_others_cut_or_left_out():
     long = hits_of("The first sentence is kept whole. The second one, which says more, is cut away.")
     (cut,) = fit_budget(long, 10)
     assert (cut.text, cut.metadata) == ("The first sentence is kept whole.", {"cut": True})
-
-
-def test_a_parent_is_cut_around_its_child():
-    sentences = [f"Sentence number {number} stands here." for number in range(6)]
-    text = " ".join(sentences)
-    begin = text.index(sentences[3])
-    whole = hit("p", text, core=[begin, begin + len(sentences[3])])
-    assert fit_budget([whole], 15)[0].text == " ".join(sentences[2:5])
-    assert fit_budget([whole], 3) == []
 
 
 def test_lengths_are_counted_as_asked(encoder):

@@ -1,4 +1,4 @@
-"""Labels of a language model: prompts, the command, texts to label next, and labels in doubt."""
+"""Labels of a language model: prompts, the command, texts to label next."""
 
 import json
 import time
@@ -8,7 +8,7 @@ import pytest
 from stub_endpoint import CUT, FILTERED, stub_endpoint
 
 from semclass import InputError
-from semclass_llm import LabelTask, choose_texts, doubtful_labels
+from semclass_llm import LabelTask, choose_texts
 from semclass_llm.choose import _middles
 
 LABELS = {"billing": "invoices and refunds", "travel": "trips", "other": ""}
@@ -102,7 +102,7 @@ def test_a_service_that_is_missing_is_named(run, files):
     assert (code, "401" in err) == (2, True)
 
 
-# -- which texts to label next, and which labels are in doubt
+# -- which texts to label next
 
 
 def blobs(*sizes):
@@ -127,13 +127,3 @@ def test_a_text_is_proposed_once_and_not_with_a_label(encoder):
     assert len(choose_texts(texts, 1, encoder=encoder)) == 1
     with pytest.raises(InputError):
         choose_texts(texts, 0, encoder=encoder)
-
-
-def test_doubtful_labels_come_first():
-    probabilities = np.array([[0.9, 0.1], [0.2, 0.8], [0.05, 0.95]])
-    doubt = doubtful_labels([("x",), ("x",), ("y",)], ["x", "y"], probabilities)[0]
-    assert (doubt.place, doubt.labels) == (1, ("y",))
-    several = doubtful_labels([("x",), ("x", "y"), ("x",)], ["x", "y"], probabilities, multi_label=True)
-    assert several[0].place == 2
-    with pytest.raises(InputError, match="has no label 'z'"):
-        doubtful_labels([("z",)], ["x", "y"], probabilities[:1])

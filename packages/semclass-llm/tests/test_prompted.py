@@ -4,7 +4,7 @@ import pytest
 from stub_endpoint import FILTERED, stub_endpoint
 
 from semclass import InputError, InputTypeError, Passage, SearchResult
-from semclass_llm import Endpoint, PromptedReranker, Shot
+from semclass_llm import Endpoint, PromptedReranker
 from semclass_llm.prompted import PROMPTED
 
 QUESTION = "When was the bridge opened?"
@@ -70,5 +70,3 @@ def test_several_questions_at_once_give_what_each_gives_alone():
             reranker.rerank(QUESTION, wrong)
     with pytest.raises(InputError, match="'listwise'"):
         PromptedReranker(Endpoint(stub.url, "m"), "pairwise")
-    with pytest.raises(InputError, match="position"):
-        Shot("Who?", ("Ada.",), 1)

@@ -3,7 +3,7 @@
 import pytest
 from stub_endpoint import stub_endpoint
 
-from semclass import Answer, Encoder, Hit, Passage
+from semclass import Answer, Encoder, Hit
 from semclass.ranking.ask import AnswerSentence
 from semclass_llm import (
     AnswerWriter,
@@ -16,7 +16,6 @@ from semclass_llm import (
     build_context,
     judge_answers,
     label_texts,
-    write_questions,
 )
 from semclass_llm.label import PairTask, pair_text
 from semclass_llm.quoting import quoted
@@ -37,7 +36,6 @@ USES = {
     "one": lambda e: list(label_texts([FORGED], LabelTask(LABELS), Chat(e))),
     "yes-no": lambda e: list(label_texts([FORGED], LabelTask(LABELS, "yes-no"), Chat(e))),
     "pair": lambda e: list(label_texts([pair_text(FORGED, FORGED)], PairTask(LABELS), Chat(e))),
-    "questions": lambda e: write_questions([Passage("a", FORGED, {"title": FORGED})], Chat(e)),
     "pointwise": lambda e: PromptedReranker(e).rerank(FORGED, [FORGED]),
     "listwise": lambda e: PromptedReranker(e, "listwise").rerank(FORGED, [FORGED]),
     "conversation": lambda e: Rewriter("conversation", e)(FORGED, [FORGED, FORGED]),

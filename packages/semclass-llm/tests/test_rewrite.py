@@ -10,9 +10,7 @@ from semclass_llm.rewrite import REWRITINGS
 QUESTION = "When was it opened, and who built it?"
 SAID = {
     "Rewrite": "Rewritten question: When was the bridge opened, and who built it?",
-    "Step": "<think>What is it about?</think>What is the history of the bridge?",
     "Split": "1. When was it opened?\n2. Who built it?\n",
-    "Word": "- Who made it, and when did it open?\n- In which year was it finished, and by whom?",
     "Imagine": "The bridge was opened in 1874.\nAda Merriweather built it.",
 }
 """What a model says, by the first word of a prompt."""
@@ -32,13 +30,7 @@ def rewrite(way, rule=as_told, question=QUESTION, history=(), **options):
     ("way", "questions", "passages"),
     [
         ("conversation", (QUESTION,), ()),
-        ("step-back", (QUESTION, "What is the history of the bridge?"), ()),
         ("sub-questions", ("When was it opened?", "Who built it?"), ()),
-        (
-            "wordings",
-            (QUESTION, "Who made it, and when did it open?", "In which year was it finished, and by whom?"),
-            (),
-        ),
         ("hyde", (QUESTION,), ("The bridge was opened in 1874. Ada Merriweather built it.",)),
     ],
 )
@@ -81,13 +73,13 @@ def test_bad_answers_leave_the_question_as_it_was_asked(way, said, why):
 
 def test_a_reply_without_a_question_is_unreadable_unless_none_was_asked():
     for question, why in (("When was it built?", "unreadable"), ("bridge history", "")):
-        found, _, _ = rewrite("step-back", lambda prompt, before: "history of bridges", question=question)
+        found, _, _ = rewrite("sub-questions", lambda prompt, before: "history of bridges", question=question)
         assert found.why == why
 
 
 def test_what_cannot_be_is_refused_at_the_door():
     endpoint = Endpoint("http://localhost/v1", "m")
-    with pytest.raises(InputError, match="'step-back'"):
+    with pytest.raises(InputError, match="'hyde'"):
         Rewriter("backwards", endpoint)
     with pytest.raises(InputError, match="empty"):
         Rewriter("hyde", endpoint)(" ")
