@@ -68,8 +68,6 @@ class Settings:
     stop_seconds: float = 30.0
     #: Seconds between two checks for a changed index. 0: no checks.
     refresh_seconds: float = 5.0
-    #: Example questions of the page. Empty: headings of the index.
-    examples: tuple[str, ...] = ()
     #: Target of the links of hits: the folder that was indexed, whose documents are then served read-only, or an
     #: address with metadata fields in braces, such as ``https://wiki.example.org/{document}#page={page}``.
     documents: Path | str | None = None

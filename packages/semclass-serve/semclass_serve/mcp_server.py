@@ -7,16 +7,15 @@ from contextlib import contextmanager
 from inspect import cleandoc
 from typing import Any
 
-from pydantic_core import to_json
-
-from semclass import HybridRetriever, InputError, SemclassError, __version__
-from semclass.plugins import check_positive, import_extra
+from semclass import HybridRetriever, SemclassError, __version__
+from semclass.plugins import import_extra
+from semclass_serve.limits import Settings, check_count, check_filter, check_texts
 
 PASSAGES, SENTENCES = 10, 5
 """Default numbers of passages of a search, and of sentences of an answer."""
 
-MAX_PASSAGES, MAX_QUESTION, MAX_FILTER = 1000, 100_000, 10_000
-"""Most passages of a search, and most characters of a question and of a filter. They bound the time of a call."""
+LIMITS = Settings()
+"""The limits of the service also bound the time of a call."""
 
 MAX_FIELDS = 50
 """Most fields of the metadata that a tool names."""
@@ -98,10 +97,6 @@ def make_server(retriever: HybridRetriever, name: str = "semclass") -> Any:
 
 
 def _check(question: str, k: int = 1, where: dict[str, Any] | None = None) -> None:
-    """Refuse a question, number or filter above the limits."""
-    if len(question) > MAX_QUESTION:
-        raise InputError(f"the question has {len(question)} characters; shorten it to at most {MAX_QUESTION}")
-    if check_positive(k, "k") > MAX_PASSAGES:
-        raise InputError(f"k is {k}; it must be at most {MAX_PASSAGES}")
-    if len(to_json(where)) > MAX_FILTER:
-        raise InputError(f"where is too long; write a filter of at most {MAX_FILTER} characters of JSON")
+    check_texts([question], LIMITS)
+    check_count(k, "k", LIMITS)
+    check_filter(where)

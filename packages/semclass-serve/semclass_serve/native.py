@@ -121,8 +121,8 @@ def descriptions(engine: Engine) -> APIRouter:
     @routes.get("/examples", response_model=schemas.Examples)
     async def some_questions() -> Json:
         """Give up to three questions that the index answers, from its headings; none without an index."""
-        if engine.settings.examples or engine.local_index is None:
-            return Json({"questions": engine.settings.examples})
+        if engine.local_index is None:
+            return Json({"questions": []})
         key, retriever = id(engine.local_index), engine.searched
         if key not in examples:
             made = await asyncio.to_thread(example_questions, retriever, engine.local_index)

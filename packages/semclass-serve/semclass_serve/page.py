@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import re
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from urllib.parse import quote, urlencode
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import FileResponse
+from fastapi.staticfiles import StaticFiles
 from starlette.types import Message, Receive, Scope, Send
 
 from semclass import Hit, PassageIndex
@@ -48,21 +48,18 @@ _DOWNLOADED = frozenset({".docx", ".epub", ".odt", ".pptx", ".xlsx"})
 
 def page_router() -> APIRouter:
     """Make the routes of the page."""
-    routes = APIRouter(tags=["page"])
+    routes, files = APIRouter(tags=["page"]), StaticFiles(directory=_FOLDER)
     for path, (name, kind) in zip(PATHS, _TYPES.items(), strict=True):
-        _add_file(routes, path, (_FOLDER / name).read_bytes(), kind)
+        _add_file(routes, path, files, name, kind)
     return routes
 
 
-def _add_file(routes: APIRouter, path: str, body: bytes, kind: str) -> None:
-    etag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
-    headers = {"Cache-Control": "no-cache", "ETag": etag}  # a newer version is seen at once, an unchanged one costs 304
-
+def _add_file(routes: APIRouter, path: str, files: StaticFiles, name: str, kind: str) -> None:
     async def page(request: Request) -> Response:
         """Show the page, to try the service in a browser."""
-        if etag in request.headers.get("if-none-match", ""):
-            return Response(status_code=304, headers=headers)
-        return Response(body, media_type=kind, headers=headers)
+        answer = await files.get_response(name, request.scope)
+        answer.headers.update({"Cache-Control": "no-cache", "Content-Type": kind})  # a newer version is seen at once
+        return answer
 
     content: dict[int | str, dict[str, Any]] = {200: {"content": {kind.partition(";")[0]: {}}}}
     routes.add_api_route(path, page, response_class=Response, responses=content, include_in_schema=path == "/")

@@ -54,7 +54,7 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def address(models, retriever, folder, tmp_path_factory):
     judgements = tmp_path_factory.mktemp("judgements") / "judgements.jsonl"
-    settings = Settings(documents=folder, judgements=judgements, examples=(QUESTION,))
+    settings = Settings(documents=folder, judgements=judgements)
     with Served(Engine(models, retriever, settings)) as service:
         yield f"{service.url}/"
 
@@ -104,8 +104,7 @@ def settle(page):
 
 def test_a_search_marks_the_sentence_that_answers(open_page, address):
     page = open_page(address)
-    page.get_by_role("button", name=QUESTION).click()
-    settle(page)
+    ask(page)
     first = page.locator("#results article").first
     expect(first.locator("mark").first).to_contain_text("The tower was designed by Ada Merriweather.")
     expect(first.get_by_role("heading")).to_have_text("Part 0")

@@ -147,8 +147,6 @@ def test_examples_are_headings_that_a_search_finds(models):
     retriever = HybridRetriever.from_passages(passages, models=models)
     with service(models, retriever) as client:
         assert client.get("/api/examples").json() == {"questions": [QUESTION]}
-    with service(models, retriever, examples=("What?",)) as client:
-        assert client.get("/api/examples").json() == {"questions": ["What?"]}
 
 
 def test_a_text_that_is_empty_ranks_last_and_a_question_is_refused(client):
