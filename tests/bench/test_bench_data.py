@@ -100,16 +100,6 @@ def test_a_changed_original_is_refused(tmp_path, mirror):
     assert not (tmp_path / "beir/pubmedqa/queries.jsonl").exists()
 
 
-def test_a_published_checksum_counts_from_the_first_fetch(tmp_path, mirror, monkeypatch):
-    trec = data.SETS["trec"]
-    published = data.PublicSet(
-        trec.what, trec.licence, trec.page, dict.fromkeys(trec.originals, "0" * 64), trec.convert
-    )
-    monkeypatch.setitem(data.SETS, "trec", published)
-    assert "refused: trec" in run(tmp_path, mirror[0]).output
-    assert not (tmp_path / "trec").exists()
-
-
 def test_what_is_there_is_neither_fetched_nor_replaced(tmp_path, mirror):
     (tmp_path / "trec").mkdir()
     (tmp_path / "trec/test.tsv").write_text("mine")

@@ -69,38 +69,6 @@ def test_tf_idf_learns_what_questions_begin_with(tmp_path):
     assert system.everything(["When was she born?"]) == {"label": ["NUM"], "fine": ["NUM:date"]}
 
 
-def alone(texts):
-    """Weights of so many texts, each of an article of its own."""
-    return {"weights": [1.0] * texts, "articles": list(range(texts))}
-
-
-def test_several_classes_are_decided_on_held_out_texts(tmp_path):
-    texts = [f"{start} {n}" for n in range(12) for start in ("red apple", "green pear")]
-    labels = [[float("apple" in text), 1.0 if "green" in text else 0.0] for text in texts]
-    labels[0][1] = None
-    taught = {"texts": texts, "labels": labels, **alone(24), "folds": [[list(range(16)), list(range(16, 24))]]}
-    train = peer_rows.keep(tmp_path / "train.json", taught)
-    model, out = str(tmp_path / "tfidf.joblib"), str(tmp_path / "fitted")
-    made = systems.train_several("tfidf", model, ["linear-svc"], str(train), out)
-    assert made["linear-svc"]["said"]["16"] == [1, 0]
-    assert len(made["linear-svc"]["said"]) == 8
-    system = systems.several("tfidf", model, out, "linear-svc")
-    assert system.answer(["green pear", "red apple"]) == [[0, 1], [1, 0]]
-
-
-def test_a_cosine_tells_sentences_that_share_words(tmp_path):
-    words = ["bridge", "tower", "river", "castle", "garden", "museum", "library", "station"]
-    pairs = [
-        [f"Who built the {word}?", f"Ada built the {other}."] for word in words for other in (word, words[0][::-1])
-    ]
-    train = peer_rows.keep(tmp_path / "train.json", {"pairs": pairs, "labels": [1, 0] * len(words)})
-    model, out = str(tmp_path / "tfidf.joblib"), str(tmp_path / "fitted")
-    systems.train_pairs("tfidf", model, ["cosine"], str(train), out)
-    system = systems.pairs("tfidf", model, out, "cosine")
-    near, far = system.answer([["Who built the tower?", "Ada built the tower."], ["Who built the tower?", "It rains."]])
-    assert near > 0.5 > far
-
-
 def test_seconds_of_training_are_those_of_the_manifests(tmp_path, monkeypatch):
     for name, training in {"old": {"seed": 0}, "new": {"seconds": 12.5}, "newer": {"seconds": 30}}.items():
         (tmp_path / name).mkdir()

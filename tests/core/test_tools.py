@@ -1,7 +1,6 @@
 """Values that only one thread computes, and asynchronous twins of methods."""
 
 import asyncio
-import copy
 import inspect
 import threading
 from threading import Event, Thread
@@ -84,12 +83,6 @@ def test_threads_that_come_together_share_one_value():
         thread.join()
     assert slow.made == 1
     assert all(value is slow.value for value in found)
-
-
-def test_an_object_can_be_copied_once_its_value_is_made():
-    slow = Lazy()
-    assert slow.value == [1]
-    assert copy.deepcopy(slow).value == [1]
 
 
 def test_a_value_that_could_not_be_made_is_made_again():

@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 from made_models import export, save_pairs, write_model
 
-from semclass import HybridRetriever, InputError, Models, OnnxEncoder, PassageIndex, Reranker, TruncationWarning
+from semclass import InputError, OnnxEncoder, TruncationWarning
 from semclass.cli.main import main
-from semclass.documents.readers import read_passages
 from semclass.encoders.sentence_transformers import SentenceTransformerEncoder
 
 pytestmark = [pytest.mark.extras, pytest.mark.filterwarnings("default")]
@@ -62,14 +61,6 @@ def test_the_shipped_encoder_is_near_to_the_original(hub, shipped):
     assert ours.terms.values.tolist() == theirs.terms.values.tolist()
     assert ours.tokens.offsets.tolist() == theirs.tokens.offsets.tolist()
     assert shipped.is_term.tolist() == hub.is_term.tolist()
-
-
-def test_batches_change_nothing(hub, folder):
-    small = SentenceTransformerEncoder.load(folder, batch_size=1)
-    a, b = hub.encode(TEXTS, views=("pooled", "layers")), small.encode(TEXTS, views=("pooled", "layers"))
-    np.testing.assert_allclose(a.pooled, b.pooled, atol=1e-5)
-    np.testing.assert_allclose(a.layers, b.layers, atol=1e-4)
-    assert hub.fingerprint == small.fingerprint != ""
 
 
 def test_a_model_that_is_not_there_is_named(tmp_path):
@@ -149,18 +140,3 @@ def test_a_local_folder_is_searched_from_the_command_line(tmp_path, capsys):
         ]
     )
     assert "lighthouse-3" in capsys.readouterr().out
-
-
-def test_heads_for_a_local_folder_rank_and_explain(hub, tmp_path):
-    save_pairs(tmp_path / "pairs", hub.fingerprint, len(hub.is_term))
-    models = Models.load(tmp_path, encoder=hub)
-    passages = read_passages(CORPUS)
-    retriever = HybridRetriever(PassageIndex.build(passages, passage_encoder=models.passage_encoder), models)
-    (hit,) = retriever.search(
-        "Who designed the lighthouse?", k=1, explain=True, method="entail-integrated", candidates=50
-    )
-    assert hit.id.startswith("lighthouse")
-    assert sum(hit.explanation.parts.values()) == pytest.approx(hit.score, abs=1e-4)
-    assert {word.word for word in hit.explanation.words if word.exact} >= {"lighthouse"}
-    (hit,) = Reranker(models).rerank("Who designed the lighthouse?", passages[:6], k=1, method="entail-integrated")
-    assert hit.id == "lighthouse-3"

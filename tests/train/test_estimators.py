@@ -175,13 +175,6 @@ def test_the_order_of_the_texts_makes_no_difference(fitted):
     np.testing.assert_array_equal(again.predict_proba(TEXTS), fitted.predict_proba(TEXTS))
 
 
-def test_a_text_of_weight_two_is_that_text_twice_and_of_weight_zero_is_not_there(fitted):
-    once = classifier().fit([*TEXTS, "sail"], [*LABELS, "cake"], sample_weight=[1.0] * 36 + [0.0]).predict_proba(TEXTS)
-    np.testing.assert_allclose(once, fitted.predict_proba(TEXTS), atol=1e-3)
-    twice = classifier().fit(TEXTS + TEXTS, LABELS + LABELS).predict_proba(TEXTS)
-    np.testing.assert_allclose(classifier().fit(TEXTS, LABELS, [2] * 36).predict_proba(TEXTS), twice, atol=1e-3)
-
-
 def test_equal_texts_are_in_one_fold():
     texts, _ = corpus(each=6)
     noise = np.random.default_rng(0).choice(["x", "y"], 18).tolist()
@@ -241,12 +234,6 @@ def test_texts_out_of_domain_are_rejected_by_the_saved_head_too(tmp_path, encode
     found = TextModel.load(tmp_path, encoder=encoder).classify([*asked, *other])
     assert [one.label for one in found] == model.predict([*asked, *other]).tolist()
     assert found[-1].labels == ()
-
-
-def test_progress_tells_each_setting_that_is_tried():
-    lines: list[str] = []
-    classifier(progress=lines.append).fit(TEXTS, LABELS)
-    assert any("log_loss" in line for line in lines)
 
 
 # -- what is refused --------------------------------------------------------------------------------------------------
