@@ -20,7 +20,7 @@ from bench.retrieval_systems import open_retriever
 from bench.steps import Bench
 from semclass import HybridRetriever
 from semclass.evaluation.dataset import load_dataset
-from semclass.index.records import Query
+from semclass.index.candidates import Query
 from semclass.ranking.certainty import ANSWERABLE_FROM
 from semclass.ranking.methods import METHODS
 from semclass.train.calibration import expected_calibration_error

@@ -19,8 +19,8 @@ from semclass.documents.readers import read_passages
 from semclass.evaluation import evaluate
 from semclass.evaluation.dataset import Dataset, load_dataset
 from semclass.evaluation.measure import BASELINE, DEPTH, measure, per_question
+from semclass.index.candidates import Candidates, Query
 from semclass.index.passage_encoder import searchable
-from semclass.index.records import Candidates, Query
 from semclass.ranking.methods import METHODS, Method
 
 MORE = 50  # candidates that are re-ranked in a second run

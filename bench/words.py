@@ -22,7 +22,7 @@ from bench.steps import Bench
 from datasets_io import read_jsonl, read_tsv
 from semclass import HybridRetriever, Models, Reranker
 from semclass.evaluation.dataset import load_dataset
-from semclass.index.records import Candidates
+from semclass.index.candidates import Candidates
 from semclass.ranking.certainty import BOUNDS, CERTAINTIES, MAX_BEHIND, standing
 from semclass.ranking.methods import DEFAULT, METHODS
 from semclass.ranking.reranker import check_passages

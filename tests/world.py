@@ -16,8 +16,8 @@ from hypothesis import settings
 from semclass import HybridRetriever, Models, OnnxEncoder, Passage, PassageClassifier, PassageIndex
 from semclass.core.types import Encoding, ragged
 from semclass.documents.readers import read_passages
+from semclass.index.candidates import Scoring
 from semclass.index.passage_encoder import PassageEncoder
-from semclass.index.records import Scoring
 from semclass.ranking.models import read_questions
 from semclass.scoring.quantisation import Codebook, Codebooks
 

@@ -40,8 +40,8 @@ from pair_fits import listwise
 from section_sets import Collection, learnt_by, read_domain, read_groups, unseen, unseen_qa
 from semclass.core.errors import TruncationWarning
 from semclass.core.types import Passage
+from semclass.index.candidates import Candidates, Query
 from semclass.index.passage_index import PassageIndex
-from semclass.index.records import Candidates, Query
 from semclass.ranking.evidence import shortness
 from semclass.ranking.features import FEATURES, PAIR_FEATURES
 from semclass.ranking.methods import DEFAULT, METHODS

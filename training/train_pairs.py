@@ -48,9 +48,9 @@ from semclass.core.types import Passage
 from semclass.encoders.words import CONTINUES, ENDING, WordTable, mark_of
 from semclass.heads.questions import QuestionClassifier
 from semclass.heads.texts import open_encoder
+from semclass.index.candidates import Candidates, Query, Scoring
 from semclass.index.passage_encoder import PassageEncoder
 from semclass.index.passage_index import PassageIndex
-from semclass.index.records import Candidates, Query, Scoring
 from semclass.ranking.evidence import question_idf
 from semclass.ranking.features import PAIR_FEATURES, TEXT_FEATURES, pair_features
 from semclass.ranking.models import BM25_WEIGHT, read_questions

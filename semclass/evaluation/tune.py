@@ -21,7 +21,7 @@ from semclass.core.errors import InputError
 from semclass.core.types import DoubleArray, IntArray
 from semclass.evaluation.dataset import Dataset
 from semclass.evaluation.evaluate import methods_of
-from semclass.index.records import Query
+from semclass.index.candidates import Query
 from semclass.ranking.methods import METHODS
 from semclass.ranking.options import SearchOptions
 from semclass.ranking.retriever import HybridRetriever

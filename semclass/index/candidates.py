@@ -1,31 +1,30 @@
-"""Finding candidates: the passages with the best scores, without scoring all of many.
+"""Candidates: an encoded question, and the passages with the best scores, which re-ranking turns into hits.
 
-Vectors and words find passages; learnt words score those that were found.
-
-In a small index every passage is scored. In a large one, the best passages by vectors alone and by BM25 alone are scored,
-and longer lists as long as another passage could be better: the threshold of Fagin, Lotem & Naor (2003). So the result is
-that of scoring all passages, or all that reduced vectors find, see :mod:`semclass.scoring.approximation`.
-
-Fusions that are not linear (:mod:`semclass.scoring.fusion`) read only the two lists, so there is nothing to check.
+Vectors and words find passages; learnt words score those that were found. In a small index every passage is scored. In a
+large one, fusions (:mod:`semclass.scoring.fusion`) read two lists: the best passages by vectors alone, see
+:mod:`semclass.scoring.approximation`, and by BM25 alone. Only the sum of the reference thesis reads no list.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial, reduce
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from semclass.core.types import DoubleArray, IntArray, Ragged
-from semclass.index.passage_encoder import no_evidence
-from semclass.index.records import Candidates, Query, Scoring, sum_of
+from semclass.core.checks import short
+from semclass.core.errors import InputError
+from semclass.core.types import DoubleArray, FloatArray, IntArray, Passage
+from semclass.encoders.stems import codes_of
+from semclass.index.passage_encoder import Evidence
 from semclass.index.segment import Segment
 from semclass.scoring import bm25, sparse
-from semclass.scoring.bm25 import Statistics
-from semclass.scoring.dense import Vectors
-from semclass.scoring.fusion import DEPTH, pool
-from semclass.scoring.postings import Postings
+from semclass.scoring.bm25 import Statistics, attainable
+from semclass.scoring.fusion import DEPTH, SPARSE_TOP, fused, pool
+from semclass.scoring.sparse import SparseVectors, no_sparse
 from semclass.scoring.topk import nth_at_least, top_k
 
 EXHAUSTIVE_BELOW = 50_000
@@ -33,25 +32,6 @@ EXHAUSTIVE_BELOW = 50_000
 
 EXHAUSTIVE_FILTERED = 10_000
 """Passages that match a filter up to which all of them are scored, however large the index is."""
-
-INITIAL_DEPTH = 128
-"""Length of the first lists by vectors and by BM25."""
-
-MIN_BM25_WEIGHT = 0.05
-"""Weight of BM25 from which the list of BM25 finds many of the best passages, so that `INITIAL_DEPTH` suffices."""
-
-DENSE_DEPTH_FACTOR = 4
-"""Factor of `INITIAL_DEPTH` with a smaller weight, or where hardly any passage has a term of the question.
-
-Of the ten best of a million made passages (``bench/results/growth.md``), a search with the weight 0.1 found all from 128,
-for questions that they answer (squad4) and foreign ones (pubmedqa); without BM25 0.964 and 0.797, from 512 0.987 and 0.935.
-"""
-
-DEPTH_GROWTH = 4
-"""Factor of the next depth, if the lists do not suffice."""
-
-MAX_SCAN_RATIO = 64
-"""Least ratio of passages to the depth of the lists: below it, scoring all passages is as quick."""
 
 OVERFETCH = 2
 """Passages that reduced vectors find for each passage of the list by vectors.
@@ -62,188 +42,243 @@ that they answer (squad4) and 0.858 for foreign ones (pubmedqa), from four times
 
 
 @dataclass(frozen=True)
-class SearchedSegment:
-    """The searched parts of a segment of n passages, which a :class:`semclass.index.segment.Segment` has as well."""
+class Query:
+    """A question, encoded once."""
 
-    vectors: Vectors
-    postings: Postings
-    sparse: Ragged
+    text: str
+    pooled: FloatArray  #: the encoder's vector of the whole question, of any length, (dim,); empty if not requested
+    probabilities: DoubleArray  #: P(class | question), (n_classes,); empty if not requested
+    tokens: FloatArray  #: unit token vectors, (q, token_dim); empty if not requested
+    weights: FloatArray  #: weight of each token vector, (q,), >= 0, sums to 1
+    terms: npt.NDArray[Any]  #: word-piece ids, (m,), m >= q
+    need_vector: FloatArray  #: vector `asks` of :class:`semclass.core.types.Encoding`, (d,); empty if unknown
+    expects: FloatArray  #: unit vectors near the token vectors of an answer, (k, token_dim); empty if unknown
+    query_used: str  #: the part of the text that was read, see :mod:`semclass.heads.query_focus`
+    sparse: SparseVectors = field(
+        default_factory=partial(no_sparse, 1)
+    )  #: learnt words of the question, one row; none if not requested
+
+    def check(self, *, classes: bool = False, tokens: bool = False) -> None:
+        """Raise an InputError if the question was encoded without needed classes or tokens."""
+        missing = {"classes": classes and not len(self.probabilities)}
+        missing["tokens"] = tokens and len(self.terms) > 0 and not len(self.tokens)
+        if names := [name for name, lacks in missing.items() if lacks]:
+            raise InputError(
+                f"the question {short(self.text)} is without {' and '.join(names)}; for this method encode it with "
+                + ", ".join(f"{name}=True" for name in names)
+            )
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """Scoring of passages before re-ranking, by fused scores of signals."""
+
+    weights: Mapping[str, float]  #: by signal: ``dense``, ``bm25``, ``sparse``
+    fusion: str = "linear"  #: one of semclass.scoring.FUSIONS
+    coverage: float = 0.0  #: see `semclass.ranking.methods.COVERAGE`
+
+    @property
+    def alone(self) -> str | None:
+        """The only signal with a weight in a convex combination. None if several have one, or in another fusion."""
+        signals = [name for name, weight in self.weights.items() if weight]
+        return signals[0] if len(signals) == 1 and self.fusion == "convex" else None
+
+    def parts(
+        self,
+        signals: Mapping[str, DoubleArray],
+        known: Statistics,
+        terms: npt.NDArray[np.uint32],
+        depth: int | None = None,
+    ) -> dict[str, DoubleArray]:
+        """Return the weighted summands of the scores of n passages, (n,) each, for a question of some terms."""
+        used = {name: signals[name] for name in self.weights}
+        full = self.coverage * attainable(known, terms) if self.coverage else 0.0
+        return fused(used, self.fusion, self.weights, depth=depth, tops={"bm25": full, "sparse": SPARSE_TOP}).parts
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """n passages in their order before re-ranking. Re-ranking fills the fields from `order` on."""
+
+    rows: IntArray  #: row of each passage in its index, or its place in the given list, (n,)
+    dense: DoubleArray  #: cosine of the vectors, see :mod:`semclass.scoring.dense`, (n,); NaN if the question has none
+    bm25: DoubleArray  #: BM25 score, (n,)
+    codes: (
+        DoubleArray  #: share of the question's codes, see `semclass.encoders.stems.codes_of`, that it holds whole, (n,)
+    )
+    sparse: DoubleArray  #: inner product of learnt words, (n,); 0 without them
+    parts: dict[str, DoubleArray]  #: weighted summands of `score`, each (n,)
+    score: DoubleArray  #: passages are ranked by this number, (n,)
+    probabilities: FloatArray  #: P(class | passage), (n, n_classes); without columns if not requested
+    thresholds: DoubleArray  #: probability from which a passage has a class, (n_classes,)
+    evidence: Evidence  #: input of re-ranking; vectors of sentences have unit length
+    idf: FloatArray  #: inverse document frequency of the question's word pieces, (m,); 0 for those that are no terms
+    passages: tuple[Passage, ...] | None = None  #: the passages; None: the index returns them by `rows`
+    order: IntArray | None = None  #: places by `score` after re-ranking, best first, (n,); None: unchanged
+    components: Mapping[str, DoubleArray] = field(default_factory=dict)  #: signals of re-ranking, each (n,)
+    certainty: str | None = None  #: certainty of the first place, in a word; None if not measured
+    answerable: float | None = None  #: P(the first place answers the question); None if not computed
+    reused: npt.NDArray[np.bool_] | None = None  #: whether each text was encoded for an earlier question; None: stored
+    language: str | None = None  #: language of the passages, "en" or "other"; None if not tested
 
     def __len__(self) -> int:
-        return len(self.vectors)
+        return len(self.rows)
+
+    @property
+    def places(self) -> IntArray:
+        """Places, best first, (n,)."""
+        return np.arange(len(self)) if self.order is None else self.order
 
 
-@dataclass(frozen=True)
-class Search:
-    """A question to segments, at least one, and how their passages are scored. Rows are numbered through all segments."""
-
-    segments: Sequence[SearchedSegment | Segment]
-    query: Query
-    terms: npt.NDArray[np.uint32]  # of the question, for BM25
-    codes: npt.NDArray[np.uint32]  # those of them that are codes
-    scoring: Scoring
-    statistics: Statistics  # of the passages that are there
-    thresholds: DoubleArray  # probability from which a passage has a class, (n_classes,)
-    allowed: npt.NDArray[np.bool_] | None = None  # rows that may be found, deleted ones not among them; all if None
+def sum_of(parts: Mapping[str, DoubleArray]) -> DoubleArray:
+    """Add the parts of each passage's score in their order."""
+    return reduce(np.add, parts.values())
 
 
-@dataclass(frozen=True)
-class Scored:
-    """Passages with their scores by vectors and by words."""
-
-    rows: IntArray  # ascending, (m,)
-    dense: DoubleArray  # similarity, (m,)
-    bm25: DoubleArray  # (m,)
-
-
-def find(search: Search, n: int) -> Candidates:
-    """The passages with the n best scores, fewer if fewer are there; equal scores in the order of the rows."""
-    total, allowed = sum(map(len, search.segments)), search.allowed
-    if search.scoring.alone == "bm25":
-        return ranked(search, _best_of_bm25(search, max(DEPTH, n), np.zeros(0, np.int64), np.zeros(0))[0], n)
-    if allowed is not None and (number := int(np.count_nonzero(allowed))) <= max(EXHAUSTIVE_FILTERED, n):
-        rows = np.flatnonzero(allowed)
-        return ranked(search, Scored(rows, _dense(search, rows), _lexical(search, rows)), min(n, number))
-    if search.scoring.fusion != "linear" and total > EXHAUSTIVE_BELOW:
-        return ranked(search, lists(search, max(DEPTH, n)), n)
-    postings = int(search.statistics.frequencies(np.unique(search.terms)).sum())
-    by_both = search.scoring.weights["bm25"] >= MIN_BM25_WEIGHT and postings >= INITIAL_DEPTH
-    depth = max(INITIAL_DEPTH if by_both else INITIAL_DEPTH * DENSE_DEPTH_FACTOR, DEPTH_GROWTH * n)
-    while total > EXHAUSTIVE_BELOW and depth * MAX_SCAN_RATIO < total:
-        scored, beyond = likely(search, depth, n)
-        result = ranked(search, scored, n)
-        if len(result) == n and result.score[-1] > beyond:
-            return result
-        depth *= DEPTH_GROWTH
-    rows = np.arange(total) if allowed is None else np.flatnonzero(allowed)
-    return ranked(search, Scored(rows, _dense(search, rows), _lexical(search, rows)), n)
+def summed(
+    candidates: Candidates, added: Mapping[str, DoubleArray], components: Mapping[str, DoubleArray]
+) -> Candidates:
+    """Add some parts to the scores of candidates, and rank by the sums."""
+    score = candidates.score + sum_of(added)
+    order = np.argsort(-score, kind="stable")
+    parts = {**candidates.parts, **added}
+    return replace(candidates, order=order, score=score, parts=parts, components=components)
 
 
-def likely(search: Search, depth: int, n: int) -> tuple[Scored, float]:
-    """Score the `depth` best passages by vectors alone and by BM25 alone, without those that cannot be among the n best.
+class Searched(Protocol):
+    """An index in this process, with at least one segment. Rows are numbered through all segments."""
 
-    Also returns an upper bound of the scores of all other passages, if fewer than n of the scored ones exceed it.
+    @property
+    def segments(self) -> Sequence[Segment]:
+        """The segments."""
+
+    @property
+    def statistics(self) -> Statistics:
+        """Statistics of the passages that are not deleted."""
+
+    @property
+    def language(self) -> str:
+        """Language of the stems of words."""
+
+    def within(self, rows: IntArray) -> Iterable[tuple[Segment, IntArray, IntArray]]:
+        """Yield each segment that holds some of the rows, with their places in `rows` and their rows there."""
+
+    def terms_of(self, query: Query) -> npt.NDArray[np.uint32]:
+        """Return the terms of a question for BM25."""
+
+
+Signals: TypeAlias = dict[str, DoubleArray]
+
+
+def find(
+    index: Searched, query: Query, n: int, scoring: Scoring, allowed: npt.NDArray[np.bool_] | None = None
+) -> tuple[IntArray, Signals, Signals]:
+    """Rows of the passages with the n best scores, best first, or fewer; equal scores in the order of the rows.
+
+    Also returns their signals ``dense``, ``bm25``, ``sparse`` and ``codes``, and the parts of their scores. `allowed` says
+    which rows may be found; None: all.
     """
-    rows, dense, similar = _similar(search, depth)
-    weight = search.scoring.weights["bm25"]
-    if weight <= 0:
-        return Scored(rows, dense, _lexical(search, rows)), similar
-    best, only = _best_of_bm25(search, depth, rows, dense)
-    # with a shorter list, all other passages have no term of the question
-    beyond = weight * (float(best.bm25.min()) if len(best.rows) == depth else 0.0)
-    if len(best.rows) >= n:
-        # passages by vectors alone that even the least BM25 score of the list would not lift among the n best
-        score = best.dense + weight * best.bm25
-        only &= dense + beyond >= np.partition(score, len(score) - n)[len(score) - n]
-    return _with_lexical(search, best, rows[only], dense[only]), similar + beyond
+    total, depth = sum(map(len, index.segments)), max(DEPTH, n)
+    number = total if allowed is None else int(np.count_nonzero(allowed))
+    if scoring.alone == "bm25":
+        rows, dense, lexical, _ = _best_of_bm25(index, query, depth, allowed, np.zeros(0, np.int64), np.zeros(0))
+    elif scoring.fusion != "linear" and total > EXHAUSTIVE_BELOW and number > max(EXHAUSTIVE_FILTERED, n):
+        rows, dense, lexical = _lists(index, query, scoring, depth, allowed)
+    else:
+        rows = np.arange(total) if allowed is None else np.flatnonzero(allowed)
+        dense, lexical = _dense(index, query, rows), _lexical(index, query, rows)
+    if scoring.fusion != "linear":
+        places = _pooled(scoring, {"dense": dense, "bm25": lexical}, depth)
+        rows, dense, lexical = rows[places], dense[places], lexical[places]
+    postings, codes = [part.postings for part in index.segments], codes_of(query.query_used, index.language)
+    signals = {"dense": dense, "bm25": lexical, "sparse": np.zeros(len(rows))}
+    signals["codes"] = bm25.held(postings, codes, rows)
+    if scoring.weights.get("sparse"):
+        signals["sparse"] = sparse_scores(index, query, rows)
+    parts = scoring.parts(signals, index.statistics, index.terms_of(query), depth)
+    best = top_k(sum_of(parts), n)
+    found, added = ({name: values[best] for name, values in some.items()} for some in (signals, parts))
+    return rows[best], found, added
 
 
-def lists(search: Search, depth: int) -> Scored:
-    """Score the `depth` best passages by vectors alone and by BM25 alone, as far as both lists have a weight."""
-    rows, dense, _ = _similar(search, depth)
-    if search.scoring.alone == "dense" and len(rows) >= depth:
-        return Scored(rows, dense, _lexical(search, rows))
-    best, only = _best_of_bm25(search, depth, rows, dense)
-    return _with_lexical(search, best, rows[only], dense[only])
+def _pooled(scoring: Scoring, listed: Signals, depth: int) -> IntArray:
+    """Places of the passages in the lists that a fusion reads."""
+    if scoring.alone is not None and len(own := pool({scoring.alone: listed[scoring.alone]}, depth)) >= depth:
+        return own
+    return pool({name: values for name, values in listed.items() if not np.isnan(values).any()}, depth)
 
 
-def _with_lexical(search: Search, best: Scored, rows: IntArray, dense: DoubleArray) -> Scored:
-    """Add other passages, whose dense scores are known, to scored ones."""
-    order = np.argsort(joined := np.concatenate([best.rows, rows]))
-    lexical = np.concatenate([best.bm25, _lexical(search, rows)])
-    return Scored(joined[order], np.concatenate([best.dense, dense])[order], lexical[order])
+def _lists(
+    index: Searched, query: Query, scoring: Scoring, depth: int, allowed: npt.NDArray[np.bool_] | None
+) -> tuple[IntArray, DoubleArray, DoubleArray]:
+    """Find the `depth` best passages by vectors alone and by BM25 alone, as far as both lists have a weight."""
+    rows, dense = _similar(index, query, depth, allowed)
+    if scoring.alone == "dense" and len(rows) >= depth:
+        return rows, dense, _lexical(index, query, rows)
+    best, similar, lexical, only = _best_of_bm25(index, query, depth, allowed, rows, dense)
+    order = np.argsort(joined := np.concatenate([best, rows[only]]))
+    lexical = np.concatenate([lexical, _lexical(index, query, rows[only])])
+    return joined[order], np.concatenate([similar, dense[only]])[order], lexical[order]
 
 
 def _best_of_bm25(
-    search: Search, depth: int, rows: IntArray, dense: DoubleArray
-) -> tuple[Scored, npt.NDArray[np.bool_]]:
-    """The best passages by BM25 alone, and which of some passages, whose dense scores are known, are not among them."""
-    postings = [part.postings for part in search.segments]
-    lexical, scores = bm25.best(postings, search.statistics, search.terms, depth, search.allowed)
+    index: Searched,
+    query: Query,
+    depth: int,
+    allowed: npt.NDArray[np.bool_] | None,
+    rows: IntArray,
+    dense: DoubleArray,
+) -> tuple[IntArray, DoubleArray, DoubleArray, npt.NDArray[np.bool_]]:
+    """Find the best passages by BM25 alone: rows, ascending, with both scores.
+
+    Also returns which of `rows`, whose dense scores are known, are not among them.
+    """
+    postings = [part.postings for part in index.segments]
+    lexical, scores = bm25.best(postings, index.statistics, index.terms_of(query), depth, allowed)
     lexical, scores = lexical[order := np.argsort(lexical)], scores[order]
     here, there = np.intersect1d(lexical, rows, assume_unique=True, return_indices=True)[1:]
     similarity, new, only = np.empty(len(lexical)), np.ones(len(lexical), np.bool_), np.ones(len(rows), np.bool_)
     new[here], only[there], similarity[here] = False, False, dense[there]
-    similarity[new] = _dense(search, lexical[new])
-    return Scored(lexical, similarity, scores.astype(np.float64)), only
+    similarity[new] = _dense(index, query, lexical[new])
+    return lexical, similarity, scores.astype(np.float64), only
 
 
-def _similar(search: Search, depth: int) -> tuple[IntArray, DoubleArray, float]:
-    """Passages that are best by vectors alone, ascending, their similarity, and one that no other passage is above."""
-    found, values, beyond, first = [], [], -np.inf, 0
-    for part in search.segments:
-        allowed = None if search.allowed is None else search.allowed[first : first + len(part)]
+def _similar(
+    index: Searched, query: Query, depth: int, allowed: npt.NDArray[np.bool_] | None
+) -> tuple[IntArray, DoubleArray]:
+    """Find the passages that are best by vectors alone, ascending, and their similarity."""
+    found, values, first = [], [], 0
+    for part in index.segments:
+        here = None if allowed is None else allowed[first : first + len(part)]
         if part.vectors.reduced is None:
-            scores = part.vectors.scores(search.query.pooled)
-            if allowed is not None:
-                scores[~allowed] = -np.inf
-            least, rows = float(nth_at_least(scores, depth)), np.arange(len(part))
+            scores, rows = part.vectors.scores(query.pooled), np.arange(len(part))
+            if here is not None:
+                scores[~here] = -np.inf
         else:
-            rows = part.vectors.nearest(search.query.pooled, OVERFETCH * depth, allowed)
-            scores = part.vectors.scores_at(search.query.pooled, rows)
-            least = float(-np.partition(-scores, depth - 1)[depth - 1]) if len(scores) >= depth else -np.inf
-        chosen = np.flatnonzero(scores >= max(least, np.finfo(np.float64).min))
+            rows = part.vectors.nearest(query.pooled, OVERFETCH * depth, here)
+            scores = part.vectors.scores_at(query.pooled, rows)
+        chosen = np.flatnonzero(scores >= max(float(nth_at_least(scores, depth)), np.finfo(np.float64).min))
         found.append(rows[chosen] + first)
         values.append(scores[chosen])
-        beyond = max(beyond, least)
         first += len(part)
-    return np.concatenate(found), np.concatenate(values), beyond
+    return np.concatenate(found), np.concatenate(values)
 
 
-def _dense(search: Search, rows: IntArray) -> DoubleArray:
-    if not len(search.query.pooled):
-        return np.full(len(rows), np.nan)
-    dense, ends = np.empty(len(rows)), np.cumsum([0, *map(len, search.segments)])
-    cuts = np.searchsorted(rows, ends).tolist()  # rows ascend
-    for part, first, begin, end in zip(search.segments, ends.tolist(), cuts, cuts[1:], strict=False):
-        if end > begin:
-            dense[begin:end] = part.vectors.scores_at(search.query.pooled, rows[begin:end] - first)
-    return dense
+def _dense(index: Searched, query: Query, rows: IntArray) -> DoubleArray:
+    scores = np.full(len(rows), np.nan)
+    for part, here, local in index.within(rows) if len(query.pooled) else ():
+        scores[here] = part.vectors.scores_at(query.pooled, local)
+    return scores
 
 
-def _lexical(search: Search, rows: IntArray) -> DoubleArray:
-    postings = [part.postings for part in search.segments]
-    return bm25.scores_at(postings, search.statistics, search.terms, rows).astype(np.float64)
+def _lexical(index: Searched, query: Query, rows: IntArray) -> DoubleArray:
+    postings = [part.postings for part in index.segments]
+    return bm25.scores_at(postings, index.statistics, index.terms_of(query), rows).astype(np.float64)
 
 
-def sparse_scores(segments: Sequence[SearchedSegment | Segment], query: Query, rows: IntArray) -> DoubleArray:
-    """Scores of ascending rows by learnt words."""
-    found, first = [np.zeros(0)], 0
-    if not len(query.sparse.terms.values):
-        return np.zeros(len(rows))
-    for part in segments:
-        here = rows[slice(*np.searchsorted(rows, [first, first + len(part)]))] - first
-        if len(here):
-            found.append(sparse.scores(query.sparse, part.sparse.take(here)))
-        first += len(part)
-    return np.concatenate(found)
-
-
-def ranked(search: Search, scored: Scored, n: int) -> Candidates:
-    """Give the n best of scored passages, without the evidence that an index adds."""
-    scoring, depth = search.scoring, max(DEPTH, n)
-    listed = {"dense": scored.dense, "bm25": scored.bm25}
-    if scoring.fusion == "linear":
-        places = np.arange(len(scored.rows))
-    elif scoring.alone is None or len(places := pool({scoring.alone: listed[scoring.alone]}, depth)) < depth:
-        places = pool({name: values for name, values in listed.items() if not np.isnan(values).any()}, depth)
-    rows, dense, lexical = scored.rows[places], scored.dense[places], scored.bm25[places]
-    signals = {"dense": dense, "bm25": lexical, "sparse": np.zeros(len(rows))}
-    if scoring.weights.get("sparse"):
-        signals["sparse"] = sparse_scores(search.segments, search.query, rows)
-    sums = scoring.parts(signals, search.statistics, search.terms, depth)
-    score = sum_of(sums)
-    best = top_k(score, n)
-    return Candidates(
-        rows=rows[best],
-        dense=dense[best],
-        bm25=lexical[best],
-        sparse=signals["sparse"][best],
-        codes=bm25.held([part.postings for part in search.segments], search.codes, rows)[best],
-        parts={name: values[best] for name, values in sums.items()},
-        score=score[best],
-        probabilities=np.zeros((len(best), 0), np.float32),
-        thresholds=search.thresholds,
-        idf=np.zeros(0, np.float32),
-        evidence=no_evidence(len(best)),
-    )
+def sparse_scores(index: Searched, query: Query, rows: IntArray) -> DoubleArray:
+    """Score some rows by learnt words, float64 of shape (m,)."""
+    scores = np.zeros(len(rows))
+    for part, here, local in index.within(rows) if len(query.sparse.terms.values) else ():
+        scores[here] = sparse.scores(query.sparse, part.sparse.take(local))
+    return scores

@@ -23,9 +23,9 @@ from semclass.core.checks import check_texts
 from semclass.core.errors import ArtifactError, InputError, SkippedWarning, warn
 from semclass.core.files import REMEDY
 from semclass.core.types import DoubleArray, FloatArray, IntArray, Passage, Ragged, chained
-from semclass.encoders.stems import codes_of, terms_of
+from semclass.encoders.stems import terms_of
 from semclass.index import candidates, commit, filters, manifest
-from semclass.index.candidates import Search
+from semclass.index.candidates import Candidates, Query, Scoring, sum_of
 from semclass.index.columns import FALSE, FIRST_CODE, Scalar
 from semclass.index.encode_rows import (
     IndexConfig,
@@ -41,8 +41,7 @@ from semclass.index.encode_rows import (
 from semclass.index.folder import Opened, Source, check_target, open_segments
 from semclass.index.joining import join
 from semclass.index.manifest import Manifest
-from semclass.index.passage_encoder import PROBABILITY, Evidence, PassageEncoder, has_text
-from semclass.index.records import Candidates, Query, Scoring
+from semclass.index.passage_encoder import PROBABILITY, Evidence, PassageEncoder, has_text, no_evidence
 from semclass.index.segment import Part, Segment, hashes_of
 from semclass.scoring import bm25
 from semclass.scoring.bm25 import Statistics
@@ -119,7 +118,8 @@ class PassageIndex:
         """P(class | passage), float32 of shape (rows, n_classes)."""
         return np.concatenate([segment.probabilities for segment in self.segments])
 
-    def _within(self, rows: IntArray) -> Iterator[tuple[Segment, IntArray, IntArray]]:
+    def within(self, rows: IntArray) -> Iterator[tuple[Segment, IntArray, IntArray]]:
+        """Yield each segment that holds some of the rows, with their places in `rows` and their rows there."""
         if len(self.segments) == 1:
             yield self.segments[0], np.arange(len(rows)), rows
             return
@@ -129,7 +129,7 @@ class PassageIndex:
             yield self.segments[number], here, rows[here] - self.starts[number]
 
     def _take(self, name: str, rows: IntArray) -> Ragged:
-        places = list(self._within(rows)) or [(self.segments[0], rows, rows)]
+        places = list(self.within(rows)) or [(self.segments[0], rows, rows)]
         taken = chained([getattr(segment, name).take(local) for segment, _, local in places])
         if len(places) == 1:
             return taken
@@ -153,7 +153,7 @@ class PassageIndex:
     def passages(self, rows: IntArray) -> list[Passage]:
         """Return passages as you gave them. `rows` is int64 of shape (m,)."""
         result: dict[int, Passage] = {}
-        for segment, places, local in self._within(np.asarray(rows, np.int64)):
+        for segment, places, local in self.within(np.asarray(rows, np.int64)):
             result |= zip(places.tolist(), segment.passages(local), strict=True)
         return [result[place] for place in range(len(result))]
 
@@ -229,17 +229,9 @@ class PassageIndex:
                     )
                     raise ArtifactError(f"{message}; {REMEDY}")
 
-    def dense_scores(self, pooled: FloatArray) -> DoubleArray:
-        """Return the similarities of all rows with a question's vector (dim,), float64 of shape (rows,)."""
-        return np.concatenate([segment.vectors.scores(pooled) for segment in self.segments])
-
-    def lexical_scores(self, terms: npt.NDArray[Any]) -> FloatArray:
-        """Return the BM25 scores of all rows for a question's terms, float32 of shape (rows,)."""
-        return bm25.scores([segment.postings for segment in self.segments], self.statistics, terms)
-
     def sparse_scores(self, query: Query, rows: IntArray) -> DoubleArray:
-        """Return the scores of some rows, ascending, by learnt words, float64 of shape (m,)."""
-        return candidates.sparse_scores(self.segments, query, rows)
+        """Return the scores of some rows by learnt words, float64 of shape (m,)."""
+        return candidates.sparse_scores(self, query, rows)
 
     def terms_of(self, query: Query) -> npt.NDArray[np.uint32]:
         """Return the terms of a question for BM25, uint32."""
@@ -247,7 +239,9 @@ class PassageIndex:
 
     def scores(self, query: Query) -> tuple[DoubleArray, DoubleArray]:
         """Return similarities and BM25 scores of all rows, deleted ones included, each float64 of shape (rows,)."""
-        return self.dense_scores(query.pooled), self.lexical_scores(self.terms_of(query)).astype(np.float64)
+        dense = np.concatenate([segment.vectors.scores(query.pooled) for segment in self.segments])
+        postings = [segment.postings for segment in self.segments]
+        return dense, bm25.scores(postings, self.statistics, self.terms_of(query)).astype(np.float64)
 
     def candidates(
         self,
@@ -264,16 +258,21 @@ class PassageIndex:
         `where`. The evidence for re-ranking is read only with `passage_encoder`.
         """
         allowed = self.live if where is None else self.mask(where)
-        terms, codes = self.terms_of(query), codes_of(query.query_used, self.language)
-        search = Search(self.segments, query, terms, codes, scoring, self.statistics, self.thresholds, allowed)
-        best = candidates.find(search, n)
-        probabilities = np.empty((len(best), len(self.classes)), np.float32)
-        for segment, here, local in self._within(best.rows):
+        rows, signals, parts = candidates.find(self, query, n, scoring, allowed)
+        probabilities = np.empty((len(rows), len(self.classes)), np.float32)
+        for segment, here, local in self.within(rows):
             probabilities[here] = segment.probabilities[local]
-        best = replace(best, probabilities=probabilities)
-        if passage_encoder is None or not len(best):
-            return best
-        return replace(best, evidence=self.evidence(best.rows, passage_encoder))
+        reads = passage_encoder is not None and len(rows)
+        return Candidates(
+            rows=rows,
+            **signals,
+            parts=parts,
+            score=sum_of(parts),
+            probabilities=probabilities,
+            thresholds=self.thresholds,
+            idf=np.zeros(0, np.float32),
+            evidence=self.evidence(rows, passage_encoder) if reads else no_evidence(len(rows)),
+        )
 
     @classmethod
     def build(

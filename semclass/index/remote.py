@@ -18,18 +18,18 @@ import numpy.typing as npt
 from semclass.core import artifacts
 from semclass.core.errors import ArtifactError, InputError
 from semclass.core.types import DoubleArray, FloatArray, IntArray, Passage, Ragged, offsets_of
-from semclass.encoders.stems import codes_of, terms_of
-from semclass.index import candidates, filters, manifest
-from semclass.index.candidates import Search, SearchedSegment
-from semclass.index.encode_rows import decode, encode_evidence, stored_types
+from semclass.encoders.stems import terms_of
+from semclass.index import filters, manifest
+from semclass.index.candidates import Candidates, Query, Scoring
+from semclass.index.columns import columns_of
+from semclass.index.encode_rows import line_of, records_of, stored_types
 from semclass.index.filters import Filter
-from semclass.index.passage_encoder import Evidence, PassageEncoder
+from semclass.index.passage_encoder import PassageEncoder
 from semclass.index.passage_index import PassageIndex
-from semclass.index.records import Candidates, Query, Scoring
-from semclass.index.segment import Segment
+from semclass.index.segment import NOTHING, Segment, hash_table, hashes_of
 from semclass.scoring import bm25, fusion
 from semclass.scoring.bm25 import Statistics
-from semclass.scoring.dense import MEAN_WEIGHT, Vectors
+from semclass.scoring.dense import MEAN_WEIGHT
 from semclass.scoring.postings import count_terms
 from semclass.scoring.quantisation import from_quarter_bytes
 from semclass.scoring.sparse import unpack
@@ -181,45 +181,32 @@ class RemoteIndex:
         where: Mapping[str, Any] | None = None,
     ) -> Candidates:
         """Let the engine find passages, and score these as :meth:`semclass.PassageIndex.candidates` does."""
-        own = self.terms_of(query)
-        terms = {term: float(weight) for term, weight in bm25.weighted(self.statistics, own)}
-        chosen = None if where is None else filters.parse(where)
-        rows = list(
-            self.find(
-                Wanted(unit(query.pooled) if len(query.pooled) else query.pooled, terms, max(n, fusion.DEPTH), chosen)
-            )
-        )
+        terms = {term: float(weight) for term, weight in bm25.weighted(self.statistics, self.terms_of(query))}
+        vector = unit(query.pooled) if len(query.pooled) else query.pooled
+        condition = None if where is None else filters.parse(where)
+        rows = list(self.find(Wanted(vector, terms, max(n, fusion.DEPTH), condition)))
         rows.sort(key=lambda row: row[0].id)  # of equal scores, the first id is first
-        parts = self._unpacked([packed for _, packed in rows])
-        probabilities = parts["probabilities"].values
-        segment = SearchedSegment(
-            Vectors(parts["sentences"], parts["scales"].values, parts["shares"].values),
-            count_terms(parts["terms"]),
-            parts["sparse"],
+        index = self._local([passage for passage, _ in rows], self._unpacked([packed for _, packed in rows]))
+        best = index.candidates(query, n, scoring, passage_encoder=passage_encoder)
+        return replace(best, passages=tuple(rows[row][0] for row in best.rows))
+
+    def _local(self, passages: Sequence[Passage], parts: Mapping[str, Ragged]) -> PassageIndex:
+        """Make an index of found passages, which are weighed by the statistics of all."""
+        rows = {name: parts.get(name, NOTHING) for name in _ARRAYS if name not in ("terms", "probabilities")}
+        hashes, places = hash_table(hashes_of([passage.id for passage in passages]))
+        segment = Segment(
+            **rows,
+            records=records_of([line_of(passage) for passage in passages]),
+            probabilities=parts["probabilities"].values,
+            postings=count_terms(parts["terms"]),
+            columns=columns_of([]),
+            id_hashes=hashes,
+            id_rows=places,
         )
-        best = candidates.find(
-            Search(
-                [segment],
-                query,
-                own,
-                codes_of(query.query_used, self.language),
-                scoring,
-                self.statistics,
-                self.thresholds,
-            ),
-            n,
-        )
-        passages, evidence = tuple(rows[row][0] for row in best.rows), best.evidence
-        if passage_encoder is not None and passages:
-            if self.small:
-                evidence = encode_evidence(passage_encoder, passages)
-            else:
-                names = ("sentences", "provides", "tokens", "pieces")
-                stored = Evidence(**{name: parts[name].take(best.rows) for name in names})
-                if int(stored.pieces.values.max(initial=0)) >= len(passage_encoder.encoder.is_term):
-                    raise ArtifactError(f"a passage has word pieces that its encoder does not know; {_REMEDY}")
-                evidence = decode(stored, passage_encoder.codebooks)
-        return replace(best, passages=passages, probabilities=probabilities[best.rows], evidence=evidence)
+        fields = {name: getattr(self, name) for name in manifest.HEADER}
+        index = PassageIndex(**fields, segments=(segment,), deleted=(None,))
+        vars(index)["statistics"] = self.statistics
+        return index
 
     def passages(self, rows: IntArray) -> list[Passage]:
         """Refuse: the candidates of a search come with their passages."""

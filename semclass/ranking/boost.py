@@ -14,8 +14,8 @@ from semclass.core.checks import check_weight, short
 from semclass.core.errors import InputError, InputTypeError
 from semclass.core.types import Label, Passage
 from semclass.heads.texts import TextModel
+from semclass.index.candidates import Candidates, summed
 from semclass.index.passage_encoder import PROBABILITY, check_heads
-from semclass.index.records import Candidates, summed
 from semclass.index.remote import SearchIndex
 from semclass.ranking.methods import Method
 

@@ -14,7 +14,7 @@ from semclass.core.types import DoubleArray, FloatArray, IntArray
 from semclass.encoders.stems import words
 from semclass.encoders.words import WordTable, joined_pieces, mark_of
 from semclass.heads.head import Head
-from semclass.index.records import Candidates, Query
+from semclass.index.candidates import Candidates, Query
 from semclass.index.remote import SearchIndex
 from semclass.ranking.features import FEATURES, PAIR_FEATURES, features_by, pair_features
 

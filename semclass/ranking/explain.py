@@ -13,7 +13,7 @@ from semclass.core.types import ClassEvidence, Explanation, IntArray, Passage, W
 from semclass.documents.sentences import LONGEST, Span, sentence_spans, unwrapped_spans
 from semclass.encoders.batching import steps
 from semclass.encoders.words import joined_pieces, mark_of
-from semclass.index.records import Candidates, Query
+from semclass.index.candidates import Candidates, Query
 from semclass.ranking.models import Models
 from semclass.scoring.matmul import float_products
 

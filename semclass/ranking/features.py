@@ -26,7 +26,7 @@ import numpy.typing as npt
 from semclass.core.errors import InputError
 from semclass.core.types import FloatArray, IntArray, Ragged
 from semclass.encoders.words import WordTable, words_of
-from semclass.index.records import Candidates, Query
+from semclass.index.candidates import Candidates, Query
 from semclass.scoring.matmul import float_products
 from semclass.scoring.topk import unit
 

@@ -16,7 +16,7 @@ import numpy as np
 from semclass.core import artifacts
 from semclass.core.errors import warn
 from semclass.core.types import Encoder, FloatArray
-from semclass.index.records import Candidates, sum_of, summed
+from semclass.index.candidates import Candidates, sum_of, summed
 from semclass.ranking.evidence import evidence_parts
 from semclass.ranking.features import weights_of
 from semclass.scoring.fusion import fused

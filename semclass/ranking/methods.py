@@ -10,8 +10,8 @@ import numpy as np
 
 from semclass.core.types import DoubleArray
 from semclass.heads.deep import gain_of, joint_log_odds
+from semclass.index.candidates import Candidates, Query, Scoring, sum_of, summed
 from semclass.index.passage_encoder import parts_of
-from semclass.index.records import Candidates, Query, Scoring, sum_of, summed
 from semclass.ranking.certainty import answerable, certainty, standing
 from semclass.ranking.language import OTHER, by_words
 from semclass.ranking.models import Models, Needs, Passages, Weights

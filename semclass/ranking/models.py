@@ -22,8 +22,8 @@ from semclass.heads.passages import PassageClassifier
 from semclass.heads.query_focus import LAST, PIECES, load_generic, query_focus
 from semclass.heads.questions import QuestionClassifier
 from semclass.heads.texts import TextModel, open_encoder, open_heads
+from semclass.index.candidates import Query
 from semclass.index.passage_encoder import PassageEncoder, no_rows
-from semclass.index.records import Query
 from semclass.ranking.certainty import ANSWERABLE_FROM
 from semclass.ranking.evidence import PairModel
 from semclass.ranking.language import FOLDER, LanguageTest

@@ -10,7 +10,7 @@ from typing import overload
 import numpy as np
 
 from semclass.core.types import Hit, Passage
-from semclass.index.records import Candidates, Query
+from semclass.index.candidates import Candidates, Query
 from semclass.ranking.explain import explain
 from semclass.ranking.models import Models
 

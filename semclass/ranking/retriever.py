@@ -20,8 +20,8 @@ from semclass.documents.sources import Skipped
 from semclass.encoders.batching import concurrency_limit
 from semclass.encoders.onnx_encoder import mismatch
 from semclass.heads.texts import TextModel, classify_all
+from semclass.index.candidates import Candidates, Query
 from semclass.index.passage_index import PassageIndex
-from semclass.index.records import Candidates, Query
 from semclass.index.remote import RemoteIndex, SearchIndex
 from semclass.ranking import boost
 from semclass.ranking.ask import MAX_SENTENCES, READ_HITS, Answer, answer_from

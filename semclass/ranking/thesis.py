@@ -9,7 +9,7 @@ from typing import ClassVar, TypeAlias
 import numpy as np
 
 from semclass.core.types import DoubleArray
-from semclass.index.records import Candidates, Query, Scoring, summed
+from semclass.index.candidates import Candidates, Query, Scoring, summed
 from semclass.ranking.models import Models, Needs, Passages, Weights
 from semclass.scoring.topk import class_match
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -9,22 +9,48 @@ from hypothesis import strategies as st
 
 from semclass.core.types import Ragged, ragged
 from semclass.index import candidates
-from semclass.index.candidates import Search, SearchedSegment, find
-from semclass.index.records import Query, Scoring
-from semclass.scoring import bm25, dense, sparse
+from semclass.index.candidates import Query, Scoring, find
+from semclass.index.passage_index import PassageIndex
+from semclass.scoring import dense, sparse
 from semclass.scoring.approximation import reduce_vectors
 from semclass.scoring.dense import Vectors, shares_of
 from semclass.scoring.fusion import pool
-from semclass.scoring.postings import count_terms
+from semclass.scoring.postings import Postings, count_terms
 from semclass.scoring.quantisation import to_quarter_bytes
 from semclass.scoring.sparse import SparseVectors
 from semclass.scoring.topk import top_k, unit
 
-DIM, VOCABULARY, CLASSES = 8, 20, 3
-THRESHOLDS = np.full(CLASSES, 0.5)
+DIM, VOCABULARY = 8, 20
 
 
-def part(n: int, seed: int, *, reduced: bool = False, exact: bool = False, alike: int = 1) -> SearchedSegment:
+@dataclass(frozen=True)
+class Part:
+    """What a search reads of a segment."""
+
+    vectors: Vectors
+    postings: Postings
+    sparse: Ragged
+
+    def __len__(self):
+        return len(self.vectors)
+
+
+@dataclass(frozen=True)
+class Searched(PassageIndex):
+    """An index of such parts, whose questions are lists of terms."""
+
+    def terms_of(self, query):
+        return query.terms.astype(np.uint32)
+
+
+def index_of(parts: list[Part]) -> Searched:
+    header = dict.fromkeys(("encoder", "codebooks", "sparse", "language"), "")
+    return Searched(
+        **header, classes=(), thresholds=np.zeros(0), small=False, segments=tuple(parts), deleted=(None,) * len(parts)
+    )
+
+
+def part(n: int, seed: int, *, reduced: bool = False, exact: bool = False, alike: int = 1) -> Part:
     """Passages of two sentences; `alike` each have the same vectors, and as many the same terms; some vectors are zero."""
     rng = np.random.default_rng(seed)
     different = -(-n // alike)
@@ -42,38 +68,31 @@ def part(n: int, seed: int, *, reduced: bool = False, exact: bool = False, alike
     learnt = [rng.choice(VOCABULARY, rng.integers(0, 6), replace=False) for _ in range(n)]
     weights = [rng.random(len(row)).astype(np.float32) for row in learnt]
     packed = sparse.pack(ragged(learnt, np.zeros(0, np.int64)), ragged(weights, np.zeros(0, np.float32)))
-    return SearchedSegment(vectors, postings, packed)
+    return Part(vectors, postings, packed)
 
 
-def search_of(parts: list[SearchedSegment], seed: int, scoring: Scoring, allowed: np.ndarray | None = None) -> Search:
+def question(seed: int) -> Query:
     rng = np.random.default_rng(seed)
     none, pooled = np.zeros((0, DIM), np.float32), unit(rng.normal(size=DIM).astype(np.float32))
-    query = Query(
-        text="", pooled=pooled * np.float32(rng.choice([1, 1, 30, 0])), probabilities=rng.dirichlet(np.ones(CLASSES)),
+    return Query(
+        text="", pooled=pooled * np.float32(rng.choice([1, 1, 30, 0])), probabilities=np.zeros(0),
         tokens=none, weights=none[:, 0], terms=rng.integers(0, VOCABULARY, rng.integers(0, 6)),
         need_vector=none[:, 0], expects=none, query_used="", sparse=LEARNT,
     )  # fmt: skip
-    terms = query.terms.astype(np.uint32)
-    return Search(
-        parts, query, terms, terms[:1], scoring, bm25.statistics([part.postings for part in parts]), THRESHOLDS, allowed
-    )
 
 
-def exhaustive(search: Search, n: int) -> tuple[np.ndarray, np.ndarray]:
+def exhaustive(index: Searched, query: Query, n: int, scoring: Scoring, allowed: np.ndarray | None = None):
     """Rows and scores of the n best passages, by scoring each."""
-    parts = search.segments
-    dense = np.concatenate([part.vectors.scores(search.query.pooled) for part in parts])
-    lexical = bm25.scores([part.postings for part in parts], search.statistics, search.terms).astype(np.float64)
-    rows = np.arange(len(dense)) if search.allowed is None else np.flatnonzero(search.allowed)
-    scoring, dense, lexical, depth = search.scoring, dense[rows], lexical[rows], max(candidates.DEPTH, n)
+    dense, lexical = index.scores(query)
+    rows, depth = np.arange(len(dense)) if allowed is None else np.flatnonzero(allowed), max(candidates.DEPTH, n)
+    dense, lexical = dense[rows], lexical[rows]
     if scoring.fusion != "linear":
         listed = {"dense": dense, "bm25": lexical}
         own = pool({scoring.alone: listed[scoring.alone]}, depth) if scoring.alone else []
         there = own if len(own) == depth or scoring.alone == "bm25" else pool(listed, depth)
         rows, dense, lexical = rows[there], dense[there], lexical[there]
-    signals = {"dense": dense, "bm25": lexical, "sparse": candidates.sparse_scores(parts, search.query, rows)}
-    parts_of_score = scoring.parts(signals, search.statistics, search.terms, depth)
-    score = sum(parts_of_score.values())
+    signals = {"dense": dense, "bm25": lexical, "sparse": index.sparse_scores(query, rows)}
+    score = sum(scoring.parts(signals, index.statistics, index.terms_of(query), depth).values())
     best = top_k(score, n)
     return rows[best], score[best]
 
@@ -96,8 +115,7 @@ scorings = st.sampled_from(
 def quickly_large(monkeypatch):
     """Corpora of some hundred passages are searched as large ones are."""
     monkeypatch.setattr(dense, "LAYOUT_FROM", 64)
-    small = {"EXHAUSTIVE_BELOW": 0, "EXHAUSTIVE_FILTERED": 5, "INITIAL_DEPTH": 2, "DEPTH_GROWTH": 2}
-    for name, value in {**small, "MAX_SCAN_RATIO": 2, "DEPTH": 6}.items():
+    for name, value in {"EXHAUSTIVE_BELOW": 0, "EXHAUSTIVE_FILTERED": 5, "DEPTH": 6}.items():
         monkeypatch.setattr(candidates, name, value)
 
 
@@ -121,33 +139,25 @@ class TestLargeCorpora:
     )
     def test_search_finds_what_exhaustive_scoring_finds(self, parts, scoring, seed, n, share):
         allowed = None if share is None else np.random.default_rng(seed).random(sum(map(len, parts))) < share
-        search = search_of(parts, seed, scoring, allowed)
-        found = find(search, n)
-        rows, score = exhaustive(search, n)
-        np.testing.assert_array_equal(found.rows, rows)
-        np.testing.assert_array_equal(found.score, score)
-        np.testing.assert_array_equal(found.score, sum(found.parts.values()))
+        index, query = index_of(parts), question(seed)
+        found, signals, added = find(index, query, n, scoring, allowed)
+        rows, score = exhaustive(index, query, n, scoring, allowed)
+        np.testing.assert_array_equal(found, rows)
+        np.testing.assert_array_equal(sum(added.values()), score)
+        np.testing.assert_array_equal(signals["dense"], index.scores(query)[0][rows])
 
     @given(scorings, st.integers(0, 10_000))
     def test_reduced_vectors_of_all_dimensions_change_nothing(self, scoring, seed):
-        search = search_of(SEGMENTS, seed, scoring)
-        np.testing.assert_array_equal(find(replace(search, segments=REDUCED), 5).rows, find(search, 5).rows)
-
-    @pytest.mark.parametrize(("weight", "terms", "first"), [(0.1, [1], 2), (0.1, [], 8), (0.01, [1], 8), (0.0, [1], 8)])
-    def test_lists_are_longer_where_bm25_finds_little(self, monkeypatch, weight, terms, first):
-        depths, likely = [], candidates.likely
-        monkeypatch.setattr(candidates, "likely", lambda *args: depths.append(args[1]) or likely(*args))
-        search = search_of(SEGMENTS, 1, Scoring({"dense": 1.0, "bm25": weight}))
-        find(replace(search, terms=np.array(terms, np.uint32)), 1)
-        assert depths[0] == first
+        found, wanted = (find(index_of(parts), question(seed), 5, scoring)[0] for parts in (REDUCED, SEGMENTS))
+        np.testing.assert_array_equal(found, wanted)
 
 
 @pytest.mark.parametrize("parts", [[part(250, 1)], [part(250, 1, reduced=True), SEGMENTS[1]]])
 def test_for_bm25_alone_few_passages_are_compared(monkeypatch, parts):
     compared, scores_at = [], Vectors.scores_at
     monkeypatch.setattr(Vectors, "scores_at", lambda *args: compared.append(len(args[2])) or scores_at(*args))
-    search = search_of(parts, 5, Scoring({"dense": 0.0, "bm25": 1.0}, "convex"))
-    search = replace(search, terms=np.array([0, 1, 2], np.uint32))
-    found = find(search, 10)
+    index, query = index_of(parts), replace(question(5), terms=np.array([0, 1, 2]))
+    scoring = Scoring({"dense": 0.0, "bm25": 1.0}, "convex")
+    rows = find(index, query, 10, scoring)[0]
     assert sum(compared) == candidates.DEPTH
-    np.testing.assert_array_equal(found.rows, exhaustive(search, 10)[0])
+    np.testing.assert_array_equal(rows, exhaustive(index, query, 10, scoring)[0])

@@ -12,7 +12,7 @@ from filter_oracle import matches
 from world import BOOKS, FakeEncoder, passage_encoder_of
 
 from semclass import ArtifactError, HybridRetriever, InputError, Passage, PassageIndex, change_index
-from semclass.index.records import Scoring
+from semclass.index.candidates import Scoring
 from semclass.index.remote import RemoteIndex, stored_rows
 from semclass.ranking.models import read_questions
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from semclass.core.errors import InputError
 from semclass.core.types import ragged
 from semclass.encoders.words import CONTINUES, ENDING, WordTable
-from semclass.index.records import Query
+from semclass.index.candidates import Query
 from semclass.ranking.features import PAIR_FEATURES, TEXT_FEATURES, pair_features
 
 VOCABULARY = 12
