@@ -148,9 +148,7 @@ def save_pairs(folder: Path, encoder: str, n_terms: int) -> None:
     """Write a pair head that goes by the words which question and passage share."""
     weights = np.array([4.0 if name.startswith("overlap") else 0.0 for name in PAIR_FEATURES], np.float32)
     inputs = {"pairs": len(PAIR_FEATURES)}
-    network = head_to_onnx(
-        FittedHead("logistic", "sigmoid", ("answers",), inputs, weights[:, None], np.array([-2], np.float32))
-    )
+    network = head_to_onnx(FittedHead("sigmoid", ("answers",), inputs, weights[:, None], np.array([-2], np.float32)))
     # every piece is a word of its own, of the same idf
     words = np.stack([np.arange(n_terms), np.zeros(n_terms)]).astype(np.int32)
     files = {"idf.npy": npy_bytes(np.ones(n_terms, np.float32)), "words.npy": npy_bytes(words)}
@@ -167,7 +165,7 @@ def save_pairs(folder: Path, encoder: str, n_terms: int) -> None:
         "features": list(PAIR_FEATURES),
         "weights": {"entailment": 1.0, "class": 1.0},
     }
-    artifacts.save_head(folder / "entailment", network, card, title="entailment", sections=[], files=files)
+    artifacts.save(folder / "entailment", "head", {"model.onnx": network, **files}, card)
 
 
 def npy_bytes(array: np.ndarray) -> bytes:

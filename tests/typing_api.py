@@ -80,8 +80,8 @@ def rerank(question: str, passages: list[semclass.Passage]) -> dict[str, float]:
 
 
 def train(texts: list[str], labels: list[str], folder: str) -> list[tuple[str, bool]]:
-    model = semclass.TextClassifier("hub:some-model", kind="logistic", min_probability=0.7, progress=print)
-    model.fit(texts, labels, sample_weight=[1.0] * len(texts)).save(folder, language="de")
+    model = semclass.TextClassifier("hub:some-model", target_precision=0.9, progress=print)
+    model.fit(texts, labels).save(folder)
     report: dict[str, object] = model.report_
     served = semclass.TextModel.load(folder, encoder="hub:some-model", threads=2)
     found: list[semclass.Label] = served.classify(iter(texts), min_probability=0.5)

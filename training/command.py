@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import io
+import json
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -58,6 +59,33 @@ def run(parser: argparse.ArgumentParser, job: Callable[[argparse.Namespace], obj
         sys.exit(2)
 
 
+def model_card(title: str, facts: Mapping[str, Any], sections: Sections, tags: Sequence[str]) -> str:
+    """Markdown of a model card; `facts` are front matter fields, `sections` pairs of heading and text."""
+    lines = ["---", "library_name: semclass"]
+    for key, value in facts.items():  # front matter is YAML, of which JSON is a part
+        lines.append(f"{key}: {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}")
+    lines += ["tags:", *(f"- {tag}" for tag in tags), "---", "", f"# {title}", ""]
+    for heading, text in sections:
+        lines += [f"## {heading}", "", text.strip(), ""]
+    return "\n".join(lines)
+
+
+def save_head(
+    folder: Path,
+    onnx: bytes,
+    fields: Mapping[str, Any],
+    *,
+    title: str,
+    sections: Sections,
+    files: Mapping[str, bytes] | None = None,
+    facts: Mapping[str, Any] | None = None,
+) -> None:
+    """Write a head: ``model.onnx``, any further files, the model card and the manifest."""
+    shipped = {"license": "apache-2.0", "language": "en", "pipeline_tag": "text-classification"}
+    card = model_card(title, shipped if facts is None else facts, sections, ["semclass", fields["task"], "onnx"])
+    artifacts.save(folder, "head", {"model.onnx": onnx, **(files or {})}, fields, card)
+
+
 def save_artifact(
     folder: Path,
     kind: str,
@@ -71,7 +99,7 @@ def save_artifact(
 ) -> None:
     """Write files with their manifest, `fields`, and a model card, and say where."""
     facts = {"license": "apache-2.0", "language": "multilingual" if multilingual else "en"}
-    card = artifacts.model_card(title, facts, sections, ["semclass", tag])
+    card = model_card(title, facts, sections, ["semclass", tag])
     print(artifacts.save(folder, kind, files, fields, card))
 
 

@@ -31,7 +31,7 @@ import bert_graph
 import language_groups
 import onnx_graphs
 from answer_groups import Group, squad
-from command import MULTILINGUAL, make_parser, run
+from command import MULTILINGUAL, make_parser, model_card, run
 from deep_network import Recipe, write_network
 from export_encoder import find_source
 from export_entailment import balance, check, figures, overlaps, platt
@@ -189,7 +189,7 @@ def card_of(found: dict[str, dict[str, float]], layers: list[int], many: bool) -
         ),
     ]
     facts = MULTILINGUAL if many else {"license": "apache-2.0", "language": "en"}
-    return artifacts.model_card(
+    return model_card(
         "Does a passage answer a question? Both are read together",
         {**facts, "pipeline_tag": "text-ranking"},
         sections,

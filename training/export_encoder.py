@@ -32,7 +32,7 @@ import tokenizers
 
 import bert_graph
 import onnx_graphs
-from command import make_parser, npy_bytes, run
+from command import make_parser, model_card, npy_bytes, run
 from datasets_io import calibration_texts, multilingual_texts, training_passages
 from entity_probe import LAYER, entity_probe
 from kept_pieces import kept_pieces
@@ -435,7 +435,7 @@ def encoder_card(name: str, manifest: dict[str, Any]) -> str:
     title = f"{name}, int8, " + (
         "its upper layers tuned to find answers" if tuned else "with every view the heads need"
     )
-    return artifacts.model_card(title, facts, sections, ["semclass", "sentence-embeddings", "onnx", "int8"])
+    return model_card(title, facts, sections, ["semclass", "sentence-embeddings", "onnx", "int8"])
 
 
 def main() -> None:

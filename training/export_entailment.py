@@ -27,7 +27,7 @@ from sklearn.metrics import roc_auc_score
 import bert_graph
 import onnx_graphs
 from answer_groups import squad
-from command import make_parser, npy_bytes, run
+from command import make_parser, model_card, npy_bytes, run
 from encoder_network import Recipe
 from pair_head import write_head
 from semclass.core import artifacts
@@ -163,7 +163,7 @@ def card_of(found: dict[str, float]) -> str:
             "candidates of a search, the probabilities are too high, though their order is right.",
         ),
     ]
-    return artifacts.model_card(
+    return model_card(
         "Does a sentence answer a question?",
         {"license": "apache-2.0", "language": "en", "pipeline_tag": "text-classification"},
         sections,

@@ -28,13 +28,13 @@ import numpy as np
 from sklearn.metrics import roc_auc_score
 
 import labels
-from command import make_parser, run, seconds_so_far
+from command import make_parser, run, save_head, seconds_so_far
 from datasets_io import read_jsonl, read_tsv, squad_train
 from question_data import read_questions, same_but_for_marks
-from semclass.core.artifacts import save_head
 from semclass.heads.query_focus import GENERIC
 from semclass.heads.texts import open_encoder
-from semclass.train.fit import Choice, fit_head
+from semclass.train.data import Targets, problem_of
+from semclass.train.fit import Choice, fit_problem
 from semclass.train.fitted import head_to_onnx
 
 MAX_TEXTS, MAX_QUESTIONS, MAX_CHAT = 400, 800, 60  # of a source of in_scope, of generic; of an intent out of scope
@@ -228,17 +228,17 @@ def train(arguments: argparse.Namespace) -> None:
     truth = np.array([inside for _, inside, _ in rows])
     print(f"{truth.sum()} texts of the class, {(~truth).sum()} others", flush=True)
     encoding = encoder.encode(texts, views=head.views)
-    fitted = fit_head(
-        {view: encoding.rows(view) for view in head.views},
-        truth[:, None].astype(int),
-        link="sigmoid",
-        names=[head.name],
-        choices=[Choice(dict.fromkeys(head.views, 1.0), "logistic")],
-        groups=[same_but_for_marks(text) or text for text in texts],
-        sample_weight=np.where(names == "written", WRITTEN_WEIGHT, 1.0) if arguments.head == "in_scope" else None,
+    fitted = fit_problem(
+        problem_of(
+            {view: encoding.rows(view) for view in head.views},
+            Targets.of([(head.name,) if right else () for right in truth], multi_label=True),
+            np.where(names == "written", WRITTEN_WEIGHT, 1.0) if arguments.head == "in_scope" else None,
+        ),
+        [Choice(dict.fromkeys(head.views, 1.0))],
+        [same_but_for_marks(text) or text for text in texts],
         seed=arguments.seed,
         folds=head.folds,
-        progress=partial(print, flush=True),
+        say=partial(print, flush=True),
     )
     given = fitted.out_of_fold[:, 0]
     threshold = round(float(np.quantile(given[truth], 1 - head.kept)), 4)

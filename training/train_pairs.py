@@ -27,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from answer_groups import read_groups
-from command import MULTILINGUAL, make_parser, npy_bytes, run, seconds_so_far
+from command import MULTILINGUAL, make_parser, npy_bytes, run, save_head, seconds_so_far
 from pair_domains import Domain, read_domains, read_multilingual
 from pair_fits import (
     Examples,
@@ -194,7 +194,7 @@ def save(
 ) -> None:
     inputs = {"pairs": len(PAIR_FEATURES)}
     weights, bias = head.weights.astype(np.float32), np.float32(head.bias)
-    network = FittedHead("logistic", "sigmoid", ("answers",), inputs, weights[:, None], bias[None])
+    network = FittedHead("sigmoid", ("answers",), inputs, weights[:, None], bias[None])
     card = {
         "task": "passage-answers-question",
         "classes": ("answers",),
@@ -218,7 +218,7 @@ def save(
         ("Limits", f"{limits}A probability is that of a passage among the first 10 of a retriever, not of any text."),
     ]
     title = f"pairs: {folder.name}"
-    artifacts.save_head(folder, head_to_onnx(network), card, title=title, sections=sections, files=files, facts=facts)
+    save_head(folder, head_to_onnx(network), card, title=title, sections=sections, files=files, facts=facts)
 
 
 def train(arguments: argparse.Namespace) -> None:

@@ -37,12 +37,11 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss, precision_recall_fscore_support, roc_auc_score
 from sklearn.model_selection import GroupKFold, StratifiedGroupKFold
 
-from command import MULTILINGUAL, make_parser, run, seconds_so_far
+from command import MULTILINGUAL, make_parser, run, save_head, seconds_so_far
 from datasets_io import read_jsonl
 from figures import reliability_diagram
 from label_sources import article_groups, passage_articles
 from labels import labelled_passages
-from semclass.core.artifacts import save_head
 from semclass.core.errors import ArtifactError
 from semclass.core.taxonomy import COARSE, COARSE_NAMES
 from semclass.core.types import Encoder, FloatArray
@@ -335,7 +334,7 @@ def write_head(
     # fold space, regression and calibration of each class into one column of one matrix
     weights = np.stack([one.slope * (one.space.matrix @ one.model.coef_[0]) for one in trained], axis=1)
     bias = np.array([one.slope * one.model.intercept_[0] + one.intercept for one in trained]) - spaces[0].mean @ weights
-    fitted = FittedHead("logistic", "sigmoid", COARSE, dims, weights.astype(np.float32), bias.astype(np.float32))
+    fitted = FittedHead("sigmoid", COARSE, dims, weights.astype(np.float32), bias.astype(np.float32))
     save_head(
         arguments.out,
         head_to_onnx(fitted),

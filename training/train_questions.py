@@ -36,7 +36,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.model_selection import StratifiedGroupKFold
 
-from command import MULTILINGUAL, make_parser, run, seconds_so_far
+from command import MULTILINGUAL, make_parser, run, save_head, seconds_so_far
 from question_data import Questions, class_table, evaluate, find_file, membership, read_questions, same_but_for_marks
 from question_sets import (
     BLOCKS,
@@ -52,7 +52,6 @@ from question_sets import (
     unlabelled,
     words_file,
 )
-from semclass.core.artifacts import save_head
 from semclass.core.errors import ArtifactError, InputError
 from semclass.core.taxonomy import COARSE, coarse_of
 from semclass.core.types import DoubleArray, Encoder, FloatArray
@@ -61,7 +60,8 @@ from semclass.heads.head import Head
 from semclass.heads.questions import QuestionClassifier
 from semclass.heads.spelling import Speller
 from semclass.heads.texts import open_encoder
-from semclass.train.fit import STRENGTHS, Choice, fit_head
+from semclass.train.data import Targets, problem_of
+from semclass.train.fit import Choice, fit_problem
 from semclass.train.fitted import FittedHead, head_probabilities, head_to_onnx
 
 TOLERANCE = 5e-4  # between probabilities of the network, which is in float32, and of the arrays
@@ -208,15 +208,14 @@ def train(arguments: argparse.Namespace) -> None:
     (dense,) = views
 
     def fit(fine: Sequence[str], folds: Any, weight: list[float] | None = None) -> FittedHead:
-        return fit_head(
-            views,
-            fine,
-            choices=[Choice({dense: 1.0}, arguments.kind)],
+        return fit_problem(
+            problem_of(views, Targets.of(fine, multi_label=False), None if weight is None else np.array(weight)),
+            [Choice({dense: 1.0})],
+            None,
             landmarks=OF_LANGUAGES if arguments.translations else LANDMARKS,
             folds=folds,
-            sample_weight=None if weight is None else np.array(weight),
             seed=arguments.seed,
-            progress=lambda line: print(f"  {line}", flush=True),
+            say=lambda line: print(f"  {line}", flush=True),
         )
 
     head = fit(questions.fine, folds_of(questions, labelled, arguments.seed))
@@ -295,7 +294,6 @@ def main() -> None:
     add_options(parser)
     parser.add_argument("--teacher", type=Path, help="models folder whose question head labels further questions")
     parser.add_argument("--translations", type=Path, help="folder with LANG.tsv: questions in other languages")
-    parser.add_argument("--kind", choices=tuple(STRENGTHS), default="kernel")
     run(parser, train)
 
 

@@ -37,7 +37,7 @@ import numpy.typing as npt
 
 import bert_graph
 from bert_torch import EXTRA
-from command import make_parser, run, seconds_so_far
+from command import make_parser, run, save_head, seconds_so_far
 from export_encoder import find_source
 from figures import reliability_diagram
 from question_data import Questions, class_table, evaluate, find_file, membership, read_questions, same_but_for_marks
@@ -54,7 +54,7 @@ from question_sets import (
     words_file,
 )
 from semclass.core import artifacts
-from semclass.core.artifacts import STATES, save_head
+from semclass.core.artifacts import STATES
 from semclass.core.errors import ArtifactError, InputError, import_extra
 from semclass.core.taxonomy import COARSE
 from semclass.core.types import Ragged

@@ -31,14 +31,14 @@ def train(arguments: argparse.Namespace) -> None:
     """Train, save, and classify new questions."""
     rows = read_tsv(arguments.data)
     texts, labels = [row["text"] for row in rows], [row["label"] for row in rows]
-    model = TextClassifier(arguments.encoder, kind="logistic", progress=True)
+    model = TextClassifier(arguments.encoder, progress=True)
     # choice and calibration happen within each training part, so these are figures of texts nothing was chosen on
     scores = cross_val_score(model, texts, labels, cv=5)
     print(f"{len(texts)} questions: nested cross-validated accuracy {scores.mean():.3f} ± {scores.std():.3f}")
     model.fit(texts, labels)
     for row in model.report_["classes"]:
         print(f"  {row['label']:<5} precision {row['precision']:.3f}  recall {row['recall']:.3f}")
-    model.save(arguments.out, title="Welche Art von Antwort verlangt eine Frage?", language="de")
+    model.save(arguments.out)
     for found in TextModel.load(arguments.out, encoder=arguments.encoder).classify(NEW):
         print(f"  {found.label:<5} {found.probability:.3f}  {found.text}")
 

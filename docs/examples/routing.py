@@ -4,7 +4,7 @@
 
 Trains on ``docs/examples/routing.tsv``, 120 messages to an imaginary library, in columns label and text; put yours in
 its place with --data. Prints cross-validated figures, shows what declining below a probability costs and brings, writes
-the classifier with a model card, and classifies some messages that it was not trained on with what it wrote.
+the classifier, and classifies some messages that it was not trained on with what it wrote.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def read_tsv(path: Path) -> list[dict[str, str]]:
 def train(arguments: argparse.Namespace) -> None:
     """Train, save, and classify new messages."""
     rows = read_tsv(arguments.data)
-    model = TextClassifier(arguments.encoder, min_probability=arguments.min_probability, progress=True)
+    model = TextClassifier(arguments.encoder, progress=True)
     model.fit([row["text"] for row in rows], [row["label"] for row in rows])
     report = model.report_
     print(f"{len(rows)} texts, {report['chosen']}: cross-validated accuracy {report['accuracy']:.3f}, "
@@ -45,9 +45,9 @@ def train(arguments: argparse.Namespace) -> None:
         print(
             f"  declining below {row['min_probability']:.2f}: {row['answered']:4.0%} answered, {accuracy} of them right"
         )
-    model.save(arguments.out, title="In scope or chit-chat?", language="en")
+    model.save(arguments.out)
     service = TextModel.load(arguments.out, encoder=arguments.encoder)
-    for found in service.classify(NEW):
+    for found in service.classify(NEW, min_probability=arguments.min_probability):
         print(f"  {found.label:<12} {found.probability:.3f}  {found.text}")
 
 

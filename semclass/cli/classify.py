@@ -44,11 +44,6 @@ Line = tuple[dict[str, Any], str]
     type=click.FloatRange(0, 1),
     help=f"questions, texts: return {semclass.ABSTAIN} below this probability. Default: the threshold stored in the head.",
 )
-@click.option(
-    "--why",
-    is_flag=True,
-    help="texts: show the most similar training texts. Needs a head trained with --keep-examples.",
-)
 @options.json_output
 @options.models
 @options.encoder
@@ -140,26 +135,18 @@ def _texts(
     head: Path | None,
     labels: Path | None,
     min_probability: float | None,
-    why: bool,
 ) -> Iterator[Line]:
     if (head is None) == (labels is None):
         raise InputError("give either --head FOLDER or --labels FILE")
-    if why and head is None:
-        raise InputError("--why shows training texts, but --labels uses none; use --head instead")
     classifier: semclass.TextModel | semclass.ZeroShotClassifier
-    nearest: Sequence[Sequence[Any]] = [()] * len(texts)
     if head is not None:
         classifier = semclass.TextModel.load(head, encoder=encoder, threads=threads)
-        nearest = classifier.nearest(texts) if why else nearest
     else:
         descriptions = semclass.read_descriptions(labels or Path())
         classifier = semclass.ZeroShotClassifier.from_descriptions(descriptions, encoder=encoder, threads=threads)
-    for label, near in zip(classifier.classify(texts, min_probability=min_probability), nearest, strict=True):
+    for label in classifier.classify(texts, min_probability=min_probability):
         record = {**asdict(label), "label": label.label, "probability": label.probability}
-        record |= {"nearest": [asdict(example) for example in near]} if why else {}
-        lines = [f"{_names(label.labels) or semclass.ABSTAIN:<14} {label.probability:.3f}  {shorten(label.text)}"]
-        lines += [f"  near {n.similarity:.2f}  {_names(n.labels)}: {shorten(n.text, 70)}" for n in near]
-        yield record, "\n".join(lines)
+        yield record, f"{_names(label.labels) or semclass.ABSTAIN:<14} {label.probability:.3f}  {shorten(label.text)}"
 
 
 KINDS: Mapping[str, tuple[Callable[..., Any], Callable[..., Iterator[Line]], frozenset[str]]] = {
@@ -169,7 +156,7 @@ KINDS: Mapping[str, tuple[Callable[..., Any], Callable[..., Iterator[Line]], fro
     "texts": (
         _read_texts,
         _texts,
-        frozenset({"encoder", "min_probability", "head", "labels", "why", "text_column", "encoding"}),
+        frozenset({"encoder", "min_probability", "head", "labels", "text_column", "encoding"}),
     ),
 }
 """By KIND: what reads the texts, what classifies them, and the options that not every KIND has."""

@@ -36,12 +36,6 @@ MAX_LABELS = 20
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
     help=f"Precision that each label must reach, e.g. 0.95. Less certain texts get {semclass.ABSTAIN}.",
 )
-@click.option(
-    "--ood-label", metavar="LABEL", help="Label that marks out-of-domain texts, i.e. texts that fit no other label."
-)
-@click.option(
-    "--keep-examples", is_flag=True, help="Store the training texts in the head's folder, for `classify texts --why`."
-)
 @options.encoding
 @options.json_output
 @options.encoder
@@ -50,11 +44,9 @@ def train(
     head: Path,
     test: Path | None,
     target_precision: float | None,
-    ood_label: str | None,
     encoder: str | None,
     *,
     multi_label: bool,
-    keep_examples: bool,
     as_json: bool,
     **named: Any,
 ) -> None:
@@ -80,22 +72,15 @@ def train(
     for folder in (head, report):
         if folder.exists() and not folder.is_dir():
             raise InputError(f"{folder} is not a folder; name another path")
-    model = TextClassifier(
-        encoder,
-        multi_label=data.multi_label,
-        target_precision=target_precision,
-        rejection_rate=0.0 if ood_label is None else reports.REJECTION_RATE,
-        ood_label=ood_label,
-        progress=True,
-    )
+    model = TextClassifier(encoder, multi_label=data.multi_label, target_precision=target_precision, progress=True)
     model.fit(data.texts, data.targets())
     trained = time.perf_counter()
     if not as_json:
         echo(f"trained in {trained - started:.0f} s", err=True)
-    model.save(head, examples=keep_examples)
+    model.save(head)
     judged = held_out = reports.held_out(model, data)
     if tested is not None:
-        judged = reports.judged(model, tested, range(len(tested.texts)), *model.judge(tested.texts))
+        judged = reports.judged(model, tested, range(len(tested.texts)), model.predict_proba(tested.texts))
     figures = reports.figures(judged, target_precision, None if tested is None else held_out)
     wrong = reports.wrong_cases(model, judged, own=tested is None)
     record = {
@@ -111,10 +96,6 @@ def train(
         "wrong": len(wrong),
         "report": str(report),
     }
-    if ood_label is not None and tested is None:
-        rejected, others = (round(model.report_[name], 4) for name in ("rejected_ood", "rejected"))
-        record["ood"] = {"texts": data.labels.count((ood_label,)), "rejected": rejected, "others_rejected": others}
-        record["ood"]["recall_at_4_percent"] = rejected
     reports.write_report(report, record, wrong)
     how = "" if encoder is None else f"--encoder {encoder} "
     following = f'next: semclass classify texts --head {head} {how}"{shorten(judged.texts[0], 60)}"'

@@ -406,39 +406,3 @@ def flush_all(folder: Path) -> None:
     """Flush a folder and all in it, many files at a time: they wait for the disk once instead of one by one."""
     with ThreadPoolExecutor(FLUSHING) as pool:
         list(pool.map(flush, [folder, *folder.rglob("*")]))
-
-
-# -- heads -------------------------------------------------------------------------------------------------------------
-
-
-def model_card(title: str, facts: Mapping[str, Any], sections: Sequence[tuple[str, str]], tags: Sequence[str]) -> str:
-    """Markdown of a model card; `facts` are front matter fields, `sections` pairs of heading and text."""
-    lines = ["---", "library_name: semclass"]
-    for key, value in facts.items():  # front matter is YAML, of which JSON is a part
-        lines.append(f"{key}: {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}")
-    lines += ["tags:", *(f"- {tag}" for tag in tags), "---", "", f"# {title}", ""]
-    for heading, text in sections:
-        lines += [f"## {heading}", "", text.strip(), ""]
-    return "\n".join(lines)
-
-
-def save_head(
-    folder: str | Path,
-    onnx: bytes,
-    fields: Mapping[str, Any],
-    *,
-    title: str,
-    sections: Sequence[tuple[str, str]],
-    files: Mapping[str, bytes] | None = None,
-    facts: Mapping[str, Any] | None = None,
-) -> Path:
-    """Write a head: ``model.onnx``, any further files, the model card and the manifest.
-
-    `fields` of the manifest: ``task`` (such as "question-type"), ``classes`` (names of the output columns), ``link``
-    ("softmax" or "sigmoid"), ``inputs`` (dimension of each view by name), ``encoder`` (fingerprint, or None for a head that
-    reads no vectors), ``calibration``, ``training`` and ``metrics``. Optional: ``threshold`` (probability from which a
-    sigmoid head says yes; one for each class, or one), ``labels``, ``min_probability`` and ``least_support``.
-    """
-    shipped = {"license": "apache-2.0", "language": "en", "pipeline_tag": "text-classification"}
-    text = model_card(title, shipped if facts is None else facts, sections, ["semclass", fields["task"], "onnx"])
-    return save(folder, "head", {"model.onnx": onnx, **(files or {})}, fields, text)

@@ -25,7 +25,7 @@ class Head:
     artifact: artifacts.Artifact  # the verified folder
     classes: tuple[str, ...]  # names of the output columns
     inputs: Mapping[str, int]  # dimension of each view that it reads
-    thresholds: tuple[float, ...]  # probability from which a text has each class; 0.5 where the manifest names none
+    thresholds: tuple[float, ...]  # probability from which a text has each class; 0 where the manifest names none
     session: onnxruntime.InferenceSession
 
     @classmethod
@@ -61,10 +61,6 @@ class Head:
 
         Views have the shape (n, dim), views of word pieces (n, length, dim).
         """
-        return self.outputs(views, "probabilities")[0]
-
-    def outputs(self, views: Mapping[str, FloatArray], *names: str) -> list[DoubleArray]:
-        """Named outputs of the network: ``probabilities``, and ``support`` of shape (n,) if the network has it."""
         feeds = {}
         for name, dim in self.inputs.items():
             view = views.get(name)
@@ -73,14 +69,14 @@ class Head:
                 wanted = ", ".join(["n", *["length"] * (self.ranks[name] - 2), str(dim)])
                 raise InputError(f"this head needs the view {name!r} of shape ({wanted}), not {given}")
             feeds[name] = view
-        return [np.asarray(output, np.float64) for output in self.session.run(names, feeds)]
+        return np.asarray(self.session.run(["probabilities"], feeds)[0], np.float64)
 
 
 def _thresholds(artifact: artifacts.Artifact) -> tuple[float, ...]:
     """One threshold per class, from a list or from one number for all."""
     classes, given = artifact.field("classes"), artifact.manifest.get("threshold")
     if not isinstance(given, list):
-        return (0.5 if given is None else float(given),) * len(classes)
+        return (0.0 if given is None else float(given),) * len(classes)
     if len(given) != len(classes):
         raise ArtifactError(f"{artifact.folder}: {len(given)} thresholds for {len(classes)} classes")
     return tuple(map(float, given))
@@ -94,9 +90,8 @@ def _audit(head: Head, artifact: artifacts.Artifact) -> None:
     found = {item.name: item.shape[-1] for item in head.session.get_inputs()}
     if found != dict(head.inputs):
         raise ArtifactError(f"{path} has inputs {found}, but its manifest says {dict(head.inputs)}")
-    outputs = ["probabilities", *(["support"] if "least_support" in artifact.manifest else [])]
-    if [item.name for item in head.session.get_outputs()] != outputs:
-        raise ArtifactError(f"{path} must have the outputs {outputs}")
+    if [item.name for item in head.session.get_outputs()] != ["probabilities"]:
+        raise ArtifactError(f"{path} must have the output probabilities alone")
     shapes = {name: (*[1] * (head.ranks[name] - 1), dim) for name, dim in head.inputs.items()}
     probe = head.probabilities({name: np.ones(shape, np.float32) for name, shape in shapes.items()})
     if probe.shape != (1, len(head.classes)) or not np.isfinite(probe).all():

@@ -5,22 +5,21 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 
 import numpy as np
 
-from semclass.core.artifacts import MANIFEST, default_models, kind_of, models_folder
-from semclass.core.checks import check_positive, check_probability, check_texts, short
+from semclass.core.artifacts import default_models, models_folder
+from semclass.core.checks import check_probability, check_texts, short
 from semclass.core.errors import ArtifactError, InputError, InputTypeError
 from semclass.core.types import ClassName, DoubleArray, Encoder, Encoding, Label
 from semclass.encoders.batching import classify_in_chunks
 from semclass.encoders.onnx_encoder import OnnxEncoder
 from semclass.encoders.sentence_transformers import SentenceTransformerEncoder
-from semclass.heads.classifier import decide, encoder_views, gather, labelled, run_head
-from semclass.heads.examples import Example, Examples
+from semclass.heads.classifier import decide, encoder_views, labelled, run_head
 from semclass.heads.head import Head
 
 HUB = "hub:"  # prefix of an encoder's name that means a sentence-transformers model
@@ -38,10 +37,6 @@ class TextModel:
     classes: tuple[ClassName, ...]  #: the labels of the training data, strings or integers, in column order
     multi_label: bool  #: whether a text may have several labels, or none
     label_thresholds: DoubleArray  #: probability from which a text gets each label, float64 of shape (n_classes,)
-    min_probability: float = 0.0  #: below this probability the model abstains
-    #: Support below which a text is out of domain and gets no label. If None, no text is out of domain.
-    ood_threshold: float | None = None
-    examples: Examples | None = None  #: the training texts with their vectors, if you saved them with the model
 
     @classmethod
     def load(cls, folder: str | Path, *, encoder: Encoder | str | Path | None = None, threads: int = 1) -> TextModel:
@@ -65,26 +60,12 @@ class TextModel:
         place = _head_folder(folder)
         used = open_encoder(encoder, threads)
         head = Head.load(place, encoder=used.fingerprint)
-        manifest = head.artifact.manifest
-        classes = tuple(manifest.get("labels", head.classes))
-        multi_label = head.artifact.field("link") == "sigmoid"
-        thresholds = np.array(head.thresholds) if multi_label else np.zeros(len(classes))
-        least = np.array(manifest.get("min_probability", 0.0), np.float64)
-        if least.shape not in ((), (len(classes),)):
-            raise ArtifactError(
-                f"{head.artifact.folder}: min_probability has {least.size} numbers for {len(classes)} classes"
-            )
-        if least.ndim:  # one for each label
-            thresholds, least = np.maximum(thresholds, least), np.zeros(())
         return cls(
             encoder=used,
             head=head,
-            classes=classes,
-            multi_label=multi_label,
-            label_thresholds=thresholds,
-            min_probability=float(least),
-            ood_threshold=manifest.get("least_support"),
-            examples=Examples.read(head.artifact),
+            classes=tuple(head.artifact.manifest.get("labels", head.classes)),
+            multi_label=head.artifact.field("link") == "sigmoid",
+            label_thresholds=np.array(head.thresholds),
         )
 
     def classify(self, texts: Iterable[str], *, min_probability: float | None = None) -> list[Label]:
@@ -98,7 +79,7 @@ class TextModel:
         texts
             Non-empty texts, also from a generator, but not a single string.
         min_probability
-            Least probability of a label. Below it the model abstains. Defaults to the value saved with the model.
+            Least probability of a label. Below it the model abstains. Defaults to the thresholds saved with the model.
         """
         return classify_all({"": self}, texts, min_probability=min_probability)[""]
 
@@ -108,24 +89,6 @@ class TextModel:
         """Return the label of each text, or the tuple of its labels if texts may have several. See :meth:`classify`."""
         found = self.classify(texts, min_probability=min_probability)
         return [each.labels for each in found] if self.multi_label else [each.label for each in found]
-
-    def nearest(self, texts: Iterable[str], count: int = 3) -> list[list[Example]]:
-        """Return `count` training examples nearest to each text in the view that the head reads, the nearest first.
-
-        Raises an InputError if the model was saved without examples, and the errors of :meth:`classify`.
-        """
-        checked, examples = check_texts(texts), self.examples
-        if examples is None:
-            raise InputError(
-                f"the head in {self.head.artifact.folder} was saved without examples; train it with --keep-examples, or "
-                "save it with examples=True"
-            )
-
-        def rows_of(chunk: list[str], encoding: Encoding) -> DoubleArray:
-            return gather(self.head, chunk, encoding)[examples.view].astype(np.float64)
-
-        rows = classify_in_chunks(self.encoder, checked, encoder_views(self.head), rows_of)
-        return examples.nearest(checked, rows, check_positive(count, "count"))
 
     def predict_proba(self, texts: Iterable[str]) -> DoubleArray:
         """Return class probabilities, float64 of shape (n, n_classes). Rows sum to 1 if a text has one label."""
@@ -137,38 +100,15 @@ class TextModel:
     def fingerprint(self) -> str:
         """Identity of the model. It is the same for the same network, encoder, labels and thresholds."""
         manifest = self.head.artifact.manifest
-        fields = [
-            manifest["files"]["model.onnx"]["sha256"],
-            manifest.get("encoder"),
-            self.classes,
-            np.array(manifest.get("min_probability", 0.0), np.float64).tolist(),
-            self.ood_threshold,
-            self.head.thresholds if self.multi_label else None,
-        ]
+        network = manifest["files"]["model.onnx"]["sha256"]
+        fields = [network, manifest.get("encoder"), self.classes, self.head.thresholds]
         return hashlib.sha256(json.dumps(fields).encode()).hexdigest()[:16]
 
-    def labels(self, texts: list[str], found: DoubleArray, min_probability: float | None = None) -> list[Label]:
-        """Return the labels of texts from the result of :meth:`outputs`."""
-        probabilities = found[:, : len(self.classes)]
-        least = self.min_probability if min_probability is None else min_probability
+    def labels(self, texts: list[str], probabilities: DoubleArray, min_probability: float | None = None) -> list[Label]:
+        """Return the labels of texts from their class probabilities. See :meth:`classify` for `min_probability`."""
         own = self.label_thresholds if self.multi_label or min_probability is None else 0.0
-        chosen = decide(probabilities, np.maximum(own, least), multi_label=self.multi_label)
-        if self.ood_threshold is not None:
-            chosen &= found[:, -1:] >= self.ood_threshold
+        chosen = decide(probabilities, np.maximum(own, min_probability or 0.0), multi_label=self.multi_label)
         return labelled(texts, self.classes, probabilities, chosen)
-
-    @property
-    def columns(self) -> int:
-        """Number of columns of :meth:`outputs`."""
-        return len(self.classes) + (self.ood_threshold is not None)
-
-    def outputs(self, texts: list[str], encoding: Encoding) -> DoubleArray:
-        """Return class probabilities, and the support in a last column if texts may be out of domain."""
-        if self.ood_threshold is None:
-            return run_head(self.head, texts, encoding)
-        if not texts:
-            return np.zeros((0, self.columns))
-        return np.column_stack(self.head.outputs(gather(self.head, texts, encoding), "probabilities", "support"))
 
 
 def classify_all(
@@ -186,16 +126,17 @@ def classify_all(
         some = {name: model for name, model in models.items() if model.encoder.fingerprint == fingerprint}
         views = tuple(dict.fromkeys(view for model in some.values() for view in encoder_views(model.head)))
         encoder = next(iter(some.values())).encoder
-        probabilities = classify_in_chunks(encoder, checked, views, partial(_columns, tuple(some.values())))
-        ends = np.cumsum([model.columns for model in some.values()])[:-1]
+
+        def columns(
+            chunk: list[str], encoding: Encoding, heads: Sequence[TextModel] = tuple(some.values())
+        ) -> DoubleArray:
+            return np.hstack([run_head(model.head, chunk, encoding) for model in heads])
+
+        probabilities = classify_in_chunks(encoder, checked, views, columns)
+        ends = np.cumsum([len(model.classes) for model in some.values()])[:-1]
         for (name, model), part in zip(some.items(), np.split(probabilities, ends, axis=1), strict=True):
             found[name] = model.labels(checked, part, min_probability)
     return {name: found[name] for name in models}
-
-
-def _columns(models: tuple[TextModel, ...], texts: list[str], encoding: Encoding) -> DoubleArray:
-    """Results of all models, side by side."""
-    return np.hstack([model.outputs(texts, encoding) for model in models])
 
 
 def open_heads(heads: Mapping[str, TextModel | str | Path] | None, encoder: Encoder) -> dict[str, TextModel]:
@@ -214,18 +155,16 @@ def open_heads(heads: Mapping[str, TextModel | str | Path] | None, encoder: Enco
 
 
 def _head_folder(head: str | Path) -> Path:
-    """Find a head by its folder or, if it ships with semclass, by its name. An error names the heads that there are."""
+    """Find a head by its folder or, if it ships with semclass, by its name."""
     folder = Path(head)
-    if folder.exists():
-        return folder
-    if str(head) in SHIPPED:
+    if not folder.exists() and str(head) in SHIPPED:
         return default_models() / folder
-    beside = sorted(path.parent.name for path in folder.parent.glob(f"*/{MANIFEST}") if kind_of(path.parent) == "head")
-    near = f"the heads in {folder.parent} are {', '.join(beside)}" if beside else f"{folder.parent} holds no heads"
-    raise ArtifactError(
-        f"there is no head {str(head)!r}; {near}. Shipped with semclass: {', '.join(SHIPPED)}. Train your own with "
-        "`semclass train`"
-    )
+    if not folder.exists():
+        raise ArtifactError(
+            f"there is no head {str(head)!r}. Shipped with semclass: {', '.join(SHIPPED)}. Train your own with "
+            "`semclass train`"
+        )
+    return folder
 
 
 _NAME = re.compile(r"(?!.*_probability$)[A-Za-z_][A-Za-z0-9_-]*")

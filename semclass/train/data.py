@@ -15,8 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from semclass.core.artifacts import STATES
-from semclass.core.checks import check_choice, check_positive, counted, short
+from semclass.core.checks import check_positive, short
 from semclass.core.errors import InputError, InputTypeError, import_extra
 from semclass.core.types import ClassName, DoubleArray, Encoder, FloatArray, IntArray
 from semclass.encoders.batching import CHUNK, warn_truncated
@@ -46,18 +45,12 @@ class Targets:
     rows: Sequence[tuple[ClassName, ...]]  # each text's
     classes: tuple[ClassName, ...]  # all of them, sorted
     multi_label: bool  # whether a text may have several
-    indicator: bool  # whether they were given as an array of 0 and 1
 
     @classmethod
     def of(cls, y: Any, *, multi_label: bool) -> Targets:
         """Check labels of either shape."""
         if y is None or isinstance(y, (str, bytes)) or not isinstance(y, Iterable):
             raise InputTypeError(f"labels must be a sequence with one label per text, not {short(y)}")
-        if multi_label and isinstance(y, np.ndarray) and y.ndim == 2:
-            if not np.isin(y, (0, 1)).all():
-                raise InputError("labels in an array of two dimensions must be 0 or 1, one column per class")
-            rows = [tuple(np.flatnonzero(row).tolist()) for row in y]
-            return cls(rows, tuple(range(y.shape[1])), multi_label=True, indicator=True)
         remedy = "; for several labels per text set multi_label=True"
         rows = [
             _several(item, f"labels[{place}]") if multi_label else (_label(item, f"labels[{place}]", remedy),)
@@ -66,19 +59,7 @@ class Targets:
         classes = {label for row in rows for label in row}
         if len({type(label) for label in classes}) > 1:
             raise InputTypeError("labels mix strings and integers; make all of them strings")
-        return cls(rows, tuple(sorted(classes)), multi_label=multi_label, indicator=False)
-
-    def without(self, ood_label: ClassName | None) -> tuple[Targets, IntArray]:
-        """The labels of texts that have a class, and the rows of these."""
-        if ood_label is None:
-            return self, np.arange(len(self.rows))
-        if (ood_label,) not in self.rows:
-            raise InputError(
-                f"ood_label is {short(ood_label)}, but no text has this label; give such texts, or leave it out"
-            )
-        kept = [place for place, row in enumerate(self.rows) if row != (ood_label,)]
-        classes = tuple(label for label in self.classes if label != ood_label)
-        return replace(self, rows=[self.rows[place] for place in kept], classes=classes), np.array(kept, np.int64)
+        return cls(rows, tuple(sorted(classes)), multi_label=multi_label)
 
     def matrix(self) -> npt.NDArray[np.bool_]:
         """Which text has which class, bool of shape (n, n_classes)."""
@@ -125,16 +106,6 @@ def shared_encoder(encoder: Encoder | str | Path | None) -> Encoder:
     return encoder
 
 
-def check_view_names(views: Sequence[str], encoder: Encoder) -> tuple[str, ...]:
-    """Give the views that the head will read."""
-    if isinstance(views, str):
-        raise InputTypeError(f"views must be a sequence of names, not one string; write ({views!r},)")
-    allowed = [name for name in encoder.views if name not in ("tokens", STATES)] + [SURFACE]
-    for name in views:
-        check_choice(name, allowed, "view")
-    return tuple(dict.fromkeys(views))
-
-
 def encode(texts: Sequence[str], names: Iterable[str], encoder: Encoder, say: Say) -> tuple[Views, list[int]]:
     """Views of texts, and which texts were longer than the encoder reads."""
     parts: dict[str, list[FloatArray]] = {name: [] for name in names}
@@ -162,11 +133,10 @@ def say_to(progress: Progress) -> Say:
     """The caller's function, or one line of standard error if that is a terminal, or nothing."""
     if callable(progress):
         return progress
-    if progress and sys.stderr.isatty():
-        width = shutil.get_terminal_size().columns - 1  # a longer line would wrap
-        # back to the line's beginning, and blank to its end
-        return lambda line: sys.stderr.write(f"\r{line[:width]}\x1b[K")
-    return lambda line: None
+    if not (progress and sys.stderr.isatty()):
+        return lambda line: None
+    width = shutil.get_terminal_size().columns - 1  # a longer line would wrap
+    return lambda line: sys.stderr.write(f"\r{line[:width]}\x1b[K")  # the code blanks the line to its end
 
 
 def names_of(classes: Sequence[ClassName], views: Sequence[str], encoder: Encoder) -> tuple[IntArray, Views] | None:
@@ -196,7 +166,6 @@ class Problem:
     classes: tuple[str, ...]
     link: str
     names: IntArray  # rows of the names of classes
-    ood: IntArray  # rows of texts out of domain
 
     @property
     def used(self) -> IntArray:
@@ -215,7 +184,6 @@ class Problem:
             strata=self.strata[rows],
             weight=self.weight[every],
             names=self.names + shift,
-            ood=self.ood + shift,
         )
 
     def with_names(self, places: IntArray, views: Mapping[str, FloatArray]) -> Problem:
@@ -229,35 +197,22 @@ class Problem:
             view: rows - rows.mean(axis=0) + np.average(self.views[view][:n], axis=0, weights=share)
             for view, rows in views.items()
         }
-        targets = np.eye(len(self.classes))[places]
-        wider = self._with(moved, targets, NAME_WEIGHT)
-        return replace(wider, names=np.arange(len(self.weight), len(wider.weight)))
-
-    def with_ood(self, views: Mapping[str, FloatArray]) -> Problem:
-        """Add texts out of domain, which are of each class as little as of any other."""
-        count = len(next(iter(views.values())))
-        wider = self._with(views, np.full((count, len(self.classes)), 1 / len(self.classes)), 1.0)
-        return replace(wider, ood=np.arange(len(self.weight), len(wider.weight)))
-
-    def _with(self, views: Mapping[str, FloatArray | DoubleArray], targets: DoubleArray, weight: float) -> Problem:
         return replace(
             self,
-            views={view: np.concatenate([rows, views[view].astype(np.float32)]) for view, rows in self.views.items()},
-            targets=np.concatenate([self.targets, targets]),
-            weight=np.append(self.weight, np.full(len(targets), weight)),
+            views={view: np.concatenate([rows, moved[view].astype(np.float32)]) for view, rows in self.views.items()},
+            targets=np.concatenate([self.targets, np.eye(len(self.classes))[places]]),
+            weight=np.append(self.weight, np.full(len(places), NAME_WEIGHT)),
+            names=len(self.weight) + np.arange(len(places)),
         )
 
 
 def problem_of(
-    views: Mapping[str, FloatArray],
-    targets: Targets,
-    sample_weight: npt.NDArray[Any] | None = None,
-    min_examples: int = 2,
+    views: Mapping[str, FloatArray], targets: Targets, sample_weight: npt.NDArray[Any] | None = None
 ) -> Problem:
     """Refuse data that no head can be fitted to, and bring the rest into arrays.
 
-    Of labels of which a text has one, at least two need `min_examples` examples each. Of others, at least one needs two
-    texts with it and two without.
+    Of labels of which a text has one, there must be two. Of others, at least one needs two texts with it and two without.
+    `sample_weight` says as how many examples each text counts, at least 0.
     """
     if not targets.classes:
         raise InputError("no text has a label; give at least one label with two examples")
@@ -274,26 +229,13 @@ def problem_of(
         strata = np.where(matrix.any(axis=1), np.where(matrix, counts, len(matrix) + 1).argmin(axis=1) + 1, 0)
     else:
         truth = strata = matrix.argmax(axis=1)
-        if len(counts) < 2 or np.sort(counts)[-2] < min_examples:
-            raise InputError(
-                f"labels hold {counted(len(counts), 'class')}; "
-                f"give at least two classes with at least {counted(min_examples, 'example')} each"
-            )
-    weight = np.ones(len(matrix)) if sample_weight is None else _check_weight(sample_weight, strata, min_examples)
-    arrays, none = {view: np.asarray(values, np.float32) for view, values in views.items()}, np.zeros(0, np.int64)
+        if len(counts) < 2:
+            raise InputError("labels hold 1 class; give at least two classes with at least 1 example each")
+    weight = np.ones(len(matrix)) if sample_weight is None else np.asarray(sample_weight, np.float64)
+    arrays = {view: np.asarray(values, np.float32) for view, values in views.items()}
     classes, link = tuple(map(str, targets.classes)), "sigmoid" if targets.multi_label else "softmax"
-    return Problem(arrays, truth, matrix.astype(np.float64), strata, weight, classes, link, none, none)
-
-
-def _check_weight(sample_weight: npt.NDArray[Any], strata: IntArray, min_examples: int) -> DoubleArray:
-    weight = np.array(sample_weight, np.float64)
-    if not np.isfinite(weight).all() or weight.min(initial=0.0) < 0 or not weight.any():
-        raise InputError("sample_weight must hold finite numbers of at least 0, not all of them zero")
-    if np.sort(np.bincount(strata[weight > 0], minlength=2))[-2] < min_examples:
-        raise InputError(
-            f"two classes need {counted(min_examples, 'example')} each with a sample_weight above 0; give more"
-        )
-    return weight
+    none = np.zeros(0, np.int64)
+    return Problem(arrays, truth, matrix.astype(np.float64), strata, weight, classes, link, none)
 
 
 def folds_of(

@@ -1,7 +1,8 @@
 """Fit a head: from views of labelled texts to a few arrays, chosen by cross-validation and calibrated on held-out scores.
 
-A ``"logistic"`` head is a linear logistic regression over standardised views. A ``"kernel"`` head is a logistic regression
-over a Gaussian kernel between texts, computed with at most `LANDMARKS` of them (Williams and Seeger 2001).
+Where a text has one label, a head is a logistic regression over a Gaussian kernel between texts, computed with at most
+`LANDMARKS` of them (Williams and Seeger 2001). Where it may have several, each label has a linear logistic regression over
+standardised views.
 
 Names of classes may count as examples. Views, names and regularisation are those of the least cross-validated log loss.
 Coordinates are rounded to the 8 bits that they are stored in before the weights are solved for: the head that is saved is
@@ -18,13 +19,16 @@ import numpy as np
 import numpy.typing as npt
 
 from semclass.core.errors import import_extra
-from semclass.core.types import DoubleArray, FloatArray, IntArray
+from semclass.core.types import DoubleArray, IntArray
 from semclass.train.calibration import calibrate, expected_calibration_error, log_loss, probabilities_of
-from semclass.train.data import Fold, Problem, Say, Targets, folds_of, problem_of
-from semclass.train.fitted import SMALLEST, FittedHead, Projection, Quantised, squared_distances, support_of
+from semclass.train.data import Fold, Problem, Say, folds_of
+from semclass.train.fitted import SMALLEST, FittedHead, Projection, Quantised, squared_distances
 
-STRENGTHS = {"logistic": 100.0, "kernel": 30.0}
-"""Kinds of heads, and the inverse regularisation C that is tried first; the mean squared distance of texts is 1."""
+KINDS = {"sigmoid": "logistic", "softmax": "kernel"}
+"""Name of the regression of each link."""
+
+STRENGTHS = {"sigmoid": 100.0, "softmax": 30.0}
+"""Inverse regularisation C that is tried first for each link; the mean squared distance of texts is 1."""
 
 STEP = 10**0.5  # factor between the values of C that are tried until none is better
 GAIN = 0.995  # share of the log loss that a further value of C must reach
@@ -48,48 +52,23 @@ class Choice:
     """A setting that cross-validation may choose."""
 
     weights: Mapping[str, float]  # share of each view in the squared distance of texts
-    kind: str = "logistic"
     names: bool = False  # whether names of classes count as examples
 
     def __str__(self) -> str:
         whole = sum(self.weights.values())
         shares = (f"{weight / whole:.2g} {view}" if weight < whole else view for view, weight in self.weights.items())
-        return f"{self.kind} over {' + '.join(shares)}{' + names' * self.names}"
+        return f"{' + '.join(shares)}{' + names' * self.names}"
 
 
 @dataclass(frozen=True)
 class Space:
-    """The examples of a problem in coordinates that a head of one kind is linear in."""
+    """The examples of a problem in coordinates that its head is linear in."""
 
     projection: Projection
     landmarks: Quantised | None  # (m, components)
     features: npt.NDArray[Any]  # (n + further, r): along principal axes
     lengths: DoubleArray  # (r,): squared lengths of the columns, as weighted
     back: DoubleArray  # (m or components, r): from weights of features to those of landmarks or components
-
-
-def fit_head(
-    views: Mapping[str, FloatArray],  # (n, dim) by name
-    labels: Sequence[str] | npt.NDArray[Any],  # n class names; for a sigmoid head 0 or 1, of shape (n, classes)
-    *,
-    choices: Sequence[Choice],  # of one or more views
-    link: str = "softmax",  # one class of several; "sigmoid": each class, yes or no, with a calibration of its own
-    names: Sequence[str] = (),  # of the columns of a sigmoid head
-    groups: Sequence[str] | None = None,  # n names; texts of one group, such as near-duplicates, are kept in one fold
-    sample_weight: npt.NDArray[Any] | None = None,  # n numbers, at least 0: as how many examples a text counts
-    landmarks: int = LANDMARKS,
-    folds: int | Sequence[tuple[npt.NDArray[Any], npt.NDArray[Any]]] = 5,  # how many, or rows to fit on and to score
-    seed: int = 0,  # of the folds
-    progress: Say | None = None,  # called with one line of text per finished step
-) -> FittedHead:
-    """Fit a head to n texts. See :func:`fit_problem`. Raises an InputError for data that no head can be fitted to."""
-    sigmoid = link == "sigmoid"
-    targets = Targets.of(np.asarray(labels) if sigmoid else labels, multi_label=sigmoid)
-    problem = problem_of(views, targets, sample_weight)
-    head = fit_problem(
-        problem, choices, groups, folds=folds, seed=seed, landmarks=landmarks, say=progress or (lambda line: None)
-    )
-    return replace(head, classes=tuple(names)) if sigmoid else head
 
 
 def fit_problem(
@@ -101,17 +80,17 @@ def fit_problem(
     seed: int,
     say: Say,
     landmarks: int = LANDMARKS,
-    rejection_rate: float = 0.0,
 ) -> FittedHead:
     """Choose a setting and its regularisation by stratified cross-validation, fit it to all texts, and calibrate it.
 
-    The probabilities are calibrated on scores of heads that did not see the text. With a `rejection_rate`, this share of
-    the texts has less support for any class than the threshold of the head.
+    The probabilities are calibrated on scores of heads that did not see the text. Texts of one group, such as
+    near-duplicates, are kept in one fold. `folds` is their number, or rows to fit on and rows to score. `say` is called
+    with a line of text for each step. Raises an InputError for data that no head can be fitted to.
     """
     splits = folds_of(problem, groups, folds, seed)
     winner, tried, compared = _search(problem, choices, splits, landmarks, say)
     best, strength = winner.choice, winner.strength
-    chosen = f"{best}, C={strength:.2g}"
+    chosen = _named(problem, best, strength)
     say(f"fitting {chosen}")
     space = space_of(problem, best, landmarks)
     held_out, solutions = _held_out(problem, space, best, strength, splits)
@@ -121,14 +100,7 @@ def fit_problem(
     figures["uncalibrated_log_loss"] = log_loss(
         uncalibrated, problem.truth[scored], problem.link, problem.weight[scored]
     )
-    threshold = None
-    if rejection_rate:
-        support = support_of(slope * held_out)
-        threshold = float(np.quantile(support[scored], rejection_rate))
-        figures["rejected"] = float((support[scored] < threshold).mean())
-        if len(problem.ood):
-            figures["rejected_ood"] = float((support[problem.ood] < threshold).mean())
-    rows = np.concatenate([problem.used, problem.ood, *([problem.names] if best.names else [])])
+    rows = np.concatenate([problem.used, *([problem.names] if best.names else [])])
     start = tuple(np.mean(part, axis=0) for part in zip(*solutions, strict=True))
     solved = solve(problem, space, strength, rows, start)
     head = _head(problem, best, space, solved)
@@ -140,7 +112,7 @@ def fit_problem(
     probabilities[scored] = judged
     report = {"examples": len(problem.truth), "folds": len(splits), "seed": seed, "chosen": chosen, **figures}
     report |= {"candidates": tried, "compared": compared}
-    return replace(head, ood_threshold=threshold, out_of_fold=probabilities, report=report)
+    return replace(head, out_of_fold=probabilities, report=report)
 
 
 @dataclass(frozen=True)
@@ -152,6 +124,10 @@ class _Attempt:
     space: Space
     strength: float
     solutions: list[Solution]  # of each fold
+
+
+def _named(problem: Problem, choice: Choice, strength: float) -> str:
+    return f"{KINDS[problem.link]} over {choice}, C={strength:.2g}"
 
 
 # -- the search -------------------------------------------------------------------------------------------------------
@@ -176,14 +152,14 @@ def _search(
         held_out, solutions = _held_out(part, space, choice, strength, inside, starts)
         texts = held_out[: len(part.truth)]
         figures = judge(part, texts, np.flatnonzero(np.isfinite(texts).all(axis=1)))[2]
-        tried.append({"candidate": f"{choice}, C={strength:.2g}", **figures})
+        tried.append({"candidate": _named(problem, choice, strength), **figures})
         say("  ".join(f"{key} {value:.4f}" for key, value in figures.items()) + f"  {tried[-1]['candidate']}")
         return _Attempt(round(figures["log_loss"], 6), choice, space, strength, solutions)
 
     by_names = not len(splits[0][0])  # nothing could be held out, so nothing is chosen
     best = min(
         (
-            attempt(choice, space_of(part, choice, landmarks, SEARCH_COORDINATES), STRENGTHS[choice.kind])
+            attempt(choice, space_of(part, choice, landmarks, SEARCH_COORDINATES), STRENGTHS[problem.link])
             for choice in choices[: 1 if by_names else None]
         ),
         key=lambda candidate: candidate.loss,
@@ -210,15 +186,13 @@ def _held_out(
     splits: Sequence[Fold],
     starts: Sequence[Solution] = (),  # solutions of the same folds at another strength
 ) -> tuple[DoubleArray, list[Solution]]:
-    """Scores of texts, and of texts out of domain, by heads that did not see them, (n + further, classes); else nan."""
+    """Scores of texts by heads that did not see them, (n + further, classes); else nan."""
     held_out, solutions = np.full(problem.targets.shape, np.nan), []
     names = problem.names if choice.names or not len(splits[0][0]) else problem.names[:0]
     for number, (fitted, scored) in enumerate(splits):
-        apart = problem.ood[number :: len(splits)]
-        rows = np.concatenate([fitted, names, np.setdiff1d(problem.ood, apart)])
+        rows = np.concatenate([fitted, names])
         weights, bias = solve(problem, space, strength, rows, starts[number] if starts else None)
         solutions.append((weights, bias))
-        scored = np.append(scored, apart)
         held_out[scored] = space.features[scored] @ weights.astype(space.features.dtype) + bias
     return held_out, solutions
 
@@ -257,11 +231,10 @@ def space_of(problem: Problem, choice: Choice, landmarks: int, coordinates_kept:
     coordinates = projection(np.concatenate([problem.views[view] for view in choice.weights], axis=1))
     points, back = None, np.eye(coordinates.shape[1])
     features: npt.NDArray[Any] = coordinates
-    if choice.kind != "logistic":
+    if problem.link == "softmax":
         order = problem.used[np.argsort(problem.strata[problem.used], kind="stable")]
         places = np.sort(order[np.linspace(0, len(order) - 1, min(landmarks, len(order))).astype(np.int64)])
-        further = np.concatenate([problem.ood, *([problem.names] if choice.names else [])]).astype(np.int64)
-        points = Quantised.of(coordinates[np.append(places, further)])
+        points = Quantised.of(coordinates[np.append(places, problem.names if choice.names else problem.names[:0])])
         kernel, between = (
             np.exp(-GAMMA * squared_distances(some, points.dense())) for some in (coordinates, points.dense())
         )
@@ -369,7 +342,7 @@ def _head(problem: Problem, choice: Choice, space: Space, solved: Solution) -> F
     """Turn weights of features into those of landmarks, or of views."""
     weights, bias = space.back @ solved[0], solved[1]
     inputs = {view: problem.views[view].shape[1] for view in choice.weights}
-    plain = FittedHead(choice.kind, problem.link, problem.classes, inputs, weights, bias)
+    plain = FittedHead(problem.link, problem.classes, inputs, weights, bias)
     if space.landmarks is not None:
         return replace(plain, projection=space.projection, landmarks=space.landmarks, gamma=GAMMA)
     projection = space.projection

@@ -51,7 +51,6 @@ class Projection:
 class FittedHead:
     """A fitted head as plain arrays; :func:`head_to_onnx` writes it as a network."""
 
-    kind: str  # "logistic" or "kernel"
     link: str  # "softmax" or "sigmoid"
     classes: tuple[str, ...]  # names of the output columns
     inputs: Mapping[str, int]  # dimension of each view, in the order in which they are concatenated
@@ -64,8 +63,6 @@ class FittedHead:
     projection: Projection | None = None
     landmarks: Quantised | None = None
     gamma: float = 0.0
-    # where some texts are rejected: log of the sum of the exponentials of the calibrated scores, from which a text is not
-    ood_threshold: float | None = None
     # (n, classes): probabilities of training texts by heads that did not see them; nan for texts that were fitted on only
     out_of_fold: DoubleArray | None = None
     # of the cross-validation, in JSON types: candidates, chosen, its accuracy, log_loss, calibration_error ...
@@ -86,16 +83,6 @@ def head_scores(head: FittedHead, views: Mapping[str, FloatArray]) -> DoubleArra
 def head_probabilities(head: FittedHead, views: Mapping[str, FloatArray]) -> DoubleArray:
     """A head's calibrated probabilities, float64 of shape (n, classes), from views (n, dim) by name."""
     return probabilities_of(head.slope * head_scores(head, views) + head.intercept, head.link)
-
-
-def support_of(scores: DoubleArray) -> DoubleArray:
-    """How much speaks for any class at all, (n,), from calibrated scores (n, classes).
-
-    The negative energy of Liu et al. 2020, "Energy-based Out-of-distribution Detection".
-    """
-    most = scores.max(axis=1)
-    support: DoubleArray = most + np.log(np.exp(scores - most[:, None]).sum(axis=1))
-    return support
 
 
 def squared_distances(left: DoubleArray, right: DoubleArray) -> DoubleArray:
@@ -148,8 +135,7 @@ def head_to_onnx(head: FittedHead) -> bytes:
     -------
     bytes
         A serialised model. It has one float32 input (n, dim) per view, with the name of the view, and the float32
-        output ``probabilities`` (n, classes). If the head can reject texts, it also has the output ``support`` (n,).
-        The same head gives the same bytes.
+        output ``probabilities`` (n, classes). The same head gives the same bytes.
     """
     onnx = import_extra("onnx", "train")
     import_extra("onnx.numpy_helper", "train")
@@ -166,9 +152,7 @@ def head_to_onnx(head: FittedHead) -> bytes:
         op("Sigmoid", "probabilities", calibrated)
     else:
         op("Softmax", "probabilities", calibrated, axis=1)
-    if head.ood_threshold is not None:
-        op("ReduceLogSumExp", "support", calibrated, (1,), keepdims=0)
-    return _serialise(writer, head.inputs, len(head.classes), head.ood_threshold is not None)
+    return _serialise(writer, head.inputs, len(head.classes))
 
 
 def _kernel(writer: _Writer, head: FittedHead, dense: str) -> str:
@@ -189,17 +173,14 @@ def _kernel(writer: _Writer, head: FittedHead, dense: str) -> str:
     return op("Exp", "kernel", op("Sub", "exponent", inner, scaled))
 
 
-def _serialise(writer: _Writer, inputs: Mapping[str, int], classes: int, support: bool) -> bytes:
+def _serialise(writer: _Writer, inputs: Mapping[str, int], classes: int) -> bytes:
     """Check the network and give its bytes."""
     helper, kind = writer.onnx.helper, writer.onnx.TensorProto.FLOAT
     graph = helper.make_graph(
         writer.nodes,
         "head",
         [helper.make_tensor_value_info(name, kind, ["n", dim]) for name, dim in inputs.items()],
-        [
-            helper.make_tensor_value_info("probabilities", kind, ["n", classes]),
-            *([helper.make_tensor_value_info("support", kind, ["n"])] if support else []),
-        ],
+        [helper.make_tensor_value_info("probabilities", kind, ["n", classes])],
         list(writer.constants.values()),
     )
     opset = [helper.make_opsetid("", OPSET)]

@@ -1,10 +1,10 @@
-"""Reports: cross-validated figures of a classifier, its figures on other texts, wrong cases, and its model card."""
+"""Reports: cross-validated figures of a classifier, its figures on other texts, and wrong cases."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from semclass import __version__
 from semclass.core.artifacts import dump_json, dump_json_lines, write_atomic
-from semclass.core.types import ClassName, DoubleArray
+from semclass.core.types import ClassName, DoubleArray, Encoder, FloatArray
 from semclass.heads.classifier import decide
+from semclass.scoring.topk import unit
 from semclass.train.calibration import best_threshold, precision_thresholds, reliability
 from semclass.train.data import Targets, encode, shared_encoder
 from semclass.train.fitted import FittedHead
@@ -31,7 +31,6 @@ REJECTION_RATE = 0.04
 """Share of the texts with a label that may be rejected where the recall of texts out of domain is measured."""
 
 NEIGHBOURS = 3  # training examples that are shown for a wrong case
-CONFUSED = 20  # pairs of confused labels that a model card lists
 COVERAGE = (0.0, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)  # values of min_probability whose effect the report shows
 
 
@@ -82,6 +81,39 @@ def _rounded(figures: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
+class Examples:
+    """The n texts that a head was trained on."""
+
+    texts: Sequence[str]
+    labels: Sequence[tuple[ClassName, ...]]
+    view: str  # of the encoder
+    vectors: FloatArray  # (n, dim)
+
+    def nearest(self, texts: Sequence[str], encoder: Encoder, *, others: bool) -> list[list[dict[str, Any]]]:
+        """Find the `NEIGHBOURS` examples of the largest cosine, after the mean of all examples is subtracted.
+
+        With `others`, an example is not its own neighbour.
+        """
+        if not texts:
+            return []
+        rows, kept, found = encode(texts, [self.view], encoder, lambda line: None)[0][self.view], unit(self.vectors), []
+        mean = kept.mean(axis=0)  # what all have in common says nothing
+        kept, names = unit(kept - mean), np.array([" ".join(text.lower().split()) for text in self.texts], object)
+        for text, row in zip(texts, unit(unit(rows) - mean), strict=True):
+            similar = kept @ row
+            if others:
+                similar[names == " ".join(text.lower().split())] = -np.inf
+            best = np.argsort(-similar, kind="stable")[:NEIGHBOURS]
+            found.append(
+                [
+                    {"text": self.texts[n], "label": self.labels[n], "similarity": round(float(similar[n]), 3)}
+                    for n in best[np.isfinite(similar[best])].tolist()
+                ]
+            )
+        return found
+
+
+@dataclass(frozen=True)
 class Judged:
     """Texts with their labels, and the probabilities of a head that had not seen them."""
 
@@ -92,8 +124,6 @@ class Judged:
     probabilities: DoubleArray  #: float64 of shape (n, n_classes)
     label_thresholds: DoubleArray  #: as `TextClassifier.label_thresholds_`
     multi_label: bool  #: as `TextClassifier.multi_label`
-    #: Support for any class above the threshold of rejection, (n,). None for a head that rejects nothing.
-    support: DoubleArray | None = None
 
     @property
     def truth(self) -> Flags:
@@ -112,8 +142,7 @@ class Judged:
     @property
     def accepted(self) -> Flags:
         """Classes that reach the thresholds of the head, (n, n_classes)."""
-        predicted = decide(self.probabilities, self.label_thresholds, multi_label=self.multi_label)
-        return predicted if self.support is None else predicted & (self.support >= 0)[:, None]
+        return decide(self.probabilities, self.label_thresholds, multi_label=self.multi_label)
 
     @property
     def best(self) -> Flags:
@@ -128,15 +157,11 @@ class Judged:
         return np.array([bool(labels) and set(self.classes).isdisjoint(labels) for labels in self.labels], np.bool_)
 
 
-def judged(
-    model: Any, data: LabelledTexts, rows: Sequence[int], probabilities: DoubleArray, support: DoubleArray | None = None
-) -> Judged:
-    """Join some texts with the probabilities and the support from a head that was fitted without them."""
+def judged(model: Any, data: LabelledTexts, rows: Sequence[int], probabilities: DoubleArray) -> Judged:
+    """Join some texts with the probabilities from a head that was fitted without them."""
     columns: list[Any] = [data.texts, data.labels, data.lines]
     texts, labels, lines = ([values[row] for row in rows] for values in columns)
-    support = support if model.rejection_rate else None
-    thresholds = model.label_thresholds_
-    return Judged(texts, labels, lines, model.classes, probabilities, thresholds, model.multi_label, support)
+    return Judged(texts, labels, lines, model.classes, probabilities, model.label_thresholds_, model.multi_label)
 
 
 def held_out(model: Any, data: LabelledTexts) -> Judged:
@@ -218,7 +243,7 @@ def _at_precision(judged: Judged, target_precision: float, held_out: Judged | No
 
 def _ood(judged: Judged, ood: Flags) -> dict[str, Any]:
     """How many texts out of domain are rejected: by the head as it is, and at the same rejection rate for every head."""
-    sureness = judged.probabilities.max(axis=1) if judged.support is None else judged.support
+    sureness = judged.probabilities.max(axis=1)
     rejected: Flags = np.logical_not(judged.accepted.any(axis=1))
     others: Flags = ~ood
     limit = float(np.quantile(sureness[others], REJECTION_RATE)) if others.any() else 1.0
@@ -241,12 +266,7 @@ def wrong_rows(judged: Judged) -> list[int]:
 def wrong_cases(model: Any, judged: Judged, *, own: bool) -> list[dict[str, Any]]:
     """Wrong cases, with the training examples nearest to them; with `own`, the texts are training texts."""
     rows = wrong_rows(judged)
-    texts = [judged.texts[row] for row in rows]
-    if not texts:
-        return []
-    view = model.examples_.view
-    views, _ = encode(texts, [view], shared_encoder(model.encoder), lambda line: None)
-    nearest = model.examples_.nearest(texts, views[view], NEIGHBOURS, others=own)
+    near = model.examples_.nearest([judged.texts[row] for row in rows], shared_encoder(model.encoder), others=own)
     return [
         {
             "line": judged.places[row],
@@ -254,9 +274,9 @@ def wrong_cases(model: Any, judged: Judged, *, own: bool) -> list[dict[str, Any]
             "label": judged.labels[row],
             "predicted": [judged.classes[place] for place in predicted.nonzero()[0]],
             "probability": round(float(judged.probabilities[row].max()), 4),
-            "nearest": [{"text": n.text, "label": n.labels, "similarity": round(n.similarity, 3)} for n in near],
+            "nearest": nearest,
         }
-        for row, predicted, near in zip(rows, judged.best[rows], nearest, strict=True)
+        for row, predicted, nearest in zip(rows, judged.best[rows], near, strict=True)
     ]
 
 
@@ -272,77 +292,3 @@ def write_report(folder: Path, figures: Mapping[str, Any], wrong: Sequence[Mappi
         joined = (",".join(map(str, cell)) if isinstance(cell, (list, tuple)) else str(cell) for cell in cells)
         rows.append([" ".join(cell.split()) for cell in joined])
     write_atomic(folder / "wrong.tsv", "".join("\t".join(row) + "\n" for row in rows).encode())
-
-
-def measured(name: str, report: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The cross-validated figures, as model hubs read them."""
-    kinds = {
-        "accuracy": ("accuracy", "Accuracy"),
-        "macro_f1": ("f1", "Macro F1"),
-        "calibration_error": ("expected_calibration_error", "Expected calibration error"),
-    }
-    metrics = [{"type": kind, "value": report[field], "name": title} for field, (kind, title) in kinds.items()]
-    texts = {"type": "own", "name": f"{report['examples']} training texts, {report['folds']}-fold cross-validation"}
-    result = {"task": {"type": "text-classification"}, "dataset": texts, "metrics": metrics}
-    return [{"name": name, "results": [result]}]
-
-
-def card_sections(
-    report: Mapping[str, Any], inputs: Iterable[str], label_thresholds: DoubleArray, *, multi_label: bool
-) -> list[tuple[str, str]]:
-    """Sections of the card."""
-    names = ["label", "precision", "recall", "f1", "examples", *(["threshold"] if label_thresholds.any() else [])]
-    several, whole, chosen = "", "", "Setting and calibration"
-    if multi_label:
-        several, whole = ", of which a text may have several or none,", " (the whole set of labels is right)"
-        chosen = "Setting, calibration and thresholds"
-    good = (
-        f"Cross-validated on {report['examples']} training texts, {report['folds']} folds, equal texts in one fold: "
-        f"accuracy {report['accuracy']:.3f}{whole}, macro F1 {report['macro_f1']:.3f}, expected calibration error "
-        f"{report['calibration_error']:.3f}. {chosen} were chosen on the same folds, so new texts "
-        "from the same source may do slightly worse, and texts from other sources clearly worse. Measure the "
-        "accuracy on your own texts.\n\n" + _table(names, ([row[name] for name in names] for row in report["classes"]))
-    )
-    if report["confused"]:
-        good += "\n\nMost confused:\n\n" + _records(report["confused"][:CONFUSED])
-    trust = "Share of right labels by predicted probability:\n\n" + _records(report["reliability"])
-    if not multi_label:
-        trust += "\n\nShare of answered texts and their accuracy, by `min_probability`:\n\n" + _records(
-            report["coverage"]
-        )
-    tried = [
-        {**row, "candidate": f"**{row['candidate']}**"} if row["candidate"] == report["chosen"] else row
-        for row in report["candidates"]
-    ]
-    return [
-        (
-            "What it is",
-            f"Calibrated probabilities of {len(report['classes'])} classes{several or ','} from the views "
-            f"{', '.join(f'`{name}`' for name in inputs)} of a text. Load it with `semclass.TextModel.load`, and with the "
-            "encoder it was trained with.",
-        ),
-        (
-            "How it was made",
-            f"`semclass.TextClassifier`, version {__version__}. The setting in bold was chosen by cross-validation, on "
-            f"{report['compared']} texts.\n\n{_records(tried)}",
-        ),
-        ("How good it is", good),
-        ("How far to trust it", trust),
-    ]
-
-
-def _records(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Markdown table of records with the same fields."""
-    return _table([name.replace("_", " ") for name in rows[0]], (row.values() for row in rows))
-
-
-def _table(heads: Sequence[str], rows: Iterable[Iterable[Any]]) -> str:
-    """Markdown table; a vertical bar in a label must not end its cell."""
-    cells = [list(heads), ["---"] * len(heads), *([_cell(item) for item in row] for row in rows)]
-    return "\n".join("| " + " | ".join(row) + " |" for row in cells)
-
-
-def _cell(item: Any) -> str:
-    if item is None:
-        return "-"
-    return f"{item:.3f}" if isinstance(item, float) else " ".join(str(item).replace("|", "\\|").split())

@@ -78,7 +78,7 @@ def test_a_command_of_a_missing_package_says_how_to_install_it(run, monkeypatch)
         (["classify", "questions", ""], "questions[0] is empty"),
         (["classify", "questions"], "or with --file"),
         (["classify", "questions", "--file", "nowhere.txt"], "nowhere.txt cannot be read"),
-        (["classify", "questions", "x", "--why"], "--why does not apply to questions, but to texts"),
+        (["classify", "questions", "x", "--head", "h"], "--head does not apply to questions, but to texts"),
         (["classify", "questions", "x", "--text-column", "body"], "apply only to a file"),
         (["classify", "pairs", "Who?"], "at least one sentence"),
         (["classify", "texts", "Hello!"], "either --head FOLDER or --labels FILE"),

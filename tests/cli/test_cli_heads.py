@@ -17,7 +17,7 @@ def heads(tmp_path_factory, encoder):
     """Two heads, as the option names them."""
     folder = tmp_path_factory.mktemp("heads")
     for name, labels in {"topic": ["billing"] * 4 + ["technical"] * 4, "odd": ["a", "b"] * 4}.items():
-        TextClassifier(encoder, views=("pooled",), kind="logistic").fit(BILLING + TECHNICAL, labels).save(folder / name)
+        TextClassifier(encoder).fit(BILLING + TECHNICAL, labels).save(folder / name)
     return {name: f"topic={folder / name}" for name in ("topic", "odd")}
 
 

@@ -7,19 +7,17 @@ import json
 import pytest
 from world import ROOT
 
-from semclass import InputError, TextModel
-
 EXAMPLES = ROOT / "docs" / "examples"
 
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    """A head with its examples, and what the command said of it."""
+    """A head and its report."""
     from semclass.cli.main import main
 
     folder = tmp_path_factory.mktemp("train")
     main_of = [EXAMPLES / "messages.tsv", "--head", folder / "head", "--test", EXAMPLES / "new_messages.tsv"]
-    main(["train", *map(str, main_of), "--target-precision", "0.95", "--keep-examples"])
+    main(["train", *map(str, main_of), "--target-precision", "0.95"])
     return folder
 
 
@@ -40,15 +38,6 @@ def test_wrong_cases_come_with_what_is_near(trained):
     assert table[1].split("\t")[1] == first["text"]
 
 
-def test_why_a_text_got_its_label(trained, run):
-    code, out, _ = run("classify", "texts", "--head", trained / "head", "--why", "--json", "Are you open tomorrow?")
-    assert code == 0
-    nearest = json.loads(out)["nearest"]
-    assert nearest[0]["text"] == "Are you open tomorrow?"
-    assert nearest[0]["similarity"] == pytest.approx(1, abs=0.01)
-    assert nearest[0]["labels"] == ["opening hours"]
-
-
 def test_without_a_test_file_a_head_is_cross_validated(run, tmp_path):
     rows = "text,label\nab,in\ncd,in\nef,in\ngh,in\nuv,out\nwx,out\nyz,out\nst,out\n"
     (tmp_path / "a.csv").write_text(rows)
@@ -57,19 +46,16 @@ def test_without_a_test_file_a_head_is_cross_validated(run, tmp_path):
     assert (code, err, found["measured_on"], found["texts"]) == (0, "", "cross-validation", 8)
     assert found["report"] == str(tmp_path / "head-report")
     assert found["wrong"] == len((tmp_path / "head-report" / "wrong.jsonl").read_text().splitlines())
-    with pytest.raises(InputError, match="keep-examples"):
-        TextModel.load(tmp_path / "head").nearest(["ab"])
 
 
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
         (["{tmp}/a.tsv", "--head", "{tmp}/head"], "line 3"),
-        (["{examples}/messages.tsv", "--head", "{tmp}/head", "--ood-label", "oos"], "'oos'"),
         (["{examples}/messages.tsv", "--head", "{tmp}/head", "--test", "{examples}/other.tsv"], "no label in common"),
         (["{examples}/messages.tsv", "--head", "{tmp}/a.tsv"], "not a folder"),
     ],
-    ids=["line", "ood", "labels", "folder"],
+    ids=["line", "labels", "folder"],
 )
 def test_what_cannot_be_trained_on_is_refused_before_the_work(run, tmp_path, arguments, says):
     (tmp_path / "a.tsv").write_text("text\tlabel\none\ta\ntwo\n")

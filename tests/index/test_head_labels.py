@@ -20,7 +20,7 @@ TEXTS = [f"{BOAT} {number}" for number in range(6)] + [f"{CAKE} {number}" for nu
 
 def fitted(folder, labels, **options):
     """A head over the made-up encoder."""
-    TextClassifier(ENCODER, views=("pooled",), kind="logistic", cv=2, **options).fit(TEXTS, labels).save(folder)
+    TextClassifier(ENCODER, cv=2, **options).fit(TEXTS, labels).save(folder)
     return folder
 
 

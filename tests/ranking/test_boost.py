@@ -31,7 +31,7 @@ def models_with(tmp_path_factory, encoder):
     def load(labels):
         folder = tmp_path_factory.mktemp("head") / "kind"
         texts = [text for some in KINDS.values() for text in some]
-        TextClassifier(encoder, views=("pooled",), kind="logistic").fit(texts, labels).save(folder)
+        TextClassifier(encoder).fit(texts, labels).save(folder)
         return Models.load(encoder=encoder, heads={"kind": folder})
 
     return load

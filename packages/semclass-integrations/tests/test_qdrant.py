@@ -137,7 +137,7 @@ def test_a_passage_without_any_term_is_kept(client, collection, models, corpus):
 
 def test_labels_of_heads_are_filtered_by(client, collection, corpus, models, tmp_path):
     texts = [f"{words} {place}" for words in ("a tower of stone", "a ferry at sea") for place in range(4)]
-    TextClassifier(models.encoder, kind="logistic").fit(texts, ["land"] * 4 + ["sea"] * 4).save(tmp_path / "topic")
+    TextClassifier(models.encoder).fit(texts, ["land"] * 4 + ["sea"] * 4).save(tmp_path / "topic")
     labelling = Models.load(encoder=models.encoder, heads={"topic": tmp_path / "topic"})
     index = PassageIndex.build(corpus, passage_encoder=labelling.passage_encoder)
     found = QdrantIndex.upload(index, client, collection)

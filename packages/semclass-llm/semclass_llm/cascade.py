@@ -259,7 +259,7 @@ def _thresholds(head: Any) -> Array | None:
     if not getattr(head, "multi_label", False):
         return None
     own = head.label_thresholds if isinstance(head, TextModel) else head.label_thresholds_
-    return np.asarray(np.maximum(own, head.min_probability), np.float64)
+    return np.asarray(own, np.float64)
 
 
 def _confidence(head: Any, classified: Sequence[Any]) -> Array:

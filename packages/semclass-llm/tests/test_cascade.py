@@ -23,7 +23,7 @@ def folder(tmp_path_factory):
     texts = [text for some in TRAINED.values() for text in some]
     labels = [name for name, some in TRAINED.items() for _ in some]
     place = tmp_path_factory.mktemp("head") / "head"
-    TextClassifier(views=("pooled",), kind="logistic", cv=2).fit(texts, labels).save(place)
+    TextClassifier(cv=2).fit(texts, labels).save(place)
     return place
 
 
