@@ -15,6 +15,7 @@ from time import process_time
 import pytest
 
 from semclass import Chunking
+from semclass.core.errors import MissingExtraError
 from semclass.documents import blocks, chunking, directives, page_headers, records, sentences, sheets
 from semclass.documents.cutting import cut_document
 from semclass.documents.records import Document
@@ -41,8 +42,8 @@ def imported(name):
     """Return a module, or None where a library that it needs is not installed."""
     try:
         return importlib.import_module(name)
-    except ModuleNotFoundError as missing:
-        if str(missing.name).startswith("semclass"):
+    except (ModuleNotFoundError, MissingExtraError) as missing:
+        if str(getattr(missing, "name", "")).startswith("semclass"):
             raise
         return None
 
