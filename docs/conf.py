@@ -69,7 +69,6 @@ autodoc_mock_imports = [
     "sklearn",
     "starlette",
     "uvicorn",
-    "watchfiles",
     "yaml",
 ]
 autodoc_member_order = "bysource"

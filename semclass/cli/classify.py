@@ -61,17 +61,17 @@ def classify(
 
     texts: use labels of your own, with a trained head (--head) or with descriptions of the labels (--labels).
     """
-    read, lines, own = KINDS[kind]
+    lines, own = KINDS[kind]
     for name, value in chosen.items():
         if value not in (None, False) and name not in own:
-            others = " or ".join(other for other, (_, _, names) in KINDS.items() if name in names)
+            others = " or ".join(other for other, (_, names) in KINDS.items() if name in names)
             raise InputError(f"--{name.replace('_', '-')} does not apply to {kind}, but to {others}; remove it")
     if bool(texts) == (file is not None):
         raise InputError("give texts either as arguments or with --file F")
     if file is None and (chosen["text_column"] is not None or chosen["encoding"] is not None):
         raise InputError("--text-column and --encoding apply only to a file; add --file F, or remove them")
-    columns = {name: chosen.pop(name) for name in ("text_column", "encoding")}
-    items = read(texts, file, **columns) if read is _read_texts else read(texts, file)
+    columns = {name: chosen.pop(name) for name in COLUMNS}
+    items = _read_pairs(texts, file) if kind == "pairs" else _read_texts(texts, file, **columns)
     for record, text in lines(items, threads=threads or 1, **{name: chosen[name] for name in own & chosen.keys()}):
         show(record, text, as_json=as_json)
 
@@ -83,13 +83,6 @@ def _read_texts(texts: Sequence[str], file: Path | None, text_column: str | None
     if not read:
         raise InputError(f"{file} contains no texts")
     return read
-
-
-def _read_passages(texts: Sequence[str], file: Path | None) -> Sequence[semclass.Passage]:
-    from semclass.documents.readers import read_passages
-
-    numbered = [semclass.Passage(str(number), text) for number, text in enumerate(texts, 1)]
-    return numbered if file is None else read_passages(file)
 
 
 def _read_pairs(texts: Sequence[str], file: Path | None) -> list[tuple[str, str]]:
@@ -115,11 +108,9 @@ def _questions(texts: list[str], *, models: Path | None, threads: int, min_proba
         yield record, f"{label.label:<14} {label.probability:.3f}  {label.text}"
 
 
-def _passages(passages: Sequence[semclass.Passage], *, models: Path | None, threads: int) -> Iterator[Line]:
-    classifier = semclass.PassageClassifier.load(models, threads=threads)
-    for passage, label in zip(passages, classifier.classify([passage.text for passage in passages]), strict=True):
-        text = f"{passage.id}\t{_names(label.labels) or '-'}\t{shorten(label.text)}"
-        yield {"_id": passage.id, **asdict(label)}, text
+def _passages(texts: list[str], *, models: Path | None, threads: int) -> Iterator[Line]:
+    for label in semclass.PassageClassifier.load(models, threads=threads).classify(texts):
+        yield asdict(label), f"{_names(label.labels) or '-':<14} {shorten(label.text)}"
 
 
 def _pairs(pairs: list[tuple[str, str]], *, models: Path | None, threads: int) -> Iterator[Line]:
@@ -149,17 +140,16 @@ def _texts(
         yield record, f"{_names(label.labels) or semclass.ABSTAIN:<14} {label.probability:.3f}  {shorten(label.text)}"
 
 
-KINDS: Mapping[str, tuple[Callable[..., Any], Callable[..., Iterator[Line]], frozenset[str]]] = {
-    "questions": (_read_texts, _questions, frozenset({"models", "min_probability", "text_column", "encoding"})),
-    "passages": (_read_passages, _passages, frozenset({"models"})),
-    "pairs": (_read_pairs, _pairs, frozenset({"models"})),
-    "texts": (
-        _read_texts,
-        _texts,
-        frozenset({"encoder", "min_probability", "head", "labels", "text_column", "encoding"}),
-    ),
+COLUMNS = frozenset({"text_column", "encoding"})
+"""Options of how a file of texts is read."""
+
+KINDS: Mapping[str, tuple[Callable[..., Iterator[Line]], frozenset[str]]] = {
+    "questions": (_questions, COLUMNS | {"models", "min_probability"}),
+    "passages": (_passages, COLUMNS | {"models"}),
+    "pairs": (_pairs, frozenset({"models"})),
+    "texts": (_texts, COLUMNS | {"encoder", "min_probability", "head", "labels"}),
 }
-"""By KIND: what reads the texts, what classifies them, and the options that not every KIND has."""
+"""By KIND: what classifies the texts, and the options that not every KIND has."""
 
 
 def _names(labels: Sequence[Any]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +27,7 @@ CACHE_VARIABLE = "SEMCLASS_CACHE"
 """Environment variable that names the folder for indices that ``evaluate`` builds."""
 
 SWEEP_MEASURES = ("RR@10", "nDCG@10", "R@10")
-"""Default measures of ``evaluate --sweep``."""
+"""Measures of ``evaluate --sweep``."""
 
 COLUMNS = {
     "method": "",
@@ -44,19 +44,10 @@ FIGURES = ("mrr", "top1", "recall", "ndcg", "cond_mrr", "cond_top1", "error_remo
 @click.argument("folder", type=any_path, metavar="BEIR_DIR")
 @click.option("--split", default="test", show_default=True, help="Relevance judgments to use: qrels/SPLIT.tsv.")
 @options.limit
-@click.option("--measures", help="More measures, by their ir-measures names: 'nDCG@10 P@5 AP@100 SetF'.")
 @click.option(
     "--index", "place", help="Existing index of the passages; its tuned weights are used. Default: build an index."
 )
 @click.option("--runs", type=any_path, help="Write each ranking to this folder as a TREC run file.")
-@click.option(
-    "--run",
-    "foreign",
-    type=any_path,
-    multiple=True,
-    help="TREC run file of another system to compare with. Repeatable.",
-)
-@click.option("--quick", is_flag=True, help="Measure only the methods that matter: convex, default and deep.")
 @click.option("--sweep", is_flag=True, help="Compare cosine, inner product and l2 distance of plain vectors instead.")
 @options.json_output
 @options.models
@@ -66,37 +57,29 @@ def evaluate(
     folder: Path,
     split: str,
     limit: int | None,
-    measures: str | None,
     place: str | None,
     runs: Path | None,
-    foreign: Sequence[Path],
     *,
-    quick: bool,
     sweep: bool,
     as_json: bool,
     **loading: Any,
 ) -> None:
     """Measure every ranking method on the data set in BEIR_DIR, and say which is best.
 
-    BEIR_DIR is a folder in BEIR format: corpus.jsonl, queries.jsonl and qrels. With --run, it also measures the rankings
-    of other systems.
+    BEIR_DIR is a folder in BEIR format: corpus.jsonl, queries.jsonl and qrels. Other tools, such as ir-measures, read the
+    rankings that --runs writes.
     """
     from semclass.documents.sources import find_files
     from semclass.evaluation import evaluate
-    from semclass.evaluation.dataset import SUFFIX, load_dataset, read_run, write_run
-    from semclass.evaluation.measure import BASELINE, MEASURES, compare, measure, parse_measure
+    from semclass.evaluation.dataset import SUFFIX, load_dataset, write_run
+    from semclass.evaluation.measure import BASELINE, compare, measure
 
-    if sweep and (place or runs or foreign or quick):
-        raise InputError("--sweep compares plain vectors; remove --index, --runs, --run and --quick")
-    names = (SWEEP_MEASURES if sweep else MEASURES) if measures is None else tuple(measures.replace(",", " ").split())
-    for name in names:
-        parse_measure(name)
+    if sweep and (place or runs):
+        raise InputError("--sweep compares plain vectors; remove --index and --runs")
     dataset = load_dataset(folder, split=split, limit=limit, corpus=place is None)
-    taken = [*METHODS, *(path.stem for path in foreign)]
-    others = {str(path) if taken.count(path.stem) > 1 else path.stem: read_run(path, dataset) for path in foreign}
     loaded = options.load_models(**loading)
     if sweep:
-        _sweep(dataset, folder, loaded, names, as_json=as_json)
+        _sweep(dataset, folder, loaded, as_json=as_json)
         return
     if place is None:
         total = find_files(folder).count_records() if sys.stderr.isatty() else None
@@ -109,19 +92,16 @@ def evaluate(
         retriever = options.open_retriever(place, loaded)
         passages = retriever.local_index
         _warn_of_tuning(passages, folder / "qrels" / f"{split}.tsv")
-    methods = [
-        name for name in evaluate.methods_of(retriever) if not quick or name in (*evaluate.QUICK, retriever.method)
-    ]
-    base = evaluate.QUICK[0] if quick else BASELINE
+    methods = evaluate.methods_of(retriever)
     with progress("searching", len(methods) * len(dataset.questions), "rankings") as step:
         rankings = evaluate.rank(dataset, retriever, methods, progress=step)
     if runs is not None:
         for name, ranking in rankings.items():
             write_run(runs / f"{name}{SUFFIX}", dataset.questions, ranking, name)
-    results = measure(dataset, {**rankings, **others}, measures=names, baseline=base)
+    results = measure(dataset, rankings)
     used = method_for(loaded, retriever.method).name
     verdict = compare(dataset, rankings, used)
-    answered = round(results[base].top_k[-1] * len(dataset.questions))
+    answered = round(results[BASELINE].top_k[-1] * len(dataset.questions))
     rows = [
         [name, *(getattr(r, figure) for figure in FIGURES), *r.error_removed_ci, r.p_value]
         for name, r in results.items()
@@ -129,13 +109,10 @@ def evaluate(
     lines = [
         f"{counted(len(dataset.questions), 'question')}, {counted(len(passages), 'passage')}; "
         f"cond: {counted(answered, 'question')} with the answer",
-        f"in the {base} top 10; removed: share of 1 - cond MRR, with its 95 % interval from .. to; p: paired randomisation",
-        f"test against {base}\n",
+        f"in the {BASELINE} top 10; removed: share of 1 - cond MRR, with its 95 % interval from .. to; p: paired",
+        f"randomisation test against {BASELINE}\n",
         *table(COLUMNS, rows),
     ]
-    if measures is not None:
-        rows = [[name, *(result.measures[measure] for measure in names)] for name, result in results.items()]
-        lines += ["", *table({"method": "", **dict.fromkeys(names, ".4f")}, rows)]
     lines += ["", *_verdict(verdict, used, place or "INDEX")]
     records = {name: result.as_json() for name, result in results.items()}
     for name in rankings:
@@ -155,21 +132,21 @@ def _verdict(verdict: Verdict, used: str, place: str) -> Iterator[str]:
     yield f"semclass tune {place} --method {verdict.best}"
 
 
-def _sweep(dataset: Any, folder: Path, models: semclass.Models, names: Sequence[str], *, as_json: bool) -> None:
+def _sweep(dataset: Any, folder: Path, models: semclass.Models, *, as_json: bool) -> None:
     """Compare similarities of plain vectors, without an index."""
     from semclass.documents.readers import read_passages
     from semclass.evaluation.sweep import sweep
 
     passages = read_passages(folder / "corpus.jsonl")
     with progress("encoding", len(passages) + len(dataset.questions), "texts") as step:
-        results = sweep(dataset, passages, models.encoder, names, progress=step)
+        results = sweep(dataset, passages, models.encoder, SWEEP_MEASURES, progress=step)
     rows = (
         [name, *(figure["value"] for figure in r["measures"].values()), r["p_value"]] for name, r in results.items()
     )
     lines = [
         f"{counted(len(dataset.questions), 'question')}, {counted(len(passages), 'passage')}; plain vectors, no re-ranking",
-        f"p: paired randomisation test of {names[0]} against cosine\n",
-        *table({"similarity": "", **dict.fromkeys([*names, "p"], ".4f")}, rows),
+        f"p: paired randomisation test of {SWEEP_MEASURES[0]} against cosine\n",
+        *table({"similarity": "", **dict.fromkeys([*SWEEP_MEASURES, "p"], ".4f")}, rows),
     ]
     show(results, "\n".join(lines), as_json=as_json)
 

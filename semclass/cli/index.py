@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -17,7 +18,7 @@ from semclass.cli.passages import Reading, reading_options
 from semclass.cli.progress import progress
 from semclass.core import plugins
 from semclass.core.checks import counted
-from semclass.core.errors import InputError, SemclassError, import_extra
+from semclass.core.errors import InputError
 
 _folder = click.argument("folder", type=options.any_path, metavar="DIR")
 _source = click.argument("source", type=options.InputPath())
@@ -149,71 +150,25 @@ def _marked(
 @_folder
 @click.argument("source", type=options.any_path, metavar="FOLDER")
 @click.option("--dry-run", is_flag=True, help="Show the planned changes without making them.")
-@click.option(
-    "--watch", is_flag=True, help="Stay, and sync again whenever files change, until Ctrl-C. Needs the extra `watch`."
-)
 @click.option("--yes", is_flag=True, help="Remove documents without asking, even if most of them are gone.")
 @reading_options
-def sync(folder: Path, source: Path, *, dry_run: bool, watch: bool, yes: bool, as_json: bool, reading: Reading) -> None:
+def sync(folder: Path, source: Path, *, dry_run: bool, yes: bool, as_json: bool, reading: Reading) -> None:
     """Update the index in DIR to match the files in FOLDER. If there is no index, build one.
 
     Passages are added, changed and removed, but only new texts are encoded. A passage keeps its id while its text and
     headings stay the same, even if it moves within the document. Documents are split as in the previous run unless you give
     --cut, --size, --overlap, --encoding, --keep-boilerplate, --keep-copies or names of columns.
     """
-    if not source.is_dir():
-        raise InputError(
-            f"{source} is not a folder; name a folder of documents, or add single files with `semclass index add`"
-        )
-    if watch and dry_run:
-        raise InputError("a dry run changes nothing, so there is nothing to watch; give --dry-run or --watch")
-    reading.check_heads(folder)
-    changed = watched(source, folder) if watch else iter(())
-    next(changed, None)  # from here on no change is missed
-    _sync(folder, source, reading, dry_run=dry_run, as_json=as_json, yes=yes)
-    if watch:
-        echo(f"watching {source}; Ctrl-C ends it", err=True)
-    for _ in changed:
-        try:
-            _sync(folder, source, reading, as_json=as_json, yes=yes, silent=True)
-        except SemclassError as error:  # noqa: PERF203 - a sync takes longer than that
-            if not source.is_dir():
-                raise
-            echo(f"error: {error}", err=True)  # the next change may repair it
-
-
-def watched(source: Path, index: Path) -> Iterator[None]:
-    """Yield once a folder is watched, and after each burst of changes in it, except of hidden files and of the index."""
-    watchfiles = import_extra("watchfiles", "watch")
-    top, own = source.resolve(), index.resolve()
-
-    def counts(_: object, name: str) -> bool:
-        path = Path(name)
-        hidden = any(part.startswith(".") for part in path.relative_to(top).parts)
-        return not hidden and not path.is_relative_to(own)
-
-    started = False
-    for found in watchfiles.watch(top, watch_filter=counts, rust_timeout=100, yield_on_timeout=True):
-        if found or not started:
-            started = True
-            yield
-
-
-def _sync(
-    folder: Path,
-    source: Path,
-    reading: Reading,
-    *,
-    as_json: bool,
-    yes: bool,
-    dry_run: bool = False,
-    silent: bool = False,
-) -> None:
-    """Sync once, and tell what was done; if `silent`, only where there was something to do."""
     from semclass.index import manifest
     from semclass.index.commit import store_cutting
     from semclass.index.folder import describe
     from semclass.index.sync import find_changes, sync_index
+
+    if not source.is_dir():
+        raise InputError(
+            f"{source} is not a folder; name a folder of documents, or add single files with `semclass index add`"
+        )
+    reading.check_heads(folder)
 
     def check_removed(removed: int, total: int) -> None:
         if removed > 1 and 2 * removed > total:
@@ -231,7 +186,7 @@ def _sync(
     stored = {} if there is None else dict(there.cutting or {})
     before = stored.pop("boilerplate", [])
     same = there is not None and reading.chunking == semclass.Chunking()
-    reading = reading.again(semclass.Chunking(**stored) if same else reading.chunking)
+    reading = dataclasses.replace(reading, chunking=semclass.Chunking(**stored) if same else reading.chunking)
     settings_before = {**reading.settings(), **({"boilerplate": before} if before else {})}
     with reading.passages(source, "reading", before) as (passages, step):
         if dry_run:
@@ -253,8 +208,6 @@ def _sync(
     for change in changes if dry_run else ():
         counts = ", ".join(f"{count} {kind}" for kind in kinds if (count := getattr(change, kind)))
         show(vars(change), f"{change.kind:<8} {change.document} ({counts})", as_json=as_json)
-    if silent and not changes:
-        return
     totals = {kind: sum(change.kind == kind for change in changes) for kind in kinds}
     record: dict[str, Any] = {"index": str(folder), "documents": totals, **reading.record()}
     text = f"documents: {', '.join(f'{count} {kind}' for kind, count in totals.items())}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from functools import cache, wraps
 from itertools import islice
 from pathlib import Path
@@ -96,10 +96,6 @@ class Reading:
         if self.heads and (stored := manifest.read_or_none(folder)) is not None:
             check_heads(folder, stored.header["heads"], self.passage_encoder().head_fingerprints)
 
-    def again(self, chunking: semclass.Chunking) -> Reading:
-        """Return the options for another run, which has left out nothing."""
-        return replace(self, chunking=chunking, skipped=[], boilerplate=[])
-
     @contextmanager
     def passages(
         self, path: Path, label: str, before: Sequence[str] = ()
@@ -140,7 +136,7 @@ class Reading:
             if source.unsupported:
                 echo(f"skipped: {' '.join(listed(source.unsupported).split())}", err=True)
             check_lost(source.lost, "")
-        if step.terminal and self.chunking.by is None:
+        if step.bar is not None and self.chunking.by is None:
             step.total = source.count_records()
         passages = iter_passages(
             source,

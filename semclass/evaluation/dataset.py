@@ -1,10 +1,9 @@
-"""Reads the questions and judgements of a BEIR folder, and reads and writes rankings as TREC run files."""
+"""Reads the questions and judgements of a BEIR folder, and writes rankings as TREC run files."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import isnan
 from pathlib import Path
 
 from semclass.core.artifacts import write_atomic
@@ -89,30 +88,3 @@ def write_run(path: str | Path, questions: Iterable[str], ranking: Sequence[Sequ
                     raise InputError(f"the id {name!r} is empty or has white space, which a run file does not allow")
             lines.append(f"{question} Q0 {passage} {place} {len(passages) + 1 - place} {tag}\n")
     write_atomic(Path(path), "".join(lines).encode())
-
-
-def read_run(path: str | Path, dataset: Dataset) -> list[list[str]]:
-    """Read the passages of each question from a run file, sorted by falling score, then rising rank, then id.
-
-    Questions that the data set does not hold are ignored. A question that the file does not hold has no passages.
-    """
-    found: dict[str, dict[str, tuple[float, int, str]]] = {question: {} for question in dataset.questions}
-    for number, line in read_lines(Path(path)):
-        if not line.strip():
-            continue
-        try:
-            question, _, passage, rank, score, _ = line.split()
-            key = (-float(score), int(rank), passage)
-            if isnan(key[0]):
-                raise ValueError
-        except ValueError as error:
-            raise InputError(
-                f"{path}, line {number} must be `question Q0 passage rank score tag`, not {line[:80]!r}"
-            ) from error
-        if passage in found.get(question, ()):
-            raise InputError(f"{path}, line {number}: passage {passage!r} occurs twice for question {question!r}")
-        if question in found:
-            found[question][passage] = key
-    if not any(found.values()):
-        raise InputError(f"{path} ranks no passages for questions of {dataset.folder}; compare the question ids")
-    return [sorted(passages, key=lambda name: passages[name]) for passages in found.values()]

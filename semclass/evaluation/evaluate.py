@@ -14,12 +14,9 @@ from semclass.index.manifest import PROTOCOL
 from semclass.index.passage_encoder import PassageEncoder
 from semclass.index.passage_index import PassageIndex
 from semclass.index.writer import build_index
-from semclass.ranking.methods import DEFAULT, METHODS
+from semclass.ranking.methods import METHODS
 from semclass.ranking.options import SearchOptions
 from semclass.ranking.retriever import HybridRetriever
-
-QUICK = ("convex", DEFAULT, "deep")
-"""The methods that matter: the search without re-ranking, the default, and the slower one that reads texts together."""
 
 RUN_DEPTH = 100
 """Number of passages of a run. The passages that a method does not re-rank follow in their order before re-ranking."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
-from semclass.core.errors import InputError, import_extra
+from semclass.core.errors import import_extra
 from semclass.core.types import DoubleArray
 from semclass.evaluation.dataset import Dataset
 
@@ -17,9 +17,6 @@ DEPTH = 10
 
 BASELINE = "hybrid"
 """The method with which all others are compared: dense + w * BM25, the sum of the reference system."""
-
-MEASURES = ("AP@10", "nDCG@10", "P@1", "P@5", "R@5", "R@10")
-"""Default further measures."""
 
 LEVEL = 0.05
 """p-value below which a difference is more than chance."""
@@ -46,13 +43,12 @@ class MethodResult:
     p_value: float  #: two-sided paired randomisation test of the reciprocal ranks against those of the hybrid
     mrr_ci: tuple[float, float]  #: 95 % bootstrap interval of `mrr` over questions
     error_removed_ci: tuple[float, float]  #: 95 % bootstrap interval of `error_removed`
-    measures: Mapping[str, float] = field(default_factory=dict)  #: further measures by name
 
     def as_json(self) -> dict[str, Any]:
         """Return the figures by their names in reports, such as ``mrr@10``."""
         names = {"mrr": "mrr@10", "recall": "recall@10", "ndcg": "ndcg@10", "mrr_ci": "mrr@10_ci"}
         record = {names.get(key, key): value for key, value in asdict(self).items()}
-        return {key: list(value) if isinstance(value, tuple) else value for key, value in record.items() if value != {}}
+        return {key: list(value) if isinstance(value, tuple) else value for key, value in record.items()}
 
 
 @dataclass(frozen=True)
@@ -81,26 +77,16 @@ def compare(dataset: Dataset, rankings: Mapping[str, Sequence[Sequence[str]]], u
 
 
 def measure(
-    dataset: Dataset,
-    rankings: Mapping[str, Sequence[Sequence[str]]],
-    *,
-    seed: int = 0,
-    measures: Sequence[str] = (),
-    baseline: str = BASELINE,
+    dataset: Dataset, rankings: Mapping[str, Sequence[Sequence[str]]], *, seed: int = 0
 ) -> dict[str, MethodResult]:
-    """Measure rankings, and compare them with the ranking named `baseline`, which stands for "hybrid" in the figures.
+    """Measure rankings, and compare them with that of :data:`BASELINE`.
 
     `rankings` has the rankings of each method by its name: for each question, ids of passages, best first. `seed` is that
-    of the test and of the intervals. `measures` are further measures by their names in ir-measures, such as ``"AP@100"``.
-
-    Raises
-    ------
-    InputError
-        If ir-measures cannot compute a measure.
+    of the test and of the intervals.
     """
-    wanted = tuple(dict.fromkeys(("RR@10", "R@10", "nDCG@10", *measures)))
+    wanted = ("RR@10", "R@10", "nDCG@10")
     values = {name: per_question(dataset, ranking, wanted) for name, ranking in rankings.items()}
-    base = values[baseline]["RR@10"]
+    base = values[BASELINE]["RR@10"]
     answered = base > 0
     results = {}
     for name, found in values.items():
@@ -116,7 +102,6 @@ def measure(
             cond_top1=float((first == 1)[answered].mean()) if answered.any() else 1.0,
             mrr_ci=interval(np.mean, (reciprocal,), seed),
             error_removed_ci=interval(_error_removed, (reciprocal[answered], base[answered]), seed),
-            measures={item: float(found[item].mean()) for item in measures},
             cond_mrr=float(reciprocal[answered].mean()) if answered.any() else 1.0,
             error_removed=float(_error_removed(reciprocal, base)),
             p_value=randomisation_test(reciprocal, base, seed),
@@ -124,23 +109,8 @@ def measure(
     return results
 
 
-def parse_measure(name: str) -> Any:
-    """Return a measure of ir-measures. Raises an `InputError` for a name that is not a measure."""
-    ir = import_extra("ir_measures", "eval")
-    try:
-        measure = ir.parse_measure(name)
-        known = ir.DefaultPipeline.supports(measure)
-    except (NameError, ValueError, AssertionError, SyntaxError, TypeError):
-        known = False
-    if not known:
-        raise InputError(
-            f"ir-measures cannot compute {name!r} here; give a measure such as nDCG@10, P@5, R@100, AP@100 or SetF"
-        )
-    return measure
-
-
 def per_question(dataset: Dataset, ranking: Sequence[Sequence[str]], measures: Sequence[str]) -> dict[str, DoubleArray]:
-    """Return the values of each measure for the questions of a data set, in their order, of shape (n,), by measure."""
+    """Return the values of measures of ir-measures for the questions of a data set, in their order, (n,), by name."""
     ir = import_extra("ir_measures", "eval")
     # measures sort by score; scores made from the places keep each method's own order, also where its scores tie
     run = {
@@ -148,7 +118,7 @@ def per_question(dataset: Dataset, ranking: Sequence[Sequence[str]], measures: S
         for question, passages in zip(dataset.questions, ranking, strict=True)
     }
     place = {question: row for row, question in enumerate(dataset.questions)}
-    parsed = {name: parse_measure(name) for name in measures}
+    parsed = {name: ir.parse_measure(name) for name in measures}
     values = {measure: np.zeros(len(place)) for measure in parsed.values()}
     for item in ir.iter_calc(list(values), dataset.relevance, run):
         values[item.measure][place[item.query_id]] = item.value

@@ -136,9 +136,8 @@ def test_what_documents_may_answer_is_in_scope(run):
 def test_passages(run, tmp_path):
     code, out, _ = run("classify", "passages", "--file", CORPUS, "--json")
     records = json_lines(out)
-    assert (code, [record["_id"] for record in records][:2]) == (0, ["lighthouse-1", "lighthouse-2"])
-    assert "NUM" in records[1]["labels"]
-    assert run("classify", "passages", "It opened in 1932.")[1].startswith("1\t")
+    assert (code, "NUM" in records[1]["labels"]) == (0, True)
+    assert run("classify", "passages", "It opened in 1932.")[1] == "NUM            It opened in 1932.\n"
 
 
 def test_pairs(run, tmp_path):
@@ -214,27 +213,19 @@ def test_demo(run):
 
 
 def test_evaluate_measures_every_method(run, beir, tmp_path):
-    code, out, _ = run("evaluate", beir, "--measures", "AP@100 P@1", "--runs", tmp_path / "runs", "--json")
+    code, out, _ = run("evaluate", beir, "--runs", tmp_path / "runs", "--json")
     (record,) = json_lines(out)
     assert (code, list(record)) == (0, list(METHODS))
-    for values in record.values():
-        assert set(values["measures"]) == {"AP@100", "P@1"}
-        assert values["measures"]["P@1"] == values["top1"]
     assert record["hybrid"]["error_removed"] == 0
     assert record["default"]["mrr@10"] == 1.0
     assert record["convex"]["weights"] == {"alpha": ALPHA, "sparse": SPARSE_SHARE}
     assert len(list((tmp_path / "cache").iterdir())) == 1
     assert sorted(path.stem for path in (tmp_path / "runs").iterdir()) == sorted(record)
-    (tmp_path / "other.trec").write_bytes((tmp_path / "runs" / "rrf.trec").read_bytes())
-    foreign = ("--run", tmp_path / "other.trec", "--run", tmp_path / "runs" / "hybrid.trec")
-    (again,) = json_lines(run("evaluate", beir, *foreign, "--json")[1])
-    assert again["other"] == {name: value for name, value in again["rrf"].items() if name != "weights"}
-    assert str(tmp_path / "runs" / "hybrid.trec") in again
     assert "2 questions, 30 passages" in run("evaluate", beir, "--limit", 2)[1]
 
 
 def test_the_best_method_becomes_that_of_the_index(run, beir, copy):
-    out = run("evaluate", beir, "--quick", "--index", copy)[1]
+    out = run("evaluate", beir, "--index", copy)[1]
     assert [line.split()[0] for line in out.splitlines() if line[:6] in ("deep  ", "defaul", "convex")] == [
         "default", "deep", "convex",
     ]  # fmt: skip
@@ -248,10 +239,10 @@ def test_the_best_method_becomes_that_of_the_index(run, beir, copy):
 
 
 def test_evaluate_compares_plain_vectors(run, beir):
-    code, out, _ = run("evaluate", beir, "--sweep", "--measures", "R@5", "--json")
+    code, out, _ = run("evaluate", beir, "--sweep", "--json")
     (record,) = json_lines(out)
     assert (code, list(record)) == (0, ["cosine", "ip", "l2"])
-    assert record["cosine"]["measures"]["R@5"]["value"] > 0.5
+    assert record["cosine"]["measures"]["R@10"]["value"] > 0.5
     assert record["cosine"]["p_value"] == 1
     assert "RR@10" in run("evaluate", beir, "--sweep")[1]
 

@@ -78,38 +78,6 @@ def test_sync_makes_an_index_and_keeps_it_in_step(run, docs, tmp_path):
     assert run("index", "sync", index, docs)[1].startswith("documents: 0 added, 0 changed, 0 removed: 4 passages")
 
 
-def test_a_watched_folder_is_synced_after_each_change(run, docs, tmp_path, monkeypatch):
-    index = tmp_path / "index"
-
-    def changes(source, own):
-        assert (source, own) == (docs, index)
-        yield
-        assert len(held(index)) == 2
-        (docs / "milk.txt").write_text("Milk.")
-        yield
-        assert "Milk." in held(index)
-        docs.joinpath("old.txt").unlink()
-        yield  # nothing to do
-        kept = {path: path.read_text() for path in docs.iterdir()}
-        for path in kept:
-            path.unlink()
-        yield  # a sync never empties an index
-        assert len(held(index)) == 3
-        for path, text in kept.items():
-            path.write_text(f"{text} Indeed.")
-        yield
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("semclass.cli.index.watched", changes)
-    code, out, err = run("index", "sync", index, docs, "--watch", "--json")
-    assert [json.loads(line)["documents"] for line in out.splitlines()] == [
-        {"added": 2, "changed": 0, "removed": 0}, {"added": 1, "changed": 0, "removed": 0},
-        {"added": 0, "changed": 3, "removed": 0},
-    ]  # fmt: skip
-    assert (code, err.count("error: "), err.splitlines()[-1]) == (130, 1, "stopped")
-    assert all(text.endswith("Indeed.") for text in held(index))
-
-
 def test_sync_takes_over_what_build_made_of_a_folder(run, docs, tmp_path):
     assert run("index", "build", docs, "--out", tmp_path / "index", "--cut", "window")[0] == 0
     assert {one.partition("#")[0] for one in held(tmp_path / "index").values()} == {"coffee.txt", "tea.md"}

@@ -9,7 +9,7 @@ import pytest
 from beir import QUESTIONS
 
 from semclass import InputError, Passage, PassageClassifier
-from semclass.evaluation.dataset import Dataset, load_dataset, read_dataset, read_run, write_run
+from semclass.evaluation.dataset import Dataset, load_dataset, read_dataset, write_run
 from semclass.evaluation.evaluate import cached_index, rank
 from semclass.evaluation.measure import compare, measure, per_question
 from semclass.evaluation.sweep import sweep
@@ -30,7 +30,7 @@ def test_the_figures_of_a_ranking_worked_out_by_hand():
     # answers in places 1, 2 and nowhere; the other method moves the second to the front
     data = dataset("a", "b", "z")
     rankings = {"hybrid": [TEN] * 3, "other": [TEN, ["b", *TEN[2:], "a"], TEN], "worse": [TEN[::-1], TEN, TEN]}
-    result = measure(data, rankings, measures=["P@5"])
+    result = measure(data, rankings)
     hybrid, other = result["hybrid"], result["other"]
     assert hybrid.mrr == pytest.approx((1 + 1 / 2 + 0) / 3)
     assert hybrid.top1 == pytest.approx(1 / 3)
@@ -42,7 +42,6 @@ def test_the_figures_of_a_ranking_worked_out_by_hand():
     assert (hybrid.error_removed, hybrid.p_value) == (0.0, 1.0)
     assert other.cond_mrr == 1.0
     assert other.error_removed == pytest.approx(1.0)
-    assert hybrid.as_json()["measures"] == {"P@5": pytest.approx(2 / 3 / 5)}
     assert list(hybrid.as_json())[:5] == ["mrr@10", "top1", "top_k", "recall@10", "ndcg@10"]
     assert result["worse"].error_removed == pytest.approx(-0.9 / 0.5)
 
@@ -119,12 +118,6 @@ def test_measures_by_name_worked_out_by_hand():
     assert {name: float(value[0]) for name, value in found.items()} == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("name", ["F1@5", "P@", "Speed", "__import__('os')", "nDCG@ten", ""])
-def test_a_measure_that_is_none_is_named(name):
-    with pytest.raises(InputError, match="ir-measures cannot compute"):
-        measure(dataset("a"), {"hybrid": [TEN]}, measures=[name])
-
-
 def test_an_interval_of_many_questions_is_the_normal_one():
     # reciprocal ranks are 1 and 1/2, as often each: 1.96 standard errors of a deviation of 1/4
     data = dataset(*["a", "b"] * 400)
@@ -172,33 +165,8 @@ def test_plain_vectors_are_compared_by_three_similarities():
     assert results["cosine"]["p_value"] == 1
 
 
-def test_a_run_is_read_as_it_was_written(tmp_path):
+def test_a_run_is_written_for_other_tools(tmp_path):
     data = dataset("a", "b", "c")
     ranking = [TEN, ["b", "a"], ["c"]]
     write_run(tmp_path / "runs" / "x.trec", data.questions, ranking, "x")
     assert (tmp_path / "runs" / "x.trec").read_text().splitlines()[10:12] == ["q1 Q0 b 1 2 x", "q1 Q0 a 2 1 x"]
-    assert read_run(tmp_path / "runs" / "x.trec", data) == ranking
-
-
-def test_a_foreign_run_is_ordered_by_score_then_rank_then_id(tmp_path):
-    lines = ["q0 Q0 e 9 1.5 t", "q0 Q0 d 3 2.0 t", "q0 Q0 b 2 2.0 t", "q0 Q0 a 3 2 t", "", "other Q0 a 1 5 t"]
-    (tmp_path / "run.txt").write_text("\n".join(lines))
-    assert read_run(tmp_path / "run.txt", dataset("a", "b")) == [["b", "a", "d", "e"], []]
-
-
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("q0 Q0 a 1\n", "line 1"),
-        ("q0 Q0 a 1 2 t\nq0 Q0 b one 2 t\n", "line 2"),
-        ("q0 Q0 a 1 nan t\n", "line 1"),
-        ("q0 Q0 a 1 2 t\nq0 Q0 a 2 1 t\n", "line 2: passage 'a' occurs twice for question 'q0'"),
-        ("q9 Q0 a 1 2 t\n", "compare the question ids"),
-        (None, "cannot be read"),
-    ],
-)
-def test_what_is_wrong_in_a_run_is_named(tmp_path, text, says):
-    if text is not None:
-        (tmp_path / "run.txt").write_text(text)
-    with pytest.raises(InputError, match=says):
-        read_run(tmp_path / "run.txt", dataset("a"))
