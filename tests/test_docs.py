@@ -120,7 +120,7 @@ def test_claims_about_classes_are_what_was_measured():
 
 
 def test_claims_about_several_questions_are_what_was_measured():
-    """docs/howto/rewrite.md."""
+    """packages/semclass-llm/docs/answers.md."""
     for found in json.loads(RESULTS["rewriting"].read_text())["on"].values():
         joined, keywords = (found["by_rule"][what]["ways"] for what in ("joined", "keywords"))
         best, summed = "by its best rank", "by the sum of reciprocal ranks"
