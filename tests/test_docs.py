@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import pkgutil
 import re
+import shutil
+import subprocess
+import sys
 
 import blocks
 import pytest
@@ -47,8 +50,18 @@ def name_of(page):
 TEXTS = {name_of(page): page.read_text(encoding="utf-8") for page in PAGES}
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if not blocks.extras_of(page)], ids=name_of)
+def marked(page):
+    """A page, as a test of extras if it needs modules beyond the extra ``test``."""
+    marks = [pytest.mark.extras, pytest.mark.filterwarnings("default")] if blocks.extras_of(page) else []
+    return pytest.param(page, marks=marks, id=name_of(page))
+
+
+@pytest.mark.parametrize("page", [marked(page) for page in PAGES])
 def test_the_code_of_a_page_does_what_the_page_says(page, tmp_path, monkeypatch):
+    for module in blocks.extras_of(page):
+        pytest.importorskip(module)
+    if "pyspark" in blocks.extras_of(page) and shutil.which("java") is None:
+        pytest.skip("Spark needs Java")
     monkeypatch.chdir(tmp_path)
     blocks.run_page(page, tmp_path)
 
@@ -166,3 +179,25 @@ def test_what_contributing_names_is_there():
     names, paths = (set(re.findall(form, text)) for form in (r"`(semclass[.\w]+)`", r"`(\w+/[\w/]+\.(?:py|js))`"))
     assert all(map(pkgutil.resolve_name, names))
     assert [path for path in paths if not (ROOT / path).is_file()] == []
+
+
+LOADING = re.compile(
+    r"<(?:script|img|iframe|source|embed)\b[^>]*?\bsrc=.(?:https?:)?//|<link\b[^>]*?href=.(?:https?:)?//"
+)
+"""Elements that make a browser contact another server."""
+
+STYLE = re.compile(r"url\([\"']?(?:https?:)?//|@import")
+"""The same in a style sheet."""
+
+
+@pytest.mark.extras
+def test_the_site_builds_without_warnings_and_loads_nothing_from_other_servers(tmp_path):
+    pytest.importorskip("sphinx")
+    build = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-n", "-b", "html", DOCS, tmp_path]
+    subprocess.run(build, cwd=ROOT, check=True)
+    pages = sorted(tmp_path.rglob("*.html"))
+    assert pages
+    for page in pages:
+        assert not LOADING.search(page.read_text(encoding="utf-8")), page
+    for style in tmp_path.rglob("*.css"):
+        assert not STYLE.search(style.read_text(encoding="utf-8")), style

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
-from semclass import HybridRetriever, Models, OnnxEncoder, Passage, PassageClassifier, PassageIndex
+from semclass import Hit, HybridRetriever, Models, OnnxEncoder, Passage, PassageClassifier, PassageIndex
+from semclass.core import plugins
 from semclass.core.types import Encoding, ragged
 from semclass.documents.readers import read_passages
 from semclass.index.candidates import Scoring
@@ -29,8 +30,6 @@ MODELS = ROOT / "models"
 settings.register_profile("values", deadline=None, derandomize=True, max_examples=50)
 settings.register_profile("search", deadline=None)
 settings.load_profile("values")
-
-pytest.register_assert_rewrite("browsing")  # which tests of the page import and name as a plug-in
 
 
 @cache
@@ -120,6 +119,15 @@ def scores(
     return dict(zip((passage.id for passage in index.passages(best.rows)), best.score.tolist(), strict=True))
 
 
+def assert_same_hits(found: Sequence[Hit], wanted: Sequence[Hit]) -> None:
+    """Compare hits of two indices of the same passages."""
+    assert [hit.id for hit in found] == [hit.id for hit in wanted]
+    for mine, theirs in zip(found, wanted, strict=True):
+        assert mine.score == pytest.approx(theirs.score, abs=1e-5)
+        assert mine.components == pytest.approx(theirs.components, abs=1e-5)
+        assert (mine.text, mine.metadata, mine.labels) == (theirs.text, theirs.metadata, theirs.labels)
+
+
 MEMORY = Path("/dev/shm")  # noqa: S108 - pytest makes folders of its own there
 ENOUGH = 8e9
 """Bytes in memory that temporary files may need."""
@@ -165,6 +173,12 @@ def nothing_waits_for_the_disk() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda number: None)
         yield
+
+
+@pytest.fixture
+def no_packages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read by the readers of semclass alone, in this process, whatever packages are installed."""
+    monkeypatch.setattr(plugins, "installed", lambda group: {})
 
 
 @pytest.fixture(scope="session")

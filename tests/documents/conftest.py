@@ -2,9 +2,7 @@
 
 import pytest
 
-from semclass.core import plugins
-
 
 @pytest.fixture(autouse=True)
-def no_packages(monkeypatch):
-    monkeypatch.setattr(plugins, "installed", lambda group: {})
+def readers_of_semclass(no_packages):
+    """Read without packages."""

@@ -62,17 +62,6 @@ def test_every_word_of_a_question_is_read(tuned):
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=2), 1, atol=1e-5)
 
 
-def test_long_passages_are_read_in_windows(tuned):
-    """Two windows of the same words are read as one of them is."""
-    window = "The tower of Ada Merriweather was designed in a year of war. " * 4
-    alone, twice = (tuned.for_passages.encode([text], views=VIEWS) for text in (window, window * 2))
-    assert 32 < alone.terms.lengths()[0] < 62
-    assert twice.kept.values.tolist() == [*alone.kept.values, *alone.kept.values]
-    np.testing.assert_allclose(twice.tokens.values[: len(alone.tokens.values)], alone.tokens.values, atol=1e-4)
-    for name in ("pooled", "provides"):
-        np.testing.assert_allclose(twice.rows(name), alone.rows(name), atol=1e-4)
-
-
 def test_beyond_the_last_window_nothing_is_read(tuned):
     encoding = tuned.for_passages.encode(["the tower " * 600, "tower"], views=("tokens",))
     assert encoding.truncated == [0]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from filter_oracle import matches
-from world import BOOKS, FakeEncoder, passage_encoder_of
+from world import BOOKS, FakeEncoder, assert_same_hits, passage_encoder_of
 
 from semclass import ArtifactError, HybridRetriever, InputError, Passage, PassageIndex, change_index
 from semclass.index.candidates import Scoring
@@ -57,13 +57,6 @@ def remote(index):
     """The passages of an index in a list, after a record that was written and read."""
     first = ListIndex(rows=list(stored_rows(index)), **RemoteIndex.fields_of(index))
     return replace(first, **RemoteIndex.read(json.loads(json.dumps(first.record())), "the record"))
-
-
-def assert_same_hits(found, wanted):
-    assert [hit.id for hit in found] == [hit.id for hit in wanted]
-    for mine, theirs in zip(found, wanted, strict=True):
-        assert (mine.score, mine.components) == (pytest.approx(theirs.score), pytest.approx(theirs.components))
-        assert (mine.text, mine.metadata, mine.labels) == (theirs.text, theirs.metadata, theirs.labels)
 
 
 @pytest.mark.parametrize("method", ["default", "convex", "rrf", "hybrid", "class-integrated", "entail-stable"])

@@ -14,6 +14,8 @@ from semclass.index.folder import describe
 from semclass.index.sync import find_changes, sync_index
 from semclass.index.verify import verify
 
+pytestmark = pytest.mark.usefixtures("no_packages")
+
 YEARS = "two years from the day that you bought it"
 BOAT, LAKE = "the red boat has two masts and one sail", "the green lake has three bridges and one tower"
 

@@ -2,6 +2,7 @@
 
 from importlib.metadata import PackageNotFoundError, distribution
 
+from cli.conftest import run as run
 from world import *  # noqa: F403 - fixtures
 
 try:

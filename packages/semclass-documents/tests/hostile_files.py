@@ -12,6 +12,8 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
+from made_documents import pdf_of
+
 GOOD = "# Tea\n\nTea is made of the leaves of one shrub.\n"
 _SHEET = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
 _WORD = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
@@ -249,14 +251,7 @@ def _pdf(path: Path, line: bytes, size: int, pages: int) -> None:
         b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
         *[f"<< {page} >>".encode()] * pages,  # a reader leaves out a page that comes twice
     ]
-    body, places = bytearray(b"%PDF-1.4\n"), []
-    for number, held in enumerate(objects, 1):
-        places.append(len(body))
-        body += f"{number} 0 obj\n".encode() + held + b"\nendobj\n"
-    table = "".join(f"{place:010} 00000 n \n" for place in places)
-    size = len(objects) + 1
-    trailer = f"trailer\n<< /Size {size} /Root 1 0 R >>\nstartxref\n{len(body)}\n%%EOF\n"
-    path.write_bytes(body + f"xref\n0 {size}\n0000000000 65535 f \n{table}{trailer}".encode())
+    path.write_bytes(pdf_of(objects))
 
 
 def main() -> None:

@@ -143,14 +143,18 @@ def written(contents, font=HELVETICA, fields=""):
     for place, content in enumerate(contents):
         page = f"/Parent 2 0 R /MediaBox [0 0 595 842] /Resources << /Font {font} >> /Contents {4 + 2 * place} 0 R {fields}"
         objects += [f"<< /Type /Page {page} >>", f"<< /Length {len(content)} >>\nstream\n{content}\nendstream"]
-    body, places = "%PDF-1.4\n", []
-    for number, held in enumerate(objects, 1):
+    return pdf_of([one.encode("latin-1") for one in objects])
+
+
+def pdf_of(objects):
+    """A PDF of these objects, the first of which is its catalogue."""
+    body, places = bytearray(b"%PDF-1.4\n"), []
+    for number, content in enumerate(objects, 1):
         places.append(len(body))
-        body += f"{number} 0 obj\n{held}\nendobj\n"
-    table = "".join(f"{place:010} 00000 n \n" for place in places)
-    size = len(objects) + 1
-    trailer = f"trailer\n<< /Size {size} /Root 1 0 R >>\nstartxref\n{len(body)}\n%%EOF\n"
-    return f"{body}xref\n0 {size}\n0000000000 65535 f \n{table}{trailer}".encode("latin-1")
+        body += b"%d 0 obj\n%b\nendobj\n" % (number, content)
+    size, start = len(objects) + 1, len(body)
+    body += b"xref\n0 %d\n0000000000 65535 f \n" % size + b"".join(b"%010d 00000 n \n" % place for place in places)
+    return bytes(body + b"trailer\n<< /Size %d /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF\n" % (size, start))
 
 
 def message():

@@ -8,20 +8,6 @@ import hostile_files
 import pytest
 
 from semclass import PassageIndex
-from semclass.cli.main import main
-
-
-@pytest.fixture
-def run(capsys):
-    def called(*given):
-        try:
-            code = main([str(word) for word in given])
-        except SystemExit as error:
-            code = error.code
-        return (code or 0, *capsys.readouterr())
-
-    return called
-
 
 SERVE = "from semclass_documents.worker import serve; serve()"
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from world import FakeEncoder, passage_encoder_of
+from world import FakeEncoder, assert_same_hits, passage_encoder_of
 
 from semclass import ArtifactError, HybridRetriever, InputError, Models, Passage, PassageIndex, TextClassifier
 from semclass.cli import main
@@ -70,16 +70,6 @@ def index(models, corpus):
 @pytest.fixture(scope="module")
 def local(index, models):
     return HybridRetriever(index, models)
-
-
-def assert_same_hits(found, wanted):
-    assert [hit.id for hit in found] == [hit.id for hit in wanted]
-    for mine, theirs in zip(found, wanted, strict=True):
-        assert (mine.score, mine.components) == (
-            pytest.approx(theirs.score, abs=1e-5),
-            pytest.approx(theirs.components, abs=1e-5),
-        )
-        assert (mine.text, mine.metadata, mine.labels) == (theirs.text, theirs.metadata, theirs.labels)
 
 
 @pytest.mark.parametrize("method", ["default", "convex", "rrf", "hybrid", "dense", "bm25", "class-integrated"])

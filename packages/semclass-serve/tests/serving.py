@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import logging
 import signal
@@ -14,11 +15,29 @@ from contextlib import contextmanager
 import httpx
 import uvicorn
 
+from semclass import Passage, Reranker
 from semclass_serve.app import create_app
 from semclass_serve.commands import bind
 from semclass_serve.engine import Engine
 from semclass_serve.limits import Settings
 from semclass_serve.observe import LOGGER, JsonLines
+
+KEY = "a-key-that-is-long-enough"
+KEYS = (hashlib.sha256(KEY.encode()).digest(),)
+WITH_KEY = {"authorization": f"Bearer {KEY}"}
+
+QUESTION = "When was the bridge opened?"
+TEXTS = [
+    "The bridge was built of granite by the engineer Ada Merriweather.",
+    "Work on it began in 1871; after three winters of storms the bridge was opened in October 1874.",
+    "Trams cross the bridge.",
+]
+
+
+def entailed(models):
+    """Scores that the library gives for the question and each text."""
+    hits = Reranker(models).rerank(QUESTION, [Passage(str(n), t) for n, t in enumerate(TEXTS)], method="entail-stable")
+    return {int(hit.id): hit.components["relevance"] for hit in hits}
 
 
 class Client:
@@ -28,23 +47,18 @@ class Client:
         self.app, self.loop = app, loop
 
     def request(self, method, path, **options):
-        return self.all([(method, path, options)])[0]
+        async def send():
+            transport = httpx.ASGITransport(app=self.app)
+            async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+                return await client.request(method, path, **options)
+
+        return self.run(send())
 
     def get(self, path, **options):
         return self.request("GET", path, **options)
 
     def post(self, path, body, **options):
         return self.request("POST", path, json=body, **options)
-
-    def all(self, requests):
-        """Send requests at the same time."""
-
-        async def send():
-            transport = httpx.ASGITransport(app=self.app)
-            async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
-                return await asyncio.gather(*(client.request(m, path, **options) for m, path, options in requests))
-
-        return self.run(send())
 
     def run(self, job):
         return self.loop.run_until_complete(job)

@@ -10,9 +10,9 @@ import warnings
 from types import SimpleNamespace
 
 import pytest
-from serving import Served
+from serving import QUESTION, TEXTS, Served, entailed
 
-from semclass import EntailmentClassifier, Passage, Reranker
+from semclass import EntailmentClassifier
 from semclass_serve.engine import Engine
 from semclass_serve.errors import overloaded
 from semclass_serve.limits import Settings
@@ -21,13 +21,6 @@ from semclass_serve.limits import Settings
 pytestmark = [pytest.mark.extras, pytest.mark.filterwarnings("ignore")]
 
 os.environ["HAYSTACK_TELEMETRY_ENABLED"] = "False"  # before haystack is imported, which reads it then
-
-QUESTION = "When was the bridge opened?"
-TEXTS = [
-    "The bridge was built of granite by the engineer Ada Merriweather.",
-    "Work on it began in 1871; after three winters of storms the bridge was opened in October 1874.",
-    "Trams cross the bridge.",
-]
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -49,9 +42,7 @@ def served(models, encoder):
 @pytest.fixture(scope="module")
 def expected(models):
     """Places and scores, best first, as the library has them."""
-    hits = Reranker(models).rerank(QUESTION, [Passage(str(n), t) for n, t in enumerate(TEXTS)], method="entail-stable")
-    scores = {int(hit.id): hit.components["relevance"] for hit in hits}
-    return sorted(scores.items(), key=lambda item: -item[1])
+    return sorted(entailed(models).items(), key=lambda item: -item[1])
 
 
 def cohere_v2(url):

@@ -1,19 +1,17 @@
 """The documents of hits: links to them, and the files of one folder, which no request leaves."""
 
-import hashlib
 import json
 from dataclasses import replace
 from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from serving import service
+from serving import KEYS, WITH_KEY, service
 
 from semclass import Chunking, HybridRetriever, InputError, Passage, PassageIndex
 from semclass.documents.readers import read_passages
 from semclass_serve.limits import Settings
 
-KEY = "open-sesame-open-sesame"
 SECRET = "the secret of the house"
 NAMES = ("a tower.md", "page.html", "manual.pdf", "plan.docx", "deep/notes.txt", "gone.txt", "link.txt", "way/out.txt")
 """Documents that the index names."""
@@ -139,14 +137,15 @@ def foreign(models, tmp_path_factory):
 
 def test_names_that_others_wrote_open_nothing(models, foreign):
     folder, names, retriever = foreign
-    key = {"Authorization": f"Bearer {KEY}"}
-    with service(models, retriever, documents=folder, keys=(hashlib.sha256(KEY.encode()).digest(),)) as client:
-        hits = client.post("/api/search", {"question": "Which tower is tall?", "k": 20}, headers=key).json()["hits"]
+    with service(models, retriever, documents=folder, keys=KEYS) as client:
+        hits = client.post("/api/search", {"question": "Which tower is tall?", "k": 20}, headers=WITH_KEY).json()[
+            "hits"
+        ]
         linked = {hit["url"].partition("?")[0] for hit in hits if hit["url"]}
         assert linked == {f"documents/{name}" for name in ("rows.csv", "rows.json", "lines.jsonl", "shown.txt")}
-        assert client.get("/documents/rows.csv", headers=key).status_code == 200
+        assert client.get("/documents/rows.csv", headers=WITH_KEY).status_code == 200
         for name in (*names, "shown.txt"):
-            assert client.get(f"/documents/{name}", headers=key).status_code == 404
+            assert client.get(f"/documents/{name}", headers=WITH_KEY).status_code == 404
 
 
 @pytest.mark.parametrize(
@@ -165,8 +164,8 @@ def test_without_a_folder_there_are_no_links(models, retriever):
 
 
 def test_a_link_opens_its_own_document_without_a_key(models, retriever, folder):
-    with service(models, retriever, documents=folder, keys=(hashlib.sha256(KEY.encode()).digest(),)) as client:
-        found = links(client, headers={"Authorization": f"Bearer {KEY}"})
+    with service(models, retriever, documents=folder, keys=KEYS) as client:
+        found = links(client, headers=WITH_KEY)
         address, _, signed = found["page.html"].partition("?")
         assert client.get(f"/{found['a tower.md']}").status_code == 200
         assert client.get(f"/{address}?{signed}").status_code == 200

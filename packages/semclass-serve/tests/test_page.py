@@ -1,6 +1,5 @@
 """The page in a browser: search, filters, links, judgements, classifying, keys, and accessibility."""
 
-import hashlib
 import os
 import re
 import shutil
@@ -9,7 +8,7 @@ import pytest
 
 playwright = pytest.importorskip("playwright.sync_api")
 
-from serving import Served  # noqa: E402
+from serving import KEY, KEYS, Served  # noqa: E402
 
 from semclass import HybridRetriever, Passage  # noqa: E402
 from semclass_serve.engine import Engine  # noqa: E402
@@ -24,7 +23,6 @@ pytestmark = [
 ]
 
 QUESTION = "Who designed the tower?"
-KEY = "a-key-that-is-long-enough"
 ATTACK = "<img src=x onerror=\"document.title='broken'\">"
 
 
@@ -188,7 +186,7 @@ def test_without_an_index_the_page_classifies(open_page, models):
 
 
 def test_a_service_with_keys_gets_one(open_page, models, retriever):
-    with Served(Engine(models, retriever, Settings(keys=(hashlib.sha256(KEY.encode()).digest(),)))) as service:
+    with Served(Engine(models, retriever, Settings(keys=KEYS))) as service:
         page = open_page(f"{service.url}/#q=tower", expected="401")
         page.get_by_label("This service asks for a key").fill(KEY)
         page.get_by_role("button", name="Use the key").click()

@@ -6,7 +6,7 @@ import re
 import stat
 
 import pytest
-from serving import client_of, log_lines, service
+from serving import KEY, WITH_KEY, client_of, log_lines, service
 from world import ROOT, Counting, FakeEncoder
 
 from semclass import (
@@ -29,7 +29,6 @@ QUESTION = "Who built the bridge?"
 POSTS = (
     "/api/classify/questions", "/api/classify/passages", "/api/classify/texts", "/api/search", "/api/rerank", "/api/ask",
 )  # fmt: skip
-KEY = "a-key-that-is-long-enough"
 JSON = {"content-type": "application/json"}
 
 
@@ -391,7 +390,7 @@ def test_a_service_with_keys_asks_for_one(models, key_file, log):
             assert client.get("/api/info", headers={"authorization": value}).status_code == 200
         for value in (KEY, f"Basic {KEY}", f"Bearer {KEY}x", "Bearer", "Bearer # of the two teams", "Bearer \xff"):
             check_error(client.get("/api/info", headers={"authorization": value.encode("latin-1")}), 401)
-        document = client.get("/openapi.json", headers={"authorization": f"Bearer {KEY}"}).json()
+        document = client.get("/openapi.json", headers=WITH_KEY).json()
     assert document["paths"]["/api/search"]["post"]["security"]
     assert "security" not in document["paths"]["/health"]["get"]
     assert not any(KEY in line for line in log.written)

@@ -5,13 +5,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import subprocess
 import sys
 
 import pytest
-from serving import Served
+from serving import KEY, KEYS, Served
 
 from semclass import EntailmentClassifier, TextModel
 from semclass_serve.engine import Engine
@@ -23,7 +22,6 @@ pytestmark = pytest.mark.extras
 
 EXAMPLES = os.environ.get("SEMCLASS_SCHEMA_EXAMPLES", "10")
 SEED = os.environ.get("SEMCLASS_SCHEMA_SEED", "0")
-KEY = "a-key-that-is-long-enough"
 SMALL = {"max_texts": 10, "max_characters": 300, "max_hits": 40}
 """Limits that generated requests reach, and that keep them short."""
 
@@ -35,7 +33,7 @@ positive_data_acceptance.expected-statuses = [200, 400, 404, 413, 422, 429, 503]
 """
 
 
-@pytest.mark.parametrize("keys", [(), (hashlib.sha256(KEY.encode()).digest(),)], ids=["open", "keys"])
+@pytest.mark.parametrize("keys", [(), KEYS], ids=["open", "keys"])
 def test_the_service_does_what_its_schema_says(models, retriever, encoder, tmp_path, keys):
     heads = {
         "entailment": EntailmentClassifier.load(encoder=encoder),
