@@ -15,7 +15,7 @@ from semclass.cli.output import table
 from semclass.cli.progress import progress
 from semclass.core.checks import counted
 from semclass.core.errors import InputError
-from semclass.ranking.methods import METHODS
+from semclass.ranking.methods import METHODS, method_for
 
 if TYPE_CHECKING:
     from semclass.evaluation.calibrate import Calibration, Share
@@ -85,9 +85,10 @@ def tune(
 ) -> None:
     """Tune the search weights on questions with known answers, and store them in INDEX.
 
-    Each weight is searched from 0 to 10 (alpha of convex fusion: from 0 to 1). Cross-validation compares the best value
-    with the default. A tuned weight is stored only if its gain exceeds one standard error, or 1.645 standard errors with
-    fewer than 100 questions. `search` and `evaluate --index` then use the stored weights unless you give --weight.
+    The weights are those of the method of INDEX: alpha, the share of the vectors, from 0 to 1, and the weight of the
+    evidence from 0 to 8. Cross-validation compares the best value with the default. A tuned weight is stored only if its
+    gain exceeds one standard error, or 1.645 standard errors with fewer than 100 questions. `search` and `evaluate --index`
+    then use the stored weights unless you give --weight.
 
     With --method, nothing is tuned: searches that name no method use this one. `evaluate` says which method is best.
     """
@@ -104,10 +105,11 @@ def tune(
         store_method(folder, None)
         show({"index": str(folder), "weights": {}}, f"{folder} uses the default method and weights", as_json=as_json)
         return
-    retriever = options.open_retriever(str(folder), options.load_models(**loading)).untuned()
+    retriever = options.open_retriever(str(folder), options.load_models(**loading))
     dataset = _dataset(files, limit, retriever.local_index)
-    searches = len(tune.searches_of(retriever)) * len(dataset.questions)
-    with progress("searching", searches, "rankings") as step:
+    weights = tune.tunable(method_for(retriever.models, retriever.method).name)
+    rankings = sum(len(tune.GRIDS[name]) + 1 for name in weights) * len(dataset.questions)
+    with progress("searching", rankings, "rankings") as step:
         result = tune.tune(retriever, dataset, progress=step)
     hashes = {name: {"file": path.name, "sha256": artifacts.sha256_of(path)} for name, path in files.items()}
     record = result.as_record(hashes)

@@ -14,30 +14,17 @@ from datetime import datetime, timezone
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from semclass.core.checks import counted
 from semclass.core.errors import InputError
 from semclass.core.types import DoubleArray, IntArray
 from semclass.evaluation.dataset import Dataset
-from semclass.evaluation.evaluate import methods_of
-from semclass.index.candidates import Query
-from semclass.ranking.methods import METHODS
+from semclass.ranking.methods import METHODS, method_for
 from semclass.ranking.options import SearchOptions
 from semclass.ranking.retriever import HybridRetriever
-from semclass.scoring import fusion
 
-FUSIONS = {"bm25": "hybrid", "alpha": "convex"}
-"""The weight of each fusion of vectors and BM25, which is searched in the ranking of the whole index."""
-
-RERANKING = {"evidence": "default", "entailment": "entail-integrated", "class": "class-integrated"}
-"""The weight of what each method adds to the fused score, which is searched over the candidates of the method."""
-
-GRID: DoubleArray = np.array([0.0, *(float(f"{weight:.2g}") for weight in np.geomspace(0.001, 10, 81))])
-"""Weights to try: 0, which leaves the component out, and 20 weights a decade from 0.001 to 10."""
-
-ALPHA_GRID: DoubleArray = np.arange(101) / 100
-"""Values of alpha to try for a convex combination."""
+GRIDS: dict[str, DoubleArray] = {"alpha": np.arange(21) / 20, "evidence": np.append(0, 2 ** (np.arange(-6, 7) / 2))}
+"""By name of a weight, the values to try: shares of the vectors, and factors of the evidence from 1/8 to 8, and 0."""
 
 CUTOFF = 10
 """Number of places that count in MRR@10."""
@@ -49,10 +36,6 @@ lies far off by chance: on samples of 10 to 50 questions, the best alpha loses u
 
 FEW_MARGIN = 1.645
 """One-sided 95 % quantile of the normal distribution."""
-
-Flags = npt.NDArray[np.bool_]
-Line = tuple[DoubleArray, DoubleArray, Flags]
-"""Of n candidates: base and signal, whose weighted sum is the key, and whether each is relevant."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +76,7 @@ class WeightSearch:
 
 @dataclass(frozen=True)
 class Tuning:
-    """Tuned weights of an index: one search for each weight whose method the models have heads for."""
+    """Tuned weights of an index: one search for each weight of its method."""
 
     searches: tuple[WeightSearch, ...]
     questions: int  #: number of questions with a relevant passage in the index; only these were used
@@ -121,88 +104,43 @@ def tune(
     seed: int = 0,
     progress: Callable[[int], object] = lambda _: None,
 ) -> Tuning:
-    """Search the weights of a retriever on questions with known answers.
-
-    The search begins with the two fusions. The weights of re-ranking are then searched with the weights that were found.
+    """Search the weights of a retriever's method on questions with known answers, one after another.
 
     Questions without a relevant passage in the index are left out. `folds` (at least 2) and `seed` are those of the
-    cross-validation. `progress` is called with the number of questions done for a weight.
+    cross-validation. `progress` is called with the number of questions done with a weight.
 
     Raises
     ------
     InputError
-        If fewer questions than folds have a relevant passage in the index.
+        If fewer questions than folds have a relevant passage in the index, or the method has no weight to tune.
     """
-    index, weights = retriever.local_index, dict(retriever.weights)
-    rows = {name: index.find(list(dataset.relevance[name])) for name in dataset.questions}
-    answers = {name: np.sort(places[places >= 0]) for name, places in rows.items() if places.max() >= 0}
-    fold = fold_of(len(answers), folds, seed)
-    texts = [dataset.questions[name] for name in answers]
-    queries, searches = retriever.encode(texts), []
-    for name, method in searches_of(retriever).items():
-        grid, ranks = ALPHA_GRID if name == "alpha" else GRID, []
-        tried = np.append(grid, weights[name])
-        for text, query, (question, places) in zip(texts, queries, answers.items(), strict=True):
-            if name in FUSIONS:
-                line = _fusion_line(retriever, query, places, method)
-            else:
-                line = _reranking_line(retriever, text, dataset.relevance[question], method, {**weights, name: 1.0})
-            ranks.append(ranks_along(*line, tried))
-            progress(1)
-        searches.append(search(name, weights[name], grid, np.stack(ranks), fold))
-        if name in FUSIONS:
-            weights[name] = searches[-1].weight
-    return Tuning(tuple(searches), len(texts), folds, seed)
+    index, method = retriever.local_index, method_for(retriever.models, retriever.method)
+    there = {name: index.find(list(dataset.relevance[name])).max() >= 0 for name in dataset.questions}
+    names = [name for name, found in there.items() if found]
+    fold = fold_of(len(names), folds, seed)
+    weights, searches = dict(retriever.untuned().weights), list[WeightSearch]()
+    for name in tunable(method.name):
+        columns = []
+        for weight in [*GRIDS[name].tolist(), weights[name]]:
+            options = SearchOptions(method=method.name, weights={**weights, name: weight})
+            results = retriever.search_many([dataset.questions[question] for question in names], CUTOFF, options)
+            places = [
+                [hit.rank for hit in result if hit.id in dataset.relevance[question]]
+                for question, result in zip(names, results, strict=True)
+            ]
+            columns.append([1 / min(ranks) if ranks else 0.0 for ranks in places])
+            progress(len(names))
+        searches.append(search(name, weights[name], GRIDS[name], np.array(columns).T, fold))
+        weights[name] = searches[-1].weight
+    return Tuning(tuple(searches), len(names), folds, seed)
 
 
-def searches_of(retriever: HybridRetriever) -> dict[str, str]:
-    """Return the methods by the names of the weights that :func:`tune` searches."""
-    methods = methods_of(retriever)
-    return FUSIONS | {name: method for name, method in RERANKING.items() if method in methods}
-
-
-def _fusion_line(retriever: HybridRetriever, query: Query, answers: IntArray, method: str) -> Line:
-    """Keys of a question in the whole index along the weight of a fusion."""
-    index = retriever.local_index
-    dense, bm25 = (scores[index.rows] for scores in retriever.scores(query))
-    pool = fusion.pool({"dense": dense, "bm25": bm25}) if method == "convex" else np.arange(len(dense))
-    signals = {"dense": dense[pool], "bm25": bm25[pool], "sparse": index.sparse_scores(query, index.rows[pool])}
-    scoring = METHODS[method].scoring({**retriever.weights, "alpha": 0.5, "bm25": 1.0})
-    vectors, *others = scoring.parts(signals, index.statistics, index.terms_of(query)).values()
-    words = np.asarray(sum(others))
-    base, signal = (vectors, words) if method == "hybrid" else (2 * words, 2 * (vectors - words))
-    relevant = np.isin(pool, np.searchsorted(index.rows, answers))
-    # all others are behind every relevant passage, whatever the weight
-    ahead = (base >= base[relevant].min(initial=np.inf)) | (signal >= signal[relevant].min(initial=np.inf))
-    return base[ahead], signal[ahead], relevant[ahead]
-
-
-def _reranking_line(
-    retriever: HybridRetriever, text: str, relevance: Mapping[str, int], method: str, weights: Mapping[str, float]
-) -> Line:
-    """Keys of a question's candidates along the weight of what re-ranking adds."""
-    options = SearchOptions(method=method, explain=True, weights=weights)
-    hits = sorted(retriever.search(text, METHODS[method].candidates, options), key=lambda hit: hit.rank_before)
-    parts = [hit.explanation.parts for hit in hits if hit.explanation is not None]
-    fused = np.array(
-        [sum(value for name, value in own.items() if name in ("dense", "bm25", "sparse")) for own in parts]
-    )
-    added = np.array([sum(own.values()) for own in parts]) - fused
-    return fused, added, np.array([hit.id in relevance for hit in hits])
-
-
-def ranks_along(base: DoubleArray, signal: DoubleArray, relevant: Flags, weights: DoubleArray) -> DoubleArray:
-    """Return the reciprocal rank of the best relevant of n candidates by base + weight * signal, of shape (w,).
-
-    Ties keep their order. A rank behind `CUTOFF` counts 0.
-    """
-    if not relevant.any():
-        return np.zeros(len(weights))
-    keys = base + weights[:, None] * signal
-    best = np.where(relevant, keys, -np.inf).argmax(axis=1)[:, None]  # the first of the best
-    top = np.take_along_axis(keys, best, axis=1)
-    rank = 1 + ((keys > top) | ((keys == top) & (np.arange(len(base)) < best))).sum(axis=1)
-    return np.where(rank <= CUTOFF, 1 / rank, 0.0)
+def tunable(method: str) -> list[str]:
+    """Return the weights of a method that :func:`tune` searches."""
+    names = [name for name in METHODS[method].weights if name in GRIDS]
+    if not names:
+        raise InputError(f"the method {method!r} has no weight to tune; tune one of default, deep and convex")
+    return names
 
 
 def fold_of(n: int, folds: int, seed: int) -> IntArray:

@@ -266,7 +266,7 @@ def test_weights_are_tuned_stored_and_removed(run, beir, copy):
     assert set(record) == {"index", "stored", "weights", "found_on", "searches"}
     assert record["found_on"]["questions"] == 5
     assert len(record["found_on"]["queries"]["sha256"]) == 64
-    assert set(record["searches"]["bm25"]) >= {"default", "best", "mrr_cross_validated", "standard_error"}
+    assert set(record["searches"]["alpha"]) >= {"default", "best", "mrr_cross_validated", "standard_error"}
     code, out, _ = run("tune", copy, *given)
     assert (code, out.startswith("5 questions, MRR@10;"), "default kept" in out) == (0, True, True)
     store_tuned(copy, {"weights": {"bm25": 0.03}, "found_on": {"questions": 200, "date": "2030-01-02"}})

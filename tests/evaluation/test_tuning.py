@@ -14,12 +14,13 @@ from semclass.core import artifacts
 from semclass.evaluation.calibrate import calibrate, judged_questions, share
 from semclass.evaluation.dataset import Dataset
 from semclass.evaluation.judgements import judged_dataset, read_judgements
-from semclass.evaluation.tune import ALPHA_GRID, FEW_QUESTIONS, GRID, fold_of, ranks_along, search, searches_of, tune
-from semclass.index.commit import store_answerable, store_tuned
+from semclass.evaluation.tune import FEW_QUESTIONS, GRIDS, fold_of, search, tune
+from semclass.index.commit import store_answerable, store_method, store_tuned
 from semclass.index.folder import describe
 from semclass.index.writer import change_index
 
 BRIDGE = "Who built the bridge?"
+GRID = GRIDS["evidence"]
 
 
 @pytest.fixture(scope="module")
@@ -29,36 +30,24 @@ def dataset():
     return Dataset(Path(), texts, {name: {answer: 1} for name, (_, answer) in names.items()})
 
 
-def test_reciprocal_ranks_by_hand():
-    def ranks(keys, relevant):
-        return float(ranks_along(np.array(keys), np.zeros(len(keys)), np.array(relevant, bool), np.zeros(1))[0])
-
-    assert ranks([3.0, 2.0, 1.0], [0, 1, 0]) == 1 / 2
-    assert ranks([1.0, 1.0, 1.0], [0, 0, 1]) == pytest.approx(1 / 3), "ties keep their order"
-    assert ranks([3.0, 2.0], [0, 0]) == 0
-    assert ranks(np.arange(11.0), np.arange(11) == 0) == 0, "only the first ten places count"
-
-
 def searched(n, gaps, *, default=0.0):
-    """Search over n questions whose second candidate is the answer: its signal lifts it from the weight `gaps` on."""
-    weights, relevant = np.append(GRID, default), np.array([False, True, False])
-    scores = np.broadcast_to(gaps, (n,))
-    ranks = [ranks_along(np.array([gap, 0, -1.0]), np.array([0, 1.0, 0]), relevant, weights) for gap in scores]
-    return search("evidence", default, GRID, np.stack(ranks), fold_of(n, 5, 0))
+    """Search over n questions whose answer is second, and first from above the weight `gaps` on."""
+    weights, scores = np.append(GRID, default), np.broadcast_to(gaps, (n,))
+    ranks = np.where(weights > scores[:, None], 1.0, 0.5)
+    return search("evidence", default, GRID, ranks, fold_of(n, 5, 0))
 
 
 def test_the_weight_that_lifts_the_answers_is_found():
     result = searched(20, 1.0, default=0.5)
-    assert result.best == pytest.approx(1.1)  # at 1 the scores are equal, and the earlier rank wins
+    assert result.best == pytest.approx(2**0.5)
     assert (result.mrr[0], result.mrr_default, result.mrr_searched, result.mrr_cross_validated) == (0.5, 0.5, 1, 1)
     assert result.helps
     assert result.weight == result.best
 
 
 def test_a_weight_that_only_fits_its_own_questions_does_not_help():
-    rng, weights = np.random.default_rng(0), np.append(GRID, 0.0)
-    noise = [ranks_along(*rng.normal(size=(2, 10)), np.arange(10) == 0, weights) for _ in range(200)]
-    result = search("evidence", 0.0, GRID, np.stack(noise), fold_of(200, 5, 0))
+    noise = 1 / np.random.default_rng(0).integers(1, 11, size=(200, len(GRID) + 1))
+    result = search("evidence", 0.0, GRID, noise, fold_of(200, 5, 0))
     assert result.mrr_searched > result.mrr_default
     assert result.mrr_cross_validated < result.mrr_searched
     assert (result.helps, result.weight) == (False, result.default)
@@ -69,8 +58,8 @@ def test_few_questions_take_the_smallest_step_that_most_need():
     gaps = np.where(np.arange(n) == 0, 1.5, 0.5)
     few, many = searched(n, gaps), searched(2 * n, np.tile(gaps, 2))
     assert few.helps
-    assert few.best == pytest.approx(1.6)
-    assert few.weight == pytest.approx(0.56)
+    assert few.best == pytest.approx(2)
+    assert few.weight == pytest.approx(0.5**0.5)
     assert many.weight == many.best == few.best
 
 
@@ -85,17 +74,16 @@ def test_every_curve_is_what_a_search_gives(retriever, dataset, folder):
     change_index(folder, delete=deleted)
     left, done = HybridRetriever(PassageIndex.load(folder), retriever.models), []
     tuning = tune(left, dataset, folds=3, progress=done.append)
-    searches = {item.name: item for item in tuning.searches}
-    assert list(searches) == ["bm25", "alpha", "evidence", "entailment", "class"]
-    assert sum(done) == len(searches_of(left)) * len(QUESTIONS)
-    assert tuning.questions == len(QUESTIONS)
-    methods = {"bm25": "hybrid", "alpha": "convex", "evidence": "default", "entailment": "entail-integrated"}
-    tuned = {**left.weights, **{name: searches[name].weight for name in ("bm25", "alpha")}}
-    for name, method in methods.items():
-        grid = ALPHA_GRID if name == "alpha" else GRID
-        for place in (0, 30, 60):
-            weights = {**tuned, name: float(grid[place])}
-            assert searches[name].mrr[place] == pytest.approx(mrr_of(left, method=method, weights=weights)), name
+    alpha, evidence = tuning.searches
+    assert (alpha.name, evidence.name, tuning.questions) == ("alpha", "evidence", len(QUESTIONS))
+    assert sum(done) == sum(len(grid) + 1 for grid in GRIDS.values()) * len(QUESTIONS)
+    for place in (0, 10):
+        assert alpha.mrr[place] == pytest.approx(mrr_of(left, weights={"alpha": GRIDS["alpha"][place]}))
+        tuned = {"alpha": alpha.weight, "evidence": GRID[place]}
+        assert evidence.mrr[place] == pytest.approx(mrr_of(left, weights=tuned))
+    store_method(folder, "bm25")
+    with pytest.raises(InputError, match="'bm25' has no weight to tune"):
+        tune(HybridRetriever(PassageIndex.load(folder), retriever.models), dataset, folds=3)
 
 
 def test_questions_without_an_answer_in_the_index_are_left_out(retriever, dataset):
