@@ -65,15 +65,14 @@ def build(
     records, such as a CSV file of tickets, is one passage, and its columns are metadata. To resume an interrupted build,
     run the same command again. An existing index is replaced only with --replace, and only when the new index is complete.
     """
-    from semclass.index.commit import store_cutting
     from semclass.index.encode_rows import IndexConfig
-    from semclass.index.folder import check_target
+    from semclass.index.folder import check_target, store
     from semclass.index.writer import build_index
 
     check_target(out, replace=replace)
     header = IndexConfig.of(reading.passage_encoder(), small=small).header()
     # what could not be searched is refused before it is built
-    semclass.HybridRetriever(semclass.PassageIndex(**header, segments=(), deleted=()), reading.models())
+    semclass.HybridRetriever(semclass.PassageIndex(**header, parts=()), reading.models())
     with reading.passages(source, "indexing") as (passages, step):
         built = build_index(
             out,
@@ -88,7 +87,7 @@ def build(
             cutting=reading.chunking.settings() if source.is_dir() else None,
         )
         if reading.boilerplate:
-            store_cutting(out, reading.settings())
+            store(out, cutting=reading.settings())
     record = {"index": str(out), "passages": len(built), "encoder": built.encoder, "classes": list(built.classes)}
     classes = " ".join(built.classes) or "none"
     text = f"{counted(len(built), 'passage')} indexed in {out} (encoder {built.encoder[:12]}, classes {classes})"
@@ -160,9 +159,8 @@ def sync(folder: Path, source: Path, *, dry_run: bool, yes: bool, as_json: bool,
     --cut, --size, --overlap, --encoding, --keep-boilerplate, --keep-copies or names of columns.
     """
     from semclass.index import manifest
-    from semclass.index.commit import store_cutting
-    from semclass.index.folder import describe
-    from semclass.index.sync import find_changes, sync_index
+    from semclass.index.folder import describe, store
+    from semclass.index.writer import find_changes, sync_index
 
     if not source.is_dir():
         raise InputError(
@@ -203,7 +201,7 @@ def sync(folder: Path, source: Path, *, dry_run: bool, yes: bool, as_json: bool,
                 before_removing=None if yes else check_removed,
             )
             if reading.settings() != settings_before:
-                store_cutting(folder, reading.settings())
+                store(folder, cutting=reading.settings())
     kinds = ("added", "changed", "removed")
     for change in changes if dry_run else ():
         counts = ", ".join(f"{count} {kind}" for kind in kinds if (count := getattr(change, kind)))

@@ -94,7 +94,7 @@ class Reading:
         from semclass.index.passage_encoder import check_heads
 
         if self.heads and (stored := manifest.read_or_none(folder)) is not None:
-            check_heads(folder, stored.header["heads"], self.passage_encoder().head_fingerprints)
+            check_heads(folder, stored.header.heads, self.passage_encoder().head_fingerprints)
 
     @contextmanager
     def passages(

@@ -94,15 +94,14 @@ def tune(
     """
     from semclass.core import artifacts
     from semclass.evaluation import tune
-    from semclass.index.commit import store_method, store_tuned
+    from semclass.index.folder import store
 
     if method is not None:
-        store_method(folder, method)
+        store(folder, method=method)
         show({"index": str(folder), "method": method}, f"{folder} uses the method {method}", as_json=as_json)
         return
     if reset:
-        store_tuned(folder, None)
-        store_method(folder, None)
+        store(folder, weights=None, found_on=None, searches=None, method=None)
         show({"index": str(folder), "weights": {}}, f"{folder} uses the default method and weights", as_json=as_json)
         return
     retriever = options.open_retriever(str(folder), options.load_models(**loading))
@@ -114,7 +113,7 @@ def tune(
     hashes = {name: {"file": path.name, "sha256": artifacts.sha256_of(path)} for name, path in files.items()}
     record = result.as_record(hashes)
     if not dry_run:
-        store_tuned(folder, record if result.weights else None)
+        store(folder, **(record if result.weights else dict.fromkeys(record)))
     stored = f"stored in {folder}: {show_weights(result.weights)}"
     lines = [*_tuning(result), stored if result.weights and not dry_run else "nothing was stored"]
     show({"index": str(folder), "stored": not dry_run, **record}, "\n".join(lines), as_json=as_json)
@@ -133,10 +132,10 @@ def calibrate(
     """
     from semclass.evaluation.calibrate import calibrate, judged_questions
     from semclass.evaluation.judgements import followed, read_judgements
-    from semclass.index.commit import store_answerable
+    from semclass.index.folder import store
 
     if reset:
-        store_answerable(folder, None)
+        store(folder, answerable=None)
         show({"index": str(folder), "from": None}, f"{folder} uses the threshold of the models", as_json=as_json)
         return
     if "judgements" in files:
@@ -152,7 +151,7 @@ def calibrate(
     record = result.as_record({"questions": str(files.get("qrels") or files["judgements"])})
     stored = result.threshold is not None and not dry_run
     if stored:
-        store_answerable(folder, record)
+        store(folder, answerable=record)
     lines = _calibration(result, retriever.models.answerable_from)
     where = f"stored in {folder}" if stored else "nothing was stored"
     show({"index": str(folder), "stored": stored, **record}, "\n".join([*lines, where]), as_json=as_json)

@@ -11,8 +11,8 @@ import numpy as np
 from semclass.core.errors import InputError
 from semclass.documents.json_lines import read_json_lines
 from semclass.evaluation.dataset import Dataset
-from semclass.index.joining import READ_PASSAGES
 from semclass.index.passage_index import PassageIndex
+from semclass.index.segment import READ_PASSAGES
 
 Judgements: TypeAlias = dict[str, dict[str, bool]]
 """By question, and by the id of a passage, whether the passage answers."""

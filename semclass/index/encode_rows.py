@@ -100,7 +100,7 @@ class IndexConfig:
         return {
             "encoder": self.passage_encoder.encoder.fingerprint,
             "classes": self.passage_encoder.classifier.classes,
-            "thresholds": self.passage_encoder.classifier.thresholds,
+            "thresholds": tuple(self.passage_encoder.classifier.thresholds.tolist()),
             "small": self.small,
             "codebooks": "" if self.books is None else self.books.fingerprint,
             "sparse": "" if self.passage_encoder.sparse is None else self.passage_encoder.sparse.fingerprint,
@@ -231,11 +231,14 @@ def _lists(passages: Iterable[Passage], size: int) -> Iterator[list[Passage]]:
     room = size * CHUNK_LENGTH
     for passage in passages:
         length = len(text) if isinstance(text := getattr(passage, "text", None), str) else 0
-        if len(chunk) == size or (chunk and length > room):
+        if chunk and length > room:
             yield chunk
             chunk, room = [], size * CHUNK_LENGTH
         chunk.append(passage)
         room -= length
+        if len(chunk) == size:
+            yield chunk
+            chunk, room = [], size * CHUNK_LENGTH
     if chunk:
         yield chunk
 

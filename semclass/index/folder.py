@@ -1,27 +1,54 @@
-"""The folder of an index, read: whether one may be built there, its segments, and its description."""
+"""The folder of an index: how it is read, and changed in one step.
+
+An index is what ``manifest.json`` names, and nothing else in the folder. A change is written to new names, flushed to the
+disk, and becomes the index when the manifest is replaced, in one step; what the old manifest named is removed after
+that. So at every moment, also after a crash or a loss of power, the folder holds all of the old index or all of the new.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import io
+import os
 import re
-import zipfile
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+import shutil
+import uuid
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from semclass.core import artifacts
-from semclass.core.artifacts import array_of
 from semclass.core.checks import counted
 from semclass.core.errors import ArtifactError
 from semclass.core.files import REMEDY, Files
-from semclass.encoders.onnx_encoder import mismatch
-from semclass.index import manifest, shapes
-from semclass.index.commit import AREA, OURS
-from semclass.index.manifest import LOCK, PROTOCOL, Entry, Manifest
-from semclass.index.segment import Segment
-from semclass.scoring.postings import Deleted
+from semclass.core.types import IntArray
+from semclass.index import manifest, segment, shapes
+from semclass.index.manifest import LOCK, PROTOCOL, REMOVED, REMOVED_NAME, SEGMENT_NAME, Header, Manifest
+from semclass.index.segment import Entry, Part, Segment
+
+WINDOWS = os.name == "nt"
+if WINDOWS:
+    import msvcrt
+else:
+    import fcntl
+
+BUILDING = ".building-"
+"""Names of folders begin with it in which a change is being written."""
+
+AREA = ".build"
+"""Folder in which a long build keeps what is done, so that it can go on after a stop."""
+
+INSTALLED = re.compile(rf"{SEGMENT_NAME}|{REMOVED_NAME}")
+"""Names that a manifest may have."""
+
+OURS = re.compile(
+    rf"{INSTALLED.pattern}|{re.escape(BUILDING)}[0-9a-f]{{32}}|\.(?:manifest\.json|{REMOVED_NAME})\.[0-9]+\.part"
+)
+"""Names that are removed if no manifest has them."""
 
 _IN_AREA = re.compile(rf"{OURS.pattern}|{re.escape(artifacts.MANIFEST)}|{re.escape(LOCK)}")
 """Names in :data:`AREA`; a folder with other names was not made by a build."""
@@ -78,78 +105,38 @@ def _replaceable(folder: Path, *, damaged: bool) -> bool:
     return values.get("kind") == "index" and isinstance(protocol, int) and protocol <= PROTOCOL
 
 
-DAMAGES = (OSError, ValueError, TypeError, KeyError, EOFError, ArithmeticError, RuntimeError, zipfile.BadZipFile)
-"""Errors that a damaged ``.npz`` file causes."""
-
-
-@dataclass(frozen=True)
-class Source:
-    """Where an index was loaded from, and what it held then."""
-
-    folder: Path
-    manifest: Manifest
-    mmap: bool = False  # whether files are memory-mapped
-
-
-@dataclass(frozen=True)
-class Opened:
-    """A segment of a folder, and its deleted passages."""
-
-    entry: Entry
-    segment: Segment
-    deleted: Deleted | None
-
-
-def open_segments(
-    source: Source, known: Mapping[str, Opened], *, encoder_fingerprint: str | None = None, verify: bool = False
-) -> tuple[Source, list[Opened]]:
+def open_parts(
+    folder: Path, current: Manifest, known: Mapping[str, Part], *, mmap: bool = False, verify: bool = False
+) -> tuple[Manifest, list[Part]]:
     """Open the segments that a manifest names and are not `known`; start again if it is replaced meanwhile."""
     while True:
-        folder, current = source.folder, source.manifest
-        if encoder_fingerprint not in (None, current.header["encoder"]):
-            raise mismatch(f"the index {folder}", current.header["encoder"], str(encoder_fingerprint), REMEDY)
         try:
-            opened = [_open(source, entry, known.get(entry.name), verify=verify) for entry in current.segments]
-            shapes.check_alike([item.segment for item in opened], folder)
-            return source, opened
-        except ArtifactError:
-            newer = manifest.read(folder)
-            if newer == current:
+            parts = [_open(folder, current, entry, known.get(entry.name), mmap, verify) for entry in current.segments]
+            shapes.check_alike([part.segment for part in parts], folder)
+            return current, parts
+        except ArtifactError:  # noqa: PERF203 - a change of an index is rare
+            if (newer := manifest.read(folder)) == current:
                 raise
-            source = replace(source, manifest=newer)
+            current = newer
 
 
-def _open(source: Source, entry: Entry, known: Opened | None, *, verify: bool) -> Opened:
-    folder = source.folder / entry.name
+def _open(folder: Path, current: Manifest, entry: Entry, known: Part | None, mmap: bool, verify: bool) -> Part:
+    place = folder / entry.name
     if known is None:
-        if source.mmap:
-            artifacts.check_files(folder, entry.files, REMEDY, hashes=verify)
-        segment = Segment.open(Files(folder, entry.files, hashes=verify, mmap=source.mmap), entry.name)
-        shapes.check(segment, source.manifest.header, entry.passages, folder)
-        known = Opened(Entry(entry.name, entry.passages, entry.files), segment, None)
-    if known.entry.deleted.get("name") == entry.deleted.get("name"):
+        if mmap:
+            artifacts.check_files(place, entry.files, REMEDY, hashes=verify)
+        opened = Segment.open(Files(place, entry.files, hashes=verify, mmap=mmap), entry.name)
+        shapes.check(opened, current.header, entry.passages, place)
+    elif known.entry is not None and known.entry.deleted.get("name") == entry.deleted.get("name"):
         return replace(known, entry=entry)
+    else:
+        opened = known.segment
     if not entry.deleted:
-        return Opened(entry, known.segment, None)
-    deleted, path = read_deleted(source.folder, entry.deleted), source.folder / str(entry.deleted["name"])
-    shapes.check_deleted(known.segment, deleted, entry.deleted["passages"], path)
-    return Opened(entry, known.segment, deleted)
-
-
-def read_deleted(folder: Path, record: Mapping[str, Any]) -> Deleted:
-    """Read the deleted passages of a segment; an ArtifactError if the file is missing or was changed."""
-    path = folder / str(record["name"])
-    data = artifacts.read_file(path, record, REMEDY)
-    try:
-        with zipfile.ZipFile(io.BytesIO(data)) as file:
-            # as they are written: compressed arrays may be of any size
-            if any(item.compress_type != zipfile.ZIP_STORED or item.file_size > len(data) for item in file.infolist()):
-                raise ValueError("its arrays are compressed")
-            names = ("rows", "document_frequencies", "terms")
-            rows, frequencies, terms = (array_of(file.read(f"{name}.npy")) for name in names)
-            return Deleted(rows, frequencies, int(terms))
-    except DAMAGES as error:
-        raise ArtifactError(f"{path} cannot be read ({error}); {REMEDY}") from error
+        return Part(opened, entry=entry)
+    name = str(entry.deleted["name"])
+    rows = Files(folder, {name: entry.deleted}, hashes=True).array(name)
+    shapes.check_deleted(opened, rows, entry.deleted["passages"], folder / name)
+    return replace(Part(opened).without(rows), entry=entry)
 
 
 def describe(folder: str | Path) -> dict[str, Any]:
@@ -166,7 +153,7 @@ def describe(folder: str | Path) -> dict[str, Any]:
         "removed": sum(entry.passages - entry.live for entry in current.segments),
         "segments": [entry.live for entry in current.segments],
         "generation": current.generation,
-        **{name: current.header[name] for name in ("encoder", "small", "classes", "heads")},
+        **{name: getattr(current.header, name) for name in ("encoder", "small", "classes", "heads")},
         "bytes": sizes,
         "tuned": current.tuned,
         "cutting": current.cutting,
@@ -180,3 +167,163 @@ def _size(folder: Path) -> int:
         with contextlib.suppress(OSError):
             total += path.stat().st_size if path.is_file() else 0
     return total
+
+
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold the right to change an index; the system takes it back when the process ends, however it ends."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        file = os.fdopen(artifacts.open_to_write(folder / LOCK, append=True), "ab")
+    except OSError as error:
+        raise ArtifactError(f"{folder} cannot be written: {error.strerror or error}; name another folder") from error
+    process = os.getpid()
+    with file:
+        try:
+            if WINDOWS:
+                msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined,unused-ignore]
+            else:
+                fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except (BlockingIOError, PermissionError) as error:
+            raise ArtifactError(
+                f"another writer is changing the index {folder}; wait until it has finished, or stop its process and the "
+                "processes that it forked"
+            ) from error
+        except OSError as error:
+            raise ArtifactError(
+                f"{folder / LOCK} cannot be locked ({error.strerror or error}); change the index on a file system with "
+                "locks, e.g. a local disk, and copy it from there"
+            ) from error
+        try:
+            yield
+        finally:
+            # a child that was forked meanwhile shares the lock, and does not give it back; on Windows closing does
+            if os.getpid() == process and not WINDOWS:
+                fcntl.flock(file.fileno(), fcntl.LOCK_UN)  # even if a child holds the file open
+
+
+@contextlib.contextmanager
+def staging(folder: Path) -> Iterator[Path]:
+    """Make an empty folder within that of the index, for what is being written; it is gone afterwards."""
+    place, process = folder / f"{BUILDING}{uuid.uuid4().hex}", os.getpid()
+    try:
+        with os_errors(folder):
+            place.mkdir(parents=True)
+        yield place
+    finally:
+        if os.getpid() == process:
+            shutil.rmtree(place, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def os_errors(folder: Path) -> Iterator[None]:
+    """Raise an ArtifactError for an OSError, and say that the index is as it was."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or f"{error} (is the disk full?)"
+        raise ArtifactError(f"index {folder} cannot be written: {reason}; the existing index is unchanged") from error
+
+
+@contextlib.contextmanager
+def rollback(folder: Path) -> Iterator[None]:
+    """As :func:`os_errors`; remove what was written for a commit that fails, as a full disk has no room for it."""
+    before = manifest.read_or_none(folder)
+    damaged = before is None and (folder / artifacts.MANIFEST).exists()
+    try:
+        with os_errors(folder):
+            yield
+    except BaseException:
+        if not damaged:  # somebody may still want to repair it
+            named = set[str]().union(*(one.names for one in (before, manifest.read_or_none(folder)) if one))
+            with contextlib.suppress(OSError):
+                _remove(folder, named, pattern=INSTALLED)
+        raise
+
+
+def install(parts: Sequence[Part], folder: Path, place: Path) -> Entry:
+    """Join segments into one within `folder`, written in `place` and flushed; no manifest names it yet."""
+    made = place / uuid.uuid4().hex
+    files = segment.write(parts, made, final=True)
+    # the same passages have the same name
+    name = segment.PREFIX + hashlib.sha256(artifacts.dump_json(files)).hexdigest()[:16]
+    try:
+        artifacts.check_files(folder / name, files, REMEDY)  # what has this name is the same to the last bit
+    except ArtifactError:
+        with contextlib.suppress(FileNotFoundError):
+            (folder / name).rename(folder / f"{BUILDING}{uuid.uuid4().hex}")  # or was damaged since
+        made.rename(folder / name)
+    artifacts.flush(folder)
+    return Entry(name, sum(map(len, parts)), files)
+
+
+def write_deleted(folder: Path, entry: Entry, rows: IntArray) -> Entry:
+    """Write the rows of the deleted passages of a segment to a file, and return how the manifest names both."""
+    file = io.BytesIO()
+    np.save(file, rows)
+    data, digest = file.getvalue(), hashlib.sha256(file.getvalue()).hexdigest()
+    name = f"{REMOVED}{digest[:16]}.npy"
+    artifacts.write_atomic(folder / name, data)
+    return replace(entry, deleted={"name": name, "passages": len(rows), "bytes": len(data), "sha256": digest})
+
+
+def commit(folder: Path, new: Manifest, *, built: bool = False) -> None:
+    """Replace the manifest, in one step, and remove what it does not name; `built`: also the area of the build."""
+    artifacts.write_atomic(folder / artifacts.MANIFEST, new.as_json())
+    if built:
+        with contextlib.suppress(OSError):
+            (folder / AREA).rename(folder / f"{BUILDING}{uuid.uuid4().hex}")
+    clean(folder, new)
+
+
+def replace_index(
+    folder: Path,
+    parts: Sequence[Part],
+    header: Header,
+    *,
+    tuned: Mapping[str, Any] | None = None,
+    cutting: Mapping[str, Any] | None = None,
+    built: bool = False,
+) -> None:
+    """Write segments as the one segment of an index, in place of an older one, see :func:`commit`."""
+    with staging(folder) as place, rollback(folder):
+        entry, generation = install(parts, folder, place), manifest.generation_of(folder) + 1
+        commit(folder, Manifest(header, (entry,), generation, tuned or {}, cutting), built=built)
+
+
+def clean(folder: Path, current: Manifest) -> None:
+    """Remove what changes left behind, also those that were killed; the lock must be held."""
+    _remove(folder, current.names, pattern=OURS)
+
+
+def _remove(folder: Path, named: Collection[str], *, pattern: re.Pattern[str]) -> None:
+    """Remove what is not in `named` and whose full name matches a pattern; similar names belong to others."""
+    for path in folder.iterdir():
+        if path.name in named or not pattern.fullmatch(path.name):
+            continue
+        with contextlib.suppress(OSError):
+            if path.suffix in {".npy", ".part"}:
+                path.unlink()
+            elif path.is_dir():
+                # under another name first: no folder is ever half of a segment
+                deleted = folder / f"{BUILDING}{uuid.uuid4().hex}"
+                path.rename(deleted)
+                shutil.rmtree(deleted, ignore_errors=True)
+
+
+def store(folder: str | Path, *, cutting: Mapping[str, Any] | None = None, **tuned: Any) -> None:
+    """Replace fields in the manifest of an index, also damaged ones, in one step; write nothing else.
+
+    `cutting` says how documents are cut; None keeps it. Others are fields of :attr:`semclass.PassageIndex.tuned`; None
+    removes one.
+    """
+    path = Path(folder) / artifacts.MANIFEST
+    artifacts.read_json(path)  # before a lock is left in a folder that holds no index
+    with locked(path.parent):
+        values = artifacts.read_json(path)
+        before = values.get("tuned")
+        after = {**(before if isinstance(before, dict) else {}), **tuned}
+        values["tuned"] = {name: value for name, value in after.items() if value is not None}
+        if cutting is not None:
+            values["cutting"] = dict(cutting)
+        artifacts.write_atomic(path, manifest.parse(values, path).as_json())

@@ -15,48 +15,71 @@ from semclass.core.errors import ArtifactError
 from semclass.core.files import REMEDY
 from semclass.encoders.stems import LANGUAGES
 from semclass.index import segment
+from semclass.index.segment import Entry
 
-PROTOCOL = 8
+PROTOCOL = 9
 """Version of the folder's format."""
 
 LOCK = ".lock"
 """File that a writer holds a lock on. It stays: removing it could let two writers in."""
 
-ANSWERABLE = "answerable"
-"""Key of ``tuned`` under which ``semclass calibrate`` stores from which ``answerable`` the index seems to answer."""
-
-METHOD = "method"
-"""Key of ``tuned`` under which ``semclass tune --method`` stores the default method of the index."""
-
 REMOVED = "removed-"
 """Names of files begin with it that say which passages of a segment were deleted; their hash follows."""
 
-SEGMENT_NAME, REMOVED_NAME = rf"{segment.PREFIX}[0-9a-f]{{16}}", rf"{REMOVED}[0-9a-f]{{16}}\.npz"
-
-HEADER = ("encoder", "classes", "thresholds", "small", "codebooks", "sparse", "language", "heads")
-"""Fields about the whole index, see :class:`semclass.PassageIndex`."""
+SEGMENT_NAME, REMOVED_NAME = rf"{segment.PREFIX}[0-9a-f]{{16}}", rf"{REMOVED}[0-9a-f]{{16}}\.npy"
 
 
-@dataclass(frozen=True)
-class Entry:
-    """A segment, as the manifest names it."""
+@dataclass(frozen=True, kw_only=True)
+class Header:
+    """Models and options that made all passages of an index."""
 
-    name: str  # of its folder
-    passages: int  # deleted ones included
-    files: Mapping[str, Mapping[str, Any]]  # by file: "bytes" and "sha256"
-    deleted: Mapping[str, Any] = field(default_factory=dict)  # the file of deleted passages; empty if none are
+    encoder: str  #: fingerprint of the encoder that computed the vectors
+    classes: tuple[str, ...]  #: names of the passage classes
+    thresholds: tuple[float, ...]  #: probability from which a passage has a class, by class
+    small: bool  #: whether only vectors of sentences are stored, so that re-ranking encodes the candidates again
+    codebooks: str  #: fingerprint of the codebooks of the token vectors; empty without codebooks
+    sparse: str  #: fingerprint of the head of learnt words; empty without
+    language: str  #: language of the stems of words, see `semclass.encoders.stems.LANGUAGES`
+    heads: Mapping[str, str]  #: fingerprints of the heads by the field that each labels
 
-    @property
-    def live(self) -> int:
-        """Count the passages that are not deleted."""
-        return self.passages - int(self.deleted.get("passages", 0))
+    def header(self) -> dict[str, Any]:
+        """Return these fields by name."""
+        return {name: getattr(self, name) for name in HEADER}
+
+    @staticmethod
+    def read(record: Mapping[str, Any], where: Path | str) -> dict[str, Any]:
+        """Check these fields as JSON values, and return them by name; an ArtifactError says `where` they are wrong."""
+        if missing := [name for name in HEADER if name not in record]:
+            raise ArtifactError(f"{where} has no field {missing[0]!r}; {REMEDY}")
+        classes, thresholds, heads = record["classes"], record["thresholds"], record["heads"]
+        is_list = isinstance(classes, (list, tuple)) and isinstance(thresholds, (list, tuple))
+        for right, what in (
+            (_are_texts([record["encoder"], record["codebooks"], record["sparse"]]), "its models"),
+            (isinstance(record["small"], bool) and not (record["small"] and record["codebooks"]), "its vectors"),
+            (isinstance(record["language"], str) and record["language"] in LANGUAGES, "its language"),
+            (is_list and _are_texts(classes), "its classes"),
+            (is_list and all(map(_is_number, thresholds)) and len(classes) == len(thresholds), "its thresholds"),
+            (isinstance(heads, dict) and _are_texts(heads.values()), "its heads"),
+        ):
+            require(right, where, what)
+        sequences = {"classes": tuple(classes), "thresholds": tuple(thresholds)}
+        return {name: record[name] for name in HEADER} | sequences
+
+
+HEADER = tuple(Header.__dataclass_fields__)
+
+
+def require(right: object, where: object, what: str) -> None:
+    """Refuse a manifest in which something is described wrongly."""
+    if not right:
+        raise ArtifactError(f"{where} has an invalid description of {what}; {REMEDY}")
 
 
 @dataclass(frozen=True)
 class Manifest:
     """The description of an index."""
 
-    header: Mapping[str, Any]  # the fields of HEADER
+    header: Header
     segments: tuple[Entry, ...]  # in the order of their rows
     generation: int = 1  # rises by 1 with every change of the passages
     tuned: Mapping[str, Any] = field(default_factory=dict)  # see semclass.PassageIndex.tuned
@@ -81,13 +104,7 @@ class Manifest:
         """Write the manifest as its file holds it."""
         fields = {"generation": self.generation, "segments": [vars(entry) for entry in self.segments]}
         fields |= {"tuned": dict(self.tuned), "cutting": self.cutting, "passages": self.passages}
-        return artifacts.dump_json({"protocol": PROTOCOL, "kind": "index", **self.header, **fields})
-
-
-def header_of(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Turn the fields of a :class:`semclass.PassageIndex` into JSON values."""
-    values = {"classes": list(fields["classes"]), "thresholds": fields["thresholds"].tolist()}
-    return {name: fields[name] for name in HEADER} | values | {"heads": dict(fields["heads"])}
+        return artifacts.dump_json({"protocol": PROTOCOL, "kind": "index", **self.header.header(), **fields})
 
 
 def read(folder: Path) -> Manifest:
@@ -130,28 +147,16 @@ def parse(values: Mapping[str, Any], path: Path) -> Manifest:
         version = short(values.get("protocol"))
         raise ArtifactError(f"{path} has protocol {version}; this version of semclass reads {PROTOCOL}: {REMEDY}")
     artifacts.check_protocol(values, path, "index", PROTOCOL)
-    missing = [key for key in (*HEADER, "segments", "generation", "tuned", "cutting") if key not in values]
+    header = Header(**Header.read(values, path))
+    missing = [key for key in ("segments", "generation", "tuned", "cutting") if key not in values]
     if missing:
         raise ArtifactError(f"{path} has no field {missing[0]!r}; {REMEDY}")
-    header, entries, cutting = {name: values[name] for name in HEADER}, values["segments"], values["cutting"]
-    classes, thresholds = header["classes"], header["thresholds"]
-    is_list = isinstance(entries, list) and entries and all(map(_is_entry, entries))
-    names = [named["name"] for entry in entries for named in (entry, entry["deleted"]) if named] if is_list else []
-    for right, what in (
-        (_are_texts([header["encoder"], header["codebooks"], header["sparse"]]), "its models"),
-        (isinstance(header["small"], bool) and not (header["small"] and header["codebooks"]), "its vectors"),
-        (header["language"] in LANGUAGES, "its language"),
-        (isinstance(classes, list) and _are_texts(classes), "its classes"),
-        (isinstance(thresholds, list) and all(map(_is_number, thresholds)), "its thresholds"),
-        (isinstance(thresholds, list) and len(classes) == len(thresholds), "its thresholds"),
-        (isinstance(header["heads"], dict) and _are_texts(header["heads"].values()), "its heads"),
-        (_is_count(values["generation"]), "its generation"),
-        (is_list, "its segments"),
-        (len(set(names)) == len(names), "its segments (one name occurs twice)"),
-        (cutting is None or isinstance(cutting, dict), "how documents were cut"),
-    ):
-        if not right:
-            raise ArtifactError(f"{path} has an invalid description of {what}; {REMEDY}")
+    entries, cutting = values["segments"], values["cutting"]
+    require(isinstance(entries, list) and entries and all(map(_is_entry, entries)), path, "its segments")
+    names = [named["name"] for entry in entries for named in (entry, entry["deleted"]) if named]
+    require(len(set(names)) == len(names), path, "its segments (one name occurs twice)")
+    require(_is_count(values["generation"]), path, "its generation")
+    require(cutting is None or isinstance(cutting, dict), path, "how documents were cut")
     segments = tuple(Entry(**entry) for entry in entries)
     return Manifest(header, segments, values["generation"], _tuned(values["tuned"], path), cutting)
 
@@ -194,12 +199,12 @@ def _tuned(tuned: Any, path: Path) -> Mapping[str, Any]:
         raise ArtifactError(
             f"{path} has a tuned weight that is not a number of at least 0; run `semclass tune --reset`"
         )
-    answerable = tuned.get(ANSWERABLE, {"from": 0})
+    answerable = tuned.get("answerable", {"from": 0})
     threshold = answerable.get("from", -1) if isinstance(answerable, dict) else -1
     if not (_is_number(threshold) and 0 <= threshold <= 1):
         raise ArtifactError(
             f"{path} has a threshold that is not a number from 0 to 1; run `semclass calibrate --reset`"
         )
-    if not isinstance(tuned.get(METHOD, ""), str):
+    if not isinstance(tuned.get("method", ""), str):
         raise ArtifactError(f"{path} has a method that is not a name; run `semclass tune --reset`")
     return dict(tuned)

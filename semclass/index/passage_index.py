@@ -1,7 +1,7 @@
 """The passage index, which holds everything about passages that does not depend on the question.
 
 An index is a row of segments (:mod:`semclass.index.segment`) in a folder whose manifest names the segments
-(:mod:`semclass.index.commit`). A loaded index is a snapshot. Later changes of the folder (:mod:`semclass.index.writer`)
+(:mod:`semclass.index.folder`). A loaded index is a snapshot. Later changes of the folder (:mod:`semclass.index.writer`)
 do not reach it, and :meth:`PassageIndex.refresh` returns an index with the changes. :mod:`semclass.core.files` explains
 how the files of an index are read.
 """
@@ -23,8 +23,9 @@ from semclass.core.checks import check_texts
 from semclass.core.errors import ArtifactError, InputError, SkippedWarning, warn
 from semclass.core.files import REMEDY
 from semclass.core.types import DoubleArray, FloatArray, IntArray, Passage, Ragged, chained
+from semclass.encoders.onnx_encoder import mismatch
 from semclass.encoders.stems import terms_of
-from semclass.index import candidates, commit, filters, manifest
+from semclass.index import candidates, filters, manifest
 from semclass.index.candidates import Candidates, Query, Scoring, sum_of
 from semclass.index.columns import FALSE, FIRST_CODE, Scalar
 from semclass.index.encode_rows import (
@@ -38,14 +39,12 @@ from semclass.index.encode_rows import (
     stored_types,
     warn_of_truncated,
 )
-from semclass.index.folder import Opened, Source, check_target, open_segments
-from semclass.index.joining import join
-from semclass.index.manifest import Manifest
+from semclass.index.folder import check_target, locked, open_parts, replace_index
+from semclass.index.manifest import Header, Manifest
 from semclass.index.passage_encoder import PROBABILITY, Evidence, PassageEncoder, has_text, no_evidence
-from semclass.index.segment import Part, Segment, hashes_of
+from semclass.index.segment import Part, Segment, hashes_of, join
 from semclass.scoring import bm25
 from semclass.scoring.bm25 import Statistics
-from semclass.scoring.postings import Deleted
 
 CACHED_MASKS = 8
 """Number of filters whose passages are remembered."""
@@ -69,28 +68,26 @@ class Facet:
 
 
 @dataclass(frozen=True)
-class PassageIndex:
+class PassageIndex(Header):
     """Passages with their vectors, terms and classes, read-only. Threads may share one instance.
 
     Each passage has a row, counted through all segments. A deleted passage keeps its row until segments are joined, but
     no search finds it, and the length of the index does not count it.
     """
 
-    segments: tuple[Segment, ...]
-    deleted: tuple[Deleted | None, ...]
-    encoder: str  #: fingerprint of the encoder that computed the vectors
-    classes: tuple[str, ...]  #: names of the passage classes
-    thresholds: DoubleArray  #: probability from which a passage has a class, float64 of shape (n_classes,)
-    small: bool  #: whether only vectors of sentences are stored, so that re-ranking encodes the candidates again
-    codebooks: str  #: fingerprint of the codebooks of the token vectors; empty without codebooks
-    sparse: str  #: fingerprint of the head of learnt words; empty without
-    language: str  #: language of the stems of words, see `semclass.encoders.stems.LANGUAGES`
-    heads: Mapping[str, str] = field(default_factory=dict)  #: fingerprints of the heads by the field that each labels
+    parts: tuple[Part, ...]  #: segments, and which of their passages are deleted
     tuned: Mapping[str, Any] = field(default_factory=dict)  #: result of ``semclass tune``; empty without
-    source: Source | None = None  #: folder and manifest from which it was loaded; None for an index in memory
+    folder: Path | None = None  #: folder from which it was loaded; None for an index in memory
+    manifest: Manifest | None = None  #: the manifest of the folder then
+    mmap: bool = False  #: whether the files are memory-mapped
 
     def __len__(self) -> int:
-        return self.statistics.passages
+        return sum(map(len, self.parts))
+
+    @cached_property
+    def segments(self) -> tuple[Segment, ...]:
+        """The segments."""
+        return tuple(part.segment for part in self.parts)
 
     @cached_property
     def starts(self) -> IntArray:
@@ -100,8 +97,9 @@ class PassageIndex:
     @cached_property
     def live(self) -> BoolArray | None:
         """Whether each row's passage is not deleted, bool of shape (rows,). None if no passage is deleted."""
-        masks = [np.ones(len(segment), np.bool_) if keep is None else keep for segment, keep in self.parts()]
-        return None if all(mask.all() for mask in masks) else np.concatenate(masks)
+        if all(part.keep is None for part in self.parts):
+            return None
+        return np.concatenate([np.ones(len(p.segment), np.bool_) if p.keep is None else p.keep for p in self.parts])
 
     @cached_property
     def rows(self) -> IntArray:
@@ -111,7 +109,7 @@ class PassageIndex:
     @cached_property
     def statistics(self) -> Statistics:
         """Statistics of BM25 over all passages that are not deleted."""
-        return bm25.statistics([segment.postings for segment in self.segments], self.deleted)
+        return bm25.statistics([part.segment.postings for part in self.parts], [part.deleted for part in self.parts])
 
     @cached_property
     def probabilities(self) -> FloatArray:
@@ -135,16 +133,13 @@ class PassageIndex:
             return taken
         return taken.take(np.argsort(np.concatenate([here for _, here, _ in places])))
 
-    def parts(self) -> list[Part]:
-        """Each segment, and which of its passages are not deleted. The second is None if no passage is deleted."""
-        result: list[Part] = []
-        for segment, deleted in zip(self.segments, self.deleted, strict=True):
-            keep = None
-            if deleted is not None and len(deleted.rows):
-                keep = np.ones(len(segment), np.bool_)
-                keep[deleted.rows] = False
-            result.append((segment, keep))
-        return result
+    def without(self, rows: IntArray) -> PassageIndex:
+        """Return the index without the passages at some rows, which stay those of the others."""
+        parts = list(self.parts)
+        owner = np.searchsorted(self.starts, rows, side="right") - 1
+        for number in np.unique(owner).tolist():
+            parts[number] = parts[number].without(rows[owner == number] - self.starts[number])
+        return replace(self, parts=tuple(parts))
 
     def passage(self, row: int) -> Passage:
         """Return one passage as you gave it. `row` counts from 0."""
@@ -160,11 +155,12 @@ class PassageIndex:
     def find(self, ids: Sequence[str]) -> IntArray:
         """Return the rows of the passages with the given ids, int64 of shape (m,). An unknown id gives -1."""
         result, hashes = np.full(len(ids), -1, np.int64), hashes_of(ids)
-        for first, segment, deleted in zip(self.starts.tolist(), self.segments, self.deleted, strict=False):
-            rows = segment.find(ids, hashes)
-            if deleted is not None:
-                rows[np.isin(rows, deleted.rows)] = -1
-            result = np.where(rows >= 0, first + rows, result)
+        for first, part in zip(self.starts.tolist(), self.parts, strict=False):
+            rows = part.segment.find(ids, hashes)
+            there = rows >= 0
+            if part.keep is not None:
+                there[there] = part.keep[rows[there]]
+            result[there] = first + rows[there]
         return result
 
     def by_ids(self, ids: Sequence[str]) -> list[Passage]:
@@ -262,16 +258,22 @@ class PassageIndex:
         probabilities = np.empty((len(rows), len(self.classes)), np.float32)
         for segment, here, local in self.within(rows):
             probabilities[here] = segment.probabilities[local]
-        reads = passage_encoder is not None and len(rows)
+        evidence = no_evidence(len(rows))
+        if passage_encoder is not None and len(rows):
+            evidence = self.evidence(rows, passage_encoder)
+        dense, lexical, learnt, codes = (signals[name] for name in ("dense", "bm25", "sparse", "codes"))
         return Candidates(
             rows=rows,
-            **signals,
+            dense=dense,
+            bm25=lexical,
+            sparse=learnt,
+            codes=codes,
             parts=parts,
             score=sum_of(parts),
             probabilities=probabilities,
-            thresholds=self.thresholds,
+            thresholds=np.array(self.thresholds),
             idf=np.zeros(0, np.float32),
-            evidence=self.evidence(rows, passage_encoder) if reads else no_evidence(len(rows)),
+            evidence=evidence,
         )
 
     @classmethod
@@ -315,11 +317,11 @@ class PassageIndex:
         config = IndexConfig.of(passage_encoder, small=small, language=language_for(first, language))
         parts, truncated = list[Part](), list[str]()
         for chunk, (segment, long) in in_order(config.encode, chain([first], stream), workers=1):
-            parts.append((segment, None))
+            parts.append(Part(segment))
             truncated += long
             if progress is not None:
                 progress(len(chunk))
-        index = cls(**config.header(), segments=(join(parts),), deleted=(None,))
+        index = cls(**config.header(), parts=(Part(join(parts)),))
         warn_of_truncated(truncated, len(index))
         if empty:
             warn(SkippedWarning(f"{name_ids(empty)} left out of the index, as there is no text"))
@@ -345,23 +347,19 @@ class PassageIndex:
     def _counts(self, field: str, allowed: BoolArray | None = None) -> Counter[tuple[bool, Scalar]]:
         """Count the values of a field, each with whether it is a boolean, as 1 is equal to True in Python."""
         counts: Counter[tuple[bool, Scalar]] = Counter()
-        for (segment, keep), start in zip(self.parts(), self.starts, strict=False):
-            if (column := segment.columns.fields.get(field)) is None:
+        for part, start in zip(self.parts, self.starts, strict=False):
+            if (column := part.segment.columns.fields.get(field)) is None:
                 continue
             if column.starts[3] - FIRST_CODE > MAX_VALUES:
                 return Counter()
             codes = column.codes
-            keep = keep if allowed is None else allowed[start : start + len(segment)]
+            keep = part.keep if allowed is None else allowed[start : start + len(part.segment)]
             if keep is not None:
                 codes = codes[keep[column.rows] if len(column.rows) else keep]
             for code in np.flatnonzero(numbers := np.bincount(codes)).tolist():
                 if code >= FALSE:
                     counts[code < FIRST_CODE, column.value(code)] += int(numbers[code])
         return counts
-
-    def header(self) -> dict[str, Any]:
-        """The fields of the manifest that describe the whole index."""
-        return manifest.header_of(vars(self))
 
     def save(self, folder: str | Path) -> None:
         """Write the index as one segment into a folder, in place of an older index, which stays valid until then.
@@ -371,20 +369,14 @@ class PassageIndex:
         """
         folder = Path(folder)
         check_target(folder, replace=True)
-        with commit.locked(folder), commit.staging(folder) as place, commit.rollback(folder):
-            self._check_current(folder)
-            entry = commit.install(self.parts(), folder, place)
-            generation = manifest.generation_of(folder) + 1
-            commit.commit(folder, Manifest(self.header(), (entry,), generation, self.tuned))
-
-    def _check_current(self, folder: Path) -> None:
-        if self.source is None or self.source.folder.resolve() != folder.resolve():
-            return
-        current, known = manifest.read_or_none(folder), self.source.manifest
-        if current is not None and (current.tuned, current.contents) != (known.tuned, known.contents):
-            raise ArtifactError(
-                f"the index {folder} was changed after it was loaded; call refresh() before you save it there"
-            )
+        with locked(folder):
+            current, known = manifest.read_or_none(folder), self.manifest
+            same = self.folder is not None and self.folder.resolve() == folder.resolve()
+            if same and current and known and (current.tuned, current.contents) != (known.tuned, known.contents):
+                raise ArtifactError(
+                    f"the index {folder} was changed after it was loaded; call refresh() before you save it there"
+                )
+            replace_index(folder, self.parts, Header(**self.header()), tuned=self.tuned)
 
     @classmethod
     def load(
@@ -409,8 +401,10 @@ class PassageIndex:
             If the index was built with another encoder.
         """
         folder = Path(folder)
-        source = Source(folder, manifest.read(folder), mmap=mmap)
-        return cls._of(*open_segments(source, {}, encoder_fingerprint=encoder_fingerprint, verify=verify))
+        current = manifest.read(folder)
+        if encoder_fingerprint not in (None, current.header.encoder):
+            raise mismatch(f"the index {folder}", current.header.encoder, str(encoder_fingerprint), REMEDY)
+        return cls.of(folder, *open_parts(folder, current, {}, mmap=mmap, verify=verify), mmap=mmap)
 
     def check_files(self) -> None:
         """Raise a ChangedFileError if an open file of the index was overwritten since it was opened."""
@@ -424,27 +418,21 @@ class PassageIndex:
         says whether to compare the SHA-256 of new files. Raises an InputError for an index that was not loaded from a
         folder, and an ArtifactError as :meth:`load` does.
         """
-        if self.source is None:
+        if self.folder is None:
             raise InputError("this index was built in memory, so it cannot be refreshed; save it and load it first")
-        current = manifest.read(self.source.folder)
-        opened = [*map(Opened, self.source.manifest.segments, self.segments, self.deleted)]
-        whole = {item.entry.name: item for item in opened if not item.segment.is_changed}
-        if current == self.source.manifest and len(whole) == len(opened):
+        current = manifest.read(self.folder)
+        whole = {part.segment.name: part for part in self.parts if not part.segment.is_changed}
+        if current == self.manifest and len(whole) == len(self.parts):
             return self
-        verify = verify or len(whole) < len(opened)
-        return self._of(*open_segments(replace(self.source, manifest=current), whole, verify=verify))
+        verify = verify or len(whole) < len(self.parts)
+        opened = open_parts(self.folder, current, whole, mmap=self.mmap, verify=verify)
+        return self.of(self.folder, *opened, mmap=self.mmap)
 
     @classmethod
-    def _of(cls, source: Source, opened: Sequence[Opened]) -> PassageIndex:
-        header = source.manifest.header
-        arrays = {"classes": tuple(header["classes"]), "thresholds": np.array(header["thresholds"], np.float64)}
-        return cls(
-            **{**header, **arrays},
-            segments=tuple(item.segment for item in opened),
-            deleted=tuple(item.deleted for item in opened),
-            tuned=source.manifest.tuned,
-            source=source,
-        )
+    def of(cls, folder: Path, current: Manifest, parts: Sequence[Part], *, mmap: bool) -> PassageIndex:
+        """Return the index of opened segments."""
+        fields: dict[str, Any] = {"tuned": current.tuned, "folder": folder, "manifest": current, "mmap": mmap}
+        return cls(**current.header.header(), parts=tuple(parts), **fields)
 
 
 def _with_text(passages: Iterable[Passage], empty: list[str]) -> Iterator[Passage]:

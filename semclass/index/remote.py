@@ -10,6 +10,7 @@ import base64
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -17,16 +18,17 @@ import numpy.typing as npt
 
 from semclass.core import artifacts
 from semclass.core.errors import ArtifactError, InputError
-from semclass.core.types import DoubleArray, FloatArray, IntArray, Passage, Ragged, offsets_of
+from semclass.core.types import FloatArray, IntArray, Passage, Ragged, offsets_of
 from semclass.encoders.stems import terms_of
-from semclass.index import filters, manifest
+from semclass.index import filters
 from semclass.index.candidates import Candidates, Query, Scoring
 from semclass.index.columns import columns_of
 from semclass.index.encode_rows import line_of, records_of, stored_types
 from semclass.index.filters import Filter
+from semclass.index.manifest import Header
 from semclass.index.passage_encoder import PassageEncoder
 from semclass.index.passage_index import PassageIndex
-from semclass.index.segment import NOTHING, Segment, hash_table, hashes_of
+from semclass.index.segment import NOTHING, Part, Segment, hash_table, hashes_of
 from semclass.scoring import bm25, fusion
 from semclass.scoring.bm25 import Statistics
 from semclass.scoring.dense import MEAN_WEIGHT
@@ -81,21 +83,13 @@ class Wanted:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RemoteIndex:
+class RemoteIndex(Header):
     """Base of an index in another engine, which :class:`semclass.HybridRetriever` searches like one in a folder.
 
     A subclass is a frozen dataclass that implements :meth:`find`. All attributes but `types` are those of the
     :class:`semclass.PassageIndex` whose passages were stored.
     """
 
-    encoder: str
-    classes: tuple[str, ...]
-    thresholds: DoubleArray
-    small: bool
-    codebooks: str
-    sparse: str
-    language: str
-    heads: Mapping[str, str]
     tuned: Mapping[str, Any]
     statistics: Statistics
     types: Mapping[str, tuple[str, list[int]]]  #: of the items of each array in the bytes of a row, with their shapes
@@ -117,14 +111,14 @@ class RemoteIndex:
         none = np.zeros(0, np.int64)
         parts = _arrays(index.segments[0], none, Ragged(none, np.zeros(1, np.int64)))
         types = {name: (part.values.dtype.str, list(part.values.shape[1:])) for name, part in parts.items()}
-        return {**{name: getattr(index, name) for name in (*manifest.HEADER, "tuned", "statistics")}, "types": types}
+        return {**index.header(), "tuned": index.tuned, "statistics": index.statistics, "types": types}
 
     def record(self) -> dict[str, Any]:
         """Write the attributes as JSON values."""
         statistics = self.statistics
         terms, frequencies = statistics.table()
         return {
-            **manifest.header_of(vars(self)),
+            **self.header(),
             "types": self.types,
             "tuned": dict(self.tuned),
             "passages": statistics.passages,
@@ -136,7 +130,7 @@ class RemoteIndex:
         }
 
     @staticmethod
-    def read(record: Mapping[str, Any], where: str) -> dict[str, Any]:
+    def read(record: Mapping[str, Any], where: Path | str) -> dict[str, Any]:
         """Read the attributes that :meth:`record` wrote. An ArtifactError about a damaged record names `where`."""
         artifacts.check_protocol(record, where, _KIND, _PROTOCOL)
         try:
@@ -145,14 +139,7 @@ class RemoteIndex:
             if len(frequencies) != len(terms):
                 raise ValueError(f"{len(terms)} terms have {len(frequencies)} frequencies")
             return {
-                "encoder": str(record["encoder"]),
-                "classes": tuple(record["classes"]),
-                "thresholds": np.array(record["thresholds"], np.float64),
-                "small": bool(record["small"]),
-                "codebooks": str(record["codebooks"]),
-                "sparse": str(record["sparse"]),
-                "language": str(record["language"]),
-                "heads": dict(record["heads"]),
+                **Header.read(record, where),
                 "tuned": dict(record["tuned"]),
                 "types": {name: (str(kind), list(shape)) for name, (kind, shape) in dict(record["types"]).items()},
                 "statistics": Statistics.of(int(record["passages"]), average, terms, frequencies),
@@ -192,7 +179,9 @@ class RemoteIndex:
 
     def _local(self, passages: Sequence[Passage], parts: Mapping[str, Ragged]) -> PassageIndex:
         """Make an index of found passages, which are weighed by the statistics of all."""
-        rows = {name: parts.get(name, NOTHING) for name in _ARRAYS if name not in ("terms", "probabilities")}
+        rows: dict[str, Any] = {
+            name: parts.get(name, NOTHING) for name in _ARRAYS if name not in ("terms", "probabilities")
+        }
         hashes, places = hash_table(hashes_of([passage.id for passage in passages]))
         segment = Segment(
             **rows,
@@ -203,8 +192,7 @@ class RemoteIndex:
             id_hashes=hashes,
             id_rows=places,
         )
-        fields = {name: getattr(self, name) for name in manifest.HEADER}
-        index = PassageIndex(**fields, segments=(segment,), deleted=(None,))
+        index = PassageIndex(**self.header(), parts=(Part(segment),))
         vars(index)["statistics"] = self.statistics
         return index
 
@@ -237,8 +225,9 @@ SearchIndex: TypeAlias = "PassageIndex | RemoteIndex"
 def stored_rows(index: PassageIndex, average: float | None = None) -> Iterator[StoredRow]:
     """Make the rows of the passages that an index holds; `average` is the mean number of terms for `impacts`."""
     average = index.statistics.average if average is None else average
-    for segment, keep in index.parts():
-        live = np.ones(len(segment), np.bool_) if keep is None else keep
+    for part in index.parts:
+        segment = part.segment
+        live = np.ones(len(segment), np.bool_) if part.keep is None else part.keep
         for first in range(0, len(segment), _PASSAGES_A_PASS):
             rows, last = np.flatnonzero(live[first : first + _PASSAGES_A_PASS]), first + _PASSAGES_A_PASS
             terms, impacts, repeated = bm25.impacts(segment.postings, first, last, average)

@@ -8,23 +8,27 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import chain
+from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 import numpy as np
 import numpy.typing as npt
 
+from semclass.core import artifacts
 from semclass.core.errors import ArtifactError, ChangedFileError
-from semclass.core.files import REMEDY, Files, StoredRagged
+from semclass.core.files import REMEDY, Files, StoredRagged, let_go
 from semclass.core.tools import Once
-from semclass.core.types import FloatArray, IntArray, Passage, Ragged
+from semclass.core.types import FloatArray, IntArray, Passage, Ragged, offsets_of
 from semclass.index import columns
 from semclass.index.columns import Columns
 from semclass.scoring import approximation, postings
 from semclass.scoring.approximation import Reduced
 from semclass.scoring.dense import Vectors
-from semclass.scoring.postings import Postings
+from semclass.scoring.postings import Deleted, Postings, count_deleted
 
 NOTHING = Ragged(np.zeros((0, 0), np.uint8), np.zeros(1, np.int64))
 """The rows that a small index leaves out."""
@@ -34,6 +38,17 @@ REDUCED = "reduced"
 
 PREFIX = "segment-"
 """Names of segments on the disk begin with it; a hash of their files follows."""
+
+COPY_PASSAGES = 4096
+"""Passages that are copied at a time, at most: bounds memory, changes no value."""
+
+READ_PASSAGES = 256
+"""Passages that are read back at a time."""
+
+COPY_BYTES = 1 << 24
+"""Bytes of an array that are copied at a time, unless a passage has more."""
+
+BoolArray = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -202,8 +217,59 @@ FILES = (
 REDUCED_FILES = tuple(f"{REDUCED}/{name}.npy" for name in approximation.PARTS)
 """Files that a large segment has as well."""
 
-Part = tuple[Segment, npt.NDArray[np.bool_] | None]
-"""A segment, and which of its passages remain, bool of shape (n,); None for all."""
+
+@dataclass(frozen=True)
+class Entry:
+    """A segment, as the manifest names it."""
+
+    name: str  # of its folder
+    passages: int  # deleted ones included
+    files: Mapping[str, Mapping[str, Any]]  # by file: "bytes" and "sha256"
+    deleted: Mapping[str, Any] = field(default_factory=dict)  # the file of deleted passages; empty if none are
+
+    @property
+    def live(self) -> int:
+        """Count the passages that are not deleted."""
+        return self.passages - int(self.deleted.get("passages", 0))
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """A segment of an index, and which of its passages are there. Its length does not count deleted passages."""
+
+    segment: Segment
+    keep: BoolArray | None = None  # passages that are not deleted, (n,); None: all
+    entry: Entry | None = None  # how the manifest names it; None for a segment in memory
+
+    def __len__(self) -> int:
+        return self._live
+
+    @cached_property
+    def _live(self) -> int:
+        return len(self.segment) if self.keep is None else int(self.keep.sum())
+
+    @cached_property
+    def deleted(self) -> Deleted | None:
+        """Counts of the deleted passages; None if none are."""
+        return None if self.keep is None else count_deleted(self.segment.postings, np.flatnonzero(~self.keep))
+
+    def without(self, rows: IntArray) -> Part:
+        """Delete some passages."""
+        if not len(rows):
+            return self
+        keep = np.ones(len(self.segment), np.bool_) if self.keep is None else self.keep.copy()
+        keep[rows] = False
+        return replace(self, keep=keep)
+
+    def lengths(self, name: str) -> IntArray:
+        """Count the rows of each passage in a ragged array."""
+        lengths: IntArray = getattr(self.segment, name).lengths()
+        return lengths if self.keep is None or not len(lengths) else lengths[self.keep]  # a small index has none
+
+    @property
+    def hashes(self) -> npt.NDArray[np.uint64]:
+        """Hash of the id of each passage."""
+        return self.segment.row_hashes if self.keep is None else self.segment.row_hashes[self.keep]
 
 
 def hashes_of(ids: Sequence[str]) -> npt.NDArray[np.uint64]:
@@ -216,3 +282,115 @@ def hash_table(hashes: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.uint64], 
     """Sort the hashes of passages; the sorted hashes, and the row of each."""
     order = np.argsort(hashes, kind="stable")
     return hashes[order], order.astype(np.min_scalar_type(max(len(order) - 1, 0)))
+
+
+def join(parts: Sequence[Part]) -> Segment:
+    """Join segments in memory."""
+    rows: dict[str, Any] = {name: np.concatenate([*_blocks(parts, name)]) for name in ROWS}
+    rows |= {name: Ragged(rows[name], _offsets(parts, name)) for name, stored in ROWS.items() if stored.offsets}
+    hashes, places = hash_table(_hashes(parts))
+    counts = _merged(parts)
+    return Segment(**rows, postings=counts, columns=_columns(parts), id_hashes=hashes, id_rows=places)
+
+
+def write(parts: Sequence[Part], folder: Path, *, final: bool) -> dict[str, dict[str, Any]]:
+    """Join segments, at least one, in a new folder, in bounded memory; the ``bytes`` and ``sha256`` of each file.
+
+    With `final` all of it survives a loss of power, and many sentences get reduced vectors.
+    """
+    folder.mkdir(parents=True)
+    for name, stored in ROWS.items():
+        offsets = _offsets(parts, name) if stored.offsets else None
+        _write(folder / f"{name}.npy", _blocks(parts, name), sum(map(len, parts)) if offsets is None else offsets[-1])
+        if offsets is not None:
+            np.save(folder / f"{stored.offsets}.npy", offsets)  # of several arrays they may be the same
+    hashes, rows = hash_table(_hashes(parts))
+    np.save(folder / "id_hashes.npy", hashes)
+    np.save(folder / "id_rows.npy", rows)
+    columns.save(_columns(parts), folder)
+    if len(parts) == 1 and parts[0].keep is None:
+        postings.save(parts[0].segment.postings, folder / "bm25")
+    else:
+        _merged(parts, folder / "bm25")
+    coded = parts[0].segment.sentences.values.dtype == np.uint8
+    if final and coded and _offsets(parts, "sentences")[-1] >= approximation.REDUCED_FROM:
+        codes, scales = (np.load(folder / f"{name}.npy", mmap_mode="r") for name in ("sentences", "scales"))
+        approximation.save(approximation.reduce_vectors(codes, scales), folder / REDUCED)
+    if final:
+        artifacts.flush_all(folder)
+    return {
+        path.relative_to(folder).as_posix(): {"bytes": path.stat().st_size, "sha256": artifacts.sha256_of(path)}
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def name_of(files: dict[str, dict[str, Any]]) -> str:
+    """The name of a segment with these files: the same passages have the same name."""
+    return PREFIX + hashlib.sha256(artifacts.dump_json(files)).hexdigest()[:16]
+
+
+def _write(path: Path, blocks: Iterator[npt.NDArray[Any]], rows: int) -> None:
+    first = next(blocks)
+    with path.open("wb") as file:
+        header = {"descr": np.lib.format.dtype_to_descr(first.dtype), "fortran_order": False}
+        np.lib.format.write_array_header_1_0(file, {**header, "shape": (int(rows), *first.shape[1:])})
+        for block in chain([first], blocks):
+            # not through a memory map: a full disk would end the process and not raise an error
+            file.write(np.ascontiguousarray(block).data.cast("B") if block.size else b"")
+
+
+def _merged(parts: Sequence[Part], folder: Path | None = None) -> Postings:
+    return postings.merge([part.segment.postings for part in parts], [part.keep for part in parts], folder=folder)
+
+
+def _hashes(parts: Sequence[Part]) -> npt.NDArray[np.uint64]:
+    return np.concatenate([part.hashes for part in parts])
+
+
+def _blocks(parts: Sequence[Part], name: str) -> Iterator[npt.NDArray[Any]]:
+    """The remaining rows of an array, some passages at a time; the first block is empty."""
+    ragged = bool(ROWS[name].offsets)
+    first = getattr(parts[0].segment, name)
+    yield (first.values if ragged else first)[:0]
+    for part in parts:
+        rows, keep = getattr(part.segment, name), part.keep
+        if ragged:
+            yield from _ragged_blocks(rows, keep)
+            continue
+        for begin in range(0, len(rows), COPY_PASSAGES):
+            here = slice(begin, begin + COPY_PASSAGES)
+            yield rows[here] if keep is None else rows[here][keep[here]]
+
+
+def _ragged_blocks(rows: Ragged, keep: BoolArray | None) -> Iterator[npt.NDArray[Any]]:
+    values = rows.values
+    most = COPY_BYTES // max(values[:1].nbytes, 1)
+    end = 0
+    while (begin := end) < len(rows):
+        fits = int(np.searchsorted(rows.offsets, rows.offsets[begin] + most, "right")) - 1
+        end = min(max(fits, begin + 1), begin + COPY_PASSAGES, len(rows))
+        if keep is None or keep[begin:end].all():
+            yield values[rows.offsets[begin] : rows.offsets[end]]
+        else:
+            # through the memory map: in one go, and not row by row
+            yield Ragged(values, rows.offsets).take(begin + np.flatnonzero(keep[begin:end])).values
+        let_go(values)
+
+
+def _offsets(parts: Sequence[Part], name: str) -> IntArray:
+    return offsets_of(np.concatenate([part.lengths(name) for part in parts]))
+
+
+def _columns(parts: Sequence[Part]) -> Columns:
+    if len(parts) == 1 and parts[0].keep is None:
+        return parts[0].segment.columns
+    return columns.columns_of(passage.metadata for passage in passages_of(parts))
+
+
+def passages_of(parts: Sequence[Part]) -> Iterator[Passage]:
+    """Read the passages of segments, without deleted ones, some at a time."""
+    for part in parts:
+        rows = np.arange(len(part.segment)) if part.keep is None else np.flatnonzero(part.keep)
+        for begin in range(0, len(rows), READ_PASSAGES):
+            yield from part.segment.passages(rows[begin : begin + READ_PASSAGES])

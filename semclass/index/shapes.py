@@ -6,7 +6,7 @@ take one pass over each array; :mod:`semclass.index.verify` has the checks that 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +18,9 @@ from semclass.core.errors import ArtifactError
 from semclass.core.files import REMEDY
 from semclass.core.types import Ragged
 from semclass.index import columns
+from semclass.index.manifest import Header
 from semclass.index.segment import REDUCED, ROWS, Segment
 from semclass.scoring.approximation import DIMENSIONS
-from semclass.scoring.postings import Deleted
 from semclass.scoring.quantisation import COMPONENTS
 from semclass.scoring.sparse import COLUMNS
 
@@ -34,7 +34,7 @@ def require(right: object, where: Path, what: str) -> None:
         raise ArtifactError(f"{where}: {what}; {REMEDY}")
 
 
-def check(segment: Segment, header: Mapping[str, Any], passages: int, where: Path) -> None:
+def check(segment: Segment, header: Header, passages: int, where: Path) -> None:
     """Refuse a segment whose arrays do not fit together, naming the first file that is wrong."""
     counts, ends = segment.postings, segment.sentences.offsets
     require(ends.ndim == 1 and ends.size, where / "sentence_offsets.npy", f"the shape is {ends.shape}")
@@ -43,7 +43,7 @@ def check(segment: Segment, header: Mapping[str, Any], passages: int, where: Pat
     _check_rows(segment, header, where)
     require(not n or segment.sentences.lengths().all(), where / "sentence_offsets.npy", "a passage has no sentence")
     for name, array, shape, kind in (
-        ("probabilities", segment.probabilities, (n, len(header["classes"])), "f4"),
+        ("probabilities", segment.probabilities, (n, len(header.classes)), "f4"),
         ("id_hashes", segment.id_hashes, (n,), "u8"),
         ("id_rows", segment.id_rows, (n,), "u"),
         ("bm25/lengths", counts.lengths, (n,), "u"),
@@ -79,14 +79,14 @@ def _check_finite(array: npt.NDArray[Any], where: Path) -> None:
         require(np.isfinite([array.min(), array.max()]).all(), where, "it holds NaN or infinity")
 
 
-def _check_rows(segment: Segment, header: Mapping[str, Any], where: Path) -> None:
-    exact = not (header["small"] or header["codebooks"])
+def _check_rows(segment: Segment, header: Header, where: Path) -> None:
+    exact = not (header.small or header.codebooks)
     for name, stored in ROWS.items():
         if not stored.offsets:
             continue
         rows, path = getattr(segment, name), where / f"{name}.npy"
         values, offsets = rows.values, rows.offsets
-        n = len(segment) if stored.in_small or not header["small"] else 0
+        n = len(segment) if stored.in_small or not header.small else 0
         require(offsets.dtype == np.int64 and offsets.ndim == 1, path, f"its offsets are {offsets.dtype}")
         require(len(offsets) == n + 1, path, f"it has {len(offsets) - 1} rows, not {n}")
         require(offsets[0] == 0 and (rows.lengths() >= 0).all(), path, "its offsets must rise from 0")
@@ -131,18 +131,11 @@ def _check_reduced(segment: Segment, where: Path) -> None:
     require((near.variances >= 0).all(), where / "variances.npy", "it holds numbers below 0")
 
 
-def check_deleted(segment: Segment, deleted: Deleted, passages: int, where: Path) -> None:
+def check_deleted(segment: Segment, rows: npt.NDArray[Any], passages: int, where: Path) -> None:
     """Refuse deleted rows that the segment cannot have; by the manifest they are `passages` many."""
-    rows, frequencies = deleted.rows, deleted.document_frequencies
     require(rows.dtype == np.int64 and rows.shape == (passages,), where, f"it must name {passages} passages")
     rising = not len(rows) or (rows[0] >= 0 and rows[-1] < len(segment) and (np.diff(rows) > 0).all())
     require(rising, where, f"it removes rows that the segment does not have: {short(rows)}")
-    known = segment.postings.document_frequencies
-    right = frequencies.dtype == np.int64 and frequencies.shape == known.shape
-    right = right and bool(((frequencies >= 0) & (frequencies <= known)).all())
-    require(right, where, "it counts terms that the segment does not have")
-    terms = int(segment.postings.lengths[rows].sum(dtype=np.uint64))
-    require(deleted.terms == terms, where, f"it counts {deleted.terms} terms, but its passages have {terms}")
 
 
 def check_alike(segments: Sequence[Segment], folder: Path) -> None:

@@ -8,11 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from semclass.index.joining import COPY_PASSAGES
 from semclass.index.passage_index import PassageIndex
-from semclass.index.segment import Segment, hashes_of
+from semclass.index.segment import COPY_PASSAGES, Segment, hashes_of
 from semclass.index.shapes import require
-from semclass.scoring.postings import Deleted, count_deleted
 
 CHECKED_NUMBERS = 1 << 24
 """Numbers of an array that are checked at a time."""
@@ -25,12 +23,10 @@ def verify(folder: str | Path, *, progress: Callable[[int], object] | None = Non
     """Verify an index, as it is now; it may be searched and changed meanwhile."""
     index = PassageIndex.load(folder, verify=True)
     report = progress or (lambda _: None)
-    for segment, deleted in zip(index.segments, index.deleted, strict=True):
+    for segment in index.segments:
         where = Path(folder) / segment.name
         _check_ids(segment, where, report)
         _check_statistics(segment, where)
-        if deleted is not None:
-            _check_deleted(segment, deleted, where)
     _check_unique(index, Path(folder))
     dead = int(index.starts[-1]) - len(index)
     return {"passages": len(index), "removed": dead, "segments": len(index.segments), "checks": list(CHECKS)}
@@ -56,12 +52,6 @@ def _check_statistics(segment: Segment, where: Path) -> None:
         lengths += np.bincount(counts.passages[here], counts.counts[here], len(segment)).astype(np.int64)
     same = np.array_equal(lengths, counts.lengths)
     require(same, where / "bm25" / "lengths.npy", "it differs from the sum of the counts")
-
-
-def _check_deleted(segment: Segment, deleted: Deleted, where: Path) -> None:
-    again = count_deleted(segment.postings, deleted.rows)
-    same = again.terms == deleted.terms and np.array_equal(again.document_frequencies, deleted.document_frequencies)
-    require(same, where, "its counts of removed terms are wrong")
 
 
 def _check_unique(index: PassageIndex, folder: Path) -> None:

@@ -1,7 +1,7 @@
-"""Changes of an index: building it, adding, replacing and deleting passages, without encoding any other passage again.
+"""Changes of an index: building it, syncing it with documents, adding, replacing and deleting passages.
 
-Every change is an :class:`IndexChange` of the segments of a folder. :func:`build_index` is a change from nothing in a
-folder within that of the index, and :func:`semclass.index.sync.sync_index` a change by a comparison with documents.
+Every change is an :class:`IndexChange` of the segments of a folder, which encodes no text again that the index has.
+:func:`build_index` is a change from nothing in a folder within that of the index, :func:`sync_index` one by a comparison.
 """
 
 from __future__ import annotations
@@ -9,22 +9,26 @@ from __future__ import annotations
 import contextlib
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import uuid
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from semclass.core import artifacts
 from semclass.core.checks import check_choice, check_texts, counted, short
 from semclass.core.errors import ArtifactError, EncoderMismatchError, InputError, warn
-from semclass.core.types import Passage
+from semclass.core.files import Files
+from semclass.core.tools import Once
+from semclass.core.types import IntArray, Passage
 from semclass.documents.cutting import named_by_content
-from semclass.index import commit, filters, manifest
-from semclass.index import segments_in_progress as in_progress
-from semclass.index.commit import AREA, locked, staging
+from semclass.index import filters, manifest, segment
+from semclass.index.columns import columns_of
 from semclass.index.encode_rows import (
     IndexConfig,
     chunks,
@@ -32,25 +36,52 @@ from semclass.index.encode_rows import (
     language_for,
     line_of,
     name_ids,
+    records_of,
     threads_of,
     warn_of_truncated,
 )
-from semclass.index.folder import Opened, Source, check_target, open_segments
-from semclass.index.joining import READ_PASSAGES
-from semclass.index.manifest import Entry, Manifest, header_of
-from semclass.index.passage_encoder import PassageEncoder, check_heads, fields_of
+from semclass.index.folder import (
+    AREA,
+    check_target,
+    clean,
+    commit,
+    install,
+    locked,
+    open_parts,
+    os_errors,
+    replace_index,
+    rollback,
+    staging,
+    store,
+    write_deleted,
+)
+from semclass.index.manifest import Header, Manifest
+from semclass.index.passage_encoder import (
+    PassageEncoder,
+    check_heads,
+    fields_of,
+    labelled,
+    labels_in,
+    searchable,
+    title_of,
+)
 from semclass.index.passage_index import PassageIndex
-from semclass.index.segments_in_progress import Group, SegmentInProgress, TextPlaces
-from semclass.scoring.postings import count_deleted
-
-JOINED_CHUNKS = 32
-"""Number of chunks of new passages that are joined at a time, on the disk if they are large."""
-
-COMPARED_PASSAGES = 8192
-"""Number of passages that a change compares with their old versions at a time."""
+from semclass.index.segment import READ_PASSAGES, Entry, Part, Segment, hash_table, hashes_of
 
 COMMIT_SECONDS = 5.0
 """Seconds after which a build or a sync commits. A killed process loses little more work than that of these seconds."""
+
+GROWTH = 3
+"""A new segment is joined with its predecessor unless that has at least so many times its passages.
+
+So n passages are in at most 1 + log(n) / log(GROWTH) segments, and a passage is written again about as often.
+"""
+
+MEMORY_PASSAGES = 4096
+"""New passages up to which a segment stays in memory; a larger one is written to the disk before the commit."""
+
+MEMORY_BYTES = 1 << 24
+"""Bytes of texts and metadata up to which it does."""
 
 LoadEncoder = Callable[[], PassageEncoder]
 
@@ -152,7 +183,7 @@ def build_index(
     replace
         Whether to replace an existing index, including its tuned weights.
     cutting
-        How documents were cut into passages, which the index keeps for ``semclass.index.sync.sync_index``. Passages are
+        How documents were cut into passages, which the index keeps for ``semclass.index.writer.sync_index``. Passages are
         then named as a sync names them.
 
     Raises
@@ -165,83 +196,219 @@ def build_index(
     """
     folder = Path(folder)
     encoder = PassageEncoder.load() if passage_encoder is None else passage_encoder
-    threads = threads_of(encoder, workers)
+    threads_of(encoder, workers)
     check_target(folder, replace=replace)
     stream = chunks(passages if cutting is None else named_by_content(passages))
     first = next(stream, None)
     if first is None:
         raise InputError("there are no passages to index; give at least one")
-    config = IndexConfig.of(encoder, small=small, language=language_for(first, language))
+    header = Header(**IndexConfig.of(encoder, small=small, language=language_for(first, language)).header())
     with locked(folder):
         # another build may have ended while the first passages were read
         check_target(folder, replace=replace)
         if (before := manifest.read_or_none(folder)) is not None:
-            commit.clean(folder, before)
-        truncated = _fill(folder / AREA, chain([first], stream), config, progress, threads, resume)
-        with staging(folder) as place, commit.rollback(folder):
-            filled = PassageIndex.load(folder / AREA, verify=False, mmap=True)
-            entry = commit.install(filled.parts(), folder, place)
-            header, generation = header_of(config.header()), manifest.generation_of(folder) + 1
-            commit.commit(folder, Manifest(header, (entry,), generation, cutting=cutting), built=True)
-    warn_of_truncated(truncated, entry.passages)
-    return PassageIndex.load(folder, verify=False)
+            clean(folder, before)
+        with _area(folder, header, encoder, resume=resume, progress=progress, workers=workers) as change:
+            change.add(chain.from_iterable(_resumed(change, chain([first], stream))), commits=True)
+            replace_index(folder, change.index.parts, header, cutting=cutting, built=True)
+    index = PassageIndex.load(folder, verify=False)
+    warn_of_truncated(change.truncated, len(index))
+    return index
 
 
-def _fill(
-    area: Path,
-    stream: Iterable[list[Passage]],
-    config: IndexConfig,
-    progress: Callable[[int], object] | None,
-    workers: int,
-    resume: bool,
-) -> list[str]:
-    head = config.passage_encoder.classifier.head
+@contextlib.contextmanager
+def _area(
+    folder: Path, header: Header, encoder: PassageEncoder, *, resume: bool, **options: Any
+) -> Iterator[IndexChange]:
+    """Open a change of the unfinished build within a folder; of a new one, if there is none that can be used."""
+    area, head = folder / AREA, encoder.classifier.head
     # the header does not name the passage head, and all probabilities must be of one
     sign = {} if head is None else {"head": head.artifact.manifest["files"]["model.onnx"]["sha256"]}
-    if (stopped := _stopped(area, config, sign) if resume else None) is None:
+    if resume and (area / artifacts.MANIFEST).is_file():
+        try:
+            stopped = PassageIndex.load(area, mmap=True)
+        except ArtifactError as error:
+            warn(UserWarning(f"the unfinished build in {folder} cannot be resumed, and starts again: {error}"))
+            resume = False
+        else:
+            if (stopped.header(), stopped.tuned) != (header.header(), sign):
+                raise ArtifactError(
+                    f"{folder} holds an unfinished build of {counted(len(stopped), 'passage')} with other models or "
+                    "options; resume it with the same models and options, or discard it with resume=False (--no-resume)"
+                )
+    if not resume:
         shutil.rmtree(area, ignore_errors=True)
-    start = Manifest(header_of(config.header()), (), 0, sign)
-    with open_change(area, config.passage_encoder, progress=progress, workers=workers, start=start) as change:
-        stream = _resumed(change, stopped, iter(stream)) if stopped is not None else stream
-        change.append(stream, commit_seconds=COMMIT_SECONDS)
-        change.commit()
-    return change.truncated
+    with open_change(area, encoder, start=Manifest(header, (), 0, sign), **options) as change:
+        yield change
 
 
-def _stopped(area: Path, config: IndexConfig, sign: Mapping[str, str]) -> PassageIndex | None:
-    """Open the unfinished build with the same models and options; None if there is none that can be used."""
-    if not (area / artifacts.MANIFEST).is_file():
-        return None
-    try:
-        stopped = PassageIndex.load(area, mmap=True)
-    except ArtifactError as error:
-        warn(UserWarning(f"the unfinished build in {area.parent} cannot be resumed, and starts again: {error}"))
-        return None
-    if (stopped.header(), stopped.tuned) != (header_of(config.header()), sign):
-        raise ArtifactError(
-            f"{area.parent} holds an unfinished build of {counted(len(stopped), 'passage')} with other models or options; "
-            "resume it with the same models and options, or discard it with resume=False (--no-resume)"
-        )
-    return stopped
-
-
-def _resumed(change: IndexChange, stopped: PassageIndex, stream: Iterator[list[Passage]]) -> Iterator[list[Passage]]:
-    """Skip the chunks that an unfinished build begins with, delete its other passages, and yield the other chunks."""
-    labels, done, rest = fields_of(stopped.heads), 0, list[list[Passage]]()
+def _resumed(change: IndexChange, stream: Iterable[list[Passage]]) -> Iterable[list[Passage]]:
+    """Skip the chunks that an unfinished build begins with, delete its other passages, and return the other chunks."""
+    index, done, stream = change.index, 0, iter(stream)
+    labels = fields_of(index.heads)
     for chunk in stream:
-        old = stopped.passages(stopped.rows[done : done + len(chunk)])
+        old = index.passages(index.rows[done : done + len(chunk)])
         if [line_of(passage, labels) for passage in old] != [*map(line_of, chunk)]:
-            rest = [chunk]
+            stream = chain([chunk], stream)
             break
         done += len(chunk)
         change.progress(len(chunk))
-    rows = stopped.rows[done:]
-    if len(rows):
-        message = f"the unfinished build resumes after {counted(done, 'passage')}: the passages after it changed"
-        warn(UserWarning(message))
-    for begin in range(0, len(rows), READ_PASSAGES):
-        change.delete([passage.id for passage in stopped.passages(rows[begin : begin + READ_PASSAGES])])
-    yield from chain(rest, stream)
+    if len(rows := index.rows[done:]):
+        warn(
+            UserWarning(f"the unfinished build resumes after {counted(done, 'passage')}: the passages after it changed")
+        )
+        change.index = index.without(rows)
+    return stream
+
+
+@dataclass(frozen=True)
+class Change:
+    """The changes of a document."""
+
+    document: str  #: as in ``metadata["document"]``, or the id of a passage without a document
+    kind: str  #: ``"added"``, ``"changed"`` or ``"removed"``
+    added: int  #: number of new passages
+    changed: int  #: number of changed passages, most of which only stand in another place
+    removed: int  #: number of removed passages
+
+
+def find_changes(index: PassageIndex | None, passages: Iterable[Passage]) -> list[Change]:
+    """Return what :func:`sync_index` would change, by document. Without an index, everything is added."""
+    comparison = Comparison(index)
+    for chunk in chunks(named_by_content(passages)):
+        comparison.compare(chunk)
+    for _ in comparison.missing():
+        pass
+    return comparison.changes()
+
+
+def sync_index(
+    folder: str | Path,
+    passages: Iterable[Passage],
+    *,
+    cutting: Mapping[str, Any] | None = None,
+    passage_encoder: PassageEncoder | Callable[[], PassageEncoder] | None = None,
+    progress: Callable[[int], object] | None = None,
+    workers: int | None = None,
+    before_removing: Callable[[int, int], object] | None = None,
+) -> list[Change]:
+    """Make an index hold the given passages and no other passages. Returns the changes by document.
+
+    Texts that the index already holds, under any id, are not encoded again. New passages are committed every few
+    seconds, so that the next sync continues a stopped one, and missing passages are removed at the end. Without an index,
+    it is built, see :func:`semclass.build_index`. Arguments and errors that are not named are those of
+    :func:`semclass.change_index`.
+
+    Parameters
+    ----------
+    passages
+        A stream of at least one passage. Passages that were cut from documents are named by their content and not by
+        their number, so that an id stays the same while the text does: ``document#number`` becomes ``document#digest``.
+    cutting
+        How the passages were cut. The index keeps these settings for the next sync.
+    before_removing
+        Function that is called before passages are removed, with the number of documents that will be gone, and of those
+        before. If it raises an error, nothing is removed.
+
+    Raises
+    ------
+    InputError, InputTypeError
+        If there are no passages, a passage is not allowed, or an id comes twice. The call then removes nothing.
+    """
+    folder = Path(folder)
+    if manifest.read_or_none(folder) is None:
+        comparison, encoder = Comparison(None), passage_encoder() if callable(passage_encoder) else passage_encoder
+        stream = comparison.counting(named_by_content(passages))
+        build_index(folder, stream, passage_encoder=encoder, progress=progress, workers=workers, cutting=cutting)
+        return comparison.changes()
+    with open_change(folder, passage_encoder, progress=progress, workers=workers) as change:
+        comparison = Comparison(change.index)
+        change.add(named_by_content(passages), replaces=True, reuse=True, commits=True, comparison=comparison)
+        if not comparison.documents:
+            raise InputError(
+                "the folder gave no passages, and a sync never empties an index; to remove the index, delete its folder"
+            )
+        missing = list(comparison.missing())
+        if before_removing is not None:
+            before_removing(*comparison.removed())
+        for ids in missing:
+            change.delete(ids)
+        change.commit()
+    change.report()
+    if cutting not in (None, manifest.read(folder).cutting):
+        store(folder, cutting=cutting)
+    return comparison.changes()
+
+
+class Comparison:
+    """Compares passages, a chunk at a time, with those of an index, and counts by document what differs."""
+
+    def __init__(self, index: PassageIndex | None) -> None:
+        self.index, self.documents = index, defaultdict[str, Counter[str]](Counter)
+        self._seen = np.zeros(0 if index is None else index.starts[-1], np.bool_)
+
+    def compare(self, chunk: Sequence[Passage]) -> tuple[IntArray, list[str]]:
+        """Return the row of each passage in the index, -1 for an unknown id, and what differs.
+
+        A passage is ``"added"``, is the ``"same"``, or has ``"changed"``; if only its metadata did, it has ``"moved"``.
+        """
+        rows, old = np.full(len(chunk), -1, np.int64), iter(list[Passage]())
+        labels = () if self.index is None else fields_of(self.index.heads)
+        if self.index is not None:
+            rows = self.index.find([passage.id for passage in chunk])
+            self._seen[rows[rows >= 0]] = True
+            old = iter(self.index.passages(rows[rows >= 0]))
+        kinds = [
+            _kind(new, next(old) if row >= 0 else None, labels) for new, row in zip(chunk, rows.tolist(), strict=True)
+        ]
+        for passage, kind in zip(chunk, kinds, strict=True):
+            self.documents[_document(passage)]["changed" if kind == "moved" else kind] += 1
+        return rows, kinds
+
+    def counting(self, passages: Iterable[Passage]) -> Iterator[Passage]:
+        """Yield passages that are all added."""
+        for passage in passages:
+            self.documents[_document(passage)]["added"] += 1
+            yield passage
+
+    def missing(self) -> Iterator[list[str]]:
+        """Yield the ids of the passages that were not in the stream."""
+        if self.index is None:
+            return
+        rows = self.index.rows[~self._seen[self.index.rows]]
+        for begin in range(0, len(rows), READ_PASSAGES):
+            old = self.index.passages(rows[begin : begin + READ_PASSAGES])
+            for passage in old:
+                self.documents[_document(passage)]["removed"] += 1
+            yield [passage.id for passage in old]
+
+    def removed(self) -> tuple[int, int]:
+        """Count the documents of the index that are missing in the stream, and all documents of the index."""
+        old = [counts for counts in self.documents.values() if counts["same"] + counts["changed"] + counts["removed"]]
+        return sum(counts["removed"] == sum(counts.values()) for counts in old), len(old)
+
+    def changes(self) -> list[Change]:
+        """Return the documents that differ, by name."""
+        found = []
+        for name, counts in sorted(self.documents.items()):
+            added, changed, removed = (counts[kind] for kind in ("added", "changed", "removed"))
+            if added + changed + removed:
+                whole = {added: "added", removed: "removed"}.get(sum(counts.values()), "changed")
+                found.append(Change(name, whole, added, changed, removed))
+        return found
+
+
+def _kind(new: Passage, old: Passage | None, labels: Collection[str]) -> str:
+    if old is None:
+        return "added"
+    if line_of(old, labels) == line_of(new):
+        return "same"
+    return "moved" if searchable(old) == searchable(new) else "changed"
+
+
+def _document(passage: Passage) -> str:
+    name = passage.metadata.get("document")
+    return name if isinstance(name, str) else passage.id
 
 
 @contextlib.contextmanager
@@ -259,7 +426,7 @@ def open_change(
         manifest.read(folder)  # before a lock is left in a folder that holds no index
     with locked(folder):
         current = manifest.read(folder) if start is None else manifest.read_or_none(folder) or start
-        commit.clean(folder, current)
+        clean(folder, current)
         encoder = PassageEncoder.load if passage_encoder is None else passage_encoder
         load: LoadEncoder = encoder if callable(encoder) else lambda: encoder
         with staging(folder) as place:
@@ -267,7 +434,7 @@ def open_change(
 
 
 class IndexChange:
-    """A change of an index in progress, see :func:`change_index`. Nothing is changed before :meth:`commit`."""
+    """A change of an index in progress, see :func:`change_index`. The folder holds the old index until :meth:`commit`."""
 
     def __init__(
         self,
@@ -281,37 +448,32 @@ class IndexChange:
         self.folder, self.place, self.progress, self._load, self._workers = folder, place, progress, load, workers
         self.truncated: list[str] = []  # ids of passages that are longer than the encoder reads
         self._counts = {"added": 0, "changed": 0, "deleted": 0}
-        self._config: IndexConfig | None = None
-        self._opened: dict[str, Opened] = {}
-        self._start_from(current)
+        self._before: tuple[Part, ...] = ()
+        self._open(current)
 
-    def _start_from(self, current: Manifest) -> None:
-        opened: list[Opened] = []
+    def _open(self, current: Manifest) -> None:
+        known, parts = {part.segment.name: part for part in self._before}, list[Part]()
         if current.segments:
-            source, opened = open_segments(Source(self.folder, current, mmap=True), self._opened)
-            current = source.manifest
-        self.current, self._opened = current, {item.entry.name: item for item in opened}
-        self._segments = [
-            SegmentInProgress(item.segment, entry=item.entry).without(() if item.deleted is None else item.deleted.rows)
-            for item in opened
-        ]
-        self._before = list(self._segments)
+            current, parts = open_parts(self.folder, current, known, mmap=True)
+        self.current, self._before = current, tuple(parts)
+        self.index = PassageIndex.of(self.folder, current, parts, mmap=True)
 
     def delete(self, chosen: Iterable[str] | Mapping[str, Any], *, ignore_missing: bool = False) -> None:
         """Delete passages by their ids or by a filter."""
         if isinstance(chosen, Mapping):
-            condition = filters.parse(chosen)
-            if filters.has_no_conditions(condition):
+            if filters.has_no_conditions(filters.parse(chosen)):
                 raise InputError("a filter without conditions would delete every passage; give a condition, or all ids")
-            self._counts["deleted"] += in_progress.delete_where(self._segments, condition)
-            return
-        names = list(dict.fromkeys(check_texts(chosen, "ids")))
-        owner, rows = in_progress.find(self._segments, names)
-        if not ignore_missing and (unknown := [names[place] for place in np.flatnonzero(owner < 0)]):
-            raise InputError(
-                f"{name_ids(unknown)} not in the index; correct the ids, or set missing='ignore' (--ignore-missing)"
-            )
-        self._counts["deleted"] += in_progress.delete(self._segments, owner, rows)
+            rows = np.flatnonzero(self.index.mask(chosen))
+        else:
+            names = list(dict.fromkeys(check_texts(chosen, "ids")))
+            rows = self.index.find(names)
+            if not ignore_missing and (unknown := [names[place] for place in np.flatnonzero(rows < 0)]):
+                raise InputError(
+                    f"{name_ids(unknown)} not in the index; correct the ids, or set missing='ignore' (--ignore-missing)"
+                )
+            rows = rows[rows >= 0]
+        self._counts["deleted"] += len(rows)
+        self.index = self.index.without(rows)
 
     def add(
         self,
@@ -319,77 +481,86 @@ class IndexChange:
         *,
         replaces: bool = False,
         reuse: bool = False,
-        commit_seconds: float | None = None,
+        commits: bool = False,
+        comparison: Comparison | None = None,
     ) -> None:
         """Add passages, or replace passages with the same ids; a text that stays the same is not encoded again.
 
-        With `reuse`, texts that the index has under other ids are not encoded either. With `commit_seconds`, the change is
-        committed whenever so much time has passed.
+        With `reuse`, texts that the index has under other ids are not encoded either. With `commits`, the change is
+        committed every few seconds, and what was done before an error.
         """
-        if not replaces:
-            self.append(self._unknown(chunks(passages)), commit_seconds=commit_seconds)
-            return
-        before, texts, heads = list(self._segments), None, self.current.header["heads"]
-        for batch in chunks(passages, COMPARED_PASSAGES):
-            owner, rows = in_progress.find(self._segments, [passage.id for passage in batch])
-            same, changed = in_progress.change_metadata(self._segments, batch, owner, rows, heads)
-            new = int((owner < 0).sum())
-            self._counts["added"] += new
-            self._counts["changed"] += in_progress.size(same) + len(changed) - new
-            if reuse and changed:
-                texts = TextPlaces.of(before) if texts is None else texts
-                copies, unknown = in_progress.copy_known(before, texts, changed, heads)
-                self._free({passage.id for passage in changed} - {passage.id for passage in unknown})
-                same, changed = same + copies, unknown
-            self._segments += same
-            self.progress(len(batch) - len(changed))
-            if changed:
-                self.append(chunks(changed), replaces=True, commit_seconds=commit_seconds)
-            self._segments = in_progress.merge(self._segments, self.place)
-
-    def append(
-        self, stream: Iterable[list[Passage]], *, replaces: bool = False, commit_seconds: float | None = None
-    ) -> None:
-        """Encode and append chunks of passages, see :meth:`add`; with `commit_seconds` also those before an error."""
-        stream = iter(stream)
-        if (head := next(stream, None)) is None:
-            return
-        config = self._models()
-        threads = threads_of(config.passage_encoder, self._workers)
-        first, begun = len(self._segments), time.monotonic()
+        begun, items = time.monotonic(), self._compared(passages, comparison or Comparison(self.index), replaces, reuse)
         try:
-            for chunk, (segment, long) in in_order(config.encode, chain([head], stream), threads):
-                if replaces:
-                    self._free([passage.id for passage in chunk])
-                else:
-                    self._counts["added"] += len(chunk)
-                self._segments.append(SegmentInProgress(segment))
-                self.truncated += long
-                full = len(self._segments) - first >= JOINED_CHUNKS
-                if commit_seconds is not None and (full or time.monotonic() - begun >= commit_seconds):
+            for item, encoded in self._encoded(items):
+                self._append(item, encoded)
+                if commits and time.monotonic() - begun >= COMMIT_SECONDS:
                     self.commit()
-                    self._start_from(self.current)
-                    first, begun = len(self._segments), time.monotonic()
-                elif full:
-                    self._segments[first:] = [in_progress.join_new(self._segments[first:], self.place)]
-                    self._segments = in_progress.merge(self._segments, self.place)
-                    first = len(self._segments)
-                self.progress(len(chunk))
+                    self._open(self.current)
+                    begun = time.monotonic()
+                self.progress(len(item.kinds))
         except BaseException:
-            if commit_seconds is not None:
+            if commits:
                 self.commit()
             raise
 
+    def _compared(
+        self, passages: Iterable[Passage], comparison: Comparison, replaces: bool, reuse: bool
+    ) -> Iterator[_Item]:
+        """Compare passages, a chunk at a time, with those of the index, and copy those whose texts it has."""
+        index, places = self.index, None
+        for chunk in chunks(passages):
+            rows, kinds = comparison.compare(chunk)
+            if not replaces and (known := [chunk[place].id for place in np.flatnonzero(rows >= 0)]):
+                raise InputError(
+                    f"{name_ids(known)} in the index already; replace passages with existing='replace' (--update)"
+                )
+            rows[np.array([kind == "changed" for kind in kinds])] = -1
+            if reuse and any(kind in ("added", "changed") for kind in kinds):
+                places = _TextPlaces(index) if places is None else places
+                rows = np.where(rows < 0, places.find(chunk), rows)
+            new = [place for place, kind in enumerate(kinds) if kind != "same"]
+            copied, rest = (
+                [place for place in new if rows[place] >= 0],
+                [chunk[place] for place in new if rows[place] < 0],
+            )
+            copies = _copies(index, rows[copied], [chunk[place] for place in copied])
+            old = [chunk[place].id for place in new if kinds[place] != "added"]
+            yield _Item(kinds, old, copies, rest)
+
+    def _encoded(self, items: Iterator[_Item]) -> Iterator[tuple[_Item, tuple[Segment, list[str]] | None]]:
+        """Encode what is left of each item, by models that are loaded for the first."""
+        for item in items:
+            if item.rest:
+                threads = threads_of(self._config.passage_encoder, self._workers)
+                yield from in_order(self._encode, chain([item], items), threads)
+                return
+            yield item, None
+
+    def _encode(self, item: _Item) -> tuple[Segment, list[str]] | None:
+        return self._config.encode(item.rest) if item.rest else None
+
+    def _append(self, item: _Item, encoded: tuple[Segment, list[str]] | None) -> None:
+        index, parts = self.index, list(item.copies)
+        if item.old:
+            index = index.without(index.find(item.old))
+        if encoded is not None:
+            parts.append(Part(encoded[0]))
+            self.truncated += encoded[1]
+        self.index = replace(index, parts=_merged([*index.parts, *parts], self.place))
+        added = item.kinds.count("added")
+        self._counts["added"] += added
+        self._counts["changed"] += len(item.kinds) - added - item.kinds.count("same")
+
     def commit(self, *, compact: bool = False) -> None:
         """Apply all changes so far in one step. This ends the change."""
-        whole = len(self._segments) == 1 and self._segments[0].deleted is None
-        if self._segments == self._before and (whole or not compact):
+        parts = self.index.parts
+        if parts == self._before and (not compact or (len(parts) == 1 and parts[0].keep is None)):
             return
-        groups = [self._segments] if compact else in_progress.plan(self._segments)
-        with commit.rollback(self.folder):
-            entries = tuple(self._write(group, compact=compact) for group in groups)
+        groups = [list(parts)] if compact else _plan(parts)
+        with rollback(self.folder):
+            entries = tuple(self._write(group, compact) for group in groups)
             changed = replace(self.current, segments=entries, generation=self.current.generation + 1)
-            commit.commit(self.folder, changed)
+            commit(self.folder, changed)
         self.current = changed
 
     def report(self) -> Report:
@@ -397,39 +568,128 @@ class IndexChange:
         warn_of_truncated(self.truncated, self._counts["added"] + self._counts["changed"])
         return Report(**self._counts, passages=self.current.passages, segments=len(self.current.segments))
 
-    def _write(self, group: Group, *, compact: bool) -> Entry:
-        item = group[0]
-        if len(group) == 1 and item.entry is not None and not (compact and item.deleted is not None):
-            if item in self._before:
-                return item.entry
-            if item.deleted is not None and item.live * 2 >= len(item.segment):
-                deleted = count_deleted(item.segment.postings, np.flatnonzero(item.deleted))
-                return replace(item.entry, deleted=commit.write_deleted(self.folder, deleted))
-        return commit.install([item.part for item in group], self.folder, self.place)
+    def _write(self, group: list[Part], compact: bool) -> Entry:
+        part = group[0]
+        if len(group) == 1 and part.entry is not None and not (compact and part.keep is not None):
+            if part in self._before:
+                return part.entry
+            if part.keep is not None and len(part) * 2 >= len(part.segment):
+                return write_deleted(self.folder, part.entry, np.flatnonzero(~part.keep))
+        return install(group, self.folder, self.place)
 
-    def _unknown(self, stream: Iterable[list[Passage]]) -> Iterator[list[Passage]]:
-        for chunk in stream:
-            ids = [passage.id for passage in chunk]
-            owner, _ = in_progress.find(self._segments, ids)
-            if known := [ids[place] for place in np.flatnonzero(owner >= 0)]:
-                raise InputError(
-                    f"{name_ids(known)} in the index already; replace passages with existing='replace' (--update)"
-                )
-            yield chunk
-
-    def _free(self, ids: Iterable[str]) -> None:
-        in_progress.delete(self._segments, *in_progress.find(self._segments, list(ids)))
-
-    def _models(self) -> IndexConfig:
+    @Once
+    def _config(self) -> IndexConfig:
         """The models, loaded once they are needed; they must be those that made the index."""
-        if self._config is None:
-            header = self.current.header
-            self._config = IndexConfig.of(self._load(), small=header["small"], language=header["language"])
-            loaded = header_of(self._config.header())
-            check_heads(self.folder, header["heads"], loaded["heads"])
-            if differing := [name for name in loaded if loaded[name] != header[name]]:
-                raise EncoderMismatchError(
-                    f"the index {self.folder} was built with {differing[0]} {short(header[differing[0]])}, the models "
-                    f"have {short(loaded[differing[0]])}; name the models that built it (--models, --encoder)"
-                )
-        return self._config
+        header = self.current.header
+        config = IndexConfig.of(self._load(), small=header.small, language=header.language)
+        before, loaded = header.header(), config.header()
+        check_heads(self.folder, before["heads"], loaded["heads"])
+        if differing := [name for name in loaded if loaded[name] != before[name]]:
+            raise EncoderMismatchError(
+                f"the index {self.folder} was built with {differing[0]} {short(before[differing[0]])}, the models "
+                f"have {short(loaded[differing[0]])}; name the models that built it (--models, --encoder)"
+            )
+        return config
+
+
+class _Item(NamedTuple):
+    """A chunk of a change."""
+
+    kinds: list[str]  # of its passages, see :meth:`Comparison.compare`
+    old: list[str]  # ids of those that are replaced
+    copies: list[Part]  # those whose texts the index has
+    rest: list[Passage]  # those to be encoded
+
+
+class _TextPlaces:
+    """The rows of an index by the titles and texts of its passages."""
+
+    def __init__(self, index: PassageIndex) -> None:
+        blocks = (index.rows[begin : begin + READ_PASSAGES] for begin in range(0, len(index), READ_PASSAGES))
+        hashes = np.concatenate([np.zeros(0, np.uint64), *(_text_hashes(index.passages(rows)) for rows in blocks)])
+        order = np.argsort(hashes, kind="stable")
+        self.hashes, self.rows = hashes[order], index.rows[order]
+
+    def find(self, passages: Sequence[Passage]) -> IntArray:
+        """Return the row of a passage with the same title and text for each of some passages, -1 where there is none."""
+        hashes, rows = _text_hashes(passages), np.full(len(passages), -1, np.int64)
+        places = np.searchsorted(self.hashes, hashes)
+        there = places < len(self.hashes)
+        there[there] = self.hashes[places[there]] == hashes[there]
+        rows[there] = self.rows[places[there]]
+        return rows
+
+
+def _text_hashes(passages: Sequence[Passage]) -> npt.NDArray[np.uint64]:
+    return hashes_of([f"{title_of(passage)}\n{passage.text}" for passage in passages])
+
+
+def _copies(index: PassageIndex, rows: IntArray, passages: Sequence[Passage]) -> list[Part]:
+    """Copy some rows with other ids and metadata, and the labels that they have; a row may come several times."""
+    copies = []
+    for part, places, local in index.within(rows):
+        while len(places):
+            once, first = np.unique(local, return_index=True)
+            keep = np.zeros(len(part), np.bool_)
+            keep[once] = True
+            new = [passages[place] for place in places[first].tolist()]
+            if index.heads:
+                labels = [labels_in(passage, index.heads) for passage in part.passages(once)]
+                new = [labelled(passage, given) for passage, given in zip(new, labels, strict=True)]
+            hashes, id_rows = hash_table(hashes_of([passage.id for passage in new]))
+            lines, columns = [line_of(passage) for passage in new], columns_of([passage.metadata for passage in new])
+            copy = replace(
+                segment.join([Part(part, keep)]),
+                records=records_of(lines),
+                columns=columns,
+                id_hashes=hashes,
+                id_rows=id_rows,
+            )
+            copies.append(Part(copy))
+            places, local = np.delete(places, first), np.delete(local, first)
+    return copies
+
+
+def _plan(parts: Sequence[Part]) -> list[list[Part]]:
+    """Decide which segments a commit joins: see :func:`change_index`."""
+
+    def joins(before: list[Part], group: list[Part]) -> bool:
+        return group[-1].entry is None and (before[-1].entry is None or _size(before) < GROWTH * _size(group))
+
+    return _grouped([part for part in parts if len(part)], joins) or [[parts[0]]]
+
+
+def _merged(parts: Sequence[Part], place: Path) -> tuple[Part, ...]:
+    """Merge each new segment into its smaller predecessors, so that lookups touch few segments."""
+    groups = _grouped(parts, lambda before, group: before[-1].entry is None and _size(before) <= _size(group))
+    return tuple(_joined(group, place) for group in groups)
+
+
+def _grouped(parts: Sequence[Part], joins: Callable[[list[Part], list[Part]], bool]) -> list[list[Part]]:
+    groups: list[list[Part]] = []
+    for part in parts:
+        group = [part]
+        while groups and joins(groups[-1], group):
+            group = groups.pop() + group
+        groups.append(group)
+    return groups
+
+
+def _joined(group: list[Part], place: Path) -> Part:
+    """Make one segment of new ones; on the disk, within `place`, if it is not small."""
+    if len(group) == 1:
+        return group[0]
+    parts = [part for part in group if len(part)] or group[:1]
+    if _size(group) < MEMORY_PASSAGES and sum(len(part.segment.records.values) for part in parts) < MEMORY_BYTES:
+        return Part(segment.join(parts))
+    folder = place / uuid.uuid4().hex
+    with os_errors(place.parent):
+        segment.write(parts, folder, final=False)
+    for part in group:
+        if part.segment.name:  # it stays open for as long as it is needed
+            shutil.rmtree(place / part.segment.name, ignore_errors=True)
+    return Part(Segment.open(Files(folder, mmap=True, by_row=False), folder.name))
+
+
+def _size(group: Sequence[Part]) -> int:
+    return sum(map(len, group))

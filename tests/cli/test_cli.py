@@ -15,7 +15,7 @@ from world import ROOT
 from semclass.cli.main import cli, main
 from semclass.core import plugins
 from semclass.core.artifacts import sha256_of
-from semclass.index.commit import store_tuned
+from semclass.index.folder import store
 from semclass.ranking.methods import METHODS
 from semclass.scoring.fusion import ALPHA, SPARSE_SHARE
 
@@ -252,7 +252,7 @@ def test_an_index_that_was_tuned_on_the_same_questions_is_named(run, beir, copy)
     plain = run("evaluate", beir, "--json")[1]
     assert run("evaluate", beir, "--index", copy, "--json")[1] == plain
     found_on = {"qrels": {"sha256": sha256_of(beir / "qrels" / "test.tsv")}}
-    store_tuned(copy, {"weights": {"bm25": 0.0}, "found_on": found_on})
+    store(copy, weights={"bm25": 0.0}, found_on=found_on)
     code, out, err = run("evaluate", beir, "--index", copy, "--json")
     assert (code, out != plain, "tuned on" in err) == (0, True, True)
 
@@ -269,7 +269,7 @@ def test_weights_are_tuned_stored_and_removed(run, beir, copy):
     assert set(record["searches"]["alpha"]) >= {"default", "best", "mrr_cross_validated", "standard_error"}
     code, out, _ = run("tune", copy, *given)
     assert (code, out.startswith("5 questions, MRR@10;"), "default kept" in out) == (0, True, True)
-    store_tuned(copy, {"weights": {"bm25": 0.03}, "found_on": {"questions": 200, "date": "2030-01-02"}})
+    store(copy, weights={"bm25": 0.03}, found_on={"questions": 200, "date": "2030-01-02"})
     out = run("index", "info", copy)[1]
     assert "weights: bm25 0.03" in out
     assert "200 questions, 2030-01-02" in out

@@ -15,8 +15,7 @@ from semclass.evaluation.calibrate import calibrate, judged_questions, share
 from semclass.evaluation.dataset import Dataset
 from semclass.evaluation.judgements import judged_dataset, read_judgements
 from semclass.evaluation.tune import FEW_QUESTIONS, GRIDS, fold_of, search, tune
-from semclass.index.commit import store_answerable, store_method, store_tuned
-from semclass.index.folder import describe
+from semclass.index.folder import describe, store
 from semclass.index.writer import change_index
 
 BRIDGE = "Who built the bridge?"
@@ -81,7 +80,7 @@ def test_every_curve_is_what_a_search_gives(retriever, dataset, folder):
         assert alpha.mrr[place] == pytest.approx(mrr_of(left, weights={"alpha": GRIDS["alpha"][place]}))
         tuned = {"alpha": alpha.weight, "evidence": GRID[place]}
         assert evidence.mrr[place] == pytest.approx(mrr_of(left, weights=tuned))
-    store_method(folder, "bm25")
+    store(folder, method="bm25")
     with pytest.raises(InputError, match="'bm25' has no weight to tune"):
         tune(HybridRetriever(PassageIndex.load(folder), retriever.models), dataset, folds=3)
 
@@ -106,13 +105,13 @@ def test_stored_weights_are_the_defaults_until_they_are_removed(retriever, folde
         return HybridRetriever(PassageIndex.load(folder), models).weights
 
     before, options = weights(), {"method": "entail-integrated"}
-    store_tuned(folder, {"weights": {"bm25": 0.03, "entailment": 2.5}, "found_on": {"questions": 7}})
+    store(folder, weights={"bm25": 0.03, "entailment": 2.5}, found_on={"questions": 7})
     assert weights() == {**before, "bm25": 0.03, "entailment": 2.5}
     tuned = HybridRetriever(PassageIndex.load(folder), models)
     explicit = retriever.search("Who drew it?", **options, weights={"bm25": 0.03, "entailment": 2.5})
     assert tuned.search("Who drew it?", **options) == explicit
     assert tuned.untuned().weights == before
-    store_tuned(folder, None)
+    store(folder, weights=None, found_on=None)
     assert weights() == before
 
 
@@ -122,7 +121,7 @@ def test_invalid_stored_weights_are_refused(folder, weights):
     path.write_text(json.dumps({**json.loads(path.read_text()), "tuned": {"weights": weights}}))
     with pytest.raises(ArtifactError, match="--reset"):
         PassageIndex.load(folder)
-    store_tuned(folder, None)
+    store(folder, weights=None, found_on=None)
     PassageIndex.load(folder)
 
 
@@ -185,17 +184,17 @@ def test_an_index_keeps_threshold_and_weights_apart(tmp_path, models, corpus):
     build_index(tmp_path, corpus[:20], passage_encoder=models.passage_encoder)
     retriever = HybridRetriever(HybridRetriever.load(tmp_path).index, models)
     assert retriever.answerable_from == models.answerable_from
-    store_tuned(tmp_path, {"weights": {"bm25": 0.5}})
-    store_answerable(tmp_path, {"from": 0.25})
+    store(tmp_path, weights={"bm25": 0.5})
+    store(tmp_path, answerable={"from": 0.25})
     newer = retriever.refresh()
     assert (newer.answerable_from, newer.weights["bm25"]) == (0.25, 0.5)
-    store_tuned(tmp_path, None)
+    store(tmp_path, weights=None)
     assert describe(tmp_path)["tuned"] == {"answerable": {"from": 0.25}}
-    store_answerable(tmp_path, None)
+    store(tmp_path, answerable=None)
     assert newer.refresh().answerable_from == models.answerable_from
     with pytest.raises(ArtifactError, match="calibrate --reset"):
-        store_answerable(tmp_path, {"from": 2})
+        store(tmp_path, answerable={"from": 2})
     path = tmp_path / "manifest.json"
     artifacts.write_atomic(path, artifacts.dump_json({**artifacts.read_json(path), "tuned": {"answerable": 1}}))
-    store_answerable(tmp_path, None)
+    store(tmp_path, answerable=None)
     assert describe(tmp_path)["tuned"] == {}

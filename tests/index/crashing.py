@@ -22,7 +22,7 @@ from world import FAKE, passages
 
 from semclass import PassageIndex, build_index, change_index
 from semclass.index import encode_rows, writer
-from semclass.index.commit import AREA
+from semclass.index.folder import AREA
 from semclass.index.manifest import generation_of
 from semclass.index.verify import verify
 

@@ -9,9 +9,8 @@ from test_change import assert_ranks_as_rebuilt, change
 from world import FAKE, Counting, passage_encoder_of, passages
 
 from semclass import ArtifactError, Passage, PassageIndex, TruncationWarning
-from semclass.index import encode_rows, segment, segments_in_progress, writer
-from semclass.index.commit import AREA
-from semclass.index.folder import describe
+from semclass.index import encode_rows, segment, writer
+from semclass.index.folder import AREA, describe
 from semclass.index.verify import verify
 from semclass.index.writer import build_index
 
@@ -142,9 +141,7 @@ def test_long_passages_are_named_once_by_all_threads(tmp_path, models):
 
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs /proc")
 def test_few_files_are_open_however_many_passages_come(tmp_path, monkeypatch):
-    monkeypatch.setattr(writer, "JOINED_CHUNKS", 2)
-    monkeypatch.setattr(writer, "COMPARED_PASSAGES", 2)
-    monkeypatch.setattr(segments_in_progress, "MEMORY_PASSAGES", 1)
+    monkeypatch.setattr(writer, "MEMORY_PASSAGES", 1)
     opened, most = segment.Segment.open.__func__, []
 
     def counting(cls, *arguments):

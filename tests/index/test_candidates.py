@@ -11,6 +11,7 @@ from semclass.core.types import Ragged, ragged
 from semclass.index import candidates
 from semclass.index.candidates import Query, Scoring, find
 from semclass.index.passage_index import PassageIndex
+from semclass.index.segment import Part as IndexPart
 from semclass.scoring import dense, sparse
 from semclass.scoring.approximation import reduce_vectors
 from semclass.scoring.dense import Vectors, shares_of
@@ -45,9 +46,7 @@ class Searched(PassageIndex):
 
 def index_of(parts: list[Part]) -> Searched:
     header = dict.fromkeys(("encoder", "codebooks", "sparse", "language"), "")
-    return Searched(
-        **header, classes=(), thresholds=np.zeros(0), small=False, segments=tuple(parts), deleted=(None,) * len(parts)
-    )
+    return Searched(**header, classes=(), thresholds=(), small=False, heads={}, parts=tuple(map(IndexPart, parts)))
 
 
 def part(n: int, seed: int, *, reduced: bool = False, exact: bool = False, alike: int = 1) -> Part:

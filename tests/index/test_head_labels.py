@@ -10,8 +10,8 @@ from world import Counting, FakeEncoder, passage_encoder_of
 from semclass import InputError, Passage, PassageIndex, TextClassifier, build_index, change_index
 from semclass.heads.texts import TextModel, open_heads
 from semclass.index.folder import describe
-from semclass.index.sync import find_changes, sync_index
 from semclass.index.verify import verify
+from semclass.index.writer import find_changes, sync_index
 
 ENCODER = FakeEncoder()
 BOAT, CAKE = "the red boat on the lake", "a sweet cake with cream"

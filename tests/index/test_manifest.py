@@ -11,8 +11,7 @@ from world import FAKE, passages
 
 from semclass import ArtifactError, PassageIndex, build_index, change_index
 from semclass.core import artifacts
-from semclass.index import commit
-from semclass.index.folder import check_target, describe
+from semclass.index.folder import AREA, check_target, describe
 
 WRITERS = {
     "build": lambda folder: build_index(folder, passages(1, 2), passage_encoder=FAKE, replace=True),
@@ -20,7 +19,7 @@ WRITERS = {
 }
 write_index = pytest.mark.parametrize("write", WRITERS.values(), ids=WRITERS)
 
-OTHERS = ["data-2024", "segment-analysis.csv", "removed-files.npz", "segment-0123456789abcdef"]
+OTHERS = ["data-2024", "segment-analysis.csv", "removed-files.npy", "segment-0123456789abcdef"]
 
 
 @write_index
@@ -28,7 +27,7 @@ OTHERS = ["data-2024", "segment-analysis.csv", "removed-files.npz", "segment-012
     ("path", "text"),
     [
         *[(f"{name}/thesis.txt", "years of work") for name in OTHERS],
-        *[(f"{commit.AREA}/{name}", "only the folder has the name of ours") for name in ("keep.txt", "part-1")],
+        *[(f"{AREA}/{name}", "only the folder has the name of ours") for name in ("keep.txt", "part-1")],
         *[("manifest.json", text) for text in ('{"name": "my app"}', "{", '{"kind": "index", "protocol": 99}')],
     ],
 )
@@ -41,7 +40,7 @@ def test_a_folder_of_other_things_is_refused(tmp_path, write, path, text):
 
 
 def test_files_of_others_in_an_index_stay(index_folder):
-    kept = [*OTHERS[:3], ".hidden.npz", ".notes.part"]
+    kept = [*OTHERS[:3], ".hidden.npy", ".notes.part"]
     for name in kept:
         (index_folder / name).write_text("mine")
     change_index(index_folder, add=passages(20), passage_encoder=FAKE)
@@ -121,7 +120,7 @@ DAMAGES = {
     "no number of passages": lambda values: first(values).update(passages="20"),
     "a threshold too many": lambda values: values.update(thresholds=[0.5]),
     "no segments": lambda values: values.update(segments=[]),
-    "another protocol": lambda values: values.update(protocol=9),
+    "another protocol": lambda values: values.update(protocol=10),
     "no thresholds": lambda values: values.pop("thresholds"),
 }
 
@@ -134,7 +133,7 @@ def test_a_damaged_manifest_is_named(index_folder, damage):
     damage(values)
     path.write_text(json.dumps(values))
     for read in (PassageIndex.load, describe):
-        said = "(has an invalid description of its|has protocol 9|has no field 'thresholds')"
+        said = "(has an invalid description of its|has protocol 10|has no field 'thresholds')"
         with pytest.raises(ArtifactError, match=f"{said}.*`semclass index build --replace`"):
             read(index_folder)
 

@@ -201,7 +201,7 @@ class Engine(Queue):
         If the folder is damaged, or was built again with another encoder, the old state stays in use, and the log says why.
         """
         fault = ""
-        while self.settings.refresh_seconds and self.local_index is not None and self.local_index.source is not None:
+        while self.settings.refresh_seconds and self.local_index is not None and self.local_index.folder is not None:
             await asyncio.sleep(self.settings.refresh_seconds)
             before = self.searched
             try:
