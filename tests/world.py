@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import os
+
+for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):  # read once, when numpy is imported
+    os.environ.setdefault(variable, "1")  # tests run beside each other: more threads would wait for processors
+
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -11,6 +11,8 @@ from world import ROOT
 from semclass import PassageIndex
 from semclass.evaluation.judgements import judged_dataset
 
+pytestmark = pytest.mark.usefixtures("no_packages")
+
 
 @pytest.fixture
 def docs(tmp_path):
