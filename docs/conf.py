@@ -69,7 +69,6 @@ autodoc_mock_imports = [
     "sklearn",
     "starlette",
     "uvicorn",
-    "yaml",
 ]
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from semclass.core.lazy import importer
+from semclass.core.tools import importer
 
 if TYPE_CHECKING:
     from semclass.core.errors import (
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from semclass.heads.passages import PassageClassifier
     from semclass.heads.questions import QuestionClassifier
     from semclass.heads.texts import TextModel
-    from semclass.heads.zero_shot import ZeroShotClassifier, description_examples, read_descriptions
+    from semclass.heads.zero_shot import ZeroShotClassifier, read_descriptions
     from semclass.index.passage_index import PassageIndex
     from semclass.index.writer import Report, build_index, change_index
     from semclass.ranking.ask import Answer
@@ -45,7 +45,7 @@ __version__ = "1.0.0"
 _HOMES = {
     "documents.chunking": ("Chunking",),
     "encoders.onnx_encoder": ("OnnxEncoder",),
-    "heads.zero_shot": ("ZeroShotClassifier", "description_examples", "read_descriptions"),
+    "heads.zero_shot": ("ZeroShotClassifier", "read_descriptions"),
     "heads.entailment": ("EntailmentClassifier", "EntailmentLabel"),
     "core.errors": (
         "ArtifactError",
@@ -110,7 +110,6 @@ __all__: list[str] = [
     "__version__",
     "build_index",
     "change_index",
-    "description_examples",
     "read_descriptions",
 ]
 

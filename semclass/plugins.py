@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from semclass.core.lazy import importer as importer
+from semclass.core.tools import importer as importer
 
 if TYPE_CHECKING:
+    from semclass.cli.options import echo as echo
     from semclass.cli.options import open_retriever as open_retriever
-    from semclass.cli.output import echo as echo
     from semclass.cli.progress import progress as progress
     from semclass.core.artifacts import open_to_write as open_to_write
     from semclass.core.artifacts import write_atomic as write_atomic
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from semclass.core.checks import check_texts as check_texts
     from semclass.core.checks import counted as counted
     from semclass.core.checks import short as short
-    from semclass.core.cpu import available_threads as available_threads
     from semclass.core.errors import import_extra as import_extra
     from semclass.core.errors import warn as warn
+    from semclass.core.tools import available_threads as available_threads
     from semclass.documents.blocks import plain_headings as plain_headings
     from semclass.documents.cutting import FREE_CHARACTERS as FREE_CHARACTERS
     from semclass.documents.cutting import MAX_GROWTH as MAX_GROWTH
@@ -52,7 +52,6 @@ if TYPE_CHECKING:
     from semclass.documents.sources import CODE as CODE
     from semclass.documents.sources import PlainReader as PlainReader
     from semclass.encoders.batching import watched as watched
-    from semclass.evaluation.judgements import followed as followed
     from semclass.heads.texts import classify_all as classify_all
     from semclass.index.filters import ID as ID
     from semclass.index.filters import Filter as Filter
@@ -64,8 +63,7 @@ if TYPE_CHECKING:
     from semclass.index.remote import stored_rows as stored_rows
 
 _HOMES = {
-    "cli.options": ("open_retriever",),
-    "cli.output": ("echo",),
+    "cli.options": ("echo", "open_retriever"),
     "cli.progress": ("progress",),
     "core.checks": (
         "check_choice",
@@ -82,9 +80,8 @@ _HOMES = {
     "documents.json_lines": ("read_json_lines",),
     "documents.labelled": ("read_labelled", "read_texts"),
     "documents.sentences": ("unwrapped_spans",),
-    "evaluation.judgements": ("followed",),
     "index.passage_encoder": ("searchable",),
-    "core.cpu": ("available_threads",),
+    "core.tools": ("available_threads",),
     "encoders.batching": ("watched",),
     "heads.texts": ("classify_all",),
     "index.filters": ("ID", "Filter", "read_terms"),

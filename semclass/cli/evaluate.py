@@ -13,8 +13,7 @@ import click
 
 import semclass
 from semclass.cli import options
-from semclass.cli.options import any_path, show
-from semclass.cli.output import table
+from semclass.cli.options import any_path, show, table
 from semclass.cli.progress import progress
 from semclass.core.checks import counted
 from semclass.core.errors import InputError
@@ -135,7 +134,7 @@ def _verdict(verdict: Verdict, used: str, place: str) -> Iterator[str]:
 def _sweep(dataset: Any, folder: Path, models: semclass.Models, *, as_json: bool) -> None:
     """Compare similarities of plain vectors, without an index."""
     from semclass.documents.readers import read_passages
-    from semclass.evaluation.sweep import sweep
+    from semclass.evaluation.evaluate import sweep
 
     passages = read_passages(folder / "corpus.jsonl")
     with progress("encoding", len(passages) + len(dataset.questions), "texts") as step:

@@ -12,8 +12,7 @@ from typing import Any
 import click
 
 import semclass
-from semclass.cli.options import shorten, show
-from semclass.cli.output import echo, plain
+from semclass.cli.options import echo, plain, shorten, show
 from semclass.core.types import WordMatch
 from semclass.ranking.explain import WORD, folded
 
@@ -24,25 +23,6 @@ INDENT = " " * 4
 SIMILAR_COSINE = 0.5  # cosine from which a word counts as similar to a word of the question
 WEIGHT_SHARE = 0.4  # share of the mean weight from which a word of the question counts: "on" and "the" do not
 MIN_ASKED = 0.1  # probability from which a class of the question is shown
-
-PARTS = {
-    "dense": "meaning",
-    "bm25": "words (BM25)",
-    "sparse": "learnt words",
-    "rrf": "ranks",
-    "match": "class match",
-    "class": "class match",
-    "entailment": "answers the question",
-    "entails": "answers the question",
-    "relevance": "probability that it answers",
-    "retrieval": "first search",
-    "meaning": "similar words",
-    "words": "the same words",
-    "answers": "provides the answer type",
-    "codes": "codes of the question",
-    "deep": "read together",
-}
-"""Names of the parts of a score, and of its components."""
 
 _ITEM = re.compile(r"\s*(?:[-*+•]|\d+[.)])\s")
 
@@ -166,7 +146,7 @@ def _explained(hit: semclass.Hit, width: int) -> Iterator[str]:
         return
 
     def terms(values: Mapping[str, float], sign: str) -> str:
-        return ", ".join(f"{PARTS.get(name, name)} {value:{sign}.3f}" for name, value in values.items())
+        return ", ".join(f"{name} {value:{sign}.3f}" for name, value in values.items())
 
     moved = "" if hit.rank == hit.rank_before else f"; place {hit.rank_before} before re-ranking"
     lines = [f"score {explanation.total:.3f} = {terms(explanation.parts, '+')}{moved}", terms(hit.components, "")]

@@ -12,8 +12,7 @@ import click
 
 import semclass
 from semclass.cli import options
-from semclass.cli.options import show, show_weights
-from semclass.cli.output import echo
+from semclass.cli.options import echo, show, show_weights
 from semclass.cli.passages import Reading, reading_options
 from semclass.cli.progress import progress
 from semclass.core import plugins
@@ -22,13 +21,6 @@ from semclass.core.errors import InputError
 
 _folder = click.argument("folder", type=options.any_path, metavar="DIR")
 _source = click.argument("source", type=options.InputPath())
-_mark_duplicates = click.option(
-    "--mark-duplicates",
-    is_flag=True,
-    help="Mark near-duplicates: their field `duplicate_of` holds the id of the earlier passage (semclass-documents).",
-)
-
-PASSAGES_READ = 1024  # passages of an index that are read at a time
 
 
 @click.group()
@@ -45,7 +37,11 @@ def index() -> None:
     "--small", is_flag=True, help="Store no vectors of words. Each search then encodes the texts that it re-ranks."
 )
 @click.option("--language", metavar="NAME", help="Language of the texts, such as german. [default: found out]")
-@_mark_duplicates
+@click.option(
+    "--mark-duplicates",
+    is_flag=True,
+    help="Mark near-duplicates: their field `duplicate_of` holds the id of the earlier passage (semclass-documents).",
+)
 @reading_options
 def build(
     source: Path,
@@ -98,18 +94,14 @@ def build(
 @_folder
 @_source
 @click.option("--update", is_flag=True, help="Replace passages whose ids are already in the index; add the others.")
-@_mark_duplicates
 @reading_options
-def add(folder: Path, source: Path, *, update: bool, mark_duplicates: bool, as_json: bool, reading: Reading) -> None:
+def add(folder: Path, source: Path, *, update: bool, as_json: bool, reading: Reading) -> None:
     """Add passages from SOURCE to the index in DIR.
 
     SOURCE is read as in `index build`. If one passage is invalid, no passage is added.
     """
     reading.check_heads(folder)
     with reading.passages(source, "indexing") as (passages, step):
-        if mark_duplicates:
-            # what an update replaces cannot be repeated any more, and which passages these are is known only at its end
-            passages = _marked(passages, () if update else _stored(folder))
         report = semclass.change_index(
             folder,
             add=passages,
@@ -122,23 +114,14 @@ def add(folder: Path, source: Path, *, update: bool, mark_duplicates: bool, as_j
     _show_change(folder, report, counts, reading.record(), as_json=as_json)
 
 
-def _stored(folder: Path) -> Iterator[semclass.Passage]:
-    """Read the passages of an index, which is opened with the first one."""
-    index = semclass.PassageIndex.load(folder, verify=False)
-    for begin in range(0, len(index.rows), PASSAGES_READ):
-        yield from index.passages(index.rows[begin : begin + PASSAGES_READ])
-
-
-def _marked(
-    passages: Iterable[semclass.Passage], earlier: Iterable[semclass.Passage] = ()
-) -> Iterator[semclass.Passage]:
+def _marked(passages: Iterable[semclass.Passage]) -> Iterator[semclass.Passage]:
     """Mark near-duplicates of earlier passages, and tell at the end of the command how many there are."""
     mark, total, marked = plugins.find(plugins.STEPS, "duplicates"), 0, 0
 
     def tell() -> None:
         echo(f"{marked} of {counted(total, 'passage')} marked as near-duplicates", err=True)
 
-    for passage in mark(passages, earlier=earlier):
+    for passage in mark(passages):
         total += 1
         marked += "duplicate_of" in passage.metadata
         yield passage

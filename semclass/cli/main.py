@@ -23,7 +23,7 @@ from semclass.cli import options
 from semclass.cli.classify import classify
 from semclass.cli.evaluate import evaluate
 from semclass.cli.index import index
-from semclass.cli.output import EchoHandler, echo
+from semclass.cli.options import EchoHandler, echo
 from semclass.cli.search import rerank, search
 from semclass.cli.train import train
 from semclass.cli.tune import calibrate, tune

@@ -14,7 +14,7 @@ import click
 
 import semclass
 from semclass.cli import options
-from semclass.cli.output import echo
+from semclass.cli.options import echo
 from semclass.cli.progress import Progress, progress
 from semclass.core.checks import counted
 from semclass.core.errors import InputError
@@ -53,7 +53,6 @@ _options = options.together(
     ),
     options.columns,
     options.encoding,
-    click.option("--strict", is_flag=True, help="Stop at the first file that cannot be read in full. Default: go on."),
     click.option("--partial", is_flag=True, help="Continue even if most files in the folder cannot be read."),
     click.option(
         "--keep-boilerplate",
@@ -79,7 +78,6 @@ class Reading:
     heads: dict[str, str]
     threads: int
     chunking: semclass.Chunking
-    strict: bool
     partial: bool
     skipped: list[Skipped] = field(default_factory=list)
     boilerplate: list[Any] = field(default_factory=list)
@@ -119,8 +117,6 @@ class Reading:
         from semclass.documents.sources import find_files, listed
 
         def skip(document: Skipped) -> None:
-            if self.strict and document.kind != "copy":
-                raise InputError(document.reason)
             self.skipped.append(document)
             check_lost(source.lost + sum(file.kind == "skipped" for file in self.skipped), " so far")
 
@@ -182,15 +178,14 @@ def reading_options(command: Callable[..., Any]) -> Callable[..., Any]:
     def with_reading(
         *args: Any, heads: Sequence[str], models: Path | None, encoder: str | None, threads: int | None, **keywords: Any
     ) -> Any:
-        from semclass.core.cpu import available_threads
+        from semclass.core.tools import available_threads
 
         names = {field.name for field in fields(semclass.Chunking)} & keywords.keys()
         chunking = semclass.Chunking(**{name: keywords.pop(name) for name in names})
         paths = options.read_heads(heads)
         # a thread of its own for each stretch of passages makes better use of processors than several for each text
         load = cache(lambda: semclass.Models.load(models, encoder=encoder, heads=paths, threads=1))
-        strict, partial = keywords.pop("strict"), keywords.pop("partial")
-        reading = Reading(load, paths, threads or available_threads(), chunking, strict, partial)
+        reading = Reading(load, paths, threads or available_threads(), chunking, keywords.pop("partial"))
         return command(*args, reading=reading, **keywords)
 
     return _options(with_reading)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from semclass.cli.output import echo
+from semclass.cli.options import echo
 
 if TYPE_CHECKING:
     from click._termui_impl import ProgressBar

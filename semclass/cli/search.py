@@ -11,8 +11,7 @@ import click
 import semclass
 from semclass.cli import options
 from semclass.cli.hits import print_result
-from semclass.cli.options import open_retriever, read_heads, read_weights
-from semclass.cli.output import echo
+from semclass.cli.options import echo, open_retriever, read_heads, read_weights
 from semclass.ranking.boost import BOOST
 from semclass.ranking.methods import DEFAULT, METHODS, RERANKING
 

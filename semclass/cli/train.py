@@ -11,8 +11,7 @@ import click
 
 import semclass
 from semclass.cli import options
-from semclass.cli.options import any_path, shorten, show
-from semclass.cli.output import echo, table
+from semclass.cli.options import any_path, echo, shorten, show, table
 from semclass.core.checks import counted
 from semclass.core.errors import InputError
 
@@ -135,9 +134,6 @@ def _summary(record: Mapping[str, Any], *, multi_label: bool) -> Iterator[str]:
         if row["never_said"] and target is not None:
             yield f"labels that never reach the precision: {', '.join(map(str, row['never_said'][:10]))}"
     if ood := record.get("ood"):
-        yield (
-            f"out of domain: {ood['rejected']:.1%} of {counted(ood['texts'], 'text')} rejected, and "
-            f"{ood['others_rejected']:.1%} of the others; {ood['recall_at_4_percent']:.1%} at a rejection rate of 4 %"
-        )
+        yield f"out of domain: {ood['rejected']:.1%} of {counted(ood['texts'], 'text')} rejected"
     if record["wrong"]:
         yield f"\n{counted(record['wrong'], 'wrong case')}, most confident first: {record['report']}/wrong.tsv"

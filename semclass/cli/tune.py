@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from semclass.cli import options
-from semclass.cli.options import any_path, show, show_weights
-from semclass.cli.output import table
+from semclass.cli.options import any_path, show, show_weights, table
 from semclass.cli.progress import progress
 from semclass.core.checks import counted
 from semclass.core.errors import InputError
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from semclass.evaluation.calibrate import Calibration, Share
     from semclass.evaluation.dataset import Dataset
     from semclass.evaluation.tune import Tuning
-    from semclass.index.passage_index import PassageIndex
 
 Files = dict[str, Path]
 """Files of questions by their options."""
@@ -105,7 +103,7 @@ def tune(
         show({"index": str(folder), "weights": {}}, f"{folder} uses the default method and weights", as_json=as_json)
         return
     retriever = options.open_retriever(str(folder), options.load_models(**loading))
-    dataset = _dataset(files, limit, retriever.local_index)
+    dataset = _dataset(files, limit)
     weights = tune.tunable(method_for(retriever.models, retriever.method).name)
     rankings = sum(len(tune.GRIDS[name]) + 1 for name in weights) * len(dataset.questions)
     with progress("searching", rankings, "rankings") as step:
@@ -131,7 +129,7 @@ def calibrate(
     answers it. Judge the first hits of your own questions: questions without an answer in INDEX are needed, too.
     """
     from semclass.evaluation.calibrate import calibrate, judged_questions
-    from semclass.evaluation.judgements import followed, read_judgements
+    from semclass.evaluation.dataset import read_judgements
     from semclass.index.folder import store
 
     if reset:
@@ -144,7 +142,7 @@ def calibrate(
         data = _dataset(files, limit)
         judged = {text: dict.fromkeys(data.relevance[name], True) for name, text in data.questions.items()}
     retriever = options.open_retriever(str(folder), options.load_models(**loading))
-    judged = dict(list(followed(judged, retriever.local_index).items())[:limit])
+    judged = dict(list(judged.items())[:limit])
     with progress("searching", len(judged), "questions") as step:
         pairs = list(judged_questions(retriever, judged, complete="qrels" in files, progress=step))
     result = calibrate([value for value, _ in pairs], [answered for _, answered in pairs])
@@ -157,12 +155,11 @@ def calibrate(
     show({"index": str(folder), "stored": stored, **record}, "\n".join([*lines, where]), as_json=as_json)
 
 
-def _dataset(files: Files, limit: int | None, index: PassageIndex | None = None) -> Dataset:
-    from semclass.evaluation.dataset import read_dataset
-    from semclass.evaluation.judgements import judged_dataset
+def _dataset(files: Files, limit: int | None) -> Dataset:
+    from semclass.evaluation.dataset import judged_dataset, read_dataset
 
     if "judgements" in files:
-        return judged_dataset(files["judgements"], limit=limit, index=index)
+        return judged_dataset(files["judgements"], limit=limit)
     return read_dataset(files["queries"], files["qrels"], limit=limit)
 
 

@@ -12,8 +12,8 @@ from typing import TypeVar
 import numpy as np
 
 from semclass.core.checks import counted
-from semclass.core.cpu import available_threads
 from semclass.core.errors import TruncationWarning, warn
+from semclass.core.tools import available_threads
 from semclass.core.types import DoubleArray, Encoder, Encoding, IntArray
 
 Result = TypeVar("Result")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -14,10 +13,10 @@ import numpy.typing as npt
 import onnxruntime
 import tokenizers
 
-from semclass.core import artifacts, plugins
+from semclass.core import artifacts
 from semclass.core.artifacts import STATES
 from semclass.core.checks import check_positive, check_texts
-from semclass.core.errors import ArtifactError, EncoderMismatchError, InputError, SemclassError
+from semclass.core.errors import ArtifactError, EncoderMismatchError, InputError
 from semclass.core.onnx_sessions import open_session
 from semclass.core.types import Encoder, Encoding, FloatArray, IntArray, Ragged, offsets_of, ragged
 from semclass.encoders.batching import batches_by_length, padded_length, steps
@@ -27,6 +26,9 @@ NETWORKS = ("lower.onnx", "upper.onnx")
 
 KEPT = "kept.npy"
 """File of the word pieces that the upper part reads of passages, if it does not read all."""
+
+BATCH = 32
+"""Most texts of a run."""
 
 MAX_WINDOWS = 16
 """Most windows of a long text that are read, about 3,000 words of English. This bounds the memory of a text."""
@@ -102,7 +104,6 @@ class OnnxEncoder:
     fingerprint: str
     views: Mapping[str, int]
     max_length: int
-    batch_size: int
     threads: int
     lower: onnxruntime.InferenceSession
     upper: onnxruntime.InferenceSession
@@ -114,7 +115,7 @@ class OnnxEncoder:
     sharpness: float = 0.0  # factor of cosines in a softmax, see :mod:`semclass.heads.zero_shot`; 0: the usual one
 
     @classmethod
-    def load(cls, folder: str | Path | None = None, *, threads: int = 1, batch_size: int = 32) -> OnnxEncoder:
+    def load(cls, folder: str | Path | None = None, *, threads: int = 1) -> OnnxEncoder:
         """Load an encoder.
 
         Raises an ArtifactError if the folder is damaged; an InputError if a number is out of range.
@@ -125,11 +126,8 @@ class OnnxEncoder:
             Folder of the encoder. Defaults to the shipped encoder.
         threads
             Threads per run. Use one thread for single questions, and all processors for building an index.
-        batch_size
-            Most texts per run. This bounds memory.
         """
         check_positive(threads, "threads")
-        check_positive(batch_size, "batch_size")
         artifact = artifacts.load_artifact(
             artifacts.default_models() / "encoder" if folder is None else folder, "encoder"
         )
@@ -157,7 +155,6 @@ class OnnxEncoder:
             fingerprint=fingerprint_of(artifact.manifest["files"]),
             views=views,
             max_length=int(artifact.field("max_length")),
-            batch_size=batch_size,
             threads=threads,
             lower=lower,
             upper=upper,
@@ -224,7 +221,7 @@ class OnnxEncoder:
         kept = self._kept(terms, starts, read)
         rows = {name: np.zeros((len(read), self.views[name]), np.float32) for name in wanted if name not in PIECE_VIEWS}
         pieces = {name: self._no_pieces(name, read, kept) for name in wanted if name in PIECE_VIEWS}
-        for batch in steps(batches_by_length(read, self.batch_size)):
+        for batch in steps(batches_by_length(read, BATCH)):
             ids, mask = self._pad(terms, starts[batch], read[batch])
             for name, output in self._run(ids, mask, wanted).items():
                 if name in rows:
@@ -371,17 +368,8 @@ def fingerprint_of(records: Mapping[str, Mapping[str, object]]) -> str:
 
 
 def mismatch(index: str, built_with: str, used: str, remedy: str) -> EncoderMismatchError:
-    """Return the error for an index that another encoder built. It names the models whose encoder that is, if any.
-
-    The fingerprints are those of both encoders.
-    """
-    give = "name the encoder or the models of the index (--encoder, --models)"
-    for name in (None, *plugins.installed(plugins.MODELS)):
-        with suppress(SemclassError, OSError, KeyError):
-            records = artifacts.read_json(artifacts.models_folder(name) / "encoder" / artifacts.MANIFEST)["files"]
-            if fingerprint_of(records) == built_with:
-                by_name = f"give the models {name!r}, whose encoder that is (--models {name})"
-                give = by_name if name else "open it with the shipped models, without --models and --encoder"
+    """Return the error for an index that another encoder built. The fingerprints are those of both encoders."""
     return EncoderMismatchError(
-        f"{index} was built with encoder {built_with}, but is opened with {used}; {give}, or {remedy}"
+        f"{index} was built with encoder {built_with}, but is opened with {used}; name the encoder or the models of the "
+        f"index (--encoder, --models), or {remedy}"
     )

@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from semclass.core.checks import check_positive, check_texts
+from semclass.core.checks import check_texts
 from semclass.core.errors import InputError, import_extra
 from semclass.core.types import Encoding, FloatArray, ragged
 from semclass.encoders.batching import steps
-from semclass.encoders.onnx_encoder import check_views, pieces_of, term_flags
+from semclass.encoders.onnx_encoder import BATCH, check_views, pieces_of, term_flags
 
 
 @dataclass(frozen=True)
@@ -35,29 +35,18 @@ class SentenceTransformerEncoder:
     model: Any
     fingerprint: str  #: SHA-256 of weights, vocabulary, modules and their settings, cut to 32 digits
     views: Mapping[str, int]
-    batch_size: int
     special: tuple[int, int]  #: number of special tokens before and after the text
 
     @classmethod
-    def load(cls, name: str, *, batch_size: int = 32, device: str = "cpu") -> SentenceTransformerEncoder:
-        """Load a model.
+    def load(cls, name: str) -> SentenceTransformerEncoder:
+        """Load a model by its hub name or local folder.
 
         Raises a MissingExtraError if sentence-transformers is not installed: ``pip install "semclass[hub]"``; an
         InputError if the model cannot be loaded, or is not a transformer with hidden states.
-
-        Parameters
-        ----------
-        name
-            Hub name or local folder.
-        batch_size
-            Most texts per run.
-        device
-            Device of torch.
         """
         library = import_extra("sentence_transformers", "hub")
-        check_positive(batch_size, "batch_size")
         try:
-            model = library.SentenceTransformer(name, device=device)
+            model = library.SentenceTransformer(name, device="cpu")
         except (OSError, ValueError) as error:
             raise InputError(f"the sentence-transformers model {name!r} cannot be loaded: {error}") from error
         model.eval()
@@ -78,7 +67,6 @@ class SentenceTransformerEncoder:
             model=model,
             fingerprint=digest.hexdigest()[:32],
             views={"pooled": pooled, "layers": 6 * int(hidden), "tokens": int(hidden)},
-            batch_size=batch_size,
             special=_special_places(model.tokenizer),
         )
 
@@ -107,8 +95,8 @@ class SentenceTransformerEncoder:
         layers = np.zeros((len(checked), self.views["layers"]), np.float32)
         tokens: list[FloatArray] = [np.zeros((0, self.views["tokens"]), np.float32)] * len(checked)
         order = np.argsort([len(row) for row in terms], kind="stable")
-        for start in steps(range(0, len(order), self.batch_size)):
-            batch = order[start : start + self.batch_size].tolist()
+        for start in steps(range(0, len(order), BATCH)):
+            batch = order[start : start + BATCH].tolist()
             rows = self._run([checked[place] for place in batch])
             for place, row in zip(batch, rows, strict=True):
                 pooled[place], layers[place], tokens[place] = row

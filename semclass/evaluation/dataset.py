@@ -1,15 +1,19 @@
-"""Reads the questions and judgements of a BEIR folder, and writes rankings as TREC run files."""
+"""Reads questions with known answers: of a BEIR folder, or judged by people; and writes rankings as TREC run files."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 from semclass.core.artifacts import write_atomic
 from semclass.core.errors import InputError
 from semclass.documents.decoding import read_lines
 from semclass.documents.json_lines import read_json_lines
+
+Judgements: TypeAlias = dict[str, dict[str, bool]]
+"""By question, and by the id of a passage, whether the passage answers."""
 
 SUFFIX = ".trec"
 """Ending of the run files that semclass writes."""
@@ -88,3 +92,37 @@ def write_run(path: str | Path, questions: Iterable[str], ranking: Sequence[Sequ
                     raise InputError(f"the id {name!r} is empty or has white space, which a run file does not allow")
             lines.append(f"{question} Q0 {passage} {place} {len(passages) + 1 - place} {tag}\n")
     write_atomic(Path(path), "".join(lines).encode())
+
+
+def read_judgements(path: str | Path) -> Judgements:
+    """Read JSON lines such as ``{"question": "Who?", "passage": "a.md#3", "right": true}``.
+
+    Returns by question, and by the id of a passage, whether the passage answers. The last judgement of a pair counts. A
+    line with ``"right": null`` removes the judgement of the pair.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, or a line is malformed. The message names file and line.
+    """
+    judged: Judgements = {}
+    for number, record in read_json_lines(Path(path)):
+        question, passage, right = (record.get(name) for name in ("question", "passage", "right"))
+        if not (isinstance(question, str) and isinstance(passage, str) and isinstance(right, bool | None)):
+            raise InputError(
+                f'{path}, line {number} must hold an object with the texts question and passage, and "right": true or false'
+            )
+        judged.setdefault(question, {}).pop(passage, None)
+        if right is not None:
+            judged[question][passage] = right
+    return {question: passages for question, passages in judged.items() if passages}
+
+
+def judged_dataset(path: str | Path, *, limit: int | None = None) -> Dataset:
+    """Read the questions with a passage that was judged right, the first `limit`. The text of a question is its id."""
+    judged = read_judgements(path)
+    relevance = {text: {name: 1 for name, right in passages.items() if right} for text, passages in judged.items()}
+    relevance = dict([(text, passages) for text, passages in relevance.items() if passages][:limit])
+    if not relevance:
+        raise InputError(f'{path} judges no passage right; add lines with "right": true, or give --queries and --qrels')
+    return Dataset(Path(path).parent, {text: text for text in relevance}, relevance)

@@ -1,28 +1,42 @@
-"""Ranks the questions of a BEIR folder by every method, over an index that is built once."""
+"""Ranks the questions of a BEIR folder by every method, over an index that is built once, or by plain vectors."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from semclass.core import artifacts
 from semclass.core.errors import ArtifactError
+from semclass.core.types import Encoder, FloatArray, Passage
 from semclass.documents.readers import read_passages
+from semclass.encoders.onnx_encoder import for_passages
 from semclass.evaluation.dataset import Dataset
+from semclass.evaluation.measure import interval, per_question, randomisation_test
 from semclass.index.manifest import PROTOCOL
-from semclass.index.passage_encoder import PassageEncoder
+from semclass.index.passage_encoder import PassageEncoder, searchable
 from semclass.index.passage_index import PassageIndex
 from semclass.index.writer import build_index
 from semclass.ranking.methods import METHODS
 from semclass.ranking.options import SearchOptions
 from semclass.ranking.retriever import HybridRetriever
+from semclass.scoring.topk import top_k, unit
 
 RUN_DEPTH = 100
 """Number of passages of a run. The passages that a method does not re-rank follow in their order before re-ranking."""
 
 BATCH = 32
 """Questions that are searched together."""
+
+SIMILARITIES: dict[str, Callable[[FloatArray, FloatArray], FloatArray]] = {
+    "cosine": lambda passages, question: unit(passages) @ unit(question[None])[0],
+    "ip": lambda passages, question: passages @ question,
+    "l2": lambda passages, question: -np.square(passages - question).sum(axis=1),
+}
+"""Each similarity of n passages, of shape (n, dim), to a question, of shape (dim,). Larger is nearer."""
 
 
 def cached_index(
@@ -84,3 +98,40 @@ def rank(
             rankings[name] += [[hit.id for hit in result] for result in results]
             progress(len(results))
     return rankings
+
+
+def sweep(
+    dataset: Dataset,
+    passages: Sequence[Passage],
+    encoder: Encoder,
+    measures: Sequence[str],
+    *,
+    seed: int = 0,
+    progress: Callable[[int], object] = lambda _: None,
+) -> dict[str, dict[str, Any]]:
+    """Rank `passages` for each question by each similarity of plain vectors, and measure the rankings.
+
+    Returns by similarity ``measures``, each with its mean ``value`` and its 95 % bootstrap ``interval``, and ``p_value``:
+    a two-sided paired randomisation test of the first measure against cosine.
+    """
+    ids = [passage.id for passage in passages]
+    vectors = _vectors([searchable(passage) for passage in passages], for_passages(encoder), progress)
+    questions = _vectors(list(dataset.questions.values()), encoder, progress)
+    values = {}
+    for name, similarity in SIMILARITIES.items():
+        rankings = [[ids[row] for row in top_k(similarity(vectors, question), RUN_DEPTH)] for question in questions]
+        values[name] = per_question(dataset, rankings, measures)
+    found = {}
+    for name, table in values.items():
+        p_value = randomisation_test(table[measures[0]], values["cosine"][measures[0]], seed)
+        rows = {m: {"value": float(v.mean()), "interval": interval(np.mean, [v], seed)} for m, v in table.items()}
+        found[name] = {"measures": rows, "p_value": p_value}
+    return found
+
+
+def _vectors(texts: Sequence[str], encoder: Encoder, progress: Callable[[int], object]) -> FloatArray:
+    rows = []
+    for start in range(0, len(texts), RUN_DEPTH):
+        rows.append(encoder.encode(texts[start : start + RUN_DEPTH]).rows("pooled"))
+        progress(len(rows[-1]))
+    return np.concatenate(rows)

@@ -13,8 +13,7 @@ from semclass.core.types import ClassName, DoubleArray, Encoder, Encoding, Label
 from semclass.encoders.batching import classify_in_chunks
 from semclass.encoders.onnx_encoder import open_models
 from semclass.encoders.sentences import encode_passages
-from semclass.heads.classifier import encoder_views, labelled, run_head
-from semclass.heads.head import Head
+from semclass.heads.head import Head, encoder_views, labelled, run_head
 
 
 @dataclass(frozen=True)

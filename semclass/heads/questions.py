@@ -15,8 +15,7 @@ from semclass.core.taxonomy import ABSTAIN, coarse_of
 from semclass.core.types import DoubleArray, Encoder, Encoding, QuestionLabel
 from semclass.encoders.batching import classify_in_chunks
 from semclass.encoders.onnx_encoder import open_models
-from semclass.heads.classifier import encoder_views, run_head
-from semclass.heads.head import Head
+from semclass.heads.head import Head, encoder_views, run_head
 from semclass.heads.query_focus import questions_of
 from semclass.heads.spelling import WORDS, Speller, with_mark
 
@@ -107,11 +106,9 @@ class QuestionClassifier:
             for text, question, above, below, broad, narrow in rows
         ]
 
-    def predict(self, questions: Iterable[str], *, level: str = "coarse", min_probability: float = 0.0) -> list[str]:
-        """Return the label of each question, of the level ``"coarse"`` or ``"fine"``. See :meth:`classify`."""
-        check_choice(level, LEVELS, "level")
-        found = self.classify(questions, min_probability=min_probability)
-        return [each.fine if level == "fine" else each.label for each in found]
+    def predict(self, questions: Iterable[str], *, min_probability: float = 0.0) -> list[str]:
+        """Return the coarse label of each question. See :meth:`classify`."""
+        return [found.label for found in self.classify(questions, min_probability=min_probability)]
 
     def predict_proba(self, questions: Iterable[str], *, level: str = "coarse") -> DoubleArray:
         """Return class probabilities, float64 of shape (n, n_classes). Rows sum to 1. See :meth:`classify`.

@@ -19,8 +19,7 @@ from semclass.core.types import ClassName, DoubleArray, Encoder, Encoding, Label
 from semclass.encoders.batching import classify_in_chunks
 from semclass.encoders.onnx_encoder import OnnxEncoder
 from semclass.encoders.sentence_transformers import SentenceTransformerEncoder
-from semclass.heads.classifier import decide, encoder_views, labelled, run_head
-from semclass.heads.head import Head
+from semclass.heads.head import Head, decide, encoder_views, labelled, run_head
 
 HUB = "hub:"  # prefix of an encoder's name that means a sentence-transformers model
 

@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 
 from semclass.core.checks import check_probability, check_text, check_texts, short
-from semclass.core.errors import InputError, InputTypeError, import_extra
+from semclass.core.errors import InputError, InputTypeError
 from semclass.core.types import ClassName, DoubleArray, Encoder, Encoding, FloatArray, Label
 from semclass.documents.decoding import read_text
 from semclass.encoders.batching import classify_in_chunks
 from semclass.encoders.onnx_encoder import for_passages
-from semclass.heads.classifier import decide, labelled
 from semclass.heads.entailment import QUESTION_VIEWS, SENTENCE_VIEWS, EntailmentClassifier
+from semclass.heads.head import decide, labelled
 from semclass.heads.texts import open_encoder
 from semclass.scoring.topk import unit
 
@@ -48,8 +48,7 @@ class ZeroShotClassifier:
     """Classifies texts by descriptions of the classes in words. Threads may share one instance.
 
     It has the methods of :class:`semclass.TextModel`. Its probabilities are less certain than those of a trained model.
-    As soon as you have examples, train :class:`semclass.TextClassifier` on your examples and on
-    :func:`description_examples`.
+    As soon as you have examples, train a :class:`semclass.TextClassifier`.
     """
 
     encoder: Encoder
@@ -125,32 +124,16 @@ def softmax(scores: DoubleArray) -> DoubleArray:
     return np.asarray(powers / powers.sum(axis=1, keepdims=True))
 
 
-def description_examples(descriptions: Mapping[str, str]) -> tuple[list[str], list[str]]:
-    """Turn descriptions into texts and labels for a :class:`semclass.TextClassifier`, to use beside a few examples.
-
-    The texts of a class are its name, its description, and both. Raises the errors of
-    :meth:`ZeroShotClassifier.from_descriptions`.
-    """
-    told = _told(descriptions)
-    return [text for texts in told.values() for text in texts], [label for label, texts in told.items() for _ in texts]
-
-
 def read_descriptions(path: str | Path) -> dict[str, str]:
-    """Read labels from a JSON or YAML file, which holds an object of descriptions by label, or a list of labels.
+    """Read labels from a JSON file, which holds an object of descriptions by label, or a list of labels.
 
-    YAML needs the extra ``yaml``. Raises an InputError if the file has another form; a MissingExtraError if the file is
-    YAML, and PyYAML is not installed.
+    Raises an InputError if the file has another form.
     """
     path = Path(path)
-    content = read_text(path, None)
-    reads, wrong = json.loads, ValueError
-    if path.suffix.lower() in {".yaml", ".yml"}:
-        yaml = import_extra("yaml", "yaml")
-        reads, wrong = yaml.safe_load, yaml.YAMLError
     try:
-        found: Any = reads(content)
-    except wrong as error:
-        raise InputError(f"{path} cannot be read: {error}; write JSON, or YAML in a file that ends in .yaml") from error
+        found: Any = json.loads(read_text(path, None))
+    except ValueError as error:
+        raise InputError(f"{path} cannot be read: {error}; write JSON, such as a list of labels") from error
     if isinstance(found, list):
         if len(set(map(str, found))) < len(found):
             raise InputError(f"{path} holds a label twice; labels must be unique")

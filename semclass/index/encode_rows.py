@@ -12,9 +12,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from semclass.core.checks import check_choice, check_depth, check_positive, check_text, counted, short
-from semclass.core.cpu import available_threads
 from semclass.core.errors import ArtifactError, InputError, InputTypeError, TruncationWarning, warn
 from semclass.core.files import REMEDY
+from semclass.core.tools import available_threads
 from semclass.core.types import Passage, Ragged, offsets_of
 from semclass.encoders.stems import LANGUAGES, language_of, terms_of
 from semclass.index.columns import columns_of

@@ -19,7 +19,7 @@ from semclass.core.checks import check_positive, short
 from semclass.core.errors import InputError, InputTypeError, import_extra
 from semclass.core.types import ClassName, DoubleArray, Encoder, FloatArray, IntArray
 from semclass.encoders.batching import CHUNK, warn_truncated
-from semclass.heads.classifier import SURFACE
+from semclass.heads.head import SURFACE
 from semclass.heads.surface import surface_features
 from semclass.heads.texts import open_encoder
 

@@ -16,7 +16,7 @@ from semclass.core.errors import InputError, import_extra
 from semclass.core.taxonomy import ABSTAIN
 from semclass.core.types import ClassName, DoubleArray, Encoder, Label
 from semclass.encoders.batching import warn_truncated
-from semclass.heads.classifier import decide, labelled
+from semclass.heads.head import decide, labelled
 from semclass.heads.texts import TextModel
 from semclass.train.data import (
     Progress,

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from semclass.core.artifacts import dump_json, dump_json_lines, write_atomic
 from semclass.core.types import ClassName, DoubleArray, Encoder, FloatArray
-from semclass.heads.classifier import decide
+from semclass.heads.head import decide
 from semclass.scoring.topk import unit
 from semclass.train.calibration import best_threshold, precision_thresholds, reliability
 from semclass.train.data import Targets, encode, shared_encoder
@@ -26,9 +26,6 @@ if TYPE_CHECKING:
 Flags = npt.NDArray[np.bool_]
 
 PRECISIONS = (0.9, 0.95, 0.99)  # precisions whose coverage is shown
-
-REJECTION_RATE = 0.04
-"""Share of the texts with a label that may be rejected where the recall of texts out of domain is measured."""
 
 NEIGHBOURS = 3  # training examples that are shown for a wrong case
 COVERAGE = (0.0, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)  # values of min_probability whose effect the report shows
@@ -242,17 +239,10 @@ def _at_precision(judged: Judged, target_precision: float, held_out: Judged | No
 
 
 def _ood(judged: Judged, ood: Flags) -> dict[str, Any]:
-    """How many texts out of domain are rejected: by the head as it is, and at the same rejection rate for every head."""
-    sureness = judged.probabilities.max(axis=1)
+    """How many texts out of domain the thresholds reject, and how many others."""
     rejected: Flags = np.logical_not(judged.accepted.any(axis=1))
-    others: Flags = ~ood
-    limit = float(np.quantile(sureness[others], REJECTION_RATE)) if others.any() else 1.0
-    return {
-        "texts": int(ood.sum()),
-        "rejected": float(rejected[ood].mean()),
-        "others_rejected": float(rejected[others].mean()) if others.any() else None,
-        "recall_at_4_percent": float((sureness[ood] < limit).mean()) if others.any() else None,
-    }
+    others = float(rejected[~ood].mean()) if (~ood).any() else None
+    return {"texts": int(ood.sum()), "rejected": float(rejected[ood].mean()), "others_rejected": others}
 
 
 def wrong_rows(judged: Judged) -> list[int]:

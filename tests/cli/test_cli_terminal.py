@@ -9,7 +9,7 @@ import sys
 import pytest
 from world import ROOT
 
-from semclass.cli.output import json_line, plain
+from semclass.cli.options import json_line, plain
 
 if sys.platform == "win32":
     pytest.skip("needs pseudo-terminals", allow_module_level=True)

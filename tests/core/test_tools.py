@@ -2,16 +2,17 @@
 
 import asyncio
 import inspect
+import os
 import threading
 from threading import Event, Thread
 
 import pytest
 
 from semclass import HybridRetriever
-from semclass.core.cpu import available_threads
-from semclass.core.tools import Once
+from semclass.core.tools import Once, available_threads
 from semclass.encoders.batching import concurrency_limit, watched
 
+ALLOWED = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
 QUESTIONS = ["Who discovered penicillin?", "When was the bridge opened?", "How long is the river?"]
 
 
@@ -99,3 +100,13 @@ def test_a_value_that_could_not_be_made_is_made_again():
     with pytest.raises(ValueError, match="first"):
         _ = failing.value
     assert failing.value == 7
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [("100000 100000", 1), ("50000 100000", 1), ("max 100000", ALLOWED), ("90000000 100000", ALLOWED), ("", ALLOWED)],
+)
+def test_the_quota_of_a_container_is_respected(tmp_path, content, expected):
+    (tmp_path / "cpu.max").write_text(content)
+    assert available_threads(tmp_path / "cpu.max") == expected
+    assert available_threads(tmp_path / "none") == ALLOWED

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from made_models import export
 from world import MODELS
 
-from semclass import InputError, InputTypeError, OnnxEncoder
+from semclass import InputError, OnnxEncoder
 from semclass.core.artifacts import fits
+from semclass.encoders import onnx_encoder
 from semclass.encoders.onnx_encoder import cut_windows
 
 TEXTS = [
@@ -45,11 +46,12 @@ def test_views_have_the_shapes_that_the_manifest_says_and_others_are_not_given(e
         encoding.rows("entities")
 
 
-def test_batches_and_threads_change_nothing(encoder):
+def test_batches_and_threads_change_nothing(encoder, monkeypatch):
     together = encoder.encode(TEXTS, views=VIEWS)
     with ThreadPoolExecutor(8) as pool:
         alone = list(pool.map(lambda text: encoder.encode([text], views=VIEWS), TEXTS * 3))
-    other = OnnxEncoder.load(MODELS / "encoder", threads=2, batch_size=2).encode(TEXTS, views=VIEWS)
+    monkeypatch.setattr(onnx_encoder, "BATCH", 2)
+    other = OnnxEncoder.load(MODELS / "encoder", threads=2).encode(TEXTS, views=VIEWS)
     found = [(other, row, row) for row in range(4)] + [(one, 0, row % 4) for row, one in enumerate(alone)]
     for encoding, place, row in found:
         np.testing.assert_allclose(encoding.pooled[place], together.pooled[row], atol=1e-5)
@@ -161,5 +163,3 @@ def test_unknown_views_and_numbers_out_of_range_are_refused(encoder):
         encoder.encode(["x"], views=("heads",))
     with pytest.raises(InputError, match="threads is 0"):
         OnnxEncoder.load(MODELS / "encoder", threads=0)
-    with pytest.raises(InputTypeError, match="batch_size must be a whole number"):
-        OnnxEncoder.load(MODELS / "encoder", batch_size=1.5)

@@ -10,9 +10,8 @@ from beir import QUESTIONS
 
 from semclass import InputError, Passage, PassageClassifier
 from semclass.evaluation.dataset import Dataset, load_dataset, read_dataset, write_run
-from semclass.evaluation.evaluate import cached_index, rank
+from semclass.evaluation.evaluate import cached_index, rank, sweep
 from semclass.evaluation.measure import compare, measure, per_question
-from semclass.evaluation.sweep import sweep
 from semclass.index.passage_encoder import PassageEncoder
 
 

@@ -12,8 +12,7 @@ from beir import QUESTIONS
 from semclass import ArtifactError, HybridRetriever, InputError, PassageIndex, build_index
 from semclass.core import artifacts
 from semclass.evaluation.calibrate import calibrate, judged_questions, share
-from semclass.evaluation.dataset import Dataset
-from semclass.evaluation.judgements import judged_dataset, read_judgements
+from semclass.evaluation.dataset import Dataset, judged_dataset, read_judgements
 from semclass.evaluation.tune import FEW_QUESTIONS, GRIDS, fold_of, search, tune
 from semclass.index.folder import describe, store
 from semclass.index.writer import change_index

@@ -10,7 +10,6 @@ from semclass import (
     InputTypeError,
     OnnxEncoder,
     ZeroShotClassifier,
-    description_examples,
     read_descriptions,
 )
 
@@ -44,13 +43,6 @@ def test_of_many_classes_the_nearest_are_read_closely():
     assert model.predict(ASKED) == list(ASKED.values())
 
 
-def test_descriptions_are_examples_to_train_on():
-    texts, labels = description_examples({"a_b": "First.", "c": ""})
-    assert list(zip(labels, texts, strict=True)) == [
-        ("a_b", "a b"), ("a_b", "First."), ("a_b", "a b: First."), ("c", "c"), ("c", "c"), ("c", "c"),
-    ]  # fmt: skip
-
-
 @pytest.mark.parametrize(
     ("wrong", "error"),
     [({"a": ""}, InputError), (["a", "b"], InputTypeError),
@@ -61,11 +53,9 @@ def test_wrong_descriptions_are_refused(wrong, error):
         ZeroShotClassifier.from_descriptions(wrong)
 
 
-def test_labels_are_read_from_json_and_yaml(tmp_path):
+def test_labels_are_read_from_json(tmp_path):
     (tmp_path / "a.json").write_text('["b", "a"]')
     assert read_descriptions(tmp_path / "a.json") == {"b": "", "a": ""}
-    (tmp_path / "a.yaml").write_text("billing: invoices and refunds\ntravel: trips\nother:\n")
-    assert read_descriptions(tmp_path / "a.yaml") == {"billing": "invoices and refunds", "travel": "trips", "other": ""}
     for wrong in ('["a", "a"]', "[]", "{", '{"a": 1}', "3"):
         (tmp_path / "a.json").write_text(wrong)
         with pytest.raises(InputError, match=r"a\.json"):

@@ -6,7 +6,6 @@ import re
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from itertools import chain, islice
 from typing import Any
 
 import numpy as np
@@ -34,9 +33,6 @@ CANDIDATES = 100
 time.
 """
 
-AHEAD = 1024
-"""Number of new passages that are read before the earlier passages, so that errors of new passages show first."""
-
 _WORD = re.compile(r"\w+")
 _DIGIT = re.compile(r"\d")
 
@@ -56,9 +52,7 @@ def shingles(text: str) -> Shingles:
     return Shingles(frozenset(map(" ".join, runs)), frozenset(filter(_DIGIT.search, words)))
 
 
-def mark_duplicates(
-    passages: Iterable[Passage], *, earlier: Iterable[Passage] = (), threshold: float = THRESHOLD
-) -> Iterator[Passage]:
+def mark_duplicates(passages: Iterable[Passage], *, threshold: float = THRESHOLD) -> Iterator[Passage]:
     """Mark passages that nearly repeat an earlier passage, whose id ``metadata["duplicate_of"]`` then holds.
 
     The resemblance of two texts is the Jaccard index of their shingles (three consecutive words, in any case), ``|A &
@@ -70,9 +64,6 @@ def mark_duplicates(
     ----------
     passages
         Any number of passages. A million of 113 words that are no duplicates take 2 GB of memory.
-    earlier
-        Earlier passages, such as those of the index to which you add `passages`. They are read after the first 1,024 of
-        `passages`, and are not returned.
     threshold
         Resemblance, in (0, 1], from which a passage is a duplicate. At 0.8 about 5 % of the pairs of this resemblance
         are missed, and at 0.6 three quarters.
@@ -84,15 +75,11 @@ def mark_duplicates(
     """
     if check_probability(threshold, "threshold") == 0:
         raise InputError("threshold is 0; it must be above 0, such as 0.9")
-    return _marked(iter(passages), earlier, _Seen(threshold))
+    return _marked(passages, _Seen(threshold))
 
 
-def _marked(passages: Iterator[Passage], earlier: Iterable[Passage], seen: _Seen) -> Iterator[Passage]:
-    first = list(islice(passages, AHEAD))
-    for passage in earlier:
-        if passage.metadata.get("duplicate_of") is None:
-            seen.original(passage)
-    for passage in chain(first, passages):
+def _marked(passages: Iterable[Passage], seen: _Seen) -> Iterator[Passage]:
+    for passage in passages:
         original = seen.original(passage)
         if original is None:
             yield passage

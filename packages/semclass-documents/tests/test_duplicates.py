@@ -41,17 +41,6 @@ def test_a_passage_that_nearly_repeats_another_is_marked_with_the_earliest():
     ]  # fmt: skip
 
 
-def test_passages_may_repeat_those_that_came_before():
-    random = np.random.default_rng(3)
-    text, other = made(random), made(random)
-    earlier = [Passage("a", text, {"duplicate_of": None}), Passage("b", other, {"duplicate_of": "gone"})]
-    given = Passage("c", text.upper(), {"page": 3})
-    found = list(mark_duplicates([given, Passage("d", other)], earlier=earlier))
-    marked = [("c", {"page": 3, "duplicate_of": "a"}), ("d", {})]
-    assert [(passage.id, passage.metadata) for passage in found] == marked
-    assert given.metadata == {"page": 3}
-
-
 def test_reports_of_two_years_are_no_duplicates():
     text = made(np.random.default_rng(2), 200)
     assert resemblance(f"{text} 1874.", f"{text} 1875.") > 0.98

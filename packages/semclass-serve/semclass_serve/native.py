@@ -14,7 +14,7 @@ from fastapi import APIRouter
 
 import semclass
 from semclass import HybridRetriever, Label, Passage, PassageIndex
-from semclass.plugins import followed, open_to_write, read_terms
+from semclass.plugins import open_to_write, read_terms
 from semclass_serve import schemas
 from semclass_serve.engine import Engine
 from semclass_serve.errors import Json, ServiceError
@@ -161,15 +161,11 @@ def _store(engine: Engine, judgement: schemas.Judgement) -> None:
     if path is None:
         message = "this service takes no judgements; start it with semclass serve INDEX --judgements FILE"
         raise ServiceError(404, "no_judgements", message)
-    passage = judgement.passage
-    if index is not None:  # a page that is open may name a file that was renamed since
-        (passage,) = followed({"": {passage: True}}, index)[""]
-    if index is not None and not index.mask({"_id": passage}).any():
+    if index is not None and not index.mask({"_id": judgement.passage}).any():
         raise ServiceError(404, "no_passage", "the index has no passage with this id")
     try:
         with os.fdopen(open_to_write(path, append=True, mode=0o600), "ab", 0) as file:
-            line = judgement.model_copy(update={"passage": passage}).model_dump_json()
-            file.write(line.encode() + b"\n")
+            file.write(judgement.model_dump_json().encode() + b"\n")
     except OSError as error:
         log("a judgement cannot be stored", logging.WARNING, message=str(error))
         message = "the judgement cannot be stored; the log of the service has the reason"

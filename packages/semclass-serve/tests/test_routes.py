@@ -193,20 +193,6 @@ def test_judgements_are_appended_as_lines_of_json(models, retriever, corpus, tmp
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_a_judgement_of_a_renamed_file_is_stored_with_its_new_id(models, tmp_path):
-    path, index = (
-        tmp_path / "judgements.jsonl",
-        HybridRetriever.from_passages(
-            [Passage("new.md#0123456789", "Ada built it."), Passage("b.md#abcdefabcd", "Bread is sold.")], models=models
-        ),
-    )
-    judgement = {"question": QUESTION, "passage": "old.md#0123456789", "right": True}
-    with service(models, index, judgements=path) as client:
-        assert client.post("/api/judgements", judgement).json() == {"status": "stored"}
-        check_error(client.post("/api/judgements", {**judgement, "passage": "old.md#0000000000"}), 404)
-    assert json.loads(path.read_text()) == {**judgement, "passage": "new.md#0123456789"}
-
-
 def test_judgements_go_to_a_regular_file_alone(models, retriever, corpus, tmp_path, log):
     judgement = {"question": QUESTION, "passage": corpus[0].id, "right": True}
     (tmp_path / "target").touch()
