@@ -181,7 +181,7 @@ def test_search_and_explain(run, index):
     assert {"text", "score", "rank", "rank_before", "components", "labels", "metadata", "explanation"} < set(first)
     out = run("search", index, "Who designed the lighthouse?", "-k", 3, "--explain")[1]
     assert out.splitlines()[0].startswith("asks for HUM")
-    assert "BM25" in out
+    assert "bm25" in out
 
 
 def test_re_ranking_a_file(run, tmp_path):

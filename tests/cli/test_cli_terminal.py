@@ -67,7 +67,6 @@ def folder(tmp_path_factory):
 
 COMMANDS = {
     "build": (0, "index build {0}/documents\x1b[2J --out {0}/built"),
-    "build strictly": (2, "index build {0}/documents\x1b[2J --out {0}/strict --strict"),
     "build of what is broken": (2, "index build {0}/broken.jsonl --out {0}/broken"),
     "sync": (0, "index sync {0}/synced {0}/documents\x1b[2J"),
     "info": (0, "index info {0}/index"),
