@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from semclass.index.columns import Columns, instant, is_scalar, key_text, number
+from semclass.index.columns import Columns, instant, is_scalar, key_text
 from semclass.index.filters import ID, Filter, mask
 
 COMPARE = {"$gt": operator.gt, "$gte": operator.ge, "$lt": operator.lt, "$lte": operator.le}
@@ -36,7 +36,7 @@ def _meets(condition: Filter, value: Any) -> bool:
         return any(isinstance(value, bool) == isinstance(each, bool) and value == each for each in condition.operands)
     if isinstance(value, bool) or isinstance(value, str) != (kind != "number"):
         return False
-    own = number(value) if kind == "number" else instant(value) if kind == "time" else value
+    own = instant(value) if kind == "time" else value
     return own is not None and all(COMPARE[name](own, bound) for name, bound in condition.operands)
 
 

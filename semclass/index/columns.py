@@ -3,36 +3,34 @@
 A field is a path. Dots join the keys of nested objects, as in ``author.name``, and a dot within a key is read the same
 way. A list stands for each of its elements, including objects. A field that is null or an empty list counts as missing.
 
-Integers of 64 bits and float64 numbers are compared exactly. Larger integers are rounded to float64. ``3`` and ``3.0``
-are the same number, but ``true`` and ``1`` are not. Texts are ordered by code points. A text of more than
-`MAX_TEXT_LENGTH` characters exists, but equals no value.
+Numbers are compared exactly. ``3`` and ``3.0`` are the same number, but ``true`` and ``1`` are not. Texts are ordered by
+code points. A text of more than `MAX_TEXT_LENGTH` characters exists, but equals no value.
 
-Each field has a table of its distinct values and one small code for each value of each passage. The codes are in the order
-of the values, kind by kind, so that a condition is decided on the table and spread over the passages by one gather.
+Each field has a list of its distinct values, numbers before texts and ascending, and one small code for each value of each
+passage. So a condition is decided on the list and spread over the passages by one gather.
 """
 
 from __future__ import annotations
 
-import math
 import re
 from array import array
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
+from functools import cached_property
 from itertools import count
-from json import dumps
+from json import dumps, loads
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from semclass.core.artifacts import dump_json, parse_json
 from semclass.core.errors import ArtifactError
 from semclass.core.files import REMEDY, Files
-from semclass.core.types import IntArray, offsets_of
+from semclass.core.types import IntArray
 
 Scalar: TypeAlias = "str | bool | int | float"
 Codes: TypeAlias = npt.NDArray[np.unsignedinteger[Any]]
@@ -44,7 +42,7 @@ MISSING, OTHER, FALSE, TRUE, FIRST_CODE = range(5)
 """Codes: no value; an object, a long text, or null or a list within a list; the two booleans; the first of the table."""
 
 NO_TIME = -(2**63)
-"""Value of :attr:`Column.times` for a string that is no date."""
+"""Value of :attr:`Column.times` for a text that is no date."""
 
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - zones are subtracted later, where no date can overflow
 
@@ -55,18 +53,6 @@ _DATE = re.compile(
     r"(?:[Tt ]([0-9]{1,2}):([0-9]{1,2})(?::([0-9]{1,2})(?:\.([0-9]+))?"
     r"(?: ?(?:[Zz]|UTC)| ?([+-])([0-9]{2}):?([0-9]{2})?)?)?)?"
 )
-
-
-def number(value: float) -> int | float:
-    """Return an int for a whole number of 64 bits, or else a float, which is infinite if the number is too large."""
-    if isinstance(value, float) and not value.is_integer():
-        return float(value)
-    if -(2**63) <= value < 2**63:
-        return int(value)
-    try:
-        return float(value)
-    except OverflowError:
-        return math.inf if value > 0 else -math.inf
 
 
 def instant(text: str) -> int | None:
@@ -109,64 +95,46 @@ def key_text(key: object) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Column:
-    """One field of all n passages. All arrays are stored under their names."""
+    """One field of all n passages."""
 
-    codes: Codes  # smallest unsigned dtype; the constants above, then places among integers, floats and strings
+    codes: Codes  # smallest unsigned dtype; the constants above, then places among the values
     rows: Codes  # the passage of each code, ascending; empty if there is one code for each passage
-    integers: IntArray  # distinct numbers that are int64, sorted
-    floats: npt.NDArray[np.float64]  # all other distinct numbers, sorted
-    strings: npt.NDArray[np.uint8]  # UTF-8 bytes of the distinct strings, sorted, one after another
-    offsets: IntArray  # where each string begins, shape (strings + 1,)
-    times: IntArray  # microseconds since 1970 UTC of each string that is a date, else NO_TIME; empty if none is
+    values: Sequence[Scalar]  # distinct numbers and texts, see above
 
-    @property
-    def starts(self) -> tuple[int, int, int, int]:
-        """First codes of integers, floats and strings, and the number of codes."""
-        floats = FIRST_CODE + len(self.integers)
-        strings = floats + len(self.floats)
-        return FIRST_CODE, floats, strings, strings + len(self.offsets) - 1
+    @cached_property
+    def texts(self) -> int:
+        """Place of the first text among the values."""
+        return bisect_left(self.values, True, key=lambda value: isinstance(value, str))
+
+    @cached_property
+    def times(self) -> IntArray:
+        """Microseconds since 1970 UTC of each text that is a date, or else `NO_TIME`."""
+        times = map(instant, map(str, self.values[self.texts :]))
+        return np.array([NO_TIME if time is None else time for time in times], np.int64)
 
     def codes_of(self, values: Iterable[Scalar]) -> list[int]:
-        """Codes of values, with numbers in the form of :func:`number`; values that no passage has are left out."""
+        """Codes of values; values that no passage has are left out."""
         codes = []
         for value in values:
             if isinstance(value, bool):
                 codes.append(TRUE if value else FALSE)
-                continue
-            kind = 2 if isinstance(value, str) else 0 if isinstance(value, int) else 1
-            codes += range(self._code(kind, bisect_left, value), self._code(kind, bisect_right, value))
+            else:
+                codes += range(*self.span({"$gte": value, "$lte": value}))
         return codes
 
-    def spans(self, bounds: Mapping[str, Any]) -> list[tuple[int, int]]:
-        """Ranges of codes in an interval of texts or of numbers, by bounds such as ``{"$gte": 3}``."""
-        spans = []
-        for kind in (2,) if isinstance(next(iter(bounds.values())), str) else (0, 1):
-            first, last = self.starts[kind : kind + 2]
-            for name, bound in bounds.items():
-                code = self._code(kind, bisect_left if name in ("$gte", "$lt") else bisect_right, bound)
-                first, last = (code, last) if name in ("$gt", "$gte") else (first, code)
-            spans.append((first, max(first, last)))
-        return spans
-
-    def _code(self, kind: int, bisect: Callable[..., int], value: Scalar) -> int:
-        """Code of the first value of a kind that is not below, or is above, some value."""
-        first, end = self.starts[kind : kind + 2]
-        # memory views give Python's numbers: numpy would round an int64 to compare it with a float
-        key = (self.integers.data.__getitem__, self.floats.data.__getitem__, self.string)[kind]
-        return first + bisect(range(end - first), _key(value), key=key)
+    def span(self, bounds: Mapping[str, Any]) -> tuple[int, int]:
+        """First and last code, exclusive, in an interval of texts or of numbers, by bounds such as ``{"$gte": 3}``."""
+        values: Any = self.values
+        is_text = isinstance(next(iter(bounds.values())), str)
+        first, end = low, high = (self.texts, len(values)) if is_text else (0, self.texts)
+        for name, bound in bounds.items():
+            place = (bisect_left if name in ("$gte", "$lt") else bisect_right)(values, bound, first, end)
+            low, high = (place, high) if name in ("$gt", "$gte") else (low, place)
+        return FIRST_CODE + low, FIRST_CODE + max(low, high)
 
     def value(self, code: int) -> Scalar:
         """The value of a code from `FALSE` on."""
-        integers, floats, strings, _ = self.starts
-        if code < floats:
-            return code == TRUE if code < integers else int(self.integers[code - integers])
-        if code < strings:
-            return float(self.floats[code - floats])
-        return self.string(code - strings).decode(errors="replace")
-
-    def string(self, place: int) -> bytes:
-        """A string of the table, in UTF-8."""
-        return self.strings[self.offsets[place] : self.offsets[place + 1]].tobytes()
+        return code == TRUE if code < FIRST_CODE else self.values[code - FIRST_CODE]
 
     def matches(self, accepted: npt.NDArray[np.bool_], n: int) -> npt.NDArray[np.bool_]:
         """Passages with at least one accepted code, bool of shape (n,); `accepted` is bool of shape (number of codes,)."""
@@ -176,10 +144,6 @@ class Column:
         matches = np.zeros(n, bool)
         matches[self.rows[single]] = True
         return matches
-
-
-def _key(value: Any) -> Any:
-    return value.encode(errors="surrogatepass") if isinstance(value, str) else value
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,36 +178,22 @@ class _Growing:
 
     def column(self, n: int) -> Column:
         """Sort the values, and renumber their codes."""
-        keys = [_key(value) if isinstance(value, str) else number(value) for value in self.seen]
-        order = np.arange(FIRST_CODE + len(keys))
-        start, tables = FIRST_CODE, []
-        for kind in (int, float, bytes):
-            places = [place for place, key in enumerate(keys) if isinstance(key, kind)]
-            table: list[Any] = sorted({keys[place] for place in places})
-            code_of = {key: code for code, key in enumerate(table, start)}
-            order[[FIRST_CODE + place for place in places]] = [code_of[keys[place]] for place in places]
-            start += len(table)
-            tables.append(table)
-        integers, floats, strings = tables
-        instants = [instant(text.decode(errors="surrogatepass")) for text in strings]
-        times = np.array([NO_TIME if time is None else time for time in instants], np.int64)
+        texts = sorted(value for value in self.seen if isinstance(value, str))
+        values = [*sorted(value for value in self.seen if not isinstance(value, str)), *texts]
+        code_of = {value: code for code, value in enumerate(values, FIRST_CODE)}
+        order = np.array([*range(FIRST_CODE), *(code_of[value] for value in self.seen)])
         codes, rows = order[np.frombuffer(self.codes, np.int64)], np.frombuffer(self.rows, np.int64)
-        small, small_rows = codes.astype(np.min_scalar_type(start)), rows.astype(np.min_scalar_type(n))
+        small, small_rows = (
+            codes.astype(np.min_scalar_type(FIRST_CODE + len(values))),
+            rows.astype(np.min_scalar_type(n)),
+        )
         single = not (rows[1:] == rows[:-1]).any()
         if single and n * small.itemsize <= len(rows) * (small.itemsize + small_rows.itemsize):
             # one code for each passage, where that is possible and takes no more room
             dense = np.zeros(n, small.dtype)
             dense[rows] = small
             small, small_rows = dense, small_rows[:0]
-        return Column(
-            small,
-            small_rows,
-            np.array(integers, np.int64),
-            np.array(floats, np.float64),
-            np.frombuffer(b"".join(strings), np.uint8),
-            offsets_of(np.array([len(text) for text in strings], np.int64)),
-            times if (times != NO_TIME).any() else times[:0],
-        )
+        return Column(small, small_rows, values)
 
 
 def _walk(growing: defaultdict[str, _Growing], row: int, prefix: str, mapping: Mapping[Any, Any]) -> None:
@@ -257,7 +207,7 @@ def _walk(growing: defaultdict[str, _Growing], row: int, prefix: str, mapping: M
             if isinstance(item, bool):
                 column.codes.append(TRUE if item else FALSE)
             elif is_scalar(item):
-                column.codes.append(column.seen[item])
+                column.codes.append(column.seen[int(item) if isinstance(item, float) and item.is_integer() else item])
             else:
                 column.codes.append(OTHER)
                 if isinstance(item, dict):
@@ -270,69 +220,70 @@ VALUES, DIRECTORY = "columns.npy", "columns.json"
 """The two files of saved columns: all arrays one after another, and where each of them is."""
 
 _ALIGNMENT = 64
-_ARRAYS = tuple(Column.__dataclass_fields__)
+_ARRAYS = ("codes", "rows")
 _UNSIGNED = ("|u1", "<u2", "<u4", "<u8")
-_DTYPES = {"integers": ("<i8",), "floats": ("<f8",), "strings": ("|u1",), "offsets": ("<i8",), "times": ("<i8",)}
 
 
 def save(columns: Columns, folder: Path) -> None:
     """Write columns as two files, `VALUES` and `DIRECTORY`, without flushing them to the disk."""
-    directory: dict[str, dict[str, list[Any]]] = {}
+    directory: dict[str, dict[str, Any]] = {}
     end = 0
     for path, column in columns.fields.items():
-        directory[path] = {}
-        for name, values in vars(column).items():
-            directory[path][name] = [values.dtype.str, end, len(values)]
-            end += -(-values.nbytes // _ALIGNMENT) * _ALIGNMENT
+        directory[path] = {"values": column.values}
+        for name in _ARRAYS:
+            array = getattr(column, name)
+            directory[path][name] = [array.dtype.str, end, len(array)]
+            end += -(-array.nbytes // _ALIGNMENT) * _ALIGNMENT
     with (folder / VALUES).open("wb") as file:
         # not through a memory map: a full disk would end the process and not raise an error
         np.lib.format.write_array_header_1_0(file, {"descr": "|u1", "fortran_order": False, "shape": (end,)})
-        for column in columns.fields.values():
-            for values in vars(column).values():
-                file.write(values.data)
-                file.write(bytes(-values.nbytes % _ALIGNMENT))
-    (folder / DIRECTORY).write_bytes(dump_json({"passages": len(columns), "bytes": end, "fields": directory}))
+        for array in (getattr(column, name) for column in columns.fields.values() for name in _ARRAYS):
+            file.write(array.data)
+            file.write(bytes(-array.nbytes % _ALIGNMENT))
+    (folder / DIRECTORY).write_bytes(dumps({"passages": len(columns), "bytes": end, "fields": directory}).encode())
 
 
 def load(files: Files) -> Columns:
     """Read saved columns; an ArtifactError if the two files do not belong together."""
     path = files.folder / DIRECTORY
-    directory, whole = parse_json(files.data(DIRECTORY), path, REMEDY), files.array(VALUES)
+    whole = files.array(VALUES)
     try:
+        directory = loads(files.data(DIRECTORY))
         if whole.dtype != np.uint8 or whole.shape != (directory["bytes"],):
             raise ValueError(f"{whole.dtype} of shape {whole.shape} where {directory['bytes']} bytes belong")
         fields = {
-            name: Column(**{kind: _view(whole, kind, *arrays[kind]) for kind in _ARRAYS})
-            for name, arrays in directory["fields"].items()
+            name: Column(_view(whole, *field["codes"]), _view(whole, *field["rows"]), field["values"])
+            for name, field in directory["fields"].items()
         }
-        passages = directory["passages"]
-        if not isinstance(passages, int) or passages < 0:
-            raise ValueError(f"metadata of {passages} passages")
-        return Columns(passages, fields)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        columns = Columns(directory["passages"], fields)
+        for name, column in fields.items():
+            _check(column, columns.n, name)
+        return columns
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ArtifactError(f"{path} does not fit {VALUES} ({error}); {REMEDY}") from error
 
 
-def _view(whole: npt.NDArray[np.uint8], kind: str, dtype: str, begin: int, length: int) -> npt.NDArray[Any]:
-    if dtype not in _DTYPES.get(kind, _UNSIGNED):
-        raise ValueError(f"{kind} of type {dtype}")
+def _view(whole: npt.NDArray[np.uint8], dtype: str, begin: int, length: int) -> npt.NDArray[Any]:
+    if dtype not in _UNSIGNED:
+        raise ValueError(f"codes of type {dtype}")
     numbers, end = np.dtype(dtype), len(whole)
     if not (0 <= begin <= end and begin % _ALIGNMENT == 0 and 0 <= length <= (end - begin) // numbers.itemsize):
         raise ValueError(f"{length} numbers at byte {begin} of {end}")
     return whole[begin : begin + length * numbers.itemsize].view(numbers)
 
 
-def check(columns: Columns) -> None:
-    """Raise a ValueError where filters would read beyond an array."""
-    for path, column in columns.fields.items():
-        rows, offsets = column.rows, column.offsets
-        if not len(offsets) or offsets[0] != 0 or offsets[-1] != len(column.strings) or (np.diff(offsets) < 0).any():
-            raise ValueError(f"the string offsets of {path!r} do not match its text")
-        if int(column.codes.max(initial=0)) >= column.starts[3]:
-            raise ValueError(f"a code of {path!r} has no value")
-        if len(column.times) not in (0, len(offsets) - 1):
-            raise ValueError(f"{path!r} has {len(column.times)} times for {len(offsets) - 1} strings")
-        if len(rows) == 0 and len(column.codes) not in (0, len(columns)):
-            raise ValueError(f"{path!r} has {len(column.codes)} codes for {len(columns)} passages")
-        if len(rows) and (len(rows) != len(column.codes) or rows[-1] >= len(columns) or (rows[1:] < rows[:-1]).any()):
-            raise ValueError(f"the codes of {path!r} do not match the passages")
+def _check(column: Column, n: int, path: str) -> None:
+    """Raise a ValueError where filters would read beyond an array, or find no value."""
+    codes, rows, values = column.codes, column.rows, column.values
+    if not (isinstance(n, int) and n >= 0 and isinstance(values, list)):
+        raise ValueError(f"{path!r} has no values of {n} passages")
+    for part, kinds in ((values[: column.texts], {int, float}), (values[column.texts :], {str})):
+        if not {*map(type, part)} <= kinds or len({*part}) < len(part) or sorted(part) != part:
+            raise ValueError(f"the values of {path!r} are not numbers and texts that rise")
+    "".join(values[column.texts :]).encode()  # half of a surrogate pair cannot be shown
+    if int(codes.max(initial=0)) >= FIRST_CODE + len(values):
+        raise ValueError(f"a code of {path!r} has no value")
+    if len(codes) not in ((len(rows),) if len(rows) else (0, n)):
+        raise ValueError(f"{path!r} has {len(codes)} codes for {n} passages")
+    if len(rows) and (rows[-1] >= n or (rows[1:] < rows[:-1]).any()):
+        raise ValueError(f"the codes of {path!r} do not match the passages")

@@ -30,6 +30,7 @@ import json
 import math
 import operator
 import re
+import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -43,7 +44,7 @@ import numpy.typing as npt
 from semclass.core.checks import short
 from semclass.core.errors import InputError, InputTypeError
 from semclass.core.types import IntArray
-from semclass.index.columns import MAX_TEXT_LENGTH, NO_TIME, Column, Columns, Scalar, instant, microseconds, number
+from semclass.index.columns import FIRST_CODE, MAX_TEXT_LENGTH, NO_TIME, Column, Columns, Scalar, instant, microseconds
 
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
 
@@ -197,9 +198,9 @@ def _value(value: object, at: str) -> Scalar | date:
     if not isinstance(value, (int, float)):
         hint = "; for one of several values write {'$in': [...]}" if isinstance(value, (list, tuple)) else ""
         raise InputTypeError(f"{at} must be a string, a number, true, false or a date, not {short(value)}{hint}")
-    if not math.isfinite(result := number(value)):
+    if not -sys.float_info.max <= value <= sys.float_info.max:
         raise InputError(f"{at} is {short(value)}; it must be a finite number")
-    return result
+    return value
 
 
 def _interval(path: str, bounds: Mapping[str, object], at: str) -> Filter:
@@ -244,18 +245,16 @@ def mask(condition: Filter, columns: Columns, find: Callable[[Sequence[str]], In
 
 def _accepted(condition: Filter, column: Column) -> BoolArray:
     """Whether each code of a column matches, bool of shape (number of codes,)."""
-    accepted = np.zeros(column.starts[3], bool)
+    accepted = np.zeros(FIRST_CODE + len(column.values), bool)
     if condition.operator == "exists":
         accepted[1:] = True
     elif condition.operator == "in":
         accepted[column.codes_of(condition.operands)] = True
     elif condition.operator == "time":
-        if len(times := column.times):
-            within = [_BOUNDS[name](times, bound) for name, bound in condition.operands]
-            accepted[column.starts[2] :] = np.logical_and.reduce([times != NO_TIME, *within])
+        within = [_BOUNDS[name](column.times, bound) for name, bound in condition.operands]
+        accepted[FIRST_CODE + column.texts :] = np.logical_and.reduce([column.times != NO_TIME, *within])
     else:
-        for begin, end in column.spans(dict(condition.operands)):
-            accepted[begin:end] = True
+        accepted[slice(*column.span(dict(condition.operands)))] = True
     return accepted
 
 

@@ -350,7 +350,7 @@ class PassageIndex(Header):
         for part, start in zip(self.parts, self.starts, strict=False):
             if (column := part.segment.columns.fields.get(field)) is None:
                 continue
-            if column.starts[3] - FIRST_CODE > MAX_VALUES:
+            if len(column.values) > MAX_VALUES:
                 return Counter()
             codes = column.codes
             keep = part.keep if allowed is None else allowed[start : start + len(part.segment)]

@@ -61,10 +61,6 @@ def check(segment: Segment, header: Header, passages: int, where: Path) -> None:
     _check_reduced(segment, where / REDUCED)
     described = segment.columns.n  # which may be more than a length can be
     require(described == n, where / columns.DIRECTORY, f"it describes {described} passages, not {n}")
-    try:
-        columns.check(segment.columns)
-    except ValueError as error:
-        raise ArtifactError(f"{where / columns.VALUES}: {error}; {REMEDY}") from error
 
 
 def _check_array(array: npt.NDArray[Any], shape: tuple[int, ...], kind: str, where: Path) -> None:
