@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from made_models import export, save_pairs, write_model
+from made_models import export, write_model
 
 from semclass import InputError, OnnxEncoder, TruncationWarning
 from semclass.cli.main import main
@@ -121,22 +121,3 @@ def test_a_local_folder_is_searched_from_the_command_line(tmp_path, capsys):
     with pytest.raises(SystemExit):
         main(["search", index, question, "--method", "deep", *encoder])
     assert "train_pairs.py" in capsys.readouterr().err
-
-    loaded = SentenceTransformerEncoder.load(folder)
-    save_pairs(tmp_path / "models" / "pairs", loaded.fingerprint, len(loaded.is_term))
-    main(
-        [
-            "search",
-            index,
-            question,
-            "-k",
-            "2",
-            "--method",
-            "entail-integrated",
-            "--explain",
-            "--models",
-            str(tmp_path / "models"),
-            *encoder,
-        ]
-    )
-    assert "lighthouse-3" in capsys.readouterr().out

@@ -98,13 +98,3 @@ def test_a_misspelt_question_gets_the_answer_of_the_one_that_was_meant(classifie
         assert np.array_equal(found[0], found[1])
         assert np.array_equal(found[1], found[2])
     assert classifier.classify([typed])[0].text == typed
-
-
-@pytest.mark.parametrize(
-    "questions", [["waht is peru"], ["what is peru?", "waht is peru?", "how many"], ["what is peru?"]]
-)
-def test_questions_that_are_encoded_already_get_the_same_answer(classifier, questions):
-    encoding = classifier.encoder.encode(questions, views=classifier.encoder_views)
-    found = classifier.fine_probabilities(questions, questions, encoding)
-    assert np.allclose(found, classifier.predict_proba(questions, level="fine"), atol=1e-3)
-    assert np.allclose(classifier.coarse(found), classifier.predict_proba(questions), atol=1e-3)

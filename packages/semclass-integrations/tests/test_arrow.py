@@ -119,18 +119,11 @@ def test_a_job_is_small_and_runs_where_it_is_sent(tmp_path):
         TableJob(models=tmp_path).table(table(text=["Who?"]))
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"task": "answers"}, "task is 'answers'; it must be one of 'questions'"),
-        ({"task": "pairs", "column": "text"}, "pairs needs two"),
-        ({"outputs": ("labels",)}, "outputs is 'labels'; it must be one of 'label'"),
-        ({"threads": 0}, "threads is 0"),
-    ],
-)
-def test_a_wrong_option_is_refused(options, message):
-    with pytest.raises(InputError, match=message):
-        TableJob(**options)
+def test_a_wrong_option_is_refused():
+    with pytest.raises(InputError, match="task is 'answers'; it must be one of 'questions'"):
+        TableJob("answers")
+    with pytest.raises(InputError, match="pairs needs two"):
+        TableJob("pairs", "text")
 
 
 def test_columns_that_do_not_fit_are_named():

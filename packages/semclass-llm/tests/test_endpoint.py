@@ -11,8 +11,7 @@ import pytest
 from stub_endpoint import CUT, FILTERED, STALL, stub_endpoint
 
 from semclass import ArtifactError, InputError
-from semclass_llm import Bill, Chat, Endpoint, endpoint
-from semclass_llm.endpoint import Reply
+from semclass_llm import Chat, Endpoint, endpoint
 
 
 @pytest.fixture(autouse=True)
@@ -97,18 +96,6 @@ def test_an_endpoint_that_cannot_be_is_refused(wrong):
     with pytest.raises(InputError):
         Endpoint(**{"url": "http://localhost/v1", "model": "m", **wrong})
     assert "secret" not in repr(Endpoint("http://localhost/v1", "m", key="secret"))
-
-
-def test_a_bill_counts_tokens_and_scales():
-    bill = Bill()
-    bill.add("12345678", Reply("1234"))
-    assert (bill.prompt_tokens, bill.answer_tokens, bill.estimated) == (2, 1, True)
-    bill.add("", Reply(None, "why"))
-    bill.add("", Reply("", refused=True))
-    assert (bill.calls, bill.failed, bill.refused) == (3, 1, 1)
-    assert bill.scaled(10).calls == 30
-    assert bill.usd((1e6, 1e6)) == 3
-    assert str(bill).startswith("3 calls, 2 tokens")
 
 
 # -- hostile services, on sockets of this machine

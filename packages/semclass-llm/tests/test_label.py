@@ -3,13 +3,11 @@
 import json
 import time
 
-import numpy as np
 import pytest
 from stub_endpoint import CUT, FILTERED, stub_endpoint
 
 from semclass import InputError
 from semclass_llm import LabelTask, choose_texts
-from semclass_llm.choose import _middles
 
 LABELS = {"billing": "invoices and refunds", "travel": "trips", "other": ""}
 
@@ -103,22 +101,6 @@ def test_a_service_that_is_missing_is_named(run, files):
 
 
 # -- which texts to label next
-
-
-def blobs(*sizes):
-    """Vectors in groups of so many, each around a corner of its own."""
-    middles = np.repeat(10 * np.eye(len(sizes)), sizes, axis=0)
-    return middles + np.random.default_rng(0).normal(0, 0.1, middles.shape)
-
-
-def test_one_text_of_each_group_is_proposed_largest_first():
-    rows = _middles(blobs(5, 20, 10), np.ones(35), 3, seed=0)
-    assert [int(np.searchsorted([5, 25, 35], row, side="right")) for row in rows] == [1, 2, 0]
-    labelled = np.vstack([blobs(5, 20, 10), blobs(5, 20, 10)[6:7]])  # one of the largest group has a label
-    assert not any(5 <= row < 25 for row in _middles(labelled, np.ones(35), 2, seed=0))
-    weight = np.ones(35)
-    weight[5:25] = 0.05  # a head is sure of the largest group
-    assert _middles(blobs(5, 20, 10), weight, 3, seed=0)[0] >= 25
 
 
 def test_a_text_is_proposed_once_and_not_with_a_label(encoder):

@@ -67,12 +67,6 @@ def test_a_question_finds_what_answers_it_in_other_languages(retriever, question
     assert {hit.id.split("-")[1] for hit in retriever.search(question, 5)} == {"bread"}
 
 
-def test_what_answers_comes_before_what_resembles_the_question(retriever):
-    found = retriever.search("Wer hat die Brücke entworfen?", 2)
-    assert "relevance" in found[0].components
-    assert found[0].components["relevance"] > found[1].components["relevance"]
-
-
 def test_the_sentence_that_answers_is_printed_first(models):
     answers = {
         "Wann wurde der Turm am Hafen fertig?": "Im Herbst 1901 wurde der Turm nach vier Jahren Bauzeit endlich fertig.",

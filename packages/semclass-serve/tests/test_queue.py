@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from semclass import ArtifactError, EntailmentClassifier, InputError, Passage, PassageIndex, Reranker
+from semclass import ArtifactError, EntailmentClassifier, InputError, PassageIndex, Reranker
 from semclass.encoders.batching import steps
 from semclass_serve import queue
 from semclass_serve.engine import Engine
@@ -112,20 +112,6 @@ async def test_a_large_request_is_split_and_lets_others_pass():
         work.let_go(2)
         assert await asyncio.gather(*large) == [[f"large {place}@0.0" for place in range(12)]]
     assert [len(run) for run in work.runs] == [4, 1, 4, 4]
-
-
-@in_loop
-async def test_a_long_run_leaves_a_worker_to_others():
-    work = Work()
-    passages = [Passage(str(place), "text " * 100) for place in range(20)]
-    async with started(work, workers=2) as engine:
-        large = [asyncio.create_task(engine.rerank(f"large {place}", passages)) for place in range(3)]
-        await work.begun()
-        small = asyncio.create_task(engine.rerank("small", passages[:2]))
-        await work.begun()
-        assert work.runs == [["large 0"], ["small"]]
-        work.let_go(4)
-        assert await asyncio.gather(*large, small) == [["large 0@0.0"], ["large 1@0.0"], ["large 2@0.0"], ["small@0.0"]]
 
 
 class Searched:
