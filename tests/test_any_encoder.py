@@ -90,11 +90,11 @@ def test_heads_need_the_encoder_that_they_were_trained_for(fake_encoder, models)
         Models.load(models, encoder=replace(fake_encoder, fingerprint="another"))
 
 
-def test_the_shipped_encoder_from_its_folder_has_the_shipped_classes():
+def test_the_shipped_encoder_has_the_shipped_classes():
     assert Models.load(MODELS, encoder=MODELS / "encoder").has_classes
 
 
-def test_an_index_without_classes_is_not_searched_with_class_heads(encoder, fake_encoder):
+def test_an_index_without_classes_refuses_class_heads(encoder, fake_encoder):
     bare = Models.load(encoder=fake_encoder)
     index = PassageIndex.build(PASSAGES, passage_encoder=bare.passage_encoder)
     classifier = PassageClassifier(fake_encoder, PassageClassifier.load(MODELS, encoder=encoder).head)
@@ -108,7 +108,7 @@ def beir(tmp_path):
     return write_beir(tmp_path / "beir", PASSAGES, {"q": ("red sea", "sea")})
 
 
-def test_methods_whose_heads_are_missing_are_left_out_of_an_evaluation(fake_encoder, models, beir):
+def test_an_evaluation_leaves_out_methods_without_heads(fake_encoder, models, beir):
     dataset = load_dataset(beir)
     bare, paired = (retriever_of(Models.load(path, encoder=fake_encoder)) for path in (None, models))
     assert list(rank(dataset, bare)) == ["bm25", "dense", "convex", "rrf", "hybrid"]

@@ -23,7 +23,7 @@ def in_new_process(code: str) -> str:
     ).stdout.strip()
 
 
-def test_importing_semclass_loads_nothing_heavy_and_opens_no_network():
+def test_an_import_loads_nothing_heavy_and_opens_no_network():
     code = """
 import sys, socket
 def refuse(*a, **k): raise OSError("network")
@@ -77,7 +77,7 @@ def test_every_public_name_can_be_imported_and_is_documented():
         semclass.Nothing  # noqa: B018
 
 
-def test_a_missing_extra_is_reported_with_the_command_that_installs_it():
+def test_a_missing_extra_is_named_with_its_command():
     with pytest.raises(MissingExtraError, match=re.escape('pip install "semclass[train]"')) as caught:
         import_extra("no_such_library.part", "train")
     assert isinstance(caught.value, ImportError)
@@ -99,7 +99,7 @@ CODE = [block for block in blocks.read(ROOT / "README.md") if block.language == 
 
 
 @pytest.mark.parametrize("block", CODE, ids=lambda block: f"line {block.line}")
-def test_each_block_of_the_readmes_code_runs_alone_and_prints_what_it_says(block, tmp_path, monkeypatch):
+def test_each_block_of_the_readme_prints_what_it_says(block, tmp_path, monkeypatch):
     """Lines that begin with ``# `` are the expected output."""
     monkeypatch.chdir(tmp_path)  # a block may write
     blocks.run_python(block.text, {}, "README.md", block.line)

@@ -117,7 +117,7 @@ def test_files_that_cannot_be_read_are_listed(run, docs, tmp_path):
     assert (code, out[:9], err) == (0, "3 passage", "")
 
 
-def test_copies_and_files_without_text_are_told_by_build_and_sync(run, tmp_path):
+def test_copies_and_files_without_text_are_named(run, tmp_path):
     folder, index = tmp_path / "docs", tmp_path / "index"
     folder.mkdir()
     texts = {"a.txt": "The pump leaks.", "b.txt": "The pump leaks.", "c.txt": "The valve leaks.", "d.txt": "\n"}

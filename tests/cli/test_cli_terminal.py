@@ -106,7 +106,7 @@ def test_a_terminal_gets_no_commands_of_texts(folder):
     assert not COMMAND.search(OURS.sub("", sent)), sent
 
 
-def test_control_characters_become_spaces_and_what_is_not_unicode_a_question_mark():
+def test_control_characters_become_spaces():
     assert plain("a\x1b[2Jb\x9bc\r\n\td\udce9") == "a [2Jb c \n\td?"
 
 
@@ -165,7 +165,7 @@ def test_the_demonstration_fits_the_terminal():
     assert max(len(line) for line in lines if "&&" not in line) <= 60  # the command is there to be copied
 
 
-def test_ctrl_c_in_a_sync_leaves_an_index_that_the_next_sync_completes(tmp_path):
+def test_a_sync_after_ctrl_c_completes_the_index(tmp_path):
     notes = tmp_path / "notes"
     notes.mkdir()
     (notes / "tower.md").write_text("The tower was built in 1901.\n")

@@ -115,7 +115,7 @@ def test_a_full_disk_leaves_the_old_file_whole(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(("number", "raises"), [(errno.EINVAL, False), (errno.EIO, True)])
-def test_a_folder_that_cannot_be_flushed_is_not_a_file_that_was_not_written(tmp_path, monkeypatch, number, raises):
+def test_a_folder_that_cannot_be_flushed_has_the_new_file(tmp_path, monkeypatch, number, raises):
     flushed = os.fsync
 
     def only_files(file):

@@ -16,7 +16,7 @@ ALLOWED = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 
 QUESTIONS = ["Who discovered penicillin?", "When was the bridge opened?", "How long is the river?"]
 
 
-def test_searches_that_are_awaited_together_give_what_they_give_one_by_one(retriever):
+def test_searches_awaited_together_give_the_same(retriever):
     async def together():
         return await asyncio.gather(*(retriever.asearch(question, 3) for question in QUESTIONS))
 

@@ -22,7 +22,7 @@ def markdown(text, **options):
 # -- ways to cut ------------------------------------------------------------------------------------------------------
 
 
-def test_paragraphs_are_cut_at_blank_lines_and_know_where_they_stand():
+def test_paragraphs_are_cut_at_blank_lines():
     text = "One paragraph of two lines,\nof more than seven words.\n \t\n  Another, which has one or two words more.\n"
     first, second = cut(text, "notes/tea.txt")
     assert (first.id, second.id) == ("notes/tea.txt#1", "notes/tea.txt#2")
@@ -75,7 +75,7 @@ def test_running_headers_and_footers_are_no_passages():
     assert texts("\f".join(pages[:2])) != bodies[:2], "two pages may be alike by chance"
 
 
-def test_windows_hold_whole_sentences_and_repeat_the_last_of_the_one_before():
+def test_windows_hold_whole_sentences_and_overlap():
     assert texts(LIGHT, by="window", size=14, overlap=7) == [
         "The keeper lit the lamp at dusk. It burnt until the morning came.",
         "Nobody saw the fog roll in from the sea.",  # with the sentence before it would hold 15 words
@@ -88,7 +88,7 @@ def test_a_size_never_cuts_a_word():
     assert texts("Supercalifragilistic words.", size=1) == ["Supercalifragilistic", "words."]
 
 
-def test_a_paragraph_of_plain_text_that_an_editor_wrapped_is_one_line():
+def test_wrapped_lines_of_plain_text_are_one():
     lines = [
         "The keeper of the lighthouse lit the lamp at dusk, and then went to",
         "bed soon after the first of the ships had passed the rock. Nobody saw",
@@ -105,7 +105,7 @@ def test_a_paragraph_of_plain_text_that_an_editor_wrapped_is_one_line():
         assert texts(kept) == [kept], "a poem, items, a short line, a narrow column"
 
 
-def test_a_page_starts_at_a_form_feed_and_no_passage_is_of_two_pages():
+def test_a_page_starts_at_a_form_feed():
     found = list(
         cut("Title\n\nThe end of page one\n\fcomes on page two.\n\f\fPage four.", "d.pdf", Chunking("section"))
     )
@@ -153,7 +153,7 @@ def test_fenced_code_stays_whole_and_holds_no_headings():
         ("A heading of\ntwo lines\n---\nText.", ["Text."]),
     ],
 )
-def test_front_matter_rules_links_comments_and_tags_are_no_passages(text, passages):
+def test_front_matter_links_and_comments_are_no_passages(text, passages):
     assert [part for passage in markdown(text, by="section") for part in passage.text.split("\n\n")] == passages
 
 
@@ -355,7 +355,7 @@ def test_a_heading_or_links_alone_are_no_passage(text, passages):
     assert [passage.text for passage in cut(text, "d", markdown=True)] == passages
 
 
-def test_titles_of_chapters_are_no_passages_and_columns_of_tables_are_kept():
+def test_titles_of_chapters_are_no_passages():
     bodies = [
         f"In the year {year} of {name}, nobody saw the fog roll in." for year, name in enumerate("abcdefgh", 1874)
     ]
@@ -367,7 +367,7 @@ def test_titles_of_chapters_are_no_passages_and_columns_of_tables_are_kept():
     assert texts(table, markdown=True) == [f"year: {1874 + place}; fog: none" for place in range(4)]
 
 
-def test_paragraphs_below_a_heading_are_joined_until_a_passage_is_full():
+def test_paragraphs_below_a_heading_fill_a_passage():
     """A paragraph of some words tells little without those beside it; a text without headings may be a list of notes."""
     paragraph = " ".join(["The keeper lit the lamp at dusk."] * 4)  # 28 words
     texts = [text for _, text in sections("# Lamp\n\n" + "\n\n".join([paragraph] * 7), markdown=True)]

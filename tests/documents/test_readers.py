@@ -110,7 +110,7 @@ def test_errors_in_json_lines_name_file_and_line(tmp_path, lines, says):
 # -- text and Markdown
 
 
-def test_a_folder_of_documents_is_cut_into_paragraphs_that_know_where_they_were(tmp_path):
+def test_paragraphs_of_a_folder_know_their_places(tmp_path):
     (tmp_path / "sub").mkdir()
     first, second = "One paragraph of two lines,\nwhich are nine words.", "Another one, also of more than seven words."
     (tmp_path / "sub" / "b.txt").write_text(f"{first}\n\n  \n{second}")
@@ -130,7 +130,7 @@ def test_lines_end_as_any_system_ends_them(tmp_path, end):
     assert [p.text for p in read_passages(tmp_path)] == ["First paragraph,\ntwo lines.\n\nSecond."]
 
 
-def test_hidden_and_unsupported_files_and_links_to_folders_are_skipped(tmp_path):
+def test_hidden_and_unsupported_files_are_skipped(tmp_path):
     for name in (".venv/names.txt", ".hidden.md", "a.MD", "b.markdown", "c.text", "d.rtf"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(f"# {name}\r\n\r\nLeaves.\r\n".encode("utf-8-sig"))
@@ -182,7 +182,7 @@ def test_the_files_of_an_index_are_not_listed(tmp_path):
 # -- what cannot be read
 
 
-def test_files_that_the_system_does_not_show_are_errors_that_name_them(tmp_path, monkeypatch):
+def test_files_that_the_system_does_not_show_are_named(tmp_path, monkeypatch):
     for name in ("a.txt", "shut/b.rtf"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("text")
@@ -241,7 +241,7 @@ def test_a_file_that_cannot_be_read_says_where_and_what_to_do(tmp_path, name, co
         read_passages(tmp_path / name)
 
 
-def test_text_is_read_in_the_encoding_that_its_mark_or_the_caller_names(tmp_path):
+def test_text_is_read_in_the_encoding_that_is_named(tmp_path):
     for name, encoding in (("a.txt", "utf-8"), ("b.txt", "utf-16"), ("c.md", "cp1252"), ("d.txt", "utf-8-sig")):
         (tmp_path / name).write_bytes("Ein Café.\r\n".encode(encoding))
     chunking = Chunking(encoding="cp1252", keep_copies=True)
@@ -271,7 +271,7 @@ def test_files_without_text_and_copies_are_told_and_read_once(tmp_path):
     assert len(warned) == 2
 
 
-def test_documents_that_cannot_be_read_are_skipped_and_told_with_the_reason(tmp_path):
+def test_documents_that_cannot_be_read_are_skipped(tmp_path):
     for number in range(10):
         (tmp_path / f"{number}.txt").write_bytes(b"Tea %d." % number if number % 5 else b"caf\xe9")
     skipped = []
@@ -305,7 +305,7 @@ def test_a_file_whose_name_makes_no_id_is_named(tmp_path):
         read_passages(tmp_path)
 
 
-def test_wrong_sources_and_cuts_are_refused_before_the_first_passage(tmp_path):
+def test_wrong_sources_and_cuts_are_refused_at_once(tmp_path):
     with pytest.raises(InputError, match="does not exist"):
         iter_passages(tmp_path / "nowhere")
     with pytest.raises(InputError, match="JSON lines are split only with by"):
@@ -347,7 +347,7 @@ def test_deep_json_is_refused_by_name(tmp_path, name, content, says):
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
-def test_pipes_and_devices_are_refused_or_skipped_rather_than_waited_for(tmp_path):
+def test_pipes_and_devices_are_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "a.md")
     (tmp_path / "b.txt").write_text("Tea.")
     assert [one.id for one in read_passages(tmp_path)] == ["b.txt#1"]

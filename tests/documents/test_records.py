@@ -52,7 +52,7 @@ def test_a_column_of_a_csv_has_one_type_and_codes_stay_texts(tmp_path):
     assert [second.get(name) for name in names] == ["80331", None, -1, "1.10.2", False]
 
 
-def test_a_usual_or_named_column_is_the_text_and_other_prose_follows_it(tmp_path):
+def test_other_prose_follows_the_column_of_the_text(tmp_path):
     path = csv(tmp_path, "name,cause,Description", f'pump,"{LONG}","{LONG} {OTHER}"', f'valve,,"{OTHER}"')
     assert [one.text for one in read_passages(path)] == [f"{LONG} {OTHER}\n\ncause: {LONG}", OTHER]
     named = read_passages(path, Chunking(text_column="cause", title_column="name"))
@@ -60,7 +60,7 @@ def test_a_usual_or_named_column_is_the_text_and_other_prose_follows_it(tmp_path
     assert [one.metadata["title"] for one in named] == ["pump", "valve"]
 
 
-def test_a_line_above_the_names_of_columns_is_a_passage_of_its_own(tmp_path):
+def test_a_line_above_the_names_of_columns_is_a_passage(tmp_path):
     rows = ["id,boat,text", f'1,Heron,"{LONG}"', f'2,Kite,"{OTHER}"']
     title, row, _ = read_passages(csv(tmp_path, "Harbour report", "", *rows))
     assert (title.text, row.text, row.metadata["boat"]) == ("Harbour report", LONG, "Heron")
@@ -159,7 +159,7 @@ def test_a_column_that_is_not_there_is_named(tmp_path):
         read_passages(tmp_path / "c.jsonl")
 
 
-def test_each_object_of_nested_json_is_below_a_heading_of_its_own(tmp_path):
+def test_each_object_of_nested_json_has_its_heading(tmp_path):
     rows = [
         {"name": "Pump", "tags": ["old"]},
         {"name": "Tank", "parts": [{"id": 5, "in": {"mm": 3}}]},

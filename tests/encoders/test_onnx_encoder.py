@@ -31,7 +31,7 @@ def test_vectors_are_of_unit_length_and_mean_something(encoder):
     assert same > other + 0.3
 
 
-def test_views_have_the_shapes_that_the_manifest_says_and_others_are_not_given(encoder):
+def test_views_have_the_shapes_of_the_manifest(encoder):
     encoding = encoder.encode(TEXTS, views=(*VIEWS, "states"))
     assert encoding.pooled.shape == (4, encoder.views["pooled"])
     assert encoding.layers.shape == (4, encoder.views["layers"])
@@ -60,7 +60,7 @@ def test_batches_and_threads_change_nothing(encoder, monkeypatch):
 
 
 @pytest.mark.parametrize("kind", ["questions", "passages"])
-def test_no_bit_of_a_text_depends_on_how_long_the_text_beside_it_is(encoder, kind):
+def test_no_bit_of_a_text_depends_on_the_text_beside_it(encoder, kind):
     read, words = (
         encoder if kind == "questions" else encoder.for_passages,
         ["which", "old", "bridge", "over", "the", "river", "fell"],
@@ -108,7 +108,7 @@ def test_windows_hold_as_much_as_they_may(lengths, room, most):
         assert np.ptp(windows.lengths[own]) <= 1
 
 
-def test_longer_texts_are_truncated_but_their_terms_are_all_there(encoder):
+def test_longer_texts_are_truncated_but_not_their_terms(encoder):
     long = "word " * 4100
     encoding = encoder.encode(["short", long], views=("tokens",))
     assert (encoding.limit, encoding.truncated) == (4064, [1])
@@ -144,7 +144,7 @@ def test_a_prefix_stands_before_each_text_and_is_no_part_of_it(tmp_path):
 
 
 @pytest.mark.parametrize(("passage", "read"), [(False, [1, 2, 3, 4]), (True, [2, 4])])
-def test_tuned_layers_do_not_read_the_prefix_whose_states_are_in_those_behind_it(tmp_path, passage, read):
+def test_tuned_layers_do_not_read_the_prefix(tmp_path, passage, read):
     encoder = OnnxEncoder.load(export(tmp_path, tuned=True, prefixes=("question", "bridge")))
     encoder = encoder.for_passages if passage else encoder
     found = encoder.encode(["the tower of Ada"], views=("states", "pooled", "tokens"))

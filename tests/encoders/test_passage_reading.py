@@ -68,7 +68,7 @@ def test_beyond_the_last_window_nothing_is_read(tuned):
     assert encoding.pieces_read().lengths().tolist() == encoding.tokens.lengths().tolist() == [16 * 62 // 2, 1]
 
 
-def test_a_network_of_two_kinds_comes_with_the_pieces_that_it_keeps(folder, tmp_path):
+def test_a_network_of_two_kinds_needs_the_pieces_it_keeps(folder, tmp_path):
     shutil.copytree(folder, tmp_path / "encoder")
     path = tmp_path / "encoder" / "manifest.json"
     manifest = json.loads(path.read_text())

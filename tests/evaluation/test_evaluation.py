@@ -54,7 +54,7 @@ def test_the_best_of_few_questions_may_be_chance():
     assert compare(many, {"same": [TEN] * 40, "used": [TEN] * 40}, "used").best == "used"
 
 
-def test_where_the_hybrid_answers_nothing_there_is_no_error_to_remove():
+def test_without_answers_of_the_hybrid_no_error_is_removed():
     data = dataset("y", "z")
     other = measure(data, {"hybrid": [TEN] * 2, "other": [["y"], ["z"]]})["other"]
     assert (other.mrr, other.cond_mrr, other.cond_top1, other.error_removed) == (1, 1, 1, 0)
@@ -69,7 +69,7 @@ def against_second_places(*places: int):
 
 
 @pytest.mark.parametrize("places", [(1, 1), (1, 1, 1, 3), (3, 3, 2, 3), (1, 1, 1, 1, 1, 3, 3, 10)], ids=str)
-def test_the_p_value_is_the_share_of_sign_flips_with_as_large_a_sum(places):
+def test_the_p_value_is_that_of_all_sign_flips(places):
     differences = np.array([1 / place - 1 / 2 for place in places])
     sums = [np.dot(signs, differences) for signs in itertools.product([-1, 1], repeat=len(places))]
     expected = np.mean(np.abs(sums) >= abs(differences.sum()) - 1e-9)

@@ -146,7 +146,7 @@ def drawn(n, seed=0, apart=1.5):
     return 1 / (1 + np.exp(-odds)), right
 
 
-def test_the_threshold_lies_where_right_and_wrong_are_as_frequent():
+def test_the_threshold_parts_right_from_wrong():
     found = calibrate(*drawn(2000))
     assert found.threshold == pytest.approx(1 / (1 + np.exp(-0.75)), abs=0.02)
     assert (found.questions, found.answered) == (2000, 1000)

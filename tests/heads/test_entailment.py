@@ -41,7 +41,7 @@ def test_a_head_that_reads_both_texts_together_has_a_say(classifier):
     np.testing.assert_allclose(classifier.predict_proba(PAIRS)[:, 1], 1 / (1 + np.exp(-odds)), atol=5e-3)
 
 
-def test_a_text_without_a_word_answers_nothing_and_is_answered_by_nothing(classifier):
+def test_a_text_without_a_word_answers_nothing(classifier):
     pairs = [("\x00", SENTENCES[0]), (QUESTIONS[0], "\x00\x01")]
     assert classifier.predict_proba(pairs)[:, 1].tolist() == [0.0, 0.0]
 

@@ -46,7 +46,7 @@ PROBLEM = (
 @pytest.mark.parametrize(
     "ending", ["What is the best way?", "What is the cause and the cure?", "What is wrong here?", "Any ideas?"]
 )
-def test_a_question_that_names_nothing_of_its_own_keeps_what_stands_before_it(models, ending):
+def test_a_generic_question_keeps_what_stands_before_it(models, ending):
     encoder, generic = models.encoder, models.generic
     assert read(encoder, f"{PROBLEM} {ending}", generic) == f"{PROBLEM} {ending}"
     # alone in its paragraph, it is about the one before
@@ -54,12 +54,12 @@ def test_a_question_that_names_nothing_of_its_own_keeps_what_stands_before_it(mo
     assert read(encoder, f"{ending} {PROBLEM}", generic) == f"{ending} {PROBLEM}"
 
 
-def test_without_the_head_a_question_of_function_words_is_one_that_names_nothing(encoder):
+def test_without_the_head_function_words_make_a_generic_question(encoder):
     assert read(encoder, f"{PROBLEM} What happened?") == f"{PROBLEM} What happened?"
     assert read(encoder, f"{PROBLEM} What is the best way?") == "What is the best way?"
 
 
-def test_a_question_with_a_name_of_its_own_is_read_without_what_has_nothing_to_do_with_it(models):
+def test_a_question_that_names_something_is_read_alone(models):
     asked = "How high is the Eiffel tower?"
     assert read(models.encoder, f"{PROBLEM} {asked}", models.generic) == asked
 
@@ -93,7 +93,7 @@ def test_words_that_end_no_sentence_are_no_part_of_the_question(encoder):
         "Multidisciplinary breast cancer clinics. Do they work?",
     ],
 )
-def test_a_short_text_or_a_single_sentence_is_read_as_it_is_without_another_run(text):
+def test_a_short_text_is_read_without_another_run(text):
     encoder = Counting()
     assert read(encoder, text) == text
     assert not encoder.seen

@@ -48,7 +48,7 @@ def test_coarse_and_fine_always_agree(classifier):
             assert name != found.label or found.fine_probability == max(parts.values())
 
 
-def test_more_texts_than_fit_in_memory_are_classified_in_parts_with_one_warning(classifier, monkeypatch):
+def test_many_texts_are_classified_in_parts_with_one_warning(classifier, monkeypatch):
     texts = [f"Who wrote book {number}?" for number in range(9)] + ["word-" * 300, "What?" * 200]
     with pytest.warns(TruncationWarning, match="than the 254 word pieces .*number 10, with 600") as caught:
         at_once = classifier.predict_proba(texts)

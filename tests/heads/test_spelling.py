@@ -91,7 +91,7 @@ def classifier(encoder: OnnxEncoder, tmp_path_factory: pytest.TempPathFactory) -
     return QuestionClassifier(encoder, Head.load(folder, encoder=encoder.fingerprint))
 
 
-def test_a_misspelt_question_gets_the_answer_of_the_one_that_was_meant(classifier):
+def test_a_misspelt_question_is_read_as_it_was_meant(classifier):
     typed, meant = "Waht is the captial of Peru?", "what is the capital of Peru?"
     for level in ("coarse", "fine"):
         found = [classifier.predict_proba([text], level=level) for text in (typed, meant, meant.removesuffix("?"))]

@@ -34,7 +34,7 @@ def test_the_sentence_that_answers_comes_first_with_its_place(retriever):
     assert [one.score for one in answer.sentences] == sorted((one.score for one in answer.sentences), reverse=True)
 
 
-def test_a_sentence_comes_once_without_headings_and_few_of_a_passage(retriever, models):
+def test_a_sentence_comes_once_and_few_of_a_passage(retriever, models):
     texts = [one.text for one in retriever.ask("Who built the bridge?", 10).sentences]
     assert len(texts) == len(set(texts)) == 4
     assert not any(text.startswith("#") for text in texts)
@@ -59,14 +59,14 @@ def test_options_are_those_of_a_search(retriever):
         retriever.ask("Who?", 0)
 
 
-def test_without_pair_heads_sentences_are_compared_by_their_vectors(fake_encoder):
+def test_without_pair_heads_sentences_are_ranked_by_vectors(fake_encoder):
     retriever = HybridRetriever.from_passages(["the red boat", "a cake"], models=Models.load(encoder=fake_encoder))
     answer = retriever.ask("the red boat", 1)
     assert [one.id for one in answer.sentences] == ["0"]
     assert (answer.answered, answer.answerable) == (True, None)
 
 
-def test_code_belongs_to_what_introduces_it_and_is_shown_without_fences(models):
+def test_code_belongs_to_what_introduces_it(models):
     code = "```sh\npip install watchfiles\n```"
     text = f"# Watch\n\nInstall this:\n\n{code}\n\nIt may lie anywhere.\n\n```text\n1 file changed\n```"
     answer = HybridRetriever.from_passages([text], models=models).ask("What must be installed to watch?")

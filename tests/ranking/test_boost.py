@@ -42,7 +42,7 @@ def retriever(models_with):
     return HybridRetriever.from_passages(PASSAGES, models=models_with(["treatment"] * 6 + ["cause"] * 6))
 
 
-def test_passages_of_the_questions_label_gain_by_both_probabilities(retriever):
+def test_passages_of_the_label_gain_by_both_probabilities(retriever):
     question = "How is gout treated?"
     plain = {hit.id: hit for hit in retriever.search(question)}
     hits = retriever.search(question, boost={"kind": 2.0}, explain=True)

@@ -42,7 +42,7 @@ def test_certainty_is_that_of_the_first_hit_for_all_weights(models, options):
     assert reranker.rerank(BUILT, TOWN[:1], **options).certainty is None
 
 
-def test_answerable_is_the_relevance_of_the_first_raised_by_its_lead():
+def test_answerable_is_relevance_raised_by_the_lead():
     order, score, relevance = np.array([1, 0, 2]), np.array([0.5, 0.75, 0.0]), np.array([0.9, 0.5, 0.9])
     assert answerable(order, score, relevance) == pytest.approx(1 / (1 + np.exp(-LEAD_WEIGHT * 0.25)))
     assert answerable(order[:1], score, relevance) == pytest.approx(0.5)

@@ -28,7 +28,7 @@ def retriever(models) -> HybridRetriever:
     return HybridRetriever.from_passages(TEXTS, models=models)
 
 
-def test_the_sentences_that_are_worth_most_are_read_in_their_order():
+def test_the_most_valuable_sentences_are_read_in_order():
     sentences = [f"Sentence {number} has {'many ' * 15}words." for number in range(6)]
     chosen = chosen_sentences("Numbers", " ".join(sentences), np.array([0.1, 0.9, 0.2, 0.3, 0.8, 0.7], np.float32))
     assert chosen == [f"Numbers {sentences[1]}", sentences[4]]

@@ -73,7 +73,7 @@ def test_texts_are_encoded_again_only_if_they_were_dropped(models, corpus):
     assert nothing.cache.usage == (0, 2 * len(others), 0)
 
 
-def test_passages_keep_their_places_before_and_equal_texts_their_order(reranker):
+def test_places_before_are_kept_and_ties_keep_their_order(reranker):
     texts = ["Bread is sold here.", "The museum is in Harbour Street."] * 30  # numpy sorts 16 numbers stably anyway
     hits = reranker.rerank("Where is the museum?", texts)
     assert len({hit.score for hit in hits}) == 2
@@ -116,7 +116,7 @@ def test_many_passages_are_read_in_chunks(reranker, corpus, monkeypatch):
         agree(one, other)
 
 
-def test_a_long_passage_is_read_to_its_end_and_says_where_the_answer_stands(reranker):
+def test_a_long_passage_is_read_to_its_end(reranker):
     rest = "The mill at the river grinds oats and barley for the farms of the whole valley, in summer and in winter. "
     answer = "The lighthouse was designed by Ada Merriweather, who lived in the town."
     best, other = reranker.rerank(QUESTIONS[0], [rest * 60, rest * 30 + answer + rest * 30], explain=True)

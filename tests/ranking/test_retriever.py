@@ -122,7 +122,7 @@ def test_texts_take_the_place_of_the_question_in_finding(retriever):
     assert [hit.id for hit in found] == [passage.id for passage in retriever.index.passages(rows)]
 
 
-def test_strings_get_their_places_as_ids_and_passages_keep_theirs(models):
+def test_strings_get_ids_and_passages_keep_theirs(models):
     passages = ["The tower is open at noon.", Passage("built", "The tower was built in 1890.")]
     retriever = HybridRetriever.from_passages(passages, models=models)
     assert [hit.id for hit in retriever.search("When was the tower built?")] == ["built", "0"]

@@ -145,7 +145,7 @@ def test_cross_validation_counts_unseen_labels_as_wrong(fitted):
     assert fitted.score(["anchor mast", "anchor mast"], ["boat", "unseen"]) == 0.5
 
 
-def test_clones_share_the_encoder_and_what_is_fitted_can_be_pickled():
+def test_clones_share_the_encoder_and_fits_can_be_pickled():
     model = classifier(seed=7)
     again = clone(model)
     assert again.encoder is model.encoder
@@ -176,7 +176,7 @@ def test_equal_texts_are_in_one_fold():
 # -- few, rare, many --------------------------------------------------------------------------------------------------
 
 
-def test_few_texts_of_many_intents_lose_nothing_to_a_regression_over_the_same_vectors(encoder):
+def test_few_texts_lose_nothing_to_a_plain_regression(encoder):
     folder = ROOT.parent / "shared" / "data" / "intents"
     if not folder.is_dir():
         pytest.skip(f"no data in {folder}")

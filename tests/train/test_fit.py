@@ -126,7 +126,7 @@ def test_bad_data_is_refused(case):
 # -- weights, several classes at once, given folds  -------------------------------------------------
 
 
-def test_out_of_fold_probabilities_are_what_the_report_is_made_of():
+def test_the_report_is_made_of_held_out_probabilities():
     views, labels = questions()
     head = fitted(views, labels)
     said = [head.classes[place] for place in head.out_of_fold.argmax(axis=1)]
@@ -170,7 +170,7 @@ def test_several_classes_yes_or_no():
 # -- a choice of views --------------------------------------------------------------------------------------------------
 
 
-def test_the_best_views_are_chosen_and_the_network_reads_no_others():
+def test_the_network_reads_the_chosen_views_alone():
     views, labels = questions()
     head = fitted(views, labels, choices=[Choice({"b": 1.0}), Choice({"a": 1.0})])
     assert dict(head.inputs) == {"a": 12}

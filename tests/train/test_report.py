@@ -64,7 +64,7 @@ def test_figures_count_labels_and_what_was_taken_for_what():
     assert {"label": "y", "predicted": "x", "n": 1} in found["confused"]
 
 
-def test_a_label_that_the_head_does_not_know_is_none_of_its_labels():
+def test_a_label_that_the_head_does_not_know_is_no_label():
     found = figures(judged(), None)["ood"]
     assert (found["texts"], found["rejected"], found["others_rejected"]) == (1, 1.0, 0.0)
     assert wrong_rows(judged()) == [1]

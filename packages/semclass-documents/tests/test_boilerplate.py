@@ -62,7 +62,7 @@ def test_most_files_of_any_folder_suffice(tmp_path):
     assert read(folder)[1] == [], "12 of 30 files are not most of them"
 
 
-def test_files_that_repeat_others_are_versions_and_no_boilerplate(tmp_path):
+def test_files_that_repeat_others_are_versions(tmp_path):
     whole = "\n\n".join(BODIES[:6])
     folder = write(tmp_path / "docs", [f"{whole}\n\nThis is version {number}.\n" for number in range(12)])
     texts, left_out = read(folder)

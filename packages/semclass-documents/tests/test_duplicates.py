@@ -32,7 +32,7 @@ def resemblance(first, second):
     return len(one & other) / len(one | other)
 
 
-def test_a_passage_that_nearly_repeats_another_is_marked_with_the_earliest():
+def test_a_near_duplicate_is_marked_with_the_earliest():
     random = np.random.default_rng(0)
     text = made(random)
     near, far = changed(random, text, 1), changed(random, text, 9)

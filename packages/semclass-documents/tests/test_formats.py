@@ -23,7 +23,7 @@ def markdown(path, encoding=None):
 
 
 @pytest.mark.parametrize("ending", sorted(FORMATS))
-def test_headings_tables_and_pages_are_kept_where_a_format_has_them(ending, tmp_path):
+def test_headings_tables_and_pages_are_kept(ending, tmp_path):
     path = tmp_path / f"manual{ending}"
     WRITERS[ending](path)
     found = read_passages(tmp_path)
@@ -90,7 +90,7 @@ def test_links_in_text_and_to_other_sites_are_kept(tmp_path, text):
 @pytest.mark.parametrize(
     ("says", "read"), [("", "Tür"), ("<meta name=charset>", "Tür"), ('<meta charset="cp1251">', "Tьr")]
 )
-def test_html_is_read_in_the_encoding_that_is_named_unless_it_says_one(tmp_path, says, read):
+def test_html_is_read_in_its_own_encoding_or_the_named_one(tmp_path, says, read):
     (tmp_path / "a.html").write_text(f"{says}<p>Tür", encoding="cp1252")
     assert markdown(tmp_path / "a.html", "cp1252") == read
     (tmp_path / "a.html").write_text("<p>Tür", encoding="utf-8")

@@ -32,7 +32,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_a_small_file_that_holds_too_much_is_skipped_with_the_reason(tmp_path, name):
+def test_a_small_file_that_holds_too_much_is_skipped(tmp_path, name):
     write, reason = REFUSED[name]
     write(tmp_path / name)
     (tmp_path / "good.md").write_text(hostile_files.GOOD)
@@ -80,7 +80,7 @@ def test_a_pdf_that_takes_too_long_is_cut_between_pages(tmp_path, monkeypatch):
         list(iter_passages(tmp_path))
 
 
-def test_pages_that_are_too_large_or_come_again_are_left_out_and_told(tmp_path):
+def test_pages_too_large_or_repeated_are_left_out(tmp_path):
     hostile_files.long_pdf(tmp_path / "large.pdf", size=21_000_000)
     hostile_files.long_pdf(tmp_path / "same.pdf", size=1000, pages=40)
     large, same = (convert(tmp_path / name, Chunking()) for name in ("large.pdf", "same.pdf"))
@@ -120,5 +120,5 @@ def test_a_sheet_that_claims_more_than_it_holds_is_read(tmp_path):
     assert convert(tmp_path / "b.html", Chunking()).text.count("| tea | oil |") == 3
 
 
-def test_the_time_of_a_large_file_grows_with_its_size_up_to_a_minute():
+def test_the_time_of_a_file_grows_up_to_a_minute():
     assert [limits.seconds_for(size) for size in (1, 900_000, 2_000_000, 400_000_000)] == [25, 25, 30, 60]

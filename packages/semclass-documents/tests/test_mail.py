@@ -51,7 +51,7 @@ def written(folder, *messages):
         "Sent from my phone\n",
     ],
 )
-def test_what_is_quoted_and_what_every_message_carries_is_cut_off(rest):
+def test_quotations_and_signatures_are_cut_off(rest):
     assert own_text(f"{OWN}\n\n{rest}") == OWN
 
 
@@ -165,7 +165,7 @@ def test_headers_are_metadata_and_the_subject_is_the_title(tmp_path):
     }  # fmt: skip
 
 
-def test_a_thread_is_a_document_and_its_messages_are_passages_in_the_order_of_time(tmp_path):
+def test_a_thread_is_a_document_of_messages_in_order(tmp_path):
     path = written(
         tmp_path,
         message(f"{OWN} Third.", Message_ID="<3@x>", In_Reply_To="<2@x>", Date="Wed, 05 Nov 2025 01:00:00 +0900"),
@@ -205,7 +205,7 @@ def test_messages_of_a_thread_may_be_in_several_files(tmp_path):
 
 
 @pytest.mark.parametrize("mark", ["Re: ", "AW: ", "Fwd: ", "WG: ", "RE: aw: ", "Re[2]: "])
-def test_a_reply_without_ids_belongs_to_the_message_with_its_subject(tmp_path, mark):
+def test_a_reply_without_ids_belongs_to_its_subject(tmp_path, mark):
     path = written(
         tmp_path,
         message("First.", Date="Mon, 03 Nov 2025 10:12:00 +0100"),

@@ -51,7 +51,7 @@ def test_rotated_pages_are_read_in_their_order(tmp_path, rotation):
     assert texts(tmp_path, *pages, fields=f"/Rotate {rotation}") == [" ".join(WORDS)] * 2
 
 
-def test_sideways_text_stands_beside_upright_one_and_stamps_do_not(tmp_path):
+def test_sideways_text_is_read_and_stamps_are_not(tmp_path):
     page = turned(0, 100, 700, ["The report begins here and ends at the foot of the page."])
     table = turned(90, 300, 100, ["Berth Fee in crowns", "North quay 40"])
     assert texts(tmp_path, page + table) == [

@@ -83,7 +83,7 @@ def test_merged_cells_repeat_their_value_and_titles_do_not(tmp_path):
     assert " ".join(found).count("Fees") == 1
 
 
-def test_names_of_columns_that_stand_below_a_common_one_are_joined(tmp_path):
+def test_names_of_columns_below_a_common_one_are_joined(tmp_path):
     cells = row(1, "Boat", "Fee", None) | row(2, None, "winter", "summer") | row(3, "Heron", 40, 55)
     assert read(tmp_path, cells, merged=["A1:A2", "B1:C1"])[-1] == "Boat: Heron; Fee winter: 40; Fee summer: 55"
 

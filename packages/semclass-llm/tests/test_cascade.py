@@ -46,7 +46,7 @@ def always(said):
     return stub_endpoint(lambda prompt, before: said)
 
 
-def test_the_least_sure_texts_are_sent_and_the_model_decides_them(head):
+def test_the_model_decides_the_least_sure_texts(head):
     with always("price") as stub:
         found = Cascade(head, to(stub), share=1 / 3).classify([*EASY, HARD])
     assert [one.by for one in found] == ["head", "head", "model"]

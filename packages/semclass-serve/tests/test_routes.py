@@ -148,7 +148,7 @@ def test_examples_are_headings_that_a_search_finds(models):
         assert client.get("/api/examples").json() == {"questions": [QUESTION]}
 
 
-def test_a_text_that_is_empty_ranks_last_and_a_question_is_refused(client):
+def test_an_empty_text_ranks_last_and_a_question_is_refused(client):
     hits = client.post("/api/rerank", {"question": QUESTION, "passages": ["", "Ada built it."]}).json()["hits"]
     assert [(hit["index"], hit["components"].get("relevance")) for hit in hits][1:] == [(0, 0.0)]
     for route in ("search", "ask", "rerank"):
