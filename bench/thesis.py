@@ -10,6 +10,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from bench import prices, readme
 from bench.retrieval_systems import drawn, open_retriever
 from bench.steps import Bench
@@ -72,6 +74,7 @@ def measure(folder: str, indices: str) -> dict[str, Any]:
 def variants(retriever: HybridRetriever, questions: list[str]) -> dict[str, list[list[str]]]:
     """First ten passages by `MATCHES` and `HARD`, which the library does not offer: they are no better than plain sums."""
     models, index, weights = retriever.models, retriever.local_index, retriever.weights
+    probabilities = np.concatenate([segment.probabilities for segment in index.segments])
     rankings: dict[str, list[list[str]]] = {name: [] for name in (*MATCHES, *(f"{name}-hard" for name in HARD))}
     for query in retriever.encode(questions):
         found = retriever.candidates(query, DEPTH, METHODS["hybrid"])
@@ -79,7 +82,7 @@ def variants(retriever: HybridRetriever, questions: list[str]) -> dict[str, list
         rows = {}
         for name, weight in MATCHES.items():
             kind = name.removeprefix("match-")
-            match = class_match(query.probabilities, index.probabilities, index.thresholds, kind)
+            match = class_match(query.probabilities, probabilities, index.thresholds, kind)
             rows[name] = top_k(dense + weights["bm25"] * bm25 + weight * match, DEPTH)
         for name, own in HARD.items():
             method = replace(METHODS[name], hard=True)  # type: ignore[type-var] # a BySignal

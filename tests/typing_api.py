@@ -64,7 +64,7 @@ def build(texts: Mapping[str, str], folder: str) -> int:
     passages = (semclass.Passage(name, text, {"page": 1}) for name, text in texts.items())
     index = semclass.PassageIndex.build(passages, passage_encoder=models.passage_encoder, progress=None)
     index.save(folder)
-    return len(semclass.PassageIndex.load(folder, encoder_fingerprint=models.encoder.fingerprint))
+    return len(semclass.PassageIndex.load(folder))
 
 
 def change(folder: str, passages: list[semclass.Passage]) -> int:

@@ -129,7 +129,7 @@ def train(arguments: argparse.Namespace) -> None:
     (seen, pieces), (unseen, others) = (
         (found.tokens.values, found.pieces.values)
         for found, _ in (
-            passage_encoder.read([Passage("", text) for text in texts], vectors=False, classes=False)
+            passage_encoder.read([Passage("", text) for text in texts], classes=False)
             for texts in (seen_texts, unseen_texts)
         )
     )

@@ -150,8 +150,7 @@ def open_retriever(place: str, models: semclass.Models) -> semclass.HybridRetrie
     scheme, separator, _ = place.partition("://")
     if separator:
         return semclass.HybridRetriever(plugins.find(plugins.INDICES, scheme)(place, models), models)
-    index = semclass.PassageIndex.load(place, encoder_fingerprint=models.encoder.fingerprint)
-    return semclass.HybridRetriever(index, models)
+    return semclass.HybridRetriever(semclass.PassageIndex.load(place), models)
 
 
 def read_weights(pairs: Sequence[str], option: str = "--weight") -> dict[str, float] | None:

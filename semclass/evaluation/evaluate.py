@@ -60,7 +60,7 @@ def cached_index(
         identity.append(head.artifact.manifest["files"]["model.onnx"]["sha256"])
     place = Path(cache) / hashlib.sha256(" ".join(identity).encode()).hexdigest()[:24]
     try:
-        return PassageIndex.load(place, encoder_fingerprint=encoder)
+        return PassageIndex.load(place)
     except ArtifactError:
         passages = read_passages(corpus)
         return build_index(place, passages, passage_encoder=passage_encoder, progress=progress, replace=True)

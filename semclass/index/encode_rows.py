@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -35,7 +35,6 @@ from semclass.scoring.postings import count_terms
 from semclass.scoring.quantisation import (
     COMPONENTS,
     SCALE,
-    SCALE_BYTES,
     Codebooks,
     from_quarter_bytes,
     from_scaled_bytes,
@@ -160,19 +159,17 @@ def language_for(passages: Sequence[Passage], told: str | None) -> str:
     return language_of([searchable(passage) for passage in passages]) if told is None else told
 
 
-def stored_types(passage_encoder: PassageEncoder, *, small: bool) -> dict[str, tuple[str, int]]:
-    """Return the dtypes and numbers of columns of the vectors that an index stores."""
-    dim, provided = passage_encoder.encoder.views["pooled"], passage_encoder.provided_dim
-    if small:
-        return {"sentences": ("u1", dim // COMPONENTS), "provides": ("u1", 0)}
-    if (books := passage_encoder.codebooks) is None:
-        return {
-            "sentences": ("<f4", dim),
-            "provides": ("<f4", provided),
-            "tokens": ("i1", int(passage_encoder.encoder.views["tokens"])),
-        }
-    width = provided // COMPONENTS + SCALE_BYTES if provided else 0
-    return {"sentences": ("u1", dim // COMPONENTS), "provides": ("u1", width), "tokens": ("u1", books.rest.parts)}
+def types_of(rows: Mapping[str, Ragged]) -> dict[str, tuple[str, list[int]]]:
+    """Return the dtype and the shape of an item of each array."""
+    return {name: (array.values.dtype.str, list(array.values.shape[1:])) for name, array in rows.items()}
+
+
+def check_types(types: Mapping[str, object], passage_encoder: PassageEncoder, *, small: bool) -> None:
+    """Refuse models whose arrays differ from those of an index, even if their fingerprints are the same."""
+    features, _ = passage_encoder.read([], tokens=not small, classes=False, sparse=False)
+    for name, wanted in types_of(vars(IndexConfig(passage_encoder, small).store(features))).items():
+        if types.get(name, wanted) != wanted:
+            raise ArtifactError(f"{name} of the index are {types[name]}, those of its encoder {wanted}; {REMEDY}")
 
 
 def decode(stored: Evidence, books: Codebooks | None) -> Evidence:

@@ -27,7 +27,7 @@ from semclass.core.errors import ArtifactError
 from semclass.core.files import REMEDY, Files
 from semclass.core.types import IntArray
 from semclass.index import manifest, segment, shapes
-from semclass.index.manifest import LOCK, PROTOCOL, REMOVED, REMOVED_NAME, SEGMENT_NAME, Header, Manifest
+from semclass.index.manifest import LOCK, REMOVED, REMOVED_NAME, SEGMENT_NAME, Header, Manifest
 from semclass.index.segment import Entry, Part, Segment
 
 WINDOWS = os.name == "nt"
@@ -39,7 +39,7 @@ else:
 BUILDING = ".building-"
 """Names of folders begin with it in which a change is being written."""
 
-AREA = ".build"
+AREA = ".semclass-build"
 """Folder in which a long build keeps what is done, so that it can go on after a stop."""
 
 INSTALLED = re.compile(rf"{SEGMENT_NAME}|{REMOVED_NAME}")
@@ -49,9 +49,6 @@ OURS = re.compile(
     rf"{INSTALLED.pattern}|{re.escape(BUILDING)}[0-9a-f]{{32}}|\.(?:manifest\.json|{REMOVED_NAME})\.[0-9]+\.part"
 )
 """Names that are removed if no manifest has them."""
-
-_IN_AREA = re.compile(rf"{OURS.pattern}|{re.escape(artifacts.MANIFEST)}|{re.escape(LOCK)}")
-"""Names in :data:`AREA`; a folder with other names was not made by a build."""
 
 
 def check_target(folder: str | Path, *, replace: bool) -> None:
@@ -73,9 +70,7 @@ def check_target(folder: str | Path, *, replace: bool) -> None:
 
 
 def _others(folder: Path, names: Collection[str]) -> list[str]:
-    ours, area = {name for name in names if OURS.fullmatch(name)}, folder / AREA
-    if AREA in names and not (area.is_dir() and all(_IN_AREA.fullmatch(item.name) for item in area.iterdir())):
-        return [AREA]
+    ours = {name for name in names if OURS.fullmatch(name)}
     visible = sorted(name for name in names if not name.startswith("."))
     others = [name for name in visible if name != artifacts.MANIFEST and name not in ours]
     if artifacts.MANIFEST in names:
@@ -96,13 +91,11 @@ def _existing(folder: Path) -> str:
 
 
 def _replaceable(folder: Path, *, damaged: bool) -> bool:
-    """Whether a manifest is that of an index which this version may replace; for a damaged one `damaged` decides."""
+    """Whether a manifest is that of an index; for a damaged one `damaged` decides."""
     try:
-        values = artifacts.read_json(folder / artifacts.MANIFEST)
+        return artifacts.read_json(folder / artifacts.MANIFEST).get("kind") == "index"
     except ArtifactError:
         return damaged
-    protocol = values.get("protocol")
-    return values.get("kind") == "index" and isinstance(protocol, int) and protocol <= PROTOCOL
 
 
 def open_parts(
@@ -152,7 +145,6 @@ def describe(folder: str | Path) -> dict[str, Any]:
         "passages": current.passages,
         "removed": sum(entry.passages - entry.live for entry in current.segments),
         "segments": [entry.live for entry in current.segments],
-        "generation": current.generation,
         **{name: getattr(current.header, name) for name in ("encoder", "small", "classes", "heads")},
         "bytes": sizes,
         "tuned": current.tuned,
@@ -287,8 +279,7 @@ def replace_index(
 ) -> None:
     """Write segments as the one segment of an index, in place of an older one, see :func:`commit`."""
     with staging(folder) as place, rollback(folder):
-        entry, generation = install(parts, folder, place), manifest.generation_of(folder) + 1
-        commit(folder, Manifest(header, (entry,), generation, tuned or {}, cutting), built=built)
+        commit(folder, Manifest(header, (install(parts, folder, place),), tuned or {}, cutting), built=built)
 
 
 def clean(folder: Path, current: Manifest) -> None:

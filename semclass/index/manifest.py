@@ -81,7 +81,6 @@ class Manifest:
 
     header: Header
     segments: tuple[Entry, ...]  # in the order of their rows
-    generation: int = 1  # rises by 1 with every change of the passages
     tuned: Mapping[str, Any] = field(default_factory=dict)  # see semclass.PassageIndex.tuned
     cutting: Mapping[str, Any] | None = None  # how the documents of a folder were cut; None: that is not known
 
@@ -102,8 +101,8 @@ class Manifest:
 
     def as_json(self) -> bytes:
         """Write the manifest as its file holds it."""
-        fields = {"generation": self.generation, "segments": [vars(entry) for entry in self.segments]}
-        fields |= {"tuned": dict(self.tuned), "cutting": self.cutting, "passages": self.passages}
+        fields = {"segments": [vars(entry) for entry in self.segments], "passages": self.passages}
+        fields |= {"tuned": dict(self.tuned), "cutting": self.cutting}
         return artifacts.dump_json({"protocol": PROTOCOL, "kind": "index", **self.header.header(), **fields})
 
 
@@ -136,11 +135,6 @@ def read_or_none(folder: Path) -> Manifest | None:
         return None
 
 
-def generation_of(folder: Path) -> int:
-    """Generation of the index in a folder; 0 where there is none that can be read."""
-    return getattr(read_or_none(folder), "generation", 0)
-
-
 def parse(values: Mapping[str, Any], path: Path) -> Manifest:
     """Check the values of a manifest."""
     if values.get("kind") == "index" and values.get("protocol") != PROTOCOL:
@@ -148,17 +142,16 @@ def parse(values: Mapping[str, Any], path: Path) -> Manifest:
         raise ArtifactError(f"{path} has protocol {version}; this version of semclass reads {PROTOCOL}: {REMEDY}")
     artifacts.check_protocol(values, path, "index", PROTOCOL)
     header = Header(**Header.read(values, path))
-    missing = [key for key in ("segments", "generation", "tuned", "cutting") if key not in values]
+    missing = [key for key in ("segments", "tuned", "cutting") if key not in values]
     if missing:
         raise ArtifactError(f"{path} has no field {missing[0]!r}; {REMEDY}")
     entries, cutting = values["segments"], values["cutting"]
     require(isinstance(entries, list) and entries and all(map(_is_entry, entries)), path, "its segments")
     names = [named["name"] for entry in entries for named in (entry, entry["deleted"]) if named]
     require(len(set(names)) == len(names), path, "its segments (one name occurs twice)")
-    require(_is_count(values["generation"]), path, "its generation")
     require(cutting is None or isinstance(cutting, dict), path, "how documents were cut")
     segments = tuple(Entry(**entry) for entry in entries)
-    return Manifest(header, segments, values["generation"], _tuned(values["tuned"], path), cutting)
+    return Manifest(header, segments, _tuned(values["tuned"], path), cutting)
 
 
 def _are_texts(values: Iterable[object]) -> bool:

@@ -12,7 +12,7 @@ import numpy as np
 from semclass.core import artifacts
 from semclass.core.checks import check_text
 from semclass.core.errors import InputError
-from semclass.core.types import Encoder, Encoding, FloatArray, IntArray, Passage, Ragged, chained
+from semclass.core.types import Encoder, Encoding, FloatArray, Passage, Ragged, chained
 from semclass.encoders.batching import CHUNK, quietly
 from semclass.encoders.onnx_encoder import for_passages, open_models
 from semclass.encoders.sentences import READ, Sentences
@@ -41,18 +41,9 @@ class PassageFeatures(Evidence):
     probabilities: FloatArray  #: P(class | passage), (n, n_classes)
     sparse: SparseVectors  #: learnt words of title and text; rows are empty without a head for them
 
-    def take(self, rows: IntArray) -> PassageFeatures:
-        """Return the features of some passages, in the order of `rows`. A passage may come twice."""
-        parts = {name: getattr(self, name).take(rows) for name in _RAGGED}
-        learnt = SparseVectors(self.sparse.terms.take(rows), self.sparse.weights.take(rows))
-        return PassageFeatures(**parts, probabilities=self.probabilities[rows], sparse=learnt)
-
 
 HEADING_WORDS = 24
 """Most words of a path of headings that the encoder reads before each sentence."""
-
-_RAGGED = ("sentences", "words", "provides", "tokens", "pieces")
-"""Fields of :class:`PassageFeatures` that have rows of different lengths."""
 
 
 @dataclass(frozen=True)
@@ -113,15 +104,14 @@ class PassageEncoder:
         self,
         passages: Sequence[Passage],
         *,
-        vectors: bool = True,
         tokens: bool = True,
         classes: bool = True,
         sparse: bool = True,
     ) -> tuple[PassageFeatures, tuple[int, ...]]:
         """Encode n passages, and return the rows of those that are longer, or have longer sentences, than is read.
 
-        Each distinct sentence is encoded once, after the title of its passage. Without `vectors` (of sentences), `tokens`
-        (their vectors), `classes` (probabilities) or `sparse` (learnt words), the rows of these outputs are empty.
+        Each distinct sentence is encoded once, after the title of its passage. Without `tokens` (their vectors), `classes`
+        (probabilities) or `sparse` (learnt words), the rows of these outputs are empty.
         """
         read_of = [parts_of(passage) for passage in passages]
         texts, wholes = [body for _, body, _ in read_of], [whole for _, _, whole in read_of]
@@ -129,7 +119,7 @@ class PassageEncoder:
         reader = for_passages(self.encoder)
         head = self.classifier.encoder_views if classes else ()
         compared = ("tokens", *(("provides",) if self.provided_dim else ())) if tokens else ()
-        views = tuple(dict.fromkeys([*(("pooled",) if vectors else ()), *head, *compared]))
+        views = tuple(dict.fromkeys(["pooled", *head, *compared]))
         rows: dict[str, list[FloatArray]] = {name: [] for name in views if name != "tokens"}
         terms, found, read, cut = [], [], [], []
         for start in range(0, max(len(items.texts), 1), CHUNK):
@@ -149,17 +139,17 @@ class PassageEncoder:
             of_passages: dict[str, Any] = {name: items.view(name, of_texts[name]) for name in head}
             probabilities = self.classifier.probabilities(wholes, Encoding(joined, **of_passages))
 
-        def of_sentences(name: str, wanted: bool) -> Ragged:
-            return Ragged(of_texts[name][items.which], items.offsets) if wanted else no_rows(len(items))
+        def of_sentences(name: str) -> Ragged:
+            return Ragged(of_texts[name][items.which], items.offsets) if name in views else no_rows(len(items))
 
         long = [row for row, text in enumerate(texts) if len(text) > READ]
         learnt = no_sparse(len(items))
         if sparse and self.sparse is not None:
             learnt = self.sparse.encode(joined)
         evidence = PassageFeatures(
-            sentences=of_sentences("pooled", vectors),
+            sentences=of_sentences("pooled"),
             words=Ragged(items.words, items.offsets),
-            provides=of_sentences("provides", "provides" in views),
+            provides=of_sentences("provides"),
             probabilities=probabilities.astype(np.float32),
             tokens=items.joined(chained(found), kept) if tokens else no_rows(len(items)),
             pieces=items.joined(chained(read), kept) if tokens else no_rows(len(items)),

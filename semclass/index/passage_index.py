@@ -22,21 +22,21 @@ import numpy.typing as npt
 from semclass.core.checks import check_texts
 from semclass.core.errors import ArtifactError, InputError, SkippedWarning, warn
 from semclass.core.files import REMEDY
-from semclass.core.types import DoubleArray, FloatArray, IntArray, Passage, Ragged, chained
-from semclass.encoders.onnx_encoder import mismatch
+from semclass.core.types import DoubleArray, IntArray, Passage, Ragged, chained
 from semclass.encoders.stems import terms_of
 from semclass.index import candidates, filters, manifest
 from semclass.index.candidates import Candidates, Query, Scoring, sum_of
 from semclass.index.columns import FALSE, FIRST_CODE, Scalar
 from semclass.index.encode_rows import (
     IndexConfig,
+    check_types,
     chunks,
     decode,
     encode_evidence,
     in_order,
     language_for,
     name_ids,
-    stored_types,
+    types_of,
     warn_of_truncated,
 )
 from semclass.index.folder import check_target, locked, open_parts, replace_index
@@ -111,11 +111,6 @@ class PassageIndex(Header):
         """Statistics of BM25 over all passages that are not deleted."""
         return bm25.statistics([part.segment.postings for part in self.parts], [part.deleted for part in self.parts])
 
-    @cached_property
-    def probabilities(self) -> FloatArray:
-        """P(class | passage), float32 of shape (rows, n_classes)."""
-        return np.concatenate([segment.probabilities for segment in self.segments])
-
     def within(self, rows: IntArray) -> Iterator[tuple[Segment, IntArray, IntArray]]:
         """Yield each segment that holds some of the rows, with their places in `rows` and their rows there."""
         if len(self.segments) == 1:
@@ -140,10 +135,6 @@ class PassageIndex(Header):
         for number in np.unique(owner).tolist():
             parts[number] = parts[number].without(rows[owner == number] - self.starts[number])
         return replace(self, parts=tuple(parts))
-
-    def passage(self, row: int) -> Passage:
-        """Return one passage as you gave it. `row` counts from 0."""
-        return self.passages(np.array([row]))[0]
 
     def passages(self, rows: IntArray) -> list[Passage]:
         """Return passages as you gave them. `rows` is int64 of shape (m,)."""
@@ -215,15 +206,10 @@ class PassageIndex(Header):
 
     def check_passage_encoder(self, passage_encoder: PassageEncoder) -> None:
         """Refuse models whose arrays differ from those of this index, even if their fingerprints are the same."""
-        wanted = stored_types(passage_encoder, small=self.small)
         for segment in self.segments:
-            for name, (_, columns) in wanted.items():
-                values = getattr(segment, name).values
-                if len(values) and values.shape[1:] != (columns,):
-                    message = (
-                        f"{name} of the index have the shape {values.shape[1:]}, those of its encoder {columns} numbers"
-                    )
-                    raise ArtifactError(f"{message}; {REMEDY}")
+            rows = {name: getattr(segment, name) for name in ("sentences", "provides", "tokens", "pieces")}
+            types = types_of({name: array for name, array in rows.items() if len(array.values)})
+            check_types(types, passage_encoder, small=self.small)
 
     def sparse_scores(self, query: Query, rows: IntArray) -> DoubleArray:
         """Return the scores of some rows by learnt words, float64 of shape (m,)."""
@@ -379,15 +365,11 @@ class PassageIndex(Header):
             replace_index(folder, self.parts, Header(**self.header()), tuned=self.tuned)
 
     @classmethod
-    def load(
-        cls, folder: str | Path, *, encoder_fingerprint: str | None = None, verify: bool = True, mmap: bool = False
-    ) -> PassageIndex:
+    def load(cls, folder: str | Path, *, verify: bool = True, mmap: bool = False) -> PassageIndex:
         """Open an index in its current state. Later changes in the folder do not change the opened index.
 
         Parameters
         ----------
-        encoder_fingerprint
-            Fingerprint of the encoder of the questions. If None, it is not compared.
         verify
             Whether to compare the SHA-256 of every file, and not only the sizes. This reads the whole index once.
         mmap
@@ -397,14 +379,10 @@ class PassageIndex(Header):
         ------
         ArtifactError
             If a file is missing, truncated, changed, or of another protocol, or if files do not fit together.
-        EncoderMismatchError
-            If the index was built with another encoder.
         """
         folder = Path(folder)
-        current = manifest.read(folder)
-        if encoder_fingerprint not in (None, current.header.encoder):
-            raise mismatch(f"the index {folder}", current.header.encoder, str(encoder_fingerprint), REMEDY)
-        return cls.of(folder, *open_parts(folder, current, {}, mmap=mmap, verify=verify), mmap=mmap)
+        opened = open_parts(folder, manifest.read(folder), {}, mmap=mmap, verify=verify)
+        return cls.of(folder, *opened, mmap=mmap)
 
     def check_files(self) -> None:
         """Raise a ChangedFileError if an open file of the index was overwritten since it was opened."""

@@ -23,7 +23,7 @@ from semclass.encoders.stems import terms_of
 from semclass.index import filters
 from semclass.index.candidates import Candidates, Query, Scoring
 from semclass.index.columns import columns_of
-from semclass.index.encode_rows import line_of, records_of, stored_types
+from semclass.index.encode_rows import check_types, line_of, records_of, types_of
 from semclass.index.filters import Filter
 from semclass.index.manifest import Header
 from semclass.index.passage_encoder import PassageEncoder
@@ -110,8 +110,8 @@ class RemoteIndex(Header):
         """Return the attributes of a remote index that holds the passages of `index`."""
         none = np.zeros(0, np.int64)
         parts = _arrays(index.segments[0], none, Ragged(none, np.zeros(1, np.int64)))
-        types = {name: (part.values.dtype.str, list(part.values.shape[1:])) for name, part in parts.items()}
-        return {**index.header(), "tuned": index.tuned, "statistics": index.statistics, "types": types}
+        fields = {"tuned": index.tuned, "statistics": index.statistics, "types": types_of(parts)}
+        return {**index.header(), **fields}
 
     def record(self) -> dict[str, Any]:
         """Write the attributes as JSON values."""
@@ -154,9 +154,7 @@ class RemoteIndex(Header):
 
     def check_passage_encoder(self, passage_encoder: PassageEncoder) -> None:
         """Refuse models whose arrays differ from those of the rows, even if their fingerprints are the same."""
-        for name, (kind, columns) in stored_types(passage_encoder, small=self.small).items():
-            if (np.dtype(kind).str, [columns]) != self.types[name]:
-                raise ArtifactError(f"{name} are {self.types[name]}, those of the models {kind, columns}; {_REMEDY}")
+        check_types(self.types, passage_encoder, small=self.small)
 
     def candidates(
         self,

@@ -238,7 +238,7 @@ def _area(
                 )
     if not resume:
         shutil.rmtree(area, ignore_errors=True)
-    with open_change(area, encoder, start=Manifest(header, (), 0, sign), **options) as change:
+    with open_change(area, encoder, start=Manifest(header, (), sign), **options) as change:
         yield change
 
 
@@ -559,7 +559,7 @@ class IndexChange:
         groups = [list(parts)] if compact else _plan(parts)
         with rollback(self.folder):
             entries = tuple(self._write(group, compact) for group in groups)
-            changed = replace(self.current, segments=entries, generation=self.current.generation + 1)
+            changed = replace(self.current, segments=entries)
             commit(self.folder, changed)
         self.current = changed
 

@@ -110,7 +110,7 @@ class HybridRetriever:
             Whether to compare every file of the index with its SHA-256.
         """
         loaded = Models.load(models, encoder=encoder, heads=heads, threads=threads)
-        return cls(PassageIndex.load(index, encoder_fingerprint=loaded.encoder.fingerprint, verify=verify), loaded)
+        return cls(PassageIndex.load(index, verify=verify), loaded)
 
     @classmethod
     def from_passages(

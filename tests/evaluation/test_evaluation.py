@@ -135,7 +135,7 @@ def test_an_index_is_kept_for_its_passages_and_options(models, tmp_path):
             assert len(index) == sum(read) == 1
     assert len(list((tmp_path / "cache").iterdir())) == 2
     (folder / "corpus.jsonl").write_text('{"_id": "p2", "text": "The lighthouse was designed by Ada."}\n')
-    assert cached_index(folder, tmp_path / "cache", plain).passage(0).id == "p2"
+    assert cached_index(folder, tmp_path / "cache", plain).passages(np.arange(1))[0].id == "p2"
 
 
 def test_behind_what_was_re_ranked_the_rest_follows(retriever, corpus):

@@ -23,7 +23,6 @@ from world import FAKE, passages
 from semclass import PassageIndex, build_index, change_index
 from semclass.index import encode_rows, writer
 from semclass.index.folder import AREA
-from semclass.index.manifest import generation_of
 from semclass.index.verify import verify
 
 OPERATIONS = {"os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.truncate"}
@@ -188,10 +187,11 @@ def at_random(root, rng, count):
                     change_index(folder, add=passages(number), passage_encoder=FAKE)
                 change_index(folder, compact=True)
         # by the number of commits, as machines are of all speeds
-        last = generation_of(folder) + int(rng.integers(5))
-        while generation_of(folder) < last:
+        commits, last = int(rng.integers(5)), None
+        while commits:
             assert set(state(folder)) in allowed
-            opened += 1
+            opened, before, last = opened + 1, last, (folder / "manifest.json").stat().st_mtime_ns
+            commits -= before not in (None, last)
         time.sleep(float(rng.uniform(0, 0.02)))
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)

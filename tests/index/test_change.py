@@ -141,7 +141,7 @@ def test_a_loaded_index_is_a_snapshot_until_it_is_refreshed(index_folder, tmp_pa
     snapshot.save(tmp_path / "copy")
     change(index_folder, delete=[str(number) for number in range(12) if number != 1], compact=True)
     assert scores(snapshot, "the red0 boat") == before
-    assert snapshot.passage(3).id == "3"
+    assert ids(snapshot)[3] == "3"
     assert ids(newer.refresh()) == [str(number) for number in range(12, 21)]
     newer.refresh().save(index_folder)
     with pytest.raises(InputError, match="built in memory"):
@@ -214,12 +214,12 @@ def test_segments_stay_few(index_folder):
     description = describe(index_folder)
     assert 1 < len(description["segments"]) <= 4
     assert description["segments"][0] >= 20
-    assert description["generation"] == 26
     assert len(list(index_folder.glob("segment-*"))) == len(description["segments"])
     assert_ranks_as_rebuilt(PassageIndex.load(index_folder))
-    for _ in range(2):
-        assert change_index(index_folder, compact=True) == Report(0, 0, 0, 45, 1)
-        assert describe(index_folder)["generation"] == 27
+    assert change_index(index_folder, compact=True) == Report(0, 0, 0, 45, 1)
+    written = (index_folder / "manifest.json").stat()
+    assert change_index(index_folder, compact=True) == Report(0, 0, 0, 45, 1)
+    assert (index_folder / "manifest.json").stat() == written, "nothing is written again"
 
 
 def test_a_segment_of_mostly_deleted_passages_is_rewritten(index_folder):

@@ -47,5 +47,5 @@ def test_a_scale_without_numbers_is_refused(scale):
 
 def test_an_index_of_other_columns_is_refused():
     index = PassageIndex.build(passages(1), passage_encoder=FAKE)
-    with pytest.raises(ArtifactError, match="provides of the index have the shape"):
+    with pytest.raises(ArtifactError, match="provides of the index are"):
         index.check_passage_encoder(EXACT)

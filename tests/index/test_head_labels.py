@@ -67,7 +67,7 @@ def test_passages_bear_what_the_heads_say_of_title_and_text(folder, heads):
     )
     assert {passage.metadata["parity"] for passage in found} <= {0, 1}
     assert found[0].metadata["page"] == 1
-    assert [index.passage(row).id for row in index.mask({"topic": "boat"}).nonzero()[0]] == ["a"]
+    assert [found.id for found in index.passages(index.mask({"topic": "boat"}).nonzero()[0])] == ["a"]
     assert describe(folder)["heads"] == {name: head.fingerprint for name, head in reading(**heads).heads.items()}
     assert verify(folder)["passages"] == 3
 
@@ -76,7 +76,7 @@ def test_a_head_of_several_labels_gives_a_list(tmp_path):
     both = [("boat",)] * 6 + [("cake", "sweet")] * 6
     head = fitted(tmp_path / "head", both, multi_label=True)
     index = PassageIndex.build(MIXED, passage_encoder=reading(tags=head))
-    assert index.passage(1).metadata["tags"] == ["cake", "sweet"]
+    assert index.passages(index.rows)[1].metadata["tags"] == ["cake", "sweet"]
     assert index.mask({"tags": "sweet"}).tolist() == [False, True, True]
 
 

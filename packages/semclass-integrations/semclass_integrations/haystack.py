@@ -153,8 +153,7 @@ class SemclassRetriever(HaystackComponent):
         return await asyncio.to_thread(self.run, query, filters, top_k)
 
     def _open(self, models: Models) -> HybridRetriever:
-        index = PassageIndex.load(self.index, encoder_fingerprint=models.encoder.fingerprint)
-        return HybridRetriever(index, models)
+        return HybridRetriever(PassageIndex.load(self.index), models)
 
 
 @component
