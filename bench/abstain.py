@@ -36,7 +36,6 @@ SIGNALS = (
     "highest cosine",
     "entailment, best hit",
     "entailment, highest of ten",
-    "deep, best hit",
 )
 """Numbers that separate: the larger, the more likely there is an answer."""
 
@@ -67,7 +66,7 @@ def measure(folder: str, foreign: str, cache: str, limit: int) -> dict[str, Any]
             for query, relevant in zip(queries, dataset.relevance.values(), strict=True)
         ]
     )
-    far = np.array([signals(retriever, query, (), deep=False) for query in strangers])[:, 0]
+    far = np.array([signals(retriever, query, ()) for query in strangers])[:, 0]
     told, truth = given[..., 0], np.tile([True, False], len(given))
     threshold = ANSWERABLE_FROM
     return {
@@ -82,7 +81,7 @@ def measure(folder: str, foreign: str, cache: str, limit: int) -> dict[str, Any]
     }
 
 
-def signals(retriever: HybridRetriever, query: Query, without: Sequence[str], *, deep: bool = True) -> list[float]:
+def signals(retriever: HybridRetriever, query: Query, without: Sequence[str]) -> list[float]:
     """What a search without some passages gives, in the order of `SIGNALS`."""
     how, models = METHODS["default"], retriever.models
     where = {"_id": {"$nin": list(without)}} if without else None
@@ -90,7 +89,7 @@ def signals(retriever: HybridRetriever, query: Query, without: Sequence[str], *,
     ranked = how.order(models, query, found, models.weights)
     first = ranked.places[:10]
     answers = ranked.components["relevance"][first]
-    plain = [
+    return [
         ranked.answerable or 0.0,
         ranked.score[first[0]],
         ranked.score[first[0]] - ranked.score[first[1]],
@@ -98,11 +97,6 @@ def signals(retriever: HybridRetriever, query: Query, without: Sequence[str], *,
         answers[0],
         answers.max(),
     ]
-    if not deep:
-        return plain
-    passages = retriever.index.passages(found.rows)
-    again = METHODS["deep"].order(models, query, found, models.weights, passages)
-    return [*plain, again.components["relevance"][again.places[0]]]
 
 
 def area(given: Array, seed: int = 0) -> dict[str, Any]:

@@ -31,7 +31,7 @@ SETS = {
     "government": "guides of administrations",
     "hobby": "technical hobbies",
 }
-METHODS = ("bm25", "dense", "rrf", "convex", DEFAULT, "deep")
+METHODS = ("bm25", "dense", "rrf", "convex", DEFAULT)
 MEASURE = "nDCG@10"
 DEPTH = 10
 

@@ -184,9 +184,10 @@ def entailment(models: Path) -> Scores:
 
 
 RANKING = {
-    "encoder": "hybrid", "sparse": "convex", "pairs/entailment": "entail-integrated", "pairs/evidence": "default",
-    "deep": "deep",
-}  # fmt: skip
+    "encoder": "hybrid",
+    "sparse": "convex",
+    "pairs/entailment": "default",
+}
 """The method of :data:`semclass.ranking.methods.METHODS` that shows most of what a model does."""
 
 
@@ -208,8 +209,7 @@ def ranking(models: Path) -> Scores:
         if not how.candidates:
             found = [retriever.candidates(query, DEPTH, how) for query in queries]  # for those that re-rank, too
         orders = [
-            how.order(loaded, query, row, loaded.weights, [items[place] for place in row.rows]).places
-            for query, row in zip(queries, found, strict=True)
+            how.order(loaded, query, row, loaded.weights).places for query, row in zip(queries, found, strict=True)
         ]
         ranking = [[items[row.rows[place]].id for place in order] for row, order in zip(found, orders, strict=True)]
         values = per_question(dataset, ranking, ["RR@10"])["RR@10"]

@@ -36,7 +36,7 @@ from semclass.evaluation.dataset import load_dataset
 from semclass.heads.texts import open_encoder
 from semclass.ranking.methods import DEFAULT, method_for
 
-SHOWN = ("bm25", "dense", "convex", DEFAULT, "deep")
+SHOWN = ("bm25", "dense", "convex", DEFAULT)
 DEPTH, LIMIT, SENTENCES = 10, 500, 100  # places that count; questions of each file, and sentences that are asked
 PARTS = 2  # of the sets, which run side by side
 SHIPPED, OTHERS = "shipped", "multilingual"  # the models that ship, and the package of those for other languages
@@ -91,8 +91,7 @@ def measure(retriever: HybridRetriever, questions: Questions, methods: Sequence[
         for name in methods:
             method = method_for(models, name)
             first = retriever.candidates(query, method.candidates or DEPTH, method, evidence=method.needs.tokens)
-            passages = retriever.index.passages(first.rows)
-            ranked = method.order(models, query, first, retriever.weights, passages)
+            ranked = method.order(models, query, first, retriever.weights)
             rows, other = first.rows[ranked.places[:DEPTH]], other or ranked.language == "other"
             gains = np.isin([one.id for one in retriever.index.passages(rows)], list(relevant)).astype(float)
             found[name].append(float(dcg(gains) / dcg(np.ones(len(relevant)))))

@@ -23,7 +23,7 @@ from semclass.core.artifacts import MANIFEST, default_models, read_json
 ROOT = Path(__file__).parent.parent
 Results = Mapping[str, Mapping[str, Any]]  # by section, what its file holds
 
-PAIRS = ("codebooks", "encoder", "pairs/entailment", "pairs/evidence")
+PAIRS = ("codebooks", "encoder", "pairs/entailment", "sparse")
 RANKING = ("entailment", *PAIRS)  # of a search
 CLASSES = ("passages", "questions")  # what the methods of the thesis read, too
 
@@ -34,12 +34,12 @@ DEPENDS: Mapping[str, tuple[str, ...]] = {
     "passages": ("encoder", "passages"),
     "entailment": ("encoder", "entailment", "deep"),
     "retrieval": RANKING,
-    "carry": (*RANKING, "deep", "language"),
+    "carry": (*RANKING, "language"),
     "thesis": (*RANKING, *CLASSES),
     "words": RANKING,
-    "abstain": (*RANKING, "deep"),
+    "abstain": RANKING,
     "small_folders": (*RANKING, "generic"),
-    "languages": (*RANKING, "language", *(f"multilingual/{name}" for name in (*PAIRS, "deep", "questions"))),
+    "languages": (*RANKING, "language", *(f"multilingual/{name}" for name in (*PAIRS[:-1], "questions"))),
     "cascade": (*RANKING, "deep", "passages", "questions"),
 }
 """Models on which the figures of a section depend: folders below ``models``, and below those of a package by its name."""

@@ -26,7 +26,7 @@ LABELS = "".join(f"a question about {word} number {n}\t{word}\n" for n in range(
 
 def search(_: Path) -> Callable[[], object]:
     retriever = semclass.HybridRetriever.from_passages(read_passages(CORPUS))
-    retriever.search("Where is the museum?", method="deep")  # opens what is opened on first use
+    retriever.search("Where is the museum?", explain=True)  # opens what is opened on first use
     return lambda: retriever.search("Who designed the lighthouse?")
 
 

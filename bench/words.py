@@ -112,7 +112,7 @@ def _searched(
         found = retriever.candidates(query, how.candidates, how)
         ranked = how.order(models, query, found, models.weights)
         (passage,) = retriever.index.passages(found.rows[ranked.places[:1]])
-        yield ranked, models.pairs.features(query, found), relevant.get(passage.id, 0) > 0
+        yield ranked, models.pairs.judge(query, found)[0], relevant.get(passage.id, 0) > 0
 
 
 def _strings(name: str, data: Path, models: Models) -> Iterator[tuple[Candidates, Array, bool]]:
@@ -123,7 +123,7 @@ def _strings(name: str, data: Path, models: Models) -> Iterator[tuple[Candidates
         items = [check_passages(texts, "passages")]
         ((found,), _) = reranker.candidates([query], items, how, models.weights, needed)
         ranked = how.order(models, query, found, models.weights)
-        yield ranked, models.pairs.features(query, found), right[ranked.places[0]]
+        yield ranked, models.pairs.judge(query, found)[0], right[ranked.places[0]]
 
 
 # -- bounds ---------------------------------------------------------------------------------------------------------------

@@ -39,7 +39,6 @@ ASKS_FOR = {
 """The coarse classes in plain words."""
 
 WHY = {
-    "retrieval": "it is nearer to the question as a whole",
     "meaning": "its words mean what the question's words mean",
     "words": "it has the question's rare words",
     "answers": "it gives what the question asks for",

@@ -15,15 +15,17 @@ import numpy as np
 
 from answer_groups import Group
 from datasets_io import LANGUAGE, PARALLEL, language_files, parallel_sentences, read_jsonl
-from semclass.core.types import Passage, Ragged
+from semclass.core.types import FloatArray, Passage, Ragged
+from semclass.documents.sentences import split_sentences
 from semclass.encoders.onnx_encoder import OnnxEncoder
-from semclass.heads.deep import chosen_sentences
 from semclass.heads.passages import PassageClassifier
 from semclass.index.passage_encoder import PassageEncoder
 from semclass.scoring.topk import unit
 
 PASSAGES, QUESTIONS = 2500, 3000  # of a language at most
 WRONG = 6  # passages of a question that do not answer
+MAX_WORDS = 45  # of a passage that the head reads, in whole sentences, at least one
+WORD_BYTES = 12  # bytes that count as a word at most: some languages are written without spaces
 
 
 def read_groups(data: Path, encoder: OnnxEncoder, seed: int) -> list[Group]:
@@ -66,5 +68,18 @@ def _groups(path: Path, encoder: OnnxEncoder, seed: int) -> Iterator[Group]:
         best = np.maximum.reduceat(worth.values, worth.offsets[:-1])
         best[answers] = -1
         near = np.argsort(-best, kind="stable")[:WRONG].tolist()
-        texts = [tuple(chosen_sentences("", passages[place].text, worth.row(place))) for place in (*answers, *near)]
+        texts = [tuple(chosen_sentences(passages[place].text, worth.row(place))) for place in (*answers, *near)]
         yield Group(f"{LANGUAGE}{path.name.split('.')[0]}", question, tuple(texts), frozenset(range(len(answers))))
+
+
+def chosen_sentences(body: str, worth: FloatArray) -> list[str]:
+    """Return the most valuable sentences of a passage, of at most `MAX_WORDS` words, in their order."""
+    sentences = split_sentences(body)
+    words, kept = 0, list[int]()
+    for place in np.argsort(-worth[: len(sentences)], kind="stable").tolist():
+        text = sentences[place]
+        words += max(text.count(" ") + 1, len(text.encode()) // WORD_BYTES)
+        if kept and words > MAX_WORDS:
+            break
+        kept.append(place)
+    return [sentences[place] for place in sorted(kept)]

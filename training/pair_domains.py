@@ -52,11 +52,6 @@ def read_languages(data: Path, learnt: Sequence[str] = (), asked: int = ASKED) -
     return [_language(path, asked) for path in language_files(data) if path.name.split(".")[0] not in left]
 
 
-def read_across(data: Path, asked: int) -> list[Domain]:
-    """Read some questions whose passages are in another language, whether the encoder learnt from them or not."""
-    return [_language(path, asked) for path in language_files(data) if path.name.split(".")[0] in ACROSS]
-
-
 def _language(path: Path, asked: int) -> Domain:
     passages, rows = language_sample(path, asked, seed=1)
     answers = [frozenset(found) for _, found in rows]

@@ -50,20 +50,12 @@ class Linear:
         return np.asarray(features @ self.weights + self.bias)
 
 
-def listwise(score: Array, answers: Array) -> tuple[Array, Array]:
-    """Loss of each question, -ln of the share of its answers in the softmax of scores (n, 10), and its derivative."""
-    share = np.exp(score - score.max(axis=1, keepdims=True))
-    share /= share.sum(axis=1, keepdims=True)
-    right = (share * answers).sum(axis=1, keepdims=True)
-    return -np.log(right[:, 0]), share - share * answers / right
-
-
-def fit_pointwise(data: Examples, columns: Array, ridge: float) -> Linear:
+def fit_pointwise(data: Examples, ridge: float) -> Linear:
     """Fit a logistic regression with the weighted mean log loss + ridge / 2 * |w|**2 over standardised features."""
-    features = data.features[..., columns].reshape(-1, int(columns.sum()))
+    features = data.features.reshape(-1, data.features.shape[-1])
     centre, scale = features.mean(axis=0), _or_one(features.std(axis=0))
     weights, bias = logistic((features - centre) / scale, data.answers.ravel(), _of_pairs(data), ridge)
-    return Linear(_spread_out(weights / scale, columns), bias - float(centre @ (weights / scale)))
+    return Linear(weights / scale, bias - float(centre @ (weights / scale)))
 
 
 def logistic(inputs: Array, target: Array, weight: Array, ridge: float) -> tuple[Array, float]:
@@ -89,34 +81,24 @@ def _or_one(scale: Array) -> Array:
     return np.where(scale > 1e-9, scale, 1.0)
 
 
-def _spread_out(weights: Array, columns: Array) -> Array:
-    """Weights of some columns as weights of all, 0 for the others."""
-    found = np.zeros(len(columns))
-    found[columns] = weights
-    return found
-
-
-def cross_fit(fit: Callable[[Examples, Array, float], Linear], data: Examples, columns: Array, ridge: float) -> Array:
+def cross_fit(fit: Callable[[Examples, float], Linear], data: Examples, ridge: float) -> Array:
     """Score every question by a head that was fitted on the other domains, shape (n, 10)."""
     scores = np.zeros(data.answers.shape)
     for place in np.unique(data.domain):
         seen = data.domain != place
-        scores[~seen] = fit(data.take(seen), columns, ridge)(data.features[~seen])
+        scores[~seen] = fit(data.take(seen), ridge)(data.features[~seen])
     return scores
 
 
 def choose(
-    fit: Callable[[Examples, Array, float], Linear],
-    data: Examples,
-    columns: Array,
-    loss: Callable[[Array, Array], Array],
+    fit: Callable[[Examples, float], Linear], data: Examples, loss: Callable[[Array, Array], Array]
 ) -> tuple[float, Array]:
     """Strongest penalty whose loss on unseen domains is within one standard error of the least: it carries over better.
 
     Gives the scores of unseen domains, too.
     """
     unseen = data.take(data.unseen)
-    scores = {ridge: cross_fit(fit, data, columns, ridge) for ridge in RIDGES}
+    scores = {ridge: cross_fit(fit, data, ridge) for ridge in RIDGES}
     losses = {ridge: loss(score[data.unseen], unseen.answers) for ridge, score in scores.items()}
     means = {ridge: float(unseen.weight @ values) for ridge, values in losses.items()}
     for ridge, mean in means.items():

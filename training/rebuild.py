@@ -55,7 +55,6 @@ def steps(
         ["train_codebooks.py", "--data", str(data), "--models", str(models), "--out", str(models / "codebooks")],
         ["export_sparse.py", "--data", str(data), *encoder, "--out", str(models / "sparse")],
         ["train_pairs.py", "--data", str(data), *encoder, "--out", str(models / "pairs")],
-        ["fit_evidence.py", "--data", str(data), "--models", str(models), "--out", str(models / "pairs" / "evidence")],
     ]
 
 

@@ -55,18 +55,6 @@ class Collection:
     queries: dict[str, list[tuple[str, frozenset[str]]]]
 
 
-def unseen(data: Path, encoder: Path) -> list[str]:
-    """Domains that neither confirm nor taught an encoder in a folder: for what is fitted above its vectors."""
-    names, learnt = {row["domain"] for row in documents(data)}, learnt_by(encoder)
-    return sorted(name for name in names if name not in CONFIRM and f"sections {name}" not in learnt)
-
-
-def unseen_qa(encoder: Path) -> list[str]:
-    """The same of files of ``qa``."""
-    learnt = learnt_by(encoder)
-    return sorted(name for name in (*TUNED_QA, *FITTED_QA) if f"qa {name}" not in learnt)
-
-
 def learnt_by(encoder: Path) -> Sequence[str]:
     """Names of what an encoder learnt from; another's learnt from none."""
     ours = (encoder / artifacts.MANIFEST).is_file()

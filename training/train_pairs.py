@@ -16,10 +16,8 @@ found here.
 from __future__ import annotations
 
 import argparse
-import shutil
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -51,8 +49,7 @@ from semclass.heads.texts import open_encoder
 from semclass.index.candidates import Candidates, Query, Scoring
 from semclass.index.passage_encoder import PassageEncoder
 from semclass.index.passage_index import PassageIndex
-from semclass.ranking.evidence import question_idf
-from semclass.ranking.features import PAIR_FEATURES, TEXT_FEATURES, pair_features
+from semclass.ranking.features import PAIR_FEATURES, pair_features
 from semclass.ranking.models import BM25_WEIGHT, read_questions
 from semclass.scoring.bm25 import idf as idf_of
 from semclass.scoring.topk import class_match
@@ -65,7 +62,6 @@ CHUNK = 512  # questions encoded at a time
 # last pieces that are but an ending of the word before them, as word pieces cut English
 ENDINGS = frozenset("a al ally ation d e ed er ers es ia ic ical ies ing ity ive ly ment n ous s tion y".split())  # noqa: SIM905
 N_CANDIDATES = 10
-TEXT_ONLY = np.isin(PAIR_FEATURES, TEXT_FEATURES)  # features that the head weighs
 
 
 def load_classifier(root: Path, passage_encoder: PassageEncoder) -> QuestionClassifier | None:
@@ -138,23 +134,19 @@ def collect(
     passage_encoder: PassageEncoder,
     classifier: QuestionClassifier | None,
     words: WordTable,
+    idf: Array,
     learnt: set[str],
-) -> tuple[Examples, Array]:
-    """Build the indices, ask the questions; `learnt` are those that the encoder was tuned on.
-
-    Gives the examples, and the idf of the first domain, float32 (vocabulary,).
-    """
+) -> Examples:
+    """Build the indices, ask the questions; `learnt` are those that the encoder was tuned on."""
     rows: list[tuple[Array, Array, Array, Array, int, bool]] = []
-    idf, vocabulary = general_idf(domains[:1], passage_encoder), passage_encoder.encoder.vocabulary
     for number, domain in enumerate(domains):
         index = build_index(domain.passages, passage_encoder)
         before = len(rows)
         for query, answers in zip(encode(domain.questions, passage_encoder, classifier), domain.answers, strict=True):
             found = candidates_of(index, passage_encoder, query)
-            found = replace(found, idf=question_idf(query, index, vocabulary, idf))
             right = np.isin(found.rows, list(answers))
             if right.any() and len(right) == N_CANDIDATES:
-                features = pair_features(query, found, words)
+                features = pair_features(query, found, words, idf[query.terms])
                 match = np.zeros(len(right))
                 if len(query.probabilities):
                     match = class_match(query.probabilities, found.probabilities, found.thresholds, "soft")
@@ -167,7 +159,7 @@ def collect(
     features, right, score, match, number, unseen = zip(*rows, strict=True)
     place = np.array(number)
     weight = 1 / np.sqrt(np.bincount(place, minlength=len(domains)))[place]
-    examples = Examples(
+    return Examples(
         np.stack(features).astype(np.float64),
         np.stack(right),
         np.stack(score),
@@ -176,7 +168,6 @@ def collect(
         weight / weight.sum(),
         np.array(unseen),
     )
-    return examples, idf
 
 
 def save(
@@ -232,13 +223,12 @@ def train(arguments: argparse.Namespace) -> None:
         else read_domains(arguments.data, arguments.seed)
     )
     learnt = learnt_questions(arguments.data, arguments.seed) if "provides" in encoder.views else set()
-    everything, idf = collect(domains, passage_encoder, classifier, WordTable.of(table), learnt)
+    idf = general_idf(domains if arguments.multilingual else domains[:1], passage_encoder)
+    everything = collect(domains, passage_encoder, classifier, WordTable.of(table), idf, learnt)
     data = everything.take(everything.unseen)
-    if arguments.multilingual:
-        idf = general_idf(domains, passage_encoder)
 
-    text_ridge, text_scores = choose(fit_pointwise, everything, TEXT_ONLY, log_loss)
-    text_head = fit_pointwise(everything, TEXT_ONLY, text_ridge)
+    text_ridge, text_scores = choose(fit_pointwise, everything, log_loss)
+    text_head = fit_pointwise(everything, text_ridge)
     entailment, text_probabilities = calibrated(text_head, text_scores[everything.unseen], data)
     threshold = best_threshold(text_probabilities, data)
     hard = (text_probabilities >= threshold).astype(float)
@@ -276,8 +266,6 @@ def train(arguments: argparse.Namespace) -> None:
         extra={"weights": found},
         files={"idf.npy": npy_bytes(idf), "words.npy": npy_bytes(table)},
     )
-    # weights of other pair features; fit_evidence.py makes them again
-    shutil.rmtree(arguments.out / "evidence", ignore_errors=True)
 
 
 def main() -> None:

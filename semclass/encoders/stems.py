@@ -17,7 +17,6 @@ from pathlib import Path
 from threading import Lock
 
 import numpy as np
-import numpy.typing as npt
 import Stemmer
 
 from semclass.core.types import Ragged, offsets_of
@@ -50,7 +49,6 @@ _TOKEN = re.compile(
 _SEGMENT = re.compile(r"[^/\\@:&=]+")
 _PART = re.compile(rf"[A-Z]+(?=[A-Z][^\W\d_A-Z])|[A-Z]?(?:[^\W\d_A-Z]|{_MARKS})+|[A-Z]+|\d+")
 _NUMBER = re.compile(r"(?<!\d)\d+(?:[-.,:/]\d+)+")
-_CODE = re.compile(r"^(?=.*\d)(?=.*\D)|^[-.]|[+#-]$|[/\\_@:]")
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 _JOINT = re.compile(r"(?<=[^\W\d_])[-._](?=\w)|(?<=\w)[-._](?=[^\W\d_])| ")  # digits stay apart
 _UNSPACED = re.compile(
@@ -128,13 +126,6 @@ def terms_of(texts: Sequence[str], language: str = "english") -> Ragged:
     lengths = np.fromiter(map(len, rows), np.int64, len(rows))
     values = np.fromiter(chain.from_iterable(rows), np.uint32, int(lengths.sum()))
     return Ragged(values, offsets_of(lengths))
-
-
-def codes_of(text: str, language: str = "english") -> npt.NDArray[np.uint32]:
-    """Return the terms of the codes of a text as wholes, uint32: with a digit or a sign among other characters."""
-    table = words(language)
-    codes = [token for token in _TOKEN.findall(_folded(text)) if _CODE.search(token)]
-    return np.array([table[code][0] for code in dict.fromkeys(codes)], np.uint32)
 
 
 def _folded(text: str) -> str:

@@ -139,7 +139,7 @@ def tunable(method: str) -> list[str]:
     """Return the weights of a method that :func:`tune` searches."""
     names = [name for name in METHODS[method].weights if name in GRIDS]
     if not names:
-        raise InputError(f"the method {method!r} has no weight to tune; tune one of default, deep and convex")
+        raise InputError(f"the method {method!r} has no weight to tune; tune one of default and convex")
     return names
 
 

@@ -2,8 +2,7 @@
 
 Every word piece of a question sees the word pieces of the text, and vice versa, as in a cross-encoder. This happens
 only above the layers that both texts share with the encoder (as in DeFormer, Cao et al. 2020, and PreTTR, MacAvaney et
-al. 2020). In a ranking the head reads only the sentences of a passage that are most like an answer, and only the first
-few passages, because each passage takes milliseconds.
+al. 2020). As a last step of a ranking it brought nothing: ``docs/decisions/signals.md``.
 """
 
 from __future__ import annotations
@@ -20,23 +19,10 @@ import onnxruntime
 from semclass.core import artifacts
 from semclass.core.artifacts import STATES
 from semclass.core.onnx_sessions import open_session
-from semclass.core.types import DoubleArray, Encoder, Encoding, FloatArray, Ragged, padded, ragged
-from semclass.documents.sentences import split_sentences
+from semclass.core.types import DoubleArray, Encoder, Encoding, FloatArray, padded, ragged
 from semclass.encoders.batching import STEP, batches_by_length
-from semclass.scoring.topk import unit
 
 MAX_PIECES = 96  # most word pieces of a question, and of a text, that the head reads
-
-MAX_WORDS = 45
-"""Most words of a passage that the head reads, in whole sentences. The head reads at least one sentence."""
-
-WORD_BYTES = 12  # bytes that count as a word at most: some languages are written without spaces
-WEIGHT = 0.1  # the amount that a unit of the head's log-odds adds to the score of the default method
-
-UNLIKELY = -2.0
-"""Log-odds below which each unit counts twice. Passages that are hardly an answer fall behind, and other evidence
-decides among likely answers. See ``bench/results/deep.md``.
-"""
 
 BATCH = 32  # pairs per run of the network
 
@@ -116,40 +102,3 @@ def marks_of(asked: npt.NDArray[Any], given: npt.NDArray[Any], is_term: Flags) -
     """
     same = np.isin(asked, given) & is_term[asked], np.isin(given, asked) & is_term[given]
     return np.concatenate([same[0], same[1] + np.int64(2)])
-
-
-def joint_log_odds(
-    head: DeepHead, question: str, pooled: FloatArray, sentences: Ragged, texts: Sequence[tuple[str, str]]
-) -> DoubleArray:
-    """Return calibrated log-odds that n passages answer, float64 (n,).
-
-    `pooled` is the question's vector, `sentences` are the unit vectors of the passages' sentences, and `texts` are their
-    titles and texts.
-    """
-    worth = Ragged(np.einsum("ij,j->i", sentences.values, unit(pooled)), sentences.offsets)
-    chosen = [chosen_sentences(title, body, worth.row(row)) for row, (title, body) in enumerate(texts)]
-    return head.read([question] * len(chosen), chosen)
-
-
-def gain_of(log_odds: DoubleArray) -> DoubleArray:
-    """Return the gain of log-odds, see :data:`UNLIKELY`."""
-    return log_odds + np.minimum(log_odds - UNLIKELY, 0)
-
-
-def chosen_sentences(title: str, body: str, worth: FloatArray) -> list[str]:
-    """Return the most valuable sentences of a passage, of at most `MAX_WORDS` words, in their order.
-
-    The passage's title stands before the first sentence.
-    """
-    title = " ".join(title.split())
-    sentences = split_sentences(body) if body.strip() else [title]
-    words, kept = 0, list[int]()
-    for place in np.argsort(-worth[: len(sentences)], kind="stable").tolist():
-        text = sentences[place]
-        words += max(text.count(" ") + 1, len(text.encode()) // WORD_BYTES)
-        if kept and words > MAX_WORDS:
-            break
-        kept.append(place)
-    first, *others = sorted(kept)
-    named = f"{title} {sentences[first]}" if title and body.strip() else sentences[first]
-    return [named, *(sentences[place] for place in others)]

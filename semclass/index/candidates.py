@@ -18,7 +18,6 @@ import numpy.typing as npt
 from semclass.core.checks import short
 from semclass.core.errors import InputError
 from semclass.core.types import DoubleArray, FloatArray, IntArray, Passage
-from semclass.encoders.stems import codes_of
 from semclass.index.passage_encoder import Evidence
 from semclass.index.segment import Segment
 from semclass.scoring import bm25, sparse
@@ -103,16 +102,12 @@ class Candidates:
     rows: IntArray  #: row of each passage in its index, or its place in the given list, (n,)
     dense: DoubleArray  #: cosine of the vectors, see :mod:`semclass.scoring.dense`, (n,); NaN if the question has none
     bm25: DoubleArray  #: BM25 score, (n,)
-    codes: (
-        DoubleArray  #: share of the question's codes, see `semclass.encoders.stems.codes_of`, that it holds whole, (n,)
-    )
     sparse: DoubleArray  #: inner product of learnt words, (n,); 0 without them
     parts: dict[str, DoubleArray]  #: weighted summands of `score`, each (n,)
     score: DoubleArray  #: passages are ranked by this number, (n,)
     probabilities: FloatArray  #: P(class | passage), (n, n_classes); without columns if not requested
     thresholds: DoubleArray  #: probability from which a passage has a class, (n_classes,)
     evidence: Evidence  #: input of re-ranking; vectors of sentences have unit length
-    idf: FloatArray  #: inverse document frequency of the question's word pieces, (m,); 0 for those that are no terms
     passages: tuple[Passage, ...] | None = None  #: the passages; None: the index returns them by `rows`
     order: IntArray | None = None  #: places by `score` after re-ranking, best first, (n,); None: unchanged
     components: Mapping[str, DoubleArray] = field(default_factory=dict)  #: signals of re-ranking, each (n,)
@@ -175,7 +170,7 @@ def find(
 ) -> tuple[IntArray, Signals, Signals]:
     """Rows of the passages with the n best scores, best first, or fewer; equal scores in the order of the rows.
 
-    Also returns their signals ``dense``, ``bm25``, ``sparse`` and ``codes``, and the parts of their scores. `allowed` says
+    Also returns their signals ``dense``, ``bm25`` and ``sparse``, and the parts of their scores. `allowed` says
     which rows may be found; None: all.
     """
     total, depth = sum(map(len, index.segments)), max(DEPTH, n)
@@ -190,9 +185,7 @@ def find(
     if scoring.fusion != "linear":
         places = _pooled(scoring, {"dense": dense, "bm25": lexical}, depth)
         rows, dense, lexical = rows[places], dense[places], lexical[places]
-    postings, codes = [part.postings for part in index.segments], codes_of(query.query_used, index.language)
     signals = {"dense": dense, "bm25": lexical, "sparse": np.zeros(len(rows))}
-    signals["codes"] = bm25.held(postings, codes, rows)
     if scoring.weights.get("sparse"):
         signals["sparse"] = sparse_scores(index, query, rows)
     parts = scoring.parts(signals, index.statistics, index.terms_of(query), depth)

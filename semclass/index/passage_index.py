@@ -258,7 +258,6 @@ class PassageIndex(Header):
             score=sum_of(parts),
             probabilities=probabilities,
             thresholds=np.array(self.thresholds),
-            idf=np.zeros(0, np.float32),
             evidence=evidence,
         )
 

@@ -1,4 +1,4 @@
-"""The pair head, which judges a question and a passage together, and the weights of evidence in the default method."""
+"""The pair head, which judges a question and a passage together, and the evidence that the default method adds."""
 
 from __future__ import annotations
 
@@ -8,50 +8,48 @@ from pathlib import Path
 
 import numpy as np
 
-from semclass.core import artifacts
 from semclass.core.errors import ArtifactError
-from semclass.core.types import DoubleArray, FloatArray, IntArray
+from semclass.core.types import DoubleArray, FloatArray
 from semclass.encoders.stems import words
 from semclass.encoders.words import WordTable, joined_pieces, mark_of
 from semclass.heads.head import Head
-from semclass.index.candidates import Candidates, Query
+from semclass.index.candidates import Candidates, Query, sum_of
 from semclass.index.remote import SearchIndex
-from semclass.ranking.features import FEATURES, PAIR_FEATURES, features_by, pair_features
+from semclass.ranking.features import COLUMN, PAIR_FEATURES, pair_features
+
+NEIGHBOURS = 0.7
+"""Weight of the pair feature ``neighbours`` beside a convex combination. With the other features, fitted together, domains
+left out gain no more: ``docs/decisions/signals.md``.
+"""
+
+OF_SHORT: Mapping[str, float] = {"cosine": 1.3, "provided": 0.08, "overlap": -0.7, "numbers": -0.3}
+"""Weights of pair features of short passages that come with a question: an answer has what is asked, an echo its words."""
+
+STORED_SHARE = 0.1
+"""Share of `OF_SHORT` for passages of an index, few of which are echoes of a question."""
 
 SHORT = 20.0
-"""Mean number of word pieces up to which candidates are short, such as sentences or answers to frequent questions."""
+"""Mean number of word pieces up to which candidates are short, such as sentences or answers to frequent questions.
 
-
-STORED_SHARE = 0.25
-"""Share of the weights of short candidates that passages of an index have: those that come with a question are more often
-its echoes. Of 123 questions over small collections in one index, 105 are right first with a quarter, 102 with a half.
+The weights of longer ones are smaller in proportion.
 """
 
 GENERAL_PASSAGES = 20
-"""Number of passages that general text counts for in word frequencies.
+"""Number of passages that general text counts for in word frequencies."""
 
-In an index of ten passages, five of which only resemble the answer, the answer is first in 24 % by the index's own idf,
-and in 42 % by that of general text. With 232 to 11,429 passages, its own is better, by 0.5 to 1.0 points of nDCG@10.
-"""
+_GROUPS = {"meaning": ("neighbours", "cosine"), "answers": ("provided",), "words": ("overlap", "numbers")}
 
 
-def shortness(lengths: IntArray) -> float:
-    """Return min(1, `SHORT` / mean length) of candidates, by their lengths in word pieces."""
-    return min(1.0, SHORT / max(float(lengths.mean()), 1.0)) if len(lengths) else 1.0
-
-
-def weights_for(weights: DoubleArray, lengths: IntArray, share: float = 1.0) -> DoubleArray:
-    """Return weights[0] + share * `shortness` * weights[1], for weights of shape (2, n_features)."""
-    return np.asarray(weights[0] + share * shortness(lengths) * weights[1])
-
-
-def evidence_parts(features: FloatArray, weights: DoubleArray) -> dict[str, DoubleArray]:
-    """Return what each group of features adds to the scores of n candidates, each (n,), for weights (n_features,)."""
-    parts: dict[str, DoubleArray] = {}
-    for column in np.flatnonzero(weights).tolist():
-        group, added = FEATURES[column].group, weights[column] * features[:, column]
-        parts[group] = parts[group] + added if group in parts else added.astype(np.float64)
-    return parts
+def evidence_of(features: FloatArray, candidates: Candidates) -> dict[str, DoubleArray]:
+    """Return what each kind of evidence adds to the scores of n candidates with some pair features, each (n,)."""
+    lengths = candidates.evidence.pieces.lengths()
+    short = min(1.0, SHORT / max(float(lengths.mean()), 1.0)) if len(lengths) else 1.0
+    share = short * (STORED_SHARE if candidates.reused is None else 1.0)
+    weights = {"neighbours": NEIGHBOURS, **{name: share * weight for name, weight in OF_SHORT.items()}}
+    return {
+        group: sum_of({name: weights[name] * features[:, COLUMN[name]].astype(np.float64) for name in names})
+        for group, names in _GROUPS.items()
+    }
 
 
 def question_idf(query: Query, index: SearchIndex, vocabulary: Sequence[str], general: FloatArray | None) -> FloatArray:
@@ -80,13 +78,10 @@ class PairModel:
     words: WordTable  #: makes words of word pieces
     #: ``evidence``, 1, and ``entailment`` and ``class`` of the integrated methods, found on training questions
     weights: Mapping[str, float]
-    #: weights of the pair features in the default method, and what is added to them for short candidates, float64
-    #: (2, n_features), see :func:`weights_for`
-    evidence: DoubleArray
 
     @classmethod
     def load(cls, folder: str | Path, *, encoder_fingerprint: str) -> PairModel:
-        """Load the head in ``folder/entailment``, and the weights in ``folder/evidence``."""
+        """Load the head in ``folder/entailment``."""
         arrays = {"idf.npy": (None,), "words.npy": (2, None)}
         head = Head.load(
             Path(folder) / "entailment", encoder=encoder_fingerprint, features=PAIR_FEATURES, arrays=arrays
@@ -97,35 +92,14 @@ class PairModel:
                 f"{head.artifact.folder}: words.npy has {len(words.keys)} rows, idf.npy {len(idf)}; train it again"
             )
         weights = {str(name): float(value) for name, value in head.artifact.field("weights").items()}
-        evidence = load_evidence(Path(folder) / "evidence", encoder_fingerprint)
-        return cls(head, idf, words, {**weights, "evidence": 1.0}, evidence)
-
-    def features(self, query: Query, candidates: Candidates) -> FloatArray:
-        """Return the pair features of n candidates, (n, n_features). Refuse a question that was encoded without tokens."""
-        query.check(tokens=True)
-        return pair_features(query, candidates, self.words)
+        return cls(head, idf, words, {**weights, "evidence": 1.0})
 
     def judge(self, query: Query, candidates: Candidates) -> tuple[FloatArray, DoubleArray]:
-        """Return the pair features of n candidates, and P(passage answers question), (n,).
+        """Return the pair features of n candidates, (n, n_features), and P(passage answers question), (n,).
 
         The probability depends on the two texts alone: words are weighed as in general text, whatever an index holds.
+        Raises an InputError if the question was encoded without tokens.
         """
         query.check(tokens=True)
-        features, general = features_by(query, candidates, self.words, candidates.idf, self.idf[query.terms])
-        return features, self.entailment.probabilities({"pairs": general})[:, 0]
-
-    def evidence_of(self, features: FloatArray, candidates: Candidates) -> dict[str, DoubleArray]:
-        """Return what each group of evidence adds to the scores of n candidates, each (n,)."""
-        share = STORED_SHARE if candidates.reused is None else 1.0
-        return evidence_parts(features, weights_for(self.evidence, candidates.evidence.pieces.lengths(), share))
-
-
-def load_evidence(folder: Path, encoder_fingerprint: str) -> DoubleArray:
-    """Load the weights that were fitted for an encoder; without them, those of `FEATURES`, for candidates of any length."""
-    if not folder.exists():
-        return np.array([[feature.weight for feature in FEATURES], [0.0] * len(FEATURES)])
-    arrays = {"weights.npy": (2, len(PAIR_FEATURES))}
-    artifact = artifacts.load_artifact(
-        folder, "evidence", encoder=encoder_fingerprint, features=PAIR_FEATURES, arrays=arrays
-    )
-    return artifact.arrays["weights.npy"].astype(np.float64)
+        features = pair_features(query, candidates, self.words, self.idf[query.terms])
+        return features, self.entailment.probabilities({"pairs": features})[:, 0]

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from semclass.core.types import ClassEvidence, Explanation, IntArray, Passage, WordMatch
+from semclass.core.types import ClassEvidence, Explanation, FloatArray, IntArray, Passage, WordMatch
 from semclass.documents.sentences import LONGEST, Span, sentence_spans, unwrapped_spans
 from semclass.encoders.batching import steps
 from semclass.encoders.words import joined_pieces, mark_of
@@ -25,31 +25,31 @@ _Word: TypeAlias = tuple[str, float, list[IntArray]]
 
 
 def explain(
-    models: Models, query: Query, found: Candidates, places: IntArray, passages: Sequence[Passage]
+    models: Models, query: Query, found: Candidates, places: IntArray, passages: Sequence[Passage], idf: FloatArray
 ) -> list[Explanation]:
-    """Explain some places of a ranking of `passages`."""
+    """Explain some places of a ranking, which have `passages`; `idf` is that of the question's word pieces, (m,)."""
     query.check(classes=models.has_classes, tokens=True)
     pieces, classes = models.encoder.vocabulary, models.passages.classes
     read = np.unique(np.concatenate([query.terms, *(found.evidence.pieces.row(place) for place in places)]))
     mark = mark_of([pieces[piece] for piece in read.tolist()])
-    words = _question_words(query, found, pieces, mark)
+    words = _question_words(query, idf, pieces, mark)
     return [
         Explanation(
             parts=(parts := {name: float(values[place]) for name, values in found.parts.items()}),
             total=sum(parts.values()),
-            words=_word_matches(query, words, found, place, pieces, mark, passages[place].text),
+            words=_word_matches(query, words, found, place, pieces, mark, passage.text),
             classes=class_evidence(query, found, place, classes),
-            sentence=best_sentence(query, words, found, place, passages[place].text),
+            sentence=best_sentence(query, words, found, place, passage.text),
             reused=None if found.reused is None else bool(found.reused[place]),
         )
-        for place in steps(places.tolist())
+        for place, passage in zip(steps(places.tolist()), passages, strict=True)
     ]
 
 
-def _question_words(query: Query, candidates: Candidates, pieces: Sequence[str], mark: str) -> list[_Word]:
+def _question_words(query: Query, idf: FloatArray, pieces: Sequence[str], mark: str) -> list[_Word]:
     """Find the words of a question that weigh most."""
     terms = query.terms[: len(query.tokens)]
-    idf = candidates.idf[: len(terms)].astype(np.float64)
+    idf = idf[: len(terms)]
     words, owner = joined_pieces([pieces[piece] for piece in terms.tolist()], mark)
     _, firsts, which = np.unique([folded(word) for word in words], return_index=True, return_inverse=True)
     weights = np.bincount(which[owner], idf) / max(idf.sum(), 1e-6)

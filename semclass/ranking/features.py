@@ -9,8 +9,7 @@ All candidates of a question are described in one pass. Notation in the formulas
 * e runs over the vectors that the question expects of an answer, see :attr:`Query.expects`;
 * k runs over the words of the question (see :mod:`semclass.encoders.words`); w_k is the largest inverse document
   frequency (idf) of its pieces, 0 for what are no terms, v_k = w_k / sum(w), and [k in p] is 1 if the passage has the
-  word, else 0;
-* z(x) is (x - mean) / (standard deviation + floor) over the candidates of the question.
+  word, else 0.
 
 Sums of m_i are the late interaction of Khattab & Zaharia (2020, ColBERT), with weights.
 """
@@ -30,99 +29,51 @@ from semclass.index.candidates import Candidates, Query
 from semclass.scoring.matmul import float_products
 from semclass.scoring.topk import unit
 
-
-class Feature(NamedTuple):
-    """A pair feature.
-
-    ``training/fit_evidence.py`` starts from the weights, which it fitted over an earlier first stage. A feature of weight 0
-    is read by the pair head, or for short passages of no index.
-    """
-
-    name: str
-    group: str  #: kind of evidence: an explanation gives one number for each group
-    weight: float  #: weight in the default method for an encoder without weights of its own
-    formula: str  #: what the column holds
-
-
-FEATURES = (
-    # of a question and one passage
-    Feature("dense", "retrieval", 0.391, "cosine of the vectors"),
-    Feature("sentence", "sentences", 0.0, "largest cosine of the question's vector with that of a sentence; 0 if none"),
-    Feature("cosine", "meaning", 0.0, "sum_i s_i m_i"),
-    Feature("cosine_rarity", "meaning", 0.166, "sum_i u_i m_i"),
-    Feature("cosine_unmatched", "meaning", 0.0, "sum_i s_i m_i (1 - [k in p]), where k is the word of piece i"),
+FEATURES: Mapping[str, str] = {
+    "dense": "cosine of the vectors",
+    "sentence": "largest cosine of the question's vector with that of a sentence; 0 if none",
+    "cosine": "sum_i s_i m_i",
+    "cosine_rarity": "sum_i u_i m_i",
+    "cosine_unmatched": "sum_i s_i m_i (1 - [k in p]), where k is the word of piece i",
     # words in the question's order; c is 0 beyond the passage's end
-    Feature(
-        "neighbours", "meaning", 0.706, "sum_i<q (s_i + s_i+1) / 2 max_j (c_i,j + c_i+1,j+1) / 2; `cosine` if q = 1"
-    ),
-    Feature("unmet", "meaning", 0.0, "q (1 - cosine): how much of the question is not there, in pieces"),
-    Feature("unmet_rarity", "meaning", 0.0, "q (1 - cosine_rarity)"),
-    Feature("overlap", "words", 0.0, "sum_k v_k [k in p]"),
-    Feature("unmatched", "words", 0.0, "sum_k w_k (1 - [k in p]), in units of idf"),
-    Feature("numbers", "words", -0.2, "number of the question's words with a digit that the passage lacks"),
+    "neighbours": "sum_i<q (s_i + s_i+1) / 2 max_j (c_i,j + c_i+1,j+1) / 2; `cosine` if q = 1",
+    "unmet": "q (1 - cosine): how much of the question is not there, in pieces",
+    "unmet_rarity": "q (1 - cosine_rarity)",
+    "overlap": "sum_k v_k [k in p]",
+    "unmatched": "sum_k w_k (1 - [k in p]), in units of idf",
+    "numbers": "number of the question's words with a digit that the passage lacks",
     # high where a sentence gives what is asked, low where it only resembles the question; 0 where the encoder cannot tell
-    Feature("provided", "answers", 0.0, "largest product of the question's need vector with what a sentence provides"),
-    Feature("expected", "answers", 0.0, "mean_e max_j <e, token vector j>"),
-    # of a passage among the candidates
-    Feature("dense_gap", "retrieval", 0.591, "`dense` minus that of the best candidate, <= 0"),
-    Feature("bm25_z", "retrieval", 0.0, "z(BM25 score)"),
-    Feature("sentence_z", "sentences", 0.0, "z(sentence)"),
-    Feature("cosine_rarity_z", "meaning", 0.0991, "z(cosine_rarity)"),
-    Feature("advantage", "meaning", 0.31, "sum_i s_i max(m_i - mean of m_i over the candidates, 0)"),
-    Feature("overlap_z", "words", 0.0, "z(overlap)"),
-    Feature("overlap_rare", "words", 0.0, "sum_k v_k [k in p] (1 - share of the candidates that have word k)"),
-    Feature("provided_z", "answers", 0.0, "z(provided)"),
-    Feature("expected_z", "answers", 0.0, "z(expected)"),
-)
-"""The columns of :func:`pair_features`, in order."""
+    "provided": "largest product of the question's need vector with what a sentence provides",
+    "expected": "mean_e max_j <e, token vector j>",
+}
+"""The columns of :func:`pair_features`, in order: name and formula."""
 
-PAIR_FEATURES = tuple(feature.name for feature in FEATURES)  #: names of the columns
+PAIR_FEATURES = tuple(FEATURES)  #: names of the columns
 COLUMN: Mapping[str, int] = {name: place for place, name in enumerate(PAIR_FEATURES)}  #: place of each column
-TEXT_FEATURES = PAIR_FEATURES[: COLUMN["dense_gap"]]  #: those that do not depend on the other candidates
-
-_FLOORS = {"bm25": 0.1, "sentence": 0.01, "cosine_rarity": 0.01, "overlap": 0.01, "provided": 1.0, "expected": 0.01}
-"""Added to the standard deviation in z-scores, so that equal candidates give 0, not noise. BM25 scores are about ten times
-as large as cosines and shares, and ``provided`` is a log-odds.
-"""
-
-_FLOOR_VALUES = np.array([*_FLOORS.values()], np.float32)
 
 
-def weights_of(weights: Mapping[str, float]) -> npt.NDArray[np.float64]:
-    """Return weights of the pair features in their order, float64 of shape (n_features,); 0 for features without one."""
-    return np.array([weights.get(name, 0.0) for name in PAIR_FEATURES])
+def pair_features(query: Query, candidates: Candidates, words: WordTable, idf: FloatArray) -> FloatArray:
+    """Describe n candidates of a question, float32 of shape (n, n_features). See :data:`FEATURES`.
 
-
-def pair_features(query: Query, candidates: Candidates, words: WordTable) -> FloatArray:
-    """Describe n candidates of a question, float32 of shape (n, n_features). See :data:`FEATURES`."""
-    return features_by(query, candidates, words, candidates.idf)[0]
-
-
-def features_by(query: Query, candidates: Candidates, words: WordTable, *idfs: FloatArray) -> list[FloatArray]:
-    """Describe n candidates of a question, once with each array of inverse document frequencies."""
+    `idf` is the inverse document frequency of the question's word pieces, (m,).
+    """
     n, provides = len(candidates.evidence.pieces), candidates.evidence.provides
     if not n:
-        return [np.zeros((0, len(PAIR_FEATURES)), np.float32) for _ in idfs]
+        return np.zeros((0, len(PAIR_FEATURES)), np.float32)
     tells = len(query.need_vector) and len(provides.values)
     starts, present = _compared_words(query, candidates, words)
     word = np.searchsorted(starts, np.arange(len(query.tokens)), side="right") - 1
-    equal = np.full(n, 1 / n, np.float32)
-    best, semantic = _semantic(query, candidates.evidence.tokens, present[word], equal)
-    shared = {
-        **semantic,
+    best, semantic = _semantic(query, candidates.evidence.tokens, present[word])
+    question = _weighed(query, starts, idf, words)
+    columns = {
         "dense": candidates.dense,
-        "dense_gap": candidates.dense - candidates.dense.max(),
-        "bm25": candidates.bm25,
         "sentence": _best_product(unit(query.pooled), candidates.evidence.sentences),
+        **semantic,
+        **_rarity(query, question, best),
+        **_lexical(question, present),
         "provided": _best_product(query.need_vector, provides) if tells else np.zeros(n),
     }
-    described = []
-    for idf in idfs:
-        question = _weighed(query, starts, idf, words)
-        columns = {**shared, **_rarity(query, question, best), **_lexical(question, present, equal)}
-        columns |= _spread(columns, equal)
-        described.append(np.ascontiguousarray(np.array([columns[name] for name in PAIR_FEATURES], np.float32).T))
-    return described
+    return np.ascontiguousarray(np.array([columns[name] for name in PAIR_FEATURES], np.float32).T)
 
 
 class _QuestionWords(NamedTuple):
@@ -166,26 +117,18 @@ def _rarity(query: Query, question: _QuestionWords, best: FloatArray) -> dict[st
     return {"cosine_rarity": cosine, "unmet_rarity": len(query.tokens) * (1 - cosine)}
 
 
-def _lexical(
-    question: _QuestionWords, present: npt.NDArray[np.bool_], equal: FloatArray
-) -> dict[str, npt.NDArray[Any]]:
+def _lexical(question: _QuestionWords, present: npt.NDArray[np.bool_]) -> dict[str, npt.NDArray[Any]]:
     """Features of equal words, `present` in a passage."""
     there, total = present.astype(np.float32), question.weights.sum()
-    share = question.weights / max(total, 1e-6)
-    rows = [share, share * (1 - there @ equal), question.numbers]
-    overlap, overlap_rare, numbers = (_summed(row, there) for row in np.array(rows, np.float32))
-    return {
-        "overlap": overlap,
-        "overlap_rare": overlap_rare,
-        "unmatched": total * (1 - overlap),
-        "numbers": question.numbers.sum() - numbers,
-    }
+    rows = np.array([question.weights / max(total, 1e-6), question.numbers], np.float32)
+    overlap, numbers = (_summed(row, there) for row in rows)
+    return {"overlap": overlap, "unmatched": total * (1 - overlap), "numbers": question.numbers.sum() - numbers}
 
 
 def _semantic(
-    query: Query, passages: Ragged, present: npt.NDArray[np.bool_], equal: FloatArray
+    query: Query, passages: Ragged, present: npt.NDArray[np.bool_]
 ) -> tuple[FloatArray, dict[str, npt.NDArray[Any]]]:
-    """Features of token vectors, and m_i, (q, n); `present` is of that shape, `equal` the share of each passage."""
+    """Features of token vectors, and m_i, (q, n); `present` is of that shape."""
     q, share = len(query.tokens), query.weights
     if passages.values.shape[1] != query.tokens.shape[1]:
         raise InputError(
@@ -202,7 +145,6 @@ def _semantic(
         "cosine_unmatched": _summed(share, best * ~present),
         "unmet": q * (1 - cosine),
         "neighbours": cosine,
-        "advantage": _summed(share, np.maximum(best - (best @ equal)[:, None], 0)),
         "expected": expected.sum(axis=0) / max(len(expected), 1),
     }
     if q > 1:
@@ -234,11 +176,3 @@ def _largest(values: FloatArray, rows: Ragged) -> FloatArray:
     if len(there):
         largest[..., there] = np.maximum.reduceat(values, rows.offsets[there], axis=-1)
     return largest
-
-
-def _spread(columns: Mapping[str, npt.NDArray[Any]], equal: FloatArray) -> dict[str, FloatArray]:
-    """z-scores over the candidates."""
-    values = np.array([columns[name] for name in _FLOORS], np.float32)
-    values -= (values @ equal)[:, None]
-    values /= (np.sqrt(values**2 @ equal) + _FLOOR_VALUES)[:, None]
-    return {f"{name}_z": row for name, row in zip(_FLOORS, values, strict=True)}

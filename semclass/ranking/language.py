@@ -7,7 +7,6 @@ of another language better than fusion does.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -17,8 +16,7 @@ from semclass.core import artifacts
 from semclass.core.errors import warn
 from semclass.core.types import Encoder, FloatArray
 from semclass.index.candidates import Candidates, sum_of, summed
-from semclass.ranking.evidence import evidence_parts
-from semclass.ranking.features import weights_of
+from semclass.ranking.features import COLUMN
 from semclass.scoring.fusion import fused
 
 FOLDER = "language"  #: folder of the table, and kind of its manifest
@@ -35,10 +33,8 @@ see ``training/train_language.py``.
 
 BY_WORDS_ALPHA = 0.15  #: weight of the vectors in the convex fusion of passages in other languages
 
-WORDS: Mapping[str, float] = {"overlap_rare": 0.5, "neighbours": 0.5}
-"""Weights of pair features of whole words, because the pieces of many scripts are single letters. They were chosen on 120
-questions of each of twelve languages, by ``python -m bench languages``, and are in none worse than BM25 or plain fusion.
-"""
+NEIGHBOURS_BY_WORDS = 0.5
+"""Weight of the pair feature ``neighbours`` in other languages, by ``python -m bench languages``."""
 
 
 class LanguageWarning(UserWarning):
@@ -66,11 +62,11 @@ class LanguageTest:
 
 
 def by_words(candidates: Candidates, features: FloatArray) -> Candidates:
-    """Fuse candidates again, with more weight on BM25, and add the evidence of shared words."""
+    """Fuse candidates again, with more weight on BM25, and add the evidence."""
     weights = {"dense": BY_WORDS_ALPHA, "bm25": 1 - BY_WORDS_ALPHA}
     parts = fused({"dense": candidates.dense, "bm25": candidates.bm25}, "convex", weights).parts
     fused_again = replace(candidates, score=sum_of(parts), parts=parts, language=OTHER)
-    return summed(fused_again, evidence_parts(features, weights_of(WORDS)), {})
+    return summed(fused_again, {"meaning": NEIGHBOURS_BY_WORDS * features[:, COLUMN["neighbours"]]}, {})
 
 
 def warn_of_language() -> None:

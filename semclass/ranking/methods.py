@@ -6,15 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar, Protocol
 
-import numpy as np
-
-from semclass.core.types import DoubleArray
-from semclass.heads.deep import gain_of, joint_log_odds
 from semclass.index.candidates import Candidates, Query, Scoring, sum_of, summed
-from semclass.index.passage_encoder import parts_of
 from semclass.ranking.certainty import answerable, certainty, standing
+from semclass.ranking.evidence import evidence_of
 from semclass.ranking.language import OTHER, by_words
-from semclass.ranking.models import Models, Needs, Passages, Weights
+from semclass.ranking.models import Models, Needs, Weights
 from semclass.ranking.thesis import THESIS
 
 COVERAGE = "coverage"
@@ -26,11 +22,6 @@ the weight is smaller in proportion. Models of several languages set it; the def
 
 DEFAULT = "default"
 """Default method of a search, chosen by ``python -m bench retrieval``, with each set left out in turn."""
-
-
-CODES = 0.5
-"""Evidence for a passage that holds every code of the question whole. Of 26 questions among permutations of codes, 17 have
-the right first hit without it, and 24 from 0.25 on; nDCG@10 of two technical sets falls by 0.001 and 0.000."""
 
 
 class Method(Protocol):
@@ -59,12 +50,10 @@ class Method(Protocol):
     def scoring(self, weights: Weights) -> Scoring:
         """Return how passages are scored before re-ranking."""
 
-    def order(
-        self, models: Models, query: Query, candidates: Candidates, weights: Weights, passages: Passages = ()
-    ) -> Candidates:
+    def order(self, models: Models, query: Query, candidates: Candidates, weights: Weights) -> Candidates:
         """Rank n candidates: the same with ``order``, ``score`` and its parts. Ties keep their order.
 
-        Only ``deep`` reads the `passages`. Raises an InputError if the question was encoded without what the method needs.
+        Raises an InputError if the question was encoded without what the method needs.
         """
 
 
@@ -98,9 +87,7 @@ class Fusion:
         shares = {"dense": weights["alpha"], "bm25": words * (1 - learnt), "sparse": words * learnt}
         return Scoring(shares, "convex", weights.get(COVERAGE, 0.0))
 
-    def order(
-        self, models: Models, query: Query, candidates: Candidates, weights: Weights, passages: Passages = ()
-    ) -> Candidates:
+    def order(self, models: Models, query: Query, candidates: Candidates, weights: Weights) -> Candidates:
         """Keep the order."""
         return candidates
 
@@ -115,61 +102,35 @@ class ByEvidence:
 
     name: str
     needs: Needs
-    joint_top_k: int = 0  # number of first passages that the deep head then reads together with the question
     candidates: ClassVar[int] = 50
     is_sum: ClassVar[bool] = True
 
     @property
     def weights(self) -> tuple[str, ...]:
-        """Weights of the fusion, of the evidence, and of the deep head."""
-        return (*CONVEX.weights, "evidence", "deep") if self.joint_top_k else (*CONVEX.weights, "evidence")
+        """Weights of the fusion and of the evidence."""
+        return (*CONVEX.weights, "evidence")
 
     def scoring(self, weights: Weights) -> Scoring:
         """Score by convex fusion."""
         return CONVEX.scoring(weights)
 
-    def signal(self, models: Models, query: Query, candidates: Candidates) -> DoubleArray:
-        """Return what the evidence of weight 1 adds, (n,)."""
-        features = models.pairs.features(query, candidates)
-        return sum_of(models.pairs.evidence_of(features, candidates))
-
-    def order(
-        self, models: Models, query: Query, candidates: Candidates, weights: Weights, passages: Passages = ()
-    ) -> Candidates:
-        """Add the evidence, and read the first passages with the question."""
+    def order(self, models: Models, query: Query, candidates: Candidates, weights: Weights) -> Candidates:
+        """Add the evidence."""
         features, relevance = models.pairs.judge(query, candidates)
         language = None if models.language is None else models.language.language(candidates)
         if language == OTHER:
             if all(weights[name] == models.weights[name] for name in self.weights):
                 return by_words(candidates, features)
             language = None  # weights that were tuned on this very text know better
-        evidence = models.pairs.evidence_of(features, candidates)
-        if candidates.codes.any():
-            evidence["codes"] = CODES * candidates.codes
+        evidence = evidence_of(features, candidates)
         parts = {name: weights["evidence"] * part for name, part in evidence.items()}
         ranked = summed(candidates, parts, {"relevance": relevance})
         score = candidates.score + sum_of(evidence)
-        probability = answerable(ranked.places, score, relevance)
-        if self.joint_top_k:
-            ranked = self._read_jointly(models, query, ranked, weights["deep"], passages)
-            score = score + ranked.parts["deep"]
         word = None
         if len(ranked) > 1 and len(candidates.evidence.provides.values):
             word = certainty(standing(ranked.places, score, candidates.dense, relevance, features))
+        probability = answerable(ranked.places, score, relevance)
         return replace(ranked, certainty=word, answerable=probability, language=language)
-
-    def _read_jointly(
-        self, models: Models, query: Query, ranked: Candidates, weight: float, passages: Passages
-    ) -> Candidates:
-        """Re-rank the first passages with the deep head, without letting any of them drop below the rest."""
-        first = ranked.places[: self.joint_top_k]
-        texts = [parts_of(passages[place])[:2] for place in first]
-        odds = joint_log_odds(models.deep, query.query_used, query.pooled, ranked.evidence.sentences.take(first), texts)
-        added, relevance = np.zeros(len(ranked)), ranked.components["relevance"].copy()
-        gain = gain_of(odds)
-        added[first] = weight * (gain - gain.min(initial=np.inf))
-        relevance[first] = 1 / (1 + np.exp(-odds))
-        return summed(ranked, {"deep": added}, {"relevance": relevance})
 
 
 CONVEX = Fusion("convex", Needs(sparse=True))
@@ -178,7 +139,6 @@ METHODS: Mapping[str, Method] = {
     method.name: method
     for method in (
         ByEvidence(DEFAULT, Needs(tokens=True, sparse=True)),
-        ByEvidence("deep", Needs(tokens=True, sparse=True, deep=True), joint_top_k=5),
         Fusion("bm25", Needs(vectors=False), alone="bm25"),
         Fusion("dense", Needs(), alone="dense"),
         CONVEX,
@@ -187,7 +147,7 @@ METHODS: Mapping[str, Method] = {
         *THESIS,
     )
 }
-"""Each method by its name. ``deep`` adds some tens of milliseconds to ``default``. ``bm25``, which encodes no question,
+"""Each method by its name. ``bm25``, which encodes no question,
 and ``dense`` rank by one score each, and ``convex`` and ``rrf`` fuse three. The methods from ``hybrid`` on use the sum of
 the reference thesis, dense + w * BM25.
 """

@@ -12,11 +12,9 @@ import numpy as np
 from semclass.core import artifacts
 from semclass.core.checks import check_weights
 from semclass.core.errors import ArtifactError, InputError
-from semclass.core.tools import Once
-from semclass.core.types import Encoder, FloatArray, Passage, Ragged, ragged
+from semclass.core.types import Encoder, FloatArray, Ragged, ragged
 from semclass.encoders.batching import warn_truncated
 from semclass.encoders.onnx_encoder import fingerprint_of, open_models
-from semclass.heads.deep import WEIGHT, DeepHead
 from semclass.heads.head import Head
 from semclass.heads.passages import PassageClassifier
 from semclass.heads.query_focus import LAST, PIECES, load_generic, query_focus
@@ -30,7 +28,6 @@ from semclass.ranking.language import FOLDER, LanguageTest
 from semclass.scoring.fusion import ALPHA, ALPHA_OF_TWO, SPARSE_SHARE
 
 Weights: TypeAlias = Mapping[str, float]
-Passages: TypeAlias = Sequence[Passage]
 
 BM25_WEIGHT = 0.1  #: the weight w in score = dense + w * BM25, as in the reference system
 CLASS_WEIGHT = 0.631  #: weight of the class match without a pair head, found on training questions
@@ -51,7 +48,6 @@ class Needs:
     sparse: bool = False  #: learnt words, where the models have a head for them
     classes: bool = False  #: class probabilities of question and passages
     tokens: bool = False  #: token vectors, vectors of sentences, and word pieces, which the pair head reads
-    deep: bool = False  #: question and passage together
 
     def encoded(self, explain: bool = False) -> dict[str, bool]:
         """Return what to encode of questions and passages; explanations read all of it."""
@@ -67,7 +63,6 @@ class Models:
     passage_encoder: PassageEncoder  #: encodes passages with the same encoder, and labels them with the passage heads
     #: the pair head; None: a search finds passages, but does not re-rank them, and its default method is ``convex``
     pair_heads: PairModel | None
-    deep_folder: Path | None = None  #: folder of the deep head, which is opened on first use
     generic: Head | None = None  #: detects questions without a topic, see :mod:`semclass.heads.query_focus`
     language: LanguageTest | None = None  #: tests for the language of the models; None for an encoder of many languages
     fusion: Mapping[str, float] = field(default_factory=dict)  #: weights in place of `BM25_WEIGHT` and ``ALPHA``
@@ -87,7 +82,7 @@ class Models:
         ----------
         models
             Folder with the layout of the shipped ``models/``, or the name of an installed package of models, such as
-            ``"multilingual"``. The folder holds ``questions`` and ``passages``, or neither; ``pairs``, ``deep`` and
+            ``"multilingual"``. The folder holds ``questions`` and ``passages``, or neither; ``pairs`` and
             ``fusion`` are optional. If None, the shipped encoder gets the shipped heads, and any other `encoder` none.
         encoder
             A loaded encoder, or what :func:`semclass.heads.texts.open_encoder` opens. Defaults to the encoder in `models`.
@@ -114,12 +109,11 @@ class Models:
         passage_encoder = PassageEncoder.load(root, encoder=used, heads=heads, threads=threads)
         bare = passage_encoder.classifier.head is None
         questions = QuestionClassifier(used, None) if bare else QuestionClassifier.load(root, encoder=used)
-        pairs, deep, language = (path if (path := root / name).exists() else None for name in ("pairs", "deep", FOLDER))
+        pairs, language = (path if (path := root / name).exists() else None for name in ("pairs", FOLDER))
         return cls(
             questions,
             passage_encoder,
             None if pairs is None else PairModel.load(pairs, encoder_fingerprint=used.fingerprint),
-            None if pairs is None else deep,
             load_generic(root, used.fingerprint),
             None if language is None else LanguageTest.load(language, used),
             _fusion_weights(root),
@@ -156,16 +150,6 @@ class Models:
             )
         return self.pair_heads
 
-    @Once
-    def deep(self) -> DeepHead:
-        """The head that reads question and passage together. Raises an InputError if the models have none."""
-        if self.deep_folder is None:
-            raise InputError(
-                "these models have no deep head for this encoder: use method='default', or make one for this encoder with "
-                "`python training/tune_deep.py` and `python training/export_deep.py`, and name MODELS (--models)"
-            )
-        return DeepHead.load(self.deep_folder, self.encoder, threads=int(getattr(self.encoder, "threads", 1)))
-
     @property
     def answerable_from(self) -> float | None:
         """Least ``answerable`` from which passages seem to answer a question. None without a pair head."""
@@ -176,19 +160,13 @@ class Models:
         """Default weights by name: of fusion and, with the heads for it, of re-ranking."""
         classes = {"class": CLASS_WEIGHT} if self.has_classes else {}
         pairs = {} if self.pair_heads is None else self.pair_heads.weights
-        deep = {} if self.deep_folder is None else {"deep": WEIGHT}
         learnt = self.passage_encoder.sparse is not None
         shares = {"alpha": ALPHA if learnt else ALPHA_OF_TWO, "sparse": SPARSE_SHARE if learnt else 0.0}
-        return {"bm25": BM25_WEIGHT, **shares, **self.fusion, **classes, **pairs, **deep}
+        return {"bm25": BM25_WEIGHT, **shares, **self.fusion, **classes, **pairs}
 
     def has(self, needs: Needs) -> bool:
         """Whether the heads are there that a ranking needs."""
-        there = {
-            "classes": self.has_classes,
-            "tokens": self.pair_heads is not None,
-            "deep": self.deep_folder is not None,
-        }
-        return all(there[name] >= getattr(needs, name) for name in there)
+        return self.has_classes >= needs.classes and (self.pair_heads is not None) >= needs.tokens
 
     def check(self, needs: Needs) -> None:
         """Raise an InputError, which tells how to train them, if heads are missing that a ranking needs."""
@@ -198,8 +176,6 @@ class Models:
             )
         if needs.tokens:
             self.pairs  # noqa: B018 - says what is missing
-        if needs.deep:
-            self.deep  # noqa: B018 - likewise
 
     def encode(
         self,

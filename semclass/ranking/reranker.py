@@ -22,7 +22,7 @@ from semclass.core.errors import InputError, InputTypeError
 from semclass.core.tools import in_thread
 from semclass.core.types import Encoder, Explanation, Hit, Passage
 from semclass.encoders.batching import CHUNK, concurrency_limit, warn_truncated
-from semclass.encoders.stems import codes_of, language_of, terms_of
+from semclass.encoders.stems import language_of, terms_of
 from semclass.index.candidates import Candidates, Query, sum_of
 from semclass.index.encode_rows import decode
 from semclass.index.passage_encoder import Evidence, has_text, parts_of, searchable
@@ -150,8 +150,9 @@ class Reranker:
                 queries = models.encode([questions[row] for row in rows], **needed)
                 candidates, long = self.candidates(queries, items, method, used, needed)
                 for row, query, some, found in zip(rows, queries, items, candidates, strict=True):
-                    ranked = method.order(models, query, found, used, some)
-                    hits = make_hits(models, query, ranked, some, limit or len(some), explained=explain)
+                    ranked = method.order(models, query, found, used)
+                    shown = [some[place] for place in ranked.places[:limit].tolist()]
+                    hits = make_hits(models, query, ranked, shown, models.pairs.idf[query.terms] if explain else None)
                     result = SearchResult(hits, query.query_used, ranked.certainty, ranked.answerable, ranked.language)
                     results[row] = result
             truncated += [count + place for place in long]
@@ -179,7 +180,7 @@ class Reranker:
         models, places = self.models, dict[Text, int]()
         rows_of = [places.setdefault(parts_of(item)[:2], len(places)) for some in passages for item in some]
         distinct_of = np.array(rows_of, np.int64)
-        encoder, general = models.passage_encoder, models.pairs.idf
+        encoder = models.passage_encoder
         language = language_of([" ".join(text) for text in islice(places, LANGUAGE_DEPTH)])
         texts, reused = self.cache.read(encoder, list(places), classes=needed["classes"], language=language)
         evidence = decode(texts.stored, encoder.codebooks)
@@ -201,13 +202,11 @@ class Reranker:
                     dense=dense,
                     bm25=lexical,
                     sparse=signals["sparse"],
-                    codes=bm25.held([part], codes_of(query.query_used, language), np.arange(len(rows))),
                     parts=parts,
                     score=sum_of(parts),
                     probabilities=texts.probabilities[rows],
                     thresholds=models.passages.thresholds,
                     evidence=Evidence(**{name: part.take(rows) for name, part in vars(evidence).items()}),
-                    idf=general[query.terms],
                     reused=reused[rows],
                 )
             )

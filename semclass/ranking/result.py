@@ -9,7 +9,7 @@ from typing import overload
 
 import numpy as np
 
-from semclass.core.types import Hit, Passage
+from semclass.core.types import FloatArray, Hit, Passage
 from semclass.index.candidates import Candidates, Query
 from semclass.ranking.explain import explain
 from semclass.ranking.models import Models
@@ -66,26 +66,27 @@ def make_hits(
     query: Query,
     ranked: Candidates,
     passages: Sequence[Passage],
-    k: int,
-    *,
-    explained: bool,
+    idf: FloatArray | None,
     before: int = 0,
 ) -> tuple[Hit, ...]:
-    """Make the first k hits of a ranking of `passages`, perhaps with explanations, behind `before` other hits."""
+    """Make hits of the first places of a ranking, which have `passages`, behind `before` other hits.
+
+    With the `idf` of the question's word pieces, (m,), they come with explanations.
+    """
     signals = {"dense": ranked.dense, "bm25": ranked.bm25, "sparse": ranked.sparse}
     told = {"dense": bool(len(query.pooled)), "bm25": True, "sparse": bool(len(query.sparse.terms.values))}
     columns = {**{name: values for name, values in signals.items() if told[name]}, **ranked.components}
-    places = ranked.places[:k]
-    explanations = explain(models, query, ranked, places, passages) if explained else [None] * len(places)
+    places = ranked.places[: len(passages)]
+    explanations = [None] * len(places) if idf is None else explain(models, query, ranked, places, passages, idf)
     shown = np.array([*columns.values()])[:, places].T.tolist()
     classes = models.passages.classes[: ranked.probabilities.shape[1]]
     labelled = (ranked.probabilities >= ranked.thresholds[: len(classes)])[places].tolist()
     probabilities, scores = ranked.probabilities[places].tolist(), ranked.score[places].tolist()
     return tuple(
         Hit(
-            id=passages[place].id,
-            text=passages[place].text,
-            metadata=passages[place].metadata,
+            id=passage.id,
+            text=passage.text,
+            metadata=passage.metadata,
             score=scores[row],
             rank=before + row + 1,
             rank_before=place + 1,
@@ -94,5 +95,5 @@ def make_hits(
             probabilities=dict(zip(classes, probabilities[row], strict=True)),
             explanation=explanations[row],
         )
-        for row, place in enumerate(places.tolist())
+        for row, (place, passage) in enumerate(zip(places.tolist(), passages, strict=True))
     )

@@ -14,7 +14,7 @@ from semclass.core.checks import check_choice, check_positive, check_text, check
 from semclass.core.errors import EncoderMismatchError, InputError, SkippedWarning, warn
 from semclass.core.files import REMEDY
 from semclass.core.tools import in_thread
-from semclass.core.types import DoubleArray, Encoder, Passage
+from semclass.core.types import DoubleArray, Encoder, FloatArray, IntArray, Passage
 from semclass.documents.readers import iter_passages
 from semclass.documents.sources import Skipped
 from semclass.encoders.batching import concurrency_limit
@@ -260,23 +260,31 @@ class HybridRetriever:
             for row, query in enumerate(models.encode(questions, **needed)):
                 near = query if options.texts is None else replace(query, pooled=vectors.mean(axis=0))
                 found = self.candidates(near, depth, method, **read)
-                passages = self._passages(found)
-                ranked = method.order(models, query, found, weights, passages)
+                ranked, idf = method.order(models, query, found, weights), self._idf(query) if options.explain else None
                 if gains:
-                    ranked = boost.boosted(ranked, passages, {name: labels[name][row] for name in gains}, gains)
-                hits = make_hits(models, query, ranked, passages, k, explained=options.explain)
+                    asked = {name: labels[name][row] for name in gains}
+                    ranked = boost.boosted(ranked, self._passages(found), asked, gains)
+                hits = make_hits(models, query, ranked, self._passages(ranked, ranked.places[:k]), idf)
                 if len(ranked) == depth < k:
                     rest = _behind(ranked, self.candidates(near, k, method, **read))
-                    some, count = self._passages(rest), k - depth
-                    hits += make_hits(models, query, rest, some, count, explained=options.explain, before=depth)
+                    hits += make_hits(models, query, rest, self._passages(rest, rest.places[: k - depth]), idf, depth)
                 result = SearchResult(hits, query.query_used, ranked.certainty, ranked.answerable, ranked.language)
                 results.append(result)
         if any(result.language == OTHER for result in results):
             warn_of_language()
         return results
 
-    def _passages(self, found: Candidates) -> Sequence[Passage]:
-        return self.index.passages(found.rows) if found.passages is None else found.passages
+    def _passages(self, found: Candidates, places: IntArray | None = None) -> Sequence[Passage]:
+        """Return the passages at some places of candidates, or all."""
+        at = np.arange(len(found)) if places is None else places
+        if found.passages is None:
+            return self.index.passages(found.rows[at])
+        return [found.passages[place] for place in at.tolist()]
+
+    def _idf(self, query: Query) -> FloatArray:
+        """Inverse document frequency of the word pieces of a question, (m,)."""
+        general = None if self.models.pair_heads is None else self.models.pair_heads.idf
+        return question_idf(query, self.index, self.models.encoder.vocabulary, general)
 
     def encode(self, questions: Sequence[str]) -> list[Query]:
         """Encode and classify questions, see :meth:`semclass.Models.encode`."""
@@ -303,11 +311,7 @@ class HybridRetriever:
         """
         used = {**self.weights, **check_weights(weights or {}, WEIGHTS, SHARES)}
         passage_encoder = self.models.passage_encoder if evidence else None
-        found = self.index.candidates(query, n, method.scoring(used), passage_encoder=passage_encoder, where=where)
-        if not len(query.terms):
-            return found
-        general = None if self.models.pair_heads is None else self.models.pair_heads.idf
-        return replace(found, idf=question_idf(query, self.index, self.models.encoder.vocabulary, general))
+        return self.index.candidates(query, n, method.scoring(used), passage_encoder=passage_encoder, where=where)
 
 
 def _behind(first: Candidates, found: Candidates) -> Candidates:

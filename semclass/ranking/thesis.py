@@ -10,7 +10,7 @@ import numpy as np
 
 from semclass.core.types import DoubleArray
 from semclass.index.candidates import Candidates, Query, Scoring, summed
-from semclass.ranking.models import Models, Needs, Passages, Weights
+from semclass.ranking.models import Models, Needs, Weights
 from semclass.scoring.topk import class_match
 
 Signal: TypeAlias = Callable[[Models, Query, Candidates, bool], tuple[DoubleArray, DoubleArray]]
@@ -67,9 +67,7 @@ class BySignal:
         """Return the signal, (n,)."""
         return self.signal_of(models, query, candidates, self.hard)[0]
 
-    def order(
-        self, models: Models, query: Query, candidates: Candidates, weights: Weights, passages: Passages = ()
-    ) -> Candidates:
+    def order(self, models: Models, query: Query, candidates: Candidates, weights: Weights) -> Candidates:
         """Sort by the sum, or partition the candidates."""
         signal, shown = self.signal_of(models, query, candidates, self.hard)
         if not self.weight:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from semclass.core.types import DoubleArray, FloatArray, IntArray, Ragged, offsets_of
+from semclass.core.types import FloatArray, IntArray, Ragged, offsets_of
 from semclass.scoring.postings import Deleted, Postings
 from semclass.scoring.topk import is_most, nth_at_least, top_k
 
@@ -193,18 +193,6 @@ def scores_at(
                 sums[here] += _share(part.counts_at(term, some), part.lengths[some], norms, weight)
         first += len(part)
     return sums
-
-
-def held(parts: Sequence[Postings], terms: npt.NDArray[Any], rows: IntArray) -> DoubleArray:
-    """Return the share of some terms that each passage has, whose places rise, float64 of shape (m,); 0 of no terms."""
-    share, first = np.zeros(len(rows)), 0
-    for part in parts if len(terms) else ():
-        here = slice(*np.searchsorted(rows, [first, first + len(part)]))
-        for place in part.places_of(terms).tolist():
-            if place >= 0:
-                share[here] += (part.counts_at(place, rows[here] - first) > 0) / len(terms)
-        first += len(part)
-    return share
 
 
 def best(

@@ -46,7 +46,7 @@ def test_weights_and_scores_are_those_of_python(run, index):
         (["--weight", "alpha"], ["has no numeric value; write NAME=VALUE"]),
         (["--weight", "beta=2"], ["a weight is 'beta'; it must be one of 'alpha'"]),
         (["--boost", "topic=much"], ["--boost 'topic=much' has no numeric value"]),
-        (["--method", "sum"], ["'sum' is not one of 'default', 'deep', 'bm25'"]),
+        (["--method", "sum"], ["'sum' is not one of 'default', 'bm25'"]),
         (["--where", "document"], ["the filter 'document' must be a comparison"]),
         (["--where", "pag>=3"], ["did you mean 'page'?"]),
         (["--where", "page>>100"], [">>100", "=, !=, <, <=, >, >="]),

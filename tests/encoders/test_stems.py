@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from semclass.encoders.stems import MAX_LENGTH, Words, codes_of, language_of, terms_of, words
+from semclass.encoders.stems import MAX_LENGTH, Words, language_of, terms_of, words
 
 
 def shared(first, second, language="english"):
@@ -109,10 +109,3 @@ def test_long_runs_come_through(piece):
 ])  # fmt: skip
 def test_function_words_tell_the_language(language, texts):
     assert language_of(texts) == language
-
-
-def test_codes_are_told_from_words_and_numbers():
-    text = "Is v1.2.3 or CVE-2024-3094, C++, -5, src/main.py in state-of-the-art 2024 code?"
-    wholes = ["v1.2.3", "CVE-2024-3094", "C++", "-5", "src/main.py"]
-    assert codes_of(text).tolist() == [terms_of([whole]).values[0] for whole in wholes]
-    assert not len(codes_of("What was new in 2024?"))

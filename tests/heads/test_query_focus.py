@@ -149,7 +149,7 @@ def test_hits_and_labels_say_what_was_read_of_a_question(models, retriever, corp
         assert (label.text, label.asked or question, label.label) == (question, QUESTION, "HUM")
 
 
-@pytest.mark.parametrize("method", ["default", "deep", "class-integrated", "dense", "bm25"])
+@pytest.mark.parametrize("method", ["default", "class-integrated", "dense", "bm25"])
 def test_scores_and_order_are_those_of_the_question_alone(retriever, method):
     alone, behind = (retriever.search(text, method=method) for text in (QUESTION, f"{BEFORE} {QUESTION}"))
     assert behind == alone

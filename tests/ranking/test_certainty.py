@@ -32,7 +32,7 @@ def test_a_word_says_how_sure_the_first_place_is(lead, behind, near, relevance, 
     assert certainty({"lead": lead, "behind": behind, "near": near, "relevance": relevance}, BOUNDS) == word
 
 
-@pytest.mark.parametrize("options", [{}, {"method": "deep"}, {"weights": {"alpha": 0.4, "evidence": 1.5}}])
+@pytest.mark.parametrize("options", [{}, {"weights": {"alpha": 0.4, "evidence": 1.5}}])
 def test_certainty_is_that_of_the_first_hit_for_all_weights(models, options):
     reranker, retriever = Reranker(models), HybridRetriever.from_passages(TOWN, models=models)
     for question, word in ((BUILT, "strong"), ("How many burrows does a budget need?", "weak")):
@@ -53,6 +53,5 @@ def test_a_question_with_its_answer_gets_more_than_without_it(retriever, models)
     with_answer = retriever.search(FINISHED).answerable
     assert 1 > with_answer > retriever.search(FINISHED, where={"_id": {"$ne": ANSWER}}).answerable
     assert with_answer > models.answerable_from > retriever.search("At what temperature does tungsten melt?").answerable
-    assert retriever.search(FINISHED, method="deep").answerable == with_answer
     fusion = retriever.search(FINISHED, method="hybrid")
     assert (fusion.answerable, fusion.certainty) == (None, None)

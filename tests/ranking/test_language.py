@@ -37,7 +37,7 @@ def test_passages_in_another_language_are_ranked_by_words(german, models):
         assert Reranker(models).rerank(QUESTION, GERMAN).language == "other"
     assert hits[0].id == "turm"
     assert (hits.language, hits.answerable, hits.certainty) == ("other", None, None)
-    assert set(hits[0].explanation.parts) == {"dense", "bm25", "words", "meaning"}
+    assert set(hits[0].explanation.parts) == {"dense", "bm25", "meaning"}
     assert hits[0].explanation.total == pytest.approx(hits[0].score)
 
 

@@ -15,7 +15,7 @@ from semclass.ranking.evidence import PairModel
 from semclass.ranking.features import PAIR_FEATURES
 from semclass.ranking.methods import METHODS, method_for
 
-QUESTION = "How high are the waves?"
+QUESTION = "When is the museum open?"
 N = 10
 
 
@@ -47,25 +47,22 @@ def test_labels_put_passages_first_or_are_added(retriever, models, query, kind, 
 def test_a_method_reads_what_it_needs_and_refuses_less(retriever, models, query, name):
     method, weights = METHODS[name], retriever.weights
     found = retriever.candidates(query, N, method)
-    passages = retriever.index.passages(found.rows)
     needed = method.needs.encoded()
     (own,) = models.encode([QUESTION], **needed)
-    ranked, whole = (method.order(models, each, found, weights, passages) for each in (own, query))
+    ranked, whole = (method.order(models, each, found, weights) for each in (own, query))
     assert ranked.places.tolist() == whole.places.tolist()
     np.testing.assert_allclose(ranked.score, whole.score, atol=1e-6)
     for what in [name for name in ("tokens", "classes") if needed[name]]:
         (bare,) = models.encode([QUESTION], **{**needed, what: False})
         with pytest.raises(InputError, match=f"without {what}.* encode it with {what}=True"):
-            method.order(models, bare, found, weights, passages)
+            method.order(models, bare, found, weights)
 
 
 def test_a_method_without_its_heads_is_refused_but_the_default(models):
-    bare = replace(models, pair_heads=None, deep_folder=None)
+    bare = replace(models, pair_heads=None)
     assert method_for(bare, "default") is METHODS["convex"]
     with pytest.raises(InputError, match="train_pairs"):
         method_for(bare, "entail-stable")
-    with pytest.raises(InputError, match=r"export_deep\.py"):
-        method_for(replace(models, deep_folder=None), "deep")
 
 
 def test_a_pair_head_over_other_features_is_refused(tmp_path, monkeypatch, fake_encoder):

@@ -80,7 +80,7 @@ def test_places_before_are_kept_and_ties_keep_their_order(reranker):
     assert [hit.rank_before for hit in hits] == [*range(2, 61, 2), *range(1, 61, 2)]
 
 
-@pytest.mark.parametrize("method", ["default", "deep", "entail-stable", "class-integrated"])
+@pytest.mark.parametrize("method", ["default", "entail-stable", "class-integrated"])
 def test_texts_that_are_empty_rank_last_without_relevance(reranker, method):
     texts = ["", "Bread is sold here.", " \n", "The museum is in Harbour Street."]
     hits = reranker.rerank("Where is the museum?", texts, method=method, explain=True)

@@ -76,7 +76,7 @@ def test_a_question_without_any_known_word_finds_passages(retriever):
     [
         ({"question": ""}, "question is empty"),
         ({"k": 2.5}, "k must be a whole number, not float"),
-        ({"method": "best"}, "method is 'best'.*'default', 'deep', 'bm25'"),
+        ({"method": "best"}, "method is 'best'.*'default', 'bm25'"),
         ({"weights": {"lambda": 1}}, "'lambda'.*'alpha'"),
         ({"weights": {"alpha": 1.5}}, "alpha is 1.5"),
         ({"candidates": 0}, "candidates is 0"),

@@ -162,14 +162,6 @@ def test_some_passages_score_as_among_all(made, data):
     np.testing.assert_array_equal(bm25.scores_at(parts, known, question, rows), every[rows])
 
 
-@given(corpora, st.data())
-def test_the_share_of_terms_that_a_passage_holds(rows, data):
-    parts = stretches(ragged([np.array(row, np.int64) for row in rows], np.zeros(0, np.int64)), len(rows) // 2)
-    asked = np.array(data.draw(st.lists(st.integers(0, VOCABULARY), max_size=3, unique=True)), np.int64)
-    expected = [sum(term in row for term in asked.tolist()) / max(len(asked), 1) for row in rows]
-    assert bm25.held(parts, asked, np.arange(len(rows))).tolist() == pytest.approx(expected)
-
-
 def test_space_on_the_disk_is_taken_before_a_file_is_mapped(tmp_path):
     array = postings._mapped(tmp_path / "array.npy", np.dtype(np.uint32), 100_000)  # a full disk would end the process
     assert (tmp_path / "array.npy").stat().st_blocks * 512 >= array.nbytes

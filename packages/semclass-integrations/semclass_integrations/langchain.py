@@ -93,7 +93,7 @@ class SemclassCompressor(BaseDocumentCompressor):
     score_threshold
         Least score of a returned document.
     rerank_kwargs
-        Options of :meth:`semclass.Reranker.rerank`, such as ``{"method": "deep"}``.
+        Options of :meth:`semclass.Reranker.rerank`, such as ``{"method": "entail-stable"}``.
     details
         See :class:`SemclassRetriever`.
     """

@@ -117,7 +117,7 @@ class SemclassRerank(BaseNodePostprocessor):
     score_threshold
         Least score of a returned node.
     options
-        Options of :meth:`semclass.Reranker.rerank`, such as ``{"method": "deep"}``.
+        Options of :meth:`semclass.Reranker.rerank`, such as ``{"method": "entail-stable"}``.
     details
         See :class:`SemclassRetriever`.
     """

@@ -52,9 +52,7 @@ def test_a_question_finds_its_passage_in_its_language(retriever, question, wante
     assert retriever.search(question, 3)[0].id == wanted
 
 
-def test_pairs_of_any_language_are_read_together(models, retriever):
-    assert retriever.search("Wer hat die Brücke entworfen?", 3, method="deep")[0].id == "de-bridge"
-    assert retriever.search("鉄道橋を設計したのは誰ですか。", 3, method="deep")[0].id == "ja-bridge"
+def test_pairs_of_any_language_are_read_together(models):
     ((states, marks),) = pairs_of(models.encoder, ["Wer baute es?"], [["Sie baute es.", "Er nicht."]])
     assert len(states) == len(marks)  # what the encoder puts before a text is not among them
     assert marks.max() == 3
