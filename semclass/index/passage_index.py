@@ -247,13 +247,12 @@ class PassageIndex(Header):
         evidence = no_evidence(len(rows))
         if passage_encoder is not None and len(rows):
             evidence = self.evidence(rows, passage_encoder)
-        dense, lexical, learnt, codes = (signals[name] for name in ("dense", "bm25", "sparse", "codes"))
+        dense, lexical, learnt = (signals[name] for name in ("dense", "bm25", "sparse"))
         return Candidates(
             rows=rows,
             dense=dense,
             bm25=lexical,
             sparse=learnt,
-            codes=codes,
             parts=parts,
             score=sum_of(parts),
             probabilities=probabilities,

@@ -29,14 +29,14 @@ class SearchResult(Sequence[Hit]):
         The part of the question that the search read: of several sentences, those that ask and those that belong to the
         question. After rewriting, it holds the rewritten questions, one per line.
     certainty
-        How certain ``default`` and ``deep`` are of the first hit: ``"strong"``, ``"likely"`` or ``"weak"``, see
+        How certain ``default`` is of the first hit: ``"strong"``, ``"likely"`` or ``"weak"``, see
         ``semclass/ranking/certainty.py``. None with other methods, and for fewer than two passages.
     answerable
         Probability that the passages answer the question at all: that the first hit of ``default`` does, by the
-        entailment head. 0 if there is no passage. None with methods other than ``default`` and ``deep``.
+        entailment head. 0 if there is no passage. None with methods other than ``default``.
     language
         Language of the passages: ``"en"``, or ``"other"`` for a language that the models do not read. Passages in such
-        a language are ranked by words, and less by vectors. None with methods other than ``default`` and ``deep``, and
+        a language are ranked by words, and less by vectors. None with methods other than ``default``, and
         with an encoder of your own.
     """
 
