@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from functools import cache, wraps
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,8 +22,7 @@ if TYPE_CHECKING:
     from semclass.documents.sources import Skipped
     from semclass.index.passage_encoder import PassageEncoder
 
-LISTED_PARAGRAPHS = 10  # paragraphs of boilerplate that are listed, at most; a JSON line holds all
-LISTED_CHARACTERS = 100  # characters of such a paragraph that are shown
+LISTED = 10  # files of a kind, and paragraphs of boilerplate, that are listed, at most; a JSON line holds all
 
 KINDS = {
     "skipped": "skipped {} that cannot be read",
@@ -33,8 +31,6 @@ KINDS = {
     "copy": "left out {} with the text of another one; --keep-copies keeps all",
 }
 """Kinds of :class:`semclass.documents.sources.Skipped` files, and how a list of them begins."""
-
-LISTED_COPIES = 10  # files without text, or with that of another one, that are listed, at most; a JSON line holds all
 
 _options = options.together(
     click.option(
@@ -108,8 +104,13 @@ class Reading:
                 yield self._read(path, step, before), step
         finally:
             for kind, head in KINDS.items():
-                _list(head, [file for file in self.skipped if file.kind == kind])
-            self._list_boilerplate()
+                files = [file for file in self.skipped if file.kind == kind]
+                _list(head.format(counted(len(files), "file")), list(_reasons(files)))
+            repeated = counted(len(self.boilerplate), "paragraph")
+            _list(
+                f"left out {repeated} that most files of a folder repeat; --keep-boilerplate keeps all",
+                [f"in {counted(p.files, 'file')}: {options.shorten(p.text)}" for p in self._by_frequency()],
+            )
 
     def _read(self, path: Path, step: Progress, before: Sequence[str]) -> Iterator[semclass.Passage]:
         from semclass.documents.cutting import named_by_content
@@ -155,20 +156,11 @@ class Reading:
         for file in self.skipped:
             record.setdefault(file.kind, []).append({"document": file.document, "reason": file.reason})
         if self.boilerplate:
-            record["boilerplate"] = [
-                {"text": p.text, "files": p.files} for p in sorted(self.boilerplate, key=_frequency)
-            ]
+            record["boilerplate"] = [{"text": p.text, "files": p.files} for p in self._by_frequency()]
         return record
 
-    def _list_boilerplate(self) -> None:
-        if self.boilerplate:
-            repeated = counted(len(self.boilerplate), "paragraph")
-            echo(f"left out {repeated} that most files of a folder repeat; --keep-boilerplate keeps all", err=True)
-        for paragraph in sorted(self.boilerplate, key=_frequency)[:LISTED_PARAGRAPHS]:
-            text = options.shorten(paragraph.text, LISTED_CHARACTERS)
-            echo(f"  in {counted(paragraph.files, 'file')}: {text}", err=True)
-        if (more := len(self.boilerplate) - LISTED_PARAGRAPHS) > 0:
-            echo(f"  and {more} more, which --json lists", err=True)
+    def _by_frequency(self) -> list[Any]:
+        return sorted(self.boilerplate, key=lambda paragraph: (-paragraph.files, paragraph.text))
 
 
 def reading_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -191,20 +183,18 @@ def reading_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return _options(with_reading)
 
 
-def _frequency(paragraph: Any) -> tuple[int, str]:
-    return -paragraph.files, paragraph.text
+def _reasons(files: Sequence[Skipped]) -> Iterator[str]:
+    """Name the files that were left out for each reason, the first three."""
+    names: dict[str, list[str]] = {}
+    for file in files:
+        names.setdefault(file.reason, []).append(file.document)
+    for reason, named in names.items():
+        what = ", ".join(named[:3]) + (f" and {len(named) - 3} more" if len(named) > 3 else "")
+        yield reason if named[0] in reason else f"{what}: {reason}"
 
 
-def _list(head: str, documents: Sequence[Skipped]) -> None:
-    files: dict[str, list[str]] = {}
-    for file in documents:
-        files.setdefault(file.reason, []).append(file.document)
-    if files:
-        echo(head.format(counted(len(documents), "file")), err=True)
-    most = len(files) if not documents or documents[0].kind in ("skipped", "cut") else LISTED_COPIES
-    for reason, names in islice(files.items(), most):
-        what = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-        line = reason if names[0] in reason else f"{what}: {reason}"
-        echo(f"  {' '.join(line.split())}", err=True)  # a name may hold ends of lines
-    if (more := len(files) - most) > 0:
-        echo(f"  and {more} more, which --json lists", err=True)
+def _list(head: str, lines: Sequence[str]) -> None:
+    for line in [head, *lines[:LISTED]] if lines else ():
+        echo(f"{'' if line is head else '  '}{' '.join(line.split())}", err=True)  # a name may hold ends of lines
+    if len(lines) > LISTED:
+        echo(f"  and {len(lines) - LISTED} more, which --json lists", err=True)

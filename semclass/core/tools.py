@@ -1,22 +1,19 @@
-"""Tools: values that only one thread computes, asynchronous twins of methods, names imported on first use, processors."""
+"""Tools: values that only one thread computes, names that are imported on first use, and the number of processors."""
 
 from __future__ import annotations
 
-import functools
 import importlib
 import os
 import sys
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from math import ceil
 from pathlib import Path
 from threading import RLock
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, TypeVar
 
-P = ParamSpec("P")
 T = TypeVar("T")
-Owner = TypeVar("Owner")
 
 
 class Once(cached_property[T]):
@@ -36,27 +33,6 @@ class Once(cached_property[T]):
                 values[name] = self.func(instance)
         values.pop(guard, None)  # a lock cannot be copied or pickled
         return values[name]
-
-
-def in_thread(
-    method: Callable[Concatenate[Owner, P], T],
-) -> Callable[Concatenate[Owner, P], Coroutine[Any, Any, T]]:
-    """Make the asynchronous twin of a method. Its name is that of the method after an ``a``.
-
-    The method runs in a thread of the event loop's default executor. ``loop.set_default_executor`` sets how many
-    methods run at a time. If you cancel a twin, the waiting stops, but the work continues.
-    """
-
-    @functools.wraps(method)
-    async def twin(self: Owner, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        import asyncio  # who awaits has imported it; who does not should not wait for it
-
-        return await asyncio.to_thread(method, self, *args, **kwargs)
-
-    twin.__name__ = f"a{method.__name__}"
-    twin.__qualname__ = ".".join([*method.__qualname__.split(".")[:-1], twin.__name__])
-    twin.__doc__ = f"Await :meth:`{method.__name__}`, which runs in a thread. Takes the same arguments."
-    return twin
 
 
 def importer(module: str, package: str, homes: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:

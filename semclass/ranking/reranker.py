@@ -19,7 +19,6 @@ from semclass.core.checks import (
     short,
 )
 from semclass.core.errors import InputError, InputTypeError
-from semclass.core.tools import in_thread
 from semclass.core.types import Encoder, Explanation, Hit, Passage
 from semclass.encoders.batching import CHUNK, concurrency_limit, warn_truncated
 from semclass.encoders.stems import language_of, terms_of
@@ -121,9 +120,6 @@ class Reranker:
                 f"there are {len(texts)} questions and {len(items)} sequences of passages; give one sequence per question"
             )
         return self._ranked(texts, items, k, method, weights, explain)
-
-    arerank = in_thread(rerank)
-    arerank_many = in_thread(rerank_many)
 
     def _ranked(
         self,

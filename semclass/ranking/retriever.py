@@ -13,7 +13,6 @@ import numpy as np
 from semclass.core.checks import check_choice, check_positive, check_text, check_texts, check_weights, counted
 from semclass.core.errors import EncoderMismatchError, InputError, SkippedWarning, warn
 from semclass.core.files import REMEDY
-from semclass.core.tools import in_thread
 from semclass.core.types import DoubleArray, Encoder, FloatArray, IntArray, Passage
 from semclass.documents.readers import iter_passages
 from semclass.documents.sources import Skipped
@@ -233,9 +232,6 @@ class HybridRetriever:
         limit = check_positive(k, "k")
         result = self.search(question, READ_HITS, options, **keywords)
         return answer_from(self.models, question, result, limit, self.answerable_from)
-
-    asearch = in_thread(search)
-    asearch_many = in_thread(search_many)
 
     def _search(
         self, questions: list[str], k: int, options: SearchOptions, keywords: SearchKeywords

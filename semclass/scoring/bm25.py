@@ -10,7 +10,7 @@ N, df and avgdl are :class:`Statistics` of the passages that are there now, in o
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -120,33 +120,15 @@ def _within(part: Postings, query: Sequence[tuple[int, np.float32]]) -> list[tup
 
 
 def _add(part: Postings, norms: FloatArray, query: Sequence[tuple[int, np.float32]], sums: FloatArray) -> None:
-    for run in _runs(part, query):
-        here = [slice(begin, end) for _, begin, end in run]
-        passages = np.concatenate([part.passages[some] for some in here], dtype=np.intp)
-        counts = np.concatenate([part.counts[some] for some in here])
-        weights = np.repeat(np.array([row[0] for row in run], np.float32), [end - begin for _, begin, end in run])
-        # one after another, so that a passage that several of the terms are in gets its shares in their order
-        np.add.at(sums, passages, _share(counts, part.lengths.take(passages, mode="clip"), norms, weights))
-
-
-def _runs(part: Postings, query: Sequence[tuple[int, np.float32]]) -> Iterator[list[tuple[np.float32, int, int]]]:
-    run: list[tuple[np.float32, int, int]] = []
-    room = SCORED_POSTINGS
     for term, weight in query:
-        begin, end = int(part.ends[term]), int(part.ends[term + 1])
-        while end - begin >= room:
-            yield [*run, (weight, begin, begin + room)]
-            begin, run, room = begin + room, [], SCORED_POSTINGS
-        if begin < end:
-            run.append((weight, begin, end))
-            room -= end - begin
-    if run:
-        yield run
+        end = int(part.ends[term + 1])
+        for begin in range(int(part.ends[term]), end, SCORED_POSTINGS):
+            here = slice(begin, min(begin + SCORED_POSTINGS, end))
+            passages = part.passages[here].astype(np.intp)
+            sums[passages] += _share(part.counts[here], part.lengths.take(passages, mode="clip"), norms, weight)
 
 
-def _share(
-    counts: npt.NDArray[Any], rows: npt.NDArray[Any], norms: FloatArray, weight: np.float32 | FloatArray
-) -> FloatArray:
+def _share(counts: npt.NDArray[Any], rows: npt.NDArray[Any], norms: FloatArray, weight: np.float32) -> FloatArray:
     """Summand of a term in the scores of passages with it `counts` times and the norms at `rows`, float32."""
     frequency = counts.astype(np.float32)
     below = norms.take(rows, mode="clip")

@@ -9,9 +9,6 @@ import numpy.typing as npt
 
 from semclass.core.types import DoubleArray, FloatArray, IntArray
 
-SAMPLED_SCORES = 8192
-"""Number of scores from which the size of the largest scores is guessed, where there are many more."""
-
 GROUPS_PER_SCORE, MAX_GROUP_SIZE = 8, 64
 """Number of groups of scores for each requested score, and the largest size of a group."""
 
@@ -24,35 +21,11 @@ def unit(vectors: FloatArray) -> FloatArray:
 
 def top_k(scores: npt.NDArray[np.floating], k: int) -> IntArray:
     """Places of the k largest scores, best first, equal ones in their order, int64 of shape (min(k, n),)."""
-    n = len(scores)
-    if k >= n:
+    if k >= len(scores):
         return np.argsort(-scores, kind="stable")
-    if n > 4 * SAMPLED_SCORES and (found := _above_most(scores, k)) is not None:
-        return found
     # ties at the cut are broken by place, not by chance
-    cut = np.partition(scores, n - k)[n - k]
-    return _sorted(scores, np.flatnonzero(scores >= cut))[:k]
-
-
-def _above_most(scores: npt.NDArray[np.floating], k: int) -> IntArray | None:
-    """Result of :func:`top_k` from the few scores above a guess of the k-th; None if the guess was too high.
-
-    Comparing a million scores takes a millisecond, and partitioning them ten, or a hundred where most are 0.
-    """
-    sample = scores[:: len(scores) // SAMPLED_SCORES]
-    rank = 10 + 4 * k * len(sample) // len(scores)  # with room, as a guess that is too low costs little
-    if rank >= len(sample):
-        return None
-    guess = np.partition(sample, len(sample) - rank)[len(sample) - rank]
-    above = np.flatnonzero(scores > guess)
-    if len(above) >= k:
-        return above[top_k(scores[above], k)]
-    equal = np.flatnonzero(scores == guess)[: k - len(above)]
-    return np.concatenate([_sorted(scores, above), equal]) if len(above) + len(equal) == k else None
-
-
-def _sorted(scores: npt.NDArray[np.floating], rows: IntArray) -> IntArray:
-    return rows[np.argsort(-scores[rows], kind="stable")]
+    rows = np.flatnonzero(scores >= np.partition(scores, len(scores) - k)[len(scores) - k])
+    return rows[np.argsort(-scores[rows], kind="stable")][:k]
 
 
 def nth_at_least(scores: npt.NDArray[Any], n: int) -> Any:

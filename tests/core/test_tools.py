@@ -1,31 +1,16 @@
-"""Values that only one thread computes, and asynchronous twins of methods."""
+"""Values that only one thread computes, and how many threads work at a time."""
 
-import asyncio
-import inspect
 import os
 import threading
 from threading import Event, Thread
 
 import pytest
 
-from semclass import HybridRetriever
 from semclass.core.tools import Once, available_threads
 from semclass.encoders.batching import concurrency_limit, watched
 
 ALLOWED = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
 QUESTIONS = ["Who discovered penicillin?", "When was the bridge opened?", "How long is the river?"]
-
-
-def test_searches_awaited_together_give_the_same(retriever):
-    async def together():
-        return await asyncio.gather(*(retriever.asearch(question, 3) for question in QUESTIONS))
-
-    assert asyncio.run(together()) == [retriever.search(question, 3) for question in QUESTIONS]
-    assert asyncio.run(retriever.asearch_many(QUESTIONS, 2, method="convex")) == retriever.search_many(
-        QUESTIONS, 2, method="convex"
-    )
-    assert inspect.signature(HybridRetriever.asearch) == inspect.signature(HybridRetriever.search)
-    assert HybridRetriever.asearch.__name__ == "asearch"
 
 
 def test_a_question_waits_while_all_processors_are_busy(retriever):
