@@ -23,7 +23,7 @@ from sklearn.linear_model import LogisticRegression
 import labels
 from bench import prices, readme
 from bench.steps import Bench
-from question_data import Questions, read_questions
+from question_data import Questions, joined, read_questions
 from semclass import Encoding, OnnxEncoder, QuestionClassifier, TextClassifier
 from semclass.core import artifacts
 from semclass.train.calibration import expected_calibration_error, log_loss
@@ -108,7 +108,7 @@ def accuracy(classifier: QuestionClassifier, texts: Sequence[str], questions: Qu
 
 
 def questions(data: Path, classifier: QuestionClassifier, limit: int | None) -> dict[str, dict[str, float]]:
-    dev = first(labels.natural_questions(data / "questions", "dev"), limit)
+    dev = first(labels.natural_questions(data, "dev"), limit)
     rng = random.Random(0)
     draws = [accuracy(classifier, [misspelt(text, rng) for text in dev.texts], dev) for _ in range(DRAWS)]
     return {
@@ -244,14 +244,9 @@ def mean(found: list[dict[str, Any]]) -> dict[str, float]:
 
 def taught(data: Path) -> Questions:
     """The questions that the shipped head learnt from; those of people only where their originals are at hand."""
-    parts = [
-        read_questions(data / "trec" / "train.tsv"),
-        *([labels.natural_questions(data / "questions", "train")] if (data / "questions").is_dir() else []),
-        labels.squad_questions(data / "squad_sentences"),
-        labels.written_questions(),
-    ]
-    texts, fine = ([item for part in parts for item in getattr(part, name)] for name in ("texts", "fine"))
-    return Questions(tuple(texts), tuple(fine))
+    natural = [labels.natural_questions(data, "train")] if (data / "questions").is_dir() else []
+    parts = [read_questions(data / "trec" / "train.tsv"), *natural, labels.squad_questions(data)]
+    return joined([*parts, labels.written_questions()])
 
 
 def table(found: Mapping[str, Any]) -> str:

@@ -49,7 +49,7 @@ def run(bench: Bench) -> dict[str, Any]:
     limit, few = (QUICK, FEW) if bench.quick else (None, None)
     tests = {"trec": first(read_questions(bench.data / "trec" / "test.tsv"), limit)}
     if (bench.data / "questions").is_dir():
-        tests["natural"] = first(labels.natural_questions(bench.data / "questions", "dev"), limit)
+        tests["natural"] = first(labels.natural_questions(bench.data, "dev"), limit)
     items = keep(folder / "items.json", {name: part.texts for name, part in tests.items()})
     learnt = taught(bench.data)
     labels_of = {level: learnt.labels(level)[:few] for level in ("coarse", "fine")}

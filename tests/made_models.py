@@ -6,6 +6,7 @@ import io
 import json
 import shutil
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,10 +16,10 @@ from safetensors.numpy import save_file
 
 import bert_graph
 import onnx_graphs
-from export_encoder import Reading, ranges_of
+from export_encoder import Reading, lower_of, upper_feeds, upper_of
 from kept_pieces import kept_pieces
 from semclass.core import artifacts
-from semclass.encoders.onnx_encoder import KEPT, pieces_of
+from semclass.encoders.onnx_encoder import KEPT, NETWORKS, pieces_of
 from semclass.ranking.features import PAIR_FEATURES
 from semclass.train.fitted import FittedHead, head_to_onnx
 
@@ -99,18 +100,19 @@ def export(folder: Path, *, tuned: bool = False, prefixes: tuple[str, ...] = (),
     """
     source = write_model(folder / "source", **sizes)
     weights, config = bert_graph.read_model(source)
-    views = bert_graph.Views.of_depth(config.num_hidden_layers)
+    views = replace(bert_graph.Views.of_depth(config.num_hidden_layers), shared=1)
     if tuned:
-        views = replace(views, tuned=tuned_parts(config.hidden_size), shared=1)
+        views = replace(views, tuned=tuned_parts(config.hidden_size))
     kept = kept_pieces(pieces_of(json.loads(TOKENIZER.read_text())["model"]["vocab"]))
     rng = np.random.default_rng(0)
-    float_model, inputs = bert_graph.BertWriter(weights, config, None, 0.8).write(views)
     texts = [Reading([101, *row, 102], 0, (0, 1)) for row in rng.integers(1000, 30000, (20, 10)).tolist()]
-    ranges = ranges_of(float_model, inputs, texts, 1, kept)
-    model, _ = bert_graph.BertWriter(weights, config, ranges, 0.8).write(views)
-    onnx.checker.check_model(onnx.shape_inference.infer_shapes(model))
-    networks = dict(zip(("lower.onnx", "upper.onnx"), onnx_graphs.split(model, 1), strict=True))
-    outputs = [item for part in networks.values() for item in part.graph.output]
+    plain, _ = lower_of(weights, config, views, None)
+    feeds = [onnx_graphs.text_feed(text.ids) for text in texts], upper_feeds(plain, texts, kept if tuned else None)
+    files = {
+        name: onnx_graphs.int8_model(partial(part, weights, config, views), feed)
+        for name, part, feed in zip(NETWORKS, (lower_of, upper_of), feeds, strict=True)
+    }
+    outputs = [item for part in files.values() for item in onnx.ModelProto.FromString(part).graph.output]
     manifest = {
         "max_length": 64,
         "max_positions": 512,
@@ -119,7 +121,6 @@ def export(folder: Path, *, tuned: bool = False, prefixes: tuple[str, ...] = (),
     }
     if prefixes:
         manifest["prefixes"] = list(prefixes)
-    files = {name: part.SerializeToString() for name, part in networks.items()}
     files["tokenizer.json"] = (source / "tokenizer.json").read_bytes()
     if tuned:
         files[KEPT] = npy_bytes(kept)

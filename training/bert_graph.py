@@ -83,16 +83,14 @@ class EntityProbe:
 
 @dataclass(frozen=True)
 class Views:
-    """Which views of a text the graph gives besides the pooled vector."""
+    """Which views of a text the upper part gives besides the pooled vector."""
 
     mean_layers: tuple[int, ...]  # layers whose mean over tokens is part of ``layers``
     first_token_layers: tuple[int, ...]  # layers whose vector of the first word piece is part of ``layers``
-    # float32 (hidden, token_dim) for unit token vectors, and what to subtract afterwards; None gives them as they are
-    projection: tuple[Array, Array] | None = None
     entities: EntityProbe | None = None  # None leaves the view ``entities`` out
     # what ``tune_encoder.py`` adds to the layers: by name, ``marks``, and weight and bias of linear maps; None if nothing
     tuned: Mapping[str, Array] | None = None
-    shared: int = 0  # layer behind which the graph is cut, and the mark of the kind of reading is added
+    shared: int = 0  # layer behind which the encoder is cut, and the mark of the kind of reading is added
     centre: Array | None = None  # what vectors of texts have in common, float32 (hidden,), and lose; None: they keep it
 
     @classmethod
@@ -102,7 +100,7 @@ class Views:
         One that reads texts behind a prefix gives no first word pieces, which are the same in all texts.
         """
         third, two_thirds, sixths = (round(layers * part) for part in (1 / 3, 2 / 3, 5 / 6))
-        return cls((third, two_thirds, sixths, layers), () if prefixed else (two_thirds, layers))
+        return cls((third, two_thirds, sixths, layers), () if prefixed else (two_thirds, layers), shared=third)
 
 
 @dataclass
@@ -181,6 +179,7 @@ class BertWriter:
         self.weights, self.config, self.ranges, self.alpha = weights, config, ranges, alpha
         self.graph = _Graph()
         self.probes: list[str] = []
+        self.states: dict[int, str] = {}  # layers whose states have another name than ``layer<index>``
 
     def mask_of_states(self) -> None:
         """Write ``mask`` and ``mask.float`` of the input ``states``; a norm's output is never all zero, padding is."""
@@ -330,7 +329,7 @@ class BertWriter:
     def mean(self, layer: int) -> str:
         """Write the mean over the tokens of a layer."""
         g = self.graph
-        summed = g.op("MatMul", ["mask.row", f"layer{layer}"], f"sum{layer}")
+        summed = g.op("MatMul", ["mask.row", self.states.get(layer, f"layer{layer}")], f"sum{layer}")
         flat = g.op("Squeeze", [summed, "axis1"], f"sum{layer}.flat")
         return g.op("Div", [flat, "token_count"], f"mean{layer}")
 
@@ -339,7 +338,7 @@ class BertWriter:
         g = self.graph
         # place 0 holds the special token; a text without any piece has the other special token here
         place = g.const(f"first{layer}.place", 1)
-        return g.op("Gather", [f"layer{layer}", place], f"first{layer}", axis=1)
+        return g.op("Gather", [self.states.get(layer, f"layer{layer}"), place], f"first{layer}", axis=1)
 
     def unit(self, source: str, output: str) -> str:
         """Write the division of vectors by their length."""
@@ -357,8 +356,19 @@ class BertWriter:
         penalty = g.op("Unsqueeze", ["mask.far.flat", "axis_last"], "mask.column")
         g.op("ReduceMax", [g.op("Add", [evidence, penalty], "entities.masked"), "axis1"], "entities", keepdims=0)
 
-    def write(self, views: Views) -> tuple[onnx.ModelProto, list[str]]:
-        """Write the whole encoder."""
+    def write_lower(self, shared: int) -> tuple[onnx.ModelProto, list[str]]:
+        """Write the lower part of an encoder: from word pieces to ``states`` behind so many layers."""
+        self.mask("attention_mask")
+        state = self.embeddings()
+        for index in range(1, shared + 1):
+            state = self.feed_forward(index, self.attention(index, state))
+        self.graph.nodes[-1].output[0] = "states"
+        value, hidden = helper.make_tensor_value_info, self.config.hidden_size
+        inputs = [value(name, TensorProto.INT64, ["batch", "length"]) for name in ("input_ids", "attention_mask")]
+        return self.finish("lower", inputs, [value("states", TensorProto.FLOAT, ["batch", "length", hidden])])
+
+    def write_upper(self, views: Views) -> tuple[onnx.ModelProto, list[str]]:
+        """Write the upper part of an encoder: from ``states`` of the pieces that it reads to the views."""
         g, cfg = self.graph, self.config
         self.mask("attention_mask")
         g.const("axis1", [1])
@@ -366,12 +376,12 @@ class BertWriter:
         g.const("tiny", np.array([1e-12], np.float32))
         g.op("Unsqueeze", ["mask.float", "axis1"], "mask.row")
         g.op("ReduceSum", ["mask.float", "axis1"], "token_count", keepdims=1)
-        state = self.embeddings()
-        for index in range(1, cfg.num_hidden_layers + 1):
+        state = self.states[views.shared] = "states"
+        if views.tuned is not None:
+            mark = g.op("Gather", [g.const("marks", views.tuned["marks"]), "kind"], "mark")
+            state = g.op("Add", [state, mark], "marked")
+        for index in range(views.shared + 1, cfg.num_hidden_layers + 1):
             state = self.feed_forward(index, self.attention(index, state))
-            if views.tuned is not None and index == views.shared:
-                mark = g.op("Gather", [g.const("marks", views.tuned["marks"]), "kind"], "mark")
-                state = g.op("Add", [state, mark], "marked")
         last = cfg.num_hidden_layers
         used = sorted({*views.mean_layers, last})
         means = {layer: self.mean(layer) for layer in used}
@@ -384,16 +394,11 @@ class BertWriter:
         parts += [self.first_token(layer) for layer in views.first_token_layers]
         g.op("Concat", parts, "layers", axis=-1)
         token_dim = cfg.hidden_size
-        if views.tuned is not None:
-            token_dim = len(views.tuned["tokens.bias"])
-            self.unit(self.mapped(state, views.tuned, "tokens", "tokens.plain"), "tokens")
-        elif views.projection is None:
+        if views.tuned is None:
             self.unit(state, "tokens")
         else:
-            matrix, offset = views.projection
-            token_dim = len(offset)
-            product = g.op("MatMul", [self.unit(state, "tokens.unit"), g.const("projection", matrix)], "tokens.product")
-            self.unit(g.op("Sub", [product, g.const("projection.offset", offset)], "tokens.centred"), "tokens")
+            token_dim = len(views.tuned["tokens.bias"])
+            self.unit(self.mapped(state, views.tuned, "tokens", "tokens.plain"), "tokens")
         value, floats = helper.make_tensor_value_info, TensorProto.FLOAT
         outputs = [
             value("pooled", floats, ["batch", cfg.hidden_size]),
@@ -403,11 +408,14 @@ class BertWriter:
         if views.entities is not None:
             self.entities(views.entities)
             outputs.insert(2, value("entities", floats, ["batch", len(views.entities.bias)]))
-        inputs = [value(name, TensorProto.INT64, ["batch", "length"]) for name in ("input_ids", "attention_mask")]
+        inputs = [
+            value("states", floats, ["batch", "length", cfg.hidden_size]),
+            value("attention_mask", TensorProto.INT64, ["batch", "length"]),
+        ]
         if views.tuned is not None:
             outputs += self.of_questions(state, views.tuned)
             inputs.append(value("kind", TensorProto.INT64, []))
-        return self.finish("encoder", inputs, outputs)
+        return self.finish("upper", inputs, outputs)
 
     def mapped(self, source: str, weights: Mapping[str, Array], name: str, output: str) -> str:
         """Write the linear map `name` of some weights, in float32."""

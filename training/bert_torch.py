@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy.typing as npt
 from bert_graph import PARTS, BertConfig
 from command import seconds_so_far
 from semclass.core.errors import import_extra
-from semclass.core.types import IntArray, Ragged
+from semclass.core.types import IntArray
 
 EXTRA = "tune"  # the extra that installs torch
 AVERAGE_EVERY = 10  # steps between two sets of weights that are averaged
@@ -92,48 +92,25 @@ def padded(offsets: IntArray, rows: IntArray) -> tuple[Array, Array]:
 
 
 def padded_layer(
-    parameters: Mapping[str, Any], config: BertConfig, index: int, states: Any, far: Any, drop: Callable[[Any], Any]
+    parameters: Mapping[str, Any],
+    config: BertConfig,
+    index: int,
+    states: Any,
+    far: Any,
+    drop: Callable[[Any], Any],
+    unseen: float = 0.0,
 ) -> Any:
-    """One transformer layer over padded texts, (texts, longest, hidden); `far` is added to scores of attention."""
+    """One transformer layer over padded texts, (texts, longest, hidden).
+
+    `far` is added to scores of attention, or tells what takes part; of their shares so many are dropped, `unseen`.
+    """
     torch, prefix = import_extra("torch", EXTRA), f"encoder.layer.{index}"
     shape = (*states.shape[:2], config.num_attention_heads, -1)
     names = (f"{prefix}.attention.self.{part}" for part in PARTS)
     query, key, value = (linear(parameters, states, name).view(shape).transpose(1, 2) for name in names)
-    context = torch.nn.functional.scaled_dot_product_attention(query, key, value, attn_mask=far)
+    context = torch.nn.functional.scaled_dot_product_attention(query, key, value, far, unseen)
     context = context.transpose(1, 2).reshape(states.shape)
     return feed_forward(parameters, prefix, states, context, config.layer_norm_eps, drop)
-
-
-def read_texts(
-    weights: Mapping[str, Any], config: BertConfig, ids: Ragged, at_once: int
-) -> Iterator[tuple[IntArray, IntArray, list[Any]]]:
-    """Read whole texts by word-piece ids, some of like length at a time, with tensors of a model.
-
-    Gives the rows of the texts, their offsets, and the packed states behind the embeddings and behind each layer.
-    """
-    torch = import_extra("torch", EXTRA)
-    device = weights["embeddings.LayerNorm.weight"].device.type
-    order = np.argsort(ids.lengths(), kind="stable")
-    ends = np.cumsum(ids.lengths()[order])
-    for rows in np.split(order, np.searchsorted(ends, np.arange(at_once, ends[-1], at_once))):
-        if not len(rows):
-            continue
-        some = ids.take(rows)
-        at, inside = padded(some.offsets, np.arange(len(rows)))
-        there = torch.from_numpy(inside).to(device)
-        far = torch.where(there, 0.0, FAR)[:, None, None, :]
-        with torch.no_grad():
-            states = (
-                weights["embeddings.word_embeddings.weight"][torch.from_numpy(some.values[at]).to(device)]
-                + weights["embeddings.position_embeddings.weight"][: at.shape[1]]
-                + weights["embeddings.token_type_embeddings.weight"][0]
-            )
-            states = norm(weights, states, "embeddings.LayerNorm", config.layer_norm_eps)
-            found = [states[there]]
-            for index in range(config.num_hidden_layers):
-                states = padded_layer(weights, config, index, states, far, lambda values: values)
-                found.append(states[there])
-        yield rows, some.offsets, found
 
 
 def arrays(parameters: Mapping[str, Any]) -> dict[str, npt.NDArray[np.float32]]:

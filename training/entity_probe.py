@@ -19,14 +19,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import onnx
 import tokenizers
 from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import average_precision_score
 
 from datasets_io import read_jsonl, read_tsv, squad_train
-from onnx_graphs import Reader, reader_of
+from onnx_graphs import Reader
 from semclass.core.taxonomy import COARSE
 
 Array = npt.NDArray[Any]
@@ -55,7 +53,6 @@ ANSWER_PENALTY = 0.3
 QUESTION_STRENGTH = 0.001  # inverse penalty of the classes of questions, on standardised means of layers
 # words of a window: it ends with the first sentence that ends after the shortest, or else at the longest
 SHORTEST, LONGEST = 60, 110
-HELD_OUT = 5  # every fifth document is held out where the probe is measured
 
 
 def windows(words: Sequence[str]) -> Iterator[tuple[int, int]]:
@@ -78,14 +75,14 @@ def word_of_piece(words: Sequence[str], spans: Sequence[tuple[int, int]]) -> Arr
 
 def token_states(
     read: Reader, kept: Array, tokenizer: tokenizers.Tokenizer, documents: Sequence[Mapping[str, Any]]
-) -> tuple[Array, Array, Array]:
+) -> tuple[Array, Array]:
     """Encode documents of ``tokens`` and ``labels`` (``B-PERSON``, ``O`` ...); `read` gives states of the pieces `kept`.
 
-    Gives the states, float32 (pieces, hidden); types as indices into `TYPES`, -1 for none; and the index of the document.
-    Special tokens are pieces without a type, so that the view need not mask them.
+    Gives the states, float32 (pieces, hidden), and types as indices into `TYPES`, -1 for none. Special tokens are pieces
+    without a type, so that the view need not mask them.
     """
-    states, types, sources = [], [], []
-    for index, document in enumerate(documents):
+    states, types = [], []
+    for document in documents:
         kinds = np.array([TYPES.index(TYPE_OF_LABEL[tag[2:]]) if tag != "O" else -1 for tag in document["labels"]])
         for start, end in windows(document["tokens"]):
             words = document["tokens"][start:end]
@@ -95,8 +92,7 @@ def token_states(
             kind = kind[kept[encoding.ids]]
             states.append(read(encoding.ids))
             types.append(kind)
-            sources.append(np.full(len(kind), index))
-    return np.concatenate(states), np.concatenate(types), np.concatenate(sources)
+    return np.concatenate(states), np.concatenate(types)
 
 
 def fit_probe(states: Array, types: Array) -> tuple[Array, Array]:
@@ -114,13 +110,12 @@ def fit_probe(states: Array, types: Array) -> tuple[Array, Array]:
     return _rounded(weight), _rounded(bias)
 
 
-def answer_targets(model: onnx.ModelProto, tokenizer: tokenizers.Tokenizer, data: Path) -> tuple[list[str], Array]:
+def answer_targets(read: Reader, tokenizer: tokenizers.Tokenizer, data: Path) -> tuple[list[str], Array]:
     """Sentences of ``squad_sentences/train``, and how probably each answers a question of each class, float64 (n, 6)."""
     rows = [(row["question"], row["coarse"]) for row in read_tsv(data / "trec" / "train.tsv")]
     natural = read_tsv(data / "questions" / "natural.tsv")
     rows += [(row["question"], row["coarse"]) for row in natural if row["split"] == "train"]
     sentences, questions, places = squad_train(data)
-    read = reader_of(model, "layers")
     views = np.stack([read(tokenizer.encode(text).ids) for text in [*(text for text, _ in rows), *questions]])
     known = views[: len(rows)]
     mean, spread = known.mean(axis=0), known.std(axis=0)
@@ -171,29 +166,19 @@ def fit_answers(states: Array, starts: Array, targets: Array) -> tuple[Array, Ar
 
 
 def entity_probe(
-    model: onnx.ModelProto, tokenizer: tokenizers.Tokenizer, data: Path, read: Reader, kept: Array
-) -> tuple[Array, Array, dict[str, float]]:
+    tokenizer: tokenizers.Tokenizer, data: Path, read_layers: Reader, read: Reader, kept: Array
+) -> tuple[Array, Array]:
     """Weight and bias of an encoder's probes: entities in the order of `TYPES`, then answers in the order of `COARSE`.
 
-    `read` gives the states of a passage's word pieces that are `kept`, bool by id. Gives also the average precision per
-    word piece by type that a fit without every fifth document reaches on those. The tokeniser must neither truncate nor
-    pad.
+    `read_layers` gives the view ``layers`` of a question, `read` the states of a passage's word pieces that are `kept`,
+    bool by id. The tokeniser must neither truncate nor pad.
     """
-    documents = read_jsonl(data / "entities" / "ieer.jsonl.gz")
-    states, types, sources = token_states(read, kept, tokenizer, documents)
-    held_out = sources % HELD_OUT == 0
-    weight, bias = fit_probe(states[~held_out], types[~held_out])
-    scores = states[held_out] @ weight + bias
-    precision = {
-        name: round(float(average_precision_score(types[held_out] == column, scores[:, column])), 3)
-        for column, name in enumerate(TYPES)
-    }
-    sentences, targets = answer_targets(model, tokenizer, data)
+    entities = fit_probe(*token_states(read, kept, tokenizer, read_jsonl(data / "entities" / "ieer.jsonl.gz")))
+    sentences, targets = answer_targets(read_layers, tokenizer, data)
     bags = [read(tokenizer.encode(sentence).ids) for sentence in sentences]
     answers = fit_answers(np.concatenate(bags), np.cumsum([0, *map(len, bags[:-1])]), targets)
-    entities = fit_probe(states, types)
     weight, bias = (np.concatenate(pair, axis=-1) for pair in zip(entities, answers, strict=True))
-    return weight, bias, precision
+    return weight, bias
 
 
 def _rounded(values: Array) -> Array:

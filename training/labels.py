@@ -1,7 +1,7 @@
 """Labels made for this project: classes by the hash of a text, so that no foreign text ships with them.
 
 The tables of ``training/labels/`` name a text by :func:`text_hash`; it is found again in the public originals, in whatever
-files these come:
+files of the data folder's ``questions`` and ``squad_sentences`` these come:
 
 - ``natural.tsv``: questions of SQuAD (train), WikiQA (train), WebQuestions, SimpleQuestions, MedQuAD and PubMedQA;
 - ``squad.tsv``: more questions of SQuAD's training articles, those that an earlier classifier was least sure of;
@@ -13,7 +13,6 @@ texts.
 
 from __future__ import annotations
 
-import csv
 import gzip
 import hashlib
 import html
@@ -42,13 +41,13 @@ def text_hash(text: str) -> str:
     return hashlib.sha256(re.sub(r"[\W_]+", "", text.casefold()).encode()).hexdigest()[:16]
 
 
-def natural_questions(originals: Path, split: str) -> Questions:
-    """Questions as people ask them, of the split ``"train"`` or ``"dev"``."""
-    return _questions("natural.tsv", originals, split)
+def natural_questions(data: Path, split: str) -> Questions:
+    """Questions as people ask them, of the split ``"train"`` or ``"dev"``; their originals are in ``questions``."""
+    return _questions("natural.tsv", data / "questions", split)
 
 
-def squad_questions(originals: Path) -> Questions:
-    return _questions("squad.tsv", originals, "train")
+def squad_questions(data: Path) -> Questions:
+    return _questions("squad.tsv", data / "squad_sentences", "train")
 
 
 def written_questions() -> Questions:
@@ -108,45 +107,16 @@ def _find(rows: Mapping[str, Any], texts: Iterable[str], name: str, place: Path)
     return [found[key] for key in rows]
 
 
-def harvest(place: Path) -> Iterator[str]:
-    """Every string in the files of a folder, or in one file: JSON, JSON lines, XML, tables and plain text, also gzipped."""
-    files = [place] if place.is_file() else sorted(path for path in place.rglob("*") if path.is_file())
-    for path in files:
-        kind = Path(path.name.removesuffix(".gz")).suffix
-        strings_of = {".json": _json_strings, ".jsonl": _json_lines, ".xml": _xml_strings}.get(kind, _cells)
-        opener = gzip.open if path.suffix == ".gz" else open
+def harvest(folder: Path) -> Iterator[str]:
+    """Every text in the files of a folder, also gzipped: strings of JSON, cells of tables, lines, and elements of XML."""
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        data = path.read_bytes()
         try:
-            with opener(path, "rt", encoding="utf-8", newline="") as file:
-                yield from strings_of(file.read())
-        except (ValueError, gzip.BadGzipFile, csv.Error):
+            text = (gzip.decompress(data) if path.suffix == ".gz" else data).decode()
+        except (ValueError, gzip.BadGzipFile):
             continue  # not a text file, or not what its name says: no labelled text is in it
-
-
-def _json_strings(text: str) -> Iterator[str]:
-    yield from _strings(json.loads(text))
-
-
-def _json_lines(text: str) -> Iterator[str]:
-    for line in text.splitlines():
-        yield from _strings(json.loads(line) if line.strip() else None)
-
-
-def _strings(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, (list, dict)):
-        for item in value.values() if isinstance(value, dict) else value:
-            yield from _strings(item)
-
-
-def _xml_strings(text: str) -> Iterator[str]:
-    yield from (html.unescape(piece).strip() for piece in re.findall(r">([^<>]+)<", text))
-
-
-def _cells(text: str) -> Iterator[str]:
-    """Lines, their tab-separated cells, and the cells of comma-separated tables."""
-    for line in text.splitlines():
-        yield line
-        yield from line.split("\t")
-    if '",' in text or ',"' in text:
-        yield from (cell for row in csv.reader(text.splitlines()) for cell in row)
+        if ".json" in path.name:
+            yield from (json.loads(string, strict=False) for string in re.findall(r'"(?:[^"\\]|\\.)*"', text))
+            continue
+        for ends in (r"[\t\r\n]+", '[<>"]'):
+            yield from map(html.unescape, re.split(ends, text))

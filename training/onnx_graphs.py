@@ -1,4 +1,4 @@
-"""ONNX graphs: open them, cut them into parts, and find the ranges of their values on calibration texts."""
+"""ONNX graphs: open them, read their tensors, and find the ranges of their values on calibration texts."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ import numpy.typing as npt
 import onnx
 import onnxruntime
 from onnx import TensorProto, helper
+
+from semclass.encoders.onnx_encoder import PASSAGE, QUESTION
 
 Array = npt.NDArray[Any]
 Reader = Callable[[Sequence[int]], Array]  # from the token ids of a text to one of its tensors
@@ -54,22 +56,19 @@ def text_feed(ids: Sequence[int]) -> dict[str, Array]:
     return {"input_ids": batch, "attention_mask": np.ones_like(batch)}
 
 
-def reader_of(model: onnx.ModelProto, wanted: str) -> Reader:
-    """A function from the token ids of a text to one tensor of an encoder graph, which is not changed."""
-    inputs = list(model.graph.input)
-    session = open_model(part(model, inputs, [helper.make_tensor_value_info(wanted, TensorProto.FLOAT, None)]))
-    kind = {"kind": np.array(0, np.int64)} if any(item.name == "kind" for item in inputs) else {}
-    return lambda ids: session.run(None, {**text_feed(ids), **kind})[0][0]
+def reader_of(lower: onnx.ModelProto, upper: onnx.ModelProto, wanted: str, kept: Array | None = None) -> Reader:
+    """A function from the token ids of a text to one tensor of an encoder's upper part; with `kept`, read as a passage.
 
-
-def passage_reader(model: onnx.ModelProto, wanted: str, shared: int, kind: int, kept: Array) -> Reader:
-    """As :func:`reader_of`, for texts of which the layers above `shared` read only some pieces, `kept`, bool by id."""
-    whole = with_outputs(model, [helper.make_tensor_value_info(wanted, TensorProto.FLOAT, None)])
-    lower, upper = map(open_model, split(whole, shared))
+    Of a passage, the upper part reads the pieces that `kept` tells, bool by id.
+    """
+    first, second = open_model(lower), open_model(with_outputs(upper, [wanted]))
+    names = [item.name for item in second.get_inputs()]
 
     def read(ids: Sequence[int]) -> Array:
-        (states,) = lower.run(None, text_feed(ids))
-        given: Array = upper.run(None, packed_feed(states, np.flatnonzero(kept[ids]), kind))[0]
+        (states,) = first.run(["states"], text_feed(ids))
+        places = np.arange(len(ids)) if kept is None else np.flatnonzero(kept[ids])
+        feed = packed_feed(states, places, QUESTION if kept is None else PASSAGE)
+        given: Array = second.run(None, {name: feed[name] for name in names})[0]
         return given[0]
 
     return read
@@ -103,51 +102,10 @@ def _rounded(values: Array) -> Array:
     return np.array([float(f"{value:.3g}") for value in values], np.float32)
 
 
-def split(model: onnx.ModelProto, layer: int) -> tuple[onnx.ModelProto, onnx.ModelProto]:
-    """Cut an encoder graph in two behind a layer: what gives its output as ``states``, and what goes on from there."""
-    whole = onnx.ModelProto()
-    whole.CopyFrom(model)
-    for node in whole.graph.node:
-        for names in (node.input, node.output):
-            for place, name in enumerate(names):
-                if name == f"layer{layer}":
-                    names[place] = "states"
-    (gamma,) = (item for item in whole.graph.initializer if item.name == "embeddings.gamma")
-    states = helper.make_tensor_value_info("states", TensorProto.FLOAT, ["batch", "length", gamma.dims[0]])
-    inputs = {item.name: item for item in whole.graph.input}
-    lower = part(whole, [inputs["input_ids"], inputs["attention_mask"]], [states])
-    kind = [inputs["kind"]] if "kind" in inputs else []
-    upper = part(whole, [states, inputs["attention_mask"], *kind], list(whole.graph.output))
-    return lower, upper
-
-
-def with_outputs(model: onnx.ModelProto, outputs: Iterable[onnx.ValueInfoProto]) -> onnx.ModelProto:
-    """A copy of a model with other outputs."""
+def with_outputs(model: onnx.ModelProto, names: Iterable[str]) -> onnx.ModelProto:
+    """A copy of a model whose outputs are some of its tensors."""
     found = onnx.ModelProto()
     found.CopyFrom(model)
     del found.graph.output[:]
-    found.graph.output.extend(outputs)
+    found.graph.output.extend(helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in names)
     return found
-
-
-def probed(model: onnx.ModelProto, names: Sequence[str]) -> onnx.ModelProto:
-    """A part of a float32 graph with some tensors as further outputs."""
-    there = {item.name for item in [*model.graph.input, *model.graph.output]}
-    further = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in names if name not in there]
-    return with_outputs(model, [*model.graph.output, *further])
-
-
-def part(
-    model: onnx.ModelProto, inputs: list[onnx.ValueInfoProto], outputs: list[onnx.ValueInfoProto]
-) -> onnx.ModelProto:
-    """Keep the nodes and constants that lie between some tensors and others."""
-    known, needed, nodes = {item.name for item in inputs}, {item.name for item in outputs}, []
-    for node in reversed(model.graph.node):
-        if needed.intersection(node.output) - known:
-            nodes.append(node)
-            needed.update(name for name in node.input if name)
-    constants = [item for item in model.graph.initializer if item.name in needed]
-    graph = helper.make_graph(nodes[::-1], model.graph.name, inputs, outputs, constants)
-    kept = helper.make_model(graph, opset_imports=model.opset_import, producer_name=model.producer_name)
-    kept.ir_version = model.ir_version
-    return kept

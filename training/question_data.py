@@ -1,24 +1,19 @@
-"""Labelled questions: reading them, and the tables of a report; what both ways of training share."""
+"""Labelled questions: reading them, and the figures of a report."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.metrics import precision_recall_fscore_support
 
 from datasets_io import read_tsv
-from semclass.core.errors import InputError
 from semclass.core.taxonomy import COARSE, coarse_of
 from semclass.core.types import DoubleArray
 from semclass.train.calibration import expected_calibration_error
-
-# names of the public originals, https://cogcomp.seas.upenn.edu/Data/QA/QC/
-ORIGINALS = {"train": "train_5500.label", "test": "TREC_10.label"}
 
 
 @dataclass(frozen=True)
@@ -34,33 +29,26 @@ class Questions:
 
 
 def read_questions(path: Path) -> Questions:
-    """Read a table with the columns coarse, fine and question, or an original: ``COARSE:fine question`` in Latin-1."""
-    if path.suffix == ".tsv":
-        rows = read_tsv(path)
-        missing = [name for name in ("coarse", "fine", "question") if rows and name not in rows[0]]
-        if missing:
-            raise InputError(f"{path} has no column {missing[0]!r}; it must have coarse, fine and question")
-        fine = tuple(f"{row['coarse']}:{row['fine'].rpartition(':')[2]}" for row in rows)
-        return Questions(tuple(row["question"] for row in rows), fine)
-    lines = path.read_text(encoding="latin-1").splitlines()
-    pairs = [line.partition(" ") for line in lines if line.strip()]
-    strange = [label for label, _, question in pairs if ":" not in label or not question.strip()]
-    if strange:
-        raise InputError(f"{path} holds a line that is not 'COARSE:fine question': it begins with {strange[0]!r}")
-    return Questions(tuple(question.strip() for _, _, question in pairs), tuple(label for label, _, _ in pairs))
+    """Read a table with the columns coarse, fine and question."""
+    rows = read_tsv(path)
+    fine = tuple(f"{row['coarse']}:{row['fine'].rpartition(':')[2]}" for row in rows)
+    return Questions(tuple(row["question"] for row in rows), fine)
 
 
-def find_file(data: Path, part: str) -> Path:
-    candidates = [data / f"{part}.tsv", data / ORIGINALS[part]]
-    for path in candidates:
-        if path.is_file():
-            return path
-    raise InputError(f"{data} holds neither {candidates[0].name} nor {candidates[1].name}")
+def joined(parts: Sequence[Questions]) -> Questions:
+    """Several sets of questions as one."""
+    texts, fine = ([item for part in parts for item in getattr(part, name)] for name in ("texts", "fine"))
+    return Questions(tuple(texts), tuple(fine))
 
 
 def same_but_for_marks(question: str) -> str:
     """Name of the group of questions that differ from this one in punctuation, case or digits only."""
     return " ".join(re.sub(r"[^a-z ]", " ", question.lower()).split())
+
+
+def membership(classes: Sequence[str]) -> DoubleArray:
+    """Which fine class belongs to which coarse one, (classes, 6)."""
+    return np.array([[coarse_of(name) == coarse for coarse in COARSE] for name in classes], float)
 
 
 def evaluate(probabilities: DoubleArray, classes: Sequence[str], truth: Sequence[str]) -> dict[str, Any]:
@@ -78,16 +66,29 @@ def evaluate(probabilities: DoubleArray, classes: Sequence[str], truth: Sequence
     }
 
 
-def membership(classes: Sequence[str]) -> DoubleArray:
-    """Which fine class belongs to which coarse one, (classes, 6)."""
-    return np.array([[coarse_of(name) == coarse for coarse in COARSE] for name in classes], float)
+def measure(given: DoubleArray, classes: Sequence[str], questions: Questions) -> dict[str, dict[str, Any]]:
+    """Figures of both levels: coarse probabilities are sums of fine ones, the fine answer is within the coarse one."""
+    belongs = membership(classes)
+    coarse = given @ belongs
+    within = np.where(belongs.T[coarse.argmax(axis=1)] > 0, given, 0.0)
+    return {
+        "coarse": evaluate(coarse, COARSE, questions.labels("coarse")),
+        "fine": evaluate(within, classes, questions.fine),
+    }
 
 
-def class_table(classes: Sequence[str], truth: Sequence[str], said: Sequence[str]) -> str:
-    """Markdown table: precision, recall and F1 of each class that the truth or the decisions hold."""
-    present = [name for name in classes if name in {*truth, *said}]
-    figures = precision_recall_fscore_support(truth, said, labels=present, zero_division=0.0)
-    lines = ["| class | precision | recall | F1 | questions |", "|---|---|---|---|---|"]
-    for name, precision, recall, f1, count in zip(present, *figures, strict=True):
-        lines.append(f"| {name} | {precision:.3f} | {recall:.3f} | {f1:.3f} | {count} |")
-    return "\n".join(lines)
+PARTS = {"test": "TREC test", "natural_dev": "natural questions, split dev", "held_out": "held-out training questions"}
+"""Sets that a head is measured on, by their names in manifests, and what cards call them."""
+
+
+def figure_rows(metrics: Mapping[str, Any]) -> str:
+    """Rows of a card's table: accuracy and calibration error of both levels, of each set."""
+    return "\n".join(
+        f"| {what}, {metrics[part]['fine']['questions']} | "
+        + " | ".join(
+            "{accuracy:.3f}; {calibration_error:.3f}".format(**metrics[part][level]) for level in ("coarse", "fine")
+        )
+        + " |"
+        for part, what in PARTS.items()
+        if part in metrics
+    )

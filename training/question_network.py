@@ -13,7 +13,7 @@ import onnx
 
 import bert_graph
 import onnx_graphs
-from bert_torch import EXTRA, copied_layers, feed_forward, fit, half_precision, linear
+from bert_torch import EXTRA, copied_layers, fit, half_precision, padded_layer
 from export_encoder import SMOOTHING
 from question_data import membership
 from semclass.core.errors import import_extra
@@ -103,31 +103,14 @@ class TopLayers:
             for prefix, rate in named
         ]
 
-    def layer(self, index: int, states: Any, mask: Any) -> Any:
-        """One transformer layer, as in BERT: attention and feed-forward, each followed by a norm."""
-        recipe, heads = self.recipe, self.config.num_attention_heads
-        prefix = f"encoder.layer.{index}"
-        count, length, hidden = states.shape
-        query, key, value = (
-            linear(self.parameters, states, f"{prefix}.attention.self.{part}")
-            .view(count, length, heads, -1)
-            .transpose(1, 2)
-            for part in ("query", "key", "value")
-        )
-        context = self.torch.nn.functional.scaled_dot_product_attention(
-            query, key, value, attn_mask=mask[:, None, None, :], dropout_p=recipe.dropout
-        )
-        context = context.transpose(1, 2).reshape(count, length, hidden)
-        drop = partial(self.torch.nn.functional.dropout, p=recipe.dropout)
-        return feed_forward(self.parameters, prefix, states, context, self.config.layer_norm_eps, drop)
-
     def logits(self, states: Any, mask: Any) -> Any:
         """Logits (n, classes) of states (n, length, hidden): linear in their mean and the state of the first piece."""
         kept = self.torch.rand(mask.shape) >= self.recipe.token_dropout
         kept[:, :2] = True
         mask = mask & kept
+        drop, seen = partial(self.torch.nn.functional.dropout, p=self.recipe.dropout), mask[:, None, None, :]
         for index in self.layers:
-            states = self.layer(index, states, mask)
+            states = padded_layer(self.parameters, self.config, index, states, seen, drop, self.recipe.dropout)
         weight = mask[:, :, None].to(states.dtype)
         pooled = self.torch.cat([(states * weight).sum(1) / weight.sum(1), states[:, 1]], dim=-1)
         pooled = self.torch.nn.functional.dropout(pooled, self.recipe.output_dropout)

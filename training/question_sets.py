@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import random
 import re
 import zlib
@@ -15,13 +14,16 @@ import numpy as np
 
 import labels
 from datasets_io import read_tsv, squad_train
-from question_data import Questions, find_file, read_questions, same_but_for_marks
+from question_data import Questions, joined, read_questions, same_but_for_marks
 from semclass.core.errors import InputError
 from semclass.core.taxonomy import COARSE
 from semclass.core.types import IntArray
 from semclass.heads.spelling import LETTERS, NEIGHBOURS, WORDS, Speller, with_mark
 
-TREC = "TREC question classification (Li and Roth 2002), training questions"
+SOURCES = (
+    "TREC question classification (Li and Roth 2002), training questions; questions labelled or written for this project "
+    "(`training/labels/`)"
+)
 SPELT_WITH_LETTERS = re.compile(r"[a-z]{2,}")
 TEXT_SHARE = 0.5  # weight of a word's share of the training questions in `frequent_words`; 0.8 is as good
 # times that a word must occur in the training questions to be known, if the encoder's vocabulary lacks it
@@ -39,33 +41,12 @@ class Training:
 
     questions: Questions
     nothing: tuple[str, ...]  # texts that ask nothing
-    sources: tuple[str, ...]  # for the model card
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--originals",
-        type=Path,
-        help="data folder with the public originals of the texts labelled for this project: all are used",
-    )
-
-
-def read_training(arguments: argparse.Namespace) -> Training:
-    parts, sources = [read_questions(find_file(arguments.data, "train"))], [TREC]
-    nothing: list[str] = []
-    if arguments.originals is not None:
-        parts += [labels.natural_questions(arguments.originals, "train"), labels.squad_questions(arguments.originals)]
-        parts.append(labels.written_questions())
-        nothing += [*labels.no_questions(), *labels.statements(arguments.originals)]
-        sources.append("questions labelled or written for this project (`training/labels/`)")
-    texts = tuple(text for part in parts for text in part.texts)
-    return Training(
-        Questions(texts, tuple(name for part in parts for name in part.fine)), tuple(nothing), tuple(sources)
-    )
-
-
-def read_dev(arguments: argparse.Namespace) -> Questions | None:
-    return None if arguments.originals is None else labels.natural_questions(arguments.originals, "dev")
+def read_training(data: Path) -> Training:
+    parts = [read_questions(data / "trec" / "train.tsv"), labels.natural_questions(data, "train")]
+    parts += [labels.squad_questions(data), labels.written_questions()]
+    return Training(joined(parts), (*labels.no_questions(), *labels.statements(data)))
 
 
 @dataclass(frozen=True)
@@ -114,9 +95,9 @@ def english_folds(texts: Sequence[str], trec: int) -> list[int]:
     return [*blocks_of(trec), *others]
 
 
-def unlabelled(originals: Path, known: Sequence[str]) -> list[str]:
+def unlabelled(data: Path, known: Sequence[str]) -> list[str]:
     """Questions of SQuAD's and WikiQA's training parts, each once, without those that are `known`."""
-    asked = [*squad_train(originals)[1], *(row["question"] for row in read_tsv(originals / "wikiqa" / "train.tsv.gz"))]
+    asked = [*squad_train(data)[1], *(row["question"] for row in read_tsv(data / "wikiqa" / "train.tsv.gz"))]
     texts = {same_but_for_marks(text): text for text in reversed(asked)}
     for text in known:
         texts.pop(same_but_for_marks(text), None)

@@ -26,7 +26,7 @@ from sklearn.cluster import KMeans
 from sklearn.linear_model import LinearRegression
 
 from answer_groups import read_groups
-from command import ENCODER_HELP, make_parser, npy_bytes, run, save_artifact, seconds_so_far
+from command import ENCODER_HELP, filled_card, make_parser, npy_bytes, run, save_artifact, seconds_so_far
 from datasets_io import training_passages
 from pair_domains import read_languages
 from semclass.core.errors import InputError
@@ -157,33 +157,13 @@ def train(arguments: argparse.Namespace) -> None:
         "metrics": metrics,
     }
     usual_of = "one usual vector for all word pieces" if many else "the usual vector of each word piece"
-    learnt = "passages in eleven languages" if many else "`squad_sentences/train` and other text for training"
-    sections = [
-        (
-            "What it is",
-            f"`pieces.npy` has {usual_of}, int8 of shape ({len(table)}, dim), components times "
-            "127. `rest.npy` is the table of a product quantiser (Jégou, Douze & Schmid 2011) for what is left of a "
-            f"token's vector, float16 of shape (parts, 256, width): an index keeps a byte for each part, {parts} for "
-            "a token.",
-        ),
-        ("How it was made", f"`training/train_codebooks.py`: means and k-means on {learnt}."),
-        (
-            "How much it loses",
-            "Mean of 1 - cosine between a vector and what is decoded, on text that was not learned from: "
-            f"{metrics['tokens_unseen']:.3f}.",
-        ),
-        ("Limits", "It fits the vectors of one encoder only; with another it is refused."),
-    ]
-    title = "Codebooks of token vectors"
-    save_artifact(arguments.out, "codebooks", files, fields, title, sections, "product-quantisation", multilingual=many)
+    facts = {"license": "apache-2.0", "language": "multilingual" if many else "en"}
+    card = filled_card("codebooks", {**fields, "usual": usual_of})
+    save_artifact(arguments.out, "codebooks", files, fields, tags=["product-quantisation"], facts=facts, **card)
     print(metrics)
 
 
-def main() -> None:
+if __name__ == "__main__":
     parser = make_parser(__doc__, "data", "models", "multilingual", "threads", "seed", "out")
     parser.add_argument("--encoder", help=f"{ENCODER_HELP}; encoder/ of --models if not given")
     run(parser, train)
-
-
-if __name__ == "__main__":
-    main()

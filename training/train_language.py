@@ -18,11 +18,11 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from command import make_parser, npy_bytes, run, save_artifact, seconds_so_far
+from command import filled_card, make_parser, npy_bytes, run, save_artifact, seconds_so_far
 from datasets_io import read_jsonl, squad_train, topic_rows
 from semclass.core.types import Ragged
 from semclass.heads.texts import open_encoder
-from semclass.ranking.language import FOLDER, LANGUAGE_DEPTH, MIN_ENGLISH, UNITS
+from semclass.ranking.language import FOLDER, MIN_ENGLISH, UNITS
 
 MOST = 3000  # texts of a kind
 RARE = 3e-6  # added to frequencies: what is seen in neither is as frequent in both
@@ -127,36 +127,10 @@ def train(arguments: argparse.Namespace) -> None:
         },
         "metrics": metrics,
     }
-    sections = [
-        (
-            "What it is",
-            "`pieces.npy` tells of each word piece how much more frequent it is in English than in other languages: "
-            f"int8 of shape (vocabulary,), natural logarithms times {UNITS}. `semclass.ranking.language` takes the "
-            f"mean over the first {LANGUAGE_DEPTH} candidates; below a threshold they are no English, and words rank in "
-            "place of "
-            "the heads, which read English alone.",
-        ),
-        (
-            "How it was made",
-            f"`training/train_language.py`: frequencies in {len(kinds)} kinds of English text for training and in "
-            f"{len(languages)} languages of Tatoeba (CC BY) and SIB-200 (CC BY-SA).",
-        ),
-        (
-            "How good it is",
-            "Of single texts, a table made without their kind or language tells "
-            f"{metrics['told_wrongly']:.1%} wrongly on average.",
-        ),
-        ("What it is not good at", "Which other language it is. A few words, most of which are foreign names."),
-    ]
-    title = "English or another language?"
-    save_artifact(
-        arguments.out, FOLDER, {"pieces.npy": npy_bytes(table)}, fields, title, sections, "language-identification"
-    )
-
-
-def main() -> None:
-    run(make_parser(__doc__, "data", "encoder", "seed", "out"), train)
+    files = {"pieces.npy": npy_bytes(table)}
+    card = filled_card("language", fields)
+    save_artifact(arguments.out, FOLDER, files, fields, tags=["language-identification"], **card)
 
 
 if __name__ == "__main__":
-    main()
+    run(make_parser(__doc__, "data", "encoder", "seed", "out"), train)

@@ -22,13 +22,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from sklearn.metrics import roc_auc_score
 
 import labels
-from command import make_parser, run, save_head, seconds_so_far
+from command import filled_card, make_parser, run, save_head, seconds_so_far
 from datasets_io import read_jsonl, read_tsv, squad_train
 from question_data import read_questions, same_but_for_marks
 from semclass.heads.query_focus import GENERIC
@@ -51,7 +50,7 @@ def questions_of(data: Path) -> dict[str, list[str]]:
     policies = read_jsonl(data / "policyqa" / "train.jsonl.gz")
     documents = read_jsonl(data / "medquad" / "documents.jsonl.gz")
     return {
-        "natural": list(labels.natural_questions(data / "questions", "train").texts),
+        "natural": list(labels.natural_questions(data, "train").texts),
         "trec": list(read_questions(data / "trec" / "train.tsv").texts),
         "squad": squad_train(data)[1],
         "written questions": list(labels.written_questions().texts),
@@ -124,69 +123,13 @@ def as_typed(text: str, place: int) -> str:
 
 
 def figures(given: np.ndarray, truth: np.ndarray, threshold: float) -> dict[str, float]:
-    """Area under the curve, share of texts in scope that are kept, and of others that are refused."""
+    """Area under the curve, share of texts of the class that are kept, and of others that are refused."""
     found = {
         "auc": roc_auc_score(truth, given),
         "kept": (given[truth] >= threshold).mean(),
         "refused": (given[~truth] < threshold).mean(),
     }
     return {key: round(float(value), 4) for key, value in found.items()}
-
-
-def scope_sections(card: Mapping[str, Any]) -> list[tuple[str, str]]:
-    found = card["metrics"]["cross_validation"]
-    return [
-        (
-            "What it is",
-            "The probability that a text is one that documents may answer: a question, keywords, a request, a title or a "
-            "claim to check; and no greeting, thanks, command to a device, question to the assistant itself, opinion, "
-            'statement about oneself, or pasted fragment. `semclass.TextModel.load("in_scope")` loads it.',
-        ),
-        (
-            "How it was made",
-            f"`training/train_one_class.py`, on {card['training']['examples']} texts: training questions of public sets, "
-            "small talk and commands of CLINC150 (Larson et al. 2019, CC BY), lines of code of CoSQA, and texts written "
-            f"for this project (`training/labels/`). Chosen by cross-validation: {card['training']['chosen']}. From "
-            f"the threshold on, {card['threshold']}, {HEADS['in_scope'].kept:.1%} of the texts in scope that the head did "
-            "not see are kept.",
-        ),
-        (
-            "How good it is",
-            f"By cross-validation: area under the curve {found['auc']:.3f}, {found['kept']:.1%} of texts in scope kept, "
-            f"{found['refused']:.1%} of the others refused. On texts written for a test: `bench/results/in_scope.md`.",
-        ),
-        (
-            "What it is not good at",
-            "English. A claim to check and a plain statement look alike, and so do a question to a person and one to a "
-            'corpus. A complaint without a question, such as "my card has not arrived", may be refused.',
-        ),
-    ]
-
-
-def generic_sections(card: Mapping[str, Any]) -> list[tuple[str, str]]:
-    found = card["metrics"]
-    others = ", ".join(f"{name} {share:.1%}" for name, share in found.items() if name not in ("auc", "generic"))
-    return [
-        (
-            "What it is",
-            'The probability that a question names nothing of its own: "What is the best way?", "Should I be worried?". '
-            "Behind the description of a problem, such a question is about what stands before it, which is then read with "
-            "it (`semclass.heads.query_focus`).",
-        ),
-        (
-            "How it was made",
-            f"`training/train_one_class.py`, on {card['training']['examples']} texts: questions written for this project "
-            "(`training/labels/generic_questions.txt`), and training questions of public sets. Chosen by cross-validation: "
-            f"{card['training']['chosen']}. From the threshold on, {card['threshold']}, {HEADS['generic'].kept:.0%} of the "
-            "generic questions that the head did not see are kept.",
-        ),
-        (
-            "How good it is",
-            f"By cross-validation: area under the curve {found['auc']:.3f}; called generic: {others}. On descriptions of "
-            "problems with endings that it did not see: `python -m bench small_folders`.",
-        ),
-        ("What it is not good at", "English. Several sentences at once: it reads one at a time."),
-    ]
 
 
 @dataclass(frozen=True)
@@ -200,18 +143,14 @@ class OneClass:
     kept: float  # share of the texts of the class, unseen, that the threshold keeps
     twice: str  # the source whose texts are read as written and otherwise
     sources: Callable[[Path, int], list[Source]]
-    title: str
-    sections: Callable[[Mapping[str, Any]], list[tuple[str, str]]]
 
 
 HEADS: Mapping[str, OneClass] = {
     "in_scope": OneClass(
-        "in-scope", "in scope", ("pooled", "layers"), 3, 0.995, "written", in_scope_sources,
-        "Does a text ask something of a corpus?", scope_sections,
+        "in-scope", "in scope", ("pooled", "layers"), 3, 0.995, "written", in_scope_sources
     ),
     "generic": OneClass(
-        "generic", GENERIC, ("pooled",), 5, 0.98, "generic", generic_sources,
-        "Does a question name nothing of its own?", generic_sections,
+        "generic", GENERIC, ("pooled",), 5, 0.98, "generic", generic_sources
     ),
 }  # fmt: skip
 
@@ -232,7 +171,7 @@ def train(arguments: argparse.Namespace) -> None:
         problem_of(
             {view: encoding.rows(view) for view in head.views},
             Targets.of([(head.name,) if right else () for right in truth], multi_label=True),
-            np.where(names == "written", WRITTEN_WEIGHT, 1.0) if arguments.head == "in_scope" else None,
+            np.where(names == "written", WRITTEN_WEIGHT, 1.0),
         ),
         [Choice(dict.fromkeys(head.views, 1.0))],
         [same_but_for_marks(text) or text for text in texts],
@@ -242,13 +181,8 @@ def train(arguments: argparse.Namespace) -> None:
     )
     given = fitted.out_of_fold[:, 0]
     threshold = round(float(np.quantile(given[truth], 1 - head.kept)), 4)
-    shares = {
-        name: round(float((given[names == name] >= threshold).mean()), 4) for name in dict.fromkeys(names.tolist())
-    }
-    metrics: dict[str, Any] = {"auc": round(float(roc_auc_score(truth, given)), 4), **shares}
+    metrics = {"cross_validation": figures(given, truth, threshold)}
     print(f"threshold {threshold}", metrics)
-    if arguments.head == "in_scope":
-        metrics = {"cross_validation": figures(given, truth, threshold)}
     card = {
         "task": head.task,
         "classes": fitted.classes,
@@ -268,14 +202,10 @@ def train(arguments: argparse.Namespace) -> None:
         "metrics": metrics,
         "threshold": threshold,
     }
-    save_head(arguments.out, head_to_onnx(fitted), card, title=head.title, sections=head.sections(card))
-
-
-def main() -> None:
-    parser = make_parser(__doc__, "data", "encoder", "seed", "out")
-    parser.add_argument("head", choices=HEADS)
-    run(parser, train)
+    save_head(arguments.out, head_to_onnx(fitted), card, **filled_card(arguments.head, card))
 
 
 if __name__ == "__main__":
-    main()
+    parser = make_parser(__doc__, "data", "encoder", "seed", "out")
+    parser.add_argument("head", choices=HEADS)
+    run(parser, train)

@@ -37,16 +37,13 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss, precision_recall_fscore_support, roc_auc_score
 from sklearn.model_selection import GroupKFold, StratifiedGroupKFold
 
-from command import MULTILINGUAL, make_parser, run, save_head, seconds_so_far
+from command import MULTILINGUAL, filled_card, make_parser, run, save_head, seconds_so_far
 from datasets_io import read_jsonl
-from figures import reliability_diagram
 from label_sources import article_groups, passage_articles
 from labels import labelled_passages
-from semclass.core.errors import ArtifactError
 from semclass.core.taxonomy import COARSE, COARSE_NAMES
 from semclass.core.types import Encoder, FloatArray
 from semclass.encoders.sentences import encode_passages
-from semclass.heads.head import Head
 from semclass.heads.surface import surface_features
 from semclass.heads.texts import open_encoder
 from semclass.train.calibration import best_threshold, expected_calibration_error
@@ -64,7 +61,7 @@ READ_WEIGHT = 0.6
 # inverse penalties that are tried; the one with the least cross-validated log loss is taken
 STRENGTHS = (0.03, 0.1, 0.3)
 FOLDS = 5
-TOLERANCE = 1e-4  # largest difference between a head's probabilities in ONNX and in scikit-learn
+REPEATS = 5  # assignments of folds that the figures are the mean of
 GOLD = "gold"
 
 
@@ -262,14 +259,6 @@ def measure(truth: Array, probabilities: Array, decisions: Array) -> dict[str, A
     return dict(zip(names, np.array(rows, float).T, strict=True))
 
 
-def flan_f1(corpus: Corpus) -> Array:
-    """F1 of flan-ul2's own answers on the same passages; those it did not answer are left out."""
-    gold = corpus.labels[: len(corpus.weak)]
-    truth = np.where(np.isnan(corpus.weak), np.nan, gold)[corpus.twice[: len(gold)]]
-    said = np.nan_to_num(corpus.weak)[corpus.twice[: len(gold)]]
-    return measure(truth, said, said)["f1"]
-
-
 def evaluate(corpus: Corpus, dense: Array, dims: Mapping[str, int], seeds: Sequence[int]) -> dict[str, Array]:
     """Figures by name, each (seeds, 6); ``lower_f1`` and the like are of lower-cased passages."""
     n, places, found = len(corpus.texts), np.flatnonzero(corpus.twice), []
@@ -297,24 +286,17 @@ def other_sources(corpus: Corpus, dense: Array, dims: Mapping[str, int], seed: i
     return found
 
 
-def write_head(
-    corpus: Corpus,
-    dense: Array,
-    views: Mapping[str, FloatArray],
-    metrics: Mapping[str, Any],
-    arguments: argparse.Namespace,
-    encoder: str,
-) -> str:
-    dims, rows = {name: view.shape[1] for name, view in views.items()}, np.arange(len(corpus.texts))
-    spaces = spaces_of(corpus, dense, dims)
-    trained = [train_class(dense, space, corpus, rows, column, arguments.seed) for column, space in enumerate(spaces)]
-    labels = corpus.labels
+def head_of(
+    corpus: Corpus, dense: Array, dims: Mapping[str, int], metrics: Mapping[str, Any], seed: int
+) -> tuple[FittedHead, dict[str, Any]]:
+    """Fit to all passages; gives the head, which has one column for each class, and what its manifest says of it."""
+    rows, spaces, labels = np.arange(len(corpus.texts)), spaces_of(corpus, dense, dims), corpus.labels
+    trained = [train_class(dense, space, corpus, rows, column, seed) for column, space in enumerate(spaces)]
     card = {
         "task": "passage-provides",
         "classes": COARSE,
         "link": "sigmoid",
         "inputs": dims,
-        "encoder": encoder,
         "calibration": {
             "method": "platt",
             "on": f"out-of-fold scores, {FOLDS} folds by article, of the training passages",
@@ -325,7 +307,7 @@ def write_head(
             "labelled": dict(zip(COARSE, (~np.isnan(labels)).sum(axis=0).tolist(), strict=True)),
             "positives": dict(zip(COARSE, np.nansum(labels, axis=0).astype(int).tolist(), strict=True)),
             "strength": {name: one.strength for name, one in zip(COARSE, trained, strict=True)},
-            "seed": arguments.seed,
+            "seed": seed,
             "seconds": seconds_so_far(),
         },
         "metrics": metrics,
@@ -334,35 +316,13 @@ def write_head(
     # fold space, regression and calibration of each class into one column of one matrix
     weights = np.stack([one.slope * (one.space.matrix @ one.model.coef_[0]) for one in trained], axis=1)
     bias = np.array([one.slope * one.model.intercept_[0] + one.intercept for one in trained]) - spaces[0].mean @ weights
-    fitted = FittedHead("sigmoid", COARSE, dims, weights.astype(np.float32), bias.astype(np.float32))
-    save_head(
-        arguments.out,
-        head_to_onnx(fitted),
-        card,
-        title="Which types of answer does a passage provide?",
-        sections=card_sections(metrics, card["threshold"], arguments),
-        facts=MULTILINGUAL if arguments.multilingual else None,
-        files={"reliability.png": diagram(*out_of_fold(corpus, dense, dims, arguments.seed))},
-    )
-    network = Head.load(arguments.out, encoder=encoder).probabilities(views)
-    expected = np.stack([one.probabilities(dense) for one in trained], axis=1)
-    difference = float(np.abs(network - expected).max())
-    if difference > TOLERANCE:
-        raise ArtifactError(f"{arguments.out}: the network differs from scikit-learn by {difference:.1e}")
-    return f"{arguments.out}  ONNX - scikit-learn {difference:.1e}"
+    head = FittedHead("sigmoid", COARSE, dims, weights.astype(np.float32), bias.astype(np.float32))
+    return head, card
 
 
-def diagram(probabilities: Array, _: Array, truth: Array) -> bytes:
-    parts = {}
-    for name, given, right in zip(COARSE, probabilities.T, truth.T, strict=True):
-        known = ~np.isnan(right)
-        parts[name] = (given[known], right[known] == 1)
-    return reliability_diagram(parts, columns=3)
-
-
-def head_metrics(figures: Mapping[str, Array], flan: Array) -> dict[str, Any]:
+def head_metrics(figures: Mapping[str, Array]) -> dict[str, Any]:
     """Figures of cross-validation for the manifest: of each class, and macro averages."""
-    means = {key: values.mean(axis=0) for key, values in figures.items()} | {"flan_ul2_f1": flan}
+    means = {key: values.mean(axis=0) for key, values in figures.items()}
     found: dict[str, Any] = {
         name: {key: round(float(values[column]), 4) for key, values in means.items()}
         for column, name in enumerate(COARSE)
@@ -378,80 +338,34 @@ def _rows(table: Mapping[str, Mapping[str, Any]], columns: Sequence[str]) -> str
     return "\n".join(f"| {name} | {row} |" for name, row in cells.items())
 
 
-def card_sections(metrics: Mapping[str, Any], thresholds: Any, arguments: argparse.Namespace) -> list[tuple[str, str]]:
-    repeats = arguments.repeats
-    columns = ("precision", "recall", "f1", "auc", "calibration_error", "lower_f1", "lower_auc", "flan_ul2_f1")
-    classes = {name: metrics[name] for name in (*COARSE, "macro")}
-    kinds = ", ".join(f"{name} ({COARSE_NAMES[name]})" for name in COARSE)
-    cuts = ", ".join(f"{name} {value:.2f}" for name, value in zip(COARSE, thresholds, strict=True))
-    seeds = ", ".join(f"{value:.3f}" for value in metrics["macro"]["f1_by_seed"])
-    languages, reads = "English.", "its evidence for entities and answers, and"
-    if arguments.multilingual:
-        reads = "and of abbreviations also over"
-        languages = "All labels are of English passages; in other languages ABBR is hardly ever found."
-    return [
-        (
-            "What it is",
-            f"Calibrated probabilities that a reader could take from a passage a clear answer to a question of the types "
-            f"{kinds}: a logistic regression for each over means of the encoder's layers, {reads} counts of numbers, "
-            "capitals, acronyms and the like in the raw text.",
-        ),
-        (
-            "How it was made",
-            "`training/train_passages.py`: 508 passages of English Wikipedia (`gold`), and "
-            "passages of WikiQA, newswire and SQuAD (`training/labels/passages.tsv`); each also in lower case. Penalty, "
-            "calibration and threshold by "
-            f"cross-validation. Thresholds, for the best F1: {cuts}.",
-        ),
-        (
-            "How good it is",
-            f"Nested {FOLDS}-fold cross-validation, mean of {repeats} assignments of folds, on the 250 passages that were "
-            "read twice; passages of one article, or whose words are alike, share a fold. `lower`: the same passages in "
-            "lower case; flan-ul2: the language model's answers to a prompt.\n\n"
-            "| class | precision | recall | F1 | AUC | calibration error | lower F1 | lower AUC | flan-ul2 F1 |\n"
-            f"|---|---|---|---|---|---|---|---|---|\n{_rows(classes, columns)}\n\n"
-            f"Macro F1 by assignment of folds: {seeds}.",
-        ),
-        (
-            "How honest its probabilities are",
-            f"Expected calibration error (ten bins) of a class: {metrics['macro']['calibration_error']:.3f} on average.\n\n"
-            "![How often passages of each probability have the class](reliability.png)",
-        ),
-        (
-            "How it does on sources it has not seen",
-            "| source left out | macro F1 | macro AUC |\n|---|---|---|\n"
-            + _rows(metrics["other_sources"], ("f1", "auc")),
-        ),
-        (
-            "Limits",
-            f"{languages} Trained on encyclopedic text, much of it about computing and companies, and newswire, of 10 to "
-            "300 words; shorter texts provide less and get lower probabilities. ENTY is the weakest class: whether a thing "
-            "that is mentioned would be asked for is a matter of judgement. It tells that an answer of the type is there, "
-            "not to which question.",
-        ),
-    ]
-
-
 def train(arguments: argparse.Namespace) -> None:
-    corpus = read_corpus(arguments.data, multilingual=arguments.multilingual)
-    encoder = open_encoder(arguments.encoder)
+    many, seed = arguments.multilingual, arguments.seed
+    corpus, encoder = read_corpus(arguments.data, multilingual=many), open_encoder(arguments.encoder)
     views = view_matrices(encoder, [*corpus.texts, *(text.lower() for text in corpus.texts)])
     dims = {name: view.shape[1] for name, view in views.items()}
     dense = np.concatenate(list(views.values()), axis=1).astype(np.float64)
-    seed = arguments.seed
-    figures = evaluate(corpus, dense, dims, range(seed, seed + arguments.repeats))
-    metrics = head_metrics(figures, flan_f1(corpus))
+    metrics = head_metrics(evaluate(corpus, dense, dims, range(seed, seed + REPEATS)))
     metrics["other_sources"] = other_sources(corpus, dense, dims, seed)
     for name, found in metrics.items():
         print(f"{name}: {found}")
-    print(write_head(corpus, dense, views, metrics, arguments, encoder.fingerprint))
-
-
-def main() -> None:
-    parser = make_parser(__doc__, "data", "encoder", "multilingual", "seed", "out")
-    parser.add_argument("--repeats", type=int, default=3, help="assignments of folds that the figures are the mean of")
-    run(parser, train)
+    head, card = head_of(corpus, dense, dims, metrics, seed)
+    card |= {"encoder": encoder.fingerprint}
+    columns = ("precision", "recall", "f1", "auc", "calibration_error", "lower_f1", "lower_auc")
+    words = filled_card(
+        "passages",
+        {
+            "kinds": ", ".join(f"{name} ({COARSE_NAMES[name]})" for name in COARSE),
+            "reads": "and of abbreviations over" if many else "its evidence for entities and answers, and",
+            "languages": "All labels are of English passages; in other languages ABBR is hardly found."
+            if many
+            else "English.",
+            "table": _rows({name: metrics[name] for name in (*COARSE, "macro")}, columns),
+            "sources": _rows(metrics["other_sources"], ("f1", "auc")),
+        },
+    )
+    facts = MULTILINGUAL if many else None
+    save_head(arguments.out, head_to_onnx(head), card, facts=facts, **words)
 
 
 if __name__ == "__main__":
-    main()
+    run(make_parser(__doc__, "data", "encoder", "multilingual", "seed", "out"), train)

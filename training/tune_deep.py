@@ -21,7 +21,7 @@ import bert_graph
 from bert_torch import EXTRA, fit
 from command import run, seconds_so_far
 from deep_network import Network, Recipe, batches, read_pairs
-from export_encoder import SHARED, find_source
+from export_encoder import find_source
 from semclass.core.errors import import_extra
 from semclass.encoders.onnx_encoder import OnnxEncoder
 from tuning_texts import Material, Rows, Texts, recipe_of, tuning_parser
@@ -47,7 +47,7 @@ def train(arguments: argparse.Namespace) -> None:
     torch.set_float32_matmul_precision("high")
     weights, config = bert_graph.read_model(find_source(arguments.source))
     tuned = dict(np.load(arguments.tuned)) if arguments.tuned else {}
-    layer = round(config.num_hidden_layers * SHARED)
+    layer = bert_graph.Views.of_depth(config.num_hidden_layers).shared
     recipe = recipe_of(arguments, Recipe)
     start = dict(np.load(arguments.start)) if arguments.start else {}
     rng = np.random.default_rng([arguments.seed, 1] if start else arguments.seed)  # other batches than those before

@@ -31,7 +31,7 @@ from bert_torch import EXTRA, fit
 from command import run, seconds_so_far
 from datasets_io import LANGUAGE, PARALLEL
 from encoder_network import Network, Recipe
-from export_encoder import SHARED, find_source
+from export_encoder import find_source
 from semclass.core.errors import import_extra
 from tuning_texts import PAIRED, Material, Rows, Texts, recipe_of, tables, tuning_parser
 
@@ -128,7 +128,7 @@ def train(arguments: argparse.Namespace) -> None:
     torch.set_num_threads(arguments.threads)
     torch.set_float32_matmul_precision("high")
     weights, config = bert_graph.read_model(find_source(arguments.source))
-    layer = round(config.num_hidden_layers * SHARED)
+    layer = bert_graph.Views.of_depth(config.num_hidden_layers).shared
     material = Material.load(arguments.groups)
     recipe = recipe_of(arguments, Recipe)
     rng = np.random.default_rng(arguments.seed)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,12 +15,13 @@ import numpy.typing as npt
 
 from answer_groups import Group
 from bert_graph import BertConfig, Views
-from bert_torch import EXTRA, read_texts
+from bert_torch import tensor_of
 from command import make_parser
 from document_groups import measured_on
+from export_encoder import lower_of, upper_of
 from kept_pieces import kept_pieces
+from onnx_graphs import open_model
 from semclass.core.artifacts import STATES
-from semclass.core.errors import import_extra
 from semclass.core.types import IntArray, Ragged, offsets_of
 from semclass.encoders.onnx_encoder import PASSAGE, OnnxEncoder
 from semclass.scoring.bm25 import statistics
@@ -35,8 +36,6 @@ STRETCH = 50  # groups of a domain that follow one another
 CHECKED = 256  # groups of a domain, not learnt from, that are measured on
 HELD_OUT = 10  # every tenth stretch is held out, from the first on
 TOGETHER = 64  # texts of one length that the lower part of an encoder reads at a time
-AT_ONCE = {"cpu": 8192}  # word pieces that are read at a time
-AT_ONCE_ELSEWHERE = 65536  # and on any other device
 
 
 @dataclass(frozen=True)
@@ -59,50 +58,33 @@ class Texts:
 
         An encoder with prefixes reads each text behind one of them. Their states are not kept.
         """
-        torch = import_extra("torch", EXTRA)
-        model = {name: torch.tensor(value, dtype=torch.float32, device=device) for name, value in weights.items()}
+        views = Views.of_depth(config.num_hidden_layers, prefixed=any(material.prefixes))
+        lower, upper = (open_model(part(weights, config, views, None)[0]) for part in (lower_of, upper_of))
         ids, asked = material.texts(), material.asked() if any(material.prefixes) else None
-        views = Views.of_depth(config.num_hidden_layers, prefixed=asked is not None)
-        read, own = (ids, None) if asked is None else prefixed(ids, asked, material.prefixes)
-        shape = len(ids), config.hidden_size
-        means, firsts = ([at for at in some if at > layer] for some in (views.mean_layers, views.first_token_layers))
-        states = torch.empty((len(ids.values), shape[1]), dtype=torch.float16, device=device)
-        original = torch.empty(shape, device=device)
-        layers = torch.empty((shape[0], (len(means) + len(firsts)) * shape[1]), dtype=torch.float16, device=device)
-        for rows, offsets, found in read_texts(model, config, read, AT_ONCE.get(device, AT_ONCE_ELSEWHERE)):
-            below = found[layer] if own is None else found[layer][torch.from_numpy(own[read.places(rows)]).to(device)]
-            states[torch.from_numpy(ids.places(rows)).to(device)] = below.half()
-            lengths = np.diff(offsets)
-            count = torch.from_numpy(lengths).to(device)
-            owner = torch.arange(len(rows), device=device).repeat_interleave(count)
-            begins = np.minimum(offsets[:-1] + 1, offsets[1:] - 1)  # of first word pieces
-
-            def mean(values: Any, owner: Any = owner, count: Any = count) -> Any:
-                return values.new_zeros(len(count), values.shape[1]).index_add(0, owner, values) / count[:, None]
-
-            original[rows] = torch.nn.functional.normalize(mean(found[-1]), dim=-1)
-            layers[rows] = torch.cat(
-                [*(mean(found[at]) for at in means), *(found[at][begins] for at in firsts)], 1
-            ).half()
-        return cls(ids, material.kept[ids.values], states, original, layers, material.idf, asked)
+        every, hidden = np.ones(len(ids), np.bool_), config.hidden_size
+        kinds = {(): every} if asked is None else {material.prefixes[0]: asked, material.prefixes[1]: ~asked}
+        known = sum(at <= layer for at in views.mean_layers) * hidden
+        states, original = np.empty((len(ids.values), hidden), np.float16), np.empty((len(ids), hidden), np.float32)
+        wide = (len(views.mean_layers) + len(views.first_token_layers)) * hidden - known
+        layers = np.empty((len(ids), wide), np.float16)
+        for rows, prefix, feed in runs(ids, kinds):
+            (found,) = lower.run([STATES], feed)
+            states[ids.places(rows)] = without(found, prefix)
+            above = {STATES: found, "attention_mask": feed["attention_mask"]}
+            original[rows], views_of = upper.run(("pooled", "layers"), above)
+            layers[rows] = views_of[:, known:]
+        there = partial(tensor_of, device=device)
+        kept = material.kept[ids.values]
+        return cls(ids, kept, there(states), there(original), there(layers), material.idf, asked)
 
     @classmethod
     def below(cls, material: Material, encoder: OnnxEncoder, device: str) -> Texts:
         """Read texts by the lower part of an encoder as it ships, in int8; without any vectors of layers above."""
-        torch, ids = import_extra("torch", EXTRA), material.texts()
-        states = torch.empty((len(ids.values), encoder.views[STATES]), dtype=torch.float16)
-        prefix, lengths = encoder.prefix, ids.lengths()
-        for length in np.unique(lengths).tolist():
-            alike = np.flatnonzero(lengths == length)
-            for rows in np.array_split(alike, -(-len(alike) // TOGETHER)):
-                places = ids.places(rows)
-                read = ids.values[places].reshape(len(rows), length)
-                read = np.insert(read, [1] * len(prefix), prefix, axis=1)
-                feed = {"input_ids": read, "attention_mask": np.ones_like(read)}
-                found = np.delete(encoder.lower.run([STATES], feed)[0], slice(1, 1 + len(prefix)), axis=1)
-                states[torch.from_numpy(places)] = torch.from_numpy(found.reshape(-1, found.shape[2])).half()
-        nothing = torch.empty((len(ids), 0))
-        return cls(ids, material.kept[ids.values], states.to(device), nothing, nothing, material.idf)
+        ids, nothing = material.texts(), tensor_of(np.empty((0, 0)), "cpu")
+        states = np.empty((len(ids.values), encoder.views[STATES]), np.float16)
+        for rows, prefix, feed in runs(ids, {tuple(encoder.prefix): np.ones(len(ids), np.bool_)}):
+            states[ids.places(rows)] = without(encoder.lower.run([STATES], feed)[0], prefix)
+        return cls(ids, material.kept[ids.values], tensor_of(states, device), nothing, nothing, material.idf)
 
     @cached_property
     def deviation(self) -> Any:
@@ -296,18 +278,26 @@ def recipe_of(arguments: argparse.Namespace, recipe: type[R]) -> R:
     return recipe(**{item.name: getattr(arguments, item.name) for item in fields(recipe) if item.name in arguments})  # type: ignore[arg-type]
 
 
-def prefixed(ids: Ragged, asked: npt.NDArray[np.bool_], prefixes: Sequence[Sequence[int]]) -> tuple[Ragged, Array]:
-    """Texts with the prefix of their kind behind the first token, and which of their word pieces are their own."""
+def runs(
+    ids: Ragged, kinds: Mapping[tuple[int, ...], npt.NDArray[np.bool_]]
+) -> Iterator[tuple[IntArray, int, dict[str, Array]]]:
+    """Texts of one length that are read at a time: their rows, the pieces of a prefix before them, and what is read.
+
+    `kinds` are the pieces of each prefix, and which texts, bool (n,), are read behind it.
+    """
     lengths = ids.lengths()
-    added = np.where(asked, *map(len, prefixes))
-    own = np.ones(int((lengths + added).sum()), np.bool_)
-    offsets = offsets_of(lengths + added)
-    values = np.empty(len(own), np.int64)
-    for prefix, rows in zip(prefixes, (np.flatnonzero(asked), np.flatnonzero(~asked)), strict=True):
-        places = (offsets[rows][:, None] + 1 + np.arange(len(prefix))).astype(np.int64)
-        values[places], own[places] = prefix, False
-    values[own] = ids.values
-    return Ragged(values, offsets), own
+    for prefix, texts in kinds.items():
+        for length in np.unique(lengths[texts]).tolist():
+            alike = np.flatnonzero(texts & (lengths == length))
+            for rows in np.array_split(alike, -(-len(alike) // TOGETHER)):
+                own = ids.values[ids.places(rows)].reshape(len(rows), length)
+                read = np.insert(own, [1] * len(prefix), prefix, axis=1)
+                yield rows, len(prefix), {"input_ids": read, "attention_mask": np.ones_like(read)}
+
+
+def without(states: Array, prefix: int) -> Array:
+    """States of the pieces of texts, one after another, but for those of a prefix."""
+    return np.delete(states, slice(1, 1 + prefix), axis=1).reshape(-1, states.shape[2])
 
 
 def pairs_of(

@@ -35,7 +35,7 @@ SHARES = ("alpha", "sparse", "coverage")  #: weights of fusion that are from 0 t
 MAX_CHARACTERS = LAST  #: most characters of a question that are read; a longer sentence is not real text
 
 TRAIN_CLASSES = (
-    "train both for this encoder with `python training/train_questions.py --data DATA/trec --encoder ENCODER --out "
+    "train both for this encoder with `python training/train_questions.py --data DATA --encoder ENCODER --out "
     "MODELS/questions` and `python training/train_passages.py --data DATA --encoder ENCODER --out MODELS/passages`"
 )
 

@@ -16,6 +16,7 @@ import export_entailment
 import onnx_graphs
 import pair_head
 import tuning_texts
+from export_encoder import lower_of, upper_of
 from kept_pieces import kept_pieces
 from semclass.core.types import Ragged, offsets_of
 from semclass.encoders.onnx_encoder import PASSAGE, QUESTION
@@ -50,12 +51,8 @@ def test_what_was_tuned_and_its_graph_agree():
     texts = tuning_texts.Texts(ids, kept, torch.from_numpy(states), nothing, nothing, np.ones(26, np.float32))
     tuned = {name: value.detach().numpy() for name, value in network.parameters.items()}
     views = bert_graph.Views((1, 2, 3), (2,), tuned=tuned, shared=1)
-    writer = bert_graph.BertWriter({**weights, **tuned}, CONFIG, None, 0.8)
-    model, probes = writer.write(views)
-    outputs = [item for item in model.graph.output if item.name not in probes]
-    del model.graph.output[:]
-    model.graph.output.extend(outputs)
-    upper = onnx_graphs.open_model(onnx_graphs.split(model, 1)[1])
+    model, _ = bert_graph.BertWriter({**weights, **tuned}, CONFIG, None, 0.8).write_upper(views)
+    upper = onnx_graphs.open_model(model)
     for kind in (QUESTION, PASSAGE):
         with torch.no_grad(), torch.autocast("cpu", enabled=False):
             found = network.read(texts, np.arange(3), kind)
@@ -120,13 +117,15 @@ def test_texts_are_read_behind_the_prefix_of_their_kind():
     found = tuning_texts.Texts.read(material, weights, CONFIG, 1, "cpu")
     # two questions, and a text that stands alone
     assert found.asked.tolist() == [True, False, False, False, True, True]
-    model, _ = bert_graph.BertWriter(weights, CONFIG, None, 0.8).write(bert_graph.Views.of_depth(3, prefixed=True))
-    session = onnx_graphs.open_model(model)
+    views = bert_graph.Views.of_depth(3, prefixed=True)
+    lower, upper = (onnx_graphs.open_model(part(weights, CONFIG, views, None)[0]) for part in (lower_of, upper_of))
     prefixes = ([12] if asked else [10, 9] for asked in found.asked.tolist())
     for row, prefix in enumerate(prefixes):
         ids = plain.texts().row(row)
         np.testing.assert_array_equal(found.ids.row(row), ids)
-        pooled, state = session.run(["pooled", "layer1"], onnx_graphs.text_feed([ids[0], *prefix, *ids[1:]]))
+        feed = onnx_graphs.text_feed([ids[0], *prefix, *ids[1:]])
+        (state,) = lower.run(["states"], feed)
+        (pooled,) = upper.run(["pooled"], {"states": state, "attention_mask": feed["attention_mask"]})
         np.testing.assert_allclose(found.original[row], pooled[0], atol=1e-5)
         own = np.delete(state[0], slice(1, 1 + len(prefix)), axis=0)
         np.testing.assert_allclose(found.states[found.ids.places(np.array([row]))].float(), own, atol=5e-3)

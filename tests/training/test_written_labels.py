@@ -33,7 +33,7 @@ def test_questions_of_our_own_have_classes_of_the_taxonomy():
 
 
 def test_every_labelled_text_is_found_in_the_data_folder(data_folder):
-    assert len(labels.natural_questions(data_folder / "questions", "train").texts) == 4049
-    assert len(labels.squad_questions(data_folder / "squad_sentences").texts) == 1000
+    assert len(labels.natural_questions(data_folder, "train").texts) == 4049
+    assert len(labels.squad_questions(data_folder).texts) == 1000
     texts, classes = labels.labelled_passages(data_folder)
     assert classes.shape == (len(texts), 6) == (1859, 6)

