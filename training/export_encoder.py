@@ -258,7 +258,7 @@ def export(arguments: argparse.Namespace) -> None:
     )
     if arguments.tuned and not arguments.multilingual:
         layer = round(config.num_hidden_layers * PROBED)
-        parts = [onnx.ModelProto.FromString(part) for part in (lower, upper_with(views))]
+        parts = onnx.ModelProto.FromString(lower), onnx.ModelProto.FromString(upper_with(views))
         layers, states = onnx_graphs.reader_of(*parts, "layers"), onnx_graphs.reader_of(*parts, f"layer{layer}", kept)
         probes = bert_graph.EntityProbe(layer, *entity_probe(tokenizer, arguments.data, layers, states, kept))
         views = replace(views, entities=probes)
