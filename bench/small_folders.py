@@ -7,12 +7,18 @@ Ten folders of 15 passages, written for this project, each with 28 questions tha
 are for choosing and five for confirming. They are asked as they are, together (75 passages), and among passages of
 ``beir/handbook`` (1,000). Questions of other folders are those on another subject. Beside them stand 20 descriptions of a
 problem, alone and behind each of 12 endings without content words, in an index of the passages that help and 20 others.
+
+``small`` of the data holds folders of 1 to 10 entries and, in each of four sentences, codes that are permutations. A folder
+is asked alone, and all as one index.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +28,15 @@ import numpy as np
 from bench import provenance, readme
 from bench.steps import Bench
 from datasets_io import read_jsonl
-from semclass import HybridRetriever, Models, Passage
+from semclass import Hit, HybridRetriever, Models, Passage
+from semclass.documents.readers import read_passages
 from semclass.ranking.certainty import CERTAINTIES
 from semclass.ranking.methods import DEFAULT
 
 QUESTIONS = Path(__file__).parent / "questions"
 LARGEST, ELSEWHERE = 1000, 40  # passages of the largest index; questions on another subject that a folder is asked
 METHODS = (DEFAULT, "convex", "bm25")
+START = 40  # characters of an entry that its passage holds
 
 ENDINGS = (
     "What is the best way?", "What is wrong here?", "What is the reason?", "What is the cause and the cure?",
@@ -41,7 +49,9 @@ def run(bench: Bench) -> dict[str, Any]:
     most = 100 if bench.quick else LARGEST
     sizes = bench.step("small_folders/dev", "bench.small_folders:folders", data=bench.data, split="dev", largest=most)
     problems = bench.step("small_folders/problems", "bench.small_folders:problems")
-    return {"task": {"what": "search few passages, written for this project"}, "sizes": sizes["sizes"], **problems}
+    entries = bench.step("small_folders/entries", "bench.small_folders:entries", data=bench.data)
+    what = {"what": "search few passages, written for this project"}
+    return {"task": what, "sizes": sizes["sizes"], **problems, **entries}
 
 
 def passages_of(folder: Mapping[str, Any]) -> list[Passage]:
@@ -117,6 +127,48 @@ def problems() -> dict[str, dict[str, int]]:
     return {"problems": found}
 
 
+def entries(data: str) -> dict[str, dict[str, Any]]:
+    """How many questions find their entry first, by method: in each folder, in all as one, and among codes."""
+    folder, models = Path(data) / "small", Models.load(threads=1)
+    files = [path for path in sorted(folder.glob("*.json")) if path.stem != "codes"]
+    asked = [[(one["question"], one["right"]) for one in json.loads(path.read_text("utf-8"))] for path in files]
+    texts = [read_passages(folder / path.stem) for path in files]
+    together = [replace(one, id=str(place)) for place, one in enumerate(chain.from_iterable(texts))]
+    forms = json.loads((folder / "codes.json").read_text("utf-8"))
+    codes = [[(form["ask"].format(code), ["", form["form"].format(code)]) for code in form["codes"]] for form in forms]
+    sentences = [[Passage(text, text) for _, (_, text) in some] for some in codes]
+    kinds = {
+        "each folder": (texts, asked),
+        "all as one": ([together], [[*chain.from_iterable(asked)]]),
+        "codes": (sentences, codes),
+    }
+    found: dict[str, dict[str, int]] = {}
+    for kind, (passages, questions) in kinds.items():
+        found[kind] = {"questions": sum(map(len, questions)), **dict.fromkeys(METHODS, 0)}
+        for some, rows in zip(passages, questions, strict=True):
+            retriever = HybridRetriever.from_passages(some, models=models)
+            for method in METHODS:
+                results = retriever.search_many([text for text, _ in rows], 1, method=method)
+                right = [any(holds(hit, row) for hit in hits) for hits, (_, row) in zip(results, rows, strict=True)]
+                found[kind][method] += sum(right)
+    return {"entries": found}
+
+
+def holds(hit: Hit, right: Sequence[str]) -> bool:
+    """Whether a passage holds the beginning of an entry's text or, for a table, is below its heading."""
+    heading, body = right
+    beginning = " ".join(body.split())[:START]
+    return hit.metadata.get("heading") == heading if body.startswith("|") else beginning in " ".join(hit.text.split())
+
+
+def entries_table(found: Mapping[str, Any]) -> str:
+    rows = [
+        (kind, str(row["questions"]), *(str(row[method]) for method in METHODS))
+        for kind, row in found["small_folders"]["entries"].items()
+    ]
+    return readme.markdown(("right first", "questions", *METHODS), rows)
+
+
 def table(found: Mapping[str, Any]) -> str:
     rows = [
         (
@@ -136,7 +188,7 @@ def problems_table(found: Mapping[str, Any]) -> str:
     return readme.markdown(("20 problems, and what is asked in the end", "own passage first"), rows)
 
 
-TABLES = {"": table, "problems": problems_table}
+TABLES = {"": table, "problems": problems_table, "entries": entries_table}
 
 
 @click.command(help=__doc__)
