@@ -2,15 +2,12 @@
 
     python training/export_deep.py --data DATA --encoder models/encoder --tuned deep.npz --out models/deep
     python training/export_deep.py --data DATA --encoder models/encoder --out models/deep
-    python training/export_deep.py --data DATA --multilingual --encoder MULTILINGUAL/encoder --source e5 \
-        --tuned deep.npz --out MULTILINGUAL/deep
 
 The second command keeps the network in ``--out``, and only fits it to the entailment head again.
 ``tune_deep.py`` made the weights; of several runs, each of which went on from the one before, means are taken. Platt's
 sigmoid is fitted on the questions that it held out, as in ``export_entailment.py``: each with the sentence that answers it
 and those around it. On the same questions a logistic regression weighs its log-odds beside those of the entailment head,
-which reads each text by itself, for ``EntailmentClassifier``. With --multilingual, the questions are those of
-``language_groups.py``, with passages, and there is no entailment head.
+which reads each text by itself, for ``EntailmentClassifier``.
 """
 
 from __future__ import annotations
@@ -28,10 +25,9 @@ import onnx
 from sklearn.linear_model import LogisticRegression
 
 import bert_graph
-import language_groups
 import onnx_graphs
 from answer_groups import Group, squad
-from command import MULTILINGUAL, make_parser, model_card, run
+from command import make_parser, model_card, run
 from deep_network import Recipe, write_network
 from export_encoder import find_source
 from export_entailment import balance, check, figures, overlaps, platt
@@ -58,11 +54,6 @@ class Held:
     passages: list[tuple[str, ...]]
     answers: Array
     share: Array
-
-
-def read_groups(data: Path, encoder: OnnxEncoder, multilingual: bool, seed: int) -> list[Group]:
-    """Questions with one sentence each, or in many languages, in the order in which tuning saw them."""
-    return language_groups.read_groups(data, encoder, seed) if multilingual else list(squad(data))
 
 
 def pairs_in(groups: Sequence[Group], encoder: OnnxEncoder, idf: Array) -> Held:
@@ -121,10 +112,8 @@ def beside_entailment(models: Path, encoder: OnnxEncoder, together: Array, held:
 
 def export(arguments: argparse.Namespace) -> None:
     encoder = OnnxEncoder.load(arguments.encoder, threads=arguments.threads)
-    models, many = arguments.encoder.parent, arguments.multilingual
-    read = models / "pairs" / "entailment" if many else models / "entailment"
-    idf = artifacts.load_artifact(read, "head" if many else "entailment").array("idf.npy")
-    groups = read_groups(arguments.data, encoder, many, arguments.seed)
+    models, groups = arguments.encoder.parent, list(squad(arguments.data))
+    idf = artifacts.load_artifact(models / "entailment", "entailment").array("idf.npy")
     out = held_out(groups).tolist()
     held = pairs_in([group for group, some in zip(groups, out, strict=True) if some], encoder, idf)
     if arguments.tuned:
@@ -135,44 +124,27 @@ def export(arguments: argparse.Namespace) -> None:
         network, fields = earlier.read("network.onnx"), {key: earlier.field(key) for key in ("layers", "calibration")}
     head = DeepHead(encoder, onnx_graphs.open_model(onnx.ModelProto.FromString(network), arguments.threads))
     odds = head.read(held.questions, held.passages)
-    given = {"held_out": 1 / (1 + np.exp(-odds))}
-    if not many:
-        weights, given["held_out_beside_entailment"] = beside_entailment(models, encoder, odds, held)
-        fields["beside_entailment"] = list(weights)
+    weights, both = beside_entailment(models, encoder, odds, held)
+    given = {"held_out": 1 / (1 + np.exp(-odds)), "held_out_beside_entailment": both}
+    fields["beside_entailment"] = list(weights)
     found = {name: figures(some, held.answers, held.share) for name, some in given.items()}
     print(f"{found}, {fields}", flush=True)
     fields |= {"task": "passage-answers-question", "encoder": encoder.fingerprint, "metrics": found}
-    artifacts.save(arguments.out, "deep", {"network.onnx": network}, fields, card_of(found, fields["layers"], many))
+    artifacts.save(arguments.out, "deep", {"network.onnx": network}, fields, card_of(found, fields["layers"]))
     print(f"{arguments.out}  {len(network) / 1e6:.2f} MB")
     written = DeepHead.load(arguments.out, encoder)
     check(lambda pairs: written.read(*zip(*pairs, strict=True)), held.questions, held.passages, TOLERANCE)
 
 
-def card_of(found: dict[str, dict[str, float]], layers: list[int], many: bool) -> str:
+def card_of(found: dict[str, dict[str, float]], layers: list[int]) -> str:
     """The model card."""
     shown = {key: "\n".join(f"- {name}: {value}" for name, value in part.items()) for key, part in found.items()}
-    learnt = (
-        "from the encoder's layers as published, on questions over paragraphs in other languages "
-        "(`training/language_groups.py`) and on the English questions of `training/answer_groups.py` and "
-        "`training/document_groups.py`."
-        if many
-        else "from the encoder's tuned layers, on the questions that the encoder was tuned on. Its card names them, and "
-        "`docs/howto/train.md` tells how."
-    )
-    of, near = (
-        ("questions in other languages", "the paragraph that answers it and some that are like it")
-        if many
-        else ("questions of `squad_sentences/train`", "the sentence that answers it and the ones around that")
-    )
     measured = (
-        f"On {of} that were held out, each with {near}; either class has half the weight, and passages that share words "
-        f"with the question weigh more:\n\n{shown['held_out']}"
+        "On questions of `squad_sentences/train` that were held out, each with the sentence that answers it and the ones "
+        "around that; either class has half the weight, and passages that share words with the question weigh more:\n\n"
+        f"{shown['held_out']}\n\nThe sum of its log-odds and of those of the entailment head, which `EntailmentClassifier` "
+        f"gives:\n\n{shown['held_out_beside_entailment']}"
     )
-    if not many:
-        measured += (
-            "\n\nThe sum of its log-odds and of those of the entailment head, which `EntailmentClassifier` gives:\n\n"
-            + shown["held_out_beside_entailment"]
-        )
     sections = [
         (
             "What it tells",
@@ -180,25 +152,24 @@ def card_of(found: dict[str, dict[str, float]], layers: list[int], many: bool) -
             "this, in int8, read the states that the encoder's lower part gives of the question and of some sentences of "
             "the passage, as one text.",
         ),
-        ("Training", f"`training/tune_deep.py`, {learnt}"),
-        ("Figures", measured),
         (
-            "Limits",
-            f"{'' if many else 'English. '}Of a long passage it reads some sentences, those whose vectors are nearest to "
-            "the question's.",
+            "Training",
+            "`training/tune_deep.py`, from the encoder's tuned layers, on the questions that the encoder was tuned on. Its "
+            "card names them, and `docs/howto/train.md` tells how.",
         ),
+        ("Figures", measured),
+        ("Limits", "English."),
     ]
-    facts = MULTILINGUAL if many else {"license": "apache-2.0", "language": "en"}
     return model_card(
         "Does a passage answer a question? Both are read together",
-        {**facts, "pipeline_tag": "text-ranking"},
+        {"license": "apache-2.0", "language": "en", "pipeline_tag": "text-ranking"},
         sections,
         ["semclass", "passage-answers-question", "onnx"],
     )
 
 
 def main() -> None:
-    parser = make_parser(__doc__, "data", "source", "multilingual", "threads", "seed", "out")
+    parser = make_parser(__doc__, "data", "source", "threads", "out")
     parser.add_argument("--encoder", type=Path, default=Path("models/encoder"), help="beside it is models/entailment")
     parser.add_argument("--tuned", type=Path, nargs="+", default=(), help="weights of tune_deep.py; means of several")
     run(parser, export)

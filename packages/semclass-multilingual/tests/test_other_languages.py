@@ -6,7 +6,6 @@ import pytest
 from world import ROOT
 
 from semclass import HybridRetriever, Models, Passage, ZeroShotClassifier
-from semclass.heads.deep import pairs_of
 
 FOLDER = ROOT / "packages" / "semclass-multilingual" / "semclass_multilingual" / "models"
 
@@ -50,12 +49,6 @@ def retriever(models):
 )
 def test_a_question_finds_its_passage_in_its_language(retriever, question, wanted):
     assert retriever.search(question, 3)[0].id == wanted
-
-
-def test_pairs_of_any_language_are_read_together(models):
-    ((states, marks),) = pairs_of(models.encoder, ["Wer baute es?"], [["Sie baute es.", "Er nicht."]])
-    assert len(states) == len(marks)  # what the encoder puts before a text is not among them
-    assert marks.max() == 3
 
 
 @pytest.mark.parametrize(
