@@ -66,14 +66,15 @@ def build(
     from semclass.index.writer import build_index
 
     check_target(out, replace=replace)
-    header = IndexConfig.of(reading.passage_encoder(), small=small).header()
+    models = reading.models()
+    header = IndexConfig.of(models.passage_encoder, small=small).header()
     # what could not be searched is refused before it is built
-    semclass.HybridRetriever(semclass.PassageIndex(**header, parts=()), reading.models())
+    semclass.HybridRetriever(semclass.PassageIndex(**header, parts=()), models)
     with reading.passages(source, "indexing") as (passages, step):
         built = build_index(
             out,
             _marked(passages) if mark_duplicates else passages,
-            passage_encoder=reading.passage_encoder(),
+            passage_encoder=models.passage_encoder,
             small=small,
             language=language,
             progress=step,

@@ -70,6 +70,7 @@ _options = options.together(
 class Reading:
     """The options of a command that reads passages into an index, and what it left out."""
 
+    passage_encoder: Callable[[], PassageEncoder]
     models: Callable[[], semclass.Models]
     heads: dict[str, str]
     threads: int
@@ -77,10 +78,6 @@ class Reading:
     partial: bool
     skipped: list[Skipped] = field(default_factory=list)
     boilerplate: list[Any] = field(default_factory=list)
-
-    def passage_encoder(self) -> PassageEncoder:
-        """Load the models that change an index."""
-        return self.models().passage_encoder
 
     def check_heads(self, folder: Path) -> None:
         """Refuse heads that are not those of an index."""
@@ -171,13 +168,15 @@ def reading_options(command: Callable[..., Any]) -> Callable[..., Any]:
         *args: Any, heads: Sequence[str], models: Path | None, encoder: str | None, threads: int | None, **keywords: Any
     ) -> Any:
         from semclass.core.tools import available_threads
+        from semclass.index.passage_encoder import PassageEncoder
 
         names = {field.name for field in fields(semclass.Chunking)} & keywords.keys()
         chunking = semclass.Chunking(**{name: keywords.pop(name) for name in names})
         paths = options.read_heads(heads)
         # a thread of its own for each stretch of passages makes better use of processors than several for each text
-        load = cache(lambda: semclass.Models.load(models, encoder=encoder, heads=paths, threads=1))
-        reading = Reading(load, paths, threads or available_threads(), chunking, keywords.pop("partial"))
+        given: Any = {"encoder": encoder, "heads": paths, "threads": 1}
+        load = cache(lambda: PassageEncoder.load(models, **given)), cache(lambda: semclass.Models.load(models, **given))
+        reading = Reading(*load, paths, threads or available_threads(), chunking, keywords.pop("partial"))
         return command(*args, reading=reading, **keywords)
 
     return _options(with_reading)

@@ -14,11 +14,11 @@ from semclass.core.checks import check_text
 from semclass.core.errors import InputError
 from semclass.core.types import Encoder, Encoding, FloatArray, Passage, Ragged, chained
 from semclass.encoders.batching import CHUNK, quietly
-from semclass.encoders.onnx_encoder import for_passages, open_models
+from semclass.encoders.onnx_encoder import fingerprint_of, for_passages, open_models
 from semclass.encoders.sentences import READ, Sentences
 from semclass.heads.passages import PassageClassifier
 from semclass.heads.sparse import SparseHead
-from semclass.heads.texts import TextModel, classify_all, open_heads
+from semclass.heads.texts import TextModel, classify_all, open_encoder, open_heads
 from semclass.scoring.quantisation import Codebooks
 from semclass.scoring.sparse import SparseVectors, no_sparse
 
@@ -60,7 +60,7 @@ class PassageEncoder:
         cls,
         models: str | Path | None = None,
         *,
-        encoder: Encoder | None = None,
+        encoder: Encoder | str | Path | None = None,
         heads: Mapping[str, TextModel | str | Path] | None = None,
         threads: int = 1,
     ) -> PassageEncoder:
@@ -73,11 +73,15 @@ class PassageEncoder:
             there are no classes, without ``codebooks`` vectors are not compressed, without ``sparse`` there are no learnt
             words.
         encoder, threads
-            A loaded encoder to share, or the threads of the encoder in `models`, which is loaded by default.
+            A loaded encoder to share, or what :func:`semclass.heads.texts.open_encoder` opens with so many threads; by
+            default the encoder in `models`. The shipped heads are those of the shipped encoder alone.
         heads
             Heads that label passages, by the metadata field that each fills: loaded ones, or folders of them.
         """
-        root, used = open_models(models, encoder, threads)
+        given = open_encoder(encoder, threads) if isinstance(encoder, (str, Path)) else encoder
+        if models is None and given is not None and given.fingerprint != shipped_fingerprint():
+            return cls(PassageClassifier(given, None), None, open_heads(heads, given))
+        root, used = open_models(models, given, threads)
         has_classes, folder = (root / "passages").exists(), root / "codebooks"
         classifier = PassageClassifier.load(root, encoder=used) if has_classes else PassageClassifier(used, None)
         compressed = (folder / artifacts.MANIFEST).exists()
@@ -156,6 +160,12 @@ class PassageEncoder:
             sparse=learnt,
         )
         return evidence, tuple(sorted({*long, *items.passages(cut)}))
+
+
+def shipped_fingerprint() -> str:
+    """Return the fingerprint of the shipped encoder; empty if there is none."""
+    path = artifacts.default_models() / "encoder" / artifacts.MANIFEST
+    return fingerprint_of(artifacts.read_json(path)["files"]) if path.is_file() else ""
 
 
 def no_rows(n: int) -> Ragged:

@@ -14,14 +14,14 @@ from semclass.core.checks import check_weights
 from semclass.core.errors import ArtifactError, InputError
 from semclass.core.types import Encoder, FloatArray, Ragged, ragged
 from semclass.encoders.batching import warn_truncated
-from semclass.encoders.onnx_encoder import fingerprint_of, open_models
+from semclass.encoders.onnx_encoder import open_models
 from semclass.heads.head import Head
 from semclass.heads.passages import PassageClassifier
 from semclass.heads.query_focus import LAST, PIECES, load_generic, query_focus
 from semclass.heads.questions import QuestionClassifier
-from semclass.heads.texts import TextModel, open_encoder, open_heads
+from semclass.heads.texts import TextModel
 from semclass.index.candidates import Query
-from semclass.index.passage_encoder import PassageEncoder, no_rows
+from semclass.index.passage_encoder import PassageEncoder, no_rows, shipped_fingerprint
 from semclass.ranking.certainty import ANSWERABLE_FROM
 from semclass.ranking.evidence import PairModel
 from semclass.ranking.language import FOLDER, LanguageTest
@@ -96,17 +96,15 @@ class Models:
         ArtifactError
             If a model folder is damaged, or a head was trained for another encoder.
         """
-        given = open_encoder(encoder, threads) if isinstance(encoder, (str, Path)) else encoder
-        if models is None and given is not None and given.fingerprint != _shipped_fingerprint():
-            reader = PassageEncoder(PassageClassifier(given, None), None, open_heads(heads, given))
-            return cls(QuestionClassifier(given, None), reader, None)
-        root, used = open_models(models, given, threads)
+        passage_encoder = PassageEncoder.load(models, encoder=encoder, heads=heads, threads=threads)
+        if models is None and passage_encoder.encoder.fingerprint != shipped_fingerprint():
+            return cls(QuestionClassifier(passage_encoder.encoder, None), passage_encoder, None)
+        root, used = open_models(models, passage_encoder.encoder, threads)
         if not root.is_dir():
             raise ArtifactError(f"{root} is not a folder; name a folder with the layout of models/")
         class_heads = [name for name in ("questions", "passages") if (root / name).exists()]
         if len(class_heads) == 1:
             raise ArtifactError(f"{root} holds only {class_heads[0]}/ of the two class heads; {TRAIN_CLASSES}")
-        passage_encoder = PassageEncoder.load(root, encoder=used, heads=heads, threads=threads)
         bare = passage_encoder.classifier.head is None
         questions = QuestionClassifier(used, None) if bare else QuestionClassifier.load(root, encoder=used)
         pairs, language = (path if (path := root / name).exists() else None for name in ("pairs", FOLDER))
@@ -274,9 +272,3 @@ def _fusion_weights(models: Path) -> dict[str, float]:
     name, remedy = "weights.json", "restore the folder from its source"
     weights = artifacts.parse_json(artifact.read(name), artifact.path(name), remedy)
     return check_weights(weights, ("bm25", *SHARES), SHARES)
-
-
-def _shipped_fingerprint() -> str:
-    """Return the fingerprint of the shipped encoder; empty if there is none."""
-    path = artifacts.default_models() / "encoder" / artifacts.MANIFEST
-    return fingerprint_of(artifacts.read_json(path)["files"]) if path.is_file() else ""
