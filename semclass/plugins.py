@@ -15,7 +15,13 @@ from semclass.core.tools import importer as importer
 
 if TYPE_CHECKING:
     from semclass.cli.options import echo as echo
+    from semclass.cli.options import encoder as encoder
+    from semclass.cli.options import json_output as json_output
+    from semclass.cli.options import models as models
     from semclass.cli.options import open_retriever as open_retriever
+    from semclass.cli.options import read_heads as read_heads
+    from semclass.cli.options import threads as threads
+    from semclass.cli.options import together as together
     from semclass.cli.progress import progress as progress
     from semclass.core.artifacts import open_to_write as open_to_write
     from semclass.core.artifacts import write_atomic as write_atomic
@@ -63,7 +69,7 @@ if TYPE_CHECKING:
     from semclass.index.remote import stored_rows as stored_rows
 
 _HOMES = {
-    "cli.options": ("echo", "open_retriever"),
+    "cli.options": ("echo", "encoder", "json_output", "models", "open_retriever", "read_heads", "threads", "together"),
     "cli.progress": ("progress",),
     "core.checks": (
         "check_choice",

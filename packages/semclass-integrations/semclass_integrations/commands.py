@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from semclass import PassageIndex
-from semclass.plugins import counted, echo, progress
+from semclass.plugins import counted, echo, json_output, progress
 
 
 @click.command()
@@ -17,7 +17,7 @@ from semclass.plugins import counted, echo, progress
 @click.option("--url", required=True, help="Address of a Qdrant server, e.g. http://localhost:6333.")
 @click.option("--collection", required=True, help="Name of the collection to create.")
 @click.option("--replace", is_flag=True, help="Remove an existing collection of that name first.")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON lines.")
+@json_output
 def upload(folder: Path, url: str, collection: str, *, replace: bool, as_json: bool) -> None:
     """Upload the index in DIR to a Qdrant server.
 

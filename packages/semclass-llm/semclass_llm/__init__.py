@@ -19,9 +19,7 @@ if TYPE_CHECKING:
     from semclass_llm.endpoint import Endpoint as Endpoint
     from semclass_llm.endpoint import EndpointError as EndpointError
     from semclass_llm.judge import WrittenAnswer as WrittenAnswer
-    from semclass_llm.judge import exact_match as exact_match
     from semclass_llm.judge import judge_answers as judge_answers
-    from semclass_llm.judge import token_f1 as token_f1
     from semclass_llm.label import LabelTask as LabelTask
     from semclass_llm.label import estimate_cost as estimate_cost
     from semclass_llm.label import label_texts as label_texts
@@ -37,7 +35,7 @@ _HOMES = {
     "choose": ("choose_texts",),
     "context": ("Context", "build_context"),
     "endpoint": ("KEY_VARIABLE", "Bill", "Chat", "Endpoint", "EndpointError"),
-    "judge": ("WrittenAnswer", "exact_match", "judge_answers", "token_f1"),
+    "judge": ("WrittenAnswer", "judge_answers"),
     "label": ("LabelTask", "estimate_cost", "label_texts"),
     "prompted": ("PromptedReranker",),
     "rewrite": ("RewriteWarning", "Rewriter", "RewritingRetriever", "Rewritten"),

@@ -9,15 +9,14 @@ import textwrap
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
-from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 import semclass
-from semclass import InputError
-from semclass.plugins import counted, echo, open_retriever, progress, read_terms, write_atomic
+from semclass import InputError, plugins
+from semclass.plugins import counted, echo, json_output, open_retriever, progress, read_terms, together, write_atomic
 
 if TYPE_CHECKING:
     from semclass import Answer
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
     from semclass_llm.endpoint import Bill, Endpoint
 
 _path = click.Path(path_type=Path)
-_json = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON lines.")
-_models = click.option("--models", type=_path, help="Folder of models, or the name of an installed package of models.")
 _service = (
     click.option(
         "--endpoint", metavar="URL", help="Base URL of an OpenAI-compatible API, e.g. http://localhost:8000/v1."
@@ -43,10 +40,6 @@ _cost = (
 )
 
 
-def _options(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    return lambda command: reduce(lambda made, option: option(made), reversed(options), command)
-
-
 @click.command()
 @click.argument("place", metavar="INDEX")
 @click.argument("question")
@@ -55,8 +48,7 @@ def _options(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
 @click.option(
     "--context", type=click.IntRange(1), help="Print a text of this many words with numbered sources instead."
 )
-@_options(*_service, _json, _models)
-@click.option("--encoder", help="Encoder to use: a folder, or hub:NAME. Default: the shipped encoder.")
+@together(*_service, json_output, plugins.models, plugins.encoder)
 def ask(
     place: str,
     question: str,
@@ -130,7 +122,7 @@ def _place(name: str, metadata: Mapping[str, Any]) -> str:
     help="Question to the model: the one best label, all labels that apply, or yes/no for each label.",
 )
 @click.option("--out", type=_path, required=True, metavar="FILE", help="Output file of labelled texts (JSON lines).")
-@_options(*_service, *_cost, _json)
+@together(*_service, *_cost, json_output)
 def label(
     texts: Path,
     labels: Path,
@@ -199,7 +191,7 @@ def label(
     show_default=True,
     help="File to which the model's labels are added (JSON lines, for `semclass train`).",
 )
-@_options(*_service, *_cost, _json, _models)
+@together(*_service, *_cost, json_output, plugins.models)
 def cascade(
     kind: str,
     file: Path,

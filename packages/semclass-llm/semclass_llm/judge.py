@@ -1,10 +1,8 @@
-"""Measures written answers: against right answers, or by a language model as RAGAS does (Es et al. 2024)."""
+"""Lets a language model judge written answers, as RAGAS does (Es et al. 2024)."""
 
 from __future__ import annotations
 
 import re
-import string
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -41,8 +39,6 @@ Text:
 {answer}"""
 
 _NUMBERED = re.compile(r"^[^\w\n]*\d+\s*[.):]\s*(\S.*)$", re.MULTILINE)
-_ARTICLE = re.compile(r"\b(?:a|an|the)\b")
-_NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
 @dataclass(frozen=True)
@@ -137,20 +133,3 @@ def _said(reply: Reply) -> str | None:
     """The text of a reply, ``"none"`` if it is that in any case, between any marks. None if the call gave no answer."""
     text = None if reply.why else spoken(reply.text or "")
     return NONE_OF_THEM if text and text.strip(" .*\"'").casefold() == NONE_OF_THEM else text
-
-
-def exact_match(answer: str, reference: str) -> float:
-    """Whether two texts are the same but for case, punctuation and English articles, as in SQuAD: 1 or 0."""
-    return float(_words(answer) == _words(reference))
-
-
-def token_f1(answer: str, reference: str) -> float:
-    """Return the F1 of the words of two texts, as in SQuAD. If one has no words, the other must have none either."""
-    left, right = Counter(_words(answer)), Counter(_words(reference))
-    if not left or not right:
-        return float(left == right)
-    return 2 * (left & right).total() / (left.total() + right.total())
-
-
-def _words(text: str) -> list[str]:
-    return _ARTICLE.sub(" ", text.lower().translate(_NO_PUNCTUATION)).split()

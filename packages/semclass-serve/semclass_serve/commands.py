@@ -16,7 +16,7 @@ import click
 import uvicorn
 from fastapi import FastAPI
 
-from semclass import EntailmentClassifier, InputError, Models, TextModel
+from semclass import EntailmentClassifier, InputError, Models, TextModel, plugins
 from semclass.plugins import import_extra, open_retriever
 from semclass_serve import observe
 from semclass_serve.app import create_app
@@ -38,16 +38,6 @@ seconds = click.FloatRange(0, min_open=True)
 def _limit(option: str, name: str, kind: click.ParamType[Any], help_text: str) -> Callable[[Command], Command]:
     """Make the option of a limit, with the default of the settings."""
     return click.option(option, name, type=kind, default=getattr(Settings, name), show_default=True, help=help_text)
-
-
-_models = click.option(
-    "--models", help="Folder of models, or the name of an installed package of models. Default: the shipped models."
-)
-_encoder = click.option(
-    "--encoder",
-    help="Encoder to use: a folder, the name of an installed package of models, or hub:NAME for a sentence-transformers "
-    "model. Default: the shipped encoder.",
-)
 
 
 @click.command()
@@ -80,9 +70,9 @@ _encoder = click.option(
     help="File to append judgements of hits to; the page then asks for them.",
 )
 @click.option("--head", "heads", multiple=True, metavar="NAME=DIR", help="Trained head to serve. Repeatable.")
-@_models
-@_encoder
-@click.option("--threads", type=positive, help="Number of CPU threads.")
+@plugins.models
+@plugins.encoder
+@plugins.threads
 def serve(
     place: str | None,
     heads: Sequence[str],
@@ -91,7 +81,7 @@ def serve(
     api_key_file: Path | None,
     allow_host: tuple[str, ...],
     documents: str | None,
-    models: str | None,
+    models: Path | None,
     encoder: str | None,
     threads: int | None,
     **limits: Any,
@@ -119,7 +109,7 @@ def serve(
         )
     with bind(host, port) as listener:
         # runs side by side with a thread each are faster than one with as many threads
-        loaded = Models.load(models, encoder=encoder, heads=_read_heads(heads), threads=1)
+        loaded = Models.load(models, encoder=encoder, heads=plugins.read_heads(heads), threads=1)
         engine = Engine(
             loaded,
             None if place is None else open_retriever(place, loaded),
@@ -133,9 +123,9 @@ def serve(
 
 @click.command()
 @click.argument("place", metavar="INDEX")
-@_models
-@_encoder
-def mcp(place: str, models: str | None, encoder: str | None) -> None:
+@plugins.models
+@plugins.encoder
+def mcp(place: str, models: Path | None, encoder: str | None) -> None:
     """Serve INDEX to an AI assistant over the Model Context Protocol (standard input and output).
 
     INDEX is a folder, or the address of a collection on a Qdrant server. The server offers the tools search, ask and
@@ -202,12 +192,3 @@ def _hosts(host: str, allowed: Sequence[str]) -> tuple[str, ...]:
     if "*" in allowed:
         return ()
     return (*allowed, *(LOOPBACK_NAMES if allowed or is_loopback(host) else ()))
-
-
-def _read_heads(options: Sequence[str]) -> dict[str, str]:
-    heads = dict(option.partition("=")[::2] for option in options)
-    if not all(heads.values()) or len(heads) < len(options):
-        raise InputError(
-            f"--head {' --head '.join(options)}: write NAME=DIR, e.g. topic=my-head, and use each name once"
-        )
-    return heads
