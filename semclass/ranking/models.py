@@ -14,7 +14,6 @@ from semclass.core.checks import check_weights
 from semclass.core.errors import ArtifactError, InputError
 from semclass.core.types import Encoder, FloatArray, Ragged, ragged
 from semclass.encoders.batching import warn_truncated
-from semclass.encoders.onnx_encoder import open_models
 from semclass.heads.head import Head
 from semclass.heads.passages import PassageClassifier
 from semclass.heads.query_focus import LAST, PIECES, load_generic, query_focus
@@ -96,15 +95,16 @@ class Models:
         ArtifactError
             If a model folder is damaged, or a head was trained for another encoder.
         """
-        passage_encoder = PassageEncoder.load(models, encoder=encoder, heads=heads, threads=threads)
-        if models is None and passage_encoder.encoder.fingerprint != shipped_fingerprint():
-            return cls(QuestionClassifier(passage_encoder.encoder, None), passage_encoder, None)
-        root, used = open_models(models, passage_encoder.encoder, threads)
-        if not root.is_dir():
+        root = artifacts.models_folder(models)
+        if models is not None and not root.is_dir():
             raise ArtifactError(f"{root} is not a folder; name a folder with the layout of models/")
         class_heads = [name for name in ("questions", "passages") if (root / name).exists()]
         if len(class_heads) == 1:
             raise ArtifactError(f"{root} holds only {class_heads[0]}/ of the two class heads; {TRAIN_CLASSES}")
+        passage_encoder = PassageEncoder.load(models, encoder=encoder, heads=heads, threads=threads)
+        used = passage_encoder.encoder
+        if models is None and used.fingerprint != shipped_fingerprint():
+            return cls(QuestionClassifier(used, None), passage_encoder, None)
         bare = passage_encoder.classifier.head is None
         questions = QuestionClassifier(used, None) if bare else QuestionClassifier.load(root, encoder=used)
         pairs, language = (path if (path := root / name).exists() else None for name in ("pairs", FOLDER))
