@@ -1,7 +1,5 @@
 """What systems are measured with, on answers that can be checked by hand."""
 
-import json
-
 import numpy as np
 import pytest
 
@@ -67,12 +65,3 @@ def test_tf_idf_learns_what_questions_begin_with(tmp_path):
     system = systems.texts("tfidf", model, out, "linear-svc")
     assert system.answer(["Who is that?"]) == ["HUM"]
     assert system.everything(["When was she born?"]) == {"label": ["NUM"], "fine": ["NUM:date"]}
-
-
-def test_seconds_of_training_are_those_of_the_manifests(tmp_path, monkeypatch):
-    for name, training in {"old": {"seed": 0}, "new": {"seconds": 12.5}, "newer": {"seconds": 30}}.items():
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "manifest.json").write_text(json.dumps({"training": training}))
-    monkeypatch.setattr(peer_rows, "default_models", lambda: tmp_path)
-    assert peer_rows.trained_seconds("new", "newer") == 42.5
-    assert peer_rows.trained_seconds("new", "old") is None

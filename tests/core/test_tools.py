@@ -71,22 +71,6 @@ def test_threads_that_come_together_share_one_value():
     assert all(value is slow.value for value in found)
 
 
-def test_a_value_that_could_not_be_made_is_made_again():
-    class Failing:
-        failures = iter([ValueError("first")])
-
-        @Once
-        def value(self):
-            for failure in self.failures:
-                raise failure
-            return 7
-
-    failing = Failing()
-    with pytest.raises(ValueError, match="first"):
-        _ = failing.value
-    assert failing.value == 7
-
-
 @pytest.mark.parametrize(
     ("content", "expected"),
     [("100000 100000", 1), ("50000 100000", 1), ("max 100000", ALLOWED), ("90000000 100000", ALLOWED), ("", ALLOWED)],

@@ -118,10 +118,3 @@ def test_any_text_gives_finite_values(text):
     features = surface_features([text])
     assert np.isfinite(features).all()
     assert (features >= 0).all()
-
-
-def test_a_row_does_not_depend_on_the_texts_beside_it():
-    texts = [f"({number} Passage {number * 'x'} of {number * 7}" for number in range(300)]
-    together = surface_features(texts)
-    for row in (0, 1, 255, 256, 299):
-        np.testing.assert_array_equal(together[row], surface_features([texts[row]])[0])

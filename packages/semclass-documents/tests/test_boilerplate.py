@@ -74,11 +74,6 @@ def test_files_that_repeat_others_are_versions(tmp_path):
     assert (texts.count(FOOTER), texts.count(BODIES[0])) == (1, 12), "the file that is this text keeps it"
 
 
-def test_short_pages_may_have_a_longer_footer(tmp_path):
-    bodies = [f"Page {number} is about the lamp of the tower on island {number}." for number in range(12)]
-    assert read(write(tmp_path / "docs", with_footers(bodies))) == (bodies, [(FOOTER, 12)])
-
-
 @pytest.mark.parametrize(
     "shared",
     [

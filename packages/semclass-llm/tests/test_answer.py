@@ -90,7 +90,6 @@ def test_a_model_writes_the_answer_at_a_known_cost(run, index):
     for reply, first, note in (
         ("It was finished in 1901 [1].", "It was finished in 1901 [1].", "1 call"),
         ("It was finished in 1901.", f" 1  {ANSWER}", "unreadable"),
-        ("None.", f" 1  {ANSWER}", "nothing here"),
     ):
         with stub_endpoint(lambda prompt, before, reply=reply: reply) as stub:
             code, out, err = run("ask", index, QUESTION, "--endpoint", stub.url, "--model", "m")
