@@ -18,7 +18,7 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import cached_property
 from itertools import count
 from json import dumps, loads
@@ -67,18 +67,10 @@ def instant(text: str) -> int | None:
         )
     except ValueError:
         return None
-    zone = timedelta(hours=int(hours or 0), minutes=int(minutes or 0)) // _MICROSECOND * (-1 if sign == "-" else 1)
-    if abs(zone) >= timedelta(days=1) // _MICROSECOND or int(minutes or 0) > 59:
+    zone = timedelta(hours=int(hours or 0), minutes=int(minutes or 0)) * (-1 if sign == "-" else 1)
+    if abs(zone) >= timedelta(days=1) or int(minutes or 0) > 59:
         return None
-    return microseconds(moment) + int((fraction or "")[:6].ljust(6, "0")) - zone
-
-
-def microseconds(moment: date) -> int:
-    """Return the microseconds since 1970-01-01 UTC of a date or datetime, by the rules of :func:`instant`."""
-    if not isinstance(moment, datetime):
-        moment = datetime(moment.year, moment.month, moment.day)  # noqa: DTZ001
-    zone = moment.utcoffset() or timedelta()
-    return (moment.replace(tzinfo=None) - _EPOCH - zone) // _MICROSECOND
+    return (moment - _EPOCH - zone) // _MICROSECOND + int((fraction or "")[:6].ljust(6, "0"))
 
 
 def is_scalar(value: object) -> bool:

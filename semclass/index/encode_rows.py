@@ -57,14 +57,6 @@ MAX_NAMED_IDS = 3
 
 
 @dataclass(frozen=True)
-class StoredEvidence(Evidence):
-    """Evidence in the few bytes that an index keeps, and what the dense scores of its sentences need."""
-
-    scales: Ragged  #: of the vector of each sentence, see :class:`semclass.scoring.dense.Vectors`
-    shares: Ragged  #: of each sentence in the mean of its passage, see :func:`semclass.scoring.dense.shares_of`
-
-
-@dataclass(frozen=True)
 class IndexConfig:
     """Turns passages into rows of an index."""
 
@@ -95,11 +87,13 @@ class IndexConfig:
         return not self.small and self.books is None
 
     def header(self) -> dict[str, Any]:
-        """The fields that describe the whole index, see :class:`semclass.PassageIndex`."""
+        """The fields that describe the whole index, see :class:`semclass.index.manifest.Header`."""
+        head = self.passage_encoder.classifier.head
         return {
             "encoder": self.passage_encoder.encoder.fingerprint,
             "classes": self.passage_encoder.classifier.classes,
             "thresholds": tuple(self.passage_encoder.classifier.thresholds.tolist()),
+            "head": "" if head is None else head.artifact.manifest["files"]["model.onnx"]["sha256"],
             "small": self.small,
             "codebooks": "" if self.books is None else self.books.fingerprint,
             "sparse": "" if self.passage_encoder.sparse is None else self.passage_encoder.sparse.fingerprint,
@@ -115,10 +109,10 @@ class IndexConfig:
         if heads:
             passages = label(passages, heads)
             lines = [line_of(passage) for passage in passages]
-        stored = self.store(features)
+        stored: dict[str, Any] = self.store(features)
         hashes, rows = hash_table(hashes_of([passage.id for passage in passages]))
         segment = Segment(
-            **vars(stored),
+            **stored,
             sparse=sparse.pack(features.sparse.terms, features.sparse.weights),
             records=records_of(lines),
             probabilities=features.probabilities,
@@ -129,8 +123,8 @@ class IndexConfig:
         )
         return segment, [passages[row].id for row in truncated]
 
-    def store(self, features: PassageFeatures) -> StoredEvidence:
-        """Return the evidence of passages in the few bytes that an index keeps."""
+    def store(self, features: PassageFeatures) -> dict[str, Ragged]:
+        """Return the evidence of passages in the few bytes that an index keeps, as the arrays of a segment."""
         vectors, offsets = unit(features.sentences.values), features.sentences.offsets
         shares = shares_of(vectors, features.words.values, offsets)
         codes, scales = (vectors, np.ones_like(shares)) if self.exact else to_quarter_bytes(vectors)
@@ -144,14 +138,12 @@ class IndexConfig:
         elif not self.small:
             tokens = np.rint(tokens * SCALE).astype(np.int8)
         pieces = pieces.astype(np.min_scalar_type(len(self.passage_encoder.encoder.is_term)))
-        return StoredEvidence(
-            sentences=Ragged(codes, offsets),
-            provides=Ragged(provided, offsets),
-            tokens=NOTHING if self.small else Ragged(tokens, features.tokens.offsets),
-            pieces=NOTHING if self.small else Ragged(pieces, features.pieces.offsets),
-            scales=Ragged(scales, offsets),
-            shares=Ragged(shares, offsets),
-        )
+        of_sentences = {"sentences": codes, "provides": provided, "scales": scales, "shares": shares}
+        return {
+            **{name: Ragged(values, offsets) for name, values in of_sentences.items()},
+            "tokens": NOTHING if self.small else Ragged(tokens, features.tokens.offsets),
+            "pieces": NOTHING if self.small else Ragged(pieces, features.pieces.offsets),
+        }
 
 
 def language_for(passages: Sequence[Passage], told: str | None) -> str:
@@ -167,27 +159,27 @@ def types_of(rows: Mapping[str, Ragged]) -> dict[str, tuple[str, list[int]]]:
 def check_types(types: Mapping[str, object], passage_encoder: PassageEncoder, *, small: bool) -> None:
     """Refuse models whose arrays differ from those of an index, even if their fingerprints are the same."""
     features, _ = passage_encoder.read([], tokens=not small, classes=False, sparse=False)
-    for name, wanted in types_of(vars(IndexConfig(passage_encoder, small).store(features))).items():
+    for name, wanted in types_of(IndexConfig(passage_encoder, small).store(features)).items():
         if types.get(name, wanted) != wanted:
             raise ArtifactError(f"{name} of the index are {types[name]}, those of its encoder {wanted}; {REMEDY}")
 
 
-def decode(stored: Evidence, books: Codebooks | None) -> Evidence:
+def decode(stored: Mapping[str, Ragged], books: Codebooks | None) -> Evidence:
     """Decode stored vectors. They get unit length, because cosines are needed, except the view ``provides``."""
-    codes, vectors = stored.tokens.values, stored.sentences.values
-    tokens = codes.astype(np.float32) if books is None else books.decode(codes, stored.pieces.values)
+    codes, vectors, pieces = stored["tokens"].values, stored["sentences"].values, stored["pieces"]
+    tokens = codes.astype(np.float32) if books is None else books.decode(codes, pieces.values)
     sentences = vectors if vectors.dtype == np.float32 else from_quarter_bytes(vectors).astype(np.float32)
-    provided = stored.provides.values
+    provided = stored["provides"].values
     if provided.shape[1] and provided.dtype != np.float32:
         with np.errstate(over="ignore", invalid="ignore"):  # scales may be any bytes
             provided = from_scaled_bytes(provided)
     if not np.isfinite(provided).all():
         raise ArtifactError(f"provides.npy of the index holds NaN or infinity; {REMEDY}")
     return Evidence(
-        tokens=Ragged(unit(tokens), stored.tokens.offsets),
-        sentences=Ragged(unit(sentences), stored.sentences.offsets),
-        provides=Ragged(provided, stored.provides.offsets) if provided.shape[1] else no_rows(len(stored.provides)),
-        pieces=stored.pieces,
+        tokens=Ragged(unit(tokens), pieces.offsets),
+        sentences=Ragged(unit(sentences), stored["sentences"].offsets),
+        provides=Ragged(provided, stored["provides"].offsets) if provided.shape[1] else no_rows(len(pieces)),
+        pieces=pieces,
     )
 
 

@@ -19,9 +19,9 @@ Operators of filters are ``$and $or $not``.
 - A field that no passage of the index has causes a warning, because it is usually misspelt.
 - Only ``$ne``, ``$nin``, ``$not``, ``{"$exists": False}`` and ``{"lang": None}`` find a field that is missing, null or an
   empty list. The first four are the exact opposites of ``$eq``, ``$in``, the negated filter, and ``{"$exists": True}``.
-- Bounds that are dates, in ISO 8601 or as Python's date and datetime, are compared in time with metadata texts that are
-  dates, see :func:`semclass.index.columns.instant`. Other text bounds are compared with all texts, by code points.
-  ``$eq`` and ``$in`` compare texts character by character, and Python's date and datetime with texts of the same instant.
+- Bounds that are dates in ISO 8601 are compared in time with metadata texts that are dates, see
+  :func:`semclass.index.columns.instant`. Other text bounds are compared with all texts, by code points. ``$eq`` and ``$in``
+  compare texts character by character.
 """
 
 from __future__ import annotations
@@ -33,7 +33,6 @@ import re
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
 from difflib import get_close_matches
 from functools import reduce
 from typing import Any, TypeAlias
@@ -44,7 +43,7 @@ import numpy.typing as npt
 from semclass.core.checks import short
 from semclass.core.errors import InputError, InputTypeError
 from semclass.core.types import IntArray
-from semclass.index.columns import FIRST_CODE, MAX_TEXT_LENGTH, NO_TIME, Column, Columns, Scalar, instant, microseconds
+from semclass.index.columns import FIRST_CODE, MAX_TEXT_LENGTH, NO_TIME, Column, Columns, Scalar, instant
 
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
 
@@ -176,20 +175,17 @@ def _operator(path: str, name: str, value: Any, at: str, depth: int) -> Filter:
     return Filter("not", (result,)) if negated else result
 
 
-def _among(path: str, values: Sequence[Scalar | date], at: str) -> Filter:
+def _among(path: str, values: Sequence[Scalar], at: str) -> Filter:
     wrong = [value for value in values if not isinstance(value, str)]
     if path == ID and wrong:
         raise InputTypeError(f"{at} must be an id, which is a string, not {short(wrong[0])}")
-    times = [microseconds(value) for value in values if isinstance(value, date)]
-    parts = [Filter("time", (("$gte", time), ("$lte", time)), path) for time in times]
-    plain = tuple(value for value in values if not isinstance(value, date))
-    return _joined("or", [Filter("in", plain, path), *parts] if plain or not parts else parts)
+    return Filter("in", tuple(values), path)
 
 
-def _value(value: object, at: str) -> Scalar | date:
+def _value(value: object, at: str) -> Scalar:
     if isinstance(value, (np.number, np.bool_)):
         value = value.item()
-    if isinstance(value, (bool, date)):
+    if isinstance(value, bool):
         return value
     if isinstance(value, str):
         if len(value) > MAX_TEXT_LENGTH:
@@ -197,7 +193,7 @@ def _value(value: object, at: str) -> Scalar | date:
         return str(value)
     if not isinstance(value, (int, float)):
         hint = "; for one of several values write {'$in': [...]}" if isinstance(value, (list, tuple)) else ""
-        raise InputTypeError(f"{at} must be a string, a number, true, false or a date, not {short(value)}{hint}")
+        raise InputTypeError(f"{at} must be a string, a number, true or false, not {short(value)}{hint}")
     if not -sys.float_info.max <= value <= sys.float_info.max:
         raise InputError(f"{at} is {short(value)}; it must be a finite number")
     return value
@@ -214,7 +210,7 @@ def _interval(path: str, bounds: Mapping[str, object], at: str) -> Filter:
         value: Any = _value(bound, f"{at}[{name!r}]")
         if isinstance(value, bool):
             raise InputTypeError(f"{at}[{name!r}] is {value}, but true and false have no order; use $eq")
-        time = microseconds(value) if isinstance(value, date) else instant(value) if isinstance(value, str) else None
+        time = instant(value) if isinstance(value, str) else None
         kinds[name] = "time" if time is not None else "text" if isinstance(value, str) else "number"
         operands.append((name, value if time is None else time))
     if len(set(kinds.values())) > 1:

@@ -36,6 +36,7 @@ class Header:
     encoder: str  #: fingerprint of the encoder that computed the vectors
     classes: tuple[str, ...]  #: names of the passage classes
     thresholds: tuple[float, ...]  #: probability from which a passage has a class, by class
+    head: str  #: fingerprint of the passage heads; empty without
     small: bool  #: whether only vectors of sentences are stored, so that re-ranking encodes the candidates again
     codebooks: str  #: fingerprint of the codebooks of the token vectors; empty without codebooks
     sparse: str  #: fingerprint of the head of learnt words; empty without
@@ -54,7 +55,7 @@ class Header:
         classes, thresholds, heads = record["classes"], record["thresholds"], record["heads"]
         is_list = isinstance(classes, (list, tuple)) and isinstance(thresholds, (list, tuple))
         for right, what in (
-            (_are_texts([record["encoder"], record["codebooks"], record["sparse"]]), "its models"),
+            (_are_texts([record[name] for name in ("encoder", "head", "codebooks", "sparse")]), "its models"),
             (isinstance(record["small"], bool) and not (record["small"] and record["codebooks"]), "its vectors"),
             (isinstance(record["language"], str) and record["language"] in LANGUAGES, "its language"),
             (is_list and _are_texts(classes), "its classes"),

@@ -198,9 +198,8 @@ class PassageIndex(Header):
         """Read or decode the evidence of some passages for re-ranking. A small index encodes the passages again."""
         if self.small:
             return encode_evidence(passage_encoder, self.passages(rows))
-        rows_of = {name: self._take(name, rows) for name in ("sentences", "provides", "tokens", "pieces")}
-        stored = Evidence(**rows_of)
-        if int(stored.pieces.values.max(initial=0)) >= len(passage_encoder.encoder.is_term):
+        stored = {name: self._take(name, rows) for name in ("sentences", "provides", "tokens", "pieces")}
+        if int(stored["pieces"].values.max(initial=0)) >= len(passage_encoder.encoder.is_term):
             raise ArtifactError(f"the index has word pieces that its encoder does not know; {REMEDY}")
         return decode(stored, passage_encoder.codebooks if self.codebooks else None)
 

@@ -221,9 +221,7 @@ def _area(
     folder: Path, header: Header, encoder: PassageEncoder, *, resume: bool, **options: Any
 ) -> Iterator[IndexChange]:
     """Open a change of the unfinished build within a folder; of a new one, if there is none that can be used."""
-    area, head = folder / AREA, encoder.classifier.head
-    # the header does not name the passage head, and all probabilities must be of one
-    sign = {} if head is None else {"head": head.artifact.manifest["files"]["model.onnx"]["sha256"]}
+    area = folder / AREA
     if resume and (area / artifacts.MANIFEST).is_file():
         try:
             stopped = PassageIndex.load(area, mmap=True)
@@ -231,14 +229,14 @@ def _area(
             warn(UserWarning(f"the unfinished build in {folder} cannot be resumed, and starts again: {error}"))
             resume = False
         else:
-            if (stopped.header(), stopped.tuned) != (header.header(), sign):
+            if stopped.header() != header.header():
                 raise ArtifactError(
                     f"{folder} holds an unfinished build of {counted(len(stopped), 'passage')} with other models or "
                     "options; resume it with the same models and options, or discard it with resume=False (--no-resume)"
                 )
     if not resume:
         shutil.rmtree(area, ignore_errors=True)
-    with open_change(area, encoder, start=Manifest(header, (), sign), **options) as change:
+    with open_change(area, encoder, start=Manifest(header, ()), **options) as change:
         yield change
 
 

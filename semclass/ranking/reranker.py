@@ -180,7 +180,7 @@ class Reranker:
         language = language_of([" ".join(text) for text in islice(places, LANGUAGE_DEPTH)])
         texts, reused = self.cache.read(encoder, list(places), classes=needed["classes"], language=language)
         evidence = decode(texts.stored, encoder.codebooks)
-        sentences, scales, shares = texts.stored.sentences, texts.stored.scales, texts.stored.shares
+        sentences, scales, shares = (texts.stored[name] for name in ("sentences", "scales", "shares"))
         vectors, scoring = Vectors(sentences, scales.values, shares.values), method.scoring(weights)
         ends = np.cumsum([0, *map(len, passages)])
         found = []

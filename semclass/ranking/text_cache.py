@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from semclass.core.types import FloatArray, Passage, Ragged, chained
 from semclass.encoders.stems import terms_of
-from semclass.index.encode_rows import IndexConfig, StoredEvidence
+from semclass.index.encode_rows import IndexConfig
 from semclass.index.passage_encoder import PassageEncoder, searchable
 from semclass.scoring.sparse import pack
 
@@ -31,7 +31,7 @@ ENTRY_BYTES = 3_000
 class EncodedTexts:
     """n texts, encoded as an index stores them."""
 
-    stored: StoredEvidence
+    stored: Mapping[str, Ragged]  #: arrays of :meth:`semclass.index.encode_rows.IndexConfig.store`
     terms: Ragged  #: terms for BM25
     sparse: Ragged  #: learnt words, see :mod:`semclass.scoring.sparse`
     probabilities: FloatArray  #: P(class | text), (n, n_classes)
@@ -52,25 +52,22 @@ class EncodedTexts:
     def row(self, row: int) -> EncodedTexts:
         """Copy one text."""
         places = np.array([row])
-        stored = StoredEvidence(**{name: rows.take(places) for name, rows in vars(self.stored).items()})
+        stored = {name: rows.take(places) for name, rows in self.stored.items()}
         words, learnt = self.terms.take(places), self.sparse.take(places)
         return EncodedTexts(stored, words, learnt, self.probabilities[places], self.truncated[places])
 
     @property
     def nbytes(self) -> int:
         """Bytes of the values."""
-        arrays = [self.terms, self.sparse, *vars(self.stored).values()]
+        arrays = [self.terms, self.sparse, *self.stored.values()]
         return int(sum(rows.values.nbytes for rows in arrays)) + self.probabilities.nbytes + ENTRY_BYTES
 
 
 def joined(parts: Sequence[EncodedTexts]) -> EncodedTexts:
     """Join texts, at least one part; without classes if one part has none."""
     columns = min(part.probabilities.shape[1] for part in parts)
-    evidence = {
-        field.name: chained([getattr(part.stored, field.name) for part in parts]) for field in fields(StoredEvidence)
-    }
     return EncodedTexts(
-        StoredEvidence(**evidence),
+        {name: chained([part.stored[name] for part in parts]) for name in parts[0].stored},
         chained([part.terms for part in parts]),
         chained([part.sparse for part in parts]),
         np.concatenate([part.probabilities[:, :columns] for part in parts]),

@@ -45,7 +45,7 @@ class Searched(PassageIndex):
 
 
 def index_of(parts: list[Part]) -> Searched:
-    header = dict.fromkeys(("encoder", "codebooks", "sparse", "language"), "")
+    header = dict.fromkeys(("encoder", "head", "codebooks", "sparse", "language"), "")
     return Searched(**header, classes=(), thresholds=(), small=False, heads={}, parts=tuple(map(IndexPart, parts)))
 
 

@@ -1,6 +1,5 @@
 """Filters: what they find, passage by passage and over columns, and what they refuse."""
 
-from datetime import date, datetime, timedelta, timezone
 from functools import reduce
 
 import numpy as np
@@ -54,9 +53,8 @@ def found(where):
         ({"draft": True}, "c"),
         ({"draft": 1}, "d"),
         ({"date": {"$gte": "2024-01-01"}}, "abd"),  # half past eleven, an hour west, is the next day in UTC
-        ({"date": {"$gte": date(2024, 3, 1)}}, "d"),
-        ({"date": {"$lt": datetime(2024, 1, 1, 2, tzinfo=timezone(timedelta(hours=1)))}}, "ab"),
-        ({"date": {"$in": ["soon", datetime(2024, 3, 1, 12)]}}, "cd"),  # noqa: DTZ001
+        ({"date": {"$gte": "2024-03-01"}}, "d"),
+        ({"date": {"$lt": "2024-01-01T02:00:00+01:00"}}, "ab"),
         ({"date": {"$gt": "s"}}, "c"),
         ({"_id": "a"}, "a"),
         ({"_id": {"$nin": ["a", "x"]}}, "bcd"),
