@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -42,7 +41,7 @@ FIGURES = ("mrr", "top1", "recall", "ndcg", "cond_mrr", "cond_top1", "error_remo
 @click.command()
 @click.argument("folder", type=any_path, metavar="BEIR_DIR")
 @click.option("--split", default="test", show_default=True, help="Relevance judgments to use: qrels/SPLIT.tsv.")
-@options.limit
+@click.option("--limit", type=options.positive, help="Maximum number of questions; the first ones are used.")
 @click.option(
     "--index", "place", help="Existing index of the passages; its tuned weights are used. Default: build an index."
 )
@@ -90,7 +89,6 @@ def evaluate(
     else:
         retriever = options.open_retriever(place, loaded)
         passages = retriever.local_index
-        _warn_of_tuning(passages, folder / "qrels" / f"{split}.tsv")
     methods = evaluate.methods_of(retriever)
     with progress("searching", len(methods) * len(dataset.questions), "rankings") as step:
         rankings = evaluate.rank(dataset, retriever, methods, progress=step)
@@ -148,14 +146,3 @@ def _sweep(dataset: Any, folder: Path, models: semclass.Models, *, as_json: bool
         *table({"similarity": "", **dict.fromkeys([*SWEEP_MEASURES, "p"], ".4f")}, rows),
     ]
     show(results, "\n".join(lines), as_json=as_json)
-
-
-def _warn_of_tuning(index: semclass.PassageIndex, qrels: Path) -> None:
-    """Warn if the weights of an index were tuned on the questions that will be measured."""
-    from semclass.core.artifacts import sha256_of
-
-    if index.tuned.get("found_on", {}).get("qrels", {}).get("sha256") == sha256_of(qrels):
-        warnings.warn(
-            f"the weights of this index were tuned on {qrels}, the same questions; the results are too optimistic",
-            stacklevel=2,
-        )

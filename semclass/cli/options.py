@@ -71,7 +71,6 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 any_path = click.Path(path_type=Path)
 positive = click.IntRange(1)
 
-limit = click.option("--limit", type=positive, help="Maximum number of questions; the first ones are used.")
 json_output = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON lines.")
 models = click.option(
     "--models",

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from functools import wraps
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,24 +17,14 @@ from semclass.ranking.methods import METHODS, method_for
 
 if TYPE_CHECKING:
     from semclass.evaluation.calibrate import Calibration, Share
-    from semclass.evaluation.dataset import Dataset
     from semclass.evaluation.tune import Tuning
 
-Files = dict[str, Path]
-"""Files of questions by their options."""
-
 _options = options.together(
-    click.option("--queries", type=any_path, help="File of questions: JSON lines with `_id` and `text`."),
-    click.option(
-        "--qrels", type=any_path, help="File of relevant passages, tab-separated: question id, passage id, relevance."
-    ),
     click.option(
         "--judgements",
         type=any_path,
-        help="File of judged hits, in place of --queries and --qrels: JSON lines with `question`, `passage` (its id) and "
-        "`right` (true or false).",
+        help="File of judged hits: JSON lines with `question`, `passage` (its id) and `right` (true or false).",
     ),
-    options.limit,
     click.option("--dry-run", is_flag=True, help="Print the report, but store nothing."),
     click.option("--reset", is_flag=True, help="Remove what this command stored in the index, and exit."),
     options.json_output,
@@ -45,36 +34,14 @@ _options = options.together(
 )
 
 
-def question_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that name questions to a command, which takes their `files` by the names of the options."""
-
-    @wraps(command)
-    def with_files(
-        *args: Any, queries: Path | None, qrels: Path | None, judgements: Path | None, reset: bool, **keywords: Any
-    ) -> Any:
-        named = {"queries": queries, "qrels": qrels, "judgements": judgements}
-        files = {name: path for name, path in named.items() if path is not None}
-        named_method = keywords.get("method") is not None
-        if reset + bool(files) + named_method > 1:
-            raise InputError(
-                "--reset only removes what is stored, and --method only stores a method; remove the other options"
-            )
-        if not reset and not named_method and set(files) not in ({"queries", "qrels"}, {"judgements"}):
-            raise InputError("give either --queries FILE and --qrels FILE, or --judgements FILE")
-        return command(*args, files=files, reset=reset, **keywords)
-
-    return _options(with_files)
-
-
 @click.command()
 @click.argument("folder", type=any_path, metavar="INDEX")
 @click.option("--method", type=click.Choice(list(METHODS)), help="Make this the default method of INDEX, and exit.")
-@question_options
+@_options
 def tune(
     folder: Path,
-    files: Files,
-    limit: int | None,
     *,
+    judgements: Path | None,
     method: str | None,
     dry_run: bool,
     reset: bool,
@@ -90,26 +57,27 @@ def tune(
 
     With --method, nothing is tuned: searches that name no method use this one. `evaluate` says which method is best.
     """
-    from semclass.core import artifacts
     from semclass.evaluation import tune
+    from semclass.evaluation.dataset import judged_dataset
     from semclass.index.folder import store
 
+    if [judgements is not None, method is not None, reset].count(True) != 1:
+        raise InputError("give exactly one of --judgements FILE, --method NAME and --reset")
     if method is not None:
         store(folder, method=method)
         show({"index": str(folder), "method": method}, f"{folder} uses the method {method}", as_json=as_json)
         return
-    if reset:
+    if judgements is None:
         store(folder, weights=None, found_on=None, searches=None, method=None)
         show({"index": str(folder), "weights": {}}, f"{folder} uses the default method and weights", as_json=as_json)
         return
     retriever = options.open_retriever(str(folder), options.load_models(**loading))
-    dataset = _dataset(files, limit)
+    dataset = judged_dataset(judgements)
     weights = tune.tunable(method_for(retriever.models, retriever.method).name)
     rankings = sum(len(tune.GRIDS[name]) + 1 for name in weights) * len(dataset.questions)
     with progress("searching", rankings, "rankings") as step:
         result = tune.tune(retriever, dataset, progress=step)
-    hashes = {name: {"file": path.name, "sha256": artifacts.sha256_of(path)} for name, path in files.items()}
-    record = result.as_record(hashes)
+    record = result.as_record({"judgements": judgements.name})
     if not dry_run:
         store(folder, **(record if result.weights else dict.fromkeys(record)))
     stored = f"stored in {folder}: {show_weights(result.weights)}"
@@ -119,9 +87,9 @@ def tune(
 
 @click.command()
 @click.argument("folder", type=any_path, metavar="INDEX")
-@question_options
+@_options
 def calibrate(
-    folder: Path, files: Files, limit: int | None, *, dry_run: bool, reset: bool, as_json: bool, **loading: Any
+    folder: Path, *, judgements: Path | None, dry_run: bool, reset: bool, as_json: bool, **loading: Any
 ) -> None:
     """Choose the threshold of `answerable` on questions with known answers, and store it in INDEX.
 
@@ -132,35 +100,24 @@ def calibrate(
     from semclass.evaluation.dataset import read_judgements
     from semclass.index.folder import store
 
-    if reset:
+    if (judgements is None) != reset:
+        raise InputError("give either --judgements FILE or --reset")
+    if judgements is None:
         store(folder, answerable=None)
         show({"index": str(folder), "from": None}, f"{folder} uses the threshold of the models", as_json=as_json)
         return
-    if "judgements" in files:
-        judged = read_judgements(files["judgements"])
-    else:
-        data = _dataset(files, limit)
-        judged = {text: dict.fromkeys(data.relevance[name], True) for name, text in data.questions.items()}
+    judged = read_judgements(judgements)
     retriever = options.open_retriever(str(folder), options.load_models(**loading))
-    judged = dict(list(judged.items())[:limit])
     with progress("searching", len(judged), "questions") as step:
-        pairs = list(judged_questions(retriever, judged, complete="qrels" in files, progress=step))
+        pairs = list(judged_questions(retriever, judged, progress=step))
     result = calibrate([value for value, _ in pairs], [answered for _, answered in pairs])
-    record = result.as_record({"questions": str(files.get("qrels") or files["judgements"])})
+    record = result.as_record({"judgements": judgements.name})
     stored = result.threshold is not None and not dry_run
     if stored:
         store(folder, answerable=record)
     lines = _calibration(result, retriever.models.answerable_from)
     where = f"stored in {folder}" if stored else "nothing was stored"
     show({"index": str(folder), "stored": stored, **record}, "\n".join([*lines, where]), as_json=as_json)
-
-
-def _dataset(files: Files, limit: int | None) -> Dataset:
-    from semclass.evaluation.dataset import judged_dataset, read_dataset
-
-    if "judgements" in files:
-        return judged_dataset(files["judgements"], limit=limit)
-    return read_dataset(files["queries"], files["qrels"], limit=limit)
 
 
 def _tuning(result: Tuning) -> Iterator[str]:

@@ -138,13 +138,12 @@ def judged_questions(
     retriever: HybridRetriever,
     judged: Mapping[str, Mapping[str, bool]],
     *,
-    complete: bool = False,
     progress: Callable[[int], object] = lambda _: None,
 ) -> Iterator[tuple[float, bool]]:
     """Search questions, and yield ``answerable`` and whether one of the first `HITS` hits was judged right.
 
-    `judged` says by question, and by the id of a passage, whether it is right. If `complete`, all other passages are wrong.
-    Otherwise, a question without a right hit is left out unless its first hit was judged wrong.
+    `judged` says by question, and by the id of a passage, whether it is right. A question without a right hit is left out
+    unless its first hit was judged wrong.
     """
     method = retriever.method if isinstance(METHODS[retriever.method], ByEvidence) else DEFAULT
     for question, passages in judged.items():
@@ -153,5 +152,5 @@ def judged_questions(
         if result.answerable is None:
             raise InputError("these models have no head for `answerable`; use the shipped models")
         verdicts = [passages.get(hit.id) for hit in result]
-        if complete or any(verdicts) or verdicts[:1] == [False]:
+        if any(verdicts) or verdicts[:1] == [False]:
             yield result.answerable, any(verdicts)

@@ -31,8 +31,9 @@ class Dataset:
 def load_dataset(folder: str | Path, *, split: str = "test", limit: int | None = None, corpus: bool = True) -> Dataset:
     """Read the questions and judgements of a BEIR folder.
 
-    The folder has ``queries.jsonl`` and ``qrels/<split>.tsv``. If `corpus`, it must have ``corpus.jsonl``, too. `limit` is
-    the most questions to read, in the order of the judgements.
+    The folder has ``queries.jsonl``, JSON lines with ``_id`` and ``text``, and ``qrels/<split>.tsv``, lines of question id,
+    passage id and relevance (a whole number), perhaps below a header. If `corpus`, it must have ``corpus.jsonl``, too.
+    `limit` is the most questions to read, in the order of the judgements.
 
     Raises
     ------
@@ -40,21 +41,10 @@ def load_dataset(folder: str | Path, *, split: str = "test", limit: int | None =
         If a file is missing or a line is malformed. The message names file and line.
     """
     folder = Path(folder)
-    judgements = folder / "qrels" / f"{split}.tsv"
-    for path in (*((folder / "corpus.jsonl",) if corpus else ()), folder / "queries.jsonl", judgements):
+    queries, qrels = folder / "queries.jsonl", folder / "qrels" / f"{split}.tsv"
+    for path in (*((folder / "corpus.jsonl",) if corpus else ()), queries, qrels):
         if not path.is_file():
             raise InputError(f"{path} is missing; a BEIR folder has corpus.jsonl, queries.jsonl and qrels/{split}.tsv")
-    return read_dataset(folder / "queries.jsonl", judgements, limit=limit)
-
-
-def read_dataset(queries: str | Path, qrels: str | Path, *, limit: int | None = None) -> Dataset:
-    """Read questions and judgements from two files.
-
-    `queries` holds JSON lines with ``_id`` and ``text``. Each line of `qrels` holds question id, passage id and
-    relevance (a whole number), separated by tabs. It may begin with a header. See :func:`load_dataset` for `limit` and
-    errors.
-    """
-    queries, qrels = Path(queries), Path(qrels)
     relevance: dict[str, dict[str, int]] = {}
     for number, line in read_lines(qrels):
         try:
@@ -76,7 +66,7 @@ def read_dataset(queries: str | Path, qrels: str | Path, *, limit: int | None = 
     known = [question for question in relevance if question in texts][:limit]
     if not known:
         raise InputError(f"{qrels} judges no question of {queries}; compare the question ids")
-    return Dataset(queries.parent, {q: texts[q] for q in known}, {q: relevance[q] for q in known})
+    return Dataset(folder, {q: texts[q] for q in known}, {q: relevance[q] for q in known})
 
 
 def write_run(path: str | Path, questions: Iterable[str], ranking: Sequence[Sequence[str]], tag: str) -> None:
@@ -118,11 +108,11 @@ def read_judgements(path: str | Path) -> Judgements:
     return {question: passages for question, passages in judged.items() if passages}
 
 
-def judged_dataset(path: str | Path, *, limit: int | None = None) -> Dataset:
-    """Read the questions with a passage that was judged right, the first `limit`. The text of a question is its id."""
+def judged_dataset(path: str | Path) -> Dataset:
+    """Read the questions with a passage that was judged right. The text of a question is its id."""
     judged = read_judgements(path)
     relevance = {text: {name: 1 for name, right in passages.items() if right} for text, passages in judged.items()}
-    relevance = dict([(text, passages) for text, passages in relevance.items() if passages][:limit])
+    relevance = {text: passages for text, passages in relevance.items() if passages}
     if not relevance:
-        raise InputError(f'{path} judges no passage right; add lines with "right": true, or give --queries and --qrels')
+        raise InputError(f'{path} judges no passage right; add lines with "right": true')
     return Dataset(Path(path).parent, {text: text for text in relevance}, relevance)

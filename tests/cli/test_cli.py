@@ -14,7 +14,6 @@ from world import ROOT
 
 from semclass.cli.main import cli, main
 from semclass.core import plugins
-from semclass.core.artifacts import sha256_of
 from semclass.index.folder import store
 from semclass.ranking.methods import METHODS
 from semclass.scoring.fusion import ALPHA, SPARSE_SHARE
@@ -79,16 +78,14 @@ def test_a_command_of_a_missing_package_says_how_to_install_it(run, monkeypatch)
         (["classify", "questions"], "or with --file"),
         (["classify", "questions", "--file", "nowhere.txt"], "nowhere.txt cannot be read"),
         (["classify", "questions", "x", "--head", "h"], "--head does not apply to questions, but to texts"),
-        (["classify", "questions", "x", "--text-column", "body"], "apply only to a file"),
         (["classify", "pairs", "Who?"], "at least one sentence"),
         (["classify", "texts", "Hello!"], "either --head FOLDER or --labels FILE"),
         (["search", "nowhere", "Who?"], "nowhere does not exist; build an index there with `semclass index build"),
         (["index", "build", "nowhere", "--out", "x"], "nowhere does not exist"),
         (["evaluate", "nowhere"], "corpus.jsonl is missing"),
         (["evaluate", "nowhere", "--sweep", "--index", "x"], "--sweep compares plain vectors"),
-        (["tune", "x"], "either --queries FILE and --qrels FILE, or --judgements FILE"),
-        (["tune", "x", "--queries", "q.jsonl"], "either --queries FILE and --qrels FILE"),
-        (["tune", "x", "--judgements", "j.jsonl", "--reset"], "--reset only removes"),
+        (["tune", "x"], "exactly one of --judgements FILE, --method NAME and --reset"),
+        (["calibrate", "x", "--judgements", "j.jsonl", "--reset"], "either --judgements FILE or --reset"),
         (["calibrate", "x", "--judgements", "j.jsonl"], "j.jsonl cannot be read"),
         (["models", "--models", "nowhere"], "no folder 'nowhere'"),
         (["rerank", " ", "--passages", str(ROOT / "README.md")], "question is empty"),
@@ -247,25 +244,17 @@ def test_evaluate_compares_plain_vectors(run, beir):
     assert "RR@10" in run("evaluate", beir, "--sweep")[1]
 
 
-@pytest.mark.filterwarnings("default")
-def test_an_index_that_was_tuned_on_the_same_questions_is_named(run, beir, copy):
-    plain = run("evaluate", beir, "--json")[1]
-    assert run("evaluate", beir, "--index", copy, "--json")[1] == plain
-    found_on = {"qrels": {"sha256": sha256_of(beir / "qrels" / "test.tsv")}}
-    store(copy, weights={"bm25": 0.0}, found_on=found_on)
-    code, out, err = run("evaluate", beir, "--index", copy, "--json")
-    assert (code, out != plain, "tuned on" in err) == (0, True, True)
-
-
-def test_weights_are_tuned_stored_and_removed(run, beir, copy):
+def test_weights_are_tuned_stored_and_removed(run, copy, tmp_path):
     before = (copy / "manifest.json").read_bytes()
-    given = ("--queries", beir / "queries.jsonl", "--qrels", beir / "qrels" / "test.tsv")
+    rows = [{"question": question, "passage": passage, "right": True} for question, passage in QUESTIONS.items()]
+    (tmp_path / "judged.jsonl").write_text("\n".join(map(json.dumps, rows[:5])))
+    given = ("--judgements", tmp_path / "judged.jsonl")
     code, out, _ = run("tune", copy, *given, "--dry-run", "--json")
     assert (code, (copy / "manifest.json").read_bytes()) == (0, before)
     (record,) = json_lines(out)
     assert set(record) == {"index", "stored", "weights", "found_on", "searches"}
     assert record["found_on"]["questions"] == 5
-    assert len(record["found_on"]["queries"]["sha256"]) == 64
+    assert record["found_on"]["judgements"] == "judged.jsonl"
     assert set(record["searches"]["alpha"]) >= {"default", "best", "mrr_cross_validated", "standard_error"}
     code, out, _ = run("tune", copy, *given)
     assert (code, out.startswith("5 questions, MRR@10;"), "default kept" in out) == (0, True, True)

@@ -9,7 +9,7 @@ import pytest
 from beir import QUESTIONS
 
 from semclass import InputError, Passage, PassageClassifier
-from semclass.evaluation.dataset import Dataset, load_dataset, read_dataset, write_run
+from semclass.evaluation.dataset import Dataset, load_dataset, write_run
 from semclass.evaluation.evaluate import cached_index, rank, sweep
 from semclass.evaluation.measure import compare, measure, per_question
 from semclass.index.passage_encoder import PassageEncoder
@@ -105,8 +105,6 @@ def test_a_beir_folder_is_read(tmp_path):
     assert (data.questions, data.relevance) == ({"q1": "Who?"}, {"q1": {"p1": 2}})
     with pytest.raises(InputError, match=r"dev\.tsv is missing"):
         load_dataset(folder, split="dev")
-    with pytest.raises(InputError, match=r"none\.tsv cannot be read"):
-        read_dataset(folder / "queries.jsonl", folder / "none.tsv")
 
 
 def test_measures_by_name_worked_out_by_hand():
