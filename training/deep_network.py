@@ -23,7 +23,7 @@ from datasets_io import LANGUAGE, PARALLEL
 from export_encoder import SMOOTHING
 from semclass.core.errors import import_extra
 from semclass.core.types import IntArray, Ragged, offsets_of
-from semclass.heads.deep import MAX_PIECES
+from semclass.heads.entailment import MAX_PIECES
 from tuning_texts import Rows, Texts
 
 Array = npt.NDArray[Any]

@@ -33,8 +33,7 @@ from export_encoder import find_source
 from export_entailment import balance, check, figures, overlaps, platt
 from semclass.core import artifacts
 from semclass.encoders.onnx_encoder import OnnxEncoder
-from semclass.heads.deep import DeepHead, pairs_of
-from semclass.heads.entailment import LEAST, EntailmentClassifier, combined
+from semclass.heads.entailment import LEAST, DeepHead, EntailmentClassifier, combined, pairs_of
 from semclass.heads.head import log_odds
 from tuning_texts import held_out
 

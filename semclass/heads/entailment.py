@@ -1,7 +1,9 @@
 """Predicts whether a sentence answers a question.
 
 One head reads the token vectors of both texts, each encoded by itself. The probability also counts what a second head
-says, which reads both texts together, if the models have it (see :mod:`semclass.heads.deep`).
+says, if the models have it. It reads both texts together: every word piece of a question sees those of the text, and vice
+versa, as in a cross-encoder, but only above the layers that both texts share with the encoder (as in DeFormer, Cao et al.
+2020, and PreTTR, MacAvaney et al. 2020). As a last step of a ranking it brought nothing: ``docs/decisions/signals.md``.
 
 The encoder returns a unit vector for each word piece. For a question it also returns a weight for each piece, and
 vectors near the token vectors of an answer. The first head compares one question with one sentence. It reads the best
@@ -14,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -25,14 +27,13 @@ from semclass.core.artifacts import STATES
 from semclass.core.checks import check_texts, short
 from semclass.core.errors import InputTypeError
 from semclass.core.onnx_sessions import open_session
-from semclass.core.types import DoubleArray, Encoder, Encoding, FloatArray, IntArray, Ragged, padded
-from semclass.encoders.batching import CHUNK, batches_by_length, steps, warn_truncated
+from semclass.core.types import DoubleArray, Encoder, Encoding, FloatArray, IntArray, Ragged, padded, ragged
+from semclass.encoders.batching import CHUNK, STEP, batches_by_length, steps, warn_truncated
 from semclass.encoders.onnx_encoder import for_passages, open_models, same_states
-from semclass.heads.deep import DeepHead, pair_of
 from semclass.heads.head import Head, log_odds
 from semclass.heads.query_focus import load_generic, query_focus
 
-BATCH = 32  # pairs per run of the head
+BATCH = 32  # pairs per run of a head
 
 QUESTION_VIEWS, SENTENCE_VIEWS = ("tokens", "weights", "expects"), ("tokens",)  # what the head reads of the encoder's
 
@@ -41,6 +42,50 @@ LEAST = 1e-6  # how near to 0 and 1 probabilities may come for log-odds
 EXPECTED = 2  # of the vectors in ``expects``, so many, the first ones
 
 CLASSES = ("not_entailment", "entailment")  # below the threshold, and from it on
+
+
+MAX_PIECES = 96  # most word pieces of a question, and of a text, that the head reads
+
+Flags: TypeAlias = npt.NDArray[np.bool_]
+Pair: TypeAlias = tuple[FloatArray, npt.NDArray[np.int64]]
+
+
+@dataclass(frozen=True)
+class DeepHead:
+    """Tells how likely texts answer a question, from both read together. Threads may share one instance."""
+
+    encoder: Encoder
+    network: onnxruntime.InferenceSession
+    #: Weights of the log-odds of the entailment head and of these, and a bias, whose sum is the log-odds of an
+    #: :class:`semclass.EntailmentClassifier`. None if the two were not calibrated together.
+    beside_entailment: tuple[float, float, float] | None = None
+
+    @classmethod
+    def load(cls, folder: Path, encoder: Encoder, *, threads: int = 1) -> DeepHead:
+        """Load the head from its folder.
+
+        Raises an ArtifactError if the head is damaged or was made for another encoder.
+        """
+        artifact = artifacts.load_artifact(folder, "deep", encoder=encoder.fingerprint, views=(STATES,))
+        beside = artifact.manifest.get("beside_entailment")
+        weights = None if beside is None else (float(beside[0]), float(beside[1]), float(beside[2]))
+        return cls(encoder, open_session(artifact, "network.onnx", threads), weights)
+
+    def read(self, questions: Sequence[str], passages: Sequence[Sequence[str]]) -> DoubleArray:
+        """Log-odds of n pairs of a question and the sentences of a passage, float64 (n,)."""
+        return self.compare(pairs_of(self.encoder, questions, passages))
+
+    def compare(self, pairs: Sequence[Pair]) -> DoubleArray:
+        """Log-odds of n pairs, given as the network's inputs, float64 (n,)."""
+        found = np.zeros(len(pairs))
+        for batch in batches_by_length(np.array([len(marks) for _, marks in pairs]), BATCH):
+            rows, marks = zip(*(pairs[row] for row in batch), strict=True)
+            feeds = {
+                "states": padded(ragged(rows, rows[0]), step=STEP),
+                "marks": padded(ragged(marks, marks[0]), step=STEP, dtype=np.int64),
+            }
+            found[batch] = self.network.run(["logits"], feeds)[0][:, 0]
+        return found
 
 
 @dataclass(frozen=True)
@@ -197,3 +242,42 @@ def _distinct(texts: list[str]) -> tuple[list[str], IntArray]:
 def padded_ids(terms: Ragged) -> npt.NDArray[Any]:
     """Word-piece ids as a matrix, int64 of shape (n, longest), at least one column; -1 behind the end of a text."""
     return padded(terms, fill=-1, shortest=1, dtype=np.int64)
+
+
+# -- texts that are read together -----------------------------------------------------------------------------------
+
+
+def pairs_of(encoder: Encoder, questions: Sequence[str], passages: Sequence[Sequence[str]]) -> list[Pair]:
+    """Return the network's inputs for pairs of a question and sentences.
+
+    The inputs are states (length, hidden), and marks (length,).
+    """
+    places: dict[str, int] = {}
+    asked = [places.setdefault(text, len(places)) for text in questions]
+    given = [[places.setdefault(text, len(places)) for text in sentences] for sentences in passages]
+    encoding = encoder.encode(list(places), views=(STATES,))
+    return [pair_of(encoding, row, encoding, rows, encoder.is_term) for row, rows in zip(asked, given, strict=True)]
+
+
+def pair_of(asked: Encoding, question: int, given: Encoding, sentences: Sequence[int], is_term: Flags) -> Pair:
+    """States of a question and of sentences without their first tokens, `MAX_PIECES` of either, and the mark of each.
+
+    `question` is a row of `asked`, `sentences` are rows of `given`.
+    """
+    states = given.pieces(STATES)
+    rows = [asked.pieces(STATES).row(question), *(states.row(row)[1:] for row in sentences)]
+    # special tokens are no terms: 0 stands for them, as for padding
+    ids = [np.append(0, asked.terms.row(question)), *(given.terms.row(row) for row in sentences)]
+    within = [np.append(part[: len(row) - 1], 0) for part, row in zip(ids, rows, strict=True)]
+    # of a long question, what is asked stands at the end
+    marks = marks_of(within[0][-MAX_PIECES:], np.concatenate(within[1:])[:MAX_PIECES], is_term)
+    return np.concatenate([rows[0][-MAX_PIECES:], np.concatenate(rows[1:])[:MAX_PIECES]]), marks
+
+
+def marks_of(asked: npt.NDArray[Any], given: npt.NDArray[Any], is_term: Flags) -> npt.NDArray[np.int64]:
+    """Return the marks of the word pieces of a question and of a passage, by their ids.
+
+    The marks are 0 for a question and 2 for a passage, and 1 and 3 for terms that both texts have.
+    """
+    same = np.isin(asked, given) & is_term[asked], np.isin(given, asked) & is_term[given]
+    return np.concatenate([same[0], same[1] + np.int64(2)])

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from semclass.core.types import Encoder, FloatArray
-from semclass.documents.sentences import LONGEST, Span, sentence_spans
+from semclass.documents.sentences import LONGEST, sentence_spans
 from semclass.heads.head import Head
 from semclass.scoring.matmul import float_products
 from semclass.scoring.topk import unit
@@ -48,12 +48,6 @@ time of long texts.
 PIECES = 254
 """Most word pieces of a question's sentences that are read. An encoder may read fewer."""
 
-LITTLE = 0.1
-"""If at most this share of words seems not to belong to the question, such as names of authors, all sentences are kept."""
-
-GLUED = 4
-"""Least words before a question, within its sentence, that may be the end of another text."""
-
 GENERIC = "generic"
 """The only class of the head that detects questions without a topic of their own; also the name of its folder."""
 
@@ -80,11 +74,6 @@ _REQUEST = re.compile(
     re.IGNORECASE,
 )
 _ASKED = re.compile(rf"\b{_BEGIN}", re.IGNORECASE)
-# a question behind words that end no sentence, as where a text was cut; not in "..., what is it?", "is beside which house?"
-_INSIDE = re.compile(
-    rf"(?<=[^\s,;:-])\s(?=(?i:{_BEGIN})(?:\s+\S+){{5}}"
-    r"|(?-i:Tell|Explain|Describe|Please|Is|Are|Do|Does|Did|Can|Could)\s+[a-z])"
-)
 _CLOSING = re.compile(
     r"\W*(?:thanks|thank you|thx|cheers|best|kind|warm|regards|yours|sincerely|greetings)\b", re.IGNORECASE
 )
@@ -168,7 +157,7 @@ def _parts(text: str) -> _Parts | None:
     hidden = _ITEM.sub(lambda found: "," * len(found[0]) if "\n" in found[0] else found[0], text)
     hidden = _WRAP.sub(" ", hidden)
     hidden = _INITIALS.sub(lambda found: "," * len(found[0]), hidden)
-    spans = [part for span in sentence_spans(hidden, shortest=SHORTEST) for part in _unglued(text, *span)]
+    spans = list(sentence_spans(hidden, shortest=SHORTEST))
     sentences = [" ".join(text[start:end].split()) for start, end in spans]
     if len(sentences) < 2:
         return None
@@ -213,17 +202,6 @@ def _about(place: int, ends: Sequence[bool]) -> range:
     return range(_before(place - 1, ends).start, place)
 
 
-def _unglued(text: str, start: int, end: int) -> list[Span]:
-    """Cut a sentence before a question that begins behind `GLUED` words or more, if there is none in these."""
-    found = _INSIDE.search(text, start, end)
-    if found is None or not _MARK.search(text, found.end(), end):
-        return [(start, end)]
-    before = text[start : found.start()]
-    if len(before.split()) < GLUED or _ASKED.search(before):
-        return [(start, end)]
-    return [(start, found.start()), (found.end(), end)]
-
-
 def _refers_back(sentence: str) -> bool:
     """Whether a sentence says little without the one before: "It is red.", "How do I reset it?", "What should I do?"."""
     words = _WORD.findall(sentence.lower())
@@ -253,9 +231,6 @@ def _belonging(encoder: Encoder, parts: _Parts, generic: Head | None) -> list[in
     said = np.isin(looked, _said(texts, looked))
     units = unit(vectors)
     near = said & (float_products(units, units[subject]).max(axis=1, initial=-1) >= NEAREST)
-    words = np.array([len(texts[place].split()) for place in looked])
-    if words[~near & ~wanted].sum() <= LITTLE * words.sum():
-        near[:] = True
     room = min(PIECES, encoding.limit or PIECES)
     kept: list[int] = []
     for row in [*np.flatnonzero(wanted)[::-1], *np.flatnonzero(near & ~wanted)[::-1]]:

@@ -73,7 +73,7 @@ class Scoring:
     """Scoring of passages before re-ranking, by fused scores of signals."""
 
     weights: Mapping[str, float]  #: by signal: ``dense``, ``bm25``, ``sparse``
-    fusion: str = "linear"  #: one of semclass.scoring.FUSIONS
+    fusion: str = "linear"  #: one of semclass.scoring.fusion.FUSIONS
     coverage: float = 0.0  #: see `semclass.ranking.methods.COVERAGE`
 
     @property

@@ -18,8 +18,10 @@ import numpy as np
 from semclass.core.checks import check_choice, check_positive, check_weight
 from semclass.core.errors import InputError
 from semclass.core.types import DoubleArray, IntArray
-from semclass.scoring import FUSIONS
 from semclass.scoring.topk import top_k
+
+FUSIONS = ("linear", "convex", "rrf")
+"""Ways to fuse scores, see :func:`fused`."""
 
 ALPHA, SPARSE_SHARE = 0.5, 0.5
 """Weight of the vectors in a convex combination, and share of learnt words in the rest. Of a grid of 0.05, nearly every

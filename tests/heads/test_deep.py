@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from world import MODELS
 
-from semclass.heads.deep import MAX_PIECES, DeepHead, pairs_of
+from semclass.heads.entailment import MAX_PIECES, DeepHead, pairs_of
 
 QUESTION = "When was the stone bridge built?"
 TEXTS = ["Masons finished the crossing of the river in 1874.", "The stone bridge was built from granite blocks."]

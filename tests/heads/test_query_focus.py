@@ -77,12 +77,6 @@ def test_what_belongs_to_the_question_stays(encoder):
     assert read(encoder, text) == text
 
 
-def test_words_that_end_no_sentence_are_no_part_of_the_question(encoder):
-    cut = " ".join(STUDY.split()[:30])
-    question = "what is the name of the harbour where the old ferry lands?"
-    assert read(encoder, f"{cut} {question}") == question
-
-
 @pytest.mark.parametrize(
     "text",
     [

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from semclass import InputError, InputTypeError
-from semclass.scoring import FUSIONS
-from semclass.scoring.fusion import DEPTH, fused, normalise, pool
+from semclass.scoring.fusion import DEPTH, FUSIONS, fused, normalise, pool
 
 DENSE = np.array([0.8, 0.2, 0.5, -0.1])
 BM25 = np.array([0.0, 9.0, 4.5, 3.0])

@@ -11,7 +11,7 @@ import bert_graph
 import deep_network
 import onnx_graphs
 from semclass.core.types import Ragged
-from semclass.heads.deep import marks_of
+from semclass.heads.entailment import marks_of
 from tuning_texts import Texts
 
 CONFIG = bert_graph.BertConfig(
