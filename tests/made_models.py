@@ -16,8 +16,8 @@ from safetensors.numpy import save_file
 
 import bert_graph
 import onnx_graphs
+from bert_graph import kept_pieces
 from export_encoder import Reading, lower_of, upper_feeds, upper_of
-from kept_pieces import kept_pieces
 from semclass.core import artifacts
 from semclass.encoders.onnx_encoder import KEPT, NETWORKS, pieces_of
 from semclass.ranking.features import PAIR_FEATURES

@@ -72,6 +72,17 @@ def learnt_from(runs: Sequence[Path]) -> list[str]:
     return sorted({str(name) for path in runs for name in np.load(path)[LEARNT]})
 
 
+# the lower part has mixed their states into their neighbours'; leaving out more words makes vectors of passages worse
+UNREAD = frozenset(("a", "an", "and", "of", "the", "to"))
+
+
+def kept_pieces(vocabulary: Sequence[str]) -> npt.NDArray[np.bool_]:
+    """Which word pieces the tuned layers read of a passage, bool (vocabulary,)."""
+    marks = {"[CLS]", "[SEP]", "<s>", "</s>", "?", "\u2581?", "\u061f"}
+    unread = frozenset() if "<s>" in vocabulary else UNREAD  # a vocabulary with such marks is of many languages
+    return np.array([piece in marks or (piece not in unread and any(map(str.isalnum, piece))) for piece in vocabulary])
+
+
 @dataclass(frozen=True)
 class EntityProbe:
     """One linear probe per type over the token states of a layer; a text's evidence is their maximum over tokens."""

@@ -279,13 +279,6 @@ class Network:
             found["expects"] = texts["expects"][rows]
         return found
 
-    def pairs(self, texts: Texts, groups: Sequence[Rows], read: tuple[Any, Any, Any]) -> tuple[Array, Array]:
-        """Logits of the pair head for passages of one sentence of some groups, and which answer."""
-        question, sentence, place = read
-        pairs, answers = pairs_of(groups, place, 0, self.rng)
-        asked, given = self.taken(question, pairs[:, 0]), self.taken(sentence, pairs[:, 1])
-        return self.pair_logits(texts, asked, given)[0].float().cpu().numpy(), answers
-
     def pair_logits(self, texts: Texts, asked: Mapping[str, Any], given: Mapping[str, Any]) -> tuple[Any, Any]:
         """Logits of pairs, and the share of the question's idf whose pieces the sentence has."""
         idf = self.put(texts.idf)[asked["ids"].clamp(min=0)] * (asked["ids"] >= 0)

@@ -31,10 +31,10 @@ import tokenizers
 
 import bert_graph
 import onnx_graphs
+from bert_graph import kept_pieces
 from command import filled_card, make_parser, npy_bytes, run, save_artifact
 from datasets_io import calibration_texts, multilingual_texts
 from entity_probe import LAYER, entity_probe
-from kept_pieces import kept_pieces
 from semclass.core import artifacts
 from semclass.core.artifacts import STATES
 from semclass.core.errors import ArtifactError

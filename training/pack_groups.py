@@ -36,9 +36,5 @@ def pack(arguments: argparse.Namespace) -> None:
     print(f"{arguments.out}: {len(groups)} questions, {len(material.pieces)} texts, {seconds_so_far()} s")
 
 
-def main() -> None:
-    run(make_parser(__doc__, "data", "encoder", "multilingual", "threads", "seed", "out"), pack)
-
-
 if __name__ == "__main__":
-    main()
+    run(make_parser(__doc__, "data", "encoder", "multilingual", "threads", "seed", "out"), pack)

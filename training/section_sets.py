@@ -97,17 +97,6 @@ def read_groups(data: Path, name: str) -> Iterator[tuple[str, list[str], list[bo
             yield rows[place]["question"], [text for text, _ in kept], [answers for _, answers in kept]
 
 
-def collection_of(groups: Sequence[tuple[str, list[str], list[bool]]]) -> Collection:
-    """All passages of questions as one collection."""
-    texts = dict.fromkeys(text for _, found, _ in groups for text in found)
-    names = {text: str(place) for place, text in enumerate(texts)}
-    queries = [
-        (question, frozenset(names[text] for text, right in zip(found, answers, strict=True) if right))
-        for question, found, answers in groups
-    ]
-    return Collection([Passage(name, text) for text, name in names.items()], {"question": queries})
-
-
 @cache
 def documents(data: Path) -> list[dict[str, Any]]:
     """Documents of ``sections`` that train; every domain is read from the same files, so they are kept."""

@@ -10,7 +10,7 @@ mistaken for text without names.
 
 All figures are of nested cross-validation: penalty, calibration and threshold come from the training folds alone, and the
 passages that score are those of the held-out fold that were read twice. Passages of one article share a fold
-(``label_sources.py``), in the inner folds, too. The same data, encoder and seed give the same head.
+(``labels.py``), in the inner folds, too. The same data, encoder and seed give the same head.
 
 With --multilingual, for an encoder of many languages, ``surface`` counts for ABBR alone: other languages have other capital
 letters and no English words. Of Turkish paragraphs of an article, those with the person that a question asks for have an
@@ -39,8 +39,7 @@ from sklearn.model_selection import GroupKFold, StratifiedGroupKFold
 
 from command import MULTILINGUAL, filled_card, make_parser, run, save_head, seconds_so_far
 from datasets_io import read_jsonl
-from label_sources import article_groups, passage_articles
-from labels import labelled_passages
+from labels import article_groups, labelled_passages, passage_articles
 from semclass.core.taxonomy import COARSE, COARSE_NAMES
 from semclass.core.types import Encoder, FloatArray
 from semclass.encoders.sentences import encode_passages
@@ -75,7 +74,7 @@ class Corpus:
     sources: Array  # str (n,): ``gold``, ``wikiqa``, ``news`` or ``squad``
     twice: Array  # bool (n,): of ``gold`` and read twice, independently
     spelt: tuple[str, ...]  # classes that are told by spelling, too
-    articles: Array  # int (n,): group of passages that are of one article, see ``label_sources.py``
+    articles: Array  # int (n,): group of passages that are of one article, see ``labels.py``
 
     @property
     def weights(self) -> Array:

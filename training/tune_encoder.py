@@ -24,7 +24,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.metrics import roc_auc_score
 
 import bert_graph
 from bert_torch import EXTRA, fit
@@ -33,7 +32,7 @@ from datasets_io import LANGUAGE, PARALLEL
 from encoder_network import Network, Recipe
 from export_encoder import find_source
 from semclass.core.errors import import_extra
-from tuning_texts import PAIRED, Material, Rows, Texts, recipe_of, tables, tuning_parser
+from tuning_texts import Material, Rows, Texts, recipe_of, tables, tuning_parser
 
 Array = npt.NDArray[Any]
 
@@ -98,13 +97,9 @@ def tune(
 
 
 def measures(network: Network, texts: Texts, groups: Sequence[Rows]) -> dict[str, float]:
-    """Mean reciprocal rank of the first answer among all passages of some groups, by the score and by vectors alone.
-
-    Of a domain that the pair head learns from, also how well it tells answers from the sentences around them (ROC AUC).
-    """
+    """Mean reciprocal rank of the first answer among all passages of some groups, by the score and by vectors alone."""
     network.training = False
     found: dict[str, list[float]] = {"score": [], "vectors": []}
-    pairs = []
     with network.torch.no_grad():
         for start in range(0, len(groups), TOGETHER):
             some = groups[start : start + TOGETHER]
@@ -114,13 +109,7 @@ def measures(network: Network, texts: Texts, groups: Sequence[Rows]) -> dict[str
                 table = values.float().cpu().numpy()
                 best = np.where(right, table, -np.inf).max(1, keepdims=True)
                 found[name] += (1 / (1 + (wrong & (table >= best)).sum(1))).tolist()
-            if some[0].domain in PAIRED:
-                pairs.append(network.pairs(texts, some, kept["read"]))
-    means = {name: float(np.mean(values)) for name, values in found.items()}
-    if pairs:
-        logits, answers = map(np.concatenate, zip(*pairs, strict=True))
-        means["pairs"] = float(roc_auc_score(answers, logits))
-    return means
+    return {name: float(np.mean(values)) for name, values in found.items()}
 
 
 def train(arguments: argparse.Namespace) -> None:
@@ -153,13 +142,9 @@ def train(arguments: argparse.Namespace) -> None:
     print(f"{arguments.out}  {asdict(recipe)}  {seconds_so_far()} s")
 
 
-def main() -> None:
+if __name__ == "__main__":
     parser = tuning_parser(__doc__, Recipe, SETTINGS)
     parser.add_argument(
         "--start", type=Path, nargs="+", help="weights of earlier runs, to go on from; means of several"
     )
     run(parser, train)
-
-
-if __name__ == "__main__":
-    main()

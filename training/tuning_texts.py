@@ -14,12 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from answer_groups import Group
-from bert_graph import BertConfig, Views
+from bert_graph import BertConfig, Views, kept_pieces
 from bert_torch import tensor_of
 from command import make_parser
 from document_groups import measured_on
 from export_encoder import lower_of, upper_of
-from kept_pieces import kept_pieces
 from onnx_graphs import open_model
 from semclass.core.artifacts import STATES
 from semclass.core.types import IntArray, Ragged, offsets_of

@@ -7,7 +7,7 @@ pytest.importorskip("sklearn")
 pytest.importorskip("scipy")
 
 import train_passages as training
-from label_sources import article_groups
+from labels import article_groups
 
 BRIDGE = ["the bridge spans the river with iron arches", "iron arches of the bridge rust above the river"]
 BEES = ["bees carry nectar and wax to the hive", "a hive of bees makes wax and honey"]

@@ -16,8 +16,8 @@ import export_entailment
 import onnx_graphs
 import pair_head
 import tuning_texts
+from bert_graph import kept_pieces
 from export_encoder import lower_of, upper_of
-from kept_pieces import kept_pieces
 from semclass.core.types import Ragged, offsets_of
 from semclass.encoders.onnx_encoder import PASSAGE, QUESTION
 
