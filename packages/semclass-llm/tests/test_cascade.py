@@ -6,7 +6,7 @@ import time
 import pytest
 from stub_endpoint import stub_endpoint
 
-from semclass import InputError, PassageClassifier, TextClassifier, TextModel
+from semclass import InputError, TextClassifier, TextModel
 from semclass_llm import Cascade, Endpoint
 
 TRAINED = {
@@ -118,13 +118,6 @@ def test_wrong_arguments_are_named(head):
         Cascade(head, endpoint, share=0.1).calibrate([*EASY, HARD], ["price"])
     with pytest.raises(InputError, match="colour"):
         Cascade(head, endpoint, share=0.1).calibrate(EASY, ["price", "colour"])
-
-
-def test_passages_of_several_labels_are_decided():
-    passages = ["Ada built it.", "It is 40 m tall."]
-    with always("HUM, NUM") as stub:
-        found = Cascade(PassageClassifier.load(), to(stub), share=0.5).classify(passages)
-    assert sorted(one.labels for one in found if one.by == "model") == [("HUM", "NUM")]
 
 
 # -- the command line

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from semclass import ArtifactError, EntailmentClassifier, InputError, PassageIndex, Reranker
+from semclass import EntailmentClassifier, InputError, PassageIndex, Reranker
 from semclass.encoders.batching import steps
 from semclass_serve import queue
 from semclass_serve.engine import Engine
@@ -209,20 +209,6 @@ async def test_a_bad_request_fails_alone():
         with pytest.raises(InputError, match="bad"):
             await bad
     assert work.runs == [["a"], ["b", "bad", "c"], ["b"], ["bad"], ["c"]]
-
-
-@in_loop
-async def test_an_index_that_fails_fails_a_whole_run():
-    work = Work()
-    async with searching(work, run_items=64) as engine:
-        engine.retriever.error = ArtifactError("the server is gone")
-        tasks = [asyncio.create_task(engine.search(str(place))) for place in range(3)]
-        await work.begun()
-        work.held = False
-        work.let_go()
-        found = await asyncio.gather(*tasks, return_exceptions=True)
-        assert [type(error) for error in found] == [ArtifactError] * 3
-    assert work.runs == [["0"], ["1", "2"]]
 
 
 @in_loop
