@@ -39,6 +39,7 @@ DEPENDS: Mapping[str, tuple[str, ...]] = {
     "words": RANKING,
     "abstain": RANKING,
     "small_folders": (*RANKING, "generic"),
+    "documents": RANKING,
     "languages": (*RANKING, "language", *(f"multilingual/{name}" for name in (*PAIRS[:-1], "questions"))),
     "cascade": (*RANKING, "deep", "passages", "questions"),
 }

@@ -4,42 +4,24 @@ from __future__ import annotations
 
 import csv
 import json
-import random
-from datetime import datetime, timedelta, timezone
+from datetime import datetime
 from pathlib import Path
 
-with (Path(__file__).parent / "tickets.tsv").open(encoding="utf-8") as _file:
-    FAULTS = list(csv.DictReader(_file, delimiter="\t"))
-    """Subject and fault of each ticket, and a question that no other ticket answers."""
+from datasets_io import read_tsv
 
-QUESTIONS = [row["question"] for row in FAULTS]
-CUSTOMERS = ["Acme", "Acorn Books", "Bright & Sons", "Harbour Clinic", "Lindt Ltd"]
-
-CONTEXT = [
-    "It began on Monday morning.", "A restart did not help.", "Two other people see the same.", "It worked last week.",
-    "Nobody has changed anything as far as I know.", "We can live with it until Thursday.", "Please call before you come.",
-    "I am in the office from nine to four.", "The cable was exchanged already.", "This is the second time this year.",
-]  # fmt: skip
+HELD = Path(__file__).parent.parent / "bench" / "documents"
 
 
 def made():
     """The tickets, with the columns id, date, customer, priority, open, subject and description."""
-    rng = random.Random(60)
-    tickets = []
-    for place, row in enumerate(FAULTS):
-        date = datetime(2025, 11, 1, tzinfo=timezone.utc) + timedelta(days=2 * place)
-        tickets.append(
-            {
-                "id": f"T-{place + 100}",
-                "date": date.date().isoformat(),
-                "customer": CUSTOMERS[place % len(CUSTOMERS)],
-                "priority": rng.randint(1, 4),
-                "open": rng.random() < 0.5,
-                "subject": row["subject"],
-                "description": " ".join([row["fault"], *rng.sample(CONTEXT, 2)]),
-            }
-        )
-    return tickets
+    with (HELD / "tickets.csv").open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    return [{**row, "priority": int(row["priority"]), "open": row["open"] == "True"} for row in rows]
+
+
+def questions():
+    """A question for each ticket, which no other ticket answers."""
+    return [row["question"] for row in read_tsv(HELD / "questions.tsv") if row["source"] == "tickets"]
 
 
 def as_csv(path, tickets):

@@ -26,7 +26,7 @@ def test_each_ticket_is_a_passage_that_answers_its_question(tmp_path):
     assert len(passages) == len(tickets)
     models = Models.load()
     retriever = HybridRetriever(PassageIndex.build(passages, passage_encoder=models.passage_encoder), models)
-    first = [hits[0].id for hits in retriever.search_many(made_tickets.QUESTIONS, k=1)]
+    first = [hits[0].id for hits in retriever.search_many(made_tickets.questions(), k=1)]
     right = sum(passage.id == found for passage, found in zip(passages, first, strict=True))
     assert right >= 0.9 * len(first), f"{right} of {len(first)} questions find their ticket first"
     new = retriever.search("printer", k=60, where={"date": {"$gte": "2026-01-01"}})
