@@ -108,10 +108,10 @@ def table(results: Results) -> str:
 
 def table_of_cuts(results: Results) -> str:
     """How often the section that answers is first, by the way to cut the trees."""
-    trees, rows = [cuts for name, cuts in results["documents"]["found"].items() if name != "tickets"], []
-    for cut in CUTS:
-        if found := [cuts[cut] for cuts in trees if cut in cuts]:
-            rows.append((cut, f"{sum(one['passages'] for one in found):,}", *shares(found, "question")))
+    trees = [cuts for name, cuts in results["documents"]["found"].items() if name != "tickets"]
+    parts = {cut: [cuts[cut] for cuts in trees if cut in cuts] for cut in CUTS}
+    sizes = {cut: f"{sum(one['passages'] for one in found):,}" for cut, found in parts.items()}
+    rows = [(cut, sizes[cut], *shares(found, "question")) for cut, found in parts.items() if found]
     return readme.markdown(("cut", "passages", "questions, first", "in 3"), rows)
 
 

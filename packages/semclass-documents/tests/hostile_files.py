@@ -31,8 +31,9 @@ from semclass.cli.main import main
 try:
     main(sys.argv[1:])
 finally:
-    use = [resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    print("MB", sum(use) // 1000)
+    use = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    print("MB", sum(one.ru_maxrss for one in use) // 1000)
+    print("CPU", round(sum(one.ru_utime + one.ru_stime for one in use)))
 """
 
 
@@ -255,8 +256,8 @@ def _pdf(path: Path, line: bytes, size: int, pages: int) -> None:
 
 
 def main() -> None:
-    print("| file | bytes | seconds | MB of memory | index / file | good file found | message |", flush=True)
-    print("|---|---|---|---|---|---|---|", flush=True)
+    print("| file | bytes | seconds | of CPU | MB of memory | index / file | good file found | message |", flush=True)
+    print("|---|---|---|---|---|---|---|---|", flush=True)
     for name in sys.argv[1:] or FILES:
         with tempfile.TemporaryDirectory() as made:
             folder = Path(made) / "docs"
@@ -282,10 +283,11 @@ def main() -> None:
                 (folder / name).stat().st_size,
                 sum(f.stat().st_size for f in Path(made, "index").rglob("*")),
             )
-            memory, ask = done.stdout.rpartition("MB ")[2].strip(), ["search", f"{made}/index", "leaves of one shrub"]
+            (_, memory), (_, cpu) = map(str.split, done.stdout.splitlines()[-2:])
+            ask = ["search", f"{made}/index", "leaves of one shrub"]
             hits = subprocess.run([sys.executable, "-m", "semclass", *ask], capture_output=True, text=True, check=False)
             good = str("good.md" in hits.stdout)
-            row = [name, f"{size:,}", f"{seconds:.1f}", memory, f"{stored / size:.1f}", good, reason]
+            row = [name, f"{size:,}", f"{seconds:.1f}", cpu, memory, f"{stored / size:.1f}", good, reason]
             print(f"| {' | '.join(row)} |".replace(f"{folder}/", ""), flush=True)
 
 
