@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from semclass.index.filters import ID as ID
     from semclass.index.filters import Filter as Filter
     from semclass.index.filters import read_terms as read_terms
+    from semclass.index.passage_encoder import has_text as has_text
     from semclass.index.passage_encoder import searchable as searchable
     from semclass.index.remote import RemoteIndex as RemoteIndex
     from semclass.index.remote import StoredRow as StoredRow
@@ -86,7 +87,7 @@ _HOMES = {
     "documents.json_lines": ("read_json_lines",),
     "documents.labelled": ("read_labelled", "read_texts"),
     "documents.sentences": ("unwrapped_spans",),
-    "index.passage_encoder": ("searchable",),
+    "index.passage_encoder": ("has_text", "searchable"),
     "core.tools": ("available_threads",),
     "encoders.batching": ("watched",),
     "heads.texts": ("classify_all",),

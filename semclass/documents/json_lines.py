@@ -94,7 +94,9 @@ def _passages(path: Path, lines: Iterable[tuple[int, dict[str, Any]]]) -> Iterat
     with_id: bool | None = None
     for number, record in lines:
         where = f"{path}, line {number}"
-        text = text_of(record, where)
+        text = record.get(TEXT)
+        if not isinstance(text, str):
+            text = text_of(record, where)
         if with_id is None:
             with_id = "_id" in record
         if ("_id" in record) != with_id:

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from semclass.core.checks import check_choice, check_depth, check_positive, check_text, counted, short
-from semclass.core.errors import ArtifactError, InputError, InputTypeError, TruncationWarning, warn
+from semclass.core.errors import ArtifactError, InputError, InputTypeError, SkippedWarning, TruncationWarning, warn
 from semclass.core.files import REMEDY
 from semclass.core.tools import available_threads
 from semclass.core.types import Passage, Ragged, offsets_of
@@ -23,6 +23,7 @@ from semclass.index.passage_encoder import (
     PassageEncoder,
     PassageFeatures,
     fields_of,
+    has_text,
     label,
     labelled,
     no_rows,
@@ -194,8 +195,10 @@ def chunks(passages: Iterable[Passage], size: int | None = None) -> Iterator[lis
     """Cut a stream into lists of at most `size` passages (default :data:`CHUNK_PASSAGES`), of long ones fewer.
 
     Refuses other objects, and an id that comes twice. That two ids share 64 bits is less probable than a broken disk.
+    Passages without text and title are left out, with a warning at the end.
     """
     known, recent = np.zeros(0, np.uint64), set[int]()  # ascending, as a set of all of them takes ten times the memory
+    empty = list[str]()
     for chunk in _lists(passages, CHUNK_PASSAGES if size is None else size):
         for passage in chunk:
             if not isinstance(passage, Passage):
@@ -212,7 +215,11 @@ def chunks(passages: Iterable[Passage], size: int | None = None) -> Iterator[lis
         if len(recent) >= UNSORTED_IDS:
             known = np.sort(np.concatenate([known, np.fromiter(recent, np.uint64, len(recent))]))
             recent.clear()
-        yield chunk
+        empty += [passage.id for passage in chunk if not has_text(passage)]
+        if kept := [passage for passage in chunk if has_text(passage)]:
+            yield kept
+    if empty:
+        warn(SkippedWarning(f"{name_ids(empty)} left out of the index, as there is no text"))
 
 
 def _lists(passages: Iterable[Passage], size: int) -> Iterator[list[Passage]]:

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from semclass.core.checks import check_texts
-from semclass.core.errors import ArtifactError, InputError, SkippedWarning, warn
+from semclass.core.errors import ArtifactError, InputError, warn
 from semclass.core.files import REMEDY
 from semclass.core.types import DoubleArray, IntArray, Passage, Ragged, chained
 from semclass.encoders.stems import terms_of
@@ -35,13 +35,12 @@ from semclass.index.encode_rows import (
     encode_evidence,
     in_order,
     language_for,
-    name_ids,
     types_of,
     warn_of_truncated,
 )
 from semclass.index.folder import check_target, locked, open_parts, replace_index
 from semclass.index.manifest import Header, Manifest
-from semclass.index.passage_encoder import PROBABILITY, Evidence, PassageEncoder, has_text, no_evidence
+from semclass.index.passage_encoder import PROBABILITY, Evidence, PassageEncoder, no_evidence
 from semclass.index.segment import Part, Segment, hashes_of, join
 from semclass.scoring import bm25
 from semclass.scoring.bm25 import Statistics
@@ -293,8 +292,7 @@ class PassageIndex(Header):
             If there is no passage with a text, an id comes twice, a text is not a string, or an option is not allowed.
         """
         passage_encoder = PassageEncoder.load() if passage_encoder is None else passage_encoder
-        empty = list[str]()
-        stream = chunks(_with_text(passages, empty))
+        stream = chunks(passages)
         if (first := next(stream, None)) is None:
             raise InputError("there are no passages to index; give at least one")
         config = IndexConfig.of(passage_encoder, small=small, language=language_for(first, language))
@@ -306,8 +304,6 @@ class PassageIndex(Header):
                 progress(len(chunk))
         index = cls(**config.header(), parts=(Part(join(parts)),))
         warn_of_truncated(truncated, len(index))
-        if empty:
-            warn(SkippedWarning(f"{name_ids(empty)} left out of the index, as there is no text"))
         return index
 
     def facets(self, where: Mapping[str, Any] | None = None) -> list[Facet]:
@@ -408,12 +404,3 @@ class PassageIndex(Header):
         """Return the index of opened segments."""
         fields: dict[str, Any] = {"tuned": current.tuned, "folder": folder, "manifest": current, "mmap": mmap}
         return cls(**current.header.header(), parts=tuple(parts), **fields)
-
-
-def _with_text(passages: Iterable[Passage], empty: list[str]) -> Iterator[Passage]:
-    """Yield the passages with a text or a title, and collect the ids of the others."""
-    for passage in passages:
-        if not isinstance(passage, Passage) or has_text(passage):
-            yield passage
-        else:
-            empty.append(passage.id)

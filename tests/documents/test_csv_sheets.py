@@ -26,6 +26,13 @@ def test_lines_above_the_names_are_text(tmp_path, above):
     assert "id" not in found[0][0]
 
 
+def test_rows_without_ids_stand_beside_text_above_and_below(tmp_path):
+    (tmp_path / "a.csv").write_text(f"Faults of March\n\nby;text\nAnn;{LONG}\nBo;{OTHER}\n\nAsk Ann.\n")
+    passages = read_passages(tmp_path)
+    assert [one.id for one in passages] == ["a.csv#1-text", "a.csv#1", "a.csv#2"]
+    assert [one.text for one in passages] == ["Faults of March\n\nAsk Ann.", LONG, OTHER]
+
+
 @pytest.mark.parametrize(("first", "mark"), [("sep=;", ";"), ('"sep=|"', "|"), ("SEP=^", "^")])
 def test_a_first_line_names_the_separator(tmp_path, first, mark):
     assert read(tmp_path, first, mark.join(["id", "text"]), mark.join(["7", LONG])) == [(LONG, 7)]

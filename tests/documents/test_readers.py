@@ -91,7 +91,6 @@ def test_passages_come_before_the_file_is_read_to_its_end(tmp_path):
         (['["a"]\n'], "line 1 must be a JSON object"),
         (['{"_id": "a"}\n'], "line 1: text is missing"),
         (['{"_id": "a", "text": 5}\n'], "line 1: text must be a string, not 5"),
-        (['{"_id": "a", "text": "  "}\n'], "line 1: text is empty"),
         (['{"_id": "a", "text": "x"}\n', '{"text": "y"}\n'], "line 2: _id is missing"),
         (
             ['{"_id": "a", "text": "x"}\n', "\n", '{"_id": "a", "text": "y"}\n'],

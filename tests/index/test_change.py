@@ -19,10 +19,14 @@ from semclass import (
     Passage,
     PassageIndex,
     Report,
+    SkippedWarning,
+    build_index,
     change_index,
 )
+from semclass.documents.readers import read_passages
 from semclass.index.folder import describe, locked, store
 from semclass.index.verify import verify
+from semclass.index.writer import sync_index
 
 
 def change(folder, **options):
@@ -44,6 +48,18 @@ def assert_ranks_as_rebuilt(index, passage_encoder=FAKE, *, small=False):
         ours, theirs = (scores(found, text, passage_encoder=passage_encoder) for found in (index, rebuilt))
         # products depend a little on the place of a row in its matrix, so that equal scores may change places
         assert ours == pytest.approx(theirs, abs=1e-6)
+
+
+def test_passages_without_text_are_told_and_left_out(index_folder, tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"text": "the boat"}\n{"text": " "}\n{"text": "", "title": "Boats"}\n')
+    new = read_passages(tmp_path / "a.jsonl")
+    with pytest.warns(SkippedWarning, match="'2' is left out"):
+        assert change(index_folder, add=new, existing="replace").passages == 20
+    with pytest.warns(SkippedWarning, match="'2' is left out"):
+        assert len(build_index(tmp_path / "other", new, passage_encoder=FAKE)) == 2
+    with pytest.warns(SkippedWarning, match="'2' is left out"):
+        assert sync_index(index_folder, new, passage_encoder=FAKE)
+    assert ids(PassageIndex.load(index_folder)) == ["1", "3"]
 
 
 def test_passages_are_added_replaced_and_deleted(index_folder):

@@ -84,7 +84,6 @@ def test_a_changed_file_is_named_with_the_command_that_helps(saved, name):
     [
         ([], "no passages"),
         ([Passage("a", "x"), Passage("b", "y"), Passage("a", "z")], "'a' comes twice"),
-        ([Passage("a", " ")], "no passages"),
         ([Passage("a", "x", {"when": object()})], "metadata of passage 'a' cannot be saved"),
         ([Passage("a", "x", {"n": float("nan")})], "cannot be saved as JSON"),
         ([Passage("a", "x", reduce(lambda inner, _: {"n": inner}, range(5000), {}))], "nests deeper than 100"),

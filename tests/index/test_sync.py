@@ -124,7 +124,8 @@ def test_texts_of_a_renamed_file_are_not_encoded_again(tmp_path):
 
 def test_a_sync_that_fails_changes_nothing(tmp_path):
     sync_index(tmp_path, [Passage("a", "red boat"), Passage("b", "green lake")], passage_encoder=FAKE)
-    for bad in ([], [Passage("a", "blue hill"), Passage("c", "")], [Passage("a", "x"), Passage("a", "x")]):
+    unsaved = Passage("c", "x", {"n": float("nan")})
+    for bad in ([], [Passage("a", "blue hill"), unsaved], [Passage("a", "x"), Passage("a", "x")]):
         with pytest.raises(InputError):
             sync_index(tmp_path, bad, passage_encoder=FAKE)
         assert {name: passage.text for name, passage in held(tmp_path).items()} == {"a": "red boat", "b": "green lake"}

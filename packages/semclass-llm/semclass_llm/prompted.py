@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from semclass import Hit, InputError, InputTypeError, Passage, SearchResult
-from semclass.plugins import check_choice, check_positive, check_text, check_texts, searchable, short
+from semclass.plugins import check_choice, check_positive, check_text, check_texts, has_text, searchable, short
 from semclass_llm.endpoint import Chat, Endpoint
 from semclass_llm.label import ENTAILS
 from semclass_llm.quoting import GUARD, quoted
@@ -57,7 +57,8 @@ class PromptedReranker:
 
         Hits with equal scores keep their order. ``score`` and the component ``entails`` are 1 for yes, 0 for no and 0.5 if
         a call gave no answer. With ``"listwise"``, the score is 1 / rank for passages that the model names, and 0 for the
-        other passages. If the call gave no answer, passages keep their order.
+        other passages. If the call gave no answer, passages keep their order. Passages without text are not shown to the
+        model, and come last among those with the score 0.
         """
         return self.rerank_many([check_text(question, "question")], [passages], k=k)[0]
 
@@ -72,34 +73,38 @@ class PromptedReranker:
                 f"there are {len(texts)} questions and {len(items)} sequences of passages; give one sequence per question"
             )
         limit = None if k is None else check_positive(k, "k")
-        scored = (self._pointwise if self.way == POINTWISE else self._listwise)(texts, items)
-        rows = zip(texts, items, scored, strict=True)
-        return [SearchResult(tuple(_hits(some, scores)[:limit]), text) for text, some, scores in rows]
+        read = [[searchable(item) if has_text(item) else "" for item in some] for some in items]
+        scored = (self._pointwise if self.way == POINTWISE else self._listwise)(texts, read)
+        rows = zip(texts, items, read, scored, strict=True)
+        return [SearchResult(tuple(_hits(some, own, scores)[:limit]), text) for text, some, own, scores in rows]
 
-    def _pointwise(self, questions: list[str], items: list[list[Passage]]) -> Iterator[list[float]]:
+    def _pointwise(self, questions: list[str], items: list[list[str]]) -> Iterator[list[float]]:
         """Scores of each question's passages by yes or no."""
-        pairs = [_pair(text, searchable(item)) for text, some in zip(questions, items, strict=True) for item in some]
+        pairs = [
+            _pair(question, text) for question, some in zip(questions, items, strict=True) for text in some if text
+        ]
         replies = self.chat.ask([f"{ENTAILS}\n\n{pair}" for pair in pairs], max_tokens=16)
         scores = iter([UNKNOWN if reply.why else self._yes(reply.text or "") for reply in replies])
-        return ([next(scores) for _ in some] for some in items)
+        return ([next(scores) if text else 0.0 for text in some] for some in items)
 
     def _yes(self, text: str) -> float:
         answer = one_of(text, YES_NO)
         self.chat.bill.unreadable += answer is None
         return UNKNOWN if answer is None else float(answer == "yes")
 
-    def _listwise(self, questions: list[str], items: list[list[Passage]]) -> Iterator[list[float]]:
+    def _listwise(self, questions: list[str], items: list[list[str]]) -> Iterator[list[float]]:
         """Scores of each question's passages by their places in the model's list."""
-        rows = [(text, some) for text, some in zip(questions, items, strict=True) if some]
-        lists = [_listed(text, [searchable(item) for item in some[:MAX_LISTED]]) for text, some in rows]
+        listed = [[place for place, text in enumerate(some) if text][:MAX_LISTED] for some in items]
+        rows = zip(questions, items, listed, strict=True)
+        lists = [_listed(question, [some[place] for place in places]) for question, some, places in rows if places]
         replies = self.chat.ask([f"{BEST}\n\n{one}" for one in lists], max_tokens=64)
-        for some in items:
+        for some, places in zip(items, listed, strict=True):
             scores = [0.0] * len(some)
-            if some and not (reply := next(replies)).why:
-                numbers = numbers_of(reply.text or "", min(len(some), MAX_LISTED))
+            if places and not (reply := next(replies)).why:
+                numbers = numbers_of(reply.text or "", len(places))
                 self.chat.bill.unreadable += not numbers and one_of(reply.text or "", {"none": ("none",)}) is None
                 for rank, number in enumerate(numbers, 1):
-                    scores[number - 1] = 1 / rank
+                    scores[places[number - 1]] = 1 / rank
             yield scores
 
 
@@ -119,8 +124,8 @@ def _listed(question: str, passages: Sequence[str]) -> str:
     return f"Question: {quoted(question)}\n{lines}\nAnswer:"
 
 
-def _hits(passages: Sequence[Passage], scores: Sequence[float]) -> list[Hit]:
-    order = sorted(range(len(passages)), key=lambda place: -scores[place])  # stable
+def _hits(passages: Sequence[Passage], texts: Sequence[str], scores: Sequence[float]) -> list[Hit]:
+    order = sorted(range(len(passages)), key=lambda place: (-scores[place], not texts[place]))  # stable
     return [
         Hit(
             id=passages[place].id,

@@ -58,6 +58,15 @@ def test_where_nothing_can_be_read_the_order_stays(way, said, counted):
     assert getattr(reranker.chat.bill, counted) == reranker.chat.bill.calls == (3 if way == "pointwise" else 1)
 
 
+@pytest.mark.parametrize("way", PROMPTED)
+def test_passages_without_text_come_last_and_are_not_shown(way):
+    say = judge if way == "pointwise" else lambda prompt, before: "2"
+    with stub_endpoint(say) as stub:
+        found = PromptedReranker(Endpoint(stub.url, "m"), way).rerank(QUESTION, [" ", *PASSAGES[1:]])
+        assert [hit.id for hit in found] == ["c", "b", "0"]
+        assert len(stub.asked) == (2 if way == "pointwise" else 1)
+
+
 def test_several_questions_at_once_give_what_each_gives_alone():
     with stub_endpoint(judge) as stub:
         reranker = PromptedReranker(Endpoint(stub.url, "m"))

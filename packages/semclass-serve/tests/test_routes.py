@@ -6,6 +6,7 @@ import re
 import stat
 
 import pytest
+from beir import QUESTIONS
 from serving import KEY, WITH_KEY, client_of, log_lines, service
 from world import ROOT, Counting, FakeEncoder
 
@@ -16,6 +17,7 @@ from semclass import (
     Models,
     Passage,
     PassageIndex,
+    Reranker,
     TextClassifier,
     TextModel,
 )
@@ -154,6 +156,14 @@ def test_an_empty_text_ranks_last_and_a_question_is_refused(client):
     for route in ("search", "ask", "rerank"):
         check_error(client.post(f"/api/{route}", {"question": " ", "passages": ["a"]}), 422)
     check_error(client.post("/api/classify/questions", {"texts": [" "]}), 422)
+
+
+def test_relevance_of_pairs_is_that_of_python(client, models, corpus):
+    texts = [passage.text for passage in corpus[:29]]
+    for question in QUESTIONS:
+        hits = client.post("/api/rerank", {"question": question, "passages": texts}).json()["hits"]
+        of_python = {hit.index: hit.components["relevance"] for hit in Reranker(models).rerank(question, texts)}
+        assert {hit["index"]: hit["components"]["relevance"] for hit in hits} == pytest.approx(of_python, abs=1e-3)
 
 
 def test_without_an_index_passages_are_still_reranked(models):
