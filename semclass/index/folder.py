@@ -9,25 +9,20 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import io
 import os
 import re
 import shutil
 import uuid
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from semclass.core import artifacts
 from semclass.core.checks import counted
 from semclass.core.errors import ArtifactError
 from semclass.core.files import REMEDY, Files
-from semclass.core.types import IntArray
 from semclass.index import manifest, segment, shapes
-from semclass.index.manifest import LOCK, REMOVED, REMOVED_NAME, SEGMENT_NAME, Header, Manifest
+from semclass.index.manifest import LOCK, SEGMENT_NAME, Header, Manifest
 from semclass.index.segment import Entry, Part, Segment
 
 WINDOWS = os.name == "nt"
@@ -42,12 +37,7 @@ BUILDING = ".building-"
 AREA = ".semclass-build"
 """Folder in which a long build keeps what is done, so that it can go on after a stop."""
 
-INSTALLED = re.compile(rf"{SEGMENT_NAME}|{REMOVED_NAME}")
-"""Names that a manifest may have."""
-
-OURS = re.compile(
-    rf"{INSTALLED.pattern}|{re.escape(BUILDING)}[0-9a-f]{{32}}|\.(?:manifest\.json|{REMOVED_NAME})\.[0-9]+\.part"
-)
+OURS = re.compile(rf"{SEGMENT_NAME}|{re.escape(BUILDING)}[0-9a-f]{{32}}|\.manifest\.json\.[0-9]+\.part")
 """Names that are removed if no manifest has them."""
 
 
@@ -120,16 +110,11 @@ def _open(folder: Path, current: Manifest, entry: Entry, known: Part | None, mma
             artifacts.check_files(place, entry.files, REMEDY, hashes=verify)
         opened = Segment.open(Files(place, entry.files, hashes=verify, mmap=mmap), entry.name)
         shapes.check(opened, current.header, entry.passages, place)
-    elif known.entry is not None and known.entry.deleted.get("name") == entry.deleted.get("name"):
-        return replace(known, entry=entry)
     else:
         opened = known.segment
-    if not entry.deleted:
-        return Part(opened, entry=entry)
-    name = str(entry.deleted["name"])
-    rows = Files(folder, {name: entry.deleted}, hashes=True).array(name)
-    shapes.check_deleted(opened, rows, entry.deleted["passages"], folder / name)
-    return replace(Part(opened).without(rows), entry=entry)
+    if known is not None and known.entry is not None and known.entry.kept == entry.kept:
+        return known
+    return Part(opened, entry.keep, entry)
 
 
 def describe(folder: str | Path) -> dict[str, Any]:
@@ -139,8 +124,6 @@ def describe(folder: str | Path) -> dict[str, Any]:
     for entry in current.segments:
         for name, record in entry.files.items():
             sizes[name] = sizes.get(name, 0) + int(record["bytes"])
-        if entry.deleted:
-            sizes["removed"] = sizes.get("removed", 0) + int(entry.deleted["bytes"])
     return {
         "passages": current.passages,
         "removed": sum(entry.passages - entry.live for entry in current.segments),
@@ -229,7 +212,7 @@ def rollback(folder: Path) -> Iterator[None]:
         if not damaged:  # somebody may still want to repair it
             named = set[str]().union(*(one.names for one in (before, manifest.read_or_none(folder)) if one))
             with contextlib.suppress(OSError):
-                _remove(folder, named, pattern=INSTALLED)
+                _remove(folder, named, pattern=re.compile(SEGMENT_NAME))
         raise
 
 
@@ -247,16 +230,6 @@ def install(parts: Sequence[Part], folder: Path, place: Path) -> Entry:
         made.rename(folder / name)
     artifacts.flush(folder)
     return Entry(name, sum(map(len, parts)), files)
-
-
-def write_deleted(folder: Path, entry: Entry, rows: IntArray) -> Entry:
-    """Write the rows of the deleted passages of a segment to a file, and return how the manifest names both."""
-    file = io.BytesIO()
-    np.save(file, rows)
-    data, digest = file.getvalue(), hashlib.sha256(file.getvalue()).hexdigest()
-    name = f"{REMOVED}{digest[:16]}.npy"
-    artifacts.write_atomic(folder / name, data)
-    return replace(entry, deleted={"name": name, "passages": len(rows), "bytes": len(data), "sha256": digest})
 
 
 def commit(folder: Path, new: Manifest, *, built: bool = False) -> None:
@@ -293,7 +266,7 @@ def _remove(folder: Path, named: Collection[str], *, pattern: re.Pattern[str]) -
         if path.name in named or not pattern.fullmatch(path.name):
             continue
         with contextlib.suppress(OSError):
-            if path.suffix in {".npy", ".part"}:
+            if path.suffix == ".part":
                 path.unlink()
             elif path.is_dir():
                 # under another name first: no folder is ever half of a segment

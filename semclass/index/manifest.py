@@ -23,10 +23,7 @@ PROTOCOL = 9
 LOCK = ".lock"
 """File that a writer holds a lock on. It stays: removing it could let two writers in."""
 
-REMOVED = "removed-"
-"""Names of files begin with it that say which passages of a segment were deleted; their hash follows."""
-
-SEGMENT_NAME, REMOVED_NAME = rf"{segment.PREFIX}[0-9a-f]{{16}}", rf"{REMOVED}[0-9a-f]{{16}}\.npy"
+SEGMENT_NAME = rf"{segment.PREFIX}[0-9a-f]{{16}}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,12 +90,12 @@ class Manifest:
     @property
     def names(self) -> set[str]:
         """All names in the folder of the index that belong to it."""
-        return {named["name"] for entry in self.segments for named in (vars(entry), entry.deleted) if named}
+        return {entry.name for entry in self.segments}
 
     @property
     def contents(self) -> list[tuple[str, Any]]:
-        """The segments' names, each with the file of its deleted passages: the same for the same passages."""
-        return [(entry.name, entry.deleted.get("name")) for entry in self.segments]
+        """The segments' names, each with its passages that are not deleted: the same for the same passages."""
+        return [(entry.name, entry.kept) for entry in self.segments]
 
     def as_json(self) -> bytes:
         """Write the manifest as its file holds it."""
@@ -148,8 +145,7 @@ def parse(values: Mapping[str, Any], path: Path) -> Manifest:
         raise ArtifactError(f"{path} has no field {missing[0]!r}; {REMEDY}")
     entries, cutting = values["segments"], values["cutting"]
     require(isinstance(entries, list) and entries and all(map(_is_entry, entries)), path, "its segments")
-    names = [named["name"] for entry in entries for named in (entry, entry["deleted"]) if named]
-    require(len(set(names)) == len(names), path, "its segments (one name occurs twice)")
+    require(len({entry["name"] for entry in entries}) == len(entries), path, "its segments (one name occurs twice)")
     require(cutting is None or isinstance(cutting, dict), path, "how documents were cut")
     segments = tuple(Entry(**entry) for entry in entries)
     return Manifest(header, segments, _tuned(values["tuned"], path), cutting)
@@ -168,22 +164,19 @@ def _is_count(value: object) -> bool:
 
 
 def _is_entry(entry: Any) -> bool:
-    """Whether a segment is described with all its files, and no name leads out of the folder."""
-    if not isinstance(entry, dict) or {*entry} != {"name", "passages", "files", "deleted"}:
+    """Whether a segment is described with all its files, and its name does not lead out of the folder."""
+    if not isinstance(entry, dict) or {*entry} != {"name", "passages", "files", "kept"}:
         return False
-    files, deleted = entry["files"], entry["deleted"]
-    if not (isinstance(files, dict) and isinstance(deleted, dict) and all(map(artifacts.is_record, files.values()))):
+    files, name, kept = entry["files"], entry["name"], entry["kept"]
+    if not (isinstance(files, dict) and all(map(artifacts.is_record, files.values())) and _is_count(entry["passages"])):
         return False
-    valid = _is_named(entry, SEGMENT_NAME) and _is_count(entry["passages"])
-    valid = valid and {*files} in ({*segment.FILES}, {*segment.FILES, *segment.REDUCED_FILES})
-    if not valid or not deleted:
-        return valid
-    valid = _is_named(deleted, REMOVED_NAME) and _is_count(deleted.get("passages")) and artifacts.is_record(deleted)
-    return valid and bool(deleted["passages"] <= entry["passages"])
-
-
-def _is_named(entry: Mapping[str, Any], pattern: str) -> bool:
-    return isinstance(entry.get("name"), str) and re.fullmatch(pattern, entry["name"]) is not None
+    if not (isinstance(name, str) and re.fullmatch(SEGMENT_NAME, name) and isinstance(kept, str)):
+        return False
+    try:
+        Entry(**entry).keep  # noqa: B018 - a ValueError for another text
+    except ValueError:
+        return False
+    return {*files} in ({*segment.FILES}, {*segment.FILES, *segment.REDUCED_FILES})
 
 
 def _tuned(tuned: Any, path: Path) -> Mapping[str, Any]:

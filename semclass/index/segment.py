@@ -6,10 +6,12 @@ segments are joined: then the remaining passages are copied, block by block, and
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -225,12 +227,30 @@ class Entry:
     name: str  # of its folder
     passages: int  # deleted ones included
     files: Mapping[str, Mapping[str, Any]]  # by file: "bytes" and "sha256"
-    deleted: Mapping[str, Any] = field(default_factory=dict)  # the file of deleted passages; empty if none are
+    kept: str = ""  # a bit for each passage that is not deleted, as :meth:`with_kept` writes them; empty if none is
+
+    @property
+    def keep(self) -> BoolArray | None:
+        """Whether each passage is there, bool of shape (passages,); None: all. A ValueError for any other text."""
+        if not self.kept:
+            return None
+        size = -(-self.passages // 8)
+        try:
+            data = zlib.decompressobj().decompress(base64.b64decode(self.kept, validate=True), size + 1)
+        except zlib.error as error:
+            raise ValueError(str(error)) from error
+        if len(data) != size:
+            raise ValueError(f"{len(data)} bytes of {self.passages} passages")
+        return np.unpackbits(np.frombuffer(data, np.uint8), count=self.passages).astype(np.bool_)
+
+    def with_kept(self, keep: BoolArray) -> Entry:
+        """Say which passages are not deleted."""
+        return replace(self, kept=base64.b64encode(zlib.compress(np.packbits(keep).tobytes())).decode())
 
     @property
     def live(self) -> int:
         """Count the passages that are not deleted."""
-        return self.passages - int(self.deleted.get("passages", 0))
+        return self.passages if (keep := self.keep) is None else int(keep.sum())
 
 
 @dataclass(frozen=True, eq=False)

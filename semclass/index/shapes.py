@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from semclass.core.checks import short
 from semclass.core.errors import ArtifactError
 from semclass.core.files import REMEDY
 from semclass.core.types import Ragged
@@ -125,13 +124,6 @@ def _check_reduced(segment: Segment, where: Path) -> None:
     for name in ("means", "variances"):
         _check_array(getattr(near, name), (len(starts) - 1, DIMENSIONS), "f4", where / f"{name}.npy")
     require((near.variances >= 0).all(), where / "variances.npy", "it holds numbers below 0")
-
-
-def check_deleted(segment: Segment, rows: npt.NDArray[Any], passages: int, where: Path) -> None:
-    """Refuse deleted rows that the segment cannot have; by the manifest they are `passages` many."""
-    require(rows.dtype == np.int64 and rows.shape == (passages,), where, f"it must name {passages} passages")
-    rising = not len(rows) or (rows[0] >= 0 and rows[-1] < len(segment) and (np.diff(rows) > 0).all())
-    require(rising, where, f"it removes rows that the segment does not have: {short(rows)}")
 
 
 def check_alike(segments: Sequence[Segment], folder: Path) -> None:

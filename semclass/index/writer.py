@@ -53,7 +53,6 @@ from semclass.index.folder import (
     rollback,
     staging,
     store,
-    write_deleted,
 )
 from semclass.index.manifest import Header, Manifest
 from semclass.index.passage_encoder import (
@@ -572,7 +571,7 @@ class IndexChange:
             if part in self._before:
                 return part.entry
             if part.keep is not None and len(part) * 2 >= len(part.segment):
-                return write_deleted(self.folder, part.entry, np.flatnonzero(~part.keep))
+                return part.entry.with_kept(part.keep)
         return install(group, self.folder, self.place)
 
     @Once

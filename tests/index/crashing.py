@@ -129,7 +129,7 @@ def save(folder):
 
 def content(folder):
     manifest = json.loads((folder / "manifest.json").read_text())
-    return [(entry["name"], entry["deleted"].get("name")) for entry in manifest["segments"]]
+    return [(entry["name"], entry["kept"]) for entry in manifest["segments"]]
 
 
 def one_by_one(root, rng, stride):
@@ -166,7 +166,7 @@ def one_by_one(root, rng, stride):
             else:
                 change_index(folder, delete=[next(iter(found))])
             names = {path.name.partition("-")[0] for path in folder.iterdir() if path.name != AREA}
-            assert names <= {"manifest.json", ".lock", "segment", "removed"}, names
+            assert names <= {"manifest.json", ".lock", "segment"}, names
     return kills
 
 

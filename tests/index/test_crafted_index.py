@@ -64,7 +64,6 @@ def write(folder, files):
         manifest = json.loads(files["manifest.json"])
         for entry in manifest["segments"]:
             signed = [(f"{entry['name']}/{name}", record) for name, record in entry["files"].items()]
-            signed += [(entry["deleted"]["name"], entry["deleted"])] if entry.get("deleted") else []
             for name, record in signed:
                 record |= {"bytes": len(files[name]), "sha256": hashlib.sha256(files[name]).hexdigest()}
         files = {**files, "manifest.json": json.dumps(manifest).encode()}

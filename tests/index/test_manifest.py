@@ -19,7 +19,7 @@ WRITERS = {
 }
 write_index = pytest.mark.parametrize("write", WRITERS.values(), ids=WRITERS)
 
-OTHERS = ["data-2024", "segment-analysis.csv", "removed-files.npy", "segment-0123456789abcdef"]
+OTHERS = ["data-2024", "segment-analysis.csv", "segment-0123456789abcdef"]
 
 
 @write_index
@@ -39,7 +39,7 @@ def test_a_folder_of_other_things_is_refused(tmp_path, write, path, text):
 
 
 def test_files_of_others_in_an_index_stay(index_folder):
-    kept = [*OTHERS[:3], ".hidden.npy", ".notes.part"]
+    kept = [*OTHERS[:2], ".hidden.npy", ".notes.part"]
     for name in kept:
         (index_folder / name).write_text("mine")
     change_index(index_folder, add=passages(20), passage_encoder=FAKE)
@@ -115,7 +115,7 @@ DAMAGES = {
     "no bytes": lambda values: first(values)["files"].update({"sentences.npy": {}}),
     "a file is not listed": lambda values: first(values)["files"].pop("records.npy"),
     "a name that leads away": lambda values: first(values).update(name="../index"),
-    "more removed than there are": lambda values: first(values)["deleted"].update(passages=99),
+    "more removed than there are": lambda values: first(values).update(kept="eJz7DwABAQEA"),
     "no number of passages": lambda values: first(values).update(passages="20"),
     "a threshold too many": lambda values: values.update(thresholds=[0.5]),
     "no segments": lambda values: values.update(segments=[]),
