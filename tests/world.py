@@ -11,6 +11,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 import numpy as np
@@ -146,6 +147,16 @@ def pytest_configure(config: pytest.Config) -> None:
 TESTS = ROOT / "tests"
 FAST = {"core", "documents", "encoders", "heads", "index", "ranking", "scoring"}
 """Folders whose tests need neither the shipped models nor a process, except where they say so."""
+
+
+def ignored_without(name: str) -> list[str]:
+    """Patterns of files that pytest does not collect where a distribution is not installed."""
+    try:
+        distribution(name)
+    except PackageNotFoundError:
+        return ["*.py"]
+    return []
+
 
 MODEL_FIXTURES = {"data_folder", "encoder", "models"}
 WAITING = {"test_connection.py", "test_limits.py"}

@@ -1,17 +1,13 @@
 """Fixtures of the tests of semclass, and nothing to collect where this package is not installed."""
 
-from importlib.metadata import PackageNotFoundError, distribution
-
 import pytest
 from cli.conftest import run as run
 from world import *  # noqa: F403 - fixtures
+from world import ignored_without
 
 from semclass.plugins import cut_document
 
-try:
-    distribution("semclass-documents")
-except PackageNotFoundError:
-    collect_ignore_glob = ["*.py"]
+collect_ignore_glob = ignored_without("semclass-documents")
 
 OWN_PROCESS = {"test_command_line.py", "test_limits.py", "test_reading.py"}
 """Tests of the process that reads documents."""

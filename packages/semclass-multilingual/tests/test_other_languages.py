@@ -58,19 +58,6 @@ def test_a_question_finds_what_answers_it_in_other_languages(retriever, question
     assert {hit.id.split("-")[1] for hit in retriever.search(question, 5)} == {"bread"}
 
 
-def test_the_sentence_that_answers_is_printed_first(models):
-    answers = {
-        "Wann wurde der Turm am Hafen fertig?": "Im Herbst 1901 wurde der Turm nach vier Jahren Bauzeit endlich fertig.",
-        "¿Quién diseñó la torre del puerto?": "La arquitecta Ana Ruiz diseñó la torre durante un largo invierno en Cádiz.",
-    }
-    others = (
-        "Der rote Turm am Hafen zieht jeden Sommer viele Gäste an. {} La torre roja del puerto se ve desde muy lejos."
-    )
-    retriever = HybridRetriever.from_passages([others.format(answer) for answer in answers.values()], models=models)
-    for question, answer in answers.items():
-        assert retriever.ask(question, 1).sentences[0].text == answer
-
-
 def test_words_that_are_cut_in_different_ways_are_found(models):
     passages = ["北京大學的圖書館", "上海的港口", "廣州的市場"]
     retriever = HybridRetriever.from_passages(passages, models=models)

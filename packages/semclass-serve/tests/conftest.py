@@ -1,10 +1,6 @@
 """Fixtures of the tests of semclass, and nothing to collect where this package is not installed."""
 
-from importlib.metadata import PackageNotFoundError, distribution
-
 from world import *  # noqa: F403 - fixtures
+from world import ignored_without
 
-try:
-    distribution("semclass-serve")
-except PackageNotFoundError:
-    collect_ignore_glob = ["*.py"]
+collect_ignore_glob = ignored_without("semclass-serve")
