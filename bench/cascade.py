@@ -14,11 +14,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.feature_extraction.text import TfidfVectorizer
-from sklearn.linear_model import LogisticRegression
 
 import train_passages as training
-from bench import entailment, labels, measures, passages, prices, readme
+from bench import labels, measures, passages, prices, readme
 from bench.steps import Bench
 from datasets_io import read_jsonl, read_tsv
 from semclass import EntailmentClassifier, OnnxEncoder, PassageClassifier, QuestionClassifier, TextClassifier
@@ -34,7 +32,6 @@ SHOWN = (0.0, 0.1, 0.2, 0.3, 0.5, 1.0)  # of these, in the table
 AT = 0.2  # share for which leads are given with their interval
 QUICK = 60  # items of a quick run
 NOBODY = Endpoint("http://localhost", "nobody")  # no model is asked
-TAUGHT = 1000  # training questions of the second head for pairs
 EXAMPLES = "10"  # of each intent of BANKING77
 ASSUMED, ASSUMED_PRICE = 0.9, "gpt-5-nano"  # accuracy and price of a model that nobody asked
 ROWS = {"unsure": "least sure first", "second": "by a second head", "random": "random"}
@@ -42,13 +39,12 @@ ROWS = {"unsure": "least sure first", "second": "by a second head", "random": "r
 
 @dataclass(frozen=True)
 class Job:
-    """Items, what the head says of them, and a second opinion."""
+    """Items, and what the head says of them."""
 
     what: str
     items: Sequence[Item]
     truth: Sequence[Any]  # of each item
     decided: Sequence[CascadeLabels]
-    second: Array | None  # a second head's probability of the head's label
     seconds: float  # of the head, an item
     cascade: Cascade
     said: Sequence[Sequence[str] | None] | None = None  # recorded answers of flan-ul2; None where it gave none
@@ -75,7 +71,7 @@ def run(bench: Bench) -> dict[str, Any]:
 
 
 def measure(job: str, data: str, limit: int | None) -> dict[str, Any]:
-    """What is right by share sent, in three orders of sending."""
+    """What is right by share sent, the least sure first or whichever they are."""
     made = MAKERS[job](Path(data), NOBODY, limit)
     head = np.array(
         [made.right(true, list(map(str, one.labels))) for true, one in zip(made.truth, made.decided, strict=True)]
@@ -93,8 +89,7 @@ def measure(job: str, data: str, limit: int | None) -> dict[str, Any]:
         if labels_ is not None:  # where there is no answer, the head's label stays
             sent[row] = made.right(made.truth[row], labels_)
     confidence = np.array([one.confidence for one in made.decided])
-    orders = {"unsure": confidence, **({} if made.second is None else {"second": made.second})}
-    found = {name: [right(head, sent, values, share) for share in SHARES] for name, values in orders.items()}
+    found = {"unsure": [right(head, sent, confidence, share) for share in SHARES]}
     found["random"] = [round(float(head.mean() + share * (sent - head).mean()), 4) for share in SHARES]
     chosen = first(confidence, AT)
     per_item = (chosen - AT) * (sent - head)
@@ -133,13 +128,9 @@ def _pairs(data: Path, endpoint: Endpoint, limit: int | None) -> Job:
     items = [(record["question"], record["sentence"]) for record in records]
     cascade = Cascade(EntailmentClassifier.load(), endpoint, share=0.0)
     decided, seconds = _decided(cascade, items)
-    taught = entailment.training_pairs(data, QUICK if limit == QUICK else TAUGHT)
-    head = LogisticRegression(C=1e6).fit(_cosines(taught["pairs"]), taught["labels"])
-    yes = head.predict_proba(_cosines(items))[:, 1]
-    second = np.where([one.labels[0] == "entailment" for one in decided], yes, 1 - yes)
     return Job(
-        "QNLI: does a sentence answer a question? Second head: cosines of whole texts.", items,
-        [record["label"] for record in records], decided, second, seconds, cascade,
+        "QNLI: does a sentence answer a question?", items,
+        [record["label"] for record in records], decided, seconds, cascade,
         [[record["flan_ul2"]] for record in records],
     )  # fmt: skip
 
@@ -151,14 +142,6 @@ def _answered(data: Path, records: list[dict[str, Any]]) -> list[dict[str, Any]]
     return records
 
 
-def _cosines(pairs: Sequence[Any]) -> Array:
-    texts = list(dict.fromkeys(text for pair in pairs for text in pair))
-    rows, found = {text: row for row, text in enumerate(texts)}, OnnxEncoder.load().encode(texts).rows("pooled")
-    found = found / np.linalg.norm(found, axis=1, keepdims=True)
-    left, right_ = (found[[rows[pair[side]] for pair in pairs]] for side in (0, 1))
-    return np.asarray((left * right_).sum(axis=1)[:, None])
-
-
 def _questions(data: Path, endpoint: Endpoint, limit: int | None) -> Job:
     records = _answered(data, read_tsv(data / "trec" / "test.tsv")[:limit])
     items = [record["question"] for record in records]
@@ -167,7 +150,7 @@ def _questions(data: Path, endpoint: Endpoint, limit: int | None) -> Job:
     decided, seconds = _decided(cascade, items)
     return Job(
         "TREC test: which type of answer does a question ask for?", items,
-        [record["coarse"] for record in records], decided, None, seconds, cascade,
+        [record["coarse"] for record in records], decided, seconds, cascade,
         [[record["flan_ul2"]] for record in records],
     )  # fmt: skip
 
@@ -195,7 +178,7 @@ def _passages(data: Path, endpoint: Endpoint, limit: int | None) -> Job:
     ]
     said = [None if np.isnan(row).any() else names(row) for row in corpus.weak[twice]]
     what = "Passages: which of six types of answer does one provide? Right: mean share of six decisions."
-    return Job(what, items, truth, decided, None, seconds, cascade, said, len(COARSE), right_share)
+    return Job(what, items, truth, decided, seconds, cascade, said, len(COARSE), right_share)
 
 
 def _banking(data: Path, endpoint: Endpoint, limit: int | None) -> Job:
@@ -207,14 +190,7 @@ def _banking(data: Path, endpoint: Endpoint, limit: int | None) -> Job:
     items, truth = items[::step], truth[::step]
     cascade = Cascade(TextClassifier().fit(some, theirs), endpoint, share=0.0)
     decided, seconds = _decided(cascade, items)
-    words = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True)
-    other = LogisticRegression(C=30.0, max_iter=1000).fit(words.fit_transform(some), theirs)
-    place = {name: column for column, name in enumerate(other.classes_)}
-    second = other.predict_proba(words.transform(items))[range(len(items)), [place[one.labels[0]] for one in decided]]
-    return Job(
-        "BANKING77: which of 77 intents does a message have? Second head: TF-IDF.", items, truth, decided, second,
-        seconds, cascade,
-    )  # fmt: skip
+    return Job("BANKING77: which of 77 intents does a message have?", items, truth, decided, seconds, cascade)
 
 
 MAKERS: dict[str, Callable[[Path, Endpoint, int | None], Job]] = {

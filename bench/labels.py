@@ -24,6 +24,7 @@ import labels
 from bench import prices, readme
 from bench.steps import Bench
 from question_data import Questions, joined, read_questions
+from question_sets import misspell
 from semclass import Encoding, OnnxEncoder, QuestionClassifier, TextClassifier
 from semclass.core import artifacts
 from semclass.train.calibration import expected_calibration_error, log_loss
@@ -73,27 +74,6 @@ def shipped(data: str, limit: int | None) -> dict[str, Any]:
     }
 
 
-def misspelt(text: str, rng: random.Random) -> str:
-    """Swap two letters, or leave out, add or replace one, anywhere in one word of three letters or more."""
-    words = text.split(" ")
-    places = [place for place, word in enumerate(words) if len(word) >= 3 and word.isalpha()]
-    if not places:
-        return text
-    place = rng.choice(places)
-    word = words[place]
-    at, letter = rng.randrange(len(word)), rng.choice("abcdefghijklmnopqrstuvwxyz")
-    swap = min(at, len(word) - 2)
-    words[place] = rng.choice(
-        (
-            word[:swap] + word[swap + 1] + word[swap] + word[swap + 2 :],
-            word[:at] + word[at + 1 :],
-            word[:at] + letter + word[at:],
-            word[:at] + letter + word[at + 1 :],
-        )
-    )
-    return " ".join(words)
-
-
 def accuracy(classifier: QuestionClassifier, texts: Sequence[str], questions: Questions) -> dict[str, float]:
     found = classifier.classify(texts)
     coarse = np.array([item.label == name for item, name in zip(found, questions.labels("coarse"), strict=True)])
@@ -110,7 +90,7 @@ def accuracy(classifier: QuestionClassifier, texts: Sequence[str], questions: Qu
 def questions(data: Path, classifier: QuestionClassifier, limit: int | None) -> dict[str, dict[str, float]]:
     dev = first(labels.natural_questions(data, "dev"), limit)
     rng = random.Random(0)
-    draws = [accuracy(classifier, [misspelt(text, rng) for text in dev.texts], dev) for _ in range(DRAWS)]
+    draws = [accuracy(classifier, [misspell(text, rng, 3) for text in dev.texts], dev) for _ in range(DRAWS)]
     return {
         "natural_dev": accuracy(classifier, dev.texts, dev),
         "natural_dev_misspelt": {key: round(float(np.mean([draw[key] for draw in draws])), 4) for key in draws[0]},

@@ -1,4 +1,4 @@
-"""The main job in brief: figures of all sections, and times of a search without options."""
+"""The main job in brief: figures of all sections, and what a search without options costs."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from bench import measures, prices, readme
-from bench.retrieval_systems import measured, open_retriever
+from bench.retrieval_systems import open_retriever
 from bench.steps import Bench
 from datasets_io import read_jsonl
 from semclass import Passage, Reranker
 from semclass.core.artifacts import default_models
-from semclass.evaluation.dataset import load_dataset
 from semclass.evaluation.measure import BASELINE
 from semclass.ranking.methods import DEFAULT
 
@@ -86,7 +85,7 @@ def table(found: Mapping[str, Any]) -> str:
         ),
     ]
     for name, theirs in SETS.items():
-        rows.append(_ranked(theirs, found["main_job"]["search"][name], sets.get(name, {}).get("systems", [])))
+        rows.append(_ranked(theirs, sets.get(name, {}).get("systems", [])))
     second = prices.ASSUMED_SECONDS * 1e3
     crossed: Mapping[str, Any] = next(
         (row for row in sets.get("squad4", {}).get("systems", []) if row["name"] == CROSS), {}
@@ -131,14 +130,15 @@ def _over_search(systems: Sequence[Mapping[str, Any]]) -> str:
     return f"{rows[CROSS]['rerank_p50_ms'] / rows[DEFAULT]['p50_ms']:.1f} x"
 
 
-def _ranked(theirs: str, ours: Mapping[str, Any], peers: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+def _ranked(theirs: str, systems: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     """The row of a search on a set: MRR before and after, and the share of the error that is removed."""
     known = prices.thesis_methods(theirs)
     best, worst = known[BEST], min(known.values(), key=lambda row: row["mrr"])
-    sampled = {row["name"]: row["sample"] for row in peers if "sample" in row}
+    measured = {row["name"]: row for row in systems if "sample" in row}
+    sampled = {name: row["sample"] for name, row in measured.items()}
     return (
         f"search, {prices.THESIS_SETS[theirs]}: MRR where the hybrid's first 10 hold the answer (error removed)",
-        _both(ours["systems"], BASELINE, DEFAULT),
+        _both(measured, BASELINE, DEFAULT),
         "-",
         _both(sampled, BASELINE, CROSS),
         f"{known[prices.THESIS_BASELINE]['mrr']:.3f} → {best['mrr']:.3f} ({best['error_removed']:.0%}); "
@@ -157,23 +157,5 @@ READS = ("main_job", "questions", "passages", "entailment", "labels", "retrieval
 
 
 def run(bench: Bench) -> dict[str, Any]:
-    """What no other section measures: a search without options, from a question to its hits."""
-    where: dict[str, dict[str, Any]] = {name: {"folder": bench.beir(name), "indices": bench.indices} for name in SETS}
-    timed = bench.step("main_job/times", "bench.main_job:timed", **where["squad4"])
-    return {
-        "search": {
-            name: bench.step(f"main_job/{name}", "bench.main_job:quality", **place) for name, place in where.items()
-        },
-        **timed,
-    }
-
-
-def quality(folder: str, indices: str) -> dict[str, Any]:
-    """Figures of a search without options and of plain fusions, on all questions of a set."""
-    dataset, retriever = load_dataset(folder), open_retriever(folder, indices)
-    asked = list(dataset.questions.values())
-    rankings = {
-        name: [[hit.id for hit in hits] for hits in retriever.search_many(asked, DEPTH, method=name)]
-        for name in (BASELINE, "convex", DEFAULT)
-    }
-    return measured(dataset, rankings)
+    """What no other section measures: times of a search without options, from a question to its hits."""
+    return bench.step("main_job/times", "bench.main_job:timed", folder=bench.beir("squad4"), indices=bench.indices)

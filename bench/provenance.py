@@ -36,7 +36,6 @@ DEPENDS: Mapping[str, tuple[str, ...]] = {
     "retrieval": RANKING,
     "carry": (*RANKING, "language"),
     "thesis": (*RANKING, *CLASSES),
-    "words": RANKING,
     "abstain": RANKING,
     "small_folders": (*RANKING, "generic"),
     "documents": RANKING,

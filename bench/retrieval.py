@@ -244,11 +244,9 @@ def _span(seconds: float) -> str:
 
 def domains(found: Mapping[str, Any]) -> str:
     """A search without options on other kinds of text, on all questions."""
-    searched, rows = found.get("main_job", {}).get("search", {}), []
+    rows = []
     for name in sorted({*NAMES} & {*found["retrieval"]["sets"]}):
         systems = {row["name"]: row for row in found["retrieval"]["sets"][name]["systems"]}
-        if name in searched:
-            systems = searched[name]["systems"]
         hybrid, ours = systems["hybrid"], systems[DEFAULT]
         low, high = ours["error_removed_ci"]
         rows.append(
@@ -332,6 +330,5 @@ def first_screen(found: Mapping[str, Any]) -> str:
     return readme.markdown(head, rows)
 
 
-READS = ("retrieval", "main_job")
 TABLES = {"": table, "domains": domains, "defaults": defaults, "first screen": first_screen}
 PICTURES = {"retrieval_pareto.png": picture, "first_picture.png": first_picture}

@@ -23,7 +23,6 @@ from command import run, seconds_so_far
 from deep_network import Network, Recipe, batches, read_pairs
 from export_encoder import find_source
 from semclass.core.errors import import_extra
-from semclass.encoders.onnx_encoder import OnnxEncoder
 from tuning_texts import Material, Rows, Texts, recipe_of, tuning_parser
 
 
@@ -54,10 +53,7 @@ def train(arguments: argparse.Namespace) -> None:
     material = Material.load(arguments.groups)
     drawn = list(batches(material.learnt(arguments.left_out), recipe, rng))
     material, drawn, checks = material.only(drawn, material.checks(arguments.left_out, rng))
-    if arguments.encoder:
-        texts = Texts.below(material, OnnxEncoder.load(arguments.encoder, threads=arguments.threads), arguments.device)
-    else:
-        texts = Texts.read(material, weights, config, layer, arguments.device)
+    texts = Texts.read(material, weights, config, layer, arguments.device)
     print(f"{len(material.groups)} questions, {len(material.pieces)} texts, {seconds_so_far()} s", flush=True)
     layers = range(layer, layer + recipe.layers)
     network = Network({**weights, **tuned}, config, layers, recipe, arguments.seed, start, arguments.device)
@@ -75,7 +71,6 @@ def main() -> None:
     settings = ("layers", "steps", "squad", "contrast", "echoes", "languages", "others")
     parser = tuning_parser(__doc__, Recipe, settings)
     parser.add_argument("--tuned", type=Path, help="weights of tune_encoder.py; else the layers start as published")
-    parser.add_argument("--encoder", type=Path, help="folder with an encoder whose lower part reads the texts, in int8")
     parser.add_argument("--start", type=Path, help="weights of an earlier run, to go on from")
     run(parser, train)
 

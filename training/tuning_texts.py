@@ -76,15 +76,6 @@ class Texts:
         kept = material.kept[ids.values]
         return cls(ids, kept, there(states), there(original), there(layers), material.idf, asked)
 
-    @classmethod
-    def below(cls, material: Material, encoder: OnnxEncoder, device: str) -> Texts:
-        """Read texts by the lower part of an encoder as it ships, in int8; without any vectors of layers above."""
-        ids, nothing = material.texts(), tensor_of(np.empty((0, 0)), "cpu")
-        states = np.empty((len(ids.values), encoder.views[STATES]), np.float16)
-        for rows, prefix, feed in runs(ids, {tuple(encoder.prefix): np.ones(len(ids), np.bool_)}):
-            states[ids.places(rows)] = without(encoder.lower.run([STATES], feed)[0], prefix)
-        return cls(ids, material.kept[ids.values], tensor_of(states, device), nothing, nothing, material.idf)
-
     @cached_property
     def deviation(self) -> Any:
         """Standard deviation of each of `layers`, float32 (layers * dim,)."""

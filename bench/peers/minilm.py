@@ -1,4 +1,4 @@
-"""The original encoder, all of it trained: for question classes, in torch and as int8 ONNX.
+"""The original encoder, all of it trained: for question classes, as int8 ONNX.
 
 The recipe is the usual one: AdamW, warm-up over the first tenth, linear decay, a linear layer over the first token.
 """
@@ -97,11 +97,17 @@ def onnx_texts(folder: str) -> System:
         fed = {name: np.array([row], np.int64) for name, row in rows.items() if name in wanted}
         return session.run(["logits"], fed)[0]
 
-    return _of_logits(lambda texts: np.concatenate([run(text) for text in texts]), folder, files)
+    names = json.loads((Path(folder) / "classes.json").read_text())
+
+    def everything(texts: Sequence[str]) -> dict[str, list[str]]:
+        rows = np.concatenate([run(text) for text in texts])
+        return {"label": coarse_names(rows, names), "fine": [names[place] for place in rows.argmax(axis=1)]}
+
+    return System(lambda texts: everything(texts)["label"], files, everything)
 
 
 def train_one(original: str, train: str, folder: str) -> dict[str, Any]:
-    """Fine-tune, and keep the network as a transformers folder and, beside it, as int8 ONNX.
+    """Fine-tune, and keep the network as int8 ONNX.
 
     The loss is the cross entropy of the fine class plus that of the coarse class, whose probability is the sum over its
     fine classes.
@@ -123,37 +129,9 @@ def train_one(original: str, train: str, folder: str) -> dict[str, Any]:
     network, tokenizer = tuned(original, data["texts"], len(names), loss)
     took = time.perf_counter() - started
     out = Path(folder)
-    network.save_pretrained(out / "torch")
-    tokenizer.save_pretrained(out / "torch")
-    export(network, tokenizer, out / "int8")
-    for part in ("torch", "int8"):
-        (out / part / "classes.json").write_text(json.dumps(names))
+    export(network, tokenizer, out)
+    (out / "classes.json").write_text(json.dumps(names))
     return {"train_s": round(took, 1), "items": len(data["texts"]), "made": digest(out)}
-
-
-def torch_texts(folder: str) -> System:
-    """The network as transformers runs it."""
-    torch, transformers = import_extra("torch", "bench"), import_extra("transformers", "bench")
-    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
-    network = transformers.AutoModelForSequenceClassification.from_pretrained(folder).eval()
-
-    def logits(texts: Sequence[str]) -> Any:
-        fed = tokenizer(list(texts), return_tensors="pt", padding=True, truncation=True, max_length=LENGTH)
-        with torch.inference_mode():
-            return network(**fed).logits.float().numpy()
-
-    return _of_logits(logits, folder, [Path(folder)])
-
-
-def _of_logits(logits: Callable[[Sequence[str]], Any], folder: str, files: Sequence[Path]) -> System:
-    """A network whose columns are fine classes; its label is the coarse class that is likeliest."""
-    names = json.loads((Path(folder) / "classes.json").read_text())
-
-    def everything(texts: Sequence[str]) -> dict[str, list[str]]:
-        rows = logits(texts)
-        return {"label": coarse_names(rows, names), "fine": [names[place] for place in rows.argmax(axis=1)]}
-
-    return System(lambda texts: coarse_names(logits(texts), names), files, everything)
 
 
 def coarse_names(logits: Any, names: Sequence[str]) -> list[str]:

@@ -21,7 +21,7 @@ MAX_BEHIND = 2.0  #: how much more of it, in log-odds, another passage may give 
 BOUNDS: Mapping[str, float] = {"strong": 0.5, "likely": 0.2, "near": 0.45, "relevance": 0.04}
 """Least values from which a word holds: the least at which the sentence on `CERTAINTIES` is true of manuals, too.
 
-``strong`` and ``likely`` bound the lead; ``python -m bench words`` shows how often each word is right. A first passage
+``strong`` and ``likely`` bound the lead; ``bench/results/words.md`` shows how often each word is right. A first passage
 below both ``near`` and ``relevance`` is not about the question.
 """
 
