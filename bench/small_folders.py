@@ -75,7 +75,7 @@ def measure(retriever: HybridRetriever, folders: list[dict[str, Any]], others: l
     }
     for method in METHODS:
         found[method] = [
-            hits[0].id in {f"{name}/{answer}" for answer in row["answers"]}
+            bool({hit.id for hit in hits} & {f"{name}/{answer}" for answer in row["answers"]})
             for hits, (name, row) in zip(retriever.search_many(answered, 1, method=method), rows, strict=True)
         ]
     return found
