@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,13 +14,16 @@ import numpy.typing as npt
 
 from bench import measures
 from bench.peers.systems import CrossEncoder
-from semclass import HybridRetriever, Models
+from semclass import HybridRetriever, Models, PassageIndex, build_index
+from semclass.core import artifacts
+from semclass.core.artifacts import kind_of
 from semclass.core.errors import MissingExtraError, import_extra
 from semclass.documents.readers import read_passages
 from semclass.evaluation import evaluate
 from semclass.evaluation.dataset import Dataset, load_dataset
 from semclass.evaluation.measure import BASELINE, DEPTH, measure, per_question
 from semclass.index.candidates import Candidates, Query
+from semclass.index.manifest import PROTOCOL
 from semclass.index.passage_encoder import searchable
 from semclass.ranking.methods import METHODS, Method
 
@@ -204,8 +208,14 @@ def drawn(dataset: Dataset, n: int) -> Dataset:
 
 def open_retriever(folder: str | Path, cache: str | Path, models: Models | None = None) -> HybridRetriever:
     """The index of a set, built where the cache lacks it, with the shipped models on one thread."""
-    models = models or Models.load()
-    return HybridRetriever(evaluate.cached_index(Path(folder), Path(cache), models.passage_encoder), models)
+    models, corpus = models or Models.load(), Path(folder) / "corpus.jsonl"
+    encoder = models.passage_encoder
+    identity = [artifacts.sha256_of(corpus), encoder.encoder.fingerprint, str(PROTOCOL)]
+    identity += [part.fingerprint for part in (encoder.codebooks, encoder.sparse) if part]
+    place = Path(cache) / hashlib.sha256(" ".join(identity).encode()).hexdigest()[:24]
+    if kind_of(place) != "index":
+        build_index(place, read_passages(corpus), passage_encoder=encoder)
+    return HybridRetriever(PassageIndex.load(place), models)
 
 
 def measured(dataset: Dataset, rankings: Mapping[str, Sequence[Sequence[str]]]) -> dict[str, Any]:

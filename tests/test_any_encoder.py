@@ -117,7 +117,7 @@ def test_an_evaluation_leaves_out_methods_without_heads(fake_encoder, models, be
     ]  # fmt: skip
 
 
-def test_an_exported_encoder_is_named_on_the_command_line(tmp_path, beir, capsys, monkeypatch):
+def test_an_exported_encoder_is_named_on_the_command_line(tmp_path, beir, capsys):
     encoder = ["--encoder", str(export(tmp_path, layers=2))]
     main(["index", "build", str(CORPUS), "--out", str(tmp_path / "index"), *encoder])
     capsys.readouterr()
@@ -131,8 +131,7 @@ def test_an_exported_encoder_is_named_on_the_command_line(tmp_path, beir, capsys
     with pytest.raises(SystemExit):
         main([*question, "--method", "entail-stable"])
     assert "train_pairs.py" in capsys.readouterr().err
-    monkeypatch.setenv("SEMCLASS_CACHE", str(tmp_path / "cache"))
-    main(["evaluate", str(beir), *encoder])
+    main(["evaluate", str(beir), "--index", str(tmp_path / "index"), *encoder])
     methods = {line.split()[0] for line in capsys.readouterr().out.splitlines() if line.strip()}
     assert "hybrid" in methods
     assert "default" not in methods

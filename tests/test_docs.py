@@ -168,7 +168,7 @@ def test_commands_named_in_pages_exist():
 
 
 def test_environment_variables_are_documented():
-    code = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "semclass").rglob("*.py"))
+    code = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "packages").glob("*/semclass_*/*.py"))
     read = set(re.findall(r'"(SEMCLASS_[A-Z_]+)"', code))
     assert read
     assert all(f"`{name}`" in TEXTS["reference/environment.md"] for name in read)

@@ -32,8 +32,9 @@ from deep_network import Recipe, write_network
 from export_encoder import find_source
 from export_entailment import balance, check, figures, overlaps, platt
 from semclass.core import artifacts
+from semclass.core.artifacts import STATES
 from semclass.encoders.onnx_encoder import OnnxEncoder
-from semclass.heads.entailment import LEAST, DeepHead, EntailmentClassifier, combined, pairs_of
+from semclass.heads.entailment import LEAST, DeepHead, EntailmentClassifier, Pair, combined, pair_of
 from semclass.heads.head import log_odds
 from tuning_texts import held_out
 
@@ -87,7 +88,9 @@ def network_of(
     feeds = [{"states": states[None], "marks": marks[None]} for states, marks in pairs]
     write = partial(write_network, weights, config, layers)
     plain = onnx_graphs.int8_model(partial(write, (1.0, 0.0)), feeds)
-    logits = DeepHead(encoder, onnx_graphs.open_model(plain, arguments.threads)).read(held.questions, held.passages)
+    logits = DeepHead(encoder, onnx_graphs.open_model(plain, arguments.threads)).compare(
+        pairs_of(encoder, held.questions, held.passages)
+    )
     slope, bias = platt(logits, held.answers, held.share)
     fields = {
         "layers": [layers.start + 1, layers.stop],
@@ -96,6 +99,18 @@ def network_of(
         },
     }  # fmt: skip
     return onnx_graphs.int8_model(partial(write, (slope, bias)), feeds), fields
+
+
+def pairs_of(encoder: OnnxEncoder, questions: Sequence[str], passages: Sequence[Sequence[str]]) -> list[Pair]:
+    """Return the network's inputs for pairs of a question and sentences.
+
+    The inputs are states (length, hidden), and marks (length,).
+    """
+    places: dict[str, int] = {}
+    asked = [places.setdefault(text, len(places)) for text in questions]
+    given = [[places.setdefault(text, len(places)) for text in sentences] for sentences in passages]
+    encoding = encoder.encode(list(places), views=(STATES,))
+    return [pair_of(encoding, row, encoding, rows, encoder.is_term) for row, rows in zip(asked, given, strict=True)]
 
 
 def beside_entailment(models: Path, encoder: OnnxEncoder, together: Array, held: Held) -> tuple[Weights, Array]:
@@ -122,7 +137,7 @@ def export(arguments: argparse.Namespace) -> None:
         earlier = artifacts.load_artifact(arguments.out, "deep")
         network, fields = earlier.read("network.onnx"), {key: earlier.field(key) for key in ("layers", "calibration")}
     head = DeepHead(encoder, onnx_graphs.open_model(onnx.ModelProto.FromString(network), arguments.threads))
-    odds = head.read(held.questions, held.passages)
+    odds = head.compare(pairs_of(encoder, held.questions, held.passages))
     weights, both = beside_entailment(models, encoder, odds, held)
     given = {"held_out": 1 / (1 + np.exp(-odds)), "held_out_beside_entailment": both}
     fields["beside_entailment"] = list(weights)
@@ -132,7 +147,12 @@ def export(arguments: argparse.Namespace) -> None:
     artifacts.save(arguments.out, "deep", {"network.onnx": network}, fields, card_of(found, fields["layers"]))
     print(f"{arguments.out}  {len(network) / 1e6:.2f} MB")
     written = DeepHead.load(arguments.out, encoder)
-    check(lambda pairs: written.read(*zip(*pairs, strict=True)), held.questions, held.passages, TOLERANCE)
+    check(
+        lambda pairs: written.compare(pairs_of(encoder, *zip(*pairs, strict=True))),
+        held.questions,
+        held.passages,
+        TOLERANCE,
+    )
 
 
 def card_of(found: dict[str, dict[str, float]], layers: list[int]) -> str:

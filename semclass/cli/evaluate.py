@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,9 +18,6 @@ from semclass.ranking.methods import METHODS, method_for
 
 if TYPE_CHECKING:
     from semclass.evaluation.measure import Verdict
-
-CACHE_VARIABLE = "SEMCLASS_CACHE"
-"""Environment variable that names the folder for indices that ``evaluate`` builds."""
 
 SWEEP_MEASURES = ("RR@10", "nDCG@10", "R@10")
 """Measures of ``evaluate --sweep``."""
@@ -42,9 +37,7 @@ FIGURES = ("mrr", "top1", "recall", "ndcg", "cond_mrr", "cond_top1", "error_remo
 @click.argument("folder", type=any_path, metavar="BEIR_DIR")
 @click.option("--split", default="test", show_default=True, help="Relevance judgments to use: qrels/SPLIT.tsv.")
 @click.option("--limit", type=options.positive, help="Maximum number of questions; the first ones are used.")
-@click.option(
-    "--index", "place", help="Existing index of the passages; its tuned weights are used. Default: build an index."
-)
+@click.option("--index", "place", help="Index of the passages; its tuned weights are used.")
 @click.option("--runs", type=any_path, help="Write each ranking to this folder as a TREC run file.")
 @click.option("--sweep", is_flag=True, help="Compare cosine, inner product and l2 distance of plain vectors instead.")
 @options.json_output
@@ -67,28 +60,21 @@ def evaluate(
     BEIR_DIR is a folder in BEIR format: corpus.jsonl, queries.jsonl and qrels. Other tools, such as ir-measures, read the
     rankings that --runs writes.
     """
-    from semclass.documents.sources import find_files
     from semclass.evaluation import evaluate
     from semclass.evaluation.dataset import SUFFIX, load_dataset, write_run
     from semclass.evaluation.measure import BASELINE, compare, measure
 
     if sweep and (place or runs):
         raise InputError("--sweep compares plain vectors; remove --index and --runs")
-    dataset = load_dataset(folder, split=split, limit=limit, corpus=place is None)
+    if not (sweep or place):
+        raise InputError(f"give --index INDEX; build one with `semclass index build {folder} --out INDEX`")
+    dataset = load_dataset(folder, split=split, limit=limit, corpus=sweep)
     loaded = options.load_models(**loading)
     if sweep:
         _sweep(dataset, folder, loaded, as_json=as_json)
         return
-    if place is None:
-        total = find_files(folder).count_records() if sys.stderr.isatty() else None
-        user = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-        cache = os.environ.get(CACHE_VARIABLE) or Path(user, "semclass", "indices")
-        with progress("indexing", total) as step:
-            passages = evaluate.cached_index(folder, cache, loaded.passage_encoder, step)
-        retriever = semclass.HybridRetriever(passages, loaded)
-    else:
-        retriever = options.open_retriever(place, loaded)
-        passages = retriever.local_index
+    retriever = options.open_retriever(str(place), loaded)
+    passages = retriever.local_index
     methods = evaluate.methods_of(retriever)
     with progress("searching", len(methods) * len(dataset.questions), "rankings") as step:
         rankings = evaluate.rank(dataset, retriever, methods, progress=step)
@@ -110,7 +96,7 @@ def evaluate(
         f"randomisation test against {BASELINE}\n",
         *table(COLUMNS, rows),
     ]
-    lines += ["", *_verdict(verdict, used, place or "INDEX")]
+    lines += ["", *_verdict(verdict, used, str(place))]
     records = {name: result.as_json() for name, result in results.items()}
     for name in rankings:
         records[name] = {"weights": {w: retriever.weights[w] for w in METHODS[name].weights}, **records[name]}

@@ -47,7 +47,6 @@ class _Thread(threading.local):
     """Settings of the work of this thread."""
 
     between: Callable[[], object] | None = None  # called between its steps
-    truncated: list[int] | None = None  # collects the rows of truncated texts, in place of warnings
 
 
 _thread = _Thread()
@@ -107,27 +106,15 @@ def batches_by_length(lengths: IntArray, size: int) -> list[IntArray]:
     return [order[start:end] for start, end in zip(cuts, [*cuts[1:], len(order)], strict=True) if end > start]
 
 
-def quietly(call: Callable[[], Result]) -> tuple[Result, list[int]]:
-    """Call a function that classifies or encodes texts.
-
-    Returns the result, and the rows of truncated texts in place of a warning.
-    """
-    rows: list[int] = []
-    outer, _thread.truncated = _thread.truncated, rows
-    try:
-        return call(), rows
-    finally:
-        _thread.truncated = outer
-
-
 def classify_in_chunks(
     encoder: Encoder,
     texts: list[str],
     views: Sequence[str],
     job: Callable[[list[str], Encoding], DoubleArray],
     read: Callable[[Encoder, list[str], Sequence[str]], tuple[Encoding, Sequence[int]]] | None = None,
+    quiet: bool = False,
 ) -> DoubleArray:
-    """Encode n texts and run a job on each chunk of texts, in bounded memory, and warn once of truncated texts.
+    """Encode n texts and run a job on each chunk of texts, in bounded memory. Unless `quiet`, warn once of truncated texts.
 
     `read` encodes texts in another way, and returns the rows of truncated texts. Returns the rows of the job, float64 of
     shape (n, n_classes).
@@ -142,19 +129,14 @@ def classify_in_chunks(
             encoding, cut = read(encoder, chunk, views)
         parts.append(job(chunk, encoding))
         truncated += [start + row for row in cut]
-    warn_truncated(truncated, len(texts), encoding if len(parts) == 1 and read is None else None)
+    if not quiet:
+        warn_truncated(truncated, len(texts), encoding if len(parts) == 1 and read is None else None)
     return np.concatenate(parts)
 
 
 def warn_truncated(rows: Sequence[int], count: int, encoding: Encoding | None = None) -> None:
-    """Warn once of the rows of truncated texts, or note the rows for :func:`quietly`.
-
-    The message gives numbers if you give one encoding of all texts.
-    """
+    """Warn once of the rows of truncated texts. The message gives numbers if you give one encoding of all texts."""
     if not rows:
-        return
-    if _thread.truncated is not None:
-        _thread.truncated.extend(rows)
         return
     reads, first = "the encoder reads", f"number {rows[0] + 1}"
     if encoding is not None:
@@ -164,4 +146,4 @@ def warn_truncated(rows: Sequence[int], count: int, encoding: Encoding | None = 
         f"{len(rows)} of {counted(count, 'text')} {'is' if len(rows) == 1 else 'are'} longer than {reads} (the first is "
         f"{first}); only their beginning was encoded; cut long texts into passages"
     )
-    warn(TruncationWarning(message, rows=rows))
+    warn(TruncationWarning(message))

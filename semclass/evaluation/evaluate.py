@@ -1,25 +1,17 @@
-"""Ranks the questions of a BEIR folder by every method, over an index that is built once, or by plain vectors."""
+"""Ranks the questions of a BEIR folder by every method, or by plain vectors."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from semclass.core import artifacts
-from semclass.core.errors import ArtifactError
 from semclass.core.types import Encoder, FloatArray, Passage
-from semclass.documents.readers import read_passages
 from semclass.encoders.onnx_encoder import for_passages
 from semclass.evaluation.dataset import Dataset
 from semclass.evaluation.measure import interval, per_question, randomisation_test
-from semclass.index.manifest import PROTOCOL
-from semclass.index.passage_encoder import PassageEncoder, searchable
-from semclass.index.passage_index import PassageIndex
-from semclass.index.writer import build_index
+from semclass.index.passage_encoder import searchable
 from semclass.ranking.methods import METHODS
 from semclass.ranking.options import SearchOptions
 from semclass.ranking.retriever import HybridRetriever
@@ -37,33 +29,6 @@ SIMILARITIES: dict[str, Callable[[FloatArray, FloatArray], FloatArray]] = {
     "l2": lambda passages, question: -np.square(passages - question).sum(axis=1),
 }
 """Each similarity of n passages, of shape (n, dim), to a question, of shape (dim,). Larger is nearer."""
-
-
-def cached_index(
-    folder: str | Path,
-    cache: str | Path,
-    passage_encoder: PassageEncoder,
-    progress: Callable[[int], object] | None = None,
-) -> PassageIndex:
-    """Index the passages of a BEIR folder, or open the index of an earlier run on the same passages and models.
-
-    The name of each index in `cache` is a hash of everything on which the index depends.
-    """
-    corpus = Path(folder) / "corpus.jsonl"
-    encoder, head = passage_encoder.encoder.fingerprint, passage_encoder.classifier.head
-    identity = [artifacts.sha256_of(corpus), encoder, str(PROTOCOL)]
-    if passage_encoder.codebooks:
-        identity.append(passage_encoder.codebooks.fingerprint)
-    if passage_encoder.sparse:
-        identity.append(passage_encoder.sparse.fingerprint)
-    if head:
-        identity.append(head.artifact.manifest["files"]["model.onnx"]["sha256"])
-    place = Path(cache) / hashlib.sha256(" ".join(identity).encode()).hexdigest()[:24]
-    try:
-        return PassageIndex.load(place)
-    except ArtifactError:
-        passages = read_passages(corpus)
-        return build_index(place, passages, passage_encoder=passage_encoder, progress=progress, replace=True)
 
 
 def methods_of(retriever: HybridRetriever) -> list[str]:

@@ -71,10 +71,6 @@ class DeepHead:
         weights = None if beside is None else (float(beside[0]), float(beside[1]), float(beside[2]))
         return cls(encoder, open_session(artifact, "network.onnx", threads), weights)
 
-    def read(self, questions: Sequence[str], passages: Sequence[Sequence[str]]) -> DoubleArray:
-        """Log-odds of n pairs of a question and the sentences of a passage, float64 (n,)."""
-        return self.compare(pairs_of(self.encoder, questions, passages))
-
     def compare(self, pairs: Sequence[Pair]) -> DoubleArray:
         """Log-odds of n pairs, given as the network's inputs, float64 (n,)."""
         found = np.zeros(len(pairs))
@@ -245,18 +241,6 @@ def padded_ids(terms: Ragged) -> npt.NDArray[Any]:
 
 
 # -- texts that are read together -----------------------------------------------------------------------------------
-
-
-def pairs_of(encoder: Encoder, questions: Sequence[str], passages: Sequence[Sequence[str]]) -> list[Pair]:
-    """Return the network's inputs for pairs of a question and sentences.
-
-    The inputs are states (length, hidden), and marks (length,).
-    """
-    places: dict[str, int] = {}
-    asked = [places.setdefault(text, len(places)) for text in questions]
-    given = [[places.setdefault(text, len(places)) for text in sentences] for sentences in passages]
-    encoding = encoder.encode(list(places), views=(STATES,))
-    return [pair_of(encoding, row, encoding, rows, encoder.is_term) for row, rows in zip(asked, given, strict=True)]
 
 
 def pair_of(asked: Encoding, question: int, given: Encoding, sentences: Sequence[int], is_term: Flags) -> Pair:

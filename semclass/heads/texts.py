@@ -111,11 +111,12 @@ class TextModel:
 
 
 def classify_all(
-    models: Mapping[str, TextModel], texts: Iterable[str], *, min_probability: float | None = None
+    models: Mapping[str, TextModel], texts: Iterable[str], *, min_probability: float | None = None, quiet: bool = False
 ) -> dict[str, list[Label]]:
     """Classify texts by several models, given by name. Models with the same encoder share one encoding of the texts.
 
-    Takes the same arguments and raises the same errors as :meth:`semclass.TextModel.classify`.
+    Takes the same arguments and raises the same errors as :meth:`semclass.TextModel.classify`. If `quiet`, nothing is said
+    of truncated texts.
     """
     if min_probability is not None:
         check_probability(min_probability, "min_probability")
@@ -131,7 +132,7 @@ def classify_all(
         ) -> DoubleArray:
             return np.hstack([run_head(model.head, chunk, encoding) for model in heads])
 
-        probabilities = classify_in_chunks(encoder, checked, views, columns)
+        probabilities = classify_in_chunks(encoder, checked, views, columns, quiet=quiet)
         ends = np.cumsum([len(model.classes) for model in some.values()])[:-1]
         for (name, model), part in zip(some.items(), np.split(probabilities, ends, axis=1), strict=True):
             found[name] = model.labels(checked, part, min_probability)

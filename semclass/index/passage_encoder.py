@@ -13,7 +13,7 @@ from semclass.core import artifacts
 from semclass.core.checks import check_text
 from semclass.core.errors import InputError
 from semclass.core.types import Encoder, Encoding, FloatArray, Passage, Ragged, chained
-from semclass.encoders.batching import CHUNK, quietly
+from semclass.encoders.batching import CHUNK
 from semclass.encoders.onnx_encoder import fingerprint_of, for_passages, open_models
 from semclass.encoders.sentences import READ, Sentences
 from semclass.heads.passages import PassageClassifier
@@ -243,7 +243,7 @@ def label(passages: Sequence[Passage], heads: Mapping[str, TextModel]) -> list[P
     let a head read ``pooled`` (``bench/results/heads.md``).
     """
     texts = [searchable(passage) for passage in passages]
-    by_head, _ = quietly(lambda: classify_all(heads, texts))  # truncated texts are warned of by the index
+    by_head = classify_all(heads, texts, quiet=True)  # truncated texts are warned of by the index
     rows: list[dict[str, Any]] = [{} for _ in passages]
     for name, labels in by_head.items():
         multi_label = heads[name].multi_label

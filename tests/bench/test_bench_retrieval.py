@@ -5,7 +5,6 @@ import pytest
 from beir import write_beir
 
 from bench import retrieval_systems
-from semclass import HybridRetriever
 from semclass.evaluation import evaluate
 from semclass.evaluation.dataset import load_dataset
 from semclass.ranking.methods import METHODS
@@ -37,8 +36,8 @@ def folder(tmp_path_factory, corpus):
 
 @pytest.fixture(scope="module")
 def systems(folder, models, tmp_path_factory):
-    index = evaluate.cached_index(folder, tmp_path_factory.mktemp("cache"), models.passage_encoder)
-    return retrieval_systems.Systems(HybridRetriever(index, models), Network())
+    retriever = retrieval_systems.open_retriever(folder, tmp_path_factory.mktemp("cache"), models)
+    return retrieval_systems.Systems(retriever, Network())
 
 
 def test_what_is_timed_finds_what_is_measured(folder, systems):

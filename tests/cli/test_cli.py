@@ -39,9 +39,8 @@ def copy(index, tmp_path):
 
 
 @pytest.fixture
-def beir(tmp_path, corpus, monkeypatch):
+def beir(tmp_path, corpus):
     """A BEIR folder of the demonstration's passages."""
-    monkeypatch.setenv("SEMCLASS_CACHE", str(tmp_path / "cache"))
     pairs = list(QUESTIONS.items())[:5]
     return write_beir(tmp_path / "beir", corpus, {f"q{place}": pair for place, pair in enumerate(pairs, 1)})
 
@@ -82,7 +81,8 @@ def test_a_command_of_a_missing_package_says_how_to_install_it(run, monkeypatch)
         (["classify", "texts", "Hello!"], "either --head FOLDER or --labels FILE"),
         (["search", "nowhere", "Who?"], "nowhere does not exist; build an index there with `semclass index build"),
         (["index", "build", "nowhere", "--out", "x"], "nowhere does not exist"),
-        (["evaluate", "nowhere"], "corpus.jsonl is missing"),
+        (["evaluate", "nowhere"], "semclass index build nowhere --out INDEX"),
+        (["evaluate", "nowhere", "--index", "x"], "queries.jsonl is missing"),
         (["evaluate", "nowhere", "--sweep", "--index", "x"], "--sweep compares plain vectors"),
         (["tune", "x"], "exactly one of --judgements FILE, --method NAME and --reset"),
         (["calibrate", "x", "--judgements", "j.jsonl", "--reset"], "either --judgements FILE or --reset"),
@@ -209,16 +209,15 @@ def test_demo(run):
 # -- evaluate, tune, calibrate
 
 
-def test_evaluate_measures_every_method(run, beir, tmp_path):
-    code, out, _ = run("evaluate", beir, "--runs", tmp_path / "runs", "--json")
+def test_evaluate_measures_every_method(run, beir, index, tmp_path):
+    code, out, _ = run("evaluate", beir, "--index", index, "--runs", tmp_path / "runs", "--json")
     (record,) = json_lines(out)
     assert (code, list(record)) == (0, list(METHODS))
     assert record["hybrid"]["error_removed"] == 0
     assert record["default"]["mrr@10"] == 1.0
     assert record["convex"]["weights"] == {"alpha": ALPHA, "sparse": SPARSE_SHARE}
-    assert len(list((tmp_path / "cache").iterdir())) == 1
     assert sorted(path.stem for path in (tmp_path / "runs").iterdir()) == sorted(record)
-    assert "2 questions, 30 passages" in run("evaluate", beir, "--limit", 2)[1]
+    assert "2 questions, 30 passages" in run("evaluate", beir, "--index", index, "--limit", 2)[1]
 
 
 def test_the_best_method_becomes_that_of_the_index(run, beir, copy):

@@ -80,7 +80,7 @@ COMMANDS = {
     "classify passages": (0, "classify passages --file {0}/corpus.jsonl"),
     "classify texts": (0, "classify texts --labels {0}/labels.json --file {0}/labelled.jsonl"),
     "train": (0, "train {0}/labelled.jsonl --head {0}/head\x1b[2J --test {0}/labelled.jsonl"),
-    "evaluate": (0, "evaluate {0}/beir\x9b31m"),
+    "evaluate": (0, "evaluate {0}/beir\x9b31m --index {0}/index"),
 }
 
 
@@ -92,7 +92,6 @@ def written(folder, command):
 @pytest.mark.parametrize("name", COMMANDS)
 def test_no_command_hands_on_what_commands_a_terminal(run, folder, monkeypatch, name):
     monkeypatch.setattr("click.utils.should_strip_ansi", lambda *_, **__: False)  # as on a terminal
-    monkeypatch.setenv("SEMCLASS_CACHE", str(folder / "cache"))
     expected, command = COMMANDS[name]
     code, *sent = run(*written(folder, command))
     assert code == expected, sent

@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 from beir import QUESTIONS
 
-from semclass import InputError, Passage, PassageClassifier
+from semclass import InputError, Passage
 from semclass.evaluation.dataset import Dataset, load_dataset, write_run
-from semclass.evaluation.evaluate import cached_index, rank, sweep
+from semclass.evaluation.evaluate import rank, sweep
 from semclass.evaluation.measure import compare, measure, per_question
-from semclass.index.passage_encoder import PassageEncoder
 
 
 def dataset(*relevant: str) -> Dataset:
@@ -120,20 +119,6 @@ def test_an_interval_of_many_questions_is_the_normal_one():
     data = dataset(*["a", "b"] * 400)
     low, high = measure(data, {"hybrid": [TEN] * 800})["hybrid"].mrr_ci
     assert (low, high) == pytest.approx((0.75 - 1.96 * 0.25 / 800**0.5, 0.75 + 1.96 * 0.25 / 800**0.5), abs=0.002)
-
-
-def test_an_index_is_kept_for_its_passages_and_options(models, tmp_path):
-    (folder := tmp_path / "beir").mkdir()
-    (folder / "corpus.jsonl").write_text('{"_id": "p1", "text": "The lighthouse was designed by Ada."}\n')
-    plain = PassageEncoder(PassageClassifier(models.encoder, None), None)
-    for passage_encoder in (models.passage_encoder, plain):
-        read = []
-        for _ in range(2):
-            index = cached_index(folder, tmp_path / "cache", passage_encoder, read.append)
-            assert len(index) == sum(read) == 1
-    assert len(list((tmp_path / "cache").iterdir())) == 2
-    (folder / "corpus.jsonl").write_text('{"_id": "p2", "text": "The lighthouse was designed by Ada."}\n')
-    assert cached_index(folder, tmp_path / "cache", plain).passages(np.arange(1))[0].id == "p2"
 
 
 def test_behind_what_was_re_ranked_the_rest_follows(retriever, corpus):
