@@ -70,12 +70,6 @@ def test_tables_of_a_sheet_have_their_own_names(tmp_path):
     assert below[-2:] == ["Product: Rope; Price: 4.5", "Product: Oil; Price: 5"]
 
 
-def test_a_column_without_values_parts_no_table(tmp_path):
-    cells = row(1, "Boat", "Skipper", None, "Berth", "Fee") | row(2, "Heron", "Ann", None, 17, 40) | row(3, "Kite")
-    found = read(tmp_path, cells | row(4, "Gull", "Bo", None, None, 30))
-    assert "Boat: Gull; Skipper: Bo; Fee: 30" in found or "Boat: Gull; Skipper: Bo" in found
-
-
 def test_merged_cells_repeat_their_value_and_titles_do_not(tmp_path):
     cells = row(1, "Fees") | row(2, "Quay", "Boat", "Fee") | row(3, "North", "Heron", 40) | row(4, None, "Kite", 55)
     found = read(tmp_path, cells, merged=["A1:C1", "A3:A4"])

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import itertools
-import os
 import pickle
-import shutil
-import sys
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from world import MODELS, ROOT
+from world import MODELS
 
 from semclass import (
     ArtifactError,
@@ -137,24 +134,3 @@ def test_columns_that_do_not_fit_are_named():
             job.table(rows)
     with pytest.raises(InputError, match=r"the folder that TextClassifier\.save wrote"):
         TableJob("texts").table(table(text=["Who?"]))
-
-
-@pytest.mark.extras
-@pytest.mark.filterwarnings("default")
-def test_spark_runs_a_job_in_worker_processes(monkeypatch, encoder):
-    sql = pytest.importorskip("pyspark.sql", reason="pyspark is not installed (extra spark)")
-    if shutil.which("java") is None:
-        pytest.skip("Spark needs Java")
-    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
-    monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])))
-    spark = sql.SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
-    try:
-        rows = spark.createDataFrame([*enumerate([*QUESTIONS * 5, None])], "id long, text string").repartition(3)
-        schema = "id long, text string, label string, probability double, error string"
-        found = sorted(rows.mapInArrow(TableJob(), schema).collect())
-    finally:
-        spark.stop()
-    wanted = QuestionClassifier.load(MODELS, encoder=encoder).classify(QUESTIONS)
-    assert [row.label for row in found] == [*(item.label for item in wanted)] * 5 + [None]
-    assert found[-1].error == "text is null"

@@ -5,17 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import subprocess
-import sys
 import threading
 from copy import deepcopy
-from functools import partial
 from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from world import MODELS, ROOT
+from world import MODELS
 
 from semclass import HybridRetriever, Passage, PassageIndex, Reranker
 
@@ -287,13 +284,3 @@ def test_each_document_comes_once_best_first(adapter, texts, k):
     found = scored(adapter, adapter.rank(adapter.ranker(k=k), WHEN, items))
     assert len(dict(found)) == len(found) == min(len(texts), k)
     assert [score for _, score in found] == sorted((s for _, s in found), key=lambda s: (s is None, -(s or 0)))
-
-
-@pytest.mark.parametrize(
-    ("package", "module", "extra"),
-    [*((driver.package, driver.module, driver.extra) for driver in DRIVERS), ("pyarrow", "arrow", "spark")],
-)
-def test_a_missing_library_is_named_with_its_extra(package, module, extra):
-    code = f"import sys; sys.modules[{package!r}] = None; import semclass_integrations.{module}"
-    run = partial(subprocess.run, capture_output=True, text=True, check=False, cwd=ROOT)
-    assert f'pip install "semclass-integrations[{extra}]"' in run([sys.executable, "-c", code]).stderr.splitlines()[-1]

@@ -11,7 +11,7 @@ from world import MODELS
 os.environ["HAYSTACK_TELEMETRY_ENABLED"] = "False"  # before haystack is imported, which reads it then
 pytest.importorskip("haystack", reason="haystack-ai is not installed (extra haystack)")
 
-from haystack import Document, Pipeline
+from haystack import Document
 from haystack.errors import FilterError
 from haystack.testing.document_store import FilterDocumentsTest
 
@@ -91,19 +91,6 @@ def test_fields_of_meta_are_read_if_they_are_named(documents):
     )
     assert (read[0].id, read[0].content) == ("b", "It was opened in 1902.")
     assert read[0].score - read[1].score > plain[0].score - plain[1].score
-
-
-def test_a_pipeline_travels_as_yaml(documents, models, tmp_path):
-    HybridRetriever.from_passages(to_passages(documents), models=models).index.save(tmp_path)
-    pipeline = Pipeline()
-    pipeline.add_component("retriever", SemclassRetriever(tmp_path, models=MODELS, method="convex"))
-    pipeline.add_component("ranker", SemclassRanker(MODELS, top_k=1, meta_fields_to_embed=["title"]))
-    pipeline.connect("retriever", "ranker")
-    again = Pipeline.loads(pipeline.dumps(), allowed_modules=["semclass_integrations.*"])
-    question = {"query": "When was the railway bridge opened?"}
-    for made in (pipeline, again):
-        found = made.run({"retriever": question, "ranker": question})
-        assert [item.id for item in found["ranker"]["documents"]] == ["b"]
 
 
 def test_an_object_that_is_no_document_is_refused():

@@ -89,10 +89,3 @@ def test_a_class_described_in_another_language_is_probable(models):
         found = classifier.classify([text])[0]
         assert found.label == label
         assert found.probabilities[label] > 0.7
-
-
-def test_a_passage_is_told_what_it_provides(models):
-    names = models.passages.classes
-    for text in (PASSAGES["de-bridge"], PASSAGES["ja-bridge"]):
-        found = models.passages.predict_proba([text, PASSAGES["de-bread"]])
-        assert found[0, names.index("HUM")] > found[1, names.index("HUM")]

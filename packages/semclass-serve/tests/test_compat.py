@@ -1,7 +1,6 @@
 """The protocols of Cohere, Jina and text-embeddings-inference, without a network."""
 
 import math
-from dataclasses import replace
 
 import pytest
 from serving import QUESTION, TEXTS, client_of, entailed
@@ -166,10 +165,3 @@ def test_a_refusal_has_the_fields_of_all_clients(client, path, body, status, kin
     answer = client.post(path, body)
     assert (answer.status_code, answer.json()["error_type"]) == (status, kind)
     assert answer.json()["error"] == answer.json()["message"] == answer.json()["detail"]
-
-
-def test_models_without_heads_are_refused_as_by_tei(models):
-    with client_of(Engine(replace(models, pair_heads=None), None, Settings())) as client:
-        for path, body in (("/rerank", {"query": "a", "texts": TEXTS}), ("/predict", {"inputs": ["Who?", "Ada."]})):
-            answer = client.post(path, body)
-            assert (answer.status_code, answer.json()["error_type"]) == (424, "backend")

@@ -156,23 +156,6 @@ def test_large_searches_let_small_requests_pass(workers, words, options):
 
 
 @in_loop
-async def test_a_cancelled_request_leaves_the_queue():
-    work = Work()
-    async with started(work) as engine:
-        tasks = await asked(engine, ["a"])
-        await work.begun()
-        gone, later = await asked(engine, ["b"], ["c"])
-        gone.cancel()
-        await asyncio.gather(gone, return_exceptions=True)
-        assert engine.waiting == 1
-        more = await asked(engine, ["d"])
-        tasks[0].cancel()  # it has begun: its run goes on to the end, for nobody
-        work.let_go(2)
-        assert await asyncio.gather(later, *more) == [["c@0.0"], ["d@0.0"]]
-    assert work.runs == [["a"], ["c", "d"]]
-
-
-@in_loop
 async def test_an_unwanted_run_ends_before_its_next_step():
     work = Work()
 
