@@ -98,11 +98,6 @@ def test_short_lines_at_the_bottom_of_most_files_are_left_out(tmp_path):
     assert (texts, left_out) == (BODIES[:48], [("Edit this page", 12)])
 
 
-def test_source_files_are_kept_whole(tmp_path):
-    texts, left_out = read(write(tmp_path / "src", [f"# {FOOTER}\n\n{body}\n" for body in BODIES[:12]], ".py"))
-    assert (texts.count(f"# {FOOTER}"), left_out) == (12, [])
-
-
 def test_amid_other_text_the_first_file_keeps_it(tmp_path):
     pages = [f"{body}\n\n{FOOTER}\n\n{body.replace('fog', 'ice')}\n" for body in BODIES[:12]]
     texts, left_out = read(write(tmp_path / "docs", pages))

@@ -224,10 +224,6 @@ def test_html_alone_is_read_without_quotes(tmp_path):
     )
     (found,) = read_passages(written(tmp_path, message(page, "html")))
     assert found.text == OWN
-    both = message(OWN)
-    both.add_alternative(f"<p>{OWN}</p><p>Ann</p>", subtype="html")
-    both.add_attachment(b"\x00", maintype="image", subtype="png", filename="a.png")
-    assert read_passages(written(tmp_path, both))[0].text == OWN
 
 
 def test_odd_messages_of_a_mailbox_stop_nothing(tmp_path):

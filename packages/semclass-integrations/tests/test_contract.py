@@ -247,11 +247,6 @@ def test_a_wrong_option_is_refused_when_an_adapter_is_made(adapter, options, mes
             make(**options)
 
 
-def test_an_option_of_a_search_is_refused_by_a_ranker(adapter):
-    with pytest.raises((ValueError, TypeError), match="candidates"):
-        adapter.ranker(candidates=5)
-
-
 def test_an_empty_question_is_refused(adapter, documents):
     with pytest.raises(ValueError, match="is empty"):
         adapter.rank(adapter.ranker(), " ", documents)

@@ -114,14 +114,6 @@ def test_a_search_marks_the_sentence_that_answers(open_page, address):
     expect(page.locator("#results article")).to_have_count(0)
 
 
-def test_an_address_holds_question_and_filters(open_page, address):
-    page = open_page(f"{address}#q=tower&where=page%3E%3D2")
-    settle(page)
-    expect(page.locator("#results article")).to_have_count(2)
-    page.get_by_role("button", name="remove this filter").click()
-    expect(page.locator("#results article")).to_have_count(4)
-
-
 def test_facets_and_conditions_filter(open_page, address):
     page = open_page(address, expected="422")
     ask(page)

@@ -195,20 +195,6 @@ async def test_a_bad_request_fails_alone():
 
 
 @in_loop
-async def test_a_stop_gives_up_what_is_left():
-    work = Work()
-    async with started(work) as engine:
-        tasks = await asked(engine, ["a"], ["b"])
-        await work.begun()
-        await engine.stop()
-        with pytest.raises(ServiceError, match="stopping"):
-            await engine.classify_questions(["c"])
-        work.let_go(2)
-        assert [error.status for error in await asyncio.gather(*tasks, return_exceptions=True)] == [503, 503]
-    assert work.runs == [["a"]]
-
-
-@in_loop
 async def test_a_request_behind_too_much_work_is_refused():
     work = Work()
     async with searching(work, request_seconds=2.5) as engine:
