@@ -29,7 +29,7 @@ from semclass.index.passage_encoder import (
     no_rows,
     searchable,
 )
-from semclass.index.segment import NOTHING, Segment, hash_table, hashes_of
+from semclass.index.segment import NOTHING, Segment, hashes_of
 from semclass.scoring import sparse
 from semclass.scoring.dense import shares_of
 from semclass.scoring.postings import count_terms
@@ -111,7 +111,6 @@ class IndexConfig:
             passages = label(passages, heads)
             lines = [line_of(passage) for passage in passages]
         stored: dict[str, Any] = self.store(features)
-        hashes, rows = hash_table(hashes_of([passage.id for passage in passages]))
         segment = Segment(
             **stored,
             sparse=sparse.pack(features.sparse.terms, features.sparse.weights),
@@ -119,8 +118,7 @@ class IndexConfig:
             probabilities=features.probabilities,
             postings=count_terms(terms_of([searchable(passage) for passage in passages], self.language)),
             columns=columns_of([passage.metadata for passage in passages]),
-            id_hashes=hashes,
-            id_rows=rows,
+            id_hashes=hashes_of([passage.id for passage in passages]),
         )
         return segment, [passages[row].id for row in truncated]
 

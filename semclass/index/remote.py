@@ -28,7 +28,7 @@ from semclass.index.filters import Filter
 from semclass.index.manifest import Header
 from semclass.index.passage_encoder import PassageEncoder
 from semclass.index.passage_index import PassageIndex
-from semclass.index.segment import NOTHING, Part, Segment, hash_table, hashes_of
+from semclass.index.segment import NOTHING, Part, Segment, hashes_of
 from semclass.scoring import bm25, fusion
 from semclass.scoring.bm25 import Statistics
 from semclass.scoring.dense import MEAN_WEIGHT
@@ -180,15 +180,13 @@ class RemoteIndex(Header):
         rows: dict[str, Any] = {
             name: parts.get(name, NOTHING) for name in _ARRAYS if name not in ("terms", "probabilities")
         }
-        hashes, places = hash_table(hashes_of([passage.id for passage in passages]))
         segment = Segment(
             **rows,
             records=records_of([line_of(passage) for passage in passages]),
             probabilities=parts["probabilities"].values,
             postings=count_terms(parts["terms"]),
             columns=columns_of([]),
-            id_hashes=hashes,
-            id_rows=places,
+            id_hashes=hashes_of([passage.id for passage in passages]),
         )
         index = PassageIndex(**self.header(), parts=(Part(segment),))
         vars(index)["statistics"] = self.statistics

@@ -94,10 +94,10 @@ class Segment:
     records: Annotated[Ragged, RowFormat("record_offsets", "u1", "u1")]
     #: P(class | passage), (n, n_classes)
     probabilities: Annotated[FloatArray, RowFormat(columns=True)]
+    #: hash of the id of each passage, (n,), so that ids are found without a table of strings
+    id_hashes: Annotated[npt.NDArray[np.uint64], RowFormat()]
     postings: Postings
     columns: Columns
-    id_hashes: npt.NDArray[np.uint64]  # (n,), ascending: ids are found without a table of strings
-    id_rows: npt.NDArray[Any]  # (n,), the passage of each hash
     near: Reduced | None = None  # for many vectors of quarter bytes, see semclass.scoring.approximation
     name: str = ""  # of its folder; empty in memory
 
@@ -149,23 +149,23 @@ class Segment:
             raise ArtifactError(f"the records of the segment {title} do not hold one passage per line; {REMEDY}")
         return records
 
-    @property
-    def row_hashes(self) -> npt.NDArray[np.uint64]:
-        """Hash of the id of each passage, in the order of the rows, uint64 of shape (n,)."""
-        hashes = np.empty(len(self), np.uint64)
-        hashes[self.id_rows] = self.id_hashes
-        return hashes
+    @Once
+    def _sorted(self) -> tuple[npt.NDArray[np.uint64], IntArray]:
+        """The hashes of ids, ascending, and the row of each."""
+        order = np.argsort(self.id_hashes, kind="stable")
+        return self.id_hashes[order], order
 
     def find(self, ids: Sequence[str], hashes: npt.NDArray[np.uint64] | None = None) -> IntArray:
         """Rows of the passages with some ids, -1 for an unknown id, int64 of shape (m,); `hashes` are those of the ids."""
         result = np.full(len(ids), -1, np.int64)
         hashes = hashes_of(ids) if hashes is None else hashes
-        first = np.searchsorted(self.id_hashes, hashes, side="left")
-        count = np.searchsorted(self.id_hashes, hashes, side="right") - first
+        known, order = self._sorted
+        first = np.searchsorted(known, hashes, side="left")
+        count = np.searchsorted(known, hashes, side="right") - first
         # almost always one; two ids of the same hash are distinguished by their records
         for more in range(int(count.max(initial=0))):
             places = np.flatnonzero(count > more)
-            rows = self.id_rows[first[places] + more].astype(np.int64)
+            rows = order[first[places] + more]
             same = [ids[place] == name for place, name in zip(places.tolist(), self.ids(rows), strict=True)]
             result[places[same]] = rows[same]
         return result
@@ -188,8 +188,6 @@ class Segment:
                 **rows,
                 postings=postings.load(files, "bm25/"),
                 columns=columns.load(files),
-                id_hashes=files.array("id_hashes.npy"),
-                id_rows=files.array("id_rows.npy"),
                 near=approximation.load(files, f"{REDUCED}/") if reduced else None,
                 name=name,
             )
@@ -209,7 +207,7 @@ ROWS: dict[str, RowFormat] = {
 OFFSETS = tuple(dict.fromkeys(stored.offsets for stored in ROWS.values() if stored.offsets))
 
 FILES = (
-    *(f"{name}.npy" for name in (*ROWS, *OFFSETS, "id_hashes", "id_rows")),
+    *(f"{name}.npy" for name in (*ROWS, *OFFSETS)),
     *(f"bm25/{name}.npy" for name in postings.PARTS),
     columns.VALUES,
     columns.DIRECTORY,
@@ -286,11 +284,6 @@ class Part:
         lengths: IntArray = getattr(self.segment, name).lengths()
         return lengths if self.keep is None or not len(lengths) else lengths[self.keep]  # a small index has none
 
-    @property
-    def hashes(self) -> npt.NDArray[np.uint64]:
-        """Hash of the id of each passage."""
-        return self.segment.row_hashes if self.keep is None else self.segment.row_hashes[self.keep]
-
 
 def hashes_of(ids: Sequence[str]) -> npt.NDArray[np.uint64]:
     """Hash ids to 64 bits each, uint64 of shape (n,); the same on every machine."""
@@ -298,19 +291,11 @@ def hashes_of(ids: Sequence[str]) -> npt.NDArray[np.uint64]:
     return np.frombuffer(b"".join(digests), "<u8").astype(np.uint64)
 
 
-def hash_table(hashes: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.uint64], npt.NDArray[Any]]:
-    """Sort the hashes of passages; the sorted hashes, and the row of each."""
-    order = np.argsort(hashes, kind="stable")
-    return hashes[order], order.astype(np.min_scalar_type(max(len(order) - 1, 0)))
-
-
 def join(parts: Sequence[Part]) -> Segment:
     """Join segments in memory."""
     rows: dict[str, Any] = {name: np.concatenate([*_blocks(parts, name)]) for name in ROWS}
     rows |= {name: Ragged(rows[name], _offsets(parts, name)) for name, stored in ROWS.items() if stored.offsets}
-    hashes, places = hash_table(_hashes(parts))
-    counts = _merged(parts)
-    return Segment(**rows, postings=counts, columns=_columns(parts), id_hashes=hashes, id_rows=places)
+    return Segment(**rows, postings=_merged(parts), columns=_columns(parts))
 
 
 def write(parts: Sequence[Part], folder: Path, *, final: bool) -> dict[str, dict[str, Any]]:
@@ -324,9 +309,6 @@ def write(parts: Sequence[Part], folder: Path, *, final: bool) -> dict[str, dict
         _write(folder / f"{name}.npy", _blocks(parts, name), sum(map(len, parts)) if offsets is None else offsets[-1])
         if offsets is not None:
             np.save(folder / f"{stored.offsets}.npy", offsets)  # of several arrays they may be the same
-    hashes, rows = hash_table(_hashes(parts))
-    np.save(folder / "id_hashes.npy", hashes)
-    np.save(folder / "id_rows.npy", rows)
     columns.save(_columns(parts), folder)
     if len(parts) == 1 and parts[0].keep is None:
         postings.save(parts[0].segment.postings, folder / "bm25")
@@ -362,10 +344,6 @@ def _write(path: Path, blocks: Iterator[npt.NDArray[Any]], rows: int) -> None:
 
 def _merged(parts: Sequence[Part], folder: Path | None = None) -> Postings:
     return postings.merge([part.segment.postings for part in parts], [part.keep for part in parts], folder=folder)
-
-
-def _hashes(parts: Sequence[Part]) -> npt.NDArray[np.uint64]:
-    return np.concatenate([part.hashes for part in parts])
 
 
 def _blocks(parts: Sequence[Part], name: str) -> Iterator[npt.NDArray[Any]]:

@@ -44,7 +44,6 @@ def check(segment: Segment, header: Header, passages: int, where: Path) -> None:
     for name, array, shape, kind in (
         ("probabilities", segment.probabilities, (n, len(header.classes)), "f4"),
         ("id_hashes", segment.id_hashes, (n,), "u8"),
-        ("id_rows", segment.id_rows, (n,), "u"),
         ("bm25/lengths", counts.lengths, (n,), "u"),
         ("bm25/terms", counts.terms, (terms,), "u4"),
         ("bm25/starts", counts.starts, (terms + 1,), "u"),
@@ -52,9 +51,6 @@ def check(segment: Segment, header: Header, passages: int, where: Path) -> None:
         ("bm25/passages", counts.passages, (number,), "u"),
     ):
         _check_array(array, shape, kind, where / f"{name}.npy")
-    rows = np.bincount(segment.id_rows, minlength=n) if n else segment.id_rows
-    require(len(rows) == n and (rows == 1).all(), where / "id_rows.npy", "it must name each row once")
-    require((segment.id_hashes[1:] >= segment.id_hashes[:-1]).all(), where / "id_hashes.npy", "its values do not rise")
     _check_postings(segment, where / "bm25")
     _check_array(segment.sparse.values, (len(segment.sparse.values), COLUMNS), "u1", where / "sparse.npy")
     _check_reduced(segment, where / REDUCED)

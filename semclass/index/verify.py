@@ -33,7 +33,7 @@ def verify(folder: str | Path, *, progress: Callable[[int], object] | None = Non
 
 
 def _check_ids(segment: Segment, where: Path, report: Callable[[int], object]) -> None:
-    hashes = segment.row_hashes
+    hashes = segment.id_hashes
     for begin in range(0, len(segment), COPY_PASSAGES):
         some = np.arange(begin, min(begin + COPY_PASSAGES, len(segment)))
         ids = segment.ids(some)
@@ -55,7 +55,7 @@ def _check_statistics(segment: Segment, where: Path) -> None:
 
 
 def _check_unique(index: PassageIndex, folder: Path) -> None:
-    hashes = np.concatenate([segment.row_hashes for segment in index.segments])[index.rows]
+    hashes = np.concatenate([segment.id_hashes for segment in index.segments])[index.rows]
     order = np.argsort(hashes, kind="stable")
     twice = np.flatnonzero(hashes[order][1:] == hashes[order][:-1])
     for place in twice.tolist():

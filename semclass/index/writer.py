@@ -65,7 +65,7 @@ from semclass.index.passage_encoder import (
     title_of,
 )
 from semclass.index.passage_index import PassageIndex
-from semclass.index.segment import READ_PASSAGES, Entry, Part, Segment, hash_table, hashes_of
+from semclass.index.segment import READ_PASSAGES, Entry, Part, Segment, hashes_of
 
 COMMIT_SECONDS = 5.0
 """Seconds after which a build or a sync commits. A killed process loses little more work than that of these seconds."""
@@ -633,14 +633,12 @@ def _copies(index: PassageIndex, rows: IntArray, passages: Sequence[Passage]) ->
             if index.heads:
                 labels = [labels_in(passage, index.heads) for passage in part.passages(once)]
                 new = [labelled(passage, given) for passage, given in zip(new, labels, strict=True)]
-            hashes, id_rows = hash_table(hashes_of([passage.id for passage in new]))
             lines, columns = [line_of(passage) for passage in new], columns_of([passage.metadata for passage in new])
             copy = replace(
                 segment.join([Part(part, keep)]),
                 records=records_of(lines),
                 columns=columns,
-                id_hashes=hashes,
-                id_rows=id_rows,
+                id_hashes=hashes_of([passage.id for passage in new]),
             )
             copies.append(Part(copy))
             places, local = np.delete(places, first), np.delete(local, first)

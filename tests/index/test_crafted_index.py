@@ -190,7 +190,6 @@ def test_a_changed_index_is_refused_or_searched(files, models, tmp_path_factory,
         ("sentences", lambda values: values[:, :7].copy()),
         ("probabilities", lambda values: values * np.float32("nan")),
         ("reduced/starts", lambda values: values[::-1].copy()),
-        ("id_rows", lambda values: values + 100),
     ],
 )
 def test_numbers_beyond_an_array_are_refused(files, models, tmp_path, name, change):

@@ -60,7 +60,6 @@ def first(value):
         ("scales", shorter, "scales.npy: its last offset is not its length"),
         ("sentence_offsets", shorter, "it holds 11 passages, not 12"),
         ("piece_offsets", shorter, "tokens.npy: it has 11 rows, not 12"),
-        ("id_rows", first(1), "id_rows.npy: it must name each row once"),
         ("id_hashes", first(0), "passage '.*' would not be found by its id"),
         ("records", first(7), "cannot be read"),
         ("bm25/counts", first(9), "counts.npy: its sum must be"),
