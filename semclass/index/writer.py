@@ -70,6 +70,9 @@ from semclass.index.segment import READ_PASSAGES, Entry, Part, Segment, hashes_o
 COMMIT_SECONDS = 5.0
 """Seconds after which a build or a sync commits. A killed process loses little more work than that of these seconds."""
 
+COMPARED_PASSAGES = 1024
+"""Number of passages that a change compares with their old versions at a time."""
+
 GROWTH = 3
 """A new segment is joined with its predecessor unless that has at least so many times its passages.
 
@@ -494,7 +497,7 @@ class IndexChange:
                     self.commit()
                     self._open(self.current)
                     begun = time.monotonic()
-                self.progress(len(item.kinds))
+                self.progress(item.size)
         except BaseException:
             if commits:
                 self.commit()
@@ -505,24 +508,27 @@ class IndexChange:
     ) -> Iterator[_Item]:
         """Compare passages, a chunk at a time, with those of the index, and copy those whose texts it has."""
         index, places = self.index, None
-        for chunk in chunks(passages):
+        for chunk in chunks(passages, COMPARED_PASSAGES if replaces else None):
             rows, kinds = comparison.compare(chunk)
             if not replaces and (known := [chunk[place].id for place in np.flatnonzero(rows >= 0)]):
                 raise InputError(
                     f"{name_ids(known)} in the index already; replace passages with existing='replace' (--update)"
                 )
+            self._counts["added"] += kinds.count("added")
+            self._counts["changed"] += kinds.count("changed") + kinds.count("moved")
+            old = {chunk[place].id for place in np.flatnonzero(rows >= 0).tolist()}
             rows[np.array([kind == "changed" for kind in kinds])] = -1
-            if reuse and any(kind in ("added", "changed") for kind in kinds):
+            if reuse and not {*kinds} <= {"same", "moved"}:
                 places = _TextPlaces(index) if places is None else places
                 rows = np.where(rows < 0, places.find(chunk), rows)
-            new = [place for place, kind in enumerate(kinds) if kind != "same"]
-            copied, rest = (
-                [place for place in new if rows[place] >= 0],
-                [chunk[place] for place in new if rows[place] < 0],
-            )
-            copies = _copies(index, rows[copied], [chunk[place] for place in copied])
-            old = [chunk[place].id for place in new if kinds[place] != "added"]
-            yield _Item(kinds, old, copies, rest)
+            copied = [place for place, kind in enumerate(kinds) if kind != "same" and rows[place] >= 0]
+            again = [chunk[place] for place in copied]
+            rest = [passage for passage, row in zip(chunk, rows.tolist(), strict=True) if row < 0]
+            if len(rest) < len(chunk):
+                copies = _copies(index, rows[copied], again)
+                yield _Item(len(chunk) - len(rest), [one.id for one in again if one.id in old], copies, [])
+            for some in chunks(rest):
+                yield _Item(len(some), [one.id for one in some if one.id in old], [], some)
 
     def _encoded(self, items: Iterator[_Item]) -> Iterator[tuple[_Item, tuple[Segment, list[str]] | None]]:
         """Encode what is left of each item, by models that are loaded for the first."""
@@ -544,9 +550,6 @@ class IndexChange:
             parts.append(Part(encoded[0]))
             self.truncated += encoded[1]
         self.index = replace(index, parts=_merged([*index.parts, *parts], self.place))
-        added = item.kinds.count("added")
-        self._counts["added"] += added
-        self._counts["changed"] += len(item.kinds) - added - item.kinds.count("same")
 
     def commit(self, *, compact: bool = False) -> None:
         """Apply all changes so far in one step. This ends the change."""
@@ -590,9 +593,9 @@ class IndexChange:
 
 
 class _Item(NamedTuple):
-    """A chunk of a change."""
+    """Some passages of a change."""
 
-    kinds: list[str]  # of its passages, see :meth:`Comparison.compare`
+    size: int
     old: list[str]  # ids of those that are replaced
     copies: list[Part]  # those whose texts the index has
     rest: list[Passage]  # those to be encoded
