@@ -26,6 +26,7 @@ import click
 import numpy as np
 
 from bench import provenance, readme
+from bench.abstain import THRESHOLD
 from bench.steps import Bench
 from datasets_io import read_jsonl
 from semclass import Hit, HybridRetriever, Models, Passage
@@ -98,20 +99,20 @@ def folders(data: str, split: str, largest: int) -> dict[str, Any]:
             for passages in (together, [*together, *filling[: largest - len(together)]])
         },
     }
-    threshold = models.answerable_from or 0.5
-    return {"sizes": {str(size): shares(one, threshold) for size, one in found.items()}}
+    return {"sizes": {str(size): shares(one) for size, one in found.items()}}
 
 
-def shares(found: Mapping[str, list[Any]], threshold: float) -> dict[str, Any]:
+def shares(found: Mapping[str, list[Any]]) -> dict[str, Any]:
     right, words = np.array(found[DEFAULT]), np.array(found["certainty"])
+    found = {**found, "right": np.array(found["answered"])[right].tolist()}
     return {
         "right": {method: float(np.mean(found[method])) for method in METHODS},
-        "refused": {kind: float((np.array(found[kind]) < threshold).mean()) for kind in KINDS},
+        "refused": {kind: float((np.array(found[kind]) < THRESHOLD).mean()) for kind in KINDS},
         "words": {word: [int(right[words == word].sum()), int((words == word).sum())] for word in CERTAINTIES},
     }
 
 
-KINDS = {"answered": "answerable refused", "unanswered": "unanswerable caught", "foreign": "another subject caught"}
+KINDS = {"right": "right first refused", "unanswered": "unanswerable caught", "foreign": "another subject caught"}
 """Questions that are asked, and what the share below the threshold is called."""
 
 
@@ -144,13 +145,16 @@ def entries(data: str) -> dict[str, dict[str, Any]]:
     }
     found: dict[str, dict[str, int]] = {}
     for kind, (passages, questions) in kinds.items():
-        found[kind] = {"questions": sum(map(len, questions)), **dict.fromkeys(METHODS, 0)}
+        found[kind] = {"questions": sum(map(len, questions)), **dict.fromkeys((*METHODS, "refused"), 0)}
         for some, rows in zip(passages, questions, strict=True):
             retriever = HybridRetriever.from_passages(some, models=models)
             for method in METHODS:
                 results = retriever.search_many([text for text, _ in rows], 1, method=method)
                 right = [any(holds(hit, row) for hit in hits) for hits, (_, row) in zip(results, rows, strict=True)]
                 found[kind][method] += sum(right)
+                if method == DEFAULT:
+                    low = [result.answerable is not None and result.answerable < THRESHOLD for result in results]
+                    found[kind]["refused"] += sum(one for one, is_right in zip(low, right, strict=True) if is_right)
     return {"entries": found}
 
 
@@ -163,10 +167,10 @@ def holds(hit: Hit, right: Sequence[str]) -> bool:
 
 def entries_table(found: Mapping[str, Any]) -> str:
     rows = [
-        (kind, str(row["questions"]), *(str(row[method]) for method in METHODS))
+        (kind, str(row["questions"]), *(readme.number(row.get(name)) for name in (*METHODS, "refused")))
         for kind, row in found["small_folders"]["entries"].items()
     ]
-    return readme.markdown(("right first", "questions", *METHODS), rows)
+    return readme.markdown(("right first", "questions", *METHODS, f"refused of `{DEFAULT}`"), rows)
 
 
 def table(found: Mapping[str, Any]) -> str:

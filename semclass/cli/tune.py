@@ -104,7 +104,7 @@ def calibrate(
         raise InputError("give either --judgements FILE or --reset")
     if judgements is None:
         store(folder, answerable=None)
-        show({"index": str(folder), "from": None}, f"{folder} uses the threshold of the models", as_json=as_json)
+        show({"index": str(folder), "from": None}, f"{folder} has no threshold", as_json=as_json)
         return
     judged = read_judgements(judgements)
     retriever = options.open_retriever(str(folder), options.load_models(**loading))
@@ -115,7 +115,7 @@ def calibrate(
     stored = result.threshold is not None and not dry_run
     if stored:
         store(folder, answerable=record)
-    lines = _calibration(result, retriever.models.answerable_from)
+    lines = _calibration(result)
     where = f"stored in {folder}" if stored else "nothing was stored"
     show({"index": str(folder), "stored": stored, **record}, "\n".join([*lines, where]), as_json=as_json)
 
@@ -136,7 +136,7 @@ def _tuning(result: Tuning) -> Iterator[str]:
         yield f"no weight beats its default by {margin:g} standard errors; the default weights stay"
 
 
-def _calibration(result: Calibration, before: float | None) -> Iterator[str]:
+def _calibration(result: Calibration) -> Iterator[str]:
     from semclass.evaluation.calibrate import MIN_QUESTIONS
 
     yield f"{counted(result.questions, 'question')}, {result.answered} of them answered"
@@ -149,7 +149,7 @@ def _calibration(result: Calibration, before: float | None) -> Iterator[str]:
         yield f"no clear separation: in {result.separation:.0%} of pairs, the answered question has the larger value;"
         yield "judge the first hits of more questions, right and wrong ones"
         return
-    yield f"threshold of answerable: {result.threshold:.2f} (models: {before or 0:.2f})"
+    yield f"threshold of answerable: {result.threshold:.2f}"
     yield f"questions from the threshold on that are answered: {_share(result.precision)}"
     yield f"answered questions that are from the threshold on: {_share(result.recall)}"
     yield f"questions below the threshold: {_share(result.withheld)}"

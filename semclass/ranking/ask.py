@@ -50,7 +50,7 @@ class Answer:
 
     question: str
     sentences: tuple[AnswerSentence, ...]  #: best first; may be empty
-    answered: bool  #: whether they seem to answer: by ``answerable``, or in the words of the language model
+    answered: bool  #: by the threshold of the index, or in the words of the language model
     answerable: float | None = None  #: see :class:`semclass.SearchResult`
     certainty: str | None = None  #: see :class:`semclass.SearchResult`
     text: str = ""  #: the answer of a language model, which cites sentences by number, such as ``[1]``

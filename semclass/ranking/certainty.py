@@ -29,11 +29,6 @@ LEAD_WEIGHT = 2.0
 """Weight of the lead in the log-odds of ``answerable``. Beyond 2 the gain is small: ``bench/results/abstain.md``.
 """
 
-ANSWERABLE_FROM = 0.015
-"""Value of ``answerable`` from which passages seem to answer a question. In development folders of 15 and 75 passages, 21 %
-and 18 % of the questions with an answer are below it, and 38 % and 37 % of those without: ``bench small_folders``.
-"""
-
 _MIN_PROBABILITY = 1e-6  # how near to 0 and 1 a probability may come for log-odds
 
 

@@ -21,7 +21,6 @@ from semclass.heads.questions import QuestionClassifier
 from semclass.heads.texts import TextModel
 from semclass.index.candidates import Query
 from semclass.index.passage_encoder import PassageEncoder, no_rows, shipped_fingerprint
-from semclass.ranking.certainty import ANSWERABLE_FROM
 from semclass.ranking.evidence import PairModel
 from semclass.ranking.language import FOLDER, LanguageTest
 from semclass.scoring.fusion import ALPHA, ALPHA_OF_TWO, SPARSE_SHARE
@@ -147,11 +146,6 @@ class Models:
                 "--encoder ENCODER --out MODELS/pairs`, and name MODELS (--models)"
             )
         return self.pair_heads
-
-    @property
-    def answerable_from(self) -> float | None:
-        """Least ``answerable`` from which passages seem to answer a question. None without a pair head."""
-        return None if self.pair_heads is None else ANSWERABLE_FROM
 
     @property
     def weights(self) -> dict[str, float]:

@@ -164,8 +164,8 @@ class HybridRetriever:
 
     @property
     def answerable_from(self) -> float | None:
-        """Threshold of ``answerable``: that of ``semclass calibrate``, or of the models. None if there is neither."""
-        threshold: float | None = self.index.tuned.get("answerable", {}).get("from", self.models.answerable_from)
+        """Threshold of ``answerable`` that ``semclass calibrate`` stored in the index; None without one."""
+        threshold: float | None = self.index.tuned.get("answerable", {}).get("from")
         return threshold
 
     @property

@@ -12,6 +12,7 @@ from semclass import Explanation, Hit, HybridRetriever
 from semclass.cli import hits
 from semclass.cli.main import cli
 from semclass.core.types import WordMatch
+from semclass.index.folder import store
 
 QUESTION = "Who built the bridge?"
 MANUAL = (
@@ -80,8 +81,10 @@ def test_matching_words_are_bold_on_a_terminal_alone(index):
     assert "\x1b" not in search(index, QUESTION, "--json", color=True).stdout
 
 
-def test_a_search_without_an_answer_says_so(run, index):
+def test_a_search_without_an_answer_says_so_by_a_threshold(run, index):
     strange = "At what temperature does tungsten melt?"
+    assert "no passage answers" not in run("search", index, strange)[2]
+    store(index, answerable={"from": 0.02})
     for question, silent in ((QUESTION, True), (strange, False)):
         _, out, err = run("search", index, question)
         assert ("no passage answers" not in err) is silent

@@ -52,6 +52,6 @@ def test_answerable_is_relevance_raised_by_the_lead():
 def test_a_question_with_its_answer_gets_more_than_without_it(retriever, models):
     with_answer = retriever.search(FINISHED).answerable
     assert 1 > with_answer > retriever.search(FINISHED, where={"_id": {"$ne": ANSWER}}).answerable
-    assert with_answer > models.answerable_from > retriever.search("At what temperature does tungsten melt?").answerable
+    assert with_answer > 0.015 > retriever.search("At what temperature does tungsten melt?").answerable
     fusion = retriever.search(FINISHED, method="hybrid")
     assert (fusion.answerable, fusion.certainty) == (None, None)

@@ -199,7 +199,7 @@ def _info(engine: Engine) -> dict[str, Any]:
         "fine_classes": models.questions.fine_classes,
         "heads": {name: list(map(str, model.classes)) for name, model in models.heads.items()},
         "weights": (retriever or models).weights,
-        "answerable_from": (retriever or models).answerable_from,
+        "answerable_from": None if retriever is None else retriever.answerable_from,
         "index": index,
         "judgements": index is not None and engine.settings.judgements is not None,
         "limits": {name: getattr(engine.settings, name) for name in LIMITS},

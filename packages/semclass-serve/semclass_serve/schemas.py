@@ -209,8 +209,8 @@ class IndexInfo(BaseModel):
 class ServiceInfo(BaseModel):
     """The models, classes, heads of your own with their classes, default weights, index and limits of the service.
 
-    `answerable_from` is the least `answerable` from which the index seems to answer, or null. `judgements` tells whether
-    the service takes judgements.
+    `answerable_from` is the least `answerable` from which the index seems to answer, or null if none was chosen.
+    `judgements` tells whether the service takes judgements.
     """
 
     version: str
