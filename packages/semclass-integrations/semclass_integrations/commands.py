@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import click
@@ -23,11 +22,11 @@ def upload(folder: Path, url: str, collection: str, *, replace: bool, as_json: b
 
     `semclass search` then accepts the address of the collection in place of the folder.
     """
-    from semclass_integrations.qdrant import API_KEY_VARIABLE, QdrantIndex
+    from semclass_integrations.qdrant import QdrantIndex, client_of
 
-    index, key = PassageIndex.load(folder), os.environ.get(API_KEY_VARIABLE)
+    index = PassageIndex.load(folder)
     with progress("uploading", len(index)) as step:
-        QdrantIndex.upload(index, url, collection, replace=replace, progress=step, api_key=key)
+        QdrantIndex.upload(index, client_of(url), collection, replace=replace, progress=step)
     address = f"{url.rstrip('/')}/{collection}"
     text = f"{counted(len(index), 'passage')} uploaded; search them with: semclass search {address} QUESTION"
     echo(json.dumps({"index": address, "passages": len(index)}) if as_json else text)

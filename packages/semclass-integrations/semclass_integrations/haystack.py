@@ -49,7 +49,7 @@ class HaystackComponent:
     threads: int
     top_k: int
     method: str
-    details: bool
+    explain: bool
     _loaded: Any
 
     # no __init__: Haystack's decorator makes a new class of each component, in which super() fails
@@ -60,12 +60,12 @@ class HaystackComponent:
         threads: int,
         top_k: int,
         method: str,
-        details: bool,
+        explain: bool,
     ) -> None:
         shared.check_options({"method": method}, shared.RERANK, type(self).__name__)
         self.models, self.encoder = (None if path is None else str(path) for path in (models, encoder))
         self.threads, self.top_k = check_positive(threads, "threads"), check_positive(top_k, "top_k")
-        self.method, self.details, self._loaded = method, details, None
+        self.method, self.explain, self._loaded = method, explain, None
 
     def _open(self, models: Models) -> Any:
         raise NotImplementedError
@@ -103,7 +103,7 @@ class SemclassRetriever(HaystackComponent):
         Which passages the search may find, see :func:`to_where`.
     top_k, method
         See :meth:`semclass.HybridRetriever.search`. Use the method ``"convex"`` if a ranker follows.
-    details
+    explain
         Whether to add the other fields of a :class:`semclass.Hit` as ``meta["semclass"]``.
     """
 
@@ -117,9 +117,9 @@ class SemclassRetriever(HaystackComponent):
         filters: dict[str, Any] | None = None,
         top_k: int = 10,
         method: str = "default",
-        details: bool = False,
+        explain: bool = False,
     ) -> None:
-        self._take(models, encoder, threads, top_k, method, details)
+        self._take(models, encoder, threads, top_k, method, explain)
         self.index, self.filters = str(index), filters
         if filters:
             to_where(filters)
@@ -136,8 +136,9 @@ class SemclassRetriever(HaystackComponent):
         self.warm_up()
         chosen = filters or self.filters
         where = to_where(chosen) if chosen else None
-        result = self._loaded.search(query, self.top_k if top_k is None else top_k, method=self.method, where=where)
-        added = [shared.details_of(hit, result, wanted=self.details) for hit in result]
+        limit = self.top_k if top_k is None else top_k
+        result = self._loaded.search(query, limit, method=self.method, where=where, explain=self.explain)
+        added = [shared.details_of(hit, result) for hit in result]
         return {
             "documents": [
                 Document(id=hit.id, content=hit.text, meta={**hit.metadata, **more}, score=hit.score)
@@ -162,7 +163,7 @@ class SemclassRanker(HaystackComponent):
 
     Parameters
     ----------
-    models, encoder, threads, details
+    models, encoder, threads, explain
         See :class:`SemclassRetriever`.
     top_k
         How many documents to return, at least 1.
@@ -184,9 +185,9 @@ class SemclassRanker(HaystackComponent):
         score_threshold: float | None = None,
         method: str = "default",
         meta_fields_to_embed: list[str] | None = None,
-        details: bool = False,
+        explain: bool = False,
     ) -> None:
-        self._take(models, encoder, threads, top_k, method, details)
+        self._take(models, encoder, threads, top_k, method, explain)
         self.score_threshold = score_threshold
         self.meta_fields_to_embed = list(meta_fields_to_embed or [])
 
@@ -202,9 +203,9 @@ class SemclassRanker(HaystackComponent):
         items = shared.check_documents(documents, "documents", Document)
         least = self.score_threshold if score_threshold is None else score_threshold
         limit = self.top_k if top_k is None else check_positive(top_k, "top_k")
-        options = {"method": self.method}
+        options = {"method": self.method, "explain": self.explain}
         texts: list[tuple[str, dict[str, Any]]] = [(self._text(item), {}) for item in items]
-        ranked = shared.rerank(self._loaded, query, texts, limit, least, options, details=self.details)
+        ranked = shared.rerank(self._loaded, query, texts, limit, least, options)
         return {
             "documents": [
                 replace(items[place], score=score, meta={**items[place].meta, **added})

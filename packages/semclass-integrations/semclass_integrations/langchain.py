@@ -37,9 +37,8 @@ class SemclassRetriever(BaseRetriever):
     retriever
         A :class:`semclass.HybridRetriever`, or an object with the same method ``search``.
     k, search_kwargs
-        Options of :meth:`semclass.HybridRetriever.search`, such as ``{"method": "convex", "where": {...}}``.
-    details
-        Whether to add the other fields of a :class:`semclass.Hit` as ``metadata["semclass"]``.
+        Options of :meth:`semclass.HybridRetriever.search`, such as ``{"method": "convex", "where": {...}}``. With
+        ``"explain": True``, ``metadata["semclass"]`` holds the other fields of a :class:`semclass.Hit`.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
@@ -47,7 +46,6 @@ class SemclassRetriever(BaseRetriever):
     retriever: Any = Field(exclude=True, repr=False)
     k: int = Field(default=10, ge=1)
     search_kwargs: dict[str, Any] = Field(default_factory=dict)
-    details: bool = False
 
     @classmethod
     def from_documents(
@@ -73,7 +71,7 @@ class SemclassRetriever(BaseRetriever):
             Document(
                 id=hit.id,
                 page_content=hit.text,
-                metadata={**hit.metadata, SCORE: hit.score, **shared.details_of(hit, result, wanted=self.details)},
+                metadata={**hit.metadata, SCORE: hit.score, **shared.details_of(hit, result)},
             )
             for hit in result
         ]
@@ -94,8 +92,6 @@ class SemclassCompressor(BaseDocumentCompressor):
         Least score of a returned document.
     rerank_kwargs
         Options of :meth:`semclass.Reranker.rerank`, such as ``{"method": "entail-stable"}``.
-    details
-        See :class:`SemclassRetriever`.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
@@ -104,7 +100,6 @@ class SemclassCompressor(BaseDocumentCompressor):
     top_n: int | None = Field(default=3, ge=1)
     score_threshold: float | None = None
     rerank_kwargs: dict[str, Any] = Field(default_factory=dict)
-    details: bool = False
 
     @model_validator(mode="after")
     def _check(self) -> SemclassCompressor:
@@ -117,9 +112,7 @@ class SemclassCompressor(BaseDocumentCompressor):
     ) -> list[Document]:
         """Return copies of the documents that answer the question, best first. `callbacks` are not used."""
         texts = [(document.page_content, document.metadata) for document in documents]
-        ranked = shared.rerank(
-            self.reranker, query, texts, self.top_n, self.score_threshold, self.rerank_kwargs, details=self.details
-        )
+        ranked = shared.rerank(self.reranker, query, texts, self.top_n, self.score_threshold, self.rerank_kwargs)
         return [
             documents[place].model_copy(
                 update={"metadata": {**documents[place].metadata, **({} if score is None else {SCORE: score}), **added}}

@@ -60,12 +60,11 @@ class SemclassRetriever(BaseRetriever):
         How many nodes to return.
     filters
         Which passages the search may find, see :func:`to_where`. If you give `where`, it must match too.
-    details
-        Whether to add the other fields of a :class:`semclass.Hit` as ``metadata["semclass"]``, which no model reads.
     callback_manager
         The argument of any retriever of LlamaIndex.
     **options
-        Options of :meth:`semclass.HybridRetriever.search` except `k`, such as ``method="convex"``.
+        Options of :meth:`semclass.HybridRetriever.search` except `k`, such as ``method="convex"``. With ``explain=True``,
+        ``metadata["semclass"]``, which no model reads, holds the other fields of a :class:`semclass.Hit`.
     """
 
     def __init__(
@@ -74,7 +73,6 @@ class SemclassRetriever(BaseRetriever):
         *,
         similarity_top_k: int = 10,
         filters: MetadataFilters | None = None,
-        details: bool = False,
         callback_manager: Any = None,
         **options: Any,
     ) -> None:
@@ -82,7 +80,7 @@ class SemclassRetriever(BaseRetriever):
         shared.check_options(options, shared.SEARCH, "SemclassRetriever")
         if filters is not None:
             options["where"] = {"$and": [to_where(filters), options.get("where") or {}]}
-        self._retriever, self._options, self._details = retriever, options, details
+        self._retriever, self._options = retriever, options
         self._top_k = check_positive(similarity_top_k, "similarity_top_k")
         super().__init__(callback_manager=callback_manager)
 
@@ -93,10 +91,7 @@ class SemclassRetriever(BaseRetriever):
         else:
             result = self._retriever.search(question, self._top_k, **self._options)
         return [
-            NodeWithScore(
-                node=_noted(_to_node(hit), shared.details_of(hit, result, wanted=self._details)), score=hit.score
-            )
-            for hit in result
+            NodeWithScore(node=_noted(_to_node(hit), shared.details_of(hit, result)), score=hit.score) for hit in result
         ]
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
@@ -118,8 +113,6 @@ class SemclassRerank(BaseNodePostprocessor):
         Least score of a returned node.
     options
         Options of :meth:`semclass.Reranker.rerank`, such as ``{"method": "entail-stable"}``.
-    details
-        See :class:`SemclassRetriever`.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -128,7 +121,6 @@ class SemclassRerank(BaseNodePostprocessor):
     top_n: int = Field(default=10, ge=1)
     score_threshold: float | None = Field(default=None, allow_inf_nan=False)
     options: dict[str, Any] = Field(default_factory=dict)
-    details: bool = False
 
     @model_validator(mode="after")
     def _check(self) -> SemclassRerank:
@@ -154,7 +146,6 @@ class SemclassRerank(BaseNodePostprocessor):
             self.top_n,
             self.score_threshold,
             self.options,
-            details=self.details,
         )
         return [
             NodeWithScore(node=_noted(deepcopy(nodes[place].node), added), score=score)

@@ -57,24 +57,19 @@ class QdrantIndex(RemoteIndex):
     kind = "qdrant"
 
     @classmethod
-    def connect(cls, client: Any, collection: str, *, exact: bool = True, **options: Any) -> QdrantIndex:
+    def connect(cls, client: Any, collection: str, *, exact: bool = True) -> QdrantIndex:
         """Open a collection that :meth:`upload` filled.
 
         Parameters
         ----------
-        client
-            Address of a server, such as ``"http://localhost:6333"``, or a ``qdrant_client.QdrantClient``.
-        collection, exact
+        client, collection, exact
             See the attributes.
-        **options
-            Arguments of ``QdrantClient`` for an address, such as ``api_key``.
 
         Raises
         ------
         ArtifactError
             If the collection does not exist, is incomplete, or has another protocol.
         """
-        client = _client(client, options)
         if not _request(client, "collection_exists", collection):
             raise ArtifactError(f"collection {collection!r} does not exist; upload an index (semclass upload)")
         return cls(client, collection, exact, **_read_record(client, collection))
@@ -89,14 +84,13 @@ class QdrantIndex(RemoteIndex):
         replace: bool = False,
         progress: Callable[[int], object] | None = None,
         settings: Mapping[str, Any] | None = None,
-        **options: Any,
     ) -> QdrantIndex:
         """Upload an index as a collection, which others can open when the upload is complete.
 
         Parameters
         ----------
-        client, **options
-            See :meth:`connect`.
+        client, collection
+            See the attributes.
         replace
             Whether to remove an existing collection of the same name first.
         progress
@@ -110,7 +104,7 @@ class QdrantIndex(RemoteIndex):
             If the index is empty, or the collection exists and `replace` is not set.
         """
         check_text(collection, "collection")
-        client, rows = _client(client, options), stored_rows(index)
+        rows = stored_rows(index)
         first = next(rows, None)
         if first is None:
             raise InputError("the index holds no passages; add some before you upload it")
@@ -269,15 +263,13 @@ def open_index(place: str, models: Models) -> QdrantIndex:
     url, _, collection = place.rstrip("/").rpartition("/")
     if url.endswith(":/"):
         raise InputError(f"{place} has no collection name; add one to the address, e.g. {url}/{collection}/passages")
-    return QdrantIndex.connect(url, collection, api_key=os.environ.get(API_KEY_VARIABLE))
+    return QdrantIndex.connect(client_of(url), collection)
 
 
-def _client(client: Any, options: Mapping[str, Any]) -> Any:
-    if isinstance(client, str):
-        return import_extra("qdrant_client", "qdrant", "semclass-integrations").QdrantClient(url=client, **options)
-    if options:
-        raise InputError(f"{next(iter(options))} needs the address of a server; set it on the client instead")
-    return client
+def client_of(url: str) -> Any:
+    """Make a client of a server, with the key of the environment."""
+    make = import_extra("qdrant_client", "qdrant", "semclass-integrations").QdrantClient
+    return make(url=url, api_key=os.environ.get(API_KEY_VARIABLE))
 
 
 def _request(client: Any, name: str, collection: str, *args: Any, **options: Any) -> Any:

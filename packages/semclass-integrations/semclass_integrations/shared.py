@@ -55,8 +55,6 @@ def rerank(
     k: int | None,
     threshold: float | None,
     options: Mapping[str, Any],
-    *,
-    details: bool,
 ) -> list[tuple[int, float | None, dict[str, Any]]]:
     """Re-rank texts with their metadata. Returns for each its place, score and added metadata, best first.
 
@@ -66,7 +64,7 @@ def rerank(
     passages = [Passage(str(place), *text) for place, text in enumerate(texts) if text[0].strip()]
     result = reranker.rerank(question, passages, k=k, **options)
     ranked: list[tuple[int, float | None, dict[str, Any]]] = [
-        (int(hit.id), hit.score, details_of(hit, result, wanted=details))
+        (int(hit.id), hit.score, details_of(hit, result))
         for hit in result
         if threshold is None or hit.score >= threshold
     ]
@@ -75,10 +73,10 @@ def rerank(
     return ranked[:k]
 
 
-def details_of(hit: Hit, result: SearchResult, *, wanted: bool) -> dict[str, Any]:
-    """Return the other fields of a hit and of its result as metadata, if they are wanted or the hit is explained."""
-    if not wanted and hit.explanation is None:
+def details_of(hit: Hit, result: SearchResult) -> dict[str, Any]:
+    """Return the other fields of a hit and of its result as metadata, if the hit is explained."""
+    if hit.explanation is None:
         return {}
     values = {name: getattr(hit, name) for name in _OF_HIT} | {name: getattr(result, name) for name in _OF_RESULT}
     details = {name: value for name, value in values.items() if value is not None}
-    return {DETAILS: details if hit.explanation is None else {**details, "explanation": asdict(hit.explanation)}}
+    return {DETAILS: {**details, "explanation": asdict(hit.explanation)}}

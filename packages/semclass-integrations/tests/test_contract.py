@@ -47,8 +47,8 @@ class LangChain:
         score = metadata.pop("relevance_score", None)
         return SimpleNamespace(id=found.id, text=found.page_content, metadata=metadata, score=score)
 
-    def ranker(self, k=10, threshold=None, details=False, **method):
-        options = {"top_n": k, "score_threshold": threshold, "details": details, "rerank_kwargs": method}
+    def ranker(self, k=10, threshold=None, explain=False, **method):
+        options = {"top_n": k, "score_threshold": threshold, "rerank_kwargs": {"explain": explain, **method}}
         return self.adapters.SemclassCompressor(reranker=self.reranker, **options)
 
     def rank(self, ranker, question, documents):
@@ -57,9 +57,9 @@ class LangChain:
     async def arank(self, ranker, question, documents):
         return await ranker.acompress_documents(documents, question)
 
-    def retriever(self, k=10, details=False, page=None, **method):
-        options = {**method, **({} if page is None else {"where": {"page": {"$gte": page}}})}
-        return self.adapters.SemclassRetriever(retriever=self.index, k=k, details=details, search_kwargs=options)
+    def retriever(self, k=10, explain=False, page=None, **method):
+        options = {"explain": explain, **method, **({} if page is None else {"where": {"page": {"$gte": page}}})}
+        return self.adapters.SemclassRetriever(retriever=self.index, k=k, search_kwargs=options)
 
     def search(self, retriever, question):
         return retriever.invoke(question)
@@ -90,8 +90,8 @@ class LlamaIndex:
     def read(self, found):
         return SimpleNamespace(id=found.node_id, text=found.text, metadata=found.metadata, score=found.score)
 
-    def ranker(self, k=10, threshold=None, details=False, **method):
-        options = {"top_n": k, "score_threshold": threshold, "details": details, "options": method}
+    def ranker(self, k=10, threshold=None, explain=False, **method):
+        options = {"top_n": k, "score_threshold": threshold, "options": {"explain": explain, **method}}
         return self.adapters.SemclassRerank(reranker=self.reranker, **options)
 
     def rank(self, ranker, question, documents):
@@ -100,9 +100,9 @@ class LlamaIndex:
     async def arank(self, ranker, question, documents):
         return await ranker.apostprocess_nodes(documents, query_str=question)
 
-    def retriever(self, k=10, details=False, page=None, **method):
+    def retriever(self, k=10, explain=False, page=None, **method):
         late = None if page is None else self.Filters(filters=[self.Filter(key="page", value=page, operator=">=")])
-        options = {"similarity_top_k": k, "details": details, "filters": late}
+        options = {"similarity_top_k": k, "explain": explain, "filters": late}
         return self.adapters.SemclassRetriever(self.index, **options, **method)
 
     def search(self, retriever, question):
@@ -131,8 +131,8 @@ class Haystack:
     def read(self, found):
         return SimpleNamespace(id=found.id, text=found.content, metadata=found.meta, score=found.score)
 
-    def ranker(self, k=10, threshold=None, details=False, **method):
-        options = {"top_k": k, "score_threshold": threshold, "details": details, **method}
+    def ranker(self, k=10, threshold=None, explain=False, **method):
+        options = {"top_k": k, "score_threshold": threshold, "explain": explain, **method}
         return self._again(self.adapters.SemclassRanker(MODELS, **options))
 
     def rank(self, ranker, question, documents):
@@ -141,9 +141,9 @@ class Haystack:
     async def arank(self, ranker, question, documents):
         return (await ranker.run_async(question, documents))["documents"]
 
-    def retriever(self, k=10, details=False, page=None, **method):
+    def retriever(self, k=10, explain=False, page=None, **method):
         late = None if page is None else {"field": "meta.page", "operator": ">=", "value": page}
-        options = {"top_k": k, "details": details, "filters": late, **method}
+        options = {"top_k": k, "explain": explain, "filters": late, **method}
         return self._again(self.adapters.SemclassRetriever(self.folder, models=MODELS, **options))
 
     def search(self, retriever, question):
@@ -188,7 +188,7 @@ def scored(adapter, found):
 def test_order_and_scores_are_those_of_the_reranker(adapter, documents, models, method):
     before = deepcopy(documents)
     hits = Reranker(models).rerank(WHEN, [Passage(*item) for item in TEXTS.items()], method=method)
-    found = adapter.rank(adapter.ranker(method=method, details=True), WHEN, documents)
+    found = adapter.rank(adapter.ranker(method=method), WHEN, documents)
     assert scored(adapter, found) == [(hit.id, pytest.approx(hit.score)) for hit in hits]
     assert type(found[0]) is type(documents[0])
     adapter.read(found[0]).metadata["page"] = 99
@@ -224,12 +224,12 @@ def test_a_filter_of_the_framework_holds_before_ranking(adapter):
 
 
 def test_details_are_the_other_fields_of_a_hit(adapter, documents):
-    found = adapter.rank(adapter.ranker(details=True, method="class-integrated"), WHEN, documents)
+    found = adapter.rank(adapter.ranker(explain=True, method="class-integrated"), WHEN, documents)
     details = adapter.read(found[0]).metadata["semclass"]
-    assert set(details) == {"rank_before", "labels", "probabilities", "components", "query_used"}
+    assert set(details) == {"rank_before", "labels", "probabilities", "components", "query_used", "explanation"}
     assert details["rank_before"] == 2
     assert "NUM" in details["labels"]
-    found = adapter.search(adapter.retriever(details=True), WHEN)
+    found = adapter.search(adapter.retriever(explain=True), WHEN)
     assert "answerable" in adapter.read(found[0]).metadata["semclass"]
 
 

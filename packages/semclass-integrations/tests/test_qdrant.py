@@ -167,12 +167,10 @@ def test_an_incomplete_or_damaged_collection_is_refused(client, collection, inde
             QdrantIndex.connect(client, collection)
 
 
-def test_settings_and_options_of_a_client(local):
+def test_settings_of_a_collection(local):
     client = qdrant_client.QdrantClient(":memory:")
     found = QdrantIndex.upload(local.index, client, "shelf", settings={"shard_number": 2, "on_disk_payload": True})
     assert HybridRetriever(found, local.models).search(QUESTIONS[0], k=1)[0].id == "lighthouse-3"
-    with pytest.raises(InputError, match="api_key needs the address of a server"):
-        QdrantIndex.connect(client, "shelf", api_key="secret")
 
 
 def test_a_server_that_is_not_there_is_an_error():
