@@ -22,11 +22,11 @@ from semclass.index.passage_encoder import (
     Evidence,
     PassageEncoder,
     PassageFeatures,
+    decode,
     fields_of,
     has_text,
     label,
     labelled,
-    no_rows,
     searchable,
 )
 from semclass.index.segment import NOTHING, Segment, hashes_of
@@ -37,8 +37,6 @@ from semclass.scoring.quantisation import (
     COMPONENTS,
     SCALE,
     Codebooks,
-    from_quarter_bytes,
-    from_scaled_bytes,
     to_quarter_bytes,
     to_scaled_bytes,
 )
@@ -161,25 +159,6 @@ def check_types(types: Mapping[str, object], passage_encoder: PassageEncoder, *,
     for name, wanted in types_of(IndexConfig(passage_encoder, small).store(features)).items():
         if types.get(name, wanted) != wanted:
             raise ArtifactError(f"{name} of the index are {types[name]}, those of its encoder {wanted}; {REMEDY}")
-
-
-def decode(stored: Mapping[str, Ragged], books: Codebooks | None) -> Evidence:
-    """Decode stored vectors. They get unit length, because cosines are needed, except the view ``provides``."""
-    codes, vectors, pieces = stored["tokens"].values, stored["sentences"].values, stored["pieces"]
-    tokens = codes.astype(np.float32) if books is None else books.decode(codes, pieces.values)
-    sentences = vectors if vectors.dtype == np.float32 else from_quarter_bytes(vectors).astype(np.float32)
-    provided = stored["provides"].values
-    if provided.shape[1] and provided.dtype != np.float32:
-        with np.errstate(over="ignore", invalid="ignore"):  # scales may be any bytes
-            provided = from_scaled_bytes(provided)
-    if not np.isfinite(provided).all():
-        raise ArtifactError(f"provides.npy of the index holds NaN or infinity; {REMEDY}")
-    return Evidence(
-        tokens=Ragged(unit(tokens), pieces.offsets),
-        sentences=Ragged(unit(sentences), stored["sentences"].offsets),
-        provides=Ragged(provided, stored["provides"].offsets) if provided.shape[1] else no_rows(len(pieces)),
-        pieces=pieces,
-    )
 
 
 def encode_evidence(passage_encoder: PassageEncoder, passages: Sequence[Passage]) -> Evidence:

@@ -11,7 +11,8 @@ import numpy as np
 
 from semclass.core import artifacts
 from semclass.core.checks import check_text
-from semclass.core.errors import InputError
+from semclass.core.errors import ArtifactError, InputError
+from semclass.core.files import REMEDY
 from semclass.core.types import Encoder, Encoding, FloatArray, Passage, Ragged, chained
 from semclass.encoders.batching import CHUNK
 from semclass.encoders.onnx_encoder import fingerprint_of, for_passages, open_models
@@ -19,8 +20,9 @@ from semclass.encoders.sentences import READ, Sentences
 from semclass.heads.passages import PassageClassifier
 from semclass.heads.sparse import SparseHead
 from semclass.heads.texts import TextModel, classify_all, open_encoder, open_heads
-from semclass.scoring.quantisation import Codebooks
+from semclass.scoring.quantisation import Codebooks, from_quarter_bytes, from_scaled_bytes
 from semclass.scoring.sparse import SparseVectors, no_sparse
+from semclass.scoring.topk import unit
 
 
 @dataclass(frozen=True)
@@ -176,6 +178,25 @@ def no_rows(n: int) -> Ragged:
 def no_evidence(n: int) -> Evidence:
     """Return evidence of n passages with empty rows."""
     return Evidence(no_rows(n), no_rows(n), no_rows(n), no_rows(n))
+
+
+def decode(stored: Mapping[str, Ragged], books: Codebooks | None) -> Evidence:
+    """Decode stored vectors. They get unit length, because cosines are needed, except the view ``provides``."""
+    codes, vectors, pieces = stored["tokens"].values, stored["sentences"].values, stored["pieces"]
+    tokens = codes.astype(np.float32) if books is None else books.decode(codes, pieces.values)
+    sentences = vectors if vectors.dtype == np.float32 else from_quarter_bytes(vectors).astype(np.float32)
+    provided = stored["provides"].values
+    if provided.shape[1] and provided.dtype != np.float32:
+        with np.errstate(over="ignore", invalid="ignore"):  # scales may be any bytes
+            provided = from_scaled_bytes(provided)
+    if not np.isfinite(provided).all():
+        raise ArtifactError(f"provides.npy of the index holds NaN or infinity; {REMEDY}")
+    return Evidence(
+        tokens=Ragged(unit(tokens), pieces.offsets),
+        sentences=Ragged(unit(sentences), stored["sentences"].offsets),
+        provides=Ragged(provided, stored["provides"].offsets) if provided.shape[1] else no_rows(len(pieces)),
+        pieces=pieces,
+    )
 
 
 def title_of(passage: Passage) -> str:

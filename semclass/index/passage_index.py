@@ -31,7 +31,6 @@ from semclass.index.encode_rows import (
     IndexConfig,
     check_types,
     chunks,
-    decode,
     encode_evidence,
     in_order,
     language_for,
@@ -40,7 +39,7 @@ from semclass.index.encode_rows import (
 )
 from semclass.index.folder import check_target, locked, open_parts, replace_index
 from semclass.index.manifest import Header, Manifest
-from semclass.index.passage_encoder import PROBABILITY, Evidence, PassageEncoder, no_evidence
+from semclass.index.passage_encoder import PROBABILITY, Evidence, PassageEncoder, decode, no_evidence
 from semclass.index.segment import Part, Segment, hashes_of, join
 from semclass.scoring import bm25
 from semclass.scoring.bm25 import Statistics

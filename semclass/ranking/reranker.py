@@ -23,8 +23,7 @@ from semclass.core.types import Encoder, Explanation, Hit, Passage
 from semclass.encoders.batching import CHUNK, concurrency_limit, warn_truncated
 from semclass.encoders.stems import language_of, terms_of
 from semclass.index.candidates import Candidates, Query, sum_of
-from semclass.index.encode_rows import decode
-from semclass.index.passage_encoder import Evidence, has_text, parts_of, searchable
+from semclass.index.passage_encoder import Evidence, decode, has_text, parts_of, searchable
 from semclass.ranking.language import LANGUAGE_DEPTH, OTHER, warn_of_language
 from semclass.ranking.methods import DEFAULT, RERANKING, WEIGHTS, Method, method_for
 from semclass.ranking.models import SHARES, Models
