@@ -21,7 +21,7 @@ from bench.steps import Bench
 from datasets_io import read_jsonl, read_tsv
 from semclass import EntailmentClassifier, OnnxEncoder, PassageClassifier, QuestionClassifier, TextClassifier
 from semclass.core.errors import InputError
-from semclass.core.taxonomy import COARSE
+from semclass.core.types import COARSE
 from semclass_llm import Cascade, CascadeLabels, Endpoint
 from semclass_llm.cascade import Item
 

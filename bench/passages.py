@@ -18,7 +18,7 @@ from bench import measures, readme
 from bench.peers.rows import CLASSIFIERS, Entry, constant, keep, recorded, rows, scikit_peers, trained_seconds
 from bench.steps import Bench
 from semclass.core.artifacts import default_models, read_json
-from semclass.core.taxonomy import COARSE
+from semclass.core.types import COARSE
 from semclass.heads.texts import open_encoder
 
 Array = npt.NDArray[Any]

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
         SkippedWarning,
         TruncationWarning,
     )
-    from semclass.core.taxonomy import ABSTAIN
-    from semclass.core.types import Encoder, Encoding, Explanation, Hit, Label, Passage, QuestionLabel
+    from semclass.core.types import ABSTAIN, Encoder, Encoding, Explanation, Hit, Label, Passage, QuestionLabel
     from semclass.documents.chunking import Chunking
     from semclass.encoders.onnx_encoder import OnnxEncoder
     from semclass.heads.entailment import EntailmentClassifier, EntailmentLabel
@@ -67,9 +66,8 @@ _HOMES = {
     "ranking.reranker": ("Reranker",),
     "ranking.result": ("SearchResult",),
     "ranking.retriever": ("HybridRetriever",),
-    "core.taxonomy": ("ABSTAIN",),
     "heads.texts": ("TextModel",),
-    "core.types": ("Encoder", "Encoding", "Explanation", "Hit", "Label", "Passage", "QuestionLabel"),
+    "core.types": ("ABSTAIN", "Encoder", "Encoding", "Explanation", "Hit", "Label", "Passage", "QuestionLabel"),
     "index.writer": ("Report", "build_index", "change_index"),
 }
 

@@ -25,7 +25,7 @@ from sklearn.linear_model import LogisticRegression
 
 from datasets_io import read_jsonl, read_tsv, squad_train
 from onnx_graphs import Reader
-from semclass.core.taxonomy import COARSE
+from semclass.core.types import COARSE
 
 Array = npt.NDArray[Any]
 

@@ -33,7 +33,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from datasets_io import read_jsonl, read_tsv, squad_train
 from question_data import Questions
 from semclass.core.errors import InputError
-from semclass.core.taxonomy import COARSE
+from semclass.core.types import COARSE
 
 FOLDER = Path(__file__).parent / "labels"
 UNKNOWN = "-"  # what stands for a class that readers did not agree on

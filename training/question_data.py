@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from datasets_io import read_tsv
-from semclass.core.taxonomy import COARSE, coarse_of
-from semclass.core.types import DoubleArray
+from semclass.core.types import COARSE, DoubleArray, coarse_of
 from semclass.train.calibration import expected_calibration_error
 
 

@@ -16,8 +16,7 @@ import labels
 from datasets_io import read_tsv, squad_train
 from question_data import Questions, joined, read_questions, same_but_for_marks
 from semclass.core.errors import InputError
-from semclass.core.taxonomy import COARSE
-from semclass.core.types import IntArray
+from semclass.core.types import COARSE, IntArray
 from semclass.heads.spelling import LETTERS, NEIGHBOURS, WORDS, Speller, with_mark
 
 SOURCES = (

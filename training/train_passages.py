@@ -40,8 +40,7 @@ from sklearn.model_selection import GroupKFold, StratifiedGroupKFold
 from command import MULTILINGUAL, filled_card, make_parser, run, save_head, seconds_so_far
 from datasets_io import read_jsonl
 from labels import article_groups, labelled_passages, passage_articles
-from semclass.core.taxonomy import COARSE, COARSE_NAMES
-from semclass.core.types import Encoder, FloatArray
+from semclass.core.types import COARSE, COARSE_NAMES, Encoder, FloatArray
 from semclass.encoders.sentences import encode_passages
 from semclass.heads.surface import surface_features
 from semclass.heads.texts import open_encoder

@@ -56,8 +56,7 @@ from question_sets import (
     unlabelled,
     words_file,
 )
-from semclass.core.taxonomy import COARSE, coarse_of
-from semclass.core.types import Encoder, FloatArray
+from semclass.core.types import COARSE, Encoder, FloatArray, coarse_of
 from semclass.encoders.onnx_encoder import OnnxEncoder
 from semclass.heads.questions import QuestionClassifier
 from semclass.heads.spelling import Speller

@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 import sys
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 
@@ -50,6 +51,10 @@ class SkippedWarning(UserWarning):
 
 class TruncationWarning(UserWarning):
     """Some texts are longer than the encoder reads. Only the beginning of these texts was encoded."""
+
+    def __init__(self, message: str, *, rows: Sequence[int] = ()) -> None:
+        super().__init__(message)
+        self.rows: tuple[int, ...] = tuple(rows)  #: places, from 0, of the truncated texts
 
 
 def warn(warning: Warning) -> None:

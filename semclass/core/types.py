@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from semclass.core.errors import InputError
-from semclass.core.taxonomy import ABSTAIN
 
 FloatArray: TypeAlias = npt.NDArray[np.float32]
 DoubleArray: TypeAlias = npt.NDArray[np.float64]
@@ -18,6 +17,27 @@ IntArray: TypeAlias = npt.NDArray[np.int64]
 
 ClassName: TypeAlias = str | int
 """A label of training data."""
+
+COARSE_NAMES: dict[str, str] = {
+    "ABBR": "abbreviation",
+    "DESC": "description",
+    "ENTY": "entity",
+    "HUM": "human",
+    "LOC": "location",
+    "NUM": "number",
+}
+"""Names of the coarse answer types of Li and Roth (2002), "Learning Question Classifiers", which have 50 fine classes."""
+
+COARSE: tuple[str, ...] = tuple(COARSE_NAMES)
+"""The coarse classes, in the column order of every coarse probability matrix in semclass."""
+
+ABSTAIN = "ABSTAIN"
+"""The label of a text whose best class is less probable than the requested minimum. No class has this name."""
+
+
+def coarse_of(label: str) -> str:
+    """Return the coarse class of a label: ``"NUM"`` for ``"NUM:date"`` and for ``"NUM"``."""
+    return label.partition(":")[0]
 
 
 @dataclass(frozen=True)

@@ -38,11 +38,6 @@ so on the longest text in the batch.
 """
 
 
-def padded_length(longest: int) -> int:
-    """Return the number of word pieces that a batch is padded to."""
-    return -(-longest // STEP) * STEP
-
-
 class _Thread(threading.local):
     """Settings of the work of this thread."""
 
@@ -146,4 +141,4 @@ def warn_truncated(rows: Sequence[int], count: int, encoding: Encoding | None = 
         f"{len(rows)} of {counted(count, 'text')} {'is' if len(rows) == 1 else 'are'} longer than {reads} (the first is "
         f"{first}); only their beginning was encoded; cut long texts into passages"
     )
-    warn(TruncationWarning(message))
+    warn(TruncationWarning(message, rows=rows))

@@ -18,8 +18,8 @@ from semclass.core.artifacts import STATES
 from semclass.core.checks import check_positive, check_texts
 from semclass.core.errors import ArtifactError, EncoderMismatchError, InputError
 from semclass.core.onnx_sessions import open_session
-from semclass.core.types import Encoder, Encoding, FloatArray, IntArray, Ragged, offsets_of, ragged
-from semclass.encoders.batching import batches_by_length, padded_length, steps
+from semclass.core.types import Encoder, Encoding, FloatArray, IntArray, Ragged, offsets_of, padded, ragged
+from semclass.encoders.batching import STEP, batches_by_length, steps
 
 NETWORKS = ("lower.onnx", "upper.onnx")
 """Files of the two parts."""
@@ -68,6 +68,12 @@ class Windows:
         alone = np.bincount(self.owners) == 1
         sums[alone] = rows[self.firsts[alone]]  # to the last bit what it is without long texts beside it
         return sums
+
+    def pieces(self, terms: Ragged) -> Ragged:
+        """The word pieces of each window."""
+        offsets = offsets_of(self.lengths)
+        first = terms.offsets[self.owners] + self.starts - offsets[:-1]
+        return Ragged(terms.values[np.repeat(first, self.lengths) + np.arange(offsets[-1])], offsets)
 
     def joined(self, rows: Ragged) -> Ragged:
         """The word pieces of all windows of a text as one row."""
@@ -213,16 +219,15 @@ class OnnxEncoder:
         # heads that read states classify questions, which are short: one window bounds their time
         lengths = terms.lengths()
         if not wanted:
-            return Encoding(terms, kept=self._kept(terms, terms.offsets[:-1], lengths))
+            return Encoding(terms, kept=self._kept(terms))
         most = 1 if STATES in wanted else MAX_WINDOWS
         windows = cut_windows(lengths, self.window, most)
-        read = windows.lengths
-        starts = terms.offsets[windows.owners] + windows.starts
-        kept = self._kept(terms, starts, read)
+        read, parts = windows.lengths, windows.pieces(terms)
+        kept = self._kept(parts)
         rows = {name: np.zeros((len(read), self.views[name]), np.float32) for name in wanted if name not in PIECE_VIEWS}
         pieces = {name: self._no_pieces(name, read, kept) for name in wanted if name in PIECE_VIEWS}
         for batch in steps(batches_by_length(read, BATCH)):
-            ids, mask = self._pad(terms, starts[batch], read[batch])
+            ids, mask = surrounded(parts.take(batch), (self.special[0], *self.prefix), self.special[1])
             for name, output in self._run(ids, mask, wanted).items():
                 if name in rows:
                     rows[name][batch] = output
@@ -235,14 +240,12 @@ class OnnxEncoder:
         given: dict[str, Any] = {**rows, **pieces}
         return Encoding(terms, **given, limit=most * self.window, kept=kept)
 
-    def _kept(self, terms: Ragged, starts: IntArray, read: IntArray) -> Ragged | None:
+    def _kept(self, pieces: Ragged) -> Ragged | None:
         """Ids of the word pieces of each window that the upper part reads; None: of all of them."""
         if self.kind == QUESTION or self.kept is None:
             return None
-        offsets = offsets_of(read)
-        ids = terms.values[np.repeat(starts - offsets[:-1], read) + np.arange(offsets[-1])]
-        flags = self.kept[ids]
-        return Ragged(ids[flags], offsets_of(flags)[offsets])
+        flags = self.kept[pieces.values]
+        return Ragged(pieces.values[flags], offsets_of(flags)[pieces.offsets])
 
     def _no_pieces(self, name: str, read: IntArray, kept: Ragged | None) -> Ragged:
         """Zeros for each word piece of each window, float32 of item shape (dim,)."""
@@ -275,18 +278,15 @@ class OnnxEncoder:
                 found[name] = output[:, first:] if name in PIECE_VIEWS else output
         return found
 
-    def _pad(self, terms: Ragged, starts: IntArray, read: IntArray) -> tuple[IntArray, IntArray]:
-        """Put special tokens around each window and pad the batch: ids and mask, int64 of shape (batch, longest)."""
-        before = (self.special[0], *self.prefix)
-        ends = read + len(before)
-        places = np.arange(int(ends.max()) + 1)
-        inside = (places >= len(before)) & (places < ends[:, None])
-        ids = np.zeros((len(read), len(places)), np.int64)
-        ids[:, : len(before)] = before
-        ids[np.arange(len(read)), ends] = self.special[1]
-        source = starts[:, None] + places - len(before)
-        ids[inside] = terms.values[source[inside]]
-        return ids, (places <= ends[:, None]).astype(np.int64)
+
+def surrounded(pieces: Ragged, before: tuple[int, ...], after: int) -> tuple[IntArray, IntArray]:
+    """Put special tokens around the word pieces of each text and pad them: ids and mask, int64 of shape (n, longest)."""
+    ends = pieces.lengths() + len(before)
+    ids = np.zeros((len(pieces), int(ends.max()) + 1), np.int64)
+    ids[:, : len(before)] = before
+    ids[:, len(before) : -1] = padded(pieces, dtype=np.int64)
+    ids[np.arange(len(ids)), ends] = after
+    return ids, (np.arange(ids.shape[1]) <= ends[:, None]).astype(np.int64)
 
 
 def prefix_pieces(tokenizer: tokenizers.Tokenizer, prefix: str) -> tuple[int, ...]:
@@ -297,10 +297,8 @@ def prefix_pieces(tokenizer: tokenizers.Tokenizer, prefix: str) -> tuple[int, ..
 def _packed(states: FloatArray, kept: npt.NDArray[np.bool_]) -> dict[str, npt.NDArray[Any]]:
     """The states of some word pieces of each text, moved together and padded; `kept` is of shape (batch, longest)."""
     lengths = kept.sum(axis=1)
-    inside = np.arange(padded_length(int(lengths.max()))) < lengths[:, None]
-    packed = np.zeros((*inside.shape, states.shape[2]), np.float32)
-    packed[inside] = states[kept]
-    return {STATES: packed, "attention_mask": inside.astype(np.int64)}
+    packed = padded(Ragged(states[kept], offsets_of(lengths)), step=STEP)
+    return {STATES: packed, "attention_mask": (np.arange(packed.shape[1]) < lengths[:, None]).astype(np.int64)}
 
 
 def for_passages(encoder: Encoder) -> Encoder:

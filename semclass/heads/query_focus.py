@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from semclass.core.types import Encoder, FloatArray
+from semclass.core.types import Encoder
 from semclass.documents.sentences import LONGEST, sentence_spans
 from semclass.heads.head import Head
 from semclass.scoring.matmul import float_products
@@ -225,7 +225,11 @@ def _belonging(encoder: Encoder, parts: _Parts, generic: Head | None) -> list[in
     looked = sorted({*needed, *_last(texts, parts.context), *_last(texts, range(len(texts)))})
     encoding = encoder.encode([texts[place] for place in looked], views=("pooled",))
     vectors, pieces = encoding.rows("pooled"), encoding.terms.lengths().tolist()
-    whole = _all_generic([texts[place] for place in parts.asks], vectors[np.isin(looked, parts.asks)], generic)
+    if generic is None:  # questions of function words alone: "Any ideas?"
+        whole = all(_SAY_LITTLE.issuperset(_WORD.findall(texts[place].lower())) for place in parts.asks)
+    else:
+        asking = vectors[np.isin(looked, parts.asks)]
+        whole = bool((generic.probabilities({"pooled": asking}) >= generic.thresholds[0]).all())
     subject = np.isin(looked, parts.context if whole else needed)  # a generic question is near to anything
     wanted = subject | np.isin(looked, needed)
     said = np.isin(looked, _said(texts, looked))
@@ -239,10 +243,3 @@ def _belonging(encoder: Encoder, parts: _Parts, generic: Head | None) -> list[in
             break
         kept.append(looked[row])
     return sorted(kept)
-
-
-def _all_generic(questions: Sequence[str], vectors: FloatArray, generic: Head | None) -> bool:
-    """Whether all questions of a text name nothing of their own."""
-    if generic is None:  # of function words alone: "Any ideas?"
-        return all(_SAY_LITTLE.issuperset(_WORD.findall(text.lower())) for text in questions)
-    return bool((generic.probabilities({"pooled": vectors}) >= generic.thresholds[0]).all())

@@ -11,8 +11,7 @@ import numpy as np
 
 from semclass.core.checks import check_choice, check_probability, check_texts
 from semclass.core.errors import InputError
-from semclass.core.taxonomy import ABSTAIN, coarse_of
-from semclass.core.types import DoubleArray, Encoder, Encoding, QuestionLabel
+from semclass.core.types import ABSTAIN, DoubleArray, Encoder, Encoding, QuestionLabel, coarse_of
 from semclass.encoders.batching import classify_in_chunks
 from semclass.encoders.onnx_encoder import open_models
 from semclass.heads.head import Head, encoder_views, run_head

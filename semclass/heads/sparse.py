@@ -15,9 +15,9 @@ import onnxruntime
 
 from semclass.core import artifacts
 from semclass.core.onnx_sessions import open_session
-from semclass.core.types import Encoder, IntArray, Ragged, offsets_of, padded
+from semclass.core.types import Encoder, IntArray, Ragged, offsets_of
 from semclass.encoders.batching import batches_by_length
-from semclass.encoders.onnx_encoder import cut_windows
+from semclass.encoders.onnx_encoder import cut_windows, surrounded
 from semclass.scoring.sparse import SparseVectors, no_sparse
 
 MAX_TERMS = 128
@@ -61,9 +61,7 @@ class SparseHead:
         windows = cut_windows(pieces.lengths(), WINDOW, MAX_WINDOWS)
         if not len(windows.owners):
             return no_sparse(len(pieces))
-        starts = pieces.offsets[windows.owners] + windows.starts
-        places = np.repeat(starts - offsets_of(windows.lengths)[:-1], windows.lengths)
-        read = Ragged(pieces.values[places + np.arange(len(places))], offsets_of(windows.lengths))
+        read = windows.pieces(pieces)
         rows, terms, weights = [], [], []
         for batch in batches_by_length(windows.lengths, BATCH):
             found = self._weights(read.take(np.asarray(batch)))
@@ -75,19 +73,14 @@ class SparseHead:
 
     def _weights(self, pieces: Ragged) -> npt.NDArray[np.float32]:
         """Weights of the whole vocabulary in some windows, (n, vocabulary)."""
-        lengths = pieces.lengths()
-        ids = np.zeros((len(pieces), int(lengths.max()) + 2), np.int64)
-        ids[:, 0] = self.special[0]
-        ids[:, 1:-1] = padded(pieces, dtype=np.int64)
-        ids[np.arange(len(ids)), lengths + 1] = self.special[1]
-        mask = np.arange(ids.shape[1]) < lengths[:, None] + 2
-        kept = self.kept[ids] & mask
+        ids, mask = surrounded(pieces, self.special[:1], self.special[1])
+        kept = self.kept[ids] & (mask > 0)
         count = kept.sum(axis=1, keepdims=True)
         order = np.argsort(~kept, axis=1, kind="stable")
         # behind the kept places, the first of them is repeated, which changes no maximum
         within = np.arange(-(-max(1, int(count.max())) // GROUP) * GROUP)
         places = np.take_along_axis(order, np.where(within < count, within, 0), axis=1)
-        feeds = {"input_ids": ids, "attention_mask": mask.astype(np.int64), "places": places}
+        feeds = {"input_ids": ids, "attention_mask": mask, "places": places}
         return np.asarray(self.network.run(["weights"], feeds)[0])
 
 

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from semclass.core.checks import check_positive, short
 from semclass.core.errors import InputError, InputTypeError, import_extra
 from semclass.core.types import ClassName, DoubleArray, Encoder, FloatArray, IntArray
-from semclass.encoders.batching import CHUNK, warn_truncated
+from semclass.encoders.batching import CHUNK
 from semclass.heads.head import SURFACE
 from semclass.heads.surface import surface_features
 from semclass.heads.texts import open_encoder
@@ -119,14 +119,6 @@ def encode(texts: Sequence[str], names: Iterable[str], encoder: Encoder, say: Sa
             part.append(surface_features(chunk) if name == SURFACE else encoding.rows(name))
         say(f"encoded {start + len(chunk)} of {len(texts)} texts")
     return {name: np.concatenate(part) for name, part in parts.items()}, cut
-
-
-def encode_unique(texts: Sequence[str], names: Sequence[str], encoder: Encoder, say: Say) -> Views:
-    """Views of texts; equal texts are encoded once."""
-    unique, rows = np.unique(np.array(texts, dtype=object), return_inverse=True)
-    views, cut = encode(unique.tolist(), names, encoder, say)
-    warn_truncated(cut, len(unique))
-    return {name: values[rows] for name, values in views.items()}
 
 
 def say_to(progress: Progress) -> Say:

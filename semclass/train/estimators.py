@@ -13,8 +13,7 @@ import numpy.typing as npt
 from semclass.core import artifacts
 from semclass.core.checks import check_positive, check_probability, check_texts
 from semclass.core.errors import InputError, import_extra
-from semclass.core.taxonomy import ABSTAIN
-from semclass.core.types import ClassName, DoubleArray, Encoder, Label
+from semclass.core.types import ABSTAIN, ClassName, DoubleArray, Encoder, Label
 from semclass.encoders.batching import warn_truncated
 from semclass.heads.head import decide, labelled
 from semclass.heads.texts import TextModel
@@ -22,7 +21,6 @@ from semclass.train.data import (
     Progress,
     Targets,
     encode,
-    encode_unique,
     names_of,
     problem_of,
     say_to,
@@ -147,7 +145,8 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
         offered = [dict(shares) for shares in (SEVERAL_LABELS if self.multi_label else ONE_LABEL)]
         offered = [shares for shares in offered if set(shares) <= {*encoder.views, "surface"}]
         names = tuple(dict.fromkeys(view for shares in offered for view in shares))
-        views = encode_unique(texts, names, encoder, say)
+        views, cut = encode(texts, names, encoder, say)
+        warn_truncated(cut, len(texts))
         problem = problem_of(views, targets)
         named = None if self.multi_label else names_of(targets.classes, names, encoder)
         if named is not None:

@@ -11,7 +11,7 @@ from world import MODELS
 
 from semclass.core.errors import InputError, InputTypeError
 from semclass.encoders.onnx_encoder import OnnxEncoder
-from semclass.heads.entailment import EntailmentClassifier
+from semclass.heads.entailment import EntailmentClassifier, pair_of
 
 QUESTIONS = ["When was the bridge opened?", "Who designed the bridge?", "How long is the bridge?"]
 SENTENCES = [
@@ -36,7 +36,9 @@ def test_each_question_finds_its_answer(classifier):
 def test_a_head_that_reads_both_texts_together_has_a_say(classifier):
     alone = replace(classifier, joint=None).predict_proba(PAIRS)[:, 1]
     first, second, bias = classifier.joint.beside_entailment
-    together = classifier.joint.read(QUESTIONS, [[sentence] for sentence in SENTENCES])
+    states, terms = classifier.encoder.encode([*QUESTIONS, *SENTENCES], views=("states",)), classifier.encoder.is_term
+    pairs = [pair_of(states, row, states, [len(QUESTIONS) + row], terms) for row in range(len(QUESTIONS))]
+    together = classifier.joint.compare(pairs)
     odds = first * np.log(alone / (1 - alone)) + second * together + bias
     np.testing.assert_allclose(classifier.predict_proba(PAIRS)[:, 1], 1 / (1 + np.exp(-odds)), atol=5e-3)
 

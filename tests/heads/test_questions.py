@@ -5,7 +5,7 @@ import pytest
 from world import MODELS
 
 from semclass import InputError, QuestionClassifier, TruncationWarning
-from semclass.core.taxonomy import COARSE, coarse_of
+from semclass.core.types import COARSE, coarse_of
 from semclass.encoders import batching
 
 QUESTIONS = {

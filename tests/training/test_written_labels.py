@@ -2,7 +2,7 @@ import gzip
 import json
 
 import labels
-from semclass.core.taxonomy import COARSE
+from semclass.core.types import COARSE
 
 
 def test_originals_are_searched_in_whatever_files_they_come(tmp_path):
