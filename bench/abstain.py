@@ -22,7 +22,7 @@ from semclass import HybridRetriever
 from semclass.evaluation.dataset import load_dataset
 from semclass.index.candidates import Query
 from semclass.ranking.methods import METHODS
-from semclass.train.calibration import expected_calibration_error
+from semclass.train.fitted import expected_calibration_error
 
 Array = npt.NDArray[Any]
 

@@ -27,8 +27,8 @@ from question_data import Questions, joined, read_questions
 from question_sets import misspell
 from semclass import Encoding, OnnxEncoder, QuestionClassifier, TextClassifier
 from semclass.core import artifacts
-from semclass.train.calibration import expected_calibration_error, log_loss
 from semclass.train.data import PHRASES, words_of
+from semclass.train.fitted import expected_calibration_error, log_loss
 
 DRAWS = 5  # times that every question is misspelt anew
 SETS = {"banking77": ("train", "test"), "clinc150": ("train", "dev")}  # intents: parts to fit to and to try on

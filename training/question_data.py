@@ -12,7 +12,7 @@ import numpy as np
 
 from datasets_io import read_tsv
 from semclass.core.types import COARSE, DoubleArray, coarse_of
-from semclass.train.calibration import expected_calibration_error
+from semclass.train.fitted import expected_calibration_error
 
 
 @dataclass(frozen=True)

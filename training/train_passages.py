@@ -44,8 +44,7 @@ from semclass.core.types import COARSE, COARSE_NAMES, Encoder, FloatArray
 from semclass.encoders.sentences import encode_passages
 from semclass.heads.surface import surface_features
 from semclass.heads.texts import open_encoder
-from semclass.train.calibration import best_threshold, expected_calibration_error
-from semclass.train.fitted import FittedHead, head_to_onnx
+from semclass.train.fitted import FittedHead, best_threshold, expected_calibration_error, head_to_onnx
 
 Array = npt.NDArray[Any]
 

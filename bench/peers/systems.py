@@ -270,7 +270,7 @@ def train_several(kind: str, model: str, heads: Sequence[str], train: str, folde
 
 def _columns(name: str, rows: Any, data: dict[str, Any], places: Array) -> list[tuple[Any, float]]:
     """A classifier and a threshold for each class, of those `places` whose label is known."""
-    from semclass.train.calibration import best_threshold
+    from semclass.train.fitted import best_threshold
     from train_passages import inner_folds
 
     clone = import_extra("sklearn.base", "bench").clone

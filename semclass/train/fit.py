@@ -20,9 +20,18 @@ import numpy.typing as npt
 
 from semclass.core.errors import import_extra
 from semclass.core.types import DoubleArray, IntArray
-from semclass.train.calibration import calibrate, expected_calibration_error, log_loss, probabilities_of
 from semclass.train.data import Fold, Problem, Say, folds_of
-from semclass.train.fitted import SMALLEST, FittedHead, Projection, Quantised, squared_distances
+from semclass.train.fitted import (
+    SMALLEST,
+    FittedHead,
+    Projection,
+    Quantised,
+    calibrate,
+    expected_calibration_error,
+    log_loss,
+    probabilities_of,
+    squared_distances,
+)
 
 KINDS = {"sigmoid": "logistic", "softmax": "kernel"}
 """Name of the regression of each link."""

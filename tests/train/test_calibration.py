@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from semclass.train.calibration import (
+from semclass.train.fitted import (
     best_threshold,
     calibrate,
     expected_calibration_error,

@@ -9,10 +9,9 @@ from sklearn.metrics.pairwise import rbf_kernel
 from semclass.core.errors import InputError
 from semclass.heads.head import LINKS
 from semclass.train import fit
-from semclass.train.calibration import probabilities_of
 from semclass.train.data import Targets, problem_of
 from semclass.train.fit import Choice, fit_problem, space_of
-from semclass.train.fitted import head_probabilities, head_scores, head_to_onnx
+from semclass.train.fitted import head_probabilities, head_scores, head_to_onnx, probabilities_of
 
 CLASSES = ("LOC:city", "LOC:other", "NUM:date")
 BOTH = {"a": 1.0, "b": 0.2}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from semclass.train.calibration import precision_thresholds
+from semclass.train.fitted import precision_thresholds
 from semclass.train.report import Judged, figures, wrong_rows
 
 
