@@ -104,12 +104,11 @@ def measure(retriever: HybridRetriever, questions: Questions, methods: Sequence[
 def measured(data: str, cache: str, models: str | None, limit: int, files: int | None, part: int) -> dict[str, Any]:
     """Figures of the rows of one part of the sets, by some models; None for those that ship."""
     loaded, found = Models.load(models), {}
-    methods = SHOWN if models else SHOWN[:-1]  # who reads English alone need not read twice
     for retriever, rows in sets(Path(data), Path(cache), loaded, limit, files, part):
         for name, questions in rows.items():
-            row = measure(retriever, questions, methods)
+            row = measure(retriever, questions, SHOWN)
             if loaded.pair_heads is None:  # then the default is plain fusion
-                row = {method: row[method] for method in methods if method != DEFAULT}
+                row = {method: row[method] for method in SHOWN if method != DEFAULT}
             found[name] = {"questions": len(questions), "passages": len(retriever.index), **row}
     return {"rows": found}
 
