@@ -24,6 +24,7 @@ from section_sets import CONFIRM, CONFIRM_QA, read_domain, read_groups
 from semclass import HybridRetriever, Models, Reranker, SearchResult
 from semclass.evaluation.dataset import Dataset, load_dataset
 from semclass.evaluation.measure import per_question
+from semclass.ranking.certainty import CERTAINTIES
 from semclass.ranking.methods import DEFAULT
 
 SETS = {
@@ -50,11 +51,21 @@ def measure(folder: str, cache: str) -> dict[str, Any]:
 
 
 def figures(retriever: HybridRetriever, dataset: Dataset) -> dict[str, Any]:
-    """NDCG@10 of each method, and what the default is above plain fusion, with the standard error of the mean."""
-    values = {}
-    for name in METHODS:
-        values[name] = _values(dataset, retriever.search_many([*dataset.questions.values()], DEPTH, method=name))
-    return {"passages": len(retriever.index), **_row(values)}
+    """NDCG@10 of each method, what the default is above plain fusion, and how often a word of certainty is right."""
+    questions = [*dataset.questions.values()]
+    found = {name: retriever.search_many(questions, DEPTH, method=name) for name in METHODS}
+    row = _row({name: _values(dataset, results) for name, results in found.items()})
+    return {"passages": len(retriever.index), **row, "words": _words(dataset, found[DEFAULT])}
+
+
+def _words(dataset: Dataset, results: Sequence[SearchResult]) -> dict[str, list[int]]:
+    """How many first hits are right, and how many there are, of each word of certainty."""
+    words: dict[str, list[int]] = {word: [0, 0] for word in CERTAINTIES}
+    for result, relevant in zip(results, map(dataset.relevance.__getitem__, dataset.questions), strict=True):
+        if result.certainty:
+            words[result.certainty][0] += relevant.get(result[0].id, 0) > 0
+            words[result.certainty][1] += 1
+    return words
 
 
 def _values(dataset: Dataset, results: Sequence[SearchResult]) -> Array:
@@ -79,7 +90,13 @@ def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
     return str(row["questions"]), *shown, readme.with_error(row)
 
 
-TABLES = {"": table}
+def words_table(found: Mapping[str, Any]) -> str:
+    rows = found["carry"]["collections"]
+    shown = [(name, *(f"{right} of {said}" for right, said in row["words"].values())) for name, row in rows.items()]
+    return readme.markdown(("first hits that are right", *CERTAINTIES), shown)
+
+
+TABLES = {"": table, "words": words_table}
 
 
 # -- what confirms --------------------------------------------------------------------------------------------------------
