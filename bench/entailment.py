@@ -57,7 +57,7 @@ def run(bench: Bench) -> dict[str, Any]:
     taught = training_pairs(bench.data, FEW if bench.quick else None)
     train = keep(folder / "train.json", taught)
     what = "{vectors} of either text, {head}."
-    peers, _ = scikit_peers(bench, "entailment", "pairs", folder, train, PEERS, what)
+    peers, _ = scikit_peers(bench, "entailment", "classes", folder, train, PEERS, what)
     shipped_threshold = float(read_json(default_models() / "entailment" / "manifest.json")["threshold"])
     ours = Entry(
         "semclass", "semclass",
@@ -77,7 +77,7 @@ def run(bench: Bench) -> dict[str, Any]:
         "task": {
             "what": "Does a sentence answer a question?",
             "items": len(records),
-            "training_items": len(taught["labels"]),
+            "training_items": len(taught["items"]),
             "protocol": "QNLI validation; labels by thresholds found on training data. Peers learn from "
             f"{len(taught['labels'])} pairs of squad_sentences/train: each question with its answer and with one of the "
             f"{NEIGHBOURS} sentences on either side, likelier one with the question's words. f1 is that of yes. Timed: one "
@@ -89,7 +89,7 @@ def run(bench: Bench) -> dict[str, Any]:
     }
 
 
-def training_pairs(data: Path, questions: int | None) -> dict[str, list[Any]]:
+def training_pairs(data: Path, questions: int | None) -> dict[str, Any]:
     """Pairs of training questions, drawn at random if not all are wanted."""
     texts, asked, answers = squad_train(data)
     rng = np.random.default_rng(SEED)
@@ -102,7 +102,7 @@ def training_pairs(data: Path, questions: int | None) -> dict[str, list[Any]]:
         other = int(rng.choice(others, p=odds / odds.sum()))
         pairs += [[question, texts[answer]], [question, texts[other]]]
         labels += [1, 0]
-    return {"pairs": pairs, "labels": labels}
+    return {"items": pairs, "labels": {"label": labels}}
 
 
 def _shared(question: str, sentence: str) -> float:
@@ -119,9 +119,7 @@ def quality(
     return {**measures.of_answers(truth, scores >= threshold, scores), "threshold": round(threshold, 4)}
 
 
-def _cross_encoder(
-    bench: Bench, folder: Path, items: Path, taught: Mapping[str, Sequence[Any]], truth: Array
-) -> dict[str, Any]:
+def _cross_encoder(bench: Bench, folder: Path, items: Path, taught: Mapping[str, Any], truth: Array) -> dict[str, Any]:
     """A network that reads both texts together, its threshold found on training pairs."""
     what = (
         "A network of the encoder's size that reads question and sentence together, int8 (bench/peers/systems.py); "
@@ -132,7 +130,7 @@ def _cross_encoder(
     if bench.cross_encoder is None:
         return {"name": name, "kind": "peer", "what": what, "threads": 1, "skipped": NO_CROSS_ENCODER}
     some = slice(0, 2 * (QUICK if bench.quick else THRESHOLD_PAIRS))
-    pairs = {**json.loads(items.read_text(encoding="utf-8")), "train": taught["pairs"][some]}
+    pairs = {**json.loads(items.read_text(encoding="utf-8")), "train": taught["items"][some]}
     options = {"folder": str(bench.cross_encoder)}
     entry = Entry(
         name, "peer", what, "bench.peers.systems:cross_encoder", options, train_s=seconds_of(bench.cross_encoder)
@@ -140,7 +138,9 @@ def _cross_encoder(
     given = keep(folder / "cross-encoder.json", pairs)
 
     def score(said: str, answers: dict[str, dict[str, list[Any]]]) -> dict[str, Any]:
-        fitted = LogisticRegression(C=1e6).fit(np.array(answers["train"]["label"])[:, None], taught["labels"][some])
+        fitted = LogisticRegression(C=1e6).fit(
+            np.array(answers["train"]["label"])[:, None], taught["labels"]["label"][some]
+        )
         threshold = float(-fitted.intercept_[0] / fitted.coef_[0, 0])  # where it says one half
         return quality(said, answers, truth, threshold)
 

@@ -2,7 +2,6 @@
 
     python -m bench.guard                       # what CI runs: seconds, nothing but the checkout
     python -m bench.guard --record              # after a model was made again
-    python -m bench.guard --record --lower "why a lower score is right"
 
 ``guard.json`` holds, for each model, the SHA-256 of the manifest that its scores belong to, so that a changed model
 without a new record is found, too. Where a head was fitted on its texts the score flatters it: the loss against the
@@ -284,45 +283,36 @@ def _manifest(models: Path, name: str) -> str:
     return artifacts.sha256_of(models / name / artifacts.MANIFEST)
 
 
-def new_record(models: Path, scores: Scores, old: Mapping[str, Any], reason: str | None) -> dict[str, Any]:
-    """The record of these scores; records of other models that are there stay."""
-    when = {"date": provenance.today(), "commit": provenance.commit()}
+def new_record(models: Path, scores: Scores, old: Mapping[str, Any]) -> dict[str, Any]:
+    """The record of these scores; records of other models that are there stay, and so do scores but for rounding."""
     entries = {name: entry for name, entry in old["models"].items() if (models / name).is_dir()}
-    lowered = list(old.get("lowered", []))
     for model, row in scores.items():
         known, manifest = entries.get(model, {}), _manifest(models, model)
-        before, values = known.get("scores", {}), {}
-        for name, value in row.items():
-            # the same model on another processor keeps its record
-            same = known.get("manifest") == manifest and name in before and abs(value - before[name]) <= TOLERANCE
-            values[name] = before[name] if same else round(value, 4)
-            if values[name] < before.get(name, 0.0):
-                if reason is None:
-                    raise GuardError(
-                        f"scores would sink: {model}, {name}: {before[name]} to {values[name]}. If that is right, say "
-                        'why: --record --lower "REASON"'
-                    )
-                lowered.append(
-                    {"model": model, "score": name, "from": before[name], "to": values[name], "reason": reason, **when}
-                )
+        before = known.get("scores", {}) if known.get("manifest") == manifest else {}
+        values = {
+            name: before[name] if abs(value - before.get(name, np.inf)) <= TOLERANCE else round(value, 4)
+            for name, value in row.items()
+        }
         entries[model] = {"manifest": manifest, "scores": values}
-    return {"texts": texts().sha256, "models": entries, "lowered": lowered, **when}
+    return {"texts": texts().sha256, "models": entries, "date": provenance.today(), "commit": provenance.commit()}
 
 
 @click.command(help=__doc__)
 @click.option("--record", is_flag=True, help="Write the scores into bench/guard.json.")
-@click.option("--lower", metavar="REASON", help="Why scores may sink; kept in the record.")
-def main(record: bool, lower: str | None) -> None:
+def main(record: bool) -> None:
     root, old = artifacts.default_models(), read_record()
     try:
         scores = measure(root)
         if record:
-            artifacts.write_atomic(RECORD, artifacts.dump_json(new_record(root, scores, old, lower)))
+            artifacts.write_atomic(RECORD, artifacts.dump_json(new_record(root, scores, old)))
     except SemclassError as error:
         raise click.ClickException(str(error)) from error
     for model, row in scores.items():
         click.echo(f"{model}: {', '.join(f'{name} {value:.4f}' for name, value in row.items())}")
-    if said := [] if record else wrong(scores, root, old):
+    said = wrong(scores, root, old)
+    if record:
+        click.echo("\n".join(said))
+    elif said:
         raise click.ClickException("\n".join(said))
 
 

@@ -52,11 +52,11 @@ def run(bench: Bench) -> dict[str, Any]:
         tests["natural"] = first(labels.natural_questions(bench.data, "dev"), limit)
     items = keep(folder / "items.json", {name: part.texts for name, part in tests.items()})
     learnt = taught(bench.data)
-    labels_of = {level: learnt.labels(level)[:few] for level in ("coarse", "fine")}
-    train = keep(folder / "train.json", {"texts": learnt.texts[:few], "labels": labels_of})
+    labels_of = {"fine": learnt.fine[:few], "label": learnt.labels("coarse")[:few]}
+    train = keep(folder / "train.json", {"items": learnt.texts[:few], "labels": labels_of})
     score = partial(quality, tests=tests)
     peers, _ = scikit_peers(
-        bench, "questions", "texts", folder, train, CLASSIFIERS, "{vectors}, {head} of scikit-learn."
+        bench, "questions", "classes", folder, train, CLASSIFIERS, "{vectors}, {head} of scikit-learn."
     )
     loader = "bench.peers.systems:semclass_questions"
     what = "The shipped question head: layers tuned for questions over the encoder's lower layers, int8; both levels."

@@ -126,12 +126,12 @@ def train_one(original: str, train: str, folder: str) -> dict[str, Any]:
         return nll(logs, truth) + nll(above, member[truth].float().argmax(1))
 
     started = time.perf_counter()
-    network, tokenizer = tuned(original, data["texts"], len(names), loss)
+    network, tokenizer = tuned(original, data["items"], len(names), loss)
     took = time.perf_counter() - started
     out = Path(folder)
     export(network, tokenizer, out)
     (out / "classes.json").write_text(json.dumps(names))
-    return {"train_s": round(took, 1), "items": len(data["texts"]), "made": digest(out)}
+    return {"train_s": round(took, 1), "items": len(data["items"]), "made": digest(out)}
 
 
 def coarse_names(logits: Any, names: Sequence[str]) -> list[str]:

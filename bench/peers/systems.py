@@ -160,19 +160,27 @@ def vectors(kind: str, model: str) -> Callable[[Sequence[str]], Any]:
     return lambda texts: static.encode(list(texts))
 
 
-def _encoded(kind: str, model: str, texts: Sequence[str], pairs: bool = False) -> tuple[Any, float]:
-    """Vectors of texts, and the seconds that they took; TF-IDF is fitted first: words, pairs of words, runs of letters."""
-    started = time.perf_counter()
+def _fitted(kind: str, model: str, items: Sequence[Any]) -> Callable[[Sequence[str]], Any]:
+    """Vectors of a kind; TF-IDF is fitted first: words, and of single texts pairs of words and runs of letters."""
     if kind == "tfidf":
         text = import_extra("sklearn.feature_extraction.text", "bench")
-        made = text.TfidfVectorizer(sublinear_tf=True)
-        if not pairs:
-            made = import_extra("sklearn.pipeline", "bench").make_union(
-                text.TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True),
-                text.TfidfVectorizer(analyzer="char_wb", ngram_range=(2, 4), sublinear_tf=True),
-            )
+        made, texts = text.TfidfVectorizer(sublinear_tf=True), dict.fromkeys(text for pair in items for text in pair)
+        if isinstance(items[0], str):
+            words, letters = {"ngram_range": (1, 2)}, {"analyzer": "char_wb", "ngram_range": (2, 4)}
+            parts = (text.TfidfVectorizer(**options, sublinear_tf=True) for options in (words, letters))
+            made, texts = import_extra("sklearn.pipeline", "bench").make_union(*parts), items
         import_extra("joblib", "bench").dump(made.fit(texts), model)
-    return vectors(kind, model)(texts), time.perf_counter() - started
+    return vectors(kind, model)
+
+
+def _rows(embed: Callable[[Sequence[str]], Any], items: Sequence[Any], how: str) -> Any:
+    """What a classifier reads of texts; or of pairs of texts, combined in the way `how`, see :func:`_combined`."""
+    if isinstance(items[0], str):
+        return embed(items)
+    places = {text: place for place, text in enumerate(dict.fromkeys(text for pair in items for text in pair))}
+    found = embed(list(places))
+    first, second = (found[[places[pair[side]] for pair in items]] for side in (0, 1))
+    return _combined(first, second, how)
 
 
 def distil(original: str, folder: str) -> dict[str, Any]:
@@ -219,41 +227,45 @@ def _load(path: str | Path) -> Any:
     return import_extra("joblib", "bench").load(path)
 
 
-def train_texts(kind: str, model: str, heads: Sequence[str], train: str, folder: str) -> dict[str, Any]:
-    """Fit classifiers of a text; fine classes by what is fitted faster than a support vector machine."""
+def train_classes(kind: str, model: str, heads: Sequence[str], train: str, folder: str) -> dict[str, Any]:
+    """Fit classifiers of texts, or of pairs, by level; fine classes by what is faster than a support vector machine.
+
+    A classifier of pairs is a logistic regression over their combined vectors.
+    """
     data, out, joblib = _read(train, folder)
-    rows, encoding = _encoded(kind, model, data["texts"])
+    items, started = data["items"], time.perf_counter()
+    rows = _rows(_fitted(kind, model, items), items, heads[0])  # pairs have one head for each kind of vectors
+    encoding = time.perf_counter() - started
     found: dict[str, Any] = {}
     for head in heads:
-        for level in ("fine", "coarse") if head != "svc" else ("coarse",):
+        for level in data["labels"] if head != "svc" else ("label",):
             started = time.perf_counter()
-            joblib.dump(fit(head, rows, data["labels"][level]), out / f"{head}.{level}.joblib")
-        found[head] = {"train_s": round(encoding + time.perf_counter() - started, 1)}  # of the coarse classes
+            fitted = fit(head if isinstance(items[0], str) else "logistic", rows, data["labels"][level])
+            joblib.dump(fitted, out / f"{head}.{level}.joblib")
+        found[head] = {"train_s": round(encoding + time.perf_counter() - started, 1)}  # of the last level
     return {**found, "made": digest(out)}
 
 
-def texts(kind: str, model: str, folder: str, head: str) -> System:
-    """Vectors and fitted classifiers of both levels."""
-    levels = {"label": "coarse", "fine": "fine"}
-    files = {
-        name: path for name, level in levels.items() if (path := Path(folder) / f"{head}.{level}.joblib").is_file()
-    }
-    embed, fits = vectors(kind, model), {name: _load(path) for name, path in files.items()}
+def classes(kind: str, model: str, folder: str, head: str) -> System:
+    """Vectors, and fitted classifiers of one or both levels; of pairs, the probability of yes."""
+    paths = {name: Path(folder) / f"{head}.{name}.joblib" for name in ("label", "fine")}
+    embed, fits = vectors(kind, model), {name: _load(path) for name, path in paths.items() if path.is_file()}
 
-    def everything(texts: Sequence[str]) -> dict[str, list[str]]:
-        rows = embed(texts)
-        return {name: fitted.predict(rows).tolist() for name, fitted in fits.items()}
+    def everything(items: Sequence[Any], names: Sequence[str] = tuple(fits)) -> dict[str, list[Any]]:
+        rows = _rows(embed, items, head)
+        if isinstance(items[0], str):
+            return {name: fits[name].predict(rows).tolist() for name in names}
+        return {name: fits[name].predict_proba(rows)[:, 1].round(5).tolist() for name in names}
 
-    def answer(texts: Sequence[str]) -> list[str]:
-        return list(fits["label"].predict(embed(texts)).tolist())
-
-    return System(answer, [model, files["label"]], everything)
+    return System(lambda items: everything(items, ["label"])["label"], [model, paths["label"]], everything)
 
 
 def train_several(kind: str, model: str, heads: Sequence[str], train: str, folder: str) -> dict[str, Any]:
     """Fit, keep what is fitted to everything, and decide on held-out items by classifiers that did not see them."""
     data, out, joblib = _read(train, folder)
-    rows, encoding = _encoded(kind, model, data["texts"])
+    started = time.perf_counter()
+    rows = _fitted(kind, model, data["texts"])(data["texts"])
+    encoding = time.perf_counter() - started
     found: dict[str, Any] = {}
     for name in heads:
         said: dict[str, list[int]] = {}
@@ -303,34 +315,6 @@ def several(kind: str, model: str, folder: str, head: str) -> System:
     path = Path(folder) / f"{head}.joblib"
     embed, heads = vectors(kind, model), _load(path)
     return System(lambda texts: _decided(heads, embed(texts)), [model, path])
-
-
-def train_pairs(kind: str, model: str, heads: Sequence[str], train: str, folder: str) -> dict[str, Any]:
-    """Fit a logistic regression for each way to combine the vectors of a pair."""
-    data, out, joblib = _read(train, folder)
-    asked, given = zip(*data["pairs"], strict=True)
-    distinct = {text: place for place, text in enumerate(dict.fromkeys((*asked, *given)))}
-    rows, encoding = _encoded(kind, model, list(distinct), pairs=True)
-    first, second = (rows[[distinct[text] for text in side]] for side in (asked, given))
-    found: dict[str, Any] = {}
-    for how in heads:
-        started = time.perf_counter()
-        fitted = fit("logistic", _combined(first, second, how), data["labels"])
-        found[how] = {"train_s": round(encoding + time.perf_counter() - started, 1)}
-        joblib.dump(fitted, out / f"{how}.joblib")
-    return {**found, "made": digest(out)}
-
-
-def pairs(kind: str, model: str, folder: str, head: str) -> System:
-    """Vectors of both texts, and a fitted classifier of what is made of them."""
-    path = Path(folder) / f"{head}.joblib"
-    embed, fitted = vectors(kind, model), _load(path)
-
-    def answer(pairs: Sequence[Any]) -> list[float]:
-        asked, given = (embed(texts) for texts in zip(*pairs, strict=True))
-        return list(fitted.predict_proba(_combined(asked, given, head))[:, 1].round(5).tolist())
-
-    return System(answer, [model, path])
 
 
 def _combined(asked: Any, given: Any, how: str) -> Any:

@@ -57,11 +57,11 @@ QUESTIONS = {
 def test_tf_idf_learns_what_questions_begin_with(tmp_path):
     pairs = [(text, name) for name, texts in QUESTIONS.items() for text in texts]
     fine = [name for _, name in pairs]
-    taught = {"texts": [text for text, _ in pairs], "labels": {"coarse": [name[:3] for name in fine], "fine": fine}}
+    taught = {"items": [text for text, _ in pairs], "labels": {"fine": fine, "label": [name[:3] for name in fine]}}
     train = peer_rows.keep(tmp_path / "train.json", taught)
     model, out = str(tmp_path / "tfidf.joblib"), str(tmp_path / "fitted")
-    made = systems.train_texts("tfidf", model, ["linear-svc"], str(train), out)
+    made = systems.train_classes("tfidf", model, ["linear-svc"], str(train), out)
     assert made["linear-svc"]["train_s"] >= 0
-    system = systems.texts("tfidf", model, out, "linear-svc")
+    system = systems.classes("tfidf", model, out, "linear-svc")
     assert system.answer(["Who is that?"]) == ["HUM"]
     assert system.everything(["When was she born?"]) == {"label": ["NUM"], "fine": ["NUM:date"]}

@@ -78,7 +78,7 @@ def test_another_machine_measures_again(bench, tmp_path, monkeypatch):
 
 
 def test_training_of_a_peer_outlives_changes_of_the_library(bench, monkeypatch):
-    task = {"function": "bench.peers.systems:train_texts", "arguments": {}}
+    task = {"function": "bench.peers.systems:train_classes", "arguments": {}}
     before = {ours: bench._key(task, ours=ours) for ours in (True, False)}
     code = steps.code
     monkeypatch.setattr(steps, "code", lambda ours: "another" if ours else code(ours))
