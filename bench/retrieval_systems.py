@@ -5,39 +5,38 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from bench import measures
 from bench.peers.systems import CrossEncoder
-from semclass import HybridRetriever, Models, PassageIndex, build_index
+from semclass import HybridRetriever, Models, Passage, PassageIndex, build_index
 from semclass.core import artifacts
 from semclass.core.artifacts import kind_of
 from semclass.core.errors import MissingExtraError, import_extra
 from semclass.documents.readers import read_passages
-from semclass.evaluation import evaluate
 from semclass.evaluation.dataset import Dataset, load_dataset
 from semclass.evaluation.measure import BASELINE, DEPTH, measure, per_question
-from semclass.index.candidates import Candidates, Query
 from semclass.index.manifest import PROTOCOL
 from semclass.index.passage_encoder import searchable
-from semclass.ranking.methods import METHODS, Method
 
 MORE = 50  # candidates that are re-ranked in a second run
 
-PLAIN = {"BM25": "bm25", "dense": "dense", "hybrid": "hybrid", "convex": "convex", "RRF": "rrf"}
-"""Systems that re-rank nothing, and the methods of the library that they are."""
-
-RERANKERS = {
-    "default": (METHODS["default"], 50),
-    "entail-integrated": (METHODS["entail-integrated"], 10),
-    f"entail-integrated@{MORE}": (METHODS["entail-integrated"], MORE),
+METHODS_OF: dict[str, dict[str, Any]] = {
+    "BM25": {"method": "bm25"},
+    "dense": {"method": "dense"},
+    "hybrid": {"method": "hybrid"},
+    "convex": {"method": "convex"},
+    "RRF": {"method": "rrf"},
+    "default": {},
+    "entail-integrated": {"method": "entail-integrated", "candidates": 10},
+    f"entail-integrated@{MORE}": {"method": "entail-integrated", "candidates": MORE},
 }
-"""Systems that are methods of the library: method, and how many candidates are re-ranked."""
+"""Systems that are methods of the library, and the options of their searches."""
 
 SEED = 0
 
@@ -64,18 +63,6 @@ SYSTEMS = {
 """By name: whose it is, and one sentence about it."""
 
 
-def encoded(retriever: HybridRetriever, text: str, how: Method) -> Query:
-    """Read a question as a search by a method does: what the method looks at, and no more."""
-    return retriever.models.encode([text], **how.needs.encoded())[0]
-
-
-def ordered(retriever: HybridRetriever, query: Query, found: Candidates, how: Method) -> Candidates:
-    """Order candidates by their places in the index: what the method reads of them is fetched and decoded here."""
-    if how.needs.tokens:
-        found = replace(found, evidence=retriever.index.evidence(found.rows, retriever.models.passage_encoder))
-    return how.order(retriever.models, query, found, retriever.weights)
-
-
 class Found(NamedTuple):
     """What a system gives for a question."""
 
@@ -87,60 +74,30 @@ class Found(NamedTuple):
 Job = Callable[[str], Found]
 
 
-@dataclass(frozen=True)
-class Systems:
-    """What the systems are made of."""
+def methods(retriever: HybridRetriever) -> dict[str, Job]:
+    """The systems of `METHODS_OF`."""
 
-    retriever: HybridRetriever
-    network: CrossEncoder | None = None
+    def job(text: str, options: Mapping[str, Any]) -> Found:
+        return Found([hit.id for hit in retriever.search(text, DEPTH, **options)])
 
-    def ids(self, rows: npt.NDArray[Any] | Sequence[int]) -> list[str]:
-        """Ids of the first ten of passages."""
-        return [passage.id for passage in self.retriever.index.passages(np.asarray(rows[:DEPTH]))]
+    return {name: partial(job, options=options) for name, options in METHODS_OF.items()}
 
-    def methods(self) -> dict[str, Job]:
-        """`PLAIN` and `RERANKERS`."""
-        chosen = {**{name: (METHODS[method], DEPTH) for name, method in PLAIN.items()}, **RERANKERS}
-        return {name: self.ranked(*one) for name, one in chosen.items()}
 
-    def ranked(self, how: Method, n: int) -> Job:
-        """A method of the library, with n candidates."""
+def cross_encoders(retriever: HybridRetriever, network: CrossEncoder) -> dict[str, Job]:
+    """The network over the first ten of the hybrid: alone, and added to their scores."""
+    weight = float(network.manifest["weight"])
 
-        def job(text: str) -> Found:
-            query = encoded(self.retriever, text, how)
-            found = self.retriever.candidates(query, n, how, evidence=False)
-            if not how.candidates:
-                return Found(self.ids(found.rows))
-            started = time.perf_counter()
-            order = ordered(self.retriever, query, found, how)
-            seconds = time.perf_counter() - started
-            return Found(self.ids(found.rows[order.places]), seconds)
+    def alone(text: str) -> Found:
+        hits = retriever.search(text, DEPTH, method="hybrid")
+        started = time.perf_counter()
+        logits = network.scores(text, [searchable(Passage(hit.id, hit.text, hit.metadata)) for hit in hits])
+        order = np.argsort(-logits, kind="stable")
+        seconds = time.perf_counter() - started
+        summed = np.argsort(-(np.array([hit.score for hit in hits]) + weight * logits), kind="stable")
+        first, second = ([hits[place].id for place in places.tolist()] for places in (order, summed))
+        return Found(first, seconds, {"cross-encoder, integrated": second})
 
-        return job
-
-    def cross_encoders(self) -> dict[str, Job]:
-        """The cross-encoder; nothing without the network."""
-        if self.network is None:
-            return {}
-        network, retriever = self.network, self.retriever
-        weight = float(network.manifest["weight"])
-
-        def alone(text: str) -> Found:
-            (query,) = retriever.models.encode([text], classes=False, tokens=False)
-            found = retriever.candidates(query, DEPTH, METHODS["hybrid"], evidence=False)
-            started = time.perf_counter()
-            logits = network.scores(text, self.texts(found.rows))
-            order = np.argsort(-logits, kind="stable")
-            seconds = time.perf_counter() - started
-            summed = np.argsort(-(found.score + weight * logits), kind="stable")
-            more = {"cross-encoder, integrated": self.ids(found.rows[summed])}
-            return Found(self.ids(found.rows[order]), seconds, more)
-
-        return {"cross-encoder": alone}
-
-    def texts(self, rows: npt.NDArray[Any]) -> list[str]:
-        """Passages as the cross-encoder reads them."""
-        return [searchable(passage) for passage in self.retriever.index.passages(np.asarray(rows))]
+    return {"cross-encoder": alone}
 
 
 def libraries(folder: Path) -> tuple[dict[str, Job], dict[str, str]]:
@@ -160,22 +117,23 @@ def libraries(folder: Path) -> tuple[dict[str, Job], dict[str, str]]:
 def quality(folder: str, cache: str, questions: int) -> dict[str, Any]:
     """Measure every system but the cross-encoder on the questions of a folder."""
     dataset, retriever = drawn(load_dataset(folder), questions), open_retriever(folder, cache)
-    rankings = evaluate.rank(dataset, retriever, depth=DEPTH)
-    for name in {name.partition("@")[0] for name in RERANKERS if name.endswith(f"@{MORE}")}:
-        (rankings[f"{name}@{MORE}"],) = evaluate.rank(dataset, retriever, [name], candidates=MORE, depth=DEPTH).values()
-    kept = {name: rankings[PLAIN.get(name, name)] for name in (*PLAIN, *RERANKERS)}
+    texts = list(dataset.questions.values())
+    kept = {
+        name: [[hit.id for hit in found] for found in retriever.search_many(texts, DEPTH, **options)]
+        for name, options in METHODS_OF.items()
+    }
     for name, job in libraries(Path(folder))[0].items():
-        kept[name] = [job(text).ids for text in dataset.questions.values()]
+        kept[name] = [job(text).ids for text in texts]
     return {"passages": len(retriever.index), **measured(dataset, kept)}
 
 
 def timed(folder: str, cache: str, cross_encoder: str | None, questions: int) -> dict[str, Any]:
     """Let the systems take turns at questions drawn by chance; gives times, and the quality of what they found."""
     dataset = drawn(load_dataset(folder), questions)
-    network = None if cross_encoder is None else CrossEncoder.load(Path(cross_encoder))
-    systems = Systems(open_retriever(folder, cache), network)
-    peers, missing = libraries(Path(folder))
-    jobs: dict[str, Job] = {**systems.methods(), **peers, **systems.cross_encoders()}
+    retriever, (peers, missing) = open_retriever(folder, cache), libraries(Path(folder))
+    jobs: dict[str, Job] = {**methods(retriever), **peers}
+    if cross_encoder is not None:
+        jobs |= cross_encoders(retriever, CrossEncoder.load(Path(cross_encoder)))
     found: dict[str, dict[str, Found]] = {name: {} for name in jobs}
     texts = list(dataset.questions.values())
     seconds = measures.by_turns(

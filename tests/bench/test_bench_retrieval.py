@@ -5,9 +5,6 @@ import pytest
 from beir import write_beir
 
 from bench import retrieval_systems
-from semclass.evaluation import evaluate
-from semclass.evaluation.dataset import load_dataset
-from semclass.ranking.methods import METHODS
 
 QUESTIONS = {
     "q1": "Who designed the lighthouse?",
@@ -34,28 +31,12 @@ def folder(tmp_path_factory, corpus):
     return write_beir(tmp_path_factory.mktemp("beir") / "demo", corpus, questions)
 
 
-@pytest.fixture(scope="module")
-def systems(folder, models, tmp_path_factory):
-    retriever = retrieval_systems.open_retriever(folder, tmp_path_factory.mktemp("cache"), models)
-    return retrieval_systems.Systems(retriever, Network())
-
-
-def test_what_is_timed_finds_what_is_measured(folder, systems):
-    dataset = load_dataset(folder)
-    rankings = evaluate.rank(dataset, systems.retriever, depth=10)
-    for name, (_, n) in retrieval_systems.RERANKERS.items():
-        plain = name.partition("@")[0]
-        rankings[name] = evaluate.rank(dataset, systems.retriever, [plain], candidates=n, depth=10)[plain]
-    jobs = systems.methods() | {"convex": systems.ranked(METHODS["convex"], 10)}
-    for name, job in jobs.items():
-        expected = rankings[retrieval_systems.PLAIN.get(name, name)]
-        assert [job(text).ids for text in QUESTIONS.values()] == expected, name
-
-
-def test_the_cross_encoder_orders_the_first_ten_of_the_hybrid(systems, corpus):
-    jobs = systems.methods() | systems.cross_encoders()
+def test_the_cross_encoder_orders_the_first_ten_of_the_hybrid(folder, models, corpus, tmp_path):
+    retriever = retrieval_systems.open_retriever(folder, tmp_path, models)
+    plain = retrieval_systems.methods(retriever)["hybrid"]
+    network = retrieval_systems.cross_encoders(retriever, Network())["cross-encoder"]
     lengths = {item.id: len(item.text) for item in corpus}
     for text in QUESTIONS.values():
-        first = jobs["hybrid"](text).ids
-        assert jobs["cross-encoder"](text).ids == sorted(first, key=lambda item: lengths[item])
-        assert sorted(jobs["cross-encoder"](text).more["cross-encoder, integrated"]) == sorted(first)
+        first, found = plain(text).ids, network(text)
+        assert found.ids == sorted(first, key=lambda item: lengths[item])
+        assert sorted(found.more["cross-encoder, integrated"]) == sorted(first)
