@@ -113,6 +113,21 @@ def padded_layer(
     return feed_forward(parameters, prefix, states, context, config.layer_norm_eps, drop)
 
 
+def answers_loss(logits: Any, right: Any, owner: Any, overlap: Any, hardness: float) -> Any:
+    """Cross entropy of answers among the pairs of their question, and log loss with half of the weight for answers.
+
+    Of n pairs, `right` tells which answer, `owner` the question, `overlap` the share of its idf that the passage has.
+    """
+    functional = import_extra("torch.nn.functional", EXTRA)
+    others = (owner[:, None] == owner) & ~right
+    against = logits[None, :].masked_fill(~others, FAR).logsumexp(1)
+    listwise = functional.softplus(against - logits)[right].mean()
+    hard = (hardness * overlap).exp() * ~right
+    share = (right / right.sum() + hard / hard.sum()) / 2
+    pointwise = functional.binary_cross_entropy_with_logits(logits, right.float(), reduction="none")
+    return listwise + (pointwise * share).sum()
+
+
 def arrays(parameters: Mapping[str, Any]) -> dict[str, npt.NDArray[np.float32]]:
     return {name: value.detach().cpu().numpy().copy() for name, value in parameters.items()}
 

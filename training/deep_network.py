@@ -7,7 +7,7 @@ is, and whether the other text has the same word piece.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -18,8 +18,19 @@ import onnx
 
 import bert_graph
 import onnx_graphs
-from bert_torch import EXTRA, FAR, alike, copied_layers, dropped, linear, padded, padded_layer, tensor_of, two_rates
-from datasets_io import LANGUAGE, PARALLEL
+from bert_torch import (
+    EXTRA,
+    FAR,
+    alike,
+    answers_loss,
+    copied_layers,
+    dropped,
+    linear,
+    padded,
+    padded_layer,
+    tensor_of,
+    two_rates,
+)
 from export_encoder import SMOOTHING
 from semclass.core.errors import import_extra
 from semclass.core.types import IntArray, Ragged, offsets_of
@@ -38,10 +49,9 @@ class Recipe:
     layers: int = 3  # of the encoder's upper ones, from the first on: a fourth takes 2 MB and 8 ms for five passages
     epochs: int = 1  # passes over the steps
     steps: int = 1700
-    squad: int = 10  # questions of squad in each step
+    block: int = 10  # questions of squad that follow one another in each step
     contrast: int = 1  # and of contrast
     echoes: int = 2  # of echoes
-    languages: int = 0  # and of other languages, each drawn as often as any other
     others: int = 5  # and of all other domains, each drawn by the root of its number of questions
     unrelated: int = 1  # passages of other questions beside those of a question
     most: int = 8  # passages of a question at most
@@ -152,18 +162,11 @@ class Network:
 
     def loss(self, texts: Texts, groups: Sequence[Rows]) -> Any:
         """Cross entropy of answers among the passages of their questions, and log loss with half the weight for answers."""
-        torch, functional = self.torch, self.torch.nn.functional
         pairs, owner, answers = pairs_of(groups, self.recipe, self.rng)
         read = read_pairs(texts.ids, texts.idf, pairs)
         logits = self.logits(texts, read)
-        right = self.put(answers)
-        others = self.put((owner[:, None] == owner) & ~answers)
-        against = logits[None, :].masked_fill(~others, FAR).logsumexp(1)
-        listwise = functional.softplus(against - logits)[right].mean()
-        hard = torch.exp(self.recipe.hardness * self.put(read.overlap.astype(np.float32))) * ~right
-        share = (right / right.sum() + hard / hard.sum()) / 2
-        pointwise = functional.binary_cross_entropy_with_logits(logits, right.float(), reduction="none")
-        return listwise + (pointwise * share).sum()
+        overlap = self.put(read.overlap.astype(np.float32))
+        return answers_loss(logits, self.put(answers), self.put(owner), overlap, self.recipe.hardness)
 
 
 def pairs_of(
@@ -183,31 +186,6 @@ def pairs_of(
         answers += [answer for _, answer in found]
         owner += [number] * len(found)
     return pairs, np.array(owner), np.array(answers)
-
-
-def batches(groups: Sequence[Rows], recipe: Recipe, rng: np.random.Generator) -> Iterator[list[Rows]]:
-    """Groups of each step."""
-    by_domain: dict[str, list[Rows]] = {}
-    for group in groups:
-        by_domain.setdefault(group.domain, []).append(group)
-    fixed = {"squad": recipe.squad, "contrast": recipe.contrast, "echoes": recipe.echoes}
-    spoken = [name for name in by_domain if name.startswith(LANGUAGE)]
-    names = [name for name in by_domain if name not in fixed and name not in spoken and name != PARALLEL]
-    chance = np.sqrt([len(by_domain[name]) for name in names])
-    waiting: dict[str, list[int]] = {}
-    for _ in range(recipe.steps):
-        counts = {name: count for name, count in fixed.items() if name in by_domain}
-        drawn = rng.choice(names, recipe.others, p=chance / chance.sum()).tolist()
-        drawn += rng.choice(spoken, recipe.languages).tolist() if recipe.languages else []
-        for name in drawn:
-            counts[name] = counts.get(name, 0) + 1
-        chosen = []
-        for name, count in counts.items():
-            for _ in range(count):
-                if not waiting.get(name):
-                    waiting[name] = rng.permutation(len(by_domain[name])).tolist()
-                chosen.append(by_domain[name][waiting[name].pop()])
-        yield chosen
 
 
 def write_network(

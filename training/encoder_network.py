@@ -22,6 +22,7 @@ from bert_torch import (
     EXTRA,
     FAR,
     alike,
+    answers_loss,
     copied_layers,
     dropped,
     half_precision,
@@ -249,18 +250,10 @@ class Network:
         self, texts: Texts, groups: Sequence[Rows], question: Mapping[str, Any], sentence: Mapping[str, Any], place: Any
     ) -> Any:
         """The losses of the pair head over the passages of one sentence of some groups."""
-        torch, functional = self.torch, self.torch.nn.functional
         pairs, answers = pairs_of(groups, place, self.recipe.unrelated, self.rng)
         asked, given = self.taken(question, pairs[:, 0]), self.taken(sentence, pairs[:, 1])
         logits, overlap = self.pair_logits(texts, asked, given)
-        right = self.put(answers)
-        others = self.put((pairs[:, :1] == pairs[:, 0]) & ~answers)
-        against = logits[None, :].masked_fill(~others, FAR).logsumexp(1)
-        listwise = functional.softplus(against - logits)[right].mean()
-        hard = torch.exp(self.recipe.hardness * overlap) * ~right
-        share = (right / right.sum() + hard / hard.sum()) / 2
-        pointwise = functional.binary_cross_entropy_with_logits(logits, right.float(), reduction="none")
-        return listwise + (pointwise * share).sum()
+        return answers_loss(logits, self.put(answers), self.put(pairs[:, 0]), overlap, self.recipe.hardness)
 
     def taken(self, texts: Mapping[str, Any], rows: IntArray) -> dict[str, Any]:
         """What the pair head sees of some texts, without columns that are padding in all of them."""

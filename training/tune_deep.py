@@ -20,10 +20,10 @@ import numpy as np
 import bert_graph
 from bert_torch import EXTRA, fit
 from command import run, seconds_so_far
-from deep_network import Network, Recipe, batches, read_pairs
+from deep_network import Network, Recipe, read_pairs
 from export_encoder import find_source
 from semclass.core.errors import import_extra
-from tuning_texts import Material, Rows, Texts, recipe_of, tuning_parser
+from tuning_texts import Material, Rows, Texts, batches, recipe_of, tuning_parser
 
 
 def mean_rank(network: Network, texts: Texts, groups: Sequence[Rows]) -> float:
@@ -67,13 +67,9 @@ def train(arguments: argparse.Namespace) -> None:
     print(f"{arguments.out}  {asdict(recipe)}  {seconds_so_far()} s")
 
 
-def main() -> None:
-    settings = ("layers", "steps", "squad", "contrast", "echoes", "languages", "others")
+if __name__ == "__main__":
+    settings = ("layers", "steps", "block", "contrast", "echoes", "others")
     parser = tuning_parser(__doc__, Recipe, settings)
     parser.add_argument("--tuned", type=Path, help="weights of tune_encoder.py; else the layers start as published")
     parser.add_argument("--start", type=Path, help="weights of an earlier run, to go on from")
     run(parser, train)
-
-
-if __name__ == "__main__":
-    main()

@@ -17,7 +17,7 @@ ranked at the end. Writes every weight, for ``export_encoder.py --tuned``. Needs
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -28,11 +28,10 @@ import numpy.typing as npt
 import bert_graph
 from bert_torch import EXTRA, fit
 from command import run, seconds_so_far
-from datasets_io import LANGUAGE, PARALLEL
 from encoder_network import Network, Recipe
 from export_encoder import find_source
 from semclass.core.errors import import_extra
-from tuning_texts import Material, Rows, Texts, recipe_of, tables, tuning_parser
+from tuning_texts import Material, Rows, Texts, batches, recipe_of, tables, tuning_parser
 
 Array = npt.NDArray[Any]
 
@@ -42,32 +41,6 @@ SETTINGS = (
     "relations", "rate", "head_rate", "averaged",
 )  # fmt: skip
 TOGETHER = 64  # questions whose passages are one pool, where held-out ones are measured
-
-
-def batches(groups: Sequence[Rows], recipe: Recipe, rng: np.random.Generator) -> Iterator[list[Rows]]:
-    """Groups of each step; blocks of squad in random order, cut elsewhere in each pass."""
-    by_domain: dict[str, list[Rows]] = {}
-    for group in groups:
-        by_domain.setdefault(group.domain, []).append(group)
-    squad = by_domain.pop("squad")
-    apart = [(by_domain.pop(name, []), getattr(recipe, name)) for name in ("contrast", "echoes", PARALLEL)]
-    spoken = [by_domain.pop(name) for name in list(by_domain) if name.startswith(LANGUAGE)]
-    names = list(by_domain)
-    chance = np.sqrt([len(by_domain[name]) for name in names])
-    starts: list[int] = []
-    for _ in range(recipe.steps):
-        if not starts:
-            cuts = np.arange(int(rng.integers(recipe.block)), len(squad) - recipe.block, recipe.block)
-            starts = rng.permutation(cuts).tolist()
-        start = starts.pop()
-        chosen = squad[start : start + recipe.block]
-        for rows, count in apart:
-            chosen = chosen + [rows[row] for row in rng.integers(len(rows), size=count if rows else 0)]
-        for place in rng.integers(len(spoken), size=recipe.languages if spoken else 0).tolist():
-            chosen.append(spoken[place][int(rng.integers(len(spoken[place])))])
-        for name in rng.choice(names, recipe.others, p=chance / chance.sum()):
-            chosen.append(by_domain[name][int(rng.integers(len(by_domain[name])))])
-        yield chosen
 
 
 def tune(

@@ -17,6 +17,7 @@ from answer_groups import Group
 from bert_graph import BertConfig, Views, kept_pieces
 from bert_torch import tensor_of
 from command import make_parser
+from datasets_io import LANGUAGE, PARALLEL
 from document_groups import measured_on
 from export_encoder import lower_of, upper_of
 from onnx_graphs import open_model
@@ -266,6 +267,32 @@ def tuning_parser(description: str | None, recipe: type, settings: Sequence[str]
 def recipe_of(arguments: argparse.Namespace, recipe: type[R]) -> R:
     """A recipe with the settings of the command line."""
     return recipe(**{item.name: getattr(arguments, item.name) for item in fields(recipe) if item.name in arguments})  # type: ignore[arg-type]
+
+
+def batches(groups: Sequence[Rows], recipe: Any, rng: np.random.Generator) -> Iterator[list[Rows]]:
+    """Groups of each step; blocks of squad in random order, cut elsewhere in each pass."""
+    by_domain: dict[str, list[Rows]] = {}
+    for group in groups:
+        by_domain.setdefault(group.domain, []).append(group)
+    squad = by_domain.pop("squad")
+    apart = [(by_domain.pop(name, []), getattr(recipe, name, 0)) for name in ("contrast", "echoes", PARALLEL)]
+    spoken = [by_domain.pop(name) for name in list(by_domain) if name.startswith(LANGUAGE)]
+    names = list(by_domain)
+    chance = np.sqrt([len(by_domain[name]) for name in names])
+    starts: list[int] = []
+    for _ in range(recipe.steps):
+        if not starts:
+            cuts = np.arange(int(rng.integers(recipe.block)), len(squad) - recipe.block, recipe.block)
+            starts = rng.permutation(cuts).tolist()
+        start = starts.pop()
+        chosen = squad[start : start + recipe.block]
+        for rows, count in apart:
+            chosen = chosen + [rows[row] for row in rng.integers(len(rows), size=count if rows else 0)]
+        for place in rng.integers(len(spoken), size=getattr(recipe, "languages", 0) if spoken else 0).tolist():
+            chosen.append(spoken[place][int(rng.integers(len(spoken[place])))])
+        for name in rng.choice(names, recipe.others, p=chance / chance.sum()):
+            chosen.append(by_domain[name][int(rng.integers(len(by_domain[name])))])
+        yield chosen
 
 
 def runs(
