@@ -15,7 +15,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from functools import lru_cache
-from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,7 @@ from semclass_integrations import shared
 
 import_extra("haystack", "haystack", shared.PACKAGE)
 
-from haystack import Document, component, default_from_dict, default_to_dict
+from haystack import Document, component
 from haystack.errors import FilterError
 
 _ORDER = {">": "$gt", ">=": "$gte", "<": "$lt", "<=": "$lte"}
@@ -42,7 +41,7 @@ def _models(models: str | None, encoder: str | None, threads: int) -> Models:
 
 
 class HaystackComponent:
-    """Base class of both components: it loads models on first use, and saves and reads arguments."""
+    """Base class of both components: it loads models on first use. Haystack saves the attributes named like arguments."""
 
     models: str | None
     encoder: str | None
@@ -74,17 +73,6 @@ class HaystackComponent:
         """Load the models, unless they are loaded."""
         if self._loaded is None:
             self._loaded = self._open(_models(self.models, self.encoder, self.threads))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the class and the arguments as JSON values."""
-        names = [name for name in signature(type(self).__init__).parameters if name != "self"]
-        data: dict[str, Any] = default_to_dict(self, **{name: getattr(self, name) for name in names})
-        return data
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Any:
-        """Make a component from the result of :meth:`to_dict`."""
-        return default_from_dict(cls, data)
 
 
 @component

@@ -154,7 +154,9 @@ class Haystack:
 
     def _again(self, made):
         """A component after it was saved and read."""
-        return type(made).from_dict(json.loads(json.dumps(made.to_dict())))
+        from haystack.core.serialization import component_from_dict, component_to_dict
+
+        return component_from_dict(type(made), json.loads(json.dumps(component_to_dict(made, "it"))), "it")
 
 
 DRIVERS = [LangChain, LlamaIndex, Haystack]
