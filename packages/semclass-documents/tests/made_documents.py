@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import mailbox
 import zipfile
-from email.message import EmailMessage
 
 BOILER = "The boiler is serviced every second year by the plumber."
 PUMP = "The pump runs at night, when power is cheap and nobody is awake."
@@ -38,10 +36,6 @@ MARKDOWN = f"""# Manual
 
 def html(path):
     path.write_text(HTML, encoding="utf-8")
-
-
-def log(path):
-    path.write_text("The valve was opened.\n")
 
 
 def notebook(path):
@@ -157,25 +151,7 @@ def pdf_of(objects):
     return bytes(body + b"trailer\n<< /Size %d /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF\n" % (size, start))
 
 
-def message():
-    """Write the manual as a message of HTML alone."""
-    found = EmailMessage()
-    found["Subject"], found["From"] = "The manual", "Ann <ann@example.org>"
-    found.set_content(HTML, subtype="html")
-    return found
-
-
-def eml(path):
-    path.write_bytes(message().as_bytes())
-
-
-def mbox(path):
-    box = mailbox.mbox(path)
-    box.add(message())
-    box.close()
-
-
 WRITERS = {
-    ".docx": docx, ".eml": eml, ".epub": epub, ".htm": html, ".html": html, ".ipynb": notebook, ".log": log,
-    ".mbox": mbox, ".pdf": pdf, ".pptx": pptx, ".xhtml": html, ".xlsx": xlsx,
+    ".docx": docx, ".epub": epub, ".htm": html, ".html": html, ".ipynb": notebook, ".pdf": pdf, ".pptx": pptx,
+    ".xhtml": html, ".xlsx": xlsx,
 }  # fmt: skip

@@ -47,19 +47,6 @@ def test_reports_of_two_years_are_no_duplicates():
     assert marks([f"{text} 1874.", f"{text} 1875.", f"{text} in 1874."]) == [None, None, "0"]
 
 
-def test_what_a_duplicate_repeats_is_never_a_duplicate_itself():
-    random = np.random.default_rng(1)
-    texts = [made(random)]
-    for _ in range(40):
-        texts.append(changed(random, texts[-1], 1))
-    found = marks(texts)
-    assert any(found)
-    for text, original in zip(texts, found, strict=True):
-        if original is not None:
-            assert found[int(original)] is None
-            assert resemblance(text, texts[int(original)]) >= 0.9
-
-
 @settings(max_examples=10)
 @given(st.integers(0, 2**32), st.sampled_from([0.8, 0.9, 1.0]))
 def test_marks_are_exact_and_nearly_complete(seed, threshold):

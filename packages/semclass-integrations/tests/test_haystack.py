@@ -15,7 +15,7 @@ from haystack import Document
 from haystack.errors import FilterError
 from haystack.testing.document_store import FilterDocumentsTest
 
-from semclass import HybridRetriever, InputError, InputTypeError
+from semclass import HybridRetriever, InputError
 from semclass.index import filters
 from semclass_integrations.haystack import SemclassRanker, SemclassRetriever, to_passages, to_where
 
@@ -91,8 +91,3 @@ def test_fields_of_meta_are_read_if_they_are_named(documents):
     )
     assert (read[0].id, read[0].content) == ("b", "It was opened in 1902.")
     assert read[0].score - read[1].score > plain[0].score - plain[1].score
-
-
-def test_an_object_that_is_no_document_is_refused():
-    with pytest.raises(InputTypeError, match=r"documents must be a list of haystack\.Document"):
-        SemclassRanker(MODELS).run(QUESTION, ["text"])

@@ -10,8 +10,8 @@ pytest.importorskip("langchain_tests", reason="langchain-tests is not installed"
 from langchain_core.documents import Document
 from langchain_tests.integration_tests import RetrieversIntegrationTests
 
-from semclass import HybridRetriever, InputError, InputTypeError, PassageIndex, Reranker
-from semclass_integrations.langchain import SemclassCompressor, SemclassRetriever, to_passages
+from semclass import HybridRetriever, InputError, PassageIndex, Reranker
+from semclass_integrations.langchain import SemclassCompressor, SemclassRetriever
 
 pytestmark = [pytest.mark.extras, pytest.mark.filterwarnings("default")]
 
@@ -67,13 +67,6 @@ def test_options_come_with_the_retriever_or_with_a_call(index):
 def test_a_wrong_option_of_a_call_is_refused(retriever):
     with pytest.raises(InputError, match="invoke has 'kk'; allowed are method"):
         retriever.invoke(QUESTION, kk=3)
-
-
-def test_an_object_of_another_kind_is_refused():
-    with pytest.raises(InputTypeError, match=r"retriever must be a semclass\.HybridRetriever, not 'index'"):
-        SemclassRetriever(retriever="index")
-    with pytest.raises(InputTypeError, match=r"documents must be a list of langchain_core\.Document"):
-        to_passages("text")
 
 
 def test_a_refused_question_leaves_the_others_of_its_batch(retriever):

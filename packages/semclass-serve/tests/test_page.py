@@ -170,13 +170,6 @@ def test_texts_are_classified(open_page, address):
     )
 
 
-def test_without_an_index_the_page_classifies(open_page, models):
-    with Served(Engine(models, None, Settings())) as service:
-        page = open_page(service.url)
-        expect(page.get_by_label("Texts to classify")).to_be_visible()
-        expect(page.get_by_role("tab", name="Search")).to_be_hidden()
-
-
 def test_a_service_with_keys_gets_one(open_page, models, retriever):
     with Served(Engine(models, retriever, Settings(keys=KEYS))) as service:
         page = open_page(f"{service.url}/#q=tower", expected="401")

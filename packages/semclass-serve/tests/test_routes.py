@@ -400,12 +400,6 @@ def test_a_file_without_good_keys_is_refused(tmp_path, content):
         read_keys(tmp_path / "keys")
 
 
-def test_a_file_of_keys_that_all_can_read_is_warned_of(key_file):
-    key_file.chmod(0o644)
-    with pytest.warns(UserWarning, match="chmod 600"):
-        assert len(read_keys(key_file)) == 2
-
-
 def test_another_host_name_is_refused(models):
     with service(models, hosts=("localhost", "127.0.0.1", "[::1]")) as client:
         for host in ("localhost", "LocalHost:8080", "127.0.0.1:1", "[::1]:8080"):
