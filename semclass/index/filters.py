@@ -8,7 +8,7 @@ A filter is a mapping that JSON can hold, in the form of MongoDB, Chroma and Pin
     {"tags": {"$in": ["tax", "law"]}, "author.name": "Ada"}       several fields: all of them
     {"$or": [{"page": 1}, {"$not": {"lang": {"$exists": True}}}]}
 
-Operators of a field are ``$eq $ne $gt $gte $lt $lte $in $nin $exists $not``.
+Operators of a field are ``$eq $ne $gt $gte $lt $lte $in $nin $exists``.
 Operators of filters are ``$and $or $not``.
 
 - Fields are paths, see :mod:`semclass.index.columns`. ``_id`` is the passage's id, and takes only
@@ -50,7 +50,7 @@ BoolArray: TypeAlias = npt.NDArray[np.bool_]
 ID = "_id"
 """The field name for a passage's id."""
 
-FIELD_OPERATORS = ("$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in", "$nin", "$exists", "$not")
+FIELD_OPERATORS = ("$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in", "$nin", "$exists")
 FILTER_OPERATORS = ("$and", "$or", "$not")
 
 MAX_NAMED_FIELDS = 20
@@ -112,17 +112,13 @@ def unknown_field(condition: Filter, known: Collection[str]) -> str:
 def _filter(where: object, at: str, depth: int) -> Filter:
     if not isinstance(where, Mapping):
         raise InputTypeError(f'{at} must be a mapping such as {{"page": {{"$gte": 3}}}}, not {short(where)}')
-    return _joined("and", [_part(key, value, at, _deeper(depth)) for key, value in where.items()])
+    if depth > _MAX_DEPTH:
+        raise InputError(f"the filter is nested more than {_MAX_DEPTH} levels deep; write a flatter filter")
+    return _joined("and", [_part(key, value, at, depth + 1) for key, value in where.items()])
 
 
 def _joined(how: str, parts: list[Filter]) -> Filter:
     return parts[0] if len(parts) == 1 else Filter(how, tuple(parts))
-
-
-def _deeper(depth: int) -> int:
-    if depth > _MAX_DEPTH:
-        raise InputError(f"the filter is nested more than {_MAX_DEPTH} levels deep; write a flatter filter")
-    return depth + 1
 
 
 def _part(key: object, value: object, at: str, depth: int) -> Filter:
@@ -139,12 +135,12 @@ def _part(key: object, value: object, at: str, depth: int) -> Filter:
         return Filter(key[1:], tuple(_filter(part, f"{inside}[{i}]", depth) for i, part in enumerate(value)))
     if key.startswith("$"):
         raise InputError(f"{at} has the operator {short(key)}; give the name of a field, or one of {_FILTERS}")
-    return _field(key, value, inside, depth)
+    return _field(key, value, inside)
 
 
-def _field(path: str, value: object, at: str, depth: int) -> Filter:
+def _field(path: str, value: object, at: str) -> Filter:
     if not isinstance(value, Mapping):
-        return _operator(path, "$eq", value, at, depth)
+        return _operator(path, "$eq", value, at)
     unknown = [key for key in value if key not in FIELD_OPERATORS]
     if unknown or not value:
         given = f"the operator {short(unknown[0])}" if unknown else "no operator"
@@ -152,34 +148,29 @@ def _field(path: str, value: object, at: str, depth: int) -> Filter:
             f"{at} has {given}; allowed are {', '.join(FIELD_OPERATORS)}; write a field of a nested object as "
             f'"{path}.name"'
         )
-    parts = [_operator(path, key, item, f"{at}[{key!r}]", depth) for key, item in value.items() if key not in _BOUNDS]
+    parts = [_operator(path, key, item, f"{at}[{key!r}]") for key, item in value.items() if key not in _BOUNDS]
     if bounds := {key: item for key, item in value.items() if key in _BOUNDS}:
         parts.append(_interval(path, bounds, at))
     return _joined("and", parts)
 
 
-def _operator(path: str, name: str, value: Any, at: str, depth: int) -> Filter:
-    if name == "$not":
-        return Filter("not", (_field(path, value, at, _deeper(depth)),))
+def _operator(path: str, name: str, value: Any, at: str) -> Filter:
     if name == "$exists" and (not isinstance(value, bool) or path == ID):
         raise InputTypeError(f"{at} is {short(value)}; it must be true or false, for a field other than {ID!r}")
     negated = name in ("$ne", "$nin")
     if name == "$exists" or (value is None and path != ID and name in ("$eq", "$ne")):
         result, negated = Filter("exists", path=path), negated ^ (not value)
-    elif name in ("$eq", "$ne"):
-        result = _among(path, [_value(value, at)], at)
-    elif isinstance(value, (list, tuple, set, frozenset)):
-        result = _among(path, [_value(item, f"{at}[{place}]") for place, item in enumerate(value)], at)
     else:
-        raise InputTypeError(f"{at} must be a list of values, not {short(value)}")
+        if name in ("$eq", "$ne"):
+            values = [_value(value, at)]
+        elif isinstance(value, (list, tuple, set, frozenset)):
+            values = [_value(item, f"{at}[{place}]") for place, item in enumerate(value)]
+        else:
+            raise InputTypeError(f"{at} must be a list of values, not {short(value)}")
+        if path == ID and (wrong := [item for item in values if not isinstance(item, str)]):
+            raise InputTypeError(f"{at} must be an id, which is a string, not {short(wrong[0])}")
+        result = Filter("in", tuple(values), path)
     return Filter("not", (result,)) if negated else result
-
-
-def _among(path: str, values: Sequence[Scalar], at: str) -> Filter:
-    wrong = [value for value in values if not isinstance(value, str)]
-    if path == ID and wrong:
-        raise InputTypeError(f"{at} must be an id, which is a string, not {short(wrong[0])}")
-    return Filter("in", tuple(values), path)
 
 
 def _value(value: object, at: str) -> Scalar:
