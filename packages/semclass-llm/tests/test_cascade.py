@@ -180,7 +180,6 @@ def test_the_command_classifies_pairs_passages_and_questions(run, tmp_path):
         (("--send", "0.5"), "--endpoint"),
         (("--endpoint", "http://localhost", "--model", "m"), "share"),
         (("--endpoint", "http://localhost", "--model", "m", "--accuracy", "0.9"), "--held-out"),
-        (("--endpoint", "http://localhost", "--send", "0.5"), "--model"),
     ],
 )
 def test_options_that_do_not_fit_are_refused(run, folder, options, named):

@@ -341,14 +341,7 @@ def test_answers_forbid_browsers_to_run_or_frame(client):
         assert "default-src 'self'" in answer.headers["content-security-policy"]
         assert answer.headers["x-content-type-options"] == "nosniff"
         assert "access-control-allow-origin" not in answer.headers
-
-
-def test_the_page_is_served_once_until_it_changes(client):
-    page = client.get("/")
-    assert page.headers["content-type"] == "text/html; charset=utf-8"
-    assert client.get("/", headers={"if-none-match": page.headers["etag"]}).status_code == 304
-    assert client.request("HEAD", "/page.js").status_code == 200
-    assert not re.search(r"https?://(?!www\.w3\.org)", page.text)
+    assert not re.search(r"https?://(?!www\.w3\.org)", client.get("/").text)
 
 
 def test_a_start_that_fails_is_logged(models, log, monkeypatch):
