@@ -49,8 +49,6 @@ OUTPUTS: Mapping[str, tuple[str, ...]] = {
 }
 """Outputs of each task. The first two are the default."""
 
-BATCH = 1024  # texts that are encoded in one call
-
 
 @dataclass(frozen=True)
 class TableJob:
@@ -147,10 +145,8 @@ class TableJob:
         if rows:  # no models are opened for a partition without texts
             paths = tuple(None if path is None else str(path) for path in (self.models, self.encoder))
             run = _open(self.task, *paths, self.threads)
-            for start in range(0, len(rows), BATCH):
-                some = rows[start : start + BATCH]
-                for row, item in zip(some, run(*([texts[row] for row in some] for texts in columns)), strict=True):
-                    items[row] = item
+            for row, item in zip(rows, run(*([texts[row] for row in rows] for texts in columns)), strict=True):
+                items[row] = item
         arrays = [pa.array([_value(item, name) for item in items], TYPES[name]) for name in self._outputs]
         return [*arrays, pa.array(error, pa.string())]
 

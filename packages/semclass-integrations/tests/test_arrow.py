@@ -23,7 +23,6 @@ from semclass import (
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra spark)")
 
-from semclass_integrations import arrow  # noqa: E402
 from semclass_integrations.arrow import OUTPUTS, TableJob  # noqa: E402
 
 QUESTIONS = ["Who built the bridge?", "How tall is it?", "wher is the lighthouse", "What does NATO stand for?"]
@@ -61,8 +60,7 @@ def test_no_cutting_into_batches_changes_a_row(rows_and_cuts):
     np.testing.assert_allclose(mine, theirs, atol=1e-6)
 
 
-def test_a_bad_row_gets_nulls_and_the_reason(monkeypatch):
-    monkeypatch.setattr(arrow, "BATCH", 2)
+def test_a_bad_row_gets_nulls_and_the_reason():
     rows = table(text=["Who?", None, "", " \n", "How old is it?", "Who is it?"])
     found = TableJob().table(rows)
     assert found["error"].to_pylist() == [None, "text is null", "text is empty", "text is empty", None, None]

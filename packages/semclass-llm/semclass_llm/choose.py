@@ -13,7 +13,6 @@ from semclass.plugins import check_positive, check_texts
 
 MAX_GROUPED = 20_000
 
-ENCODED_TOGETHER = 1024
 Array = npt.NDArray[np.float64]
 
 
@@ -90,7 +89,5 @@ def _middles(vectors: Array, weight: Array, number: int, seed: int) -> npt.NDArr
 
 def _vectors(texts: list[str], encoder: Encoder) -> Array:
     """Vectors of length 1, float64 (n, dim)."""
-    starts = range(0, len(texts), ENCODED_TOGETHER)
-    parts = [encoder.encode(texts[at : at + ENCODED_TOGETHER]).rows("pooled") for at in starts]
-    vectors = np.concatenate(parts).astype(np.float64)
+    vectors = encoder.encode(texts).rows("pooled").astype(np.float64)
     return np.asarray(vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12))
