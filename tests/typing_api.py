@@ -62,7 +62,7 @@ def prompt(folder: str, question: str) -> tuple[str, list[int]]:
 def build(texts: Mapping[str, str], folder: str) -> int:
     models = semclass.Models.load(encoder=semclass.OnnxEncoder.load(threads=2))
     passages = (semclass.Passage(name, text, {"page": 1}) for name, text in texts.items())
-    index = semclass.PassageIndex.build(passages, passage_encoder=models.passage_encoder, progress=None)
+    index = semclass.PassageIndex.build(passages, passage_encoder=models.passage_encoder)
     index.save(folder)
     return len(semclass.PassageIndex.load(folder))
 

@@ -9,7 +9,7 @@ how the files of an index are read.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
@@ -32,7 +32,6 @@ from semclass.index.encode_rows import (
     check_types,
     chunks,
     encode_evidence,
-    in_order,
     language_for,
     types_of,
     warn_of_truncated,
@@ -265,7 +264,6 @@ class PassageIndex(Header):
         passage_encoder: PassageEncoder | None = None,
         small: bool = False,
         language: str | None = None,
-        progress: Callable[[int], object] | None = None,
     ) -> PassageIndex:
         """Index passages in memory; :func:`semclass.build_index` does so on the disk, and can resume a build.
 
@@ -282,8 +280,6 @@ class PassageIndex(Header):
         language
             Language of the passages, whose words BM25 compares by their stems: a name of Snowball's, such as
             ``"english"``, or ``""`` for words as they are. By default, the first passages tell it.
-        progress
-            Function that is called now and then with the number of passages done.
 
         Raises
         ------
@@ -296,11 +292,9 @@ class PassageIndex(Header):
             raise InputError("there are no passages to index; give at least one")
         config = IndexConfig.of(passage_encoder, small=small, language=language_for(first, language))
         parts, truncated = list[Part](), list[str]()
-        for chunk, (segment, long) in in_order(config.encode, chain([first], stream), workers=1):
+        for segment, long in map(config.encode, chain([first], stream)):
             parts.append(Part(segment))
             truncated += long
-            if progress is not None:
-                progress(len(chunk))
         index = cls(**config.header(), parts=(Part(join(parts)),))
         warn_of_truncated(truncated, len(index))
         return index
@@ -381,12 +375,11 @@ class PassageIndex(Header):
         for segment in self.segments:
             segment.check_files()
 
-    def refresh(self, *, verify: bool = False) -> PassageIndex:
+    def refresh(self) -> PassageIndex:
         """Return the index in the current state of its folder, or the same object if nothing changed.
 
-        The new index shares unchanged segments. Segments with overwritten files are opened again, and verified. `verify`
-        says whether to compare the SHA-256 of new files. Raises an InputError for an index that was not loaded from a
-        folder, and an ArtifactError as :meth:`load` does.
+        The new index shares unchanged segments. Segments with overwritten files are opened again, and verified. Raises an
+        InputError for an index that was not loaded from a folder, and an ArtifactError as :meth:`load` does.
         """
         if self.folder is None:
             raise InputError("this index was built in memory, so it cannot be refreshed; save it and load it first")
@@ -394,8 +387,8 @@ class PassageIndex(Header):
         whole = {part.segment.name: part for part in self.parts if not part.segment.is_changed}
         if current == self.manifest and len(whole) == len(self.parts):
             return self
-        verify = verify or len(whole) < len(self.parts)
-        opened = open_parts(self.folder, current, whole, mmap=self.mmap, verify=verify)
+        damaged = len(whole) < len(self.parts)
+        opened = open_parts(self.folder, current, whole, mmap=self.mmap, verify=damaged)
         return self.of(self.folder, *opened, mmap=self.mmap)
 
     @classmethod

@@ -175,8 +175,10 @@ def build_index(
     ----------
     folder
         Folder of the index, which is created if it does not exist, and holds nothing else.
-    passages, passage_encoder, small, language, progress
+    passages, passage_encoder, small, language
         See :meth:`semclass.PassageIndex.build`. `passages` may be a stream.
+    progress
+        Function that is called now and then with the number of passages done.
     resume
         Whether to resume an unfinished build of the same passages with the same models and options.
     workers
