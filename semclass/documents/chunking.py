@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from itertools import groupby, islice
+from itertools import chain, groupby, islice
 from operator import attrgetter
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 from semclass.core.checks import check_choice, check_positive, check_text
 from semclass.core.errors import InputError, InputTypeError
@@ -177,12 +177,12 @@ def cut(
     return _passages(text, document, chunking, markdown=markdown)
 
 
-_Piece: TypeAlias = tuple[Block, list[Unit]]  # the first block of a passage, and its units
-
-
 def _passages(text: str, document: str, chunking: Chunking, *, markdown: bool) -> Iterator[Passage]:
-    cutter = _by_paragraph if chunking.way == "paragraph" else _by_section
-    pieces = cutter(text, read_blocks(text, markdown=markdown), chunking)
+    blocks = groupby(read_blocks(text, markdown=markdown), key=attrgetter("section"))
+    sections = (list(section) for _, section in blocks)
+    join = _joined if chunking.way == "paragraph" else lambda _, section, __: [section]
+    groups = (group for section in sections for group in join(text, section, chunking))
+    pieces = ((group[0], units) for group in groups for units in _groups(text, group, chunking))
     bounded = ((block, part) for block, units in pieces for part in _bounded(text, units))
     written = ((block, units, _written(text, units)) for block, units in bounded)
     kept = (passage for passage in written if not _is_stub(passage[2], passage[0].headings))
@@ -210,22 +210,6 @@ def _is_stub(text: str, headings: Sequence[str]) -> bool:
     return "`" not in text and not _SPOKEN.search(without_links(rest)) and _SPOKEN.search(text) is not None
 
 
-def _by_paragraph(text: str, blocks: Iterable[Block], chunking: Chunking) -> Iterator[_Piece]:
-    for section in _sections(blocks):
-        full = FULL_WORDS if section[0].headings and not chunking.limit else SMALL_WORDS
-        parts = section if chunking.limit else [part for block in section for part in _parts(text, block)]
-        for group in _joined(text, parts, full):
-            yield from ((group[0], units) for units in _groups(text, group, chunking))
-
-
-def _by_section(text: str, blocks: Iterable[Block], chunking: Chunking) -> Iterator[_Piece]:
-    return ((section[0], units) for section in _sections(blocks) for units in _groups(text, section, chunking))
-
-
-def _sections(blocks: Iterable[Block]) -> Iterator[list[Block]]:
-    return (list(section) for _, section in groupby(blocks, key=attrgetter("section")))
-
-
 def _groups(text: str, blocks: Sequence[Block], chunking: Chunking) -> Iterator[list[Unit]]:
     """Yield the units of blocks, in groups of at most the size, if there is one."""
     if chunking.limit is None:
@@ -247,14 +231,15 @@ def _parts(text: str, block: Block) -> Iterator[Block]:
         yield replace(block, start=rows[0].start, end=rows[-1].end, units=tuple(rows))
 
 
-def _joined(text: str, section: Sequence[Block], full: int) -> Iterator[list[Block]]:
+def _joined(text: str, section: Sequence[Block], chunking: Chunking) -> Iterator[list[Block]]:
     """Join blocks to the one before while that is not full, and small ones in any case; at the end also to the heading.
 
     Tables are joined only if they, or what stands before them, are small; entries of a list are not joined to one another.
     """
     groups: list[list[Block]] = []
+    full = FULL_WORDS if section[0].headings and not chunking.limit else SMALL_WORDS
     words, table = full, False
-    for block in section:
+    for block in section if chunking.limit else chain.from_iterable(_parts(text, block) for block in section):
         held = _up_to(2 * full, text, block)
         fits = words < full and words + held <= 2 * full and not table and block.kind not in _WRITTEN
         if groups and (words < SMALL_WORDS or fits) and not _is_another(groups[-1], block):

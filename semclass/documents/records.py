@@ -148,11 +148,6 @@ def _is_empty(value: object) -> bool:
     return value is None or (isinstance(value, str) and not value.strip())
 
 
-def _id_text(value: object) -> str:
-    """Write an id; what is none is empty."""
-    return "" if isinstance(value, bool) or not isinstance(value, (str, int)) else str(value).strip()
-
-
 def _records(
     rows: Iterable[tuple[int, Row]], named: tuple[str, str | None, str | None], is_named: bool, place: str, more: Row
 ) -> Iterator[Record]:
@@ -163,9 +158,10 @@ def _records(
         title = " ".join(_written(own[title_column]).split()) if title_column in own else ""
         if not (text := _text(own, text_column, title_column if len(title) <= MAX_HEADING else None)):
             continue
-        name = _id_text(row.get(id_column)) if id_column else ""
+        own_id = row.get(id_column) if id_column else None
+        name = str(own_id).strip() if isinstance(own_id, (str, int)) and not isinstance(own_id, bool) else ""
         if is_named and (not name or hash(name) in seen):
-            problem = f"{short(name)} comes twice" if name else f"is {short(row.get(id_column or ''))}"
+            problem = f"{short(name)} comes twice" if name else f"is {short(own_id)}"
             raise InputError(
                 f"row {number}: the id in the column {id_column!r} {problem}; ids must be unique, and strings or whole "
                 "numbers"

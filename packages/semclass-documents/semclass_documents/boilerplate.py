@@ -149,7 +149,7 @@ class Counts:
         often = self._often(keys, range(len(keys)))
         own = [number for number in range(len(keys)) if not self._repeats_others(number, often)]
         often = self._often(keys, own)
-        found, counts = np.unique(_joined([keys[number] for number in own]), return_counts=True)
+        found, counts = np.unique(np.concatenate([often[:0], *(keys[number] for number in own)]), return_counts=True)
         places = np.isin(found, often)
         return dict(zip(found[places].tolist(), counts[places].tolist(), strict=True))
 
@@ -160,19 +160,14 @@ class Counts:
         for numbers in self._folders.values():
             held = [keys[number] for number in numbers if number in counted]
             if len(held) >= MIN_FILES * KEPT_OUT:
-                some, counts = np.unique(_joined(held), return_counts=True)
+                some, counts = np.unique(np.concatenate(held), return_counts=True)
                 least = max(MIN_FILES, FILE_SHARE * len(held)) * np.where(np.isin(some, before), KEPT_OUT, 1)
                 found.append(some[counts >= least])
-        return np.unique(_joined(found))
+        return np.unique(np.concatenate(found))
 
     def _repeats_others(self, number: int, often: npt.NDArray[np.uint64]) -> bool:
         places = np.isin(np.array(self._keys[number], np.uint64), often)
         return _is_version(np.array(self._words[number], np.int64)[places].tolist(), self._totals[number])
-
-
-def _gaps(paragraphs: Sequence[_Paragraph], length: int) -> Iterator[Span]:
-    """Tell where the text before, between and after paragraphs is, such as headings and code."""
-    return zip([0, *(one.end for one in paragraphs)], [*(one.start for one in paragraphs), length], strict=True)
 
 
 def _run(repeated: Sequence[bool], gaps: Sequence[int]) -> int:
@@ -185,10 +180,6 @@ def _is_version(repeated: Sequence[int], total: int) -> bool:
     """Tell of the words of the repeated paragraphs of a file, and of all of it, whether it says too little else."""
     most = sum(repeated) > VERSION_SHARE * total and len(repeated) >= VERSION_PARAGRAPHS
     return bool(repeated) and (most or total - sum(repeated) < MIN_WORDS)
-
-
-def _joined(keys: Sequence[npt.NDArray[np.uint64]]) -> npt.NDArray[np.uint64]:
-    return np.concatenate(keys) if keys else np.zeros(0, np.uint64)
 
 
 @dataclass
@@ -213,7 +204,8 @@ class Thinning:
             [one.words for one, again in zip(paragraphs, repeated, strict=True) if again], len(text.split())
         ):
             return text
-        gaps = [len(text[one:other].split()) for one, other in _gaps(paragraphs, len(text))]
+        ends, starts = [0, *(one.end for one in paragraphs)], [*(one.start for one in paragraphs), len(text)]
+        gaps = [len(text[end:start].split()) for end, start in zip(ends, starts, strict=True)]  # headings, code
         top = _run(repeated, gaps)
         bottom = len(repeated) - _run(repeated[::-1], gaps[::-1])
         parts, at = [], 0

@@ -16,7 +16,7 @@ from lxml import etree, html
 from markdownify import MarkdownConverter
 
 from semclass import Chunking
-from semclass.plugins import Document, check_size, paragraph, table
+from semclass.plugins import Document, paragraph, table
 from semclass_documents.limits import MAX_SPAN, check_package, check_tags
 from semclass_documents.page_furniture import is_furniture
 
@@ -86,7 +86,6 @@ _CONVERTER = _Converter(
 
 def read_html(path: Path, chunking: Chunking) -> Document:
     """Read HTML as Markdown; the encoding is that of a page that says none and is not UTF-8."""
-    check_size(path)
     content = path.read_bytes()
     check_tags(path, content.count(b"<"))
     return Document(html_to_markdown(content, encoding=chunking.encoding))

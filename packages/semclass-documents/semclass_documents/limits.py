@@ -44,20 +44,12 @@ TEXT_PARTS = (".xml", ".rels", ".opf", ".ncx", ".xhtml", ".html", ".htm")
 """Endings of the parts of a packed document that hold text, and not pictures or fonts."""
 
 _PART = 1 << 20
-_SPLIT = "split it into smaller files"
+SPLIT = "split it into smaller files"
 
 
 def seconds_for(size: int) -> int:
     """Seconds of a processor that a document of so many bytes may take."""
     return min(MIN_SECONDS + SECONDS_PER_MB * math.ceil(size / 1e6), MAX_SECONDS)
-
-
-def size_of(path: Path) -> int:
-    """Bytes of a file; an InputError if the system does not show it."""
-    try:
-        return path.stat().st_size
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
 
 
 def bytes_of_text(path: Path) -> int:
@@ -86,7 +78,7 @@ def check_package(path: Path, *, tags: bool = True) -> None:
         size = sum(part.file_size for part in package.infolist())
         if size > MAX_UNPACKED:
             raise InputError(
-                f"{path} has {size / 1e6:,.0f} MB unpacked; at most {MAX_UNPACKED / 1e6:.0f} MB are allowed: {_SPLIT}"
+                f"{path} has {size / 1e6:,.0f} MB unpacked; at most {MAX_UNPACKED / 1e6:.0f} MB are allowed: {SPLIT}"
             )
         number = 0
         for part in package.infolist() if tags else ():
@@ -109,7 +101,7 @@ def check_written(path: Path) -> None:
 def check_tags(path: Path, number: int) -> None:
     """Refuse a document with more tags than a tree of them may hold."""
     if number > MAX_TAGS:
-        raise InputError(f"{path} has more than {MAX_TAGS:,} tags; {_SPLIT}")
+        raise InputError(f"{path} has more than {MAX_TAGS:,} tags; {SPLIT}")
 
 
 def check_text(path: Path, length: int) -> None:
@@ -118,33 +110,5 @@ def check_text(path: Path, length: int) -> None:
     if length > max(FREE_CHARACTERS, MAX_GROWTH * size):
         raise InputError(
             f"{path} has {size / 1e6:.1f} MB without pictures, but contains {length / 1e6:.0f} MB of text; at most "
-            f"{MAX_GROWTH} times its size is allowed: {_SPLIT}"
+            f"{MAX_GROWTH} times its size is allowed: {SPLIT}"
         )
-
-
-def work_for(size: int) -> float:
-    """Seconds of a processor after which a document of so many bytes is cut, if it has pages."""
-    return PAGES_SHARE * seconds_for(size)
-
-
-def read_up_to(path: Path, page: int, pages: int) -> str:
-    """Message about a document that was cut after a page."""
-    seconds = work_for(path.stat().st_size)
-    return f"{path}: read up to page {page} of {pages}: more than {seconds:.0f} seconds of CPU time; {_SPLIT}"
-
-
-def out_of_clock(path: Path, seconds: float) -> InputError:
-    """Message about a document that took too long by the clock."""
-    return InputError(
-        f"{path} took more than {seconds:.0f} seconds to read; {_SPLIT}, or read it when the machine is idle"
-    )
-
-
-def out_of_time(path: Path, seconds: int) -> InputError:
-    """Message about a document that took too long."""
-    return InputError(f"{path} took more than {seconds} seconds of CPU time; {_SPLIT}")
-
-
-def out_of_memory(path: Path) -> InputError:
-    """Message about a document that took too much memory."""
-    return InputError(f"{path} took more than {MAX_MEMORY / 1e6:.0f} MB of memory to read; {_SPLIT}")

@@ -16,7 +16,7 @@ from typing import Any, cast
 from lxml import html
 
 from semclass import Chunking
-from semclass.plugins import Document, Record, check_size, paragraph
+from semclass.plugins import Document, Record, paragraph
 from semclass_documents.html import html_to_markdown
 from semclass_documents.limits import check_tags
 
@@ -95,7 +95,6 @@ _HTML_SIGNATURES = (
 
 def read_eml(path: Path, _: Chunking) -> Document:
     """Read a message as a record."""
-    check_size(path)
     message = message_from_bytes(path.read_bytes(), policy=policy.default)
     if not any(name in message for name in ("From", "Date", "Subject", "Message-ID")):
         raise ValueError("it has no header of a message")
@@ -104,7 +103,6 @@ def read_eml(path: Path, _: Chunking) -> Document:
 
 def read_mbox(path: Path, _: Chunking) -> Document:
     """Read each message of a mailbox as a record, named by its Message-ID, or else by its number."""
-    check_size(path)
     with path.open("rb") as file:
         if file.read(5) not in (b"From ", b""):
             raise ValueError("it does not begin with `From `")

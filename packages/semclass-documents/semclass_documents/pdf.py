@@ -16,7 +16,7 @@ from pdfminer.pdftypes import stream_value
 
 from semclass import Chunking
 from semclass.plugins import Document, join_divided, mark_divided, paragraph, table, words_of
-from semclass_documents.limits import MAX_PAGE, is_large, read_up_to, work_for
+from semclass_documents.limits import MAX_PAGE, PAGES_SHARE, SPLIT, is_large, seconds_for
 from semclass_documents.pdf_letters import upright_pages
 
 LARGER = 1.12
@@ -71,7 +71,8 @@ class _Letters:
 
 def read_pdf(path: Path, _: Chunking) -> Document:
     """Read a PDF as Markdown, with a form feed between pages; what would take too long is missing."""
-    end = process_time() + work_for(path.stat().st_size)
+    seconds = PAGES_SHARE * seconds_for(path.stat().st_size)
+    end = process_time() + seconds
     pages, missing = list[list[_Line]](), list[str]()
     seen, again, large = set[str](), 0, list[str]()
     with pdfplumber.open(path) as file:
@@ -88,7 +89,8 @@ def read_pdf(path: Path, _: Chunking) -> Document:
             seen.add(shown)
             page.close()  # what it holds would stay in memory
             if process_time() > end and len(pages) < len(file.pages):
-                missing.append(read_up_to(path, len(pages), len(file.pages)))
+                part = f"up to page {len(pages)} of {len(file.pages)}"
+                missing.append(f"{path}: read {part}: more than {seconds:.0f} seconds of CPU time; {SPLIT}")
                 break
     if again:
         missing.append(f"{path}: {again} pages that show the same as an earlier one are left out")
@@ -149,32 +151,23 @@ def _lines_of(page: Any, before: _Line | None) -> Iterator[_Line]:
             tables.append((grid.bbox, rows, edges))
     line: _Line | None = None
     for word in page.extract_words(x_tolerance_ratio=SPACE, use_text_flow=True, extra_attrs=["size", "upright"]):
-        place = next((at for at, (box, *_) in enumerate(tables) if _inside(word, box)), None)
+        x, y = (word["x0"] + word["x1"]) / 2, (word["top"] + word["bottom"]) / 2
+        inside = (at for at, (box, *_) in enumerate(tables) if box[0] <= x <= box[2] and box[1] <= y <= box[3])
+        place, size = next(inside, None), max(line.size if line else 0.0, word["size"])
         if place is not None:
             box, rows, edges = tables[place]
             if rows:
                 yield from [line] if line else []
                 yield _Line("", 0, box[0], box[2], box[1], box[3], rows, edges, word["size"])
                 line, tables[place] = None, (box, [], edges)
-        elif line and _continues(line, word):
+        elif line and abs(word["bottom"] - line.bottom) < 0.5 * size and word["x0"] > line.right - size:
             line.text += f" {word['text']}"
             line.right, line.bottom = word["x1"], max(line.bottom, word["bottom"])
-            line.size = max(line.size, word["size"])
+            line.size = size
         else:
             yield from [line] if line else []
             line = _Line(word["text"], word["size"], word["x0"], word["x1"], word["top"], word["bottom"])
     yield from [line] if line else []
-
-
-def _inside(word: dict[str, Any], box: Sequence[float]) -> bool:
-    across, down = (word["x0"] + word["x1"]) / 2, (word["top"] + word["bottom"]) / 2
-    return bool(box[0] <= across <= box[2] and box[1] <= down <= box[3])
-
-
-def _continues(line: _Line, word: dict[str, Any]) -> bool:
-    """Whether a word stands further right on the same line."""
-    size = max(line.size, word["size"])
-    return bool(abs(word["bottom"] - line.bottom) < 0.5 * size and word["x0"] > line.right - size)
 
 
 def _letters(pages: Sequence[Sequence[_Line]]) -> _Letters:
@@ -216,11 +209,6 @@ def _belongs(held: Sequence[_Line], line: _Line, letters: _Letters) -> bool:
     return gap < letters.gap + 0.35 * line.size and (not indented or bool(_BULLET.match(line.text)))
 
 
-def _may_be_heading(text: str) -> bool:
-    """Whether a text is short enough and no caption."""
-    return len(text.split()) <= HEADING_WORDS and any(map(str.isalpha, text)) and not _CAPTION.match(text)
-
-
 def _block(held: Sequence[_Line], letters: _Letters) -> Iterator[str]:
     """Yield a table, a heading, or a paragraph, whose items begin with a bullet."""
     if held[0].rows:
@@ -229,7 +217,8 @@ def _block(held: Sequence[_Line], letters: _Letters) -> Iterator[str]:
     size = round(held[0].size, 1)
     text = "\n".join(" ".join(_LEADER.sub(" ", line.text).split()) for line in held)
     text = join_divided(mark_divided(text, letters.words))
-    if size > LARGER * letters.text and _may_be_heading(text):
+    may_be = len(text.split()) <= HEADING_WORDS and any(map(str.isalpha, text)) and not _CAPTION.match(text)
+    if size > LARGER * letters.text and may_be:
         level = 1 + sum(size < other for other in letters.headings)
         yield f"{'#' * level} {' '.join(text.split())}"
         return

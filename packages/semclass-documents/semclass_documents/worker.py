@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import faulthandler
 import json
 import os
 import re
@@ -16,19 +15,11 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from semclass import Chunking, InputError, MissingExtraError, Passage, SemclassError
-from semclass.plugins import Document, Record
-from semclass_documents.limits import (
-    CLOCK_FACTOR,
-    MAX_MEMORY,
-    out_of_clock,
-    out_of_memory,
-    out_of_time,
-    seconds_for,
-    size_of,
-)
+from semclass.plugins import Document, Record, reading
+from semclass_documents.limits import CLOCK_FACTOR, MAX_MEMORY, SPLIT, seconds_for
 
 _OUT_OF_MEMORY = 3
-_OUT_OF_TIME = {-getattr(signal, "SIGXCPU", 0), 1}  # 1 is the code of `faulthandler`
+_OUT_OF_TIME = -getattr(signal, "SIGXCPU", 0)
 _SURROGATE = re.compile("[\ud800-\udfff]")
 """Half a character, which JSON can hold and UTF-8 cannot."""
 
@@ -52,7 +43,9 @@ class Worker:
 
     def read(self, path: Path, chunking: Chunking) -> Document:
         """Read a document. An InputError or MissingExtraError says why it cannot be read."""
-        document = Document(*self._ask(path, size_of(path), chunking, None))
+        with reading(path):
+            size = path.stat().st_size
+        document = Document(*self._ask(path, size, chunking, None))
         return document._replace(records=[Record(*record) for record in document.records])
 
     def cut(self, name: str, document: Document, chunking: Chunking) -> list[Passage]:
@@ -95,7 +88,9 @@ class Worker:
             timer.join()  # it may be ending the process right now
         if late.is_set():
             self._end()
-            raise out_of_clock(path, seconds)
+            raise InputError(
+                f"{path} took more than {seconds:.0f} seconds to read; {SPLIT}, or read it when the machine is idle"
+            )
 
     def _started(self) -> subprocess.Popen[bytes]:
         """Return the process; start it if there is none."""
@@ -121,10 +116,10 @@ class Worker:
 
 def _reason(path: Path, code: int, seconds: int) -> InputError:
     """Say why the process of a document ended."""
-    if code in _OUT_OF_TIME:
-        return out_of_time(path, seconds)
+    if code == _OUT_OF_TIME:
+        return InputError(f"{path} took more than {seconds} seconds of CPU time; {SPLIT}")
     if code == _OUT_OF_MEMORY:
-        return out_of_memory(path)
+        return InputError(f"{path} took more than {MAX_MEMORY / 1e6:.0f} MB of memory to read; {SPLIT}")
     return InputError(f"{path} cannot be read: its reader crashed ({code}); is the file damaged?")
 
 
@@ -168,13 +163,10 @@ def _limit_memory() -> None:
 
 
 def _limit_time(seconds: int) -> None:
-    """End this process when a document takes too long, by the time of its processor, or of a clock on Windows."""
-    try:
+    """End this process when a document takes too much time of its processor; Windows has the limit by the clock alone."""
+    with suppress(ImportError, OSError):
         import resource
 
         used = resource.getrusage(resource.RUSAGE_SELF)
         soft = int(used.ru_utime + used.ru_stime) + 1 + seconds
-        with suppress(OSError):
-            resource.setrlimit(resource.RLIMIT_CPU, (soft, resource.getrlimit(resource.RLIMIT_CPU)[1]))
-    except ImportError:
-        faulthandler.dump_traceback_later(seconds, exit=True)
+        resource.setrlimit(resource.RLIMIT_CPU, (soft, resource.getrlimit(resource.RLIMIT_CPU)[1]))
