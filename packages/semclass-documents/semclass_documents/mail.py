@@ -80,17 +80,11 @@ STUB_WORDS = 100
 _UNDECLARED = {code: bytes([code]).decode("cp1252", "ignore") or None for code in range(0x80, 0xA0)}
 """What control characters are in windows-1252, which much mail is in that says it is in latin-1."""
 
-_HTML_QUOTES = (
-    "//*[contains(concat(' ', normalize-space(@class), ' '), ' gmail_quote ')]",
-    "//*[contains(concat(' ', normalize-space(@class), ' '), ' moz-cite-prefix ')]",
-)
+_HTML_QUOTES = ("gmail_quote", "moz-cite-prefix")
 _HTML_REPLIES = ("//*[@id='divRplyFwdMsg']/following-sibling::*", "//*[@id='divRplyFwdMsg']")
 _CITED = re.compile(r"""<blockquote[^<>]{,200}\stype=["']?cite""", re.IGNORECASE)
-_HTML_SIGNATURES = (
-    "//*[contains(concat(' ', normalize-space(@class), ' '), ' gmail_signature ')]",
-    "//*[contains(concat(' ', normalize-space(@class), ' '), ' moz-signature ')]",
-)
-"""Where programs put what they quote, and signatures."""
+_HTML_SIGNATURES = ("gmail_signature", "moz-signature")
+"""Classes of what programs quote and of signatures, and paths of what they quote in a reply."""
 
 
 def read_eml(path: Path, _: Chunking) -> Document:
@@ -337,8 +331,8 @@ def _without_quotes(page: str, *, reply: bool) -> bytes:
         return b""
     root = html.document_fromstring(content, parser=html.HTMLParser(encoding="utf-8"), ensure_head_body=True)
     quotes = _HTML_QUOTES if not _FORWARDED.search("\n".join(root.itertext())) else ()
-    replied = _HTML_REPLIES if reply else ()
-    for element in [found for path in (*quotes, *replied, *_HTML_SIGNATURES) for found in root.xpath(path)]:
+    marked = [*map(root.find_class, (*quotes, *_HTML_SIGNATURES)), *map(root.xpath, _HTML_REPLIES if reply else ())]
+    for element in chain.from_iterable(marked):
         element.drop_tree() if element.getparent() is not None else None
     if not "".join(root.itertext()).strip():
         return content
