@@ -111,22 +111,9 @@ def gain(values: Array, base: Array) -> dict[str, float]:
 # -- times -------------------------------------------------------------------------------------------------------------
 
 
-def each(items: Sequence[Any], job: Callable[[Any], object]) -> list[float]:
-    return by_turns(items, {"": job})[""]
-
-
-def percentiles(seconds: Mapping[str, Sequence[float]], scale: float, digits: int) -> dict[str, float]:
-    """Median and 95th percentile of each list, as ``NAME_p50`` and ``NAME_p95``, times `scale`."""
-    return {
-        f"{name}_p{percent}": round(float(np.percentile(values, percent)) * scale, digits)
-        for name, values in seconds.items()
-        for percent in (50, 95)
-    }
-
-
-def milliseconds(seconds: Sequence[float], prefix: str = "", digits: int = 4) -> dict[str, float]:
+def milliseconds(seconds: Sequence[float], prefix: str = "") -> dict[str, float]:
     """Median and 95th percentile, as ``p50_ms`` and ``p95_ms`` behind `prefix`."""
-    return {f"{prefix}p{q}_ms": round(float(np.percentile(seconds, q)) * 1e3, digits) for q in (50, 95)}
+    return {f"{prefix}p{q}_ms": round(float(np.percentile(seconds, q)) * 1e3, 4) for q in (50, 95)}
 
 
 def by_turns(

@@ -34,8 +34,6 @@ ROOT = Path(__file__).parent.parent
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 """Variables that say how many threads a library takes; some are read only when it is imported."""
 
-LACKING, ABSENT = 3, 4  # exit status of a step that needs a package which is not installed, or a file that is not there
-
 QUICK_QUESTIONS, QUICK_PASSAGES = 40, 200  # of a set in a quick run
 
 
@@ -99,10 +97,11 @@ class Bench:
             kept.parent.mkdir(parents=True, exist_ok=True)
             record = _in_process(task, kept.with_suffix(f".{os.getpid()}.part"))
             kept.unlink(missing_ok=True)
-            if "skipped" in record["result"]:
-                if not function.startswith("bench.peers."):
-                    raise AbsentError(record["result"]["skipped"])
-                self.say(f"  {name}: skipped, {record['result']['skipped']}")
+            lacks = record["result"].get("absent") or record["result"].get("skipped")
+            if "absent" in record["result"] or (lacks and not function.startswith("bench.peers.")):
+                raise AbsentError(lacks)
+            if lacks:
+                self.say(f"  {name}: skipped, {lacks}")
                 return dict(record["result"])
             # calls that failed are made again by the next run; the answers of the others are kept elsewhere
             if not record["result"].get("failed"):
@@ -172,10 +171,6 @@ def _in_process(task: dict[str, Any], out: Path) -> dict[str, Any]:
         stderr=subprocess.PIPE,
         check=False,
     )
-    if done.returncode == LACKING:
-        return {"result": {"skipped": (done.stderr.strip().splitlines() or ["a package is not installed"])[-1]}}
-    if done.returncode == ABSENT:
-        raise AbsentError((done.stderr.strip().splitlines() or ["a file is not there"])[-1])
     if done.returncode:
         raise StepError(f"{task['function']} failed with status {done.returncode}:\n{done.stderr[-4000:]}")
     record = json.loads(out.read_text())
@@ -203,14 +198,11 @@ def main(out: str) -> None:
     try:
         result = getattr(importlib.import_module(module), function)(**task["arguments"])
     except MissingExtraError as error:
-        click.echo(str(error), err=True)
-        sys.exit(LACKING)
+        result = {"skipped": str(error)}
     except ModuleNotFoundError as error:
-        click.echo(f"needs {error.name}; run: pip install '.[bench]'", err=True)
-        sys.exit(LACKING)
+        result = {"skipped": f"needs {error.name}; run: pip install '.[bench]'"}
     except (FileNotFoundError, InputError) as error:
-        click.echo(str(error), err=True)
-        sys.exit(ABSENT)
+        result = {"absent": str(error)}
     record = {
         "result": result,
         "seconds": round(time.perf_counter() - started, 2),

@@ -121,7 +121,7 @@ def _medquad(data: Path, rng: np.random.Generator) -> Iterator[Group]:
 
 def _policyqa(data: Path, rng: np.random.Generator) -> Iterator[Group]:
     for policy in read_jsonl(data / "policyqa" / "train.jsonl.gz"):
-        passages = [sentences(text, 6) or (text,) for text in policy["passages"]]
+        passages = [sentences(text, 6) for text in policy["passages"]]
         for row in policy["questions"]:
             right = row["relevant"][:2]
             wrong = [place for place in rng.permutation(len(passages)).tolist() if place not in row["relevant"]]

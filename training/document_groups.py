@@ -85,12 +85,12 @@ def _qa(data: Path, name: str, rng: np.random.Generator) -> Iterator[Group]:
     read: dict[str, tuple[str, ...]] = {}
     for at in np.sort(rng.permutation(len(rows))[:MOST]).tolist():
         row = rows[at]
-        parts = [read.setdefault(text, sentences(text, SENTENCES) or (text,)) for text in row["passages"]]
+        parts = [read.setdefault(text, sentences(text, SENTENCES)) for text in row["passages"]]
         right = [place for place in row["answers"] if parts[place]]
         if not right or len(right) == len(parts):
             continue
         right = [right[place] for place in rng.permutation(len(right))[:RIGHT].tolist()]
-        others = [place for place in range(len(parts)) if place not in row["answers"]]
+        others = [place for place in range(len(parts)) if parts[place] and place not in row["answers"]]
         wrong = [others[place] for place in rng.permutation(len(others))[:SIBLINGS].tolist()]
         passages = tuple(parts[place] for place in (*right, *wrong))
         yield Group(f"qa {name}", row["question"], passages, frozenset(range(len(right))))

@@ -133,7 +133,7 @@ class Material:
             )
             for group in groups
         )
-        alone = np.array([at(text) for text in further], np.int64)
+        alone = np.array([at(text) for text in further if text.strip()], np.int64)
         terms = encoder.tokenize(list(row))
         idf = statistics([count_terms(terms)]).idf(np.arange(len(encoder.is_term))) * encoder.is_term
         pieces = Ragged(terms.values.astype(np.uint32), terms.offsets)

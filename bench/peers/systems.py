@@ -45,7 +45,7 @@ def measure(loader: str, options: dict[str, Any], items: str) -> dict[str, Any]:
     system = load(loader, options)
     system.answer(first[:1])
     load_s = time.perf_counter() - started
-    alone = measures.each([[item] for item in first[:TIMED]], system.answer)
+    alone = measures.by_turns([[item] for item in first[:TIMED]], {"alone": system.answer})["alone"]
     batches = list(_batches(first))[:BATCHES]
     started = time.perf_counter()
     for batch in batches:
