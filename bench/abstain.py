@@ -85,7 +85,7 @@ def signals(retriever: HybridRetriever, query: Query, without: Sequence[str]) ->
     """What a search without some passages gives, in the order of `SIGNALS`."""
     how, models = METHODS["default"], retriever.models
     where = {"_id": {"$nin": list(without)}} if without else None
-    found = retriever.candidates(query, 50, how, where=where)
+    found = retriever.candidates(query, how.candidates, how, where=where)
     ranked = how.order(models, query, found, models.weights)
     first = ranked.places[:10]
     answers = ranked.components["relevance"][first]

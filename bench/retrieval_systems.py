@@ -47,7 +47,7 @@ SYSTEMS = {
     "hybrid": ("semclass", "dense + 0.1 * BM25, the reference's sum, which is the baseline here"),
     "convex": ("semclass", "dense, BM25 and learnt words, each brought to 0 ... 1 over the first 100 of both lists"),
     "RRF": ("peer", "reciprocal rank fusion, k = 60, of the same signals; on semclass's index"),
-    "default": ("semclass", "a search without options: convex + late interaction of neighbouring words, first 50"),
+    "default": ("semclass", "a search without options: convex + late interaction of neighbouring words, first 25"),
     "entail-integrated": ("semclass", "hybrid + lambda * probability that the passage answers"),
     f"entail-integrated@{MORE}": ("semclass", f"the same with {MORE} candidates"),
     "cross-encoder": (

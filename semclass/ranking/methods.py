@@ -102,7 +102,7 @@ class ByEvidence:
 
     name: str
     needs: Needs
-    candidates: ClassVar[int] = 50
+    candidates: ClassVar[int] = 25  # with 50, no mean over domains changes by more than .0002
     is_sum: ClassVar[bool] = True
 
     @property

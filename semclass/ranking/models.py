@@ -154,7 +154,7 @@ class Models:
         pairs = {} if self.pair_heads is None else self.pair_heads.weights
         learnt = self.passage_encoder.sparse is not None
         shares = {"alpha": ALPHA if learnt else ALPHA_OF_TWO, "sparse": SPARSE_SHARE if learnt else 0.0}
-        return {"bm25": BM25_WEIGHT, **shares, **classes, **pairs, **self.fusion}
+        return {"bm25": BM25_WEIGHT, **shares, **self.fusion, **classes, **pairs}
 
     def has(self, needs: Needs) -> bool:
         """Whether the heads are there that a ranking needs."""
@@ -265,4 +265,4 @@ def _fusion_weights(models: Path) -> dict[str, float]:
     artifact = artifacts.load_artifact(folder, "fusion")
     name, remedy = "weights.json", "restore the folder from its source"
     weights = artifacts.parse_json(artifact.read(name), artifact.path(name), remedy)
-    return check_weights(weights, ("bm25", "evidence", *SHARES), SHARES)
+    return check_weights(weights, ("bm25", *SHARES), SHARES)
