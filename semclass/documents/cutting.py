@@ -28,7 +28,7 @@ def cut_document(name: str, document: Document, chunking: Chunking) -> list[Pass
     """
     rows = {name + record.id for record in document.records}
     texts = cut(document.text, name, chunking, markdown=document.markdown)
-    passages = (replace(text, id=f"{text.id}-text") if text.id in rows else text for text in texts)
+    passages: Iterator[Passage] = (replace(text, id=f"{text.id}-text") if text.id in rows else text for text in texts)
     if document.joined:
         passages = chain(passages, _cut_together(document.records, name, chunking))
     else:

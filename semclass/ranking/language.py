@@ -66,7 +66,9 @@ def by_words(candidates: Candidates, features: FloatArray) -> Candidates:
     weights = {"dense": BY_WORDS_ALPHA, "bm25": 1 - BY_WORDS_ALPHA}
     parts = fused({"dense": candidates.dense, "bm25": candidates.bm25}, "convex", weights).parts
     fused_again = replace(candidates, score=sum_of(parts), parts=parts, language=OTHER)
-    return summed(fused_again, {"meaning": NEIGHBOURS_BY_WORDS * features[:, COLUMN["neighbours"]]}, {})
+    return summed(
+        fused_again, {"meaning": NEIGHBOURS_BY_WORDS * features[:, COLUMN["neighbours"]].astype(np.float64)}, {}
+    )
 
 
 def warn_of_language() -> None:
