@@ -179,7 +179,7 @@ def train(arguments: argparse.Namespace) -> None:
         folds=head.folds,
         say=partial(print, flush=True),
     )
-    given = fitted.out_of_fold[:, 0]
+    given = np.asarray(fitted.out_of_fold)[:, 0]
     threshold = round(float(np.quantile(given[truth], 1 - head.kept)), 4)
     metrics = {"cross_validation": figures(given, truth, threshold)}
     print(f"threshold {threshold}", metrics)

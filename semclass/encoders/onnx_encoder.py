@@ -199,13 +199,8 @@ class OnnxEncoder:
 
     def tokenize(self, texts: Sequence[str]) -> Ragged:
         """Split non-empty texts into word pieces. Returns the int32 ids of each whole text, without special tokens."""
-        checked = check_texts(texts)
-        encodings: Iterable[tokenizers.Encoding]
-        if self.threads == 1 or len(checked) == 1:
-            # one after another: what the tokeniser gives besides ids takes many times the memory
-            encodings = (self.tokenizer.encode(text, add_special_tokens=False) for text in steps(checked))
-        else:
-            encodings = self.tokenizer.encode_batch_fast(checked, add_special_tokens=False)
+        # one after another: what the tokeniser gives besides ids takes many times the memory
+        encodings = (self.tokenizer.encode(text, add_special_tokens=False) for text in steps(check_texts(texts)))
         return ragged([np.array(item.ids, np.int32) for item in encodings], np.zeros(0, np.int32))
 
     def encode(self, texts: Sequence[str], *, views: Sequence[str] = ("pooled",)) -> Encoding:

@@ -77,6 +77,7 @@ def test_a_command_of_a_missing_package_says_how_to_install_it(run, monkeypatch)
         (["classify", "questions"], "or with --file"),
         (["classify", "questions", "--file", "nowhere.txt"], "nowhere.txt cannot be read"),
         (["classify", "questions", "x", "--head", "h"], "--head does not apply to questions, but to texts"),
+        (["classify", "questions", "x", "--text-column", "body"], "apply only to a file"),
         (["classify", "pairs", "Who?"], "at least one sentence"),
         (["classify", "texts", "Hello!"], "either --head FOLDER or --labels FILE"),
         (["search", "nowhere", "Who?"], "nowhere does not exist; build an index there with `semclass index build"),
