@@ -9,7 +9,6 @@ the answer on some of your own.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -208,22 +207,6 @@ def command(needs: Needs) -> str:
     return f"`{said}{f' --tasks {needs.tasks}' * (needs.tasks > 1)}{' --pairs' * needs.pairs}`"
 
 
-class Share(click.FloatRange):
-    """A share: 0.9 or 90%."""
-
-    name = "share"
-
-    def __init__(self) -> None:
-        super().__init__(0, 1)
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Read a number, or percent."""
-        if isinstance(value, str) and value.rstrip().endswith("%"):
-            with suppress(ValueError):
-                value = float(value.rstrip(" %")) / 100
-        return super().convert(value, param, ctx)
-
-
 TABLES = {"": users}
 READS = ("questions", "entailment", "labels", "cascade")
 
@@ -232,7 +215,7 @@ READS = ("questions", "entailment", "labels", "cascade")
 @click.option("--labels", type=click.IntRange(0), prompt="Labelled texts at hand")
 @click.option("--classes", type=click.IntRange(2), prompt="Classes")
 @click.option("--texts", type=click.FloatRange(0, min_open=True), prompt="Texts a day")
-@click.option("--accuracy", type=Share(), prompt="Share that must be right, such as 0.9 or 90%")
+@click.option("--accuracy", type=click.FloatRange(0, 1), prompt="Share that must be right, such as 0.9")
 @click.option("--milliseconds", type=click.FloatRange(0, min_open=True), prompt="Longest wait for a text, milliseconds")
 @click.option("--machine", type=click.Choice(["cpu", "gpu"]), prompt="Machine")
 @click.option("--cores", type=click.IntRange(1), prompt="Cores of its processor")

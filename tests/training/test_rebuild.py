@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import re
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from world import ROOT
 pytest.importorskip("onnx")
 pytest.importorskip("safetensors")
 pytest.importorskip("sklearn")
+
+from command import filled_card
 
 SCRIPTS = {path.name: path.read_text(encoding="utf-8") for path in sorted((ROOT / "training").glob("*.py"))}
 SHARED = SCRIPTS["command.py"] + SCRIPTS["tuning_texts.py"]
@@ -43,3 +46,26 @@ def test_every_shipped_model_has_a_command():
     made = set(re.findall(r'--out "\$models/([\w/]+)"', text))
     shipped = {path.parent.relative_to(ROOT / "models").as_posix() for path in (ROOT / "models").rglob("manifest.json")}
     assert {name for name in shipped if name not in made} == {"pairs/entailment"}  # which `pairs` writes
+
+
+class Words(dict):
+    """Fields of a manifest, and what a script says beside them."""
+
+    def __missing__(self, name):
+        return f"({name})"
+
+
+MULTILINGUAL = ROOT / "packages/semclass-multilingual/semclass_multilingual/models"
+CARDS = {
+    name: ROOT / "models" / name
+    for name in ("codebooks", "encoder", "entailment", "in_scope", "language", "passages", "questions", "sparse")
+} | {"plain_encoder": ROOT / "models/encoder", "frozen_questions": MULTILINGUAL / "questions"}
+
+
+@pytest.mark.parametrize("name", CARDS)
+def test_a_card_is_filled_with_the_fields_of_its_manifest(name):
+    manifest = json.loads((CARDS[name] / "manifest.json").read_text(encoding="utf-8"))
+    card = filled_card(name, Words(manifest))
+    assert len(card["sections"]) >= 4
+    assert card["sections"][0][0].startswith("What it")
+    assert all(text.strip() for _, text in card["sections"])
