@@ -133,6 +133,8 @@ class Reranker:
         limit = None if k is None else check_positive(k, "k")
         check_choice(name, RERANKING, "method")
         models, method = self.models, method_for(self.models, name)
+        # raises without a pair head, where fusion takes the place of the default: its order is that of an index alone
+        idf = models.pairs.idf if explain or not method.candidates else None
         used = {**models.weights, **check_weights(weights or {}, WEIGHTS, SHARES)}
         needed = method.needs.encoded(explain)
         results = [SearchResult((), question) for question in questions]
@@ -147,7 +149,7 @@ class Reranker:
                 for row, query, some, found in zip(rows, queries, items, candidates, strict=True):
                     ranked = method.order(models, query, found, used)
                     shown = [some[place] for place in ranked.places[:limit].tolist()]
-                    hits = make_hits(models, query, ranked, shown, models.pairs.idf[query.terms] if explain else None)
+                    hits = make_hits(models, query, ranked, shown, None if idf is None else idf[query.terms])
                     result = SearchResult(hits, query.query_used, ranked.certainty, ranked.answerable, ranked.language)
                     results[row] = result
             truncated += [count + place for place in long]
