@@ -56,9 +56,11 @@ def test_an_encoder_alone_searches(fake_encoder):
     assert hits[0].score == pytest.approx(sum(hits[0].explanation.parts.values()))
 
 
-def test_passages_from_elsewhere_need_pair_heads(fake_encoder):
+def test_passages_from_elsewhere_are_fused_without_pair_heads(fake_encoder):
+    reranker = Reranker.load(encoder=fake_encoder)
+    assert reranker.rerank("red boat", PASSAGES)[0].id == "boat"
     with pytest.raises(InputError, match="no pair head"):
-        Reranker.load(encoder=fake_encoder).rerank("red boat", PASSAGES)
+        reranker.rerank("red boat", PASSAGES, explain=True)
 
 
 def test_questions_without_a_head_have_no_classes(fake_encoder):

@@ -141,8 +141,8 @@ class Models:
         """The pair head. Raises an InputError if the models have none."""
         if self.pair_heads is None:
             raise InputError(
-                "these models have no pair head for this encoder, so they cannot re-rank: search with method='convex' "
-                "(--method convex), or train them for this encoder with `python training/train_pairs.py --data DATA "
+                "these models have no pair head for this encoder, so they cannot re-rank or explain: search with "
+                "method='convex' (--method convex), or train them with `python training/train_pairs.py --data DATA "
                 "--encoder ENCODER --out MODELS/pairs`, and name MODELS (--models)"
             )
         return self.pair_heads
