@@ -133,8 +133,6 @@ class Reranker:
         limit = None if k is None else check_positive(k, "k")
         check_choice(name, RERANKING, "method")
         models, method = self.models, method_for(self.models, name)
-        # raises without a pair head, where fusion takes the place of the default: its order is that of an index alone
-        idf = models.pairs.idf if explain or not method.candidates else None
         used = {**models.weights, **check_weights(weights or {}, WEIGHTS, SHARES)}
         needed = method.needs.encoded(explain)
         results = [SearchResult((), question) for question in questions]
@@ -147,9 +145,12 @@ class Reranker:
                 queries = models.encode([questions[row] for row in rows], **needed)
                 candidates, long = self.candidates(queries, items, method, used, needed)
                 for row, query, some, found in zip(rows, queries, items, candidates, strict=True):
+                    # fusion in place of the default keeps the order of candidates, which here is that of the caller
+                    if not method.candidates:
+                        found = replace(found, order=np.argsort(-found.score, kind="stable"))
                     ranked = method.order(models, query, found, used)
                     shown = [some[place] for place in ranked.places[:limit].tolist()]
-                    hits = make_hits(models, query, ranked, shown, None if idf is None else idf[query.terms])
+                    hits = make_hits(models, query, ranked, shown, models.pairs.idf[query.terms] if explain else None)
                     result = SearchResult(hits, query.query_used, ranked.certainty, ranked.answerable, ranked.language)
                     results[row] = result
             truncated += [count + place for place in long]
