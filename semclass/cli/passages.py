@@ -49,6 +49,7 @@ _options = options.together(
     ),
     options.columns,
     options.encoding,
+    click.option("--strict", is_flag=True, help="Stop at the first file that cannot be read in full. Default: go on."),
     click.option("--partial", is_flag=True, help="Continue even if most files in the folder cannot be read."),
     click.option(
         "--keep-boilerplate",
@@ -75,6 +76,7 @@ class Reading:
     heads: dict[str, str]
     threads: int
     chunking: semclass.Chunking
+    strict: bool
     partial: bool
     skipped: list[Skipped] = field(default_factory=list)
     boilerplate: list[Any] = field(default_factory=list)
@@ -115,6 +117,8 @@ class Reading:
         from semclass.documents.sources import find_files, listed
 
         def skip(document: Skipped) -> None:
+            if self.strict and document.kind != "copy":
+                raise InputError(document.reason)
             self.skipped.append(document)
             check_lost(source.lost + sum(file.kind == "skipped" for file in self.skipped), " so far")
 
@@ -176,7 +180,8 @@ def reading_options(command: Callable[..., Any]) -> Callable[..., Any]:
         # a thread of its own for each stretch of passages makes better use of processors than several for each text
         given: Any = {"encoder": encoder, "heads": paths, "threads": 1}
         load = cache(lambda: PassageEncoder.load(models, **given)), cache(lambda: semclass.Models.load(models, **given))
-        reading = Reading(*load, paths, threads or available_threads(), chunking, keywords.pop("partial"))
+        strict, partial = keywords.pop("strict"), keywords.pop("partial")
+        reading = Reading(*load, paths, threads or available_threads(), chunking, strict, partial)
         return command(*args, reading=reading, **keywords)
 
     return _options(with_reading)

@@ -72,7 +72,7 @@ def tune(
         show({"index": str(folder), "weights": {}}, f"{folder} uses the default method and weights", as_json=as_json)
         return
     retriever = options.open_retriever(str(folder), options.load_models(**loading))
-    dataset = judged_dataset(judgements)
+    dataset = judged_dataset(judgements, retriever.local_index)
     weights = tune.tunable(method_for(retriever.models, retriever.method).name)
     rankings = sum(len(tune.GRIDS[name]) + 1 for name in weights) * len(dataset.questions)
     with progress("searching", rankings, "rankings") as step:
@@ -97,7 +97,7 @@ def calibrate(
     answers it. Judge the first hits of your own questions: questions without an answer in INDEX are needed, too.
     """
     from semclass.evaluation.calibrate import calibrate, judged_questions
-    from semclass.evaluation.dataset import read_judgements
+    from semclass.evaluation.dataset import followed, read_judgements
     from semclass.index.folder import store
 
     if (judgements is None) != reset:
@@ -106,8 +106,8 @@ def calibrate(
         store(folder, answerable=None)
         show({"index": str(folder), "from": None}, f"{folder} has no threshold", as_json=as_json)
         return
-    judged = read_judgements(judgements)
     retriever = options.open_retriever(str(folder), options.load_models(**loading))
+    judged = followed(read_judgements(judgements), retriever.local_index)
     with progress("searching", len(judged), "questions") as step:
         pairs = list(judged_questions(retriever, judged, progress=step))
     result = calibrate([value for value, _ in pairs], [answered for _, answered in pairs])

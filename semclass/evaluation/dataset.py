@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
+import numpy as np
+
 from semclass.core.artifacts import write_atomic
 from semclass.core.errors import InputError
 from semclass.documents.decoding import read_lines
 from semclass.documents.json_lines import read_json_lines
+from semclass.index.passage_index import PassageIndex
+from semclass.index.segment import READ_PASSAGES
 
 Judgements: TypeAlias = dict[str, dict[str, bool]]
 """By question, and by the id of a passage, whether the passage answers."""
+
+_DIGEST = re.compile(r"#[0-9a-f]{10}(?:-[0-9]{1,9})?$")
 
 SUFFIX = ".trec"
 """Ending of the run files that semclass writes."""
@@ -108,9 +115,26 @@ def read_judgements(path: str | Path) -> Judgements:
     return {question: passages for question, passages in judged.items() if passages}
 
 
-def judged_dataset(path: str | Path) -> Dataset:
-    """Read the questions with a passage that was judged right. The text of a question is its id."""
+def followed(judged: Judgements, index: PassageIndex) -> Judgements:
+    """Name passages whose file was renamed by their new ids: what follows the file's name is a digest of the content."""
+    names = [name for passages in judged.values() for name in passages]
+    lost = {names[place]: _DIGEST.search(names[place]) for place in np.flatnonzero(index.find(names) < 0)}
+    ends = {end[0]: list[str]() for end in lost.values() if end}
+    for begin in range(0, len(index.rows) if ends else 0, READ_PASSAGES):
+        for passage in index.passages(index.rows[begin : begin + READ_PASSAGES]):
+            if (end := _DIGEST.search(passage.id)) and end[0] in ends:
+                ends[end[0]].append(passage.id)
+    moved = {name: ends[end[0]][0] for name, end in lost.items() if end and len(ends[end[0]]) == 1}
+    return {
+        question: {moved.get(name, name): right for name, right in passages.items()}
+        for question, passages in judged.items()
+    }
+
+
+def judged_dataset(path: str | Path, index: PassageIndex | None = None) -> Dataset:
+    """Read the questions with a passage, perhaps of an index, that was judged right. The text of a question is its id."""
     judged = read_judgements(path)
+    judged = judged if index is None else followed(judged, index)
     relevance = {text: {name: 1 for name, right in passages.items() if right} for text, passages in judged.items()}
     relevance = {text: passages for text, passages in relevance.items() if passages}
     if not relevance:

@@ -30,7 +30,7 @@ def held(index, name="text"):
     return {getattr(passage, name): passage.id for passage in found.passages(found.rows)}
 
 
-def test_judgements_survive_build_sync_and_edit(run, tmp_path):
+def test_judgements_survive_build_sync_edit_and_rename(run, tmp_path):
     docs, index, judged = tmp_path / "docs", tmp_path / "index", tmp_path / "judged.jsonl"
     docs.mkdir()
     (docs / "tea.md").write_text("# Tea\n\nTea is made of leaves.\n")
@@ -45,6 +45,11 @@ def test_judgements_survive_build_sync_and_edit(run, tmp_path):
     run("index", "sync", index, docs)
     now = held(index)
     assert judged_dataset(judged).relevance == {text: {now[text]: 1} for text in first}
+    (docs / "tea.md").rename(docs / "drinks.md")
+    run("index", "sync", index, docs)
+    moved = held(index)
+    assert all(moved[text] != now[text] or text.startswith("Coffee") for text in first)
+    assert judged_dataset(judged, PassageIndex.load(index)).relevance == {text: {moved[text]: 1} for text in first}
 
 
 def test_sync_makes_an_index_and_keeps_it_in_step(run, docs, tmp_path):
@@ -140,7 +145,10 @@ def test_copies_and_files_without_text_are_named(run, tmp_path):
     assert (documents, "b.txt" in err, "d.txt" in err) == (["b.txt", "c.txt"], False, True)
     (folder / "e.txt").write_text("The pump leaks.")
     assert synced("--keep-copies")[0] == synced()[0] == ["b.txt", "c.txt", "e.txt"]
-    code, out, _ = run("index", "build", folder, "--out", tmp_path / "other", "--json")
+    code, _, err = run("index", "build", folder, "--out", tmp_path / "other", "--strict")
+    assert (code, "d.txt: there is no text" in err) == (2, True)
+    (folder / "d.txt").unlink()
+    code, out, _ = run("index", "build", folder, "--out", tmp_path / "other", "--strict", "--json")
     assert (code, [one["document"] for one in json.loads(out)["copy"]]) == (0, ["e.txt"])
 
 
