@@ -92,7 +92,7 @@ def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
 
 def words_table(found: Mapping[str, Any]) -> str:
     rows = found["carry"]["collections"]
-    shown = [(name, *(f"{right} of {said}" for right, said in row["words"].values())) for name, row in rows.items()]
+    shown = [(name, *("{} of {}".format(*row["words"][word]) for word in CERTAINTIES)) for name, row in rows.items()]
     return readme.markdown(("first hits that are right", *CERTAINTIES), shown)
 
 

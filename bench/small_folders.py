@@ -179,7 +179,7 @@ def table(found: Mapping[str, Any]) -> str:
             size,
             *(f"{one['right'][method]:.0%}" for method in METHODS),
             *(f"{one['refused'][kind]:.1%}" for kind in KINDS),
-            *(f"{right} of {said}" for right, said in one["words"].values()),
+            *("{} of {}".format(*one["words"][word]) for word in CERTAINTIES),
         )
         for size, one in sorted(found["small_folders"]["sizes"].items(), key=lambda item: int(item[0]))
     ]
