@@ -106,8 +106,9 @@ def calibrate(
         store(folder, answerable=None)
         show({"index": str(folder), "from": None}, f"{folder} has no threshold", as_json=as_json)
         return
+    read = read_judgements(judgements)
     retriever = options.open_retriever(str(folder), options.load_models(**loading))
-    judged = followed(read_judgements(judgements), retriever.local_index)
+    judged = followed(read, retriever.local_index)
     with progress("searching", len(judged), "questions") as step:
         pairs = list(judged_questions(retriever, judged, progress=step))
     result = calibrate([value for value, _ in pairs], [answered for _, answered in pairs])
