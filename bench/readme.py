@@ -141,7 +141,8 @@ def draw_named(points: Sequence[Point], cost: str, quality: str) -> bytes:
         style = STYLES[point.kind]
         place.plot([point.cost], [point.quality], linestyle="none", **{**style, "markersize": 9})
         weight = "bold" if point.kind == "semclass" else "normal"
-        where = {"xytext": (0, 9), "textcoords": "offset points", "ha": "center"}
+        aside = {"xytext": (9, -4), "ha": "left"} if point.kind == "semclass" else {"xytext": (0, 9), "ha": "center"}
+        where = {**aside, "textcoords": "offset points"}
         at = (point.cost, point.quality)
         place.annotate(point.name, at, fontsize=10, color=style["color"], fontweight=weight, **where)
     place.margins(x=0.22, y=0.28)
