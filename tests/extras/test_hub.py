@@ -119,5 +119,5 @@ def test_a_local_folder_is_searched_from_the_command_line(tmp_path, capsys):
     main(["search", index, question, "-k", "2", *encoder])  # by plain fusion, as there are no heads
     assert "lighthouse-3" in capsys.readouterr().out
     with pytest.raises(SystemExit):
-        main(["search", index, question, "--method", "default", *encoder])
+        main(["search", index, question, "--method", "entail-stable", *encoder])
     assert "train_pairs.py" in capsys.readouterr().err
