@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,11 +10,9 @@ import numpy as np
 
 from semclass.core.errors import ArtifactError
 from semclass.core.types import DoubleArray, FloatArray
-from semclass.encoders.stems import words
-from semclass.encoders.words import WordTable, joined_pieces, mark_of
+from semclass.encoders.words import WordTable
 from semclass.heads.head import Head
 from semclass.index.candidates import Candidates, Query, sum_of
-from semclass.index.remote import SearchIndex
 from semclass.ranking.features import COLUMN, PAIR_FEATURES, pair_features
 
 NEIGHBOURS = 0.7
@@ -34,9 +32,6 @@ SHORT = 20.0
 The weights of longer ones are smaller in proportion.
 """
 
-GENERAL_PASSAGES = 20
-"""Number of passages that general text counts for in word frequencies."""
-
 _GROUPS = {"meaning": ("neighbours", "cosine"), "answers": ("provided",), "words": ("overlap", "numbers")}
 
 
@@ -50,22 +45,6 @@ def evidence_of(features: FloatArray, candidates: Candidates) -> dict[str, Doubl
         group: sum_of({name: weights[name] * features[:, COLUMN[name]].astype(np.float64) for name in names})
         for group, names in _GROUPS.items()
     }
-
-
-def question_idf(query: Query, index: SearchIndex, vocabulary: Sequence[str], general: FloatArray | None) -> FloatArray:
-    """Inverse document frequency of the word pieces of a question in an index, float32 (m,): that of their words.
-
-    Function words, which no index counts, have that of general text, (vocabulary,), or 0.
-    """
-    pieces, stems = [vocabulary[piece] for piece in query.terms.tolist()], words(index.language)
-    texts, owner = joined_pieces(pieces, mark_of(pieces))
-    first = np.array([next(iter(stems[text]), -1) for text in texts], np.int64)
-    known = first[owner]
-    own: FloatArray = index.statistics.idf(known.astype(np.uint32)) * (known >= 0)
-    if general is None:
-        return own
-    usual, share = general[query.terms], np.float32(len(index) / (len(index) + GENERAL_PASSAGES))
-    return np.asarray(np.where(known >= 0, usual + share * (own - usual), usual), np.float32)
 
 
 @dataclass(frozen=True)

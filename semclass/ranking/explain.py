@@ -12,12 +12,17 @@ import numpy as np
 from semclass.core.types import ClassEvidence, Explanation, FloatArray, IntArray, Passage, WordMatch
 from semclass.documents.sentences import LONGEST, Span, sentence_spans, unwrapped_spans
 from semclass.encoders.batching import steps
+from semclass.encoders.stems import words as stem_words
 from semclass.encoders.words import joined_pieces, mark_of
 from semclass.index.candidates import Candidates, Query
+from semclass.index.remote import SearchIndex
 from semclass.ranking.models import Models
 from semclass.scoring.matmul import float_products
 
 MAX_WORDS = 12  #: most words of a question to show, those with the largest weights
+GENERAL_PASSAGES = 20
+"""Number of passages that general text counts for in word frequencies."""
+
 WORD = re.compile(r"[^\W_]+")
 
 _Word: TypeAlias = tuple[str, float, list[IntArray]]
@@ -44,6 +49,22 @@ def explain(
         )
         for place, passage in zip(steps(places.tolist()), passages, strict=True)
     ]
+
+
+def question_idf(query: Query, index: SearchIndex, vocabulary: Sequence[str], general: FloatArray | None) -> FloatArray:
+    """Inverse document frequency of the word pieces of a question in an index, float32 (m,): that of their words.
+
+    Function words, which no index counts, have that of general text, (vocabulary,), or 0.
+    """
+    pieces, stems = [vocabulary[piece] for piece in query.terms.tolist()], stem_words(index.language)
+    texts, owner = joined_pieces(pieces, mark_of(pieces))
+    first = np.array([next(iter(stems[text]), -1) for text in texts], np.int64)
+    known = first[owner]
+    own: FloatArray = index.statistics.idf(known.astype(np.uint32)) * (known >= 0)
+    if general is None:
+        return own
+    usual, share = general[query.terms], np.float32(len(index) / (len(index) + GENERAL_PASSAGES))
+    return np.asarray(np.where(known >= 0, usual + share * (own - usual), usual), np.float32)
 
 
 def _question_words(query: Query, idf: FloatArray, pieces: Sequence[str], mark: str) -> list[_Word]:

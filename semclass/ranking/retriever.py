@@ -24,7 +24,7 @@ from semclass.index.passage_index import PassageIndex
 from semclass.index.remote import RemoteIndex, SearchIndex
 from semclass.ranking import boost
 from semclass.ranking.ask import MAX_SENTENCES, READ_HITS, Answer, answer_from
-from semclass.ranking.evidence import question_idf
+from semclass.ranking.explain import question_idf
 from semclass.ranking.language import OTHER, warn_of_language
 from semclass.ranking.methods import DEFAULT, METHODS, WEIGHTS, Method, method_for
 from semclass.ranking.models import SHARES, Models
