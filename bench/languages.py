@@ -34,7 +34,7 @@ from semclass.core.artifacts import MANIFEST, models_folder, read_json
 from semclass.core.errors import ArtifactError
 from semclass.evaluation.dataset import load_dataset
 from semclass.heads.texts import open_encoder
-from semclass.ranking.methods import DEFAULT, method_for
+from semclass.ranking.methods import DEFAULT
 
 SHOWN = ("bm25", "dense", "convex", DEFAULT)
 DEPTH, LIMIT, SENTENCES = 10, 500, 100  # places that count; questions of each file, and sentences that are asked
@@ -85,17 +85,13 @@ def sets(
 def measure(retriever: HybridRetriever, questions: Questions, methods: Sequence[str]) -> dict[str, Any]:
     """NDCG@10 of each method, and the share of the questions whose passages are told to be in another language."""
     found: dict[str, list[float]] = {name: [] for name in methods}
-    foreign, models = [], retriever.models
-    for query, (_, relevant) in zip(models.encode([text for text, _ in questions]), questions, strict=True):
-        other = False
-        for name in methods:
-            method = method_for(models, name)
-            first = retriever.candidates(query, method.candidates or DEPTH, method, evidence=method.needs.tokens)
-            ranked = method.order(models, query, first, retriever.weights)
-            rows, other = first.rows[ranked.places[:DEPTH]], other or ranked.language == "other"
-            gains = np.isin([one.id for one in retriever.index.passages(rows)], list(relevant)).astype(float)
+    foreign = np.zeros(len(questions), np.bool_)
+    for name in methods:
+        results = retriever.search_many([text for text, _ in questions], DEPTH, method=name)
+        foreign |= [result.language == "other" for result in results]
+        for result, (_, relevant) in zip(results, questions, strict=True):
+            gains = np.isin([hit.id for hit in result], list(relevant)).astype(float)
             found[name].append(float(dcg(gains) / dcg(np.ones(len(relevant)))))
-        foreign.append(other)
     row = {name: float(np.mean(values)) for name, values in found.items()} | {"other": float(np.mean(foreign))}
     better = max(("bm25", "convex"), key=row.__getitem__)
     return row | gain(np.array(found["default"]), np.array(found[better]))

@@ -7,6 +7,7 @@ of another language better than fusion does.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -15,7 +16,7 @@ import numpy as np
 from semclass.core import artifacts
 from semclass.core.errors import warn
 from semclass.core.types import Encoder, FloatArray
-from semclass.index.candidates import Candidates, sum_of, summed
+from semclass.index.candidates import Candidates, Query, sum_of, summed
 from semclass.ranking.features import COLUMN
 from semclass.scoring.fusion import fused
 
@@ -23,7 +24,10 @@ FOLDER = "language"  #: folder of the table, and kind of its manifest
 UNITS = 16  #: the table holds int8 numbers: logarithms in units of 1 / UNITS
 ENGLISH, OTHER = "en", "other"
 LANGUAGE_DEPTH = 10  #: number of candidates that the test reads
-MIN_PIECES = 50  #: word pieces below which candidates count as English, because names outweigh the other words
+MIN_PIECES = 50  #: word pieces below which candidates say too little, because names outweigh the other words
+
+UNREAD = -4.0
+"""Mean of a question up to which it is in another language, whatever its candidates: most of its letters are unknown."""
 
 MIN_ENGLISH = -0.8
 """Mean from which candidates are English. Ten passages together have 0.4 or more in nine English sets, 0.0 in one set
@@ -31,7 +35,8 @@ of source code, and -0.7 if each passage has the foreign name of a hotel. They h
 see ``training/train_language.py``.
 """
 
-BY_WORDS_ALPHA = 0.15  #: weight of the vectors in the convex fusion of passages in other languages
+BY_WORDS: Mapping[str, float] = {"alpha": 0.15, "sparse": 0.0}
+"""Weights of the convex fusion of passages in other languages, whose vectors and learnt words say little."""
 
 NEIGHBOURS_BY_WORDS = 0.5
 """Weight of the pair feature ``neighbours`` in other languages, by ``python -m bench languages``."""
@@ -54,16 +59,18 @@ class LanguageTest:
         artifact = artifacts.load_artifact(folder, FOLDER, encoder=encoder.fingerprint, arrays=arrays)
         return cls((artifact.arrays["pieces.npy"] / UNITS).astype(np.float32))
 
-    def language(self, candidates: Candidates) -> str:
-        """Return `ENGLISH` or `OTHER`, the language of the first candidates."""
+    def language(self, query: Query, candidates: Candidates) -> str:
+        """Return `ENGLISH` or `OTHER`, the language of the first candidates, or of a question that cannot be read."""
         rows = candidates.evidence.pieces
         pieces = rows.values[: rows.offsets[min(LANGUAGE_DEPTH, len(candidates))]]
-        return ENGLISH if len(pieces) < MIN_PIECES or float(self.logs[pieces].mean()) >= MIN_ENGLISH else OTHER
+        tests = ((pieces, MIN_PIECES, MIN_ENGLISH), (query.terms, 1, UNREAD))
+        foreign = (len(some) >= least and float(self.logs[some].mean()) < limit for some, least, limit in tests)
+        return OTHER if any(foreign) else ENGLISH
 
 
 def by_words(candidates: Candidates, features: FloatArray) -> Candidates:
     """Fuse candidates again, with more weight on BM25, and add the evidence."""
-    weights = {"dense": BY_WORDS_ALPHA, "bm25": 1 - BY_WORDS_ALPHA}
+    weights = {"dense": BY_WORDS["alpha"], "bm25": 1 - BY_WORDS["alpha"]}
     parts = fused({"dense": candidates.dense, "bm25": candidates.bm25}, "convex", weights).parts
     fused_again = replace(candidates, score=sum_of(parts), parts=parts, language=OTHER)
     return summed(

@@ -117,7 +117,7 @@ class ByEvidence:
     def order(self, models: Models, query: Query, candidates: Candidates, weights: Weights) -> Candidates:
         """Add the evidence."""
         features, relevance = models.pairs.judge(query, candidates)
-        language = None if models.language is None else models.language.language(candidates)
+        language = None if models.language is None else models.language.language(query, candidates)
         if language == OTHER:
             if all(weights[name] == models.weights[name] for name in self.weights):
                 return by_words(candidates, features)

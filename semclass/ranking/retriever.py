@@ -25,7 +25,7 @@ from semclass.index.remote import RemoteIndex, SearchIndex
 from semclass.ranking import boost
 from semclass.ranking.ask import MAX_SENTENCES, READ_HITS, Answer, answer_from
 from semclass.ranking.explain import question_idf
-from semclass.ranking.language import OTHER, warn_of_language
+from semclass.ranking.language import BY_WORDS, OTHER, warn_of_language
 from semclass.ranking.methods import DEFAULT, METHODS, WEIGHTS, Method, method_for
 from semclass.ranking.models import SHARES, Models
 from semclass.ranking.options import SearchKeywords, SearchOptions
@@ -257,6 +257,9 @@ class HybridRetriever:
                 near = query if options.texts is None else replace(query, pooled=vectors.mean(axis=0))
                 found = self.candidates(near, depth, method, **read)
                 ranked, idf = method.order(models, query, found, weights), self._idf(query) if options.explain else None
+                if ranked.language == OTHER:
+                    found = self.candidates(near, depth, method, **{**read, "weights": {**weights, **BY_WORDS}})
+                    ranked = method.order(models, query, found, weights)
                 if gains:
                     asked = {name: labels[name][row] for name in gains}
                     ranked = boost.boosted(ranked, self._passages(found), asked, gains)

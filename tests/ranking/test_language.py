@@ -48,6 +48,17 @@ def test_english_passages_are_english_whatever_asks(retriever, models):
     assert Reranker(models).rerank("Is there a pool?", named).language == "en"
 
 
+def test_unknown_letters_are_found_by_words(models):
+    """Of Thai, the encoder knows no word: all vectors are much the same, and words choose what is ranked."""
+    animals = ["แมว", "หมา", "ช้าง", "ม้า", "วัว", "ควาย", "หมู", "ไก่", "เป็ด", "ปลา"]
+    places = ["ภูเขา", "ทะเล", "แม่น้ำ", "โรงเรียน"]
+    texts = {f"{animal} {place}": f"{animal}ตัวนี้อาศัยอยู่ที่{place}มานานแล้ว" for animal in animals for place in places}
+    retriever = HybridRetriever.from_passages([Passage(*item) for item in texts.items()], models=models)
+    with pytest.warns(LanguageWarning):
+        result = retriever.search("ควายตัวไหนอาศัยอยู่ที่โรงเรียน")
+    assert (result.language, result[0].id) == ("other", "ควาย โรงเรียน")
+
+
 def test_other_methods_and_tuned_weights_are_of_any_language(german):
     assert german.search(QUESTION, method="convex").language is None
     tuned = replace(german, index=replace(german.index, tuned={"weights": {"alpha": 0.3}}))
