@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+from importlib.metadata import PackageNotFoundError, distribution
 
 import blocks
 import pytest
@@ -64,6 +65,19 @@ def test_the_code_of_a_page_does_what_the_page_says(page, tmp_path, monkeypatch)
         pytest.skip("Spark needs Java")
     monkeypatch.chdir(tmp_path)
     blocks.run_page(page, tmp_path)
+
+
+@pytest.mark.parametrize("package", sorted(path.parent.name for path in ROOT.glob("packages/*/README.md")))
+def test_the_screen_of_a_package_runs(package, tmp_path, monkeypatch):
+    """Its README, for which the package itself has to be installed."""
+    try:
+        distribution(package)
+    except PackageNotFoundError:
+        pytest.skip(f"{package} is not installed")
+    if package == "semclass-integrations":
+        pytest.importorskip("langchain_core")
+    monkeypatch.chdir(tmp_path)
+    blocks.run_page(ROOT / "packages" / package / "README.md", tmp_path)
 
 
 def test_output_of_a_page_may_differ_by_rounding_alone():

@@ -87,12 +87,24 @@ def test_a_missing_extra_is_named_with_its_command():
 def test_links_of_the_readme_lead_to_files_of_the_sdist():
     """Outside the repository a link works only if its file is in the distribution."""
     project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-    included = re.findall(r'"([^"]+)"', re.search(r"^include = \[(.*)\]$", project, re.M)[1])
+    included = re.findall(r'"/([^"]+)"', re.search(r"^include = \[(.*)\]$", project, re.M)[1])
     links = [link.partition("#")[0] for link in re.findall(r"\]\(([^)]+)\)", README)]
     assert links
     for link in links:
         assert (ROOT / link).is_file(), link
         assert link.partition("/")[0] in included or any(fnmatch(link, pattern) for pattern in included), link
+
+
+def test_all_distributions_have_one_version():
+    projects = [
+        path.read_text(encoding="utf-8") for path in (ROOT / "pyproject.toml", *ROOT.glob("packages/*/pyproject.toml"))
+    ]
+    found = [re.findall(r'^version = "(.+)"$', text, re.M) for text in projects]
+    pinned = re.findall(r'"semclass(?:\[\w+\])?==([\w.]+)"', "".join(projects))
+    cited = re.search(r"^version: (.+)$", (ROOT / "CITATION.cff").read_text(encoding="utf-8"), re.M)[1]
+    newest = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.M)[1]
+    assert found == [[semclass.__version__]] * 6
+    assert set(pinned) | {cited, newest} == {semclass.__version__}
 
 
 CODE = [block for block in blocks.read(ROOT / "README.md") if block.language == "python"]
