@@ -25,7 +25,6 @@ def run_section(name: str, bench: Bench) -> None:
     started, first = time.perf_counter(), len(bench.steps)
     found = importlib.import_module(f"bench.{name}").run(bench)
     command = f"python -m bench {name} --data DATA" + " --quick" * bench.quick
-    command += " --cross-encoder FOLDER" * (bench.cross_encoder is not None)
     steps = bench.steps[first:]
     results = {
         **found,
@@ -76,7 +75,6 @@ def why_absent(error: Exception, data: Path) -> str:
 @click.option("--again", is_flag=True, help="Measure again what an earlier run measured.")
 @click.option("--work", type=click.Path(file_okay=False, path_type=Path), help="Keeps indices, peers and steps.")
 @click.option("--results", type=click.Path(file_okay=False, path_type=Path), help="Default: bench/results.")
-@click.option("--cross-encoder", type=click.Path(exists=True, file_okay=False, path_type=Path))
 def main(
     sections: tuple[str, ...],
     data: Path | None,
@@ -85,7 +83,6 @@ def main(
     again: bool,
     work: Path | None,
     results: Path | None,
-    cross_encoder: Path | None,
 ) -> None:
     """Run sections, all of them if none is named, then the report."""
     work = (work or Path.home() / ".cache" / "semclass" / "bench").absolute()
@@ -102,8 +99,7 @@ def main(
             return
     if data is None:
         raise click.UsageError("give --data FOLDER; `python -m bench data FOLDER` fetches public sets into one")
-    network = None if cross_encoder is None else cross_encoder.absolute()
-    bench = Bench(data.absolute(), work, results, quick, again, network)
+    bench = Bench(data.absolute(), work, results, quick, again)
     started, wanted = time.perf_counter(), sections or report.SECTIONS
     failed, skipped = run_all(bench, [*wanted, "report"])
     bench.say(f"{time.perf_counter() - started:.0f} s; {results / 'REPORT.md'}")

@@ -15,13 +15,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-import train_passages as training
-from bench import labels, measures, passages, prices, readme
+from bench import labels, measures, prices, readme
+from bench.peers.rows import frozen
 from bench.steps import Bench
 from datasets_io import read_jsonl, read_tsv
-from semclass import EntailmentClassifier, OnnxEncoder, PassageClassifier, QuestionClassifier, TextClassifier
+from semclass import EntailmentClassifier, OnnxEncoder, QuestionClassifier, TextClassifier
 from semclass.core.errors import InputError
-from semclass.core.types import COARSE
 from semclass_llm import Cascade, CascadeLabels, Endpoint
 from semclass_llm.cascade import Item
 
@@ -34,7 +33,7 @@ QUICK = 60  # items of a quick run
 NOBODY = Endpoint("http://localhost", "nobody")  # no model is asked
 EXAMPLES = "10"  # of each intent of BANKING77
 ASSUMED, ASSUMED_PRICE = 0.9, "gpt-5-nano"  # accuracy and price of a model that nobody asked
-ROWS = {"unsure": "least sure first", "second": "by a second head", "random": "random"}
+ROWS = {"unsure": "least sure first", "random": "random"}
 
 
 @dataclass(frozen=True)
@@ -47,17 +46,15 @@ class Job:
     decided: Sequence[CascadeLabels]
     seconds: float  # of the head, an item
     cascade: Cascade
-    said: Sequence[Sequence[str] | None] | None = None  # recorded answers of flan-ul2; None where it gave none
-    calls: int = 1
-    right: Callable[[Any, Sequence[str]], float] = lambda true, said: float([true] == [*said])  # share of labels
+    said: Sequence[str] | None = None  # recorded answers of flan-ul2
 
 
 def run(bench: Bench) -> dict[str, Any]:
-    where = {"data": bench.data, "limit": QUICK if bench.quick else None}
+    where: dict[str, Any] = {"data": bench.data, "limit": QUICK if bench.quick else None}
+    paid = {job: row["usd_per_million"] for job in RECORDED for row in frozen(bench, job) if row.get("recorded")}
     jobs = {
-        job: bench.step(f"cascade/{job}", "bench.cascade:measure", job=job, **where)
+        job: bench.step(f"cascade/{job}", "bench.cascade:measure", job=job, usd=paid.get(job), **where)
         for job in MAKERS
-        if job != "passages" or not bench.quick  # whose heads are fitted again, which takes minutes
     }
     protocol = (
         "USD: the head on a CPU, and the calls at list price. Random sending: what is expected of it. "
@@ -70,24 +67,16 @@ def run(bench: Bench) -> dict[str, Any]:
 # -- steps ----------------------------------------------------------------------------------------------------------------
 
 
-def measure(job: str, data: str, limit: int | None) -> dict[str, Any]:
-    """What is right by share sent, the least sure first or whichever they are."""
+def measure(job: str, data: str, limit: int | None, usd: float | None) -> dict[str, Any]:
+    """What is right by share sent, the least sure first or whichever they are; `usd` a million calls of flan-ul2."""
     made = MAKERS[job](Path(data), NOBODY, limit)
-    head = np.array(
-        [made.right(true, list(map(str, one.labels))) for true, one in zip(made.truth, made.decided, strict=True)]
-    )
-    said = made.said
-    if said is not None:
-        counted = prices.prompt_tokens(job)
-        usd = made.calls * prices.tokens("flan-ul2", counted["prompt"], counted["answer"])
-    else:
+    truth = np.array(made.truth)
+    head = (np.array([one.labels[0] for one in made.decided]) == truth).astype(float)
+    sent = np.full(len(head), ASSUMED) if made.said is None else (np.array(made.said) == truth).astype(float)
+    if made.said is None:
         prompts = [next(iter(made.cascade.task.prompts(str(item)))) for item in made.items[:100]]
         counts = OnnxEncoder.load().encode(prompts, views=()).terms.lengths()
         usd = prices.tokens(ASSUMED_PRICE, float(np.mean(counts)), 4.0)
-    sent = np.full(len(head), ASSUMED) if said is None else head.copy()
-    for row, labels_ in enumerate(said or ()):
-        if labels_ is not None:  # where there is no answer, the head's label stays
-            sent[row] = made.right(made.truth[row], labels_)
     confidence = np.array([one.confidence for one in made.decided])
     found = {"unsure": [right(head, sent, confidence, share) for share in SHARES]}
     found["random"] = [round(float(head.mean() + share * (sent - head).mean()), 4) for share in SHARES]
@@ -98,10 +87,10 @@ def measure(job: str, data: str, limit: int | None) -> dict[str, Any]:
     return {
         "what": made.what,
         "items": len(head),
-        "model": "flan-ul2, recorded" if said is not None else f"assumed, {ASSUMED:.0%} right",
+        "model": "flan-ul2, recorded" if made.said is not None else f"assumed, {ASSUMED:.0%} right",
         "shares": SHARES,
         "right": found,
-        "usd_per_million": [round(own + share * usd, 4 if share == 0 else 2) for share in SHARES],
+        "usd_per_million": [round(own + share * (usd or 0.0), 4 if share == 0 else 2) for share in SHARES],
         **lead,
     }
 
@@ -131,7 +120,7 @@ def _pairs(data: Path, endpoint: Endpoint, limit: int | None) -> Job:
     return Job(
         "QNLI: does a sentence answer a question?", items,
         [record["label"] for record in records], decided, seconds, cascade,
-        [[record["flan_ul2"]] for record in records],
+        [record["flan_ul2"] for record in records],
     )  # fmt: skip
 
 
@@ -151,34 +140,8 @@ def _questions(data: Path, endpoint: Endpoint, limit: int | None) -> Job:
     return Job(
         "TREC test: which type of answer does a question ask for?", items,
         [record["coarse"] for record in records], decided, seconds, cascade,
-        [[record["flan_ul2"]] for record in records],
+        [record["flan_ul2"] for record in records],
     )  # fmt: skip
-
-
-def _passages(data: Path, endpoint: Endpoint, limit: int | None) -> Job:
-    """Heads that were fitted without the passage, as in section ``passages``."""
-    corpus = training.read_corpus(data)
-    given, decisions, truth = (part[:limit] for part in passages.held_out(corpus))
-    twice = np.flatnonzero(corpus.twice)[:limit]
-    items = [corpus.texts[row] for row in twice]
-    cascade = Cascade(PassageClassifier.load(), endpoint, share=0.0)
-    _, seconds = _decided(cascade, items)
-    sure = np.abs(given - 0.5).min(axis=1) * 2
-
-    def names(row: Array) -> tuple[str, ...]:
-        return tuple(name for name, value in zip(COARSE, row, strict=True) if value == 1)
-
-    def right_share(true: Array, said: Sequence[str]) -> float:
-        read = ~np.isnan(true)
-        return float((np.isin(COARSE, said)[read] == (true[read] == 1)).mean())
-
-    decided = [
-        CascadeLabels(item, names(row), "head", names(row), value)
-        for item, row, value in zip(items, decisions, sure.tolist(), strict=True)
-    ]
-    said = [None if np.isnan(row).any() else names(row) for row in corpus.weak[twice]]
-    what = "Passages: which of six types of answer does one provide? Right: mean share of six decisions."
-    return Job(what, items, truth, decided, seconds, cascade, said, len(COARSE), right_share)
 
 
 def _banking(data: Path, endpoint: Endpoint, limit: int | None) -> Job:
@@ -194,8 +157,9 @@ def _banking(data: Path, endpoint: Endpoint, limit: int | None) -> Job:
 
 
 MAKERS: dict[str, Callable[[Path, Endpoint, int | None], Job]] = {
-    "entailment": _pairs, "questions": _questions, "passages": _passages, "banking77": _banking,
+    "entailment": _pairs, "questions": _questions, "banking77": _banking,
 }  # fmt: skip
+RECORDED = ("entailment", "questions")  # jobs whose answers by flan-ul2, and their price, are recorded
 
 
 # -- tables ---------------------------------------------------------------------------------------------------------------

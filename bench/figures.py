@@ -1,20 +1,51 @@
-"""What the pictures of the benchmark and of model cards share. The same figures give the same bytes."""
+"""Pictures of quality against time. The same figures give the same bytes."""
 
 from __future__ import annotations
 
 import io
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from semclass.core.errors import import_extra
 
 EXTRA = "plot"
 """The extra that installs matplotlib."""
 
-INK, BLUE, PALE, ORANGE = "#333333", "#2b6cb0", "#bcd3ea", "#c05621"
+INK = "#333333"
+COLOURS = {"semclass": "#0072B2", "peer": "#C8500A"}
+"""Of marks, by kind of system."""
 
 
-def plain(place: Any, x: str, y: str) -> None:
-    """Label the axes in small type, and leave out their frame."""
+class Point(NamedTuple):
+    """A system in a picture."""
+
+    name: str
+    kind: str
+    cost: float
+    quality: float
+
+
+def draw(points: Sequence[Point], cost: str, quality: str) -> bytes:
+    """Draw the name of each system beside its mark; our own in bold."""
+    figure, place = load_pyplot().subplots(figsize=(7.2, 3.4), dpi=180)
+    for point in points:
+        ours, colour = point.kind == "semclass", COLOURS[point.kind]
+        marker = "o" if ours else "s"
+        place.plot([point.cost], [point.quality], linestyle="none", marker=marker, color=colour, markersize=9)
+        aside = {"xytext": (9, -4), "ha": "left"} if ours else {"xytext": (0, 9), "ha": "center"}
+        style = {"fontsize": 10, "color": colour, "fontweight": "bold" if ours else "normal"}
+        place.annotate(point.name, (point.cost, point.quality), textcoords="offset points", **style, **aside)
+    place.margins(x=0.22, y=0.28)
+    _axes(place, cost, quality)
+    return png(figure)
+
+
+def _axes(place: Any, x: str, y: str) -> None:
+    """Label the axes in small type, with a grid and a logarithmic axis below, without a frame."""
+    place.set_xscale("log")
+    place.xaxis.set_major_formatter(lambda value, _: f"{value:,.10g}")
+    place.grid(visible=True, color="#e6e6e6", linewidth=0.6)
+    place.set_axisbelow(True)
     place.set_xlabel(x, fontsize=8, color=INK)
     place.set_ylabel(y, fontsize=8, color=INK)
     place.tick_params(labelsize=7, colors=INK)

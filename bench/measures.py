@@ -47,19 +47,23 @@ def of_answers(truth: Array, said: Array, scores: Array | None = None, *, seed: 
     return found
 
 
-def of_several(truth: Array, said: Sequence[Array], *, seed: int = 0) -> dict[str, Any]:
+def of_several(truth: Array, said: Array, *, seed: int = 0) -> dict[str, Any]:
     """Accuracy and macro F1 of several yes or no for each item: means over the classes."""
-    counts = resamples(len(truth), seed)
-    everything = np.ones((1, len(truth)))
-    figures = [_of_several(truth, one, everything) for one in said]
-    drawn = [_of_several(truth, one, counts) for one in said]
-    accuracy, f1 = (float(np.mean([figure[place] for figure in figures])) for place in (0, 1))
+    known = ~np.isnan(truth) & ~np.isnan(said)
+    true, found = known & (truth == 1), known & (said == 1)
+
+    def of(counts: Array) -> tuple[Array, Array]:
+        """Accuracy and F1 of each class in each resample, each (draws, classes)."""
+        right = counts @ (known & (true == found)) / np.maximum(counts @ known, 1)
+        return right, np.nan_to_num(_f1(true, found, counts))
+
+    (accuracy, f1), drawn = of(np.ones((1, len(truth)))), of(resamples(len(truth), seed))
     return {
         "items": len(truth),
-        "decisions": int((~np.isnan(truth) & ~np.isnan(said[0])).sum()),
-        **figure("accuracy", accuracy, np.mean([one[0].mean(axis=1) for one in drawn], axis=0)),
-        **figure("macro_f1", f1, np.mean([one[1].mean(axis=1) for one in drawn], axis=0)),
-        "f1_by_class": [round(float(value), 4) for value in np.mean([figure[1][0] for figure in figures], axis=0)],
+        "decisions": int(known.sum()),
+        **figure("accuracy", accuracy.mean(), drawn[0].mean(axis=1)),
+        **figure("macro_f1", f1.mean(), drawn[1].mean(axis=1)),
+        "f1_by_class": [round(float(value), 4) for value in f1[0]],
     }
 
 
@@ -87,14 +91,6 @@ def _macro_f1(true: Array, found: Array, counts: Array) -> Array:
     return np.asarray(
         np.where(there, np.nan_to_num(_f1(true, found, counts)), 0).sum(axis=1) / np.maximum(there.sum(axis=1), 1)
     )
-
-
-def _of_several(truth: Array, said: Array, counts: Array) -> tuple[Array, Array]:
-    """Accuracy and F1 of each class in each resample, each (draws, classes)."""
-    known = ~np.isnan(truth) & ~np.isnan(said)
-    true, found = known & (truth == 1), known & (said == 1)
-    right = counts @ (known & (true == found)) / np.maximum(counts @ known, 1)
-    return right, np.nan_to_num(_f1(true, found, counts))
 
 
 def dcg(gains: Array, depth: int = 10) -> Array:

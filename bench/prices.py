@@ -6,7 +6,6 @@ ours, with a prompted judge.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -16,25 +15,6 @@ from semclass.core.errors import InputError
 
 FILE = Path(__file__).parent / "prices.json"
 _MILLION = 1e6
-
-THESIS_CALLS: dict[str, tuple[str, int]] = {
-    "question class": ("a question", 1),
-    "passage classes": ("a passage", 6),
-    "entailment of 10 candidates": ("a question", 10),
-}
-"""The reference's prompts: what is prompted for, for each what, and how many calls it takes."""
-
-
-PROMPT_TOKENS = {"questions": 594.0, "passages": 1432.3, "entailment": 1134.1}
-"""Tokens of a prompt of the reference's structure, by task: 30, 10 and 20 examples and the item, mean of 100 items, counted
-as word pieces of the shipped encoder. The answer is one token.
-"""
-
-
-def prompt_tokens(task: str) -> dict[str, Any]:
-    """Tokens of one call of a task, for models that were prompted elsewhere and kept no count."""
-    counted = "the shipped encoder's word pieces, on our prompt of the same structure"
-    return {"prompt": PROMPT_TOKENS[task], "answer": 1.0, "counted_with": counted}
 
 
 @lru_cache(maxsize=1)
@@ -55,27 +35,12 @@ def machine_call(seconds: float, threads: int = 1) -> float:
     return float(seconds * machine["usd_per_hour"] / 3600 * _MILLION * threads / machine["vcpus"])
 
 
-def gpu_call(seconds: float) -> float:
-    """USD for a million calls on the GPU machine, one call at a time."""
-    return float(seconds * find("machines", "gpu")["usd_per_hour"] / 3600 * _MILLION)
-
-
 def tokens(model: str, prompt_tokens: float, answer_tokens: float) -> float:
     """USD for a million calls of a hosted language model."""
     price = find("tokens", model)
     prompt, answer = price["usd_per_million_prompt_tokens"], price["usd_per_million_answer_tokens"]
     # a million calls times a price for a million tokens: the millions cancel
     return float(prompt_tokens * prompt + answer_tokens * answer)
-
-
-def at_all_prices(calls: int, counted: Mapping[str, float]) -> dict[str, float]:
-    """USD for a million items of so many calls, by hosted model; `counted`: tokens of prompt and answer."""
-    return {model: round(calls * tokens(model, counted["prompt"], counted["answer"]), 2) for model in load()["tokens"]}
-
-
-def rerank_call(service: str) -> float:
-    """USD for a million questions whose candidates, 100 at most, a hosted re-ranker orders."""
-    return float(find("rerank", service)["usd_per_thousand_searches"]) * _MILLION / 1000
 
 
 # -- what the reference thesis prints ------------------------------------------------------------------------------------

@@ -79,13 +79,9 @@ def seconds_of(results: Mapping[str, Any]) -> float:
 
 
 def tables(name: str, found: Results) -> dict[str, str]:
-    """Tables of a section, by the names that marks have, each with the line that says which models are earlier ones.
-
-    ``NAME: pictures`` is that line alone, for pages that show the section's pictures.
-    """
+    """Tables of a section, by the names that marks have, each with the line that says which models are earlier ones."""
     reads = getattr(importlib.import_module(f"bench.{name}"), "READS", (name,))
-    made = {place: provenance.with_line(make, found, reads) for place, make in _makers(name).items()}
-    return {**made, f"{name}: pictures": provenance.line(found, [name])} if pictures(name) else made
+    return {place: provenance.with_line(make, found, reads) for place, make in _makers(name).items()}
 
 
 def _makers(name: str) -> dict[str, Any]:
@@ -181,7 +177,7 @@ def systems_table(systems: Sequence[Mapping[str, Any]]) -> str:
     costs = {head: key for head, key in COSTS.items() if any(row.get(key) is not None for row in rows)}
     cells = [
         [
-            row["name"] + " (recorded)" * bool(row.get("recorded")),
+            readme.named(row),
             *(readme.with_interval(row, key, ".1%" if key.endswith(PERCENT) else ".3f") for key in quality),
             *(readme.trained(row) if key == "train_s" else readme.number(row.get(key)) for key in costs.values()),
         ]
@@ -203,14 +199,15 @@ def overview(found: Results) -> str:
     said = words()
     if not found:
         return f"# {said['title']}\n\nThere are no results yet: `python -m bench --data DATA` makes them.\n"
-    took = {name: f"{seconds_of(results):,.0f} s" for name, results in found.items()}
-    pages = [f"- [{said[f'{name}: title']}]({name}.md), {took[name]}" for name in found]
+    took = {name: seconds_of(results) for name, results in found.items()}
+    pages = [f"- [{said[f'{name}: title']}]({name}.md), {took[name]:,.0f} s" for name in found]
     made = [run for results in found.values() for run in runs(results)]
     machines = dict.fromkeys(_machine(run["machine"]) for run in made)
     versions = {item for run in made for item in run["versions"].items()}
     listed = ", ".join(f"{name} {version}" for name, version in sorted(versions))
     parts = [
-        f"# {said['title']}", said["opening"], "\n".join(pages), "## Measured once", said["settled"],
+        f"# {said['title']}", said["opening"], "\n".join(pages), f"All together: {sum(took.values()) / 60:,.0f} minutes.",
+        "## Measured once", said["settled"],
         "## What is compared", said["groups"],
         "## How it was measured", "\n".join([*(f"- Machine: {machine}." for machine in machines), f"- Versions: {listed}.",
                                              said["protocol"]]),

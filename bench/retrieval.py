@@ -15,16 +15,16 @@ from typing import Any
 
 import numpy as np
 
-from bench import carry, prices, readme
-from bench.peers.rows import NO_CROSS_ENCODER, seconds_of, trained_seconds
-from bench.retrieval_systems import MORE, SYSTEMS
+from bench import carry, figures, prices, readme
+from bench.peers.rows import RESULTS, frozen
+from bench.retrieval_systems import SYSTEMS
 from bench.steps import Bench, write_beir
 from datasets_io import read_tsv
 from semclass.core import artifacts
 from semclass.ranking.methods import DEFAULT
 
 MOST = 3000  # questions of a set on which quality is measured; drawn by chance, where there are more
-SAMPLE = 500  # questions of a set on which times are taken, and the cross-encoder is measured
+SAMPLE = 500  # questions of a set on which times are taken, and the cross-encoder was measured
 QUICK = 40  # questions of a quick run, of one set
 WORDS = (60, 260)  # shortest and longest section of ``biomedical``: among shorter ones length alone reveals the answer
 
@@ -34,12 +34,6 @@ NAMES = {
     "biomedical": "biomedical: written questions, sections of abstracts",
 }
 """Sets that are shown first, and what they are."""
-
-CROSS = ("cross-encoder", "cross-encoder, integrated")
-TRAINED = ("entail-integrated", f"entail-integrated@{MORE}")
-"""Systems that take the cross-encoder, and those that take the heads trained for re-ranking, :data:`PAIRS`."""
-
-PAIRS = ("entailment", "pairs/entailment")
 
 DEFAULTS = {
     "squad4": "encyclopaedia",
@@ -54,50 +48,40 @@ DEFAULTS = {
 
 
 def run(bench: Bench) -> dict[str, Any]:
-    """Every set: quality on all questions, times and the cross-encoder on some of them."""
-    network = bench.cross_encoder
-    took = {"ours": trained_seconds(*PAIRS), "cross-encoder": None if network is None else seconds_of(network)}
-    sets = {}
+    """Every set: quality on all questions, times on some of them, and on one set the memory of each system."""
     most, some = (QUICK, QUICK) if bench.quick else (MOST, SAMPLE)
+    asked = folders(bench)
 
     def step(name: str, what: str, function: str, **options: Any) -> dict[str, Any]:
         used = {"folder": asked[name], "cache": bench.indices, **options}
         return bench.step(f"retrieval/{name}/{what}", f"bench.retrieval_systems:{function}", **used)
 
-    asked, earlier = folders(bench), {} if bench.quick else recorded()
     jobs = {name: partial(step, name, "quality", "quality", questions=most) for name in asked}
-    for name, full in bench.side_by_side(jobs).items():
-        part = step(name, "times", "timed", cross_encoder=network, questions=some)
-        sets[name] = {
+    full = bench.side_by_side(jobs)
+    memory = {system: step(next(iter(asked)), system, "alone", system=system)["peak_mb"] for system in SYSTEMS}
+    sets = {
+        name: {
             "what": NAMES.get(name, name),
-            "passages": full["passages"],
-            **of_set(full, part, earlier.get(name, {})),
+            "passages": found["passages"],
+            **of_set(found, step(name, "times", "timed", questions=some), memory),
         }
-        for row in sets[name]["systems"]:
-            if row["name"] in TRAINED:
-                row["train_s"] = took["ours"]
-            elif row["name"] in CROSS and network is not None:
-                row["train_s"] = took["cross-encoder"]
+        for name, found in full.items()
+    }
+    for name, found in sets.items():
+        found["systems"] += frozen(bench, "retrieval", name)
+    trained = artifacts.read_json(artifacts.default_models() / "pairs" / "entailment" / artifacts.MANIFEST)["training"]
     return {
         "task": {
             "what": "from a question's text to the ids of ten passages, best first; one thread, one question at a time",
-            "protocol": "quality on all questions of a set; times, and the cross-encoder, on a sample of them, by turns; "
+            "protocol": "quality on all questions of a set; times on a sample of them, by turns, as the cross-encoder was "
+            "measured; memory of a process that answers by one system, on the first set; "
             "cond: where the hybrid's first ten hold an answer. semclass was developed with squad4 and pubmedqa in view; "
             "peers met them once",
-            "training": trained(network),
+            "training": f"entailment: {trained['questions']:,} questions ({trained['data']})",
         },
         "sets": sets,
-        "second_per_call": second_per_call(sets, {use: prices.prompt_tokens(task) for use, task in PROMPTS.items()}),
+        "second_per_call": second_per_call(sets),
     }
-
-
-def trained(network: Path | None) -> str:
-    """What the default re-ranker and the cross-encoder learnt from, by their manifests: it is not the same."""
-    places = {"entailment": artifacts.default_models() / "pairs" / "entailment"}
-    if network is not None:
-        places["cross-encoder"] = network
-    made = {name: artifacts.read_json(place / artifacts.MANIFEST)["training"] for name, place in places.items()}
-    return "; ".join(f"{name}: {how['questions']:,} questions ({how['data']})" for name, how in made.items())
 
 
 def folders(bench: Bench) -> dict[str, Path]:
@@ -127,100 +111,45 @@ def _known_first(sets: Mapping[str, Any]) -> list[str]:
     return [name for name in dict.fromkeys((*NAMES, *sets)) if name in sets]
 
 
-def recorded() -> dict[str, dict[str, Any]]:
-    """Rows of the cross-encoder by set, of the run that trained it: its ranking has not changed since."""
-    path = Path(__file__).parent / "results" / "retrieval.json"
-    sets = artifacts.read_json(path)["sets"] if path.exists() else {}
-    return {
-        name: {row["name"]: row for row in found["systems"] if row["name"] in CROSS and "skipped" not in row}
-        for name, found in sets.items()
-    }
-
-
-def of_set(full: Mapping[str, Any], part: Mapping[str, Any], earlier: Mapping[str, Any]) -> dict[str, Any]:
-    """The results of a set; a system that is not measured on all questions shows the sample's figures, or earlier ones."""
-    systems = []
-    for name, (kind, what) in SYSTEMS.items():
-        row: dict[str, Any] = {"name": name, "kind": kind, "what": what, "threads": 1}
-        systems.append(row)
-        if name not in part["systems"] and name in earlier:
-            systems[-1] = earlier[name]
-            continue
-        if name not in part["systems"]:
-            row["skipped"] = part["missing"].get(name, NO_CROSS_ENCODER)
-            continue
-        times = part["milliseconds"][name]
-        source = full if name in full["systems"] else part
-        row |= {
-            "questions": source["questions"],
-            **source["systems"][name],
-            "sample": part["systems"][name],
-            **times,
-            "usd_per_million": round(prices.machine_call(times["p50_ms"] / 1e3), 4),
+def of_set(full: Mapping[str, Any], part: Mapping[str, Any], memory: Mapping[str, float]) -> dict[str, Any]:
+    """The results of a set: quality on all questions, and on the sample on which times were taken."""
+    systems = [
+        {
+            "name": name, "kind": kind, "what": what, "threads": 1, "questions": full["questions"],
+            **full["systems"][name], "sample": part["systems"][name], **part["milliseconds"][name],
+            "peak_mb": memory[name],
+            "usd_per_million": round(prices.machine_call(part["milliseconds"][name]["p50_ms"] / 1e3), 4),
         }
+        for name, (kind, what) in SYSTEMS.items()
+    ]  # fmt: skip
     counts = {"questions": full["questions"], "answered": full["answered"], "sample_questions": part["questions"]}
     return {**counts, "systems": systems}
 
 
-ASSUMED = "an assumed second"  # how long a prompted call takes, in tables
-REPRICED = (DEFAULT, "cross-encoder")
-"""Systems whose re-ranking is compared with an assumed second for each call."""
-
-HOSTED = "rerank-v4.0-fast"  # a hosted re-ranker of which only the price is known here
 ALONE = "squad4"  # set whose re-ranking is priced: like the reference's questions it is about Wikipedia
 
-PROMPTS = {"question class": "questions", "entailment of 10 candidates": "entailment"}
-"""Which prompts the reference's uses take, see :func:`bench.prices.prompt_tokens`."""
 
-
-def second_per_call(sets: Mapping[str, Any], counted: Mapping[str, Mapping[str, float]]) -> list[dict[str, Any]]:
-    """Time and money of re-ranking a question's candidates."""
-
-    def priced(what: str, seconds: float | None, usd: float, on: str, **more: Any) -> dict[str, Any]:
-        return {"what": what, "seconds": seconds, **more, "usd_per_million": usd, "on": on}
-
-    shown = sets.get(ALONE, next(iter(sets.values())))
-    systems = {row["name"]: row for row in shown["systems"] if "skipped" not in row}
-    times = {name: row["rerank_p50_ms"] / 1e3 for name, row in systems.items() if "rerank_p50_ms" in row}
-    # what the default takes behind the plain fusion that it re-ranks; they took turns
-    times[DEFAULT] = (systems[DEFAULT]["p50_ms"] - systems["convex"]["p50_ms"]) / 1e3
-    rows = [
-        priced(name, times[name], round(prices.machine_call(times[name]), 4), "one vCPU of the CPU machine")
-        for name in REPRICED
-        if name in times
-    ]
-    called = {use: calls for use, (item, calls) in prices.THESIS_CALLS.items() if item == "a question"}
-    more = {"question class": f"; and {prices.THESIS_CALLS['passage classes'][1]} calls for each passage, once"}
-    for use, calls in called.items():
-        seconds = calls * prices.ASSUMED_SECONDS
-        what = f"{use}, prompted: {calls} x {ASSUMED}{more.get(use, '')}"
-        on = "the GPU machine, one call at a time"
-        rows.append(priced(what, seconds, round(prices.gpu_call(seconds), 2), on, assumed=True))
-    for use, calls in called.items():
-        usd = prices.at_all_prices(calls, counted[use])
-        cheapest = min(usd, key=usd.__getitem__)
-        what = f"{use}, the same prompts sent to {prices.find('tokens', cheapest)['name']}"
-        rows.append(priced(what, None, usd[cheapest], "the vendor's machines, by tokens, the cheapest of the prices"))
-    hosted = prices.find("rerank", HOSTED)["name"]
-    return [*rows, priced(hosted, None, prices.rerank_call(HOSTED), "the vendor's machines, at list price")]
+def second_per_call(sets: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Time and money of re-ranking a question's candidates; what others are paid for it is kept as it was looked up."""
+    systems = {row["name"]: row["p50_ms"] for row in sets.get(ALONE, next(iter(sets.values())))["systems"]}
+    seconds = (systems[DEFAULT] - systems["convex"]) / 1e3  # behind the plain fusion that it re-ranks; they took turns
+    row = {"what": DEFAULT, "seconds": seconds, "usd_per_million": round(prices.machine_call(seconds), 4)}
+    path = RESULTS / "retrieval.json"
+    kept = artifacts.read_json(path)["second_per_call"] if path.is_file() else []
+    return [{**row, "on": "one vCPU of the CPU machine"}, *(other for other in kept if other["what"] != DEFAULT)]
 
 
 def table(found: Mapping[str, Any]) -> str:
     """Every system on the same questions, and what re-ranking a million questions costs."""
     sets = found["retrieval"]["sets"]
     names = _known_first(sets)
-    first = sets[names[0]]
     rows = []
-    for place, row in enumerate(first["systems"]):
-        cells = [sets[name]["systems"][place] for name in names]
-        if "skipped" in row:
-            rows.append((row["name"], *("-" for _ in names), "skipped", "-", row["skipped"]))
-        elif row["name"] in SYSTEMS:
-            quality = [f"{cell['sample']['mrr@10']:.3f}" for cell in cells]
-            took = readme.trained(row) if row["name"] in (*TRAINED, *CROSS) else "-"
-            rows.append((row["name"], *quality, f"{row['p50_ms']:.3g}", took, readme.money(row["usd_per_million"])))
+    for place, row in enumerate(sets[names[0]]["systems"]):
+        quality = [f"{sets[name]['systems'][place]['sample']['mrr@10']:.3f}" for name in names]
+        memory = readme.cell(row, "peak_mb", ",.0f")
+        rows.append((readme.named(row), *quality, f"{row['p50_ms']:.3g}", memory, readme.money(row["usd_per_million"])))
     asked = (f"{name}, {sets[name]['sample_questions']} questions" for name in names)
-    head = ("MRR@10", *asked, f"ms a question, {names[0]}", "to train, s", "USD a million")
+    head = ("MRR@10", *asked, f"ms a question, {names[0]}", "memory, MB", "USD a million")
     return f"{readme.markdown(head, rows)}\n\n{_costs(found['retrieval']['second_per_call'])}"
 
 
@@ -265,28 +194,18 @@ def domains(found: Mapping[str, Any]) -> str:
 
 
 def defaults(found: Mapping[str, Any]) -> str:
-    """nDCG@10 of the plain rankings and of the default."""
+    """nDCG@10, and how often the first hit is right, of the plain rankings and of the default."""
     sets, shown = found["retrieval"]["sets"], ("BM25", "dense", "hybrid", "convex", "RRF", "default")
     rows = []
     for name, what in DEFAULTS.items():
         if name in sets:
             systems = {row["name"]: row for row in sets[name]["systems"]}
-            rows.append((f"{name} ({what})", *(f"{systems[key]['ndcg@10']:.3f}" for key in shown)))
-    head = ("nDCG@10, all questions", "BM25", "dense", "dense + 0.1 BM25", "convex", "RRF", "default")
+            cells = (
+                f"{systems[key]['ndcg@10']:.3f}; {readme.cell(systems[key], 'right_first', '.1%')}" for key in shown
+            )
+            rows.append((f"{name} ({what})", *cells))
+    head = ("nDCG@10; right first", "BM25", "dense", "dense + 0.1 BM25", "convex", "RRF", "default")
     return readme.markdown(head, rows)
-
-
-def picture(found: Mapping[str, Any]) -> bytes:
-    """A panel for each set, of what was found on the sample, where all systems were asked the same."""
-    sets = found["retrieval"]["sets"]
-    panels = {}
-    for name in _known_first(sets):
-        panels[f"{sets[name]['what']}; {sets[name]['sample_questions']} questions"] = [
-            readme.Point(row["name"], row["kind"], row["p50_ms"], row["sample"]["mrr@10"], row["sample"]["mrr@10_ci"])
-            for row in sets[name]["systems"]
-            if "skipped" not in row and row["name"] in SYSTEMS
-        ]
-    return readme.draw(panels, "MRR@10")
 
 
 NAMED = {
@@ -299,36 +218,49 @@ NAMED = {
 """Systems of the README's first screen, with the names that people know."""
 
 
-def _named(found: Mapping[str, Any]) -> tuple[int, list[tuple[str, float, float]]]:
-    """On how many sets all systems that people know were measured; their names, nDCG@10 and milliseconds, as means."""
+def _named(found: Mapping[str, Any]) -> tuple[int, list[tuple[Mapping[str, Any], dict[str, float]]]]:
+    """On how many sets all systems that people know were measured; each with means over these sets."""
     sets = [{row["name"]: row for row in each["systems"]} for each in found["retrieval"]["sets"].values()]
-    there = [name for name in NAMED if any("sample" in rows[name] for rows in sets)]
-    complete = [rows for rows in sets if all("sample" in rows[name] for name in there)]
-    means = {
-        name: np.mean([(rows[name]["sample"]["ndcg@10"], rows[name]["p50_ms"]) for rows in complete], axis=0)
-        for name in there
-    }
-    return len(complete), [(NAMED[name], *map(float, values)) for name, values in means.items()]
+    there = [name for name in NAMED if any(name in rows for rows in sets)]
+    complete = [rows for rows in sets if all(name in rows for name in there)]
+    shown = []
+    for name in there:
+        rows = [{**one[name]["sample"], "p50_ms": one[name]["p50_ms"]} for one in complete]
+        measured = (key for key in ("ndcg@10", "right_first", "p50_ms") if key in rows[0])
+        shown.append((complete[0][name], {key: float(np.mean([row[key] for row in rows])) for key in measured}))
+    return len(complete), shown
 
 
 def first_picture(found: Mapping[str, Any]) -> bytes:
     """Quality against time of the systems that people know, as means over all sets."""
     count, systems = _named(found)
     points = [
-        readme.Point(name, "semclass" if name == NAMED[DEFAULT] else "peer", milliseconds, quality, (quality, quality))
-        for name, quality, milliseconds in systems
+        figures.Point(
+            NAMED[row["name"]], "semclass" if row["name"] == DEFAULT else "peer", mean["p50_ms"], mean["ndcg@10"]
+        )
+        for row, mean in systems
     ]
-    return readme.draw_named(points, "milliseconds a question, one thread", f"nDCG@10, mean of {count} collections")
+    return figures.draw(points, "milliseconds a question, one thread", f"nDCG@10, mean of {count} collections")
 
 
 def first_screen(found: Mapping[str, Any]) -> str:
-    """The same as a table."""
+    """The same as a table, with memory and money."""
     (count, systems), processor = _named(found), found["retrieval"]["machine"]["processor"]
-    took = f"milliseconds a question, one thread, {processor}"
-    head = (f"mean of {count} collections", "nDCG@10 (1 is perfect)", took)
-    rows = [(name, f"{quality:.3f}", readme.number(time)) for name, quality, time in systems]
+    head = (f"mean of {count} collections", "nDCG@10", "right first", f"ms a question, one thread, {processor}",
+            "memory, MB", "USD a million")  # fmt: skip
+    rows = [
+        (
+            NAMED[row["name"]],
+            f"{mean['ndcg@10']:.3f}",
+            readme.cell(mean, "right_first", ".1%"),
+            readme.number(mean["p50_ms"]),
+            readme.cell(row, "peak_mb", ",.0f"),
+            readme.money(prices.machine_call(mean["p50_ms"] / 1e3)),
+        )
+        for row, mean in systems
+    ]
     return readme.markdown(head, rows)
 
 
 TABLES = {"": table, "domains": domains, "defaults": defaults, "first screen": first_screen}
-PICTURES = {"retrieval_pareto.png": picture, "first_picture.png": first_picture}
+PICTURES = {"first_picture.png": first_picture}

@@ -54,7 +54,6 @@ class Bench:
     results: Path
     quick: bool = False
     again: bool = False
-    cross_encoder: Path | None = None
     steps: list[dict[str, Any]] = field(default_factory=list)
 
     def beir(self, name: str) -> Path:

@@ -24,9 +24,7 @@ def own(request, monkeypatch):
     [
         (lambda: prices.machine_call(0.001), 0.05),
         (lambda: prices.machine_call(0.001, threads=2), 0.1),
-        (lambda: prices.gpu_call(1.0), 1000),
         (lambda: prices.tokens("m", 500, 3), 500 * 2 + 3 * 10),
-        (lambda: prices.rerank_call("r"), 2000),
     ],
 )
 def test_a_million_calls(call, usd):
