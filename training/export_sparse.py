@@ -8,7 +8,7 @@ the encoder. A text's weight of a word piece is log(1 + max(0, largest logit ove
 splade-tiny, which the package named above carries: 2 layers of 128, trained on MS MARCO. Its bytes are checked.
 
 The maximum is taken over the places that the input ``places`` names, in groups of equal size, and over integers, before
-they are scaled. A place may be named twice, which changes nothing.
+they are scaled. A place may be named twice, which changes nothing. The heaviest `MAX_TERMS` terms are returned.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import onnx
+import onnxruntime
 from onnx import TensorProto, helper
 
 import bert_graph
@@ -33,7 +34,7 @@ from export_encoder import find_source
 from onnx_graphs import CONTRIB, Ranges, int8_model, open_model, text_feed
 from semclass.core.errors import ArtifactError
 from semclass.encoders.onnx_encoder import OnnxEncoder
-from semclass.heads.sparse import GROUP, KEPT, WINDOW, SparseHead
+from semclass.heads.sparse import KEPT, MAX_TERMS, WINDOW, SparseHead
 
 Array = npt.NDArray[Any]
 
@@ -59,7 +60,7 @@ def read_source(folder: Path) -> tuple[dict[str, Array], BertConfig]:
 
 
 class SparseWriter(BertWriter):
-    """Writes the graph of learnt words: ``weights`` of all pieces, float32 (batch, vocabulary)."""
+    """Writes the graph of learnt words: the heaviest ``terms`` of each text and their ``weights``, (batch, MAX_TERMS)."""
 
     def vectors(self) -> None:
         """Write the word vectors, which the last product reads too: int8 of shape (hidden, vocabulary), and scales."""
@@ -93,20 +94,17 @@ class SparseWriter(BertWriter):
         if self.ranges is None:
             self.probes.append(state)
             turned = g.const("words.turned", words.T)
-            logits = g.op("ReduceMax", [g.op("MatMul", [state, turned], "logits"), "axis1"], "largest", keepdims=0)
-            return g.op("Add", [logits, bias], "largest.biased")
+            logits = g.op("MatMul", [state, turned], "logits")
+            of_groups = g.op("ReduceMax", [logits, "axis2"], "largest.of.groups", keepdims=0)
+            return g.op("Add", [g.op("ReduceMax", [of_groups, "axis1"], "largest", keepdims=0), bias], "largest.biased")
         step, zero_point = bert_graph._uint8_parameters(
             float(self.ranges[state].low.min()), float(self.ranges[state].high.max())
         )
         scale, zero = g.const("head.scale", step), g.const("head.zero_point", zero_point)
         quantised = g.op("QuantizeLinear", [state, scale, zero], "head.quantised")
-        grouped = g.op("Reshape", [quantised, g.const("groups", [-1, GROUP, self.config.hidden_size])], "head.grouped")
-        product = g.op("MatMulInteger", [grouped, self.words[0], zero], "logits")
-        of_groups = g.op("ReduceMax", [product, "axis1"], "largest.of.groups", keepdims=0)
-        texts = g.op("Shape", ["places"], "texts", start=0, end=1)
-        shape = g.op("Concat", [texts, g.const("by.text", [-1, words.shape[0]])], "largest.shape", axis=0)
-        by_text = g.op("Reshape", [of_groups, shape], "largest.by.text")
-        integers = g.op("ReduceMax", [by_text, "axis1"], "largest.int", keepdims=0)
+        product = g.op("MatMulInteger", [quantised, self.words[0], zero], "logits")
+        of_groups = g.op("ReduceMax", [product, "axis2"], "largest.of.groups", keepdims=0)
+        integers = g.op("ReduceMax", [of_groups, "axis1"], "largest.int", keepdims=0)
         largest = g.op("Cast", [integers], "largest", to=TensorProto.FLOAT)
         both = g.op("Mul", [self.words[1], scale], "logits.scale")
         return g.op("Add", [g.op("Mul", [largest, both], "largest.scaled"), bias], "largest.biased")
@@ -116,17 +114,22 @@ class SparseWriter(BertWriter):
         g = self.graph
         self.mask("attention_mask")
         g.const("axis1", [1])
+        g.const("axis2", [2])
         g.const("axis_last", [-1])
         state = self.embeddings()
         for index in range(1, self.config.num_hidden_layers + 1):
             state = self.feed_forward(index, self.attention(index, state))
-        positive = g.op("Relu", [self.lexical(state)], "largest.positive")
-        g.op("Log", [g.op("Add", [positive, g.const("one", np.float32(1))], "largest.more")], "weights")
+        sorted_out, most = ["heaviest", "terms"], g.const("most", [MAX_TERMS])
+        g.nodes.append(helper.make_node("TopK", [self.lexical(state), most], sorted_out, name="heaviest", axis=1))
+        positive = g.op("Relu", ["heaviest"], "heaviest.positive")
+        g.op("Log", [g.op("Add", [positive, g.const("one", np.float32(1))], "heaviest.more")], "weights")
         value = helper.make_tensor_value_info
         inputs = [value(name, TensorProto.INT64, ["batch", "length"]) for name in ("input_ids", "attention_mask")]
-        inputs.append(value("places", TensorProto.INT64, ["batch", "kept"]))
-        size = len(self.weights["embeddings.word_embeddings.weight"])
-        return self.finish("sparse", inputs, [value("weights", TensorProto.FLOAT, ["batch", size])])
+        inputs.append(value("places", TensorProto.INT64, ["batch", "groups", "kept"]))
+        outputs = {"terms": TensorProto.INT64, "weights": TensorProto.FLOAT}
+        return self.finish(
+            "sparse", inputs, [value(name, kind, ["batch", MAX_TERMS]) for name, kind in outputs.items()]
+        )
 
 
 def write(weights: dict[str, Array], config: BertConfig, ranges: Ranges | None) -> tuple[onnx.ModelProto, list[str]]:
@@ -145,7 +148,14 @@ def pieces_of_text(encoder: OnnxEncoder, text: str) -> list[int]:
 
 
 def feed(ids: Sequence[int]) -> dict[str, Array]:
-    return {**text_feed(ids), "places": np.arange(len(ids))[None]}
+    return {**text_feed(ids), "places": np.arange(len(ids))[None, None]}
+
+
+def weighed(model: onnxruntime.InferenceSession, ids: Sequence[int], size: int) -> Array:
+    """Weights of the whole vocabulary in a text, float32 (vocabulary,)."""
+    found, (terms, weights) = np.zeros(size, np.float32), model.run(["terms", "weights"], feed(ids))
+    found[terms[0]] = weights[0]
+    return found
 
 
 def export(arguments: argparse.Namespace) -> None:
@@ -162,8 +172,7 @@ def export(arguments: argparse.Namespace) -> None:
     similar = []
     for text in held_out:
         ids = pieces_of_text(encoder, text)
-        places = np.resize(np.arange(len(ids)), -(-len(ids) // GROUP) * GROUP)[None]
-        first, second = (model.run(["weights"], {**feed(ids), "places": places})[0][0] for model in both)
+        first, second = (weighed(model, ids, len(encoder.vocabulary)) for model in both)
         similar.append(float(first @ second / max(np.linalg.norm(first) * np.linalg.norm(second), 1e-9)))
     metrics = {"cosine_to_float32": round(float(np.mean(similar)), 4), "lowest_cosine": round(min(similar), 4)}
     fields = {

@@ -25,8 +25,7 @@ MAX_TERMS = 128
 
 WINDOW, MAX_WINDOWS = 254, 16  # word pieces that are read at a time, and of a text
 BATCH = 16  # texts of a run, each with a weight for the whole vocabulary
-GROUP = 16
-"""The network names places in groups of this size; a maximum over one long row takes twice as long."""
+GROUP = 16  # most places of which the network takes the maximum at once: over one long row it takes twice as long
 KEPT = "kept.npy"
 
 
@@ -64,28 +63,33 @@ class SparseHead:
         read = windows.pieces(pieces)
         rows, terms, weights = [], [], []
         for batch in batches_by_length(windows.lengths, BATCH):
-            found = self._weights(read.take(np.asarray(batch)))
-            row, term = np.nonzero(found)
-            rows.append(windows.owners[np.asarray(batch)][row])
-            terms.append(term)
-            weights.append(found[row, term])
+            term, weight = self._run(read.take(np.asarray(batch)))
+            rows.append(np.repeat(windows.owners[np.asarray(batch)], MAX_TERMS))
+            terms.append(term.ravel())
+            weights.append(weight.ravel())
         return _heaviest(np.concatenate(rows), np.concatenate(terms), np.concatenate(weights), len(pieces))
 
-    def _weights(self, pieces: Ragged) -> npt.NDArray[np.float32]:
-        """Weights of the whole vocabulary in some windows, (n, vocabulary)."""
+    def _run(self, pieces: Ragged) -> tuple[IntArray, npt.NDArray[np.float32]]:
+        """Heaviest terms of some windows, and their weights, (n, MAX_TERMS) each."""
         ids, mask = surrounded(pieces, self.special[:1], self.special[1])
         kept = self.kept[ids] & (mask > 0)
         count = kept.sum(axis=1, keepdims=True)
         order = np.argsort(~kept, axis=1, kind="stable")
+        most = max(1, int(count.max()))
+        groups = -(-most // GROUP)
         # behind the kept places, the first of them is repeated, which changes no maximum
-        within = np.arange(-(-max(1, int(count.max())) // GROUP) * GROUP)
-        places = np.take_along_axis(order, np.where(within < count, within, 0), axis=1)
-        feeds = {"input_ids": ids, "attention_mask": mask, "places": places}
-        return np.asarray(self.network.run(["weights"], feeds)[0])
+        within = np.arange(groups * -(-most // groups))
+        places = np.take_along_axis(order, np.where(within < count, within, 0), axis=1).reshape(len(ids), groups, -1)
+        terms, weights = self.network.run(
+            ["terms", "weights"], {"input_ids": ids, "attention_mask": mask, "places": places}
+        )
+        return terms, weights
 
 
 def _heaviest(rows: IntArray, terms: IntArray, weights: npt.NDArray[np.float32], n: int) -> SparseVectors:
     """Keep the heaviest terms of each row; of a term that comes twice, the larger weight."""
+    there = weights > 0
+    rows, terms, weights = rows[there], terms[there], weights[there]
     order = np.lexsort((-weights, terms, rows))
     rows, terms, weights = rows[order], terms[order], weights[order]
     first = np.append(True, (rows[1:] != rows[:-1]) | (terms[1:] != terms[:-1]))[: len(rows)]
