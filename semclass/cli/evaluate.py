@@ -12,7 +12,7 @@ import semclass
 from semclass.cli import options
 from semclass.cli.options import any_path, show, table
 from semclass.cli.progress import progress
-from semclass.core.checks import counted
+from semclass.core.checks import counted, short
 from semclass.core.errors import InputError
 from semclass.ranking.methods import METHODS, method_for
 
@@ -75,6 +75,12 @@ def evaluate(
         return
     retriever = options.open_retriever(str(place), loaded)
     passages = retriever.local_index
+    judged = sorted({passage for relevant in dataset.relevance.values() for passage in relevant})
+    if (passages.find(judged) < 0).all():
+        raise InputError(
+            f"{place} has none of the passages that {folder} judges, such as {short(judged[0])}; "
+            "compare its ids with those that `semclass search --json` prints"
+        )
     methods = evaluate.methods_of(retriever)
     with progress("searching", len(methods) * len(dataset.questions), "rankings") as step:
         rankings = evaluate.rank(dataset, retriever, methods, progress=step)

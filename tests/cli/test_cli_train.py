@@ -52,7 +52,7 @@ def test_without_a_test_file_a_head_is_cross_validated(run, tmp_path):
     ("arguments", "says"),
     [
         (["{tmp}/a.tsv", "--head", "{tmp}/head"], "line 3"),
-        (["{examples}/messages.tsv", "--head", "{tmp}/head", "--test", "{examples}/other.tsv"], "no label in common"),
+        (["{examples}/messages.tsv", "--head", "{tmp}/head", "--test", "{examples}/routing.tsv"], "no label in common"),
         (["{examples}/messages.tsv", "--head", "{tmp}/a.tsv"], "not a folder"),
     ],
     ids=["line", "labels", "folder"],
