@@ -113,7 +113,7 @@ class Candidates:
     components: Mapping[str, DoubleArray] = field(default_factory=dict)  #: signals of re-ranking, each (n,)
     certainty: str | None = None  #: certainty of the first place, in a word; None if not measured
     answerable: float | None = None  #: P(the first place answers the question); None if not computed
-    reused: npt.NDArray[np.bool_] | None = None  #: whether each text was encoded for an earlier question; None: stored
+    is_stored: bool = True  #: whether they are passages of an index, and did not come with the question
     language: str | None = None  #: language of the passages, "en" or "other"; None if not tested
 
     def __len__(self) -> int:
@@ -185,13 +185,30 @@ def find(
     if scoring.fusion != "linear":
         places = _pooled(scoring, {"dense": dense, "bm25": lexical}, depth)
         rows, dense, lexical = rows[places], dense[places], lexical[places]
-    signals = {"dense": dense, "bm25": lexical, "sparse": np.zeros(len(rows))}
-    if scoring.weights.get("sparse"):
-        signals["sparse"] = sparse_scores(index, query, rows)
-    parts = scoring.parts(signals, index.statistics, index.terms_of(query), depth)
+    signals, parts = _fused(index, query, rows, scoring, dense, lexical, depth)
     best = top_k(sum_of(parts), n)
     found, added = ({name: values[best] for name, values in some.items()} for some in (signals, parts))
     return rows[best], found, added
+
+
+def score(index: Searched, query: Query, rows: IntArray, scoring: Scoring) -> tuple[Signals, Signals]:
+    """Signals of some passages, whose rows rise, and the parts of their scores among these alone."""
+    return _fused(index, query, rows, scoring, _dense(index, query, rows), _lexical(index, query, rows), len(rows))
+
+
+def _fused(
+    index: Searched,
+    query: Query,
+    rows: IntArray,
+    scoring: Scoring,
+    dense: DoubleArray,
+    lexical: DoubleArray,
+    depth: int,
+) -> tuple[Signals, Signals]:
+    signals = {"dense": dense, "bm25": lexical, "sparse": np.zeros(len(rows))}
+    if scoring.weights.get("sparse"):
+        signals["sparse"] = sparse_scores(index, query, rows)
+    return signals, scoring.parts(signals, index.statistics, index.terms_of(query), depth)
 
 
 def _pooled(scoring: Scoring, listed: Signals, depth: int) -> IntArray:

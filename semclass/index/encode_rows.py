@@ -6,7 +6,7 @@ import json
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -103,22 +103,26 @@ class IndexConfig:
     def encode(self, passages: Sequence[Passage]) -> tuple[Segment, list[str]]:
         """Encode passages. Returns their segment, and the ids of passages that are longer than the encoder reads."""
         heads = self.passage_encoder.heads
-        features, truncated = self.passage_encoder.read(passages, tokens=not self.small)
+        arrays, truncated = self.arrays(passages)
         lines = [line_of(labelled(passage, dict.fromkeys(fields_of(heads)))) for passage in passages]
         if heads:
             passages = label(passages, heads)
             lines = [line_of(passage) for passage in passages]
-        stored: dict[str, Any] = self.store(features)
-        segment = Segment(
-            **stored,
-            sparse=sparse.pack(features.sparse.terms, features.sparse.weights),
-            records=records_of(lines),
-            probabilities=features.probabilities,
-            postings=count_terms(terms_of([searchable(passage) for passage in passages], self.language)),
-            columns=columns_of([passage.metadata for passage in passages]),
-            id_hashes=hashes_of([passage.id for passage in passages]),
-        )
-        return segment, [passages[row].id for row in truncated]
+        ids = [passage.id for passage in passages]
+        columns = columns_of([passage.metadata for passage in passages])
+        segment = replace(segment_of(arrays), records=records_of(lines), columns=columns, id_hashes=hashes_of(ids))
+        return segment, [ids[row] for row in truncated]
+
+    def arrays(self, passages: Sequence[Passage], *, classes: bool = True) -> tuple[dict[str, Ragged], tuple[int, ...]]:
+        """Encode passages into the arrays of :func:`segment_of`. Also returns the rows of those that are too long."""
+        features, truncated = self.passage_encoder.read(passages, tokens=not self.small, classes=classes)
+        arrays = {
+            **self.store(features),
+            "sparse": sparse.pack(features.sparse.terms, features.sparse.weights),
+            "terms": terms_of([searchable(passage) for passage in passages], self.language),
+            "probabilities": Ragged(features.probabilities, np.arange(len(passages) + 1)),
+        }
+        return arrays, truncated
 
     def store(self, features: PassageFeatures) -> dict[str, Ragged]:
         """Return the evidence of passages in the few bytes that an index keeps, as the arrays of a segment."""
@@ -141,6 +145,19 @@ class IndexConfig:
             "tokens": NOTHING if self.small else Ragged(tokens, features.tokens.offsets),
             "pieces": NOTHING if self.small else Ragged(pieces, features.pieces.offsets),
         }
+
+
+def segment_of(arrays: Mapping[str, Ragged]) -> Segment:
+    """Make a segment of the arrays that searching reads, a row for each passage: without texts, ids and metadata."""
+    rows: dict[str, Any] = {name: array for name, array in arrays.items() if name not in ("terms", "probabilities")}
+    return Segment(
+        **rows,
+        records=NOTHING,
+        probabilities=arrays["probabilities"].values,
+        postings=count_terms(arrays["terms"]),
+        columns=columns_of([]),
+        id_hashes=np.zeros(0, np.uint64),
+    )
 
 
 def language_for(passages: Sequence[Passage], told: str | None) -> str:

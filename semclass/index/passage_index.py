@@ -236,19 +236,29 @@ class PassageIndex(Header):
         `where`. The evidence for re-ranking is read only with `passage_encoder`.
         """
         allowed = self.live if where is None else self.mask(where)
-        rows, signals, parts = candidates.find(self, query, n, scoring, allowed)
-        probabilities = np.empty((len(rows), len(self.classes)), np.float32)
+        return self._candidates(*candidates.find(self, query, n, scoring, allowed), passage_encoder)
+
+    def scored(self, query: Query, scoring: Scoring, passage_encoder: PassageEncoder) -> Candidates:
+        """Score all passages among each other, in the order of rows, as passages that came with the question."""
+        signals, parts = candidates.score(self, query, self.rows, scoring)
+        return replace(self._candidates(self.rows, signals, parts, passage_encoder), is_stored=False)
+
+    def _candidates(
+        self,
+        rows: IntArray,
+        signals: Mapping[str, DoubleArray],
+        parts: dict[str, DoubleArray],
+        passage_encoder: PassageEncoder | None,
+    ) -> Candidates:
+        probabilities = np.empty((len(rows), self.segments[0].probabilities.shape[1]), np.float32)
         for segment, here, local in self.within(rows):
             probabilities[here] = segment.probabilities[local]
         evidence = no_evidence(len(rows))
         if passage_encoder is not None and len(rows):
             evidence = self.evidence(rows, passage_encoder)
-        dense, lexical, learnt = (signals[name] for name in ("dense", "bm25", "sparse"))
         return Candidates(
             rows=rows,
-            dense=dense,
-            bm25=lexical,
-            sparse=learnt,
+            **signals,
             parts=parts,
             score=sum_of(parts),
             probabilities=probabilities,

@@ -22,17 +22,15 @@ from semclass.core.types import FloatArray, IntArray, Passage, Ragged, offsets_o
 from semclass.encoders.stems import terms_of
 from semclass.index import filters
 from semclass.index.candidates import Candidates, Query, Scoring
-from semclass.index.columns import columns_of
-from semclass.index.encode_rows import check_types, line_of, records_of, types_of
+from semclass.index.encode_rows import check_types, line_of, records_of, segment_of, types_of
 from semclass.index.filters import Filter
 from semclass.index.manifest import Header
 from semclass.index.passage_encoder import PassageEncoder
 from semclass.index.passage_index import PassageIndex
-from semclass.index.segment import NOTHING, Part, Segment, hashes_of
+from semclass.index.segment import NOTHING, Part, Segment
 from semclass.scoring import bm25, fusion
 from semclass.scoring.bm25 import Statistics
 from semclass.scoring.dense import MEAN_WEIGHT
-from semclass.scoring.postings import count_terms
 from semclass.scoring.quantisation import from_quarter_bytes
 from semclass.scoring.sparse import unpack
 from semclass.scoring.topk import unit
@@ -177,17 +175,9 @@ class RemoteIndex(Header):
 
     def _local(self, passages: Sequence[Passage], parts: Mapping[str, Ragged]) -> PassageIndex:
         """Make an index of found passages, which are weighed by the statistics of all."""
-        rows: dict[str, Any] = {
-            name: parts.get(name, NOTHING) for name in _ARRAYS if name not in ("terms", "probabilities")
-        }
-        segment = Segment(
-            **rows,
-            records=records_of([line_of(passage) for passage in passages]),
-            probabilities=parts["probabilities"].values,
-            postings=count_terms(parts["terms"]),
-            columns=columns_of([]),
-            id_hashes=hashes_of([passage.id for passage in passages]),
-        )
+        whole = {"tokens": NOTHING, "pieces": NOTHING, **parts}  # which a small index lacks
+        records = records_of([line_of(passage) for passage in passages])
+        segment = replace(segment_of(whole), records=records)
         index = PassageIndex(**self.header(), parts=(Part(segment),))
         vars(index)["statistics"] = self.statistics
         return index

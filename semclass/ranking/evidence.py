@@ -39,7 +39,7 @@ def evidence_of(features: FloatArray, candidates: Candidates) -> dict[str, Doubl
     """Return what each kind of evidence adds to the scores of n candidates with some pair features, each (n,)."""
     lengths = candidates.evidence.pieces.lengths()
     short = min(1.0, SHORT / max(float(lengths.mean()), 1.0)) if len(lengths) else 1.0
-    share = short * (STORED_SHARE if candidates.reused is None else 1.0)
+    share = short * (STORED_SHARE if candidates.is_stored else 1.0)
     weights = {"neighbours": NEIGHBOURS, **{name: share * weight for name, weight in OF_SHORT.items()}}
     return {
         group: sum_of({name: weights[name] * features[:, COLUMN[name]].astype(np.float64) for name in names})

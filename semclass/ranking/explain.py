@@ -45,7 +45,6 @@ def explain(
             words=_word_matches(query, words, found, place, pieces, mark, passage.text),
             classes=class_evidence(query, found, place, classes),
             sentence=best_sentence(query, words, found, place, passage.text),
-            reused=None if found.reused is None else bool(found.reused[place]),
         )
         for place, passage in zip(steps(places.tolist()), passages, strict=True)
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 import numpy as np
@@ -21,17 +21,17 @@ from semclass.core.checks import (
 from semclass.core.errors import InputError, InputTypeError
 from semclass.core.types import Encoder, Explanation, Hit, Passage
 from semclass.encoders.batching import CHUNK, concurrency_limit, warn_truncated
-from semclass.encoders.stems import language_of, terms_of
-from semclass.index.candidates import Candidates, Query, sum_of
-from semclass.index.passage_encoder import Evidence, decode, has_text, parts_of, searchable
+from semclass.encoders.stems import language_of
+from semclass.index.candidates import Candidates, Query
+from semclass.index.encode_rows import IndexConfig, segment_of
+from semclass.index.passage_encoder import has_text, parts_of, searchable
+from semclass.index.passage_index import PassageIndex
+from semclass.index.segment import Part
 from semclass.ranking.language import LANGUAGE_DEPTH, OTHER, warn_of_language
 from semclass.ranking.methods import DEFAULT, RERANKING, WEIGHTS, Method, method_for
 from semclass.ranking.models import SHARES, Models
 from semclass.ranking.result import SearchResult, make_hits
 from semclass.ranking.text_cache import Text, TextCache
-from semclass.scoring import bm25, sparse
-from semclass.scoring.dense import Vectors
-from semclass.scoring.postings import count_terms
 
 CACHE_MB = 64.0
 """Default megabytes of encoded texts that a reranker keeps."""
@@ -175,40 +175,16 @@ class Reranker:
 
         Also returns the places, among the passages of all questions, of those with a sentence that is too long to be read.
         """
-        models, places = self.models, dict[Text, int]()
-        rows_of = [places.setdefault(parts_of(item)[:2], len(places)) for some in passages for item in some]
-        distinct_of = np.array(rows_of, np.int64)
-        encoder = models.passage_encoder
+        encoder, places = self.models.passage_encoder, dict[Text, int]()
+        rows_of = [[places.setdefault(parts_of(item)[:2], len(places)) for item in some] for some in passages]
         language = language_of([" ".join(text) for text in islice(places, LANGUAGE_DEPTH)])
-        texts, reused = self.cache.read(encoder, list(places), classes=needed["classes"], language=language)
-        evidence = decode(texts.stored, encoder.codebooks)
-        sentences, scales, shares = (texts.stored[name] for name in ("sentences", "scales", "shares"))
-        vectors, scoring = Vectors(sentences, scales.values, shares.values), method.scoring(weights)
-        ends = np.cumsum([0, *map(len, passages)])
+        texts, too_long = self.cache.read(encoder, list(places), classes=needed["classes"], language=language)
+        header, scoring = IndexConfig(encoder, small=False, language=language).header(), method.scoring(weights)
         found = []
-        for query, first, end in zip(queries, ends[:-1].tolist(), ends[1:].tolist(), strict=True):
-            rows = distinct_of[first:end]
-            dense = vectors.scores_at(query.pooled, rows)
-            part, asked = count_terms(texts.terms.take(rows)), terms_of([query.query_used], language).values
-            known = bm25.statistics([part])
-            lexical = bm25.scores([part], known, asked).astype(np.float64)
-            signals = {"dense": dense, "bm25": lexical, "sparse": sparse.scores(query.sparse, texts.sparse.take(rows))}
-            parts = scoring.parts(signals, known, asked)
-            found.append(
-                Candidates(
-                    rows=np.arange(len(rows)),
-                    dense=dense,
-                    bm25=lexical,
-                    sparse=signals["sparse"],
-                    parts=parts,
-                    score=sum_of(parts),
-                    probabilities=texts.probabilities[rows],
-                    thresholds=models.passages.thresholds,
-                    evidence=Evidence(**{name: part.take(rows) for name, part in vars(evidence).items()}),
-                    reused=reused[rows],
-                )
-            )
-        return found, np.flatnonzero(texts.truncated[distinct_of]).tolist()
+        for query, rows in zip(queries, rows_of, strict=True):
+            segment = segment_of({name: array.take(np.array(rows)) for name, array in texts.items()})
+            found.append(PassageIndex(**header, parts=(Part(segment),)).scored(query, scoring, encoder))
+        return found, np.flatnonzero(too_long[[*chain.from_iterable(rows_of)]]).tolist()
 
 
 def as_passages(passages: Iterable[Passage | str], name: str = "passages") -> Iterator[Passage]:

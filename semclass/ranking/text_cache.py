@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from semclass.core.types import FloatArray, Passage, Ragged, chained
-from semclass.encoders.stems import terms_of
+from semclass.core.types import Passage, Ragged, chained
 from semclass.index.encode_rows import IndexConfig
-from semclass.index.passage_encoder import PassageEncoder, searchable
-from semclass.scoring.sparse import pack
+from semclass.index.passage_encoder import PassageEncoder
 
 Text: TypeAlias = tuple[str, str]
 """Title and text of a passage."""
@@ -27,52 +24,8 @@ ENTRY_BYTES = 3_000
 """Bytes that an entry takes besides its values, about."""
 
 
-@dataclass(frozen=True)
-class EncodedTexts:
-    """n texts, encoded as an index stores them."""
-
-    stored: Mapping[str, Ragged]  #: arrays of :meth:`semclass.index.encode_rows.IndexConfig.store`
-    terms: Ragged  #: terms for BM25
-    sparse: Ragged  #: learnt words, see :mod:`semclass.scoring.sparse`
-    probabilities: FloatArray  #: P(class | text), (n, n_classes)
-    truncated: npt.NDArray[np.bool_]  #: whether a text is longer than the encoder reads, (n,)
-
-    @classmethod
-    def of(
-        cls, passage_encoder: PassageEncoder, texts: Sequence[Text], *, classes: bool, language: str
-    ) -> EncodedTexts:
-        """Encode texts."""
-        passages = [Passage("", text, {"title": title}) for title, text in texts]
-        features, truncated = passage_encoder.read(passages, classes=classes)
-        stored = IndexConfig(passage_encoder, small=False).store(features)
-        terms = terms_of([searchable(passage) for passage in passages], language)
-        learnt = pack(features.sparse.terms, features.sparse.weights)
-        return cls(stored, terms, learnt, features.probabilities, np.isin(np.arange(len(texts)), truncated))
-
-    def row(self, row: int) -> EncodedTexts:
-        """Copy one text."""
-        places = np.array([row])
-        stored = {name: rows.take(places) for name, rows in self.stored.items()}
-        words, learnt = self.terms.take(places), self.sparse.take(places)
-        return EncodedTexts(stored, words, learnt, self.probabilities[places], self.truncated[places])
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the values."""
-        arrays = [self.terms, self.sparse, *self.stored.values()]
-        return int(sum(rows.values.nbytes for rows in arrays)) + self.probabilities.nbytes + ENTRY_BYTES
-
-
-def joined(parts: Sequence[EncodedTexts]) -> EncodedTexts:
-    """Join texts, at least one part; without classes if one part has none."""
-    columns = min(part.probabilities.shape[1] for part in parts)
-    return EncodedTexts(
-        {name: chained([part.stored[name] for part in parts]) for name in parts[0].stored},
-        chained([part.terms for part in parts]),
-        chained([part.sparse for part in parts]),
-        np.concatenate([part.probabilities[:, :columns] for part in parts]),
-        np.concatenate([part.truncated for part in parts]),
-    )
+Entry: TypeAlias = tuple[dict[str, Ragged], bool]
+"""Arrays of a text, see :func:`semclass.index.encode_rows.segment_of`, and whether it is longer than the encoder reads."""
 
 
 class Usage(NamedTuple):
@@ -88,7 +41,7 @@ class TextCache:
 
     def __init__(self, megabytes: float) -> None:
         self.limit = round(megabytes * 1e6)
-        self._kept: OrderedDict[Key, EncodedTexts] = OrderedDict()
+        self._kept: OrderedDict[Key, Entry] = OrderedDict()
         self._lock = threading.Lock()
         self._hits = self._misses = self._bytes = 0
 
@@ -99,28 +52,29 @@ class TextCache:
 
     def read(
         self, passage_encoder: PassageEncoder, texts: Sequence[Text], *, classes: bool, language: str
-    ) -> tuple[EncodedTexts, npt.NDArray[np.bool_]]:
-        """Return at least one distinct text, encoded now or before, and whether each was encoded before, (n,)."""
+    ) -> tuple[dict[str, Ragged], npt.NDArray[np.bool_]]:
+        """Return the arrays of at least one distinct text, encoded now or before, and whether each is too long, (n,)."""
         keys = [(text, classes, language) for text in texts]
         with self._lock:
             kept = [self._find(key) for key in keys]
         missing = [row for row, entry in enumerate(kept) if entry is None]
         if missing:
-            encoded = EncodedTexts.of(
-                passage_encoder, [texts[row] for row in missing], classes=classes, language=language
-            )
+            passages = [Passage("", texts[row][1], {"title": texts[row][0]}) for row in missing]
+            config = IndexConfig(passage_encoder, small=False, language=language)
+            arrays, truncated = config.arrays(passages, classes=classes)
             for place, row in enumerate(missing):
-                kept[row] = encoded.row(place)
-        known = np.isin(np.arange(len(texts)), missing, invert=True)
+                mine = {name: rows.take(np.array([place])) for name, rows in arrays.items()}
+                kept[row] = mine, place in truncated
         with self._lock:
             self._hits += len(texts) - len(missing)
             self._misses += len(missing)
             for row in missing:
                 self._keep(keys[row], kept[row])
-        return joined([entry for entry in kept if entry is not None]), known
+        entries = [entry for entry in kept if entry is not None]
+        joined = {name: chained([rows[name] for rows, _ in entries]) for name in entries[0][0]}
+        return joined, np.array([too_long for _, too_long in entries])
 
-    def _find(self, key: Key) -> EncodedTexts | None:
-        key = key if key in self._kept else (key[0], True, key[2])
+    def _find(self, key: Key) -> Entry | None:
         entry = self._kept.get(key)
         if entry is not None:
             self._kept.move_to_end(key)
@@ -134,5 +88,5 @@ class TextCache:
                 self._bytes -= _size(*self._kept.popitem(last=False))
 
 
-def _size(key: Key, entry: EncodedTexts) -> int:
-    return entry.nbytes + 4 * sum(map(len, key[0]))
+def _size(key: Key, entry: Entry) -> int:
+    return ENTRY_BYTES + sum(rows.values.nbytes for rows in entry[0].values()) + 4 * sum(map(len, key[0]))
