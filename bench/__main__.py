@@ -17,7 +17,7 @@ from bench import data as public_data
 from bench import decide, provenance, report
 from bench.steps import AbsentError, Bench
 from semclass.core import artifacts
-from semclass.core.errors import InputError, SemclassError
+from semclass.core.errors import ArtifactError, InputError, SemclassError
 
 
 def run_section(name: str, bench: Bench) -> None:
@@ -49,7 +49,7 @@ def run_all(bench: Bench, names: list[str]) -> tuple[list[str], list[str]]:
                 report.write(bench.results)
             else:
                 run_section(name, bench)
-        except (AbsentError, FileNotFoundError, ImportError, InputError) as error:
+        except (AbsentError, FileNotFoundError, ImportError, InputError, ArtifactError) as error:
             bench.say(f"{name}: skipped, {why_absent(error, bench.data)}")
             skipped.append(name)
         except Exception as error:  # noqa: BLE001 - whatever it was, the other sections are still worth their hour
@@ -69,37 +69,17 @@ def why_absent(error: Exception, data: Path) -> str:
 
 @click.command(help=__doc__)
 @click.argument("sections", nargs=-1, type=click.Choice(report.SECTIONS))
-@click.option("--data", type=click.Path(exists=True, file_okay=False, path_type=Path))
-@click.option("--stale", is_flag=True, help="Sections with figures of models that do not ship; without --data, a list.")
+@click.option("--data", required=True, type=click.Path(exists=True, file_okay=False, path_type=Path),
+              help="Folder of data; `python -m bench data FOLDER` fetches public sets into one.")  # fmt: skip
 @click.option("--quick", is_flag=True, help="Few items of everything, results below --work: to see that it runs.")
-@click.option("--again", is_flag=True, help="Measure again what an earlier run measured.")
 @click.option("--work", type=click.Path(file_okay=False, path_type=Path), help="Keeps indices, peers and steps.")
 @click.option("--results", type=click.Path(file_okay=False, path_type=Path), help="Default: bench/results.")
-def main(
-    sections: tuple[str, ...],
-    data: Path | None,
-    stale: bool,
-    quick: bool,
-    again: bool,
-    work: Path | None,
-    results: Path | None,
-) -> None:
+def main(sections: tuple[str, ...], data: Path, quick: bool, work: Path | None, results: Path | None) -> None:
     """Run sections, all of them if none is named, then the report."""
     work = (work or Path.home() / ".cache" / "semclass" / "bench").absolute()
     results = (results or (work / "quick" if quick else report.RESULTS)).absolute()
     results.mkdir(parents=True, exist_ok=True)
-    if stale:
-        found = report.read(results)
-        why = report.stale(found)
-        sections = tuple(name for name in sections or report.SECTIONS if name in why)
-        for name in sections:
-            took = f"{report.seconds_of(found[name]):,.0f} s" if name in found else "-"
-            click.echo(f"{name} ({took}): {why[name]}")
-        if data is None or not sections:
-            return
-    if data is None:
-        raise click.UsageError("give --data FOLDER; `python -m bench data FOLDER` fetches public sets into one")
-    bench = Bench(data.absolute(), work, results, quick, again)
+    bench = Bench(data.absolute(), work, results, quick)
     started, wanted = time.perf_counter(), sections or report.SECTIONS
     failed, skipped = run_all(bench, [*wanted, "report"])
     bench.say(f"{time.perf_counter() - started:.0f} s; {results / 'REPORT.md'}")

@@ -28,7 +28,6 @@ Array = npt.NDArray[Any]
 
 SETS = {"squad4": "docs", "codebase": "squad4", "docs": "squad4"}  # and the sets whose questions are foreign to them
 MOST, FOREIGN = 500, 100  # questions of a set, and of another one
-THRESHOLD = 0.015  # such as an index may have; no search says anything at it before `semclass calibrate`
 SIGNALS = (
     "answerable",
     "score of the best hit",
@@ -54,7 +53,7 @@ def run(bench: Bench) -> dict[str, Any]:
 
 
 def measure(folder: str, foreign: str, cache: str, limit: int) -> dict[str, Any]:
-    """Area under the curve of each of `SIGNALS` with its interval over questions, and ``answerable`` at its threshold."""
+    """Area under the curve of each of `SIGNALS`, with its interval over questions, and calibration of ``answerable``."""
     retriever = open_retriever(folder, cache)
     dataset, others = load_dataset(folder, limit=limit), load_dataset(foreign, limit=min(limit, FOREIGN))
     queries, strangers = (
@@ -68,14 +67,9 @@ def measure(folder: str, foreign: str, cache: str, limit: int) -> dict[str, Any]
     )
     far = np.array([signals(retriever, query, ()) for query in strangers])[:, 0]
     told, truth = given[..., 0], np.tile([True, False], len(given))
-    threshold = THRESHOLD
     return {
         "questions": len(given),
         "systems": {name: area(given[..., place]) for place, name in enumerate(SIGNALS)},
-        "threshold": threshold,
-        "kept": round(float((told[:, 0] >= threshold).mean()), 4),
-        "refused": round(float((told[:, 1] < threshold).mean()), 4),
-        "refused_foreign": round(float((far < threshold).mean()), 4),
         "auc_foreign": round(float(roc_auc_score(np.repeat([1, 0], [len(told), len(far)]), [*told[:, 0], *far])), 4),
         "calibration_error": round(expected_calibration_error(told.ravel(), truth), 4),
     }
@@ -115,9 +109,6 @@ def table(found: Mapping[str, Any]) -> str:
     ]
     rows += [
         ("answerable, against questions of another set", *(f"{each['auc_foreign']:.3f}" for each in sets.values())),
-        ("kept at the threshold, with an answer", *(f"{each['kept']:.1%}" for each in sets.values())),
-        ("refused, without", *(f"{each['refused']:.1%}" for each in sets.values())),
-        ("refused, of another set", *(f"{each['refused_foreign']:.1%}" for each in sets.values())),
         ("calibration error", *(f"{each['calibration_error']:.3f}" for each in sets.values())),
     ]
     return readme.markdown(("area under the curve", *sets), rows)

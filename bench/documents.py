@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tarfile
 from collections.abc import Iterable, Mapping
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,6 @@ from bench.steps import Bench
 from datasets_io import read_tsv
 from semclass import Chunking, HybridRetriever, Models, Passage
 from semclass.core import artifacts
-from semclass.documents.chunking import CUTS
 from semclass.documents.readers import iter_passages
 from semclass.ranking.methods import DEFAULT
 
@@ -31,7 +31,7 @@ KINDS = ("question", "definition", "heading", "ticket")
 
 
 def run(bench: Bench) -> dict[str, Any]:
-    """A step for the tickets, and for each tree and cut; trees that cannot be fetched are left out."""
+    """A step for the tickets, and for each tree; trees that cannot be fetched are left out."""
     folders = {"tickets": HELD / "tickets.csv"}
     for source in read_tsv(HELD / "sources.tsv"):
         name, folder = source["source"], bench.work / "trees" / source["source"]
@@ -45,12 +45,11 @@ def run(bench: Bench) -> dict[str, Any]:
             continue
         unpack(archive, source, folder)
         folders[name] = folder
-    found: dict[str, Any] = {name: {} for name in folders}
-    for name, folder in folders.items():
-        for cut in CUTS[:1] if bench.quick or name == "tickets" else CUTS:
-            step, told = f"documents/{name}/{cut}", {"source": name, "folder": folder, "cut": cut}
-            found[name][cut] = bench.step(step, "bench.documents:measure", **told)
-    return {"found": found}
+    measured = partial(bench.step, function="bench.documents:measure")
+    jobs = {
+        name: partial(measured, f"documents/{name}", source=name, folder=folder) for name, folder in folders.items()
+    }
+    return {"found": bench.side_by_side(jobs)}
 
 
 def unpack(archive: Path, source: Mapping[str, str], folder: Path) -> None:
@@ -65,12 +64,11 @@ def unpack(archive: Path, source: Mapping[str, str], folder: Path) -> None:
                 (folder / name).write_bytes(held.read())
 
 
-def measure(source: str, folder: str, cut: str) -> dict[str, Any]:
+def measure(source: str, folder: str) -> dict[str, Any]:
     """Count questions, those with a right first hit, and with one among three, by method and kind of question."""
-    chunking = Chunking() if cut == CUTS[0] else Chunking(cut)  # rows stay whole by default
-    retriever = HybridRetriever.from_passages(iter_passages(folder, chunking), models=Models.load(threads=1))
+    retriever = HybridRetriever.from_passages(iter_passages(folder, Chunking()), models=Models.load(threads=1))
     asked = [row for row in read_tsv(HELD / "questions.tsv") if row["source"] == source]
-    counts = {method: {kind: [0, 0, 0] for kind in KINDS} for method in (METHODS if cut == CUTS[0] else METHODS[:1])}
+    counts = {method: {kind: [0, 0, 0] for kind in KINDS} for method in METHODS}
     for method, by_kind in counts.items():
         hits = retriever.search_many([row["question"] for row in asked], 3, method=method)
         for row, some in zip(asked, hits, strict=True):
@@ -101,18 +99,9 @@ def shares(found: Iterable[Mapping[str, Any]], kind: str, method: str = DEFAULT)
 
 def table(results: Results) -> str:
     """How often what answers is first, and among the first three, by method."""
-    found = [cuts[CUTS[0]] for cuts in results["documents"]["found"].values()]
+    found = [*results["documents"]["found"].values()]
     rows = [(f"`{method}`", *chain(*(shares(found, kind, method) for kind in KINDS))) for method in METHODS]
     return readme.markdown(("method", *chain(*((f"{kind}s, first", "in 3") for kind in KINDS))), rows)
 
 
-def table_of_cuts(results: Results) -> str:
-    """How often the section that answers is first, by the way to cut the trees."""
-    trees = [cuts for name, cuts in results["documents"]["found"].items() if name != "tickets"]
-    parts = {cut: [cuts[cut] for cuts in trees if cut in cuts] for cut in CUTS}
-    sizes = {cut: f"{sum(one['passages'] for one in found):,}" for cut, found in parts.items()}
-    rows = [(cut, sizes[cut], *shares(found, "question")) for cut, found in parts.items() if found]
-    return readme.markdown(("cut", "passages", "questions, first", "in 3"), rows)
-
-
-TABLES = {"": table, "cuts": table_of_cuts}
+TABLES = {"": table}

@@ -264,6 +264,7 @@ def table_of_few(found: Mapping[str, Any]) -> str:
                 if (system := one["systems"].get(key)) is None:
                     continue
                 shown = f"{label}, C = {system['strength']:g}" if "strength" in system else label
+                shown += f" ({system['measured']})" if "measured" in system else ""
                 cells = f"{system['accuracy']:.1%}", f"{system['log_loss']:.2f}", f"{system['seconds']:.2g}"
                 rows.append((f"{name}, {size}" if key == "semclass" else "", shown, *cells))
     return readme.markdown(

@@ -72,11 +72,6 @@ def of(section: str) -> dict[str, str]:
     return {name: shipped()[name] for name in sorted(DEPENDS[section])}
 
 
-def runs(results: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The run that wrote a file of results, and others whose figures were put into it."""
-    return [results, *results.get("also", ())]
-
-
 # -- earlier models ---------------------------------------------------------------------------------------------------
 
 

@@ -82,8 +82,6 @@ def table(found: Mapping[str, Any]) -> str:
 
 
 def _table_row(row: Mapping[str, Any]) -> list[str]:
-    if "skipped" in row:
-        return [row["name"], f"not measured: {row['skipped']}", *["-"] * 7]
     return [
         readme.named(row),
         readme.with_interval(row, "accuracy"),

@@ -18,7 +18,7 @@ from typing import Any
 import click
 
 from bench import prices, provenance, readme
-from bench.provenance import Results, runs
+from bench.provenance import Results
 from semclass.core.artifacts import read_json, write_atomic
 from semclass.core.errors import SemclassError
 
@@ -55,21 +55,6 @@ def read(folder: Path) -> dict[str, dict[str, Any]]:
     if strange:
         raise ReportError(f"{folder}: {', '.join(strange)}: no section has this name; there are {', '.join(SECTIONS)}")
     return {name: read_json(path) for name in SECTIONS if (path := folder / f"{name}.json").is_file()}
-
-
-def stale(found: Results) -> dict[str, str]:
-    """Sections to measure again, and why: figures of models that do not ship, or none."""
-    why = {}
-    for name in SECTIONS:
-        if name not in found:
-            why[name] = "Not measured yet."
-            continue
-        said = [provenance.line(found, [name]).strip("*")]
-        if lacking := set(provenance.DEPENDS[name]) - set(found[name]["models"]):
-            said.append(f"Measured before these models had a part in it: {', '.join(sorted(lacking))}.")
-        if any(said):
-            why[name] = " ".join(filter(None, said))
-    return why
 
 
 def seconds_of(results: Mapping[str, Any]) -> float:
@@ -152,11 +137,8 @@ def _text(value: Any) -> str:
 
 
 def _source(name: str, results: Mapping[str, Any]) -> str:
-    told = (
-        f"{', '.join(f'`{command}`' for command in run.get('commands', []))}, {run.get('date')}, commit {run.get('commit')}"
-        for run in runs(results)
-    )
-    return f"*From [{name}.json]({name}.json): {'; '.join(told)}.*"
+    commands = ", ".join(f"`{command}`" for command in results.get("commands", []))
+    return f"*From [{name}.json]({name}.json): {commands}, {results.get('date')}, commit {results.get('commit')}.*"
 
 
 COSTS = {
@@ -171,27 +153,24 @@ WITHOUT_INTERVAL = ("ndcg@10", "recall@10", "cond_mrr")  # figures of quality be
 
 def systems_table(systems: Sequence[Mapping[str, Any]]) -> str:
     """Quality, with intervals, and cost of each system."""
-    rows = [row for row in systems if "skipped" not in row]
-    quality = [key.removesuffix("_ci") for row in rows for key in row if key.endswith("_ci") or key in WITHOUT_INTERVAL]
+    quality = [
+        key.removesuffix("_ci") for row in systems for key in row if key.endswith("_ci") or key in WITHOUT_INTERVAL
+    ]
     quality = list(dict.fromkeys(quality))
-    costs = {head: key for head, key in COSTS.items() if any(row.get(key) is not None for row in rows)}
+    costs = {head: key for head, key in COSTS.items() if any(row.get(key) is not None for row in systems)}
     cells = [
         [
             readme.named(row),
             *(readme.with_interval(row, key, ".1%" if key.endswith(PERCENT) else ".3f") for key in quality),
             *(readme.trained(row) if key == "train_s" else readme.number(row.get(key)) for key in costs.values()),
         ]
-        for row in rows
+        for row in systems
     ]
     return readme.markdown(("system", *(key.replace("_", " ") for key in quality), *costs), cells)
 
 
 def descriptions(systems: Sequence[Mapping[str, Any]]) -> str:
-    lines = []
-    for row in systems:
-        why = f" *Not measured: {row['skipped']}.*" if "skipped" in row else ""
-        lines.append(f"- **{row['name']}**: {row['what']}{why}")
-    return "\n".join(lines)
+    return "\n".join(f"- **{row['name']}**: {row['what']}" for row in systems)
 
 
 def overview(found: Results) -> str:
@@ -201,9 +180,8 @@ def overview(found: Results) -> str:
         return f"# {said['title']}\n\nThere are no results yet: `python -m bench --data DATA` makes them.\n"
     took = {name: seconds_of(results) for name, results in found.items()}
     pages = [f"- [{said[f'{name}: title']}]({name}.md), {took[name]:,.0f} s" for name in found]
-    made = [run for results in found.values() for run in runs(results)]
-    machines = dict.fromkeys(_machine(run["machine"]) for run in made)
-    versions = {item for run in made for item in run["versions"].items()}
+    machines = dict.fromkeys(_machine(run["machine"]) for run in found.values())
+    versions = {item for run in found.values() for item in run["versions"].items()}
     listed = ", ".join(f"{name} {version}" for name, version in sorted(versions))
     parts = [
         f"# {said['title']}", said["opening"], "\n".join(pages), f"All together: {sum(took.values()) / 60:,.0f} minutes.",

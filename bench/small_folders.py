@@ -1,12 +1,12 @@
-"""Whether a search of few passages puts the right one first, and tells that nothing answers.
+"""Whether a search of few passages puts the right one first, and says how certain it is.
 
     python -m bench small_folders --data DATA    # the folders for choosing, and descriptions of problems
     python -m bench.small_folders --data DATA    # the folders that confirm; every look is written down
 
-Ten folders of 15 passages, written for this project, each with 28 questions that they answer and 20 that they do not; five
-are for choosing and five for confirming. They are asked as they are, together (75 passages), and among passages of
-``beir/handbook`` (1,000). Questions of other folders are those on another subject. Beside them stand 20 descriptions of a
-problem, alone and behind each of 12 endings without content words, in an index of the passages that help and 20 others.
+Ten folders of 15 passages, written for this project, each with 28 questions that they answer; five are for choosing and
+five for confirming. They are asked as they are, together (75 passages), and among passages of ``beir/handbook`` (1,000).
+Beside them stand 20 descriptions of a problem, alone and behind each of 12 endings without content words, in an index of
+the passages that help and 20 others.
 
 ``small`` of the data holds folders of 1 to 10 entries and, in each of four sentences, codes that are permutations. A folder
 is asked alone, and all as one index.
@@ -26,7 +26,6 @@ import click
 import numpy as np
 
 from bench import provenance, readme
-from bench.abstain import THRESHOLD
 from bench.steps import Bench
 from datasets_io import read_jsonl
 from semclass import Hit, HybridRetriever, Models, Passage
@@ -35,7 +34,7 @@ from semclass.ranking.certainty import CERTAINTIES
 from semclass.ranking.methods import DEFAULT
 
 QUESTIONS = Path(__file__).parent / "questions"
-LARGEST, ELSEWHERE = 1000, 40  # passages of the largest index; questions on another subject that a folder is asked
+LARGEST = 1000  # passages of the largest index
 METHODS = (DEFAULT, "convex", "bm25")
 START = 40  # characters of an entry that its passage holds
 
@@ -62,40 +61,32 @@ def passages_of(folder: Mapping[str, Any]) -> list[Passage]:
     ]
 
 
-def measure(retriever: HybridRetriever, folders: list[dict[str, Any]], others: list[str]) -> dict[str, list[Any]]:
-    """What a search says to the questions of some folders, and to `others` on another subject."""
+def measure(retriever: HybridRetriever, folders: list[dict[str, Any]]) -> dict[str, list[Any]]:
+    """Which questions of some folders find their passage first, and how certain the search says it is."""
     rows = [(folder["name"], row) for folder in folders for row in folder["questions"]]
-    answered = [row["question"] for _, row in rows]
-    unanswered = [text for folder in folders for text in folder["unanswerable"]]
-    results = retriever.search_many(answered, 1)
-    found: dict[str, list[Any]] = {
-        "answered": [one.answerable for one in results],
-        "certainty": [one.certainty for one in results],
-        "unanswered": [one.answerable for one in retriever.search_many(unanswered, 1)],
-        "foreign": [one.answerable for one in retriever.search_many(others, 1)],
-    }
+    asked = [row["question"] for _, row in rows]
+    found: dict[str, list[Any]] = {"certainty": [one.certainty for one in retriever.search_many(asked, 1)]}
     for method in METHODS:
         found[method] = [
             bool({hit.id for hit in hits} & {f"{name}/{answer}" for answer in row["answers"]})
-            for hits, (name, row) in zip(retriever.search_many(answered, 1, method=method), rows, strict=True)
+            for hits, (name, row) in zip(retriever.search_many(asked, 1, method=method), rows, strict=True)
         ]
     return found
 
 
 def folders(data: str, split: str, largest: int) -> dict[str, Any]:
-    """Shares by number of passages: right first, called answerable or not, right by word of certainty."""
+    """By number of passages: shares that are right first, and right by word of certainty."""
     models, every = Models.load(threads=1), list(read_jsonl(QUESTIONS / "small_folders.jsonl"))
     chosen = [folder for folder in every if folder["split"] == split]
-    others = [row["question"] for folder in every if folder["split"] != split for row in folder["questions"]]
     together = [passage for folder in chosen for passage in passages_of(folder)]
     corpus = read_jsonl(Path(data) / "beir" / "handbook" / "corpus.jsonl")
     filling = [Passage(row["_id"], row["text"], {"title": row["title"]} if row.get("title") else {}) for row in corpus]
     opened = partial(HybridRetriever.from_passages, models=models)
-    alone = [measure(opened(passages_of(one)), [one], others[:ELSEWHERE]) for one in chosen]
+    alone = [measure(opened(passages_of(one)), [one]) for one in chosen]
     found = {
         len(together) // len(chosen): {key: [value for one in alone for value in one[key]] for key in alone[0]},
         **{
-            len(passages): measure(opened(passages), chosen, others)
+            len(passages): measure(opened(passages), chosen)
             for passages in (together, [*together, *filling[: largest - len(together)]])
         },
     }
@@ -104,16 +95,10 @@ def folders(data: str, split: str, largest: int) -> dict[str, Any]:
 
 def shares(found: Mapping[str, list[Any]]) -> dict[str, Any]:
     right, words = np.array(found[DEFAULT]), np.array(found["certainty"])
-    found = {**found, "right": np.array(found["answered"])[right].tolist()}
     return {
         "right": {method: float(np.mean(found[method])) for method in METHODS},
-        "refused": {kind: float((np.array(found[kind]) < THRESHOLD).mean()) for kind in KINDS},
         "words": {word: [int(right[words == word].sum()), int((words == word).sum())] for word in CERTAINTIES},
     }
-
-
-KINDS = {"right": "right first refused", "unanswered": "unanswerable caught", "foreign": "another subject caught"}
-"""Questions that are asked, and what the share below the threshold is called."""
 
 
 def problems() -> dict[str, dict[str, int]]:
@@ -145,16 +130,13 @@ def entries(data: str) -> dict[str, dict[str, Any]]:
     }
     found: dict[str, dict[str, int]] = {}
     for kind, (passages, questions) in kinds.items():
-        found[kind] = {"questions": sum(map(len, questions)), **dict.fromkeys((*METHODS, "refused"), 0)}
+        found[kind] = {"questions": sum(map(len, questions)), **dict.fromkeys(METHODS, 0)}
         for some, rows in zip(passages, questions, strict=True):
             retriever = HybridRetriever.from_passages(some, models=models)
             for method in METHODS:
                 results = retriever.search_many([text for text, _ in rows], 1, method=method)
                 right = [any(holds(hit, row) for hit in hits) for hits, (_, row) in zip(results, rows, strict=True)]
                 found[kind][method] += sum(right)
-                if method == DEFAULT:
-                    low = [result.answerable is not None and result.answerable < THRESHOLD for result in results]
-                    found[kind]["refused"] += sum(one for one, is_right in zip(low, right, strict=True) if is_right)
     return {"entries": found}
 
 
@@ -167,10 +149,10 @@ def holds(hit: Hit, right: Sequence[str]) -> bool:
 
 def entries_table(found: Mapping[str, Any]) -> str:
     rows = [
-        (kind, str(row["questions"]), *(readme.number(row.get(name)) for name in (*METHODS, "refused")))
+        (kind, str(row["questions"]), *(readme.number(row.get(name)) for name in METHODS))
         for kind, row in found["small_folders"]["entries"].items()
     ]
-    return readme.markdown(("right first", "questions", *METHODS, f"refused of `{DEFAULT}`"), rows)
+    return readme.markdown(("right first", "questions", *METHODS), rows)
 
 
 def table(found: Mapping[str, Any]) -> str:
@@ -178,13 +160,12 @@ def table(found: Mapping[str, Any]) -> str:
         (
             size,
             *(f"{one['right'][method]:.0%}" for method in METHODS),
-            *(f"{one['refused'][kind]:.1%}" for kind in KINDS),
             *("{} of {}".format(*one["words"][word]) for word in CERTAINTIES),
         )
         for size, one in sorted(found["small_folders"]["sizes"].items(), key=lambda item: int(item[0]))
     ]
     first = (f"right first, `{method}`" for method in METHODS)
-    return readme.markdown(("passages", *first, *KINDS.values(), *(f"{word}: right" for word in CERTAINTIES)), rows)
+    return readme.markdown(("passages", *first, *(f"{word}: right" for word in CERTAINTIES)), rows)
 
 
 def problems_table(found: Mapping[str, Any]) -> str:

@@ -1,8 +1,8 @@
 """Sections of the benchmark are made of steps: each runs in a process of its own, and its result is kept.
 
 So memory is that of one system, and threads are set before the first import. A step runs again if its arguments, the code,
-the models, the packages' versions or the machine have changed, or if what it wrote is missing. The training of a peer
-depends on the code of the peers alone. A changed file that a step's arguments name does not count: that takes ``--again``.
+the models, the packages' versions or the machine have changed, or if what it wrote is missing. A changed file that a step's
+arguments name does not count: take away the folder ``steps`` of ``--work``.
 """
 
 from __future__ import annotations
@@ -53,7 +53,6 @@ class Bench:
     work: Path
     results: Path
     quick: bool = False
-    again: bool = False
     steps: list[dict[str, Any]] = field(default_factory=list)
 
     def beir(self, name: str) -> Path:
@@ -77,34 +76,26 @@ class Bench:
         *,
         threads: int = 1,
         wrote: Path | None = None,
-        ours: bool = True,
         of: str = "",
         **arguments: Any,
     ) -> dict[str, Any]:
         """Run a function in a process of its own, or give what it gave before.
 
-        `ours` is False for the training of a peer, which no change of the library or of its models changes; `of` stands
-        for what the function reads beside its arguments, such as the texts of a file.
+        `of` stands for what the function reads beside its arguments, such as the texts of a file.
         """
         task = {"function": function, "arguments": json.loads(json.dumps(arguments, default=str)), "threads": threads}
-        key = self._key({**task, "of": of}, ours=ours)
+        key = hashlib.sha256(json.dumps([task, of, self.quick, code()], sort_keys=True).encode()).hexdigest()[:16]
         kept = self.work / "steps" / f"{re.sub('[^A-Za-z0-9]+', '-', name)}-{key}.json"
-        record = None if self.again or (wrote is not None and not wrote.exists()) else _kept(kept)
+        record = None if wrote is not None and not wrote.exists() else _kept(kept)
         earlier = record is not None
         if record is None:
             self.say(f"  {name} ...")
             kept.parent.mkdir(parents=True, exist_ok=True)
             record = _in_process(task, kept.with_suffix(f".{os.getpid()}.part"))
             kept.unlink(missing_ok=True)
-            lacks = record["result"].get("absent") or record["result"].get("skipped")
-            if "absent" in record["result"] or (lacks and not function.startswith("bench.peers.")):
-                raise AbsentError(lacks)
-            if lacks:
-                self.say(f"  {name}: skipped, {lacks}")
-                return dict(record["result"])
-            # calls that failed are made again by the next run; the answers of the others are kept elsewhere
-            if not record["result"].get("failed"):
-                artifacts.write_atomic(kept, artifacts.dump_json(record))
+            if "absent" in record["result"]:
+                raise AbsentError(record["result"]["absent"])
+            artifacts.write_atomic(kept, artifacts.dump_json(record))
         told = {key: record[key] for key in ("seconds", "peak_mb", "date", "commit")}
         self.steps.append({"step": name, "threads": threads, "earlier": earlier, **told})
         return {**record["result"], "peak_mb": record["peak_mb"]}
@@ -113,10 +104,6 @@ class Bench:
         """What each job gives, which runs steps that take no times: two at once, each on one thread."""
         with ThreadPoolExecutor(2) as pool:
             return dict(zip(jobs, pool.map(lambda job: job(), jobs.values()), strict=True))
-
-    def _key(self, task: dict[str, Any], *, ours: bool = True) -> str:
-        said = json.dumps([task, self.quick, code(ours)], sort_keys=True)
-        return hashlib.sha256(said.encode()).hexdigest()[:16]
 
 
 def first_questions(folder: Path, out: Path) -> Path:
@@ -140,12 +127,10 @@ def write_beir(folder: Path, corpus: Sequence[str], queries: Sequence[str], qrel
 
 
 @cache
-def code(ours: bool = True) -> str:
-    """SHA-256 over the code of the peers; of ours, over all code, the prices and the models' manifests."""
-    files = [*(ROOT / "bench" / "peers").glob("*.py")]
-    if ours:
-        files += [path for name in ("semclass", "bench", "training") for path in (ROOT / name).rglob("*.py")]
-        files += [ROOT / "bench" / "prices.json", *(ROOT / "models").rglob("manifest.json")]
+def code() -> str:
+    """SHA-256 over all code, the prices and the models' manifests."""
+    files = [path for name in ("semclass", "bench", "training") for path in (ROOT / name).rglob("*.py")]
+    files += [ROOT / "bench" / "prices.json", *(ROOT / "models").rglob("manifest.json")]
     return hashlib.sha256("".join(artifacts.sha256_of(path) for path in sorted(files)).encode()).hexdigest()
 
 
@@ -196,11 +181,9 @@ def main(out: str) -> None:
     started = time.perf_counter()
     try:
         result = getattr(importlib.import_module(module), function)(**task["arguments"])
-    except MissingExtraError as error:
-        result = {"skipped": str(error)}
     except ModuleNotFoundError as error:
-        result = {"skipped": f"needs {error.name}; run: pip install '.[bench]'"}
-    except (FileNotFoundError, InputError) as error:
+        result = {"absent": f"it needs {error.name}; run: pip install '.[bench]'"}
+    except (FileNotFoundError, InputError, MissingExtraError) as error:
         result = {"absent": str(error)}
     record = {
         "result": result,

@@ -53,7 +53,7 @@ def run(bench: Bench) -> dict[str, Any]:
 def measure(folder: str, indices: str) -> dict[str, Any]:
     """Every method on the questions of a set that the hybrid answers."""
     dataset, retriever = drawn(load_dataset(folder), MOST), open_retriever(folder, indices)
-    rankings = {**evaluate.rank(dataset, retriever), **variants(retriever, [*dataset.questions.values()])}
+    rankings = {**evaluate.rank(dataset, retriever, depth=DEPTH), **variants(retriever, [*dataset.questions.values()])}
     found = {
         question: not dataset.relevance[question].keys().isdisjoint(passages[:DEPTH])
         for question, passages in zip(dataset.questions, rankings[BASELINE], strict=True)

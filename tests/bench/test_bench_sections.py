@@ -11,15 +11,8 @@ from bench import report, small_folders
 
 
 def test_shares_of_small_folders():
-    found = {
-        "answered": [0.01, 0.1],
-        "certainty": ["strong", "weak"],
-        "unanswered": [0.01],
-        "foreign": [0.01, 0.9],
-        **{method: [True, False] for method in small_folders.METHODS},
-    }
+    found = {"certainty": ["strong", "weak"], **{method: [True, False] for method in small_folders.METHODS}}
     shares = small_folders.shares(found)
-    assert shares["refused"] == {"right": 1.0, "unanswered": 1.0, "foreign": 0.5}
     assert shares["words"] == {"strong": [1, 1], "likely": [0, 0], "weak": [0, 1]}
     assert "1 of 1" in small_folders.table({"small_folders": {"sizes": {"15": shares}}})
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from world import ROOT
 
-from bench import provenance, steps
+from bench import provenance
 from bench.steps import AbsentError, Bench, StepError
 from semclass.core.errors import MissingExtraError
 
@@ -52,9 +52,6 @@ def test_what_was_measured_is_not_measured_again(bench, tmp_path):
     bench.step("seen", "test_bench_steps:seen", word="b", count=count)
     bench.step("seen", "test_bench_steps:seen", word="a", count=count, threads=2)
     assert count.read_text() == "xxx"
-    bench.again = True
-    bench.step("seen", "test_bench_steps:seen", word="a", count=count)
-    assert count.read_text() == "xxxx"
 
 
 def test_a_step_that_fails_says_where(bench):
@@ -75,15 +72,6 @@ def test_another_machine_measures_again(bench, tmp_path, monkeypatch):
             patched.setattr(provenance, name, lambda value=value: value)
             bench.step("seen", "test_bench_steps:seen", word=name, count=count)
     assert count.read_text() == "xxxx"
-
-
-def test_training_of_a_peer_outlives_changes_of_the_library(bench, monkeypatch):
-    task = {"function": "bench.peers.systems:train_classes", "arguments": {}}
-    before = {ours: bench._key(task, ours=ours) for ours in (True, False)}
-    code = steps.code
-    monkeypatch.setattr(steps, "code", lambda ours: "another" if ours else code(ours))
-    assert bench._key(task) != before[True]
-    assert bench._key(task, ours=False) == before[False]
 
 
 def test_every_step_that_a_section_names_is_there():

