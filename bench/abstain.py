@@ -76,7 +76,7 @@ def measure(folder: str, foreign: str, cache: str, limit: int) -> dict[str, Any]
 
 
 def signals(retriever: HybridRetriever, query: Query, without: Sequence[str]) -> list[float]:
-    """What a search without some passages gives, in the order of `SIGNALS`."""
+    """Signals of a search without some passages, in the order of `SIGNALS`."""
     how, models = METHODS["default"], retriever.models
     where = {"_id": {"$nin": list(without)}} if without else None
     found = retriever.candidates(query, how.candidates, how, where=where)

@@ -68,7 +68,7 @@ def run(bench: Bench) -> dict[str, Any]:
 
 
 def measure(job: str, data: str, limit: int | None, usd: float | None) -> dict[str, Any]:
-    """What is right by share sent, the least sure first or whichever they are; `usd` a million calls of flan-ul2."""
+    """Accuracy by the share that is sent, the least sure first or in any order; `usd`: a million calls of flan-ul2."""
     made = MAKERS[job](Path(data), NOBODY, limit)
     truth = np.array(made.truth)
     head = (np.array([one.labels[0] for one in made.decided]) == truth).astype(float)

@@ -44,7 +44,7 @@ SHARED = (OURS, LINES)  # one vector of a text serves all its classifications
 
 @dataclass(frozen=True)
 class Needs:
-    """What a user has, and wants."""
+    """The labels, texts and machine of a user, and the accuracy and speed that are needed."""
 
     labels: int
     classes: int
@@ -69,11 +69,11 @@ class Row:
     usd: float  #: for a million texts
 
     def usd_a_day(self, needs: Needs) -> float:
-        """What a day's texts cost."""
+        """The cost of a day's texts."""
         return self.usd * needs.texts / 1e6
 
     def why_not(self, needs: Needs) -> str:
-        """What speaks against it; "" if nothing does."""
+        """The reason against it; "" if there is none."""
         if self.accuracy is None or self.accuracy < needs.accuracy:
             return "not measured on classes of your own" if self.accuracy is None else "not accurate enough"
         if self.milliseconds > needs.milliseconds:
@@ -139,7 +139,7 @@ def choice(rows: list[Row], needs: Needs) -> Row | None:
 
 
 def answer(rows: list[Row], needs: Needs) -> str:
-    """What to use, in a sentence."""
+    """The system to use, in a sentence."""
     use = choice(rows, needs)
     if use is not None:
         return f"Use {use.name}."
@@ -189,7 +189,7 @@ USERS = {
 
 
 def told(found: Results) -> Iterator[tuple[str, str, str, str]]:
-    """What each of the described users is told: who, options, answer and accuracy."""
+    """The answer to each of the described users: who, options, answer and accuracy."""
     for who, needs in USERS.items():
         rows = list(measured(found, needs))
         use = choice(rows, needs)

@@ -130,7 +130,7 @@ def kept(texts: Sequence[str]) -> Kept:
 
 
 def readings(names: Iterable[str]) -> list[str]:
-    """What a classifier reads of the names of its classes."""
+    """The names of classes as a classifier reads them."""
     return [phrase.format(words_of(name)) for name in names for phrase in PHRASES]
 
 

@@ -208,7 +208,7 @@ def types_table(found: Mapping[str, Any]) -> str:
 
 
 def cost_table(found: Mapping[str, Any]) -> str:
-    """What the encoder costs beside the one that ships."""
+    """The cost of the encoder beside that of the shipped one."""
     if (cost := found["languages"].get("cost")) is None:
         return ""
     ours, theirs = found["languages"]["ms"]

@@ -129,7 +129,7 @@ def _figure(found: Mapping[str, Any], section: str, name: str, key: str, form: s
 
 
 def _over_search(systems: Sequence[Mapping[str, Any]]) -> str:
-    """What the cross-encoder's reading of ten passages takes beside a search without options, by turns in one process."""
+    """Time of the cross-encoder for ten passages beside that of a search without options, by turns in one process."""
     rows = {row["name"]: row for row in systems}
     if CROSS not in rows:
         return readme.NONE
@@ -163,5 +163,5 @@ READS = ("main_job", "questions", "passages", "entailment", "labels", "retrieval
 
 
 def run(bench: Bench) -> dict[str, Any]:
-    """What no other section measures: times of a search without options, from a question to its hits."""
+    """Times of a search without options, from a question to its hits, which no other section measures."""
     return bench.step("main_job/times", "bench.main_job:timed", folder=bench.beir("squad4"), indices=bench.indices)

@@ -1,4 +1,4 @@
-"""What others print: prices by ``prices.json``, and the figures of the reference thesis by ``reference.json``.
+"""Figures of others: prices in ``prices.json``, and results of the reference thesis in ``reference.json``.
 
 Prices are USD for a million calls, at list price, of a machine that is always busy. The thesis asked other questions than
 ours, with a prompted judge.
@@ -57,7 +57,7 @@ def thesis() -> dict[str, Any]:
 
 
 ASSUMED_SECONDS = float(thesis()["seconds_per_call"]["value"])
-"""What a call of the prompted model is taken to last: an assumption of the thesis, which nobody measured."""
+"""Assumed time of a call of the prompted model: the thesis assumes it, and nobody measured it."""
 
 
 def thesis_methods(name: str) -> dict[str, dict[str, float]]:

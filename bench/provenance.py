@@ -68,7 +68,7 @@ def shipped() -> Mapping[str, str]:
 
 
 def of(section: str) -> dict[str, str]:
-    """What a run of a section, done now, depends on."""
+    """Everything that a run of a section depends on at present."""
     return {name: shipped()[name] for name in sorted(DEPENDS[section])}
 
 
@@ -87,7 +87,7 @@ def earlier(section: str, found: Results) -> list[str]:
 
 
 def line(found: Results, sections: Iterable[str]) -> str:
-    """What stands below a table that has figures of earlier models; "" below others."""
+    """The line below a table that has figures of earlier models; "" below others."""
     said: dict[str, None] = {}
     for section in sorted({*sections} & {*found}):
         if models := earlier(section, found):
@@ -122,7 +122,7 @@ PEERS = (
 
 
 FLAGS = ("avx2", "avx512f", "avx512_vnni", "avx_vnni", "amx_int8", "asimddp", "i8mm")
-"""What processors have for products of 8-bit numbers, which round otherwise: the third digit of a figure may differ."""
+"""Instructions for products of 8-bit numbers. They round differently: the third digit of a figure may differ."""
 
 
 def of_run() -> dict[str, Any]:

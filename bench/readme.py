@@ -35,7 +35,7 @@ def with_interval(row: Mapping[str, Any], name: str, form: str = ".1%") -> str:
 
 
 def with_error(row: Mapping[str, Any]) -> str:
-    """What :func:`bench.measures.gain` gives, with a 95 % interval."""
+    """Format the result of :func:`bench.measures.gain` with its 95 % interval."""
     return f"{row['gain']:+.3f} ± {1.96 * row['error']:.3f}"
 
 

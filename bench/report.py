@@ -40,7 +40,7 @@ SETTLED = (
     "teacher", "growth", "document_tries", "heads", "described", "rewriting",
     "rag", "size", "several", "default", "learning_curves", "deep", "in_scope", "over_time", "service", "words",
 )  # fmt: skip
-"""What was measured once, to decide something. Results and pages stay as they were; no module measures them again."""
+"""Sections that were measured once, to decide something. Their results stay; no module measures them again."""
 
 DERIVED = ("decide",)
 """Modules with tables that are made of the results of sections alone."""
@@ -58,7 +58,7 @@ def read(folder: Path) -> dict[str, dict[str, Any]]:
 
 
 def seconds_of(results: Mapping[str, Any]) -> float:
-    """What a section takes where nothing is kept: the time by the clock, and of the steps that an earlier run did."""
+    """Seconds of a section without kept steps: its time by the clock, and that of the steps that an earlier run did."""
     earlier = sum(step["seconds"] for step in results.get("steps", ()) if step.get("earlier"))
     return float(results.get("seconds_of_section", 0)) + earlier
 
@@ -104,7 +104,7 @@ def _write_page(folder: Path, name: str, found: Results) -> None:
 
 @lru_cache(maxsize=1)
 def words() -> dict[str, str]:
-    """What pages say beside figures: the texts of ``words.md``, by heading."""
+    """The prose of pages beside figures: the texts of ``words.md``, by heading."""
     parts = re.split(r"^# (.+)$", WORDS.read_text(encoding="utf-8"), flags=re.MULTILINE)
     return {key: text.strip() for key, text in zip(parts[1::2], parts[2::2], strict=True)}
 

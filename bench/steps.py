@@ -47,7 +47,7 @@ class AbsentError(StepError):
 
 @dataclass
 class Bench:
-    """What the sections are run with."""
+    """Settings that the sections are run with."""
 
     data: Path
     work: Path
@@ -101,7 +101,7 @@ class Bench:
         return {**record["result"], "peak_mb": record["peak_mb"]}
 
     def side_by_side(self, jobs: Mapping[Any, Callable[[], Any]]) -> dict[Any, Any]:
-        """What each job gives, which runs steps that take no times: two at once, each on one thread."""
+        """Results of jobs whose steps measure no times: two run at once, each on one thread."""
         with ThreadPoolExecutor(2) as pool:
             return dict(zip(jobs, pool.map(lambda job: job(), jobs.values()), strict=True))
 
@@ -135,7 +135,7 @@ def code() -> str:
 
 
 def _kept(path: Path) -> dict[str, Any] | None:
-    """What a step gave, if it was measured by the same packages on the same machine."""
+    """The kept result of a step, if it was measured by the same packages on the same machine."""
     if not path.is_file():
         return None
     record = artifacts.read_json(path)

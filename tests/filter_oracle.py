@@ -1,4 +1,4 @@
-"""What a filter means for one passage, read off its metadata: what tests compare columns and other engines with."""
+"""The meaning of a filter for one passage, by its metadata: tests compare columns and other engines with it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _meets(condition: Filter, value: Any) -> bool:
 
 
 def _values(metadata: Mapping[Any, Any], path: str) -> Iterator[Any]:
-    """What a path leads to: a value, or the elements of a list."""
+    """The values at a path: one value, or the elements of a list."""
     for key, value in metadata.items():
         name = key_text(key)
         if value is None or not path.startswith(name):

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 STALL, CUT, FILTERED = "(stalls)", "(cuts the line)", "(the service's filter)"
-"""What a rule gives where the service says nothing, ends the connection, or filters the answer."""
+"""Replies of a rule for which the service says nothing, ends the connection, or filters the answer."""
 
 Rule = Callable[[str, int], str | int]
 """From a prompt and how often it was asked before to what is said: a text, one of the above, or a status of HTTP."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import runpy
 from collections import defaultdict
 from functools import cache
@@ -67,6 +68,14 @@ def test_few_modules_serve_one_other_alone():
 def test_the_core_and_the_readme_stay_small():
     assert sum(len((PACKAGE / path).read_text(encoding="utf-8").splitlines()) for path in FILES) <= CORE_LINES
     assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= README_LINES
+
+
+def test_no_docstring_begins_with_what():
+    """A verb or a noun says sooner what comes."""
+    folders = ("semclass", "packages", "training", "bench", "tests", "docs")
+    files = [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
+    found = [path for path in files if re.search(r'^\s*"""What ', path.read_text(encoding="utf-8"), re.M)]
+    assert not found
 
 
 def test_the_table_of_features_counts_every_line():

@@ -1,4 +1,4 @@
-"""What tests share: the shipped models, an index of the demonstration, a tiny made-up encoder and its passages."""
+"""Shared parts of tests: the shipped models, an index of the demonstration, a tiny made-up encoder and its passages."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def norm(parameters: Mapping[str, Any], source: Any, name: str, epsilon: float) 
 def feed_forward(
     parameters: Mapping[str, Any], prefix: str, states: Any, context: Any, epsilon: float, drop: Callable[[Any], Any]
 ) -> Any:
-    """What follows attention in the layer `prefix`, which read `states` and made `context` of them, as in BERT."""
+    """The part of BERT's layer `prefix` behind attention, which read `states` and made `context` of them."""
     attended = drop(linear(parameters, context, f"{prefix}.attention.output.dense"))
     states = norm(parameters, states + attended, f"{prefix}.attention.output.LayerNorm", epsilon)
     gelu = import_extra("torch.nn.functional", EXTRA).gelu

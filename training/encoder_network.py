@@ -256,7 +256,7 @@ class Network:
         return answers_loss(logits, self.put(answers), self.put(pairs[:, 0]), overlap, self.recipe.hardness)
 
     def taken(self, texts: Mapping[str, Any], rows: IntArray) -> dict[str, Any]:
-        """What the pair head sees of some texts, without columns that are padding in all of them."""
+        """Inputs of the pair head for some texts, without columns that are padding in all of them."""
         torch = self.torch
         length = int(texts["lengths"][rows].max(initial=3))
         found = {name: texts[name][rows][:, :length] for name in ("tokens", "inside", "ids")}
@@ -316,7 +316,7 @@ class Network:
 
 
 def parted(read: Mapping[str, Any], count: int) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What was read of the first `count` texts, without columns that are padding in all of them, and of the others."""
+    """States of the first `count` texts and of the others, each without columns that are padding in all of them."""
     longest = read["lengths"][:count].max()
     first = {name: values[:count] for name, values in read.items()}
     first |= {name: first[name][:, :longest] for name in ("tokens", "inside", "ids", "weights") if name in first}

@@ -113,7 +113,7 @@ def special_pieces(vocabulary: Mapping[str, int]) -> list[int] | None:
 
 
 def prefixes_of(folder: Path) -> list[str]:
-    """What the model reads before a question, and before a passage; nothing if its folder names neither."""
+    """Prefixes of questions and of passages; empty if the model's folder names none."""
     path = folder / "config_sentence_transformers.json"
     prompts = json.loads(path.read_text()).get("prompts", {}) if path.is_file() else {}
     passage = next((prompts[name] for name in ("passage", "document") if prompts.get(name)), "")
@@ -181,7 +181,7 @@ def upper_of(
 
 
 def upper_feeds(lower: onnx.ModelProto, readings: Sequence[Reading], kept: Any) -> Iterator[dict[str, Any]]:
-    """What the upper part reads of texts; `kept`: word pieces that a tuned one reads of passages, None for another."""
+    """Inputs of the upper part for texts; `kept`: word pieces that a tuned one reads of passages, None for another."""
     read = onnx_graphs.open_model(lower)
     for reading in readings:
         (states,) = read.run([STATES], onnx_graphs.text_feed(reading.ids))

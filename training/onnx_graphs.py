@@ -75,7 +75,7 @@ def reader_of(lower: onnx.ModelProto, upper: onnx.ModelProto, wanted: str, kept:
 
 
 def packed_feed(states: Array, places: Array, kind: int) -> dict[str, Array]:
-    """What the upper part reads of a text, whose states are of shape (1, length, hidden): the pieces at some places."""
+    """Inputs of the upper part for a text with states of shape (1, length, hidden): the pieces at some places."""
     mask = np.ones((1, len(places)), np.int64)
     return {"states": states[:, places], "attention_mask": mask, "kind": np.array(kind, np.int64)}
 

@@ -55,7 +55,7 @@ class Slopes:
 
 @dataclass(frozen=True)
 class Setup:
-    """What is tuned, and how."""
+    """Settings of the tuning."""
 
     weights: Mapping[str, Array]  # of the encoder, by the names of its weights file
     config: bert_graph.BertConfig

@@ -36,7 +36,7 @@ OTHERS_WEIGHT = 0.5  # of a question in another language whose label was derived
 
 @dataclass(frozen=True)
 class Training:
-    """What a head learns from."""
+    """Training data of a head."""
 
     questions: Questions
     nothing: tuple[str, ...]  # texts that ask nothing

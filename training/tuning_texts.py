@@ -1,4 +1,4 @@
-"""What the tunings learn from: distinct texts as word pieces, and which answer which; a file of them, and tensors."""
+"""Training data of the tunings: distinct texts as word pieces, and which answer which; a file of them, and tensors."""
 
 from __future__ import annotations
 

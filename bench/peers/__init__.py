@@ -1,1 +1,1 @@
-"""What semclass is compared with: how each peer is trained, loaded and asked."""
+"""The peers that semclass is compared with: how each is trained, loaded and used."""

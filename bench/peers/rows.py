@@ -28,7 +28,7 @@ HEADS = {
     "svc": "support vector machine, RBF kernel",
     "linear-svc": "linear support vector machine, strength sought up to C = 1",
 }
-"""What is fitted over vectors."""
+"""Classifiers over vectors."""
 
 MEASURED = ("p50_ms", "p95_ms", "per_second", "peak_mb", "disk_mb", "load_s", "train_s", "usd_per_million")
 

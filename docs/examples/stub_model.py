@@ -61,7 +61,7 @@ RULES: dict[str, Callable[[str], str]] = {
     "Imagine": hyde,
     "Does": judge,
 }
-"""What is done, by a prompt's first word."""
+"""The rule for each prompt, by its first word."""
 
 
 def reply(prompt: str) -> str:
@@ -145,7 +145,7 @@ def _last_text(messages: list[dict[str, Any]]) -> str:
 
 
 def _field(prompt: str, name: str) -> str:
-    """What stands behind a name in a prompt, up to the next name that follows an empty line."""
+    """The text behind a name in a prompt, up to the next name that follows an empty line."""
     _, _, rest = prompt.partition(f"\n{name}:")
     return re.split(r"\n\n(?=(?:Passage|Question):)|\n(?:Passage|Label|Rewritten|Parts|Answer):", rest)[0].strip()
 

@@ -1,4 +1,4 @@
-"""What to classify with: five users and their answers, and the rule."""
+"""The choice of a classifier: five users and their answers, and the rule."""
 
 from __future__ import annotations
 

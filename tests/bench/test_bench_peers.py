@@ -1,4 +1,4 @@
-"""What systems are measured with, on answers that can be checked by hand."""
+"""Measures of systems, on answers that can be checked by hand."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What calls cost, with prices that make round figures."""
+"""Costs of calls, with prices that make round figures."""
 
 import pytest
 

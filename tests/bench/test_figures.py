@@ -45,7 +45,7 @@ def test_a_table_of_a_page_is_the_measured_one(page):
 
 
 KINDS = (r"written by bench/.+\.py(: .+)?", r"compared with .+", r"typed: .+")
-"""What a mark says of its table: where the figures are from."""
+"""The source of the figures of a table, as its mark names it."""
 
 TYPED = {"docs/decisions/readers.md": 1}
 """Tables that no file of results has yet: they are to become fewer."""

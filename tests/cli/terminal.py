@@ -69,6 +69,6 @@ def _read(terminal: int, running: subprocess.Popen[bytes]) -> bytes:
 
 
 def drawn(sent: str, label: str) -> list[str]:
-    """What was drawn over and over in one line that begins with a label."""
+    """The states of a line that begins with a label and was drawn over and over."""
     lines = re.split(r"[\r\n]+", re.sub("\x1b\\[\\?25[lh]", "", sent))
     return [line.rstrip() for line in lines if line.startswith(label)]

@@ -1,4 +1,4 @@
-"""What a search finds and shows: filters, weights, places, best sentences, and the words that match."""
+"""Hits on the command line: filters, weights, places, best sentences, and the words that match."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a terminal is sent: progress, and nothing of documents, names and errors that commands it."""
+"""Output to a terminal: progress, and no terminal codes from documents, names and errors."""
 
 import ast
 import json
@@ -117,7 +117,7 @@ def test_json_keeps_them_as_escapes():
 
 
 def test_the_command_line_prints_in_one_place():
-    """What is printed elsewhere is not made plain."""
+    """Text that is printed elsewhere is not made plain."""
     for path in (ROOT / "semclass" / "cli").glob("*.py"):
         calls = {
             ast.unparse(node.func)

@@ -1,4 +1,4 @@
-"""What holds for every classifier, in the manner of scikit-learn's ``check_estimator``."""
+"""Contracts of every classifier, in the manner of scikit-learn's ``check_estimator``."""
 
 from __future__ import annotations
 

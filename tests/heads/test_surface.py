@@ -1,4 +1,4 @@
-"""What can be read off spelling: each example is the meaning of one feature."""
+"""Features of spelling: each example shows the meaning of one feature."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ DIM, VOCABULARY = 8, 20
 
 @dataclass(frozen=True)
 class Part:
-    """What a search reads of a segment."""
+    """The parts of a segment that a search reads."""
 
     vectors: Vectors
     postings: Postings

@@ -1,4 +1,4 @@
-"""What an index keeps of passages for re-ranking."""
+"""Evidence that an index keeps of passages for re-ranking."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ROWS = np.array([3, 0])
 
 
 def provided(passage_encoder, texts):
-    """What the sentences of some passages provide, as the encoder gives it."""
+    """The encoder's vectors of what the sentences of some passages provide."""
     return passage_encoder.read(texts)[0].provides.take(ROWS)
 
 

@@ -1,4 +1,4 @@
-"""What is said of texts that a head has not seen: thresholds for a precision, figures, wrong cases."""
+"""Reports on texts that a head has not seen: thresholds for a precision, figures, wrong cases."""
 
 from __future__ import annotations
 

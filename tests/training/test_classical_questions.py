@@ -1,4 +1,4 @@
-"""What the classical question head learns from."""
+"""Training data of the classical question head."""
 
 import pytest
 

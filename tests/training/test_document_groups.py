@@ -1,4 +1,4 @@
-"""What the tunings learn from headings over documents, and from questions over the passages of one document."""
+"""Training groups of the tunings: headings over documents, and questions over the passages of one document."""
 
 import gzip
 import json

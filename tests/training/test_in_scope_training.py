@@ -1,4 +1,4 @@
-"""What the in-scope head learns from, and what it is tested with."""
+"""Training and test data of the in-scope head."""
 
 from __future__ import annotations
 

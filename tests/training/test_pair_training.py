@@ -1,4 +1,4 @@
-"""What the pair heads are trained on: words of a vocabulary, and passages with their questions."""
+"""Training data of the pair heads: words of a vocabulary, and passages with their questions."""
 
 import numpy as np
 import pytest

@@ -61,7 +61,7 @@ BESIDE = {
     "passages": ["kinds", "reads", "languages", "table", "sources"],
     "questions": ["table"],
 }
-"""What a script says on a card beside the fields of the manifest."""
+"""Words of a script on a card, beside the fields of the manifest."""
 
 
 @pytest.mark.parametrize("name", CARDS)

@@ -78,7 +78,7 @@ STUB_WORDS = 100
 """Words of a plain text, at most, that may be only a note that the message is HTML."""
 
 _UNDECLARED = {code: bytes([code]).decode("cp1252", "ignore") or None for code in range(0x80, 0xA0)}
-"""What control characters are in windows-1252, which much mail is in that says it is in latin-1."""
+"""Letters of windows-1252 for control characters of latin-1: much mail that claims to be latin-1 is windows-1252."""
 
 _HTML_QUOTES = ("gmail_quote", "moz-cite-prefix")
 _HTML_REPLIES = ("//*[@id='divRplyFwdMsg']/following-sibling::*", "//*[@id='divRplyFwdMsg']")

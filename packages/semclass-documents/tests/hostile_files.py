@@ -177,7 +177,7 @@ FILES: dict[str, Callable[[Path], None]] = {
     "table.md": named_table_md, "heading.md": heading_md, "headers.eml": long_headers_eml, "link.md": link_md,
     "sparse.pdf": sparse_pdf, "padded.epub": padded_epub, "infinite.json": infinite_json, "ids.csv": equal_ids,
 }  # fmt: skip
-"""What writes each file."""
+"""The function that writes each file."""
 
 
 def _repeated(line: str, times: int) -> Iterator[str]:

@@ -120,7 +120,7 @@ def test_entries_of_a_log_are_passages_with_their_times(tmp_path):
 
 
 class Touch:
-    """What makes a file when it is unpickled."""
+    """An object that makes a file when it is unpickled."""
 
     def __init__(self, path):
         self.path = path

@@ -13,7 +13,7 @@ SAID = {
     "Split": "1. When was it opened?\n2. Who built it?\n",
     "Imagine": "The bridge was opened in 1874.\nAda Merriweather built it.",
 }
-"""What a model says, by the first word of a prompt."""
+"""Replies of a model, by the first word of a prompt."""
 
 
 def as_told(prompt, before):

@@ -69,7 +69,7 @@ TEXTS = (
 """Texts of the comparison."""
 
 PROMPTS = {"query": "query: ", "passage": "passage: "}
-"""What the model was trained to read before a question, and before a passage."""
+"""Prefixes of questions and of passages that the model was trained with."""
 
 KEPT, PRIVATE = "\uff5e", "\ue000"
 """The only character that the model's normaliser keeps and NFKC does not; and what stands for it meanwhile."""

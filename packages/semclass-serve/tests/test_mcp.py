@@ -21,7 +21,7 @@ PASSAGES = [
 
 
 def asked(server, *calls):
-    """What a client gets of some calls of tools, and the names of all tools."""
+    """Results of some calls of tools, and the names of all tools."""
 
     async def talk():
         async with mcp.Client(server) as client:
