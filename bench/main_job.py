@@ -106,7 +106,7 @@ def table(found: Mapping[str, Any]) -> str:
             f"{second:,.0f} (assumed); {DEPTH * second:,.0f} (assumed)",
         ),
         (
-            "re-ranking 10 passages that no index holds, beside such a search",
+            "re-ranking 10 passages that no index holds, in times of such a search",
             f"{unread:.1f} x",
             "-",
             _over_search(sets.get("squad4", {}).get("systems", [])),

@@ -62,7 +62,7 @@ class InputPath(click.Path):
         super().__init__(path_type=Path)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Give a path that can be opened."""
+        """Return a path that can be opened."""
         return super().convert("/dev/stdin" if value == "-" else value, param, ctx)
 
 

@@ -95,12 +95,12 @@ def check_depth(value: dict[str, Any], name: str) -> None:
 
 
 def counted(number: int, noun: str) -> str:
-    """Give a number with its noun: 1 passage, 2 passages, 3 classes."""
+    """Return a number with its noun: 1 passage, 2 passages, 3 classes."""
     return f"{number} {noun}{'' if number == 1 else 'es' if noun.endswith('s') else 's'}"
 
 
 def short(value: object, limit: int = 60) -> str:
-    """Give the beginning of a value's repr, for messages."""
+    """Return the beginning of a value's repr, for messages."""
     try:
         text = repr(value)
     except (ValueError, RecursionError):  # an integer of thousands of digits, lists within one another without end
@@ -109,7 +109,7 @@ def short(value: object, limit: int = 60) -> str:
 
 
 def check_weights(weights: object, names: Sequence[str], shares: Sequence[str]) -> dict[str, float]:
-    """Check weights by name: of `names` only, those in `shares` from 0 to 1, all others finite and at least 0."""
+    """Check weights by name: all are in `names`; those in `shares` are from 0 to 1, the others finite and at least 0."""
     if not isinstance(weights, Mapping):
         raise InputError(f"weights must map names to numbers, such as {{'alpha': 0.6}}, not {weights!r}")
     for name in weights:

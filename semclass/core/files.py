@@ -31,7 +31,7 @@ REMEDY = "build it again with `semclass index build --replace`"
 
 @dataclass(frozen=True)
 class Files:
-    """The files of a segment, each read when it is asked for."""
+    """Files of a segment, each read on first use."""
 
     folder: Path
     records: Mapping[str, Mapping[str, Any]] | None = None  # sizes and SHA-256 by name; None compares nothing

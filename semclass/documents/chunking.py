@@ -86,7 +86,7 @@ class Chunking:
     keep_boilerplate
         Whether to keep text that most files of a folder repeat. Only semclass-documents leaves it out.
     keep_copies
-        Whether to keep files of a folder whose text is that of an earlier one, by path.
+        Whether to keep files whose text equals the text of an earlier file of the folder.
 
     Raises
     ------

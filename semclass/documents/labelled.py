@@ -65,7 +65,7 @@ def read_labelled(
     path
         A file of JSON lines, or a table whose first line names its columns.
     text, label
-        Names of the columns or fields. By default the first of TEXT_NAMES and of LABEL_NAMES that is there.
+        Names of the columns or fields. By default the first of TEXT_NAMES and of LABEL_NAMES that the file has.
     multi_label
         Whether a text may have several labels or none. In a table, commas separate the labels. Several labels are
         always allowed if the column is called ``labels``, or if JSON holds lists.

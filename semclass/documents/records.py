@@ -58,7 +58,7 @@ class Record(NamedTuple):
 
 
 class Document(NamedTuple):
-    """The text of a file, its records, or both, as of a workbook of several sheets."""
+    """The text of a file, its records, or both, e.g. of a workbook with several sheets."""
 
     text: str = ""
     markdown: bool = True
@@ -135,7 +135,7 @@ def no_column(name: str, names: Sequence[Any]) -> str:
 
 
 def _usual(names: Iterable[Any], usual: Sequence[str]) -> str | None:
-    """Return the first of some usual names that is there, as it is written."""
+    """Return the first usual name among `names`, as it is written there."""
     written = {name.casefold(): name for name in names if isinstance(name, str)}
     return next((written[name] for name in usual if name in written), None)
 

@@ -47,7 +47,7 @@ def split_sentences(text: str) -> list[str]:
 
 
 def sentence_spans(text: str, *, shortest: int = SHORTEST) -> list[Span]:
-    """Tell where the sentences of a text are, of `shortest` characters at least; between two is at most white space."""
+    """Return where the sentences of a text are, of `shortest` characters at least; between two is at most white space."""
     spans: list[Span] = []
     for start, end, _ in _sentences(text, shortest):
         words = [match.span() for match in _WORD.finditer(text, start, end)]
@@ -56,7 +56,7 @@ def sentence_spans(text: str, *, shortest: int = SHORTEST) -> list[Span]:
 
 
 def unwrapped_spans(text: str) -> list[Span]:
-    """Tell where whole sentences, list items and table rows are: the same, but lines that are wrapped are one."""
+    """Return where whole sentences, list items and table rows are: the same, but lines that are wrapped are one."""
     spans = sentence_spans(text)
     stops = [
         place for place, (_, end) in enumerate(spans) if _STOP.search(text, end - 4, end) or _NEW_ITEM.match(text, end)
@@ -69,7 +69,7 @@ def unwrapped_spans(text: str) -> list[Span]:
 
 
 def _sentences(text: str, shortest: int) -> list[tuple[int, int, int]]:
-    """Give the start and end of each sentence, and its length with one character between the pieces that form it."""
+    """Return the start and end of each sentence, and its length with one character between the pieces that form it."""
     sentences: list[tuple[int, int, int]] = []
     stripped = text.rstrip()
     start = first = len(text) - len(text.lstrip())

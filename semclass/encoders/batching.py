@@ -130,7 +130,7 @@ def classify_in_chunks(
 
 
 def warn_truncated(rows: Sequence[int], count: int, encoding: Encoding | None = None) -> None:
-    """Warn once of the rows of truncated texts. The message gives numbers if you give one encoding of all texts."""
+    """Warn once about truncated texts, given by rows. With one `encoding` of all texts, the message has their lengths."""
     if not rows:
         return
     reads, first = "the encoder reads", f"number {rows[0] + 1}"

@@ -302,7 +302,7 @@ def for_passages(encoder: Encoder) -> Encoder:
 
 
 def same_states(one: Encoder, other: Encoder) -> bool:
-    """Tell whether the lower part gives two encoders of the same files the same states: they have the same prefix."""
+    """Return whether the lower part gives two encoders of the same files the same states: they have the same prefix."""
     return getattr(one, "prefix", ()) == getattr(other, "prefix", ())
 
 

@@ -60,7 +60,7 @@ _SPELLINGS = {0x2010: "-", 0x2011: "-", 0x2212: "-", 0x2019: "'", 0xAD: None}
 
 @cache
 def stop_words() -> Mapping[str, frozenset[str]]:
-    """Return the words that weigh nothing by language: function words, which nearly every text has."""
+    """Return, by language, the function words. They weigh nothing, because nearly every text has them."""
     lines = Path(__file__).with_name("stop_words.txt").read_text(encoding="utf-8").splitlines()
     return {language: frozenset(words.split()) for language, _, words in (line.partition(": ") for line in lines)}
 

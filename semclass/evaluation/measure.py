@@ -81,8 +81,8 @@ def measure(
 ) -> dict[str, MethodResult]:
     """Measure rankings, and compare them with that of :data:`BASELINE`.
 
-    `rankings` has the rankings of each method by its name: for each question, ids of passages, best first. `seed` is that
-    of the test and of the intervals.
+    `rankings` has the rankings of each method by its name: for each question, ids of passages, best first. `seed` is for
+    the random draws of the test and of the intervals.
     """
     wanted = ("RR@10", "R@10", "nDCG@10")
     values = {name: per_question(dataset, ranking, wanted) for name, ranking in rankings.items()}

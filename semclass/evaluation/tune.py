@@ -1,6 +1,6 @@
 """Searches a retriever's weights on questions with known answers.
 
-A weight looks better than it is on the questions on which it was searched. So the report has two results for each
+On the questions that chose a weight, the weight looks better than it is. So the report has two results for each
 weight: on all questions, and by cross-validation, where the questions of a fold are ranked with the weight that is best
 on the other folds. A weight is worth storing if its cross-validated gain over the current weight exceeds a standard
 error, or `FEW_MARGIN` standard errors with few questions.

@@ -70,7 +70,7 @@ class Speller:
         return _WORD.sub(self._replace, begin) + rest
 
     def word(self, word: str) -> str:
-        """Give the word that a lower-case word probably stands for: itself if it is known or nothing is near it."""
+        """Return the word that a lower-case word probably stands for: itself if it is known or nothing is near it."""
         if word in self.costs or not SHORTEST <= len(word) <= LONGEST or not _spelt_with_letters(word):
             return word
         near = [(slip + self.costs[meant], meant) for meant, slip in _slips(word) if meant in self.costs]

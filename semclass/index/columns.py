@@ -74,7 +74,7 @@ def instant(text: str) -> int | None:
 
 
 def is_scalar(value: object) -> bool:
-    """Tell whether a value is a text of at most `MAX_TEXT_LENGTH` characters, a boolean, or a number other than NaN."""
+    """Return whether a value is a text of at most `MAX_TEXT_LENGTH` characters, a boolean, or a number other than NaN."""
     if isinstance(value, str):
         return len(value) <= MAX_TEXT_LENGTH
     return isinstance(value, (int, float)) and value == value  # a NaN is not equal to itself

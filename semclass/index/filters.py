@@ -85,7 +85,7 @@ def parse(where: Mapping[str, Any]) -> Filter:
 
 
 def has_no_conditions(condition: Filter) -> bool:
-    """Tell whether a filter matches every passage, for example because all of its optional parts are missing."""
+    """Return whether a filter matches every passage, for example because all of its optional parts are missing."""
     joins = {"and": all, "or": any}.get(condition.operator)
     return joins is not None and joins(map(has_no_conditions, condition.operands))
 

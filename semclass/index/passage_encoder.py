@@ -258,10 +258,10 @@ def fields_of(heads: Iterable[str]) -> tuple[str, ...]:
 
 
 def label(passages: Sequence[Passage], heads: Mapping[str, TextModel]) -> list[Passage]:
-    """Give passages with the labels of heads, each of which reads a passage whole, as it reads any text.
+    """Return passages with the labels of heads. A head reads the whole passage, as it reads any text.
 
-    The mean of sentences that the index reads anyway would cost nothing more, but is less often right where few labels
-    let a head read ``pooled`` (``bench/results/heads.md``).
+    To average the vectors of its sentences would cost nothing, but is less accurate for heads that read ``pooled``
+    (``bench/results/heads.md``).
     """
     texts = [searchable(passage) for passage in passages]
     by_head = classify_all(heads, texts, quiet=True)  # truncated texts are warned of by the index
@@ -275,7 +275,7 @@ def label(passages: Sequence[Passage], heads: Mapping[str, TextModel]) -> list[P
 
 
 def labelled(passage: Passage, labels: Mapping[str, Any]) -> Passage:
-    """Give a passage with some labels; an InputError if it has a field of that name."""
+    """Return a passage with some labels; an InputError if it has a field of that name."""
     if taken := [field for field in labels if field in passage.metadata]:
         raise InputError(
             f"the metadata of passage {passage.id!r} have the field {taken[0]!r}, to which a head of the index writes; "

@@ -172,7 +172,7 @@ class Segment:
 
     @classmethod
     def open(cls, files: Files, name: str = "") -> Segment:
-        """Open a segment, and everything of it now: it can be read after its files were removed."""
+        """Open a segment with all of its files, so that it can be read after they were removed."""
         reduced = f"{REDUCED}/axes.npy" in files
         ends = {offsets: files.array(f"{offsets}.npy") for offsets in OFFSETS}
         rows: dict[str, Any] = {}
@@ -242,7 +242,7 @@ class Entry:
         return np.unpackbits(np.frombuffer(data, np.uint8), count=self.passages).astype(np.bool_)
 
     def with_kept(self, keep: BoolArray) -> Entry:
-        """Say which passages are not deleted."""
+        """Return the entry with the passages that are not deleted, bool (n,)."""
         return replace(self, kept=base64.b64encode(zlib.compress(np.packbits(keep).tobytes())).decode())
 
     @property

@@ -1,4 +1,4 @@
-"""Verifying an index: whether all that it holds is whole, and fits together."""
+"""Verifies an index: whether its files are complete and agree with one another."""
 
 from __future__ import annotations
 

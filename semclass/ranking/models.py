@@ -157,7 +157,7 @@ class Models:
         return {"bm25": BM25_WEIGHT, **shares, **self.fusion, **classes, **pairs}
 
     def has(self, needs: Needs) -> bool:
-        """Whether the heads are there that a ranking needs."""
+        """Whether the models have the heads that a ranking needs."""
         return self.has_classes >= needs.classes and (self.pair_heads is not None) >= needs.tokens
 
     def check(self, needs: Needs) -> None:

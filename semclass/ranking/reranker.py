@@ -60,8 +60,8 @@ class Reranker:
     ) -> Reranker:
         """Load the models, which must include a pair head. See :meth:`semclass.Models.load`.
 
-        `cache_mb` bounds the memory of encoded texts, which need not be encoded again for the next question, in
-        megabytes. A text of 100 words takes about 10 kB; 0 keeps none.
+        `cache_mb` is the most megabytes of encoded texts that are kept for the next questions. A text of 100 words
+        takes about 10 kB; 0 keeps none.
         """
         return cls(Models.load(models, encoder=encoder, threads=threads), TextCache(cache_mb))
 

@@ -5,7 +5,7 @@ idf(t) = ln(1 + (N - df + 0.5) / (df + 0.5)),  k1 = 1.5, b = 0.75:
 the inverse document frequency of Lucene, which is never negative, with the term frequency part of Robertson et al.
 (1994) that keeps the factor (k1 + 1), as the weight w = 0.1 of the reference system is meant for scores on that scale.
 
-N, df and avgdl are :class:`Statistics` of the passages that are there now, in one segment or many.
+N, df and avgdl are :class:`Statistics` of the current passages, in one segment or many.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Statistics:
 
 
 def idf(frequencies: IntArray, passages: int) -> FloatArray:
-    """Inverse document frequency, float32, of terms that so many of the passages have."""
+    """Inverse document frequency, float32, of terms, from the numbers of passages that contain them."""
     return np.log1p((passages - frequencies + 0.5) / (frequencies + 0.5)).astype(np.float32)
 
 

@@ -103,7 +103,7 @@ def fused(
 
 
 def pool(scores: Mapping[str, DoubleArray], depth: int = DEPTH) -> IntArray:
-    """Return the places of the passages in at least one of the lists of `depth` passages of some signals, ascending."""
+    """Return the rows of passages that are among the first `depth` of at least one signal, ascending."""
     limit = check_positive(depth, "depth")
     return np.unique(np.concatenate([_first(values, limit, _floor(name)) for name, values in scores.items()]))
 

@@ -99,8 +99,8 @@ class Codebooks:
 def to_quarter_bytes(vectors: FloatArray) -> tuple[npt.NDArray[np.uint8], FloatArray]:
     """Round vectors (n, dim) to :data:`LEVELS` levels: uint8 (n, dim / 4), and a scale for each, float32 (n,).
 
-    A byte holds a component of each quarter, that of the first in its lowest bits; `dim` is a multiple of 4. A
-    vector's inner product with what is kept of it is that with itself, so that those with others are right on average.
+    A byte holds one component of each quarter of a vector, the first quarter in its low bits; `dim` is a multiple of 4.
+    The scale keeps a vector's inner product with itself, so that products with others are right on average.
     """
     lengths = np.sqrt(np.einsum("nd,nd->n", vectors, vectors))
     steps = LEVEL * lengths / np.float32(max(vectors.shape[1], 1) ** 0.5)
@@ -123,7 +123,7 @@ def to_scaled_bytes(vectors: FloatArray) -> npt.NDArray[np.uint8]:
 
 
 def from_scaled_bytes(rows: npt.NDArray[Any]) -> FloatArray:
-    """Vectors again, float32 (n, dim)."""
+    """Return the vectors of rows of :func:`to_scaled_bytes`, float32 (n, dim)."""
     scales = np.ascontiguousarray(rows[:, -SCALE_BYTES:]).view("<f2").astype(np.float32)
     return np.asarray(from_quarter_bytes(rows[:, :-SCALE_BYTES]) * scales)
 

@@ -40,7 +40,7 @@ def nth_at_least(scores: npt.NDArray[Any], n: int) -> Any:
 
 
 def is_most(m: int, n: int) -> bool:
-    """Tell whether it is quicker to score all n passages than to score only m of them."""
+    """Return whether it is quicker to score all n passages than to score only m of them."""
     return m * 4 > n
 
 

@@ -100,7 +100,7 @@ def _named_encoder(name: str | None) -> Encoder:
 
 
 def shared_encoder(encoder: Encoder | str | Path | None) -> Encoder:
-    """Give the encoder that a parameter means."""
+    """Return the encoder that a parameter means."""
     if encoder is None or isinstance(encoder, (str, Path)):
         return _named_encoder(None if encoder is None else str(encoder))
     return encoder

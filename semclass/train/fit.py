@@ -71,7 +71,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Space:
-    """The examples of a problem in coordinates that its head is linear in."""
+    """Examples of a problem in the coordinates in which the head is linear."""
 
     projection: Projection
     landmarks: Quantised | None  # (m, components)

@@ -245,7 +245,7 @@ def _ood(judged: Judged, ood: Flags) -> dict[str, Any]:
 
 
 def wrong_rows(judged: Judged) -> list[int]:
-    """Places of the texts whose labels are wrong before any threshold, the surest first; out of domain, if not rejected."""
+    """Return rows of wrongly labelled texts, thresholds aside, and of accepted texts out of domain, the surest first."""
     truth, plain = judged.truth, judged.best
     rows = np.flatnonzero(np.where(judged.known, (plain != truth).any(axis=1), judged.accepted.any(axis=1)))
     sure = judged.probabilities.max(axis=1)
@@ -253,7 +253,7 @@ def wrong_rows(judged: Judged) -> list[int]:
 
 
 def wrong_cases(model: Any, judged: Judged, *, own: bool) -> list[dict[str, Any]]:
-    """Wrong cases, with the training examples nearest to them; with `own`, the texts are training texts."""
+    """Return wrong cases with their nearest training examples. `own`: the judged texts are the training texts."""
     rows = wrong_rows(judged)
     near = model.examples_.nearest([judged.texts[row] for row in rows], shared_encoder(model.encoder), others=own)
     return [

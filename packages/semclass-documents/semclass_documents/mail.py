@@ -147,7 +147,7 @@ def in_threads(messages: Sequence[tuple[str, Record]]) -> list[list[tuple[str, R
     """Group messages, which come with the names of their files, by thread; each thread is in the order of time.
 
     Messages belong together if one names another, or both name a third. A reply that names none belongs to the last
-    message before it with its subject. A message that is there twice counts once.
+    message before it with its subject. A message that occurs twice counts once.
     """
     threads = list(range(len(messages)))  # of each message another one of its thread, or itself
     by_id: dict[str, int] = {}
@@ -189,8 +189,9 @@ def _time(message: Record) -> datetime:
 def own_text(text: str, *, reply: bool = True) -> str:
     """Return what a message itself says: without quoted replies, signature and disclaimers.
 
-    Another message with its header is a quotation in a `reply`, and else one that is forwarded and kept. Lines with > are a
-    quotation in a `reply`, or below a line that says who wrote them. A message that only quotes another one gives that one.
+    Below another header, a `reply` quotes a message, and any other message forwards it: only the forwarded text is kept.
+    Lines with > are a quotation in a `reply`, or below a line that names their author. If a message has no text but its
+    quotation, the quotation is returned.
     """
     own = text.replace("\r\n", "\n").replace("\r", "\n")
     header = next((found.start() for found in _HEADERS.finditer(own) if _is_header(found)), len(own))

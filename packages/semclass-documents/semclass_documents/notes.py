@@ -34,7 +34,7 @@ def read_log(path: Path, chunking: Chunking) -> Document:
 
 
 def read_notebook(path: Path, chunking: Chunking) -> Document:
-    """Write the cells of a notebook: Markdown as it is, code and what it printed as code."""
+    """Write the cells of a notebook: Markdown unchanged, programs and their output as code blocks."""
     notebook = json.loads(read_text(path, chunking.encoding))
     if not isinstance(notebook, dict) or not isinstance(notebook.get("cells"), list):
         raise InputError(

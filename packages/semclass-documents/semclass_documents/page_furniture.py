@@ -23,7 +23,7 @@ _WORD = re.compile(r"[^\W\d_]")
 
 
 def is_furniture(element: _Element) -> bool:
-    """Tell whether an element stands beside the text of its page."""
+    """Return whether an element stands beside the text of its page."""
     names = {*(element.get("class") or "").lower().split()}  # an id may be that of a section on menus
     if element.get("role") in _ROLES or not names.isdisjoint(_NAMES) or {"contents", "topic"} <= names:
         return element.tag not in ("html", "body", "main", "article")

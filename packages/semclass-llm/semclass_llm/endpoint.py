@@ -80,7 +80,7 @@ class Endpoint:
 
     @property
     def address(self) -> str:
-        """The address without user name, password and query."""
+        """The URL without user name, password and query, to show."""
         parts = urlsplit(self.url)
         return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
