@@ -34,7 +34,7 @@ from export_entailment import balance, check, figures, overlaps, platt
 from semclass.core import artifacts
 from semclass.core.artifacts import STATES
 from semclass.encoders.onnx_encoder import OnnxEncoder
-from semclass.heads.entailment import LEAST, DeepHead, EntailmentClassifier, Pair, combined, pair_of
+from semclass.heads.entailment import MIN_PROBABILITY, DeepHead, EntailmentClassifier, Pair, combined, pair_of
 from semclass.heads.head import log_odds
 from tuning_texts import held_out
 
@@ -117,7 +117,7 @@ def beside_entailment(models: Path, encoder: OnnxEncoder, together: Array, held:
     """Weights of the entailment head's log-odds and of these, and a bias; and the probabilities that they give."""
     alone = EntailmentClassifier.load_apart(models, encoder=encoder)
     apart = alone.predict_proba(zip(held.questions, (one for (one,) in held.passages), strict=True))[:, 1]
-    odds = np.column_stack([log_odds(apart, LEAST), together])
+    odds = np.column_stack([log_odds(apart, MIN_PROBABILITY), together])
     share = held.share * len(held.share)
     fitted = LogisticRegression(C=1e9).fit(odds, held.answers, sample_weight=share)
     first, second, bias = (round(float(value), 4) for value in (*fitted.coef_[0], fitted.intercept_[0]))

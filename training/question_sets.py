@@ -17,7 +17,7 @@ from datasets_io import read_tsv, squad_train
 from question_data import Questions, joined, read_questions, same_but_for_marks
 from semclass.core.errors import InputError
 from semclass.core.types import COARSE, IntArray
-from semclass.heads.spelling import LETTERS, NEIGHBOURS, WORDS, Speller, with_mark
+from semclass.heads.spelling import LETTERS, NEIGHBOURS, WORD_LIST, Speller, with_mark
 
 SOURCES = (
     "TREC question classification (Li and Roth 2002), training questions; questions labelled or written for this project "
@@ -169,4 +169,4 @@ def as_read(speller: Speller | None, texts: Sequence[str]) -> list[str]:
 
 
 def words_file(words: Sequence[str]) -> dict[str, bytes]:
-    return {WORDS: "".join(f"{word}\n" for word in words).encode()} if words else {}
+    return {WORD_LIST: "".join(f"{word}\n" for word in words).encode()} if words else {}

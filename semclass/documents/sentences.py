@@ -12,7 +12,7 @@ Span = tuple[int, int]
 SHORTEST = 25
 """Characters below which a piece is joined to its neighbour: a heading, "(Fig.", an item."""
 
-LONGEST = 100
+MAX_SENTENCE_WORDS = 100
 """Words of a sentence at most, as an encoder reads only so much: a table, for one, has no full stops."""
 
 PARSED = 1 << 20
@@ -91,8 +91,8 @@ def _sentences(text: str, shortest: int) -> list[tuple[int, int, int]]:
 
 
 def _stretches(words: int) -> list[Span]:
-    """Cut a number of words into as few equal spans as LONGEST allows."""
-    count = -(-words // LONGEST)
+    """Cut a number of words into as few equal spans as MAX_SENTENCE_WORDS allows."""
+    count = -(-words // MAX_SENTENCE_WORDS)
     return list(pairwise(words * place // count for place in range(count + 1))) if words else []
 
 

@@ -16,7 +16,7 @@ from semclass.documents.sentences import split_sentences
 from semclass.encoders.onnx_encoder import for_passages
 from semclass.scoring.dense import shares_of
 
-READ = 1 << 19
+MAX_CHARACTERS = 1 << 19
 """Most characters of a passage whose sentences are read, about 80,000 words of English. This bounds memory."""
 
 
@@ -36,12 +36,14 @@ class Sentences:
 
     @classmethod
     def of(cls, texts: Sequence[str], titles: Sequence[str] | None = None) -> Sentences:
-        """Split n texts, at most :data:`READ` characters of each. An empty text is read as its title."""
+        """Split n texts, at most :data:`MAX_CHARACTERS` characters of each. An empty text is read as its title."""
         places: dict[str, int] = {}
         which, words, counts, known = [], [], [], []
         for text, given in zip(texts, titles or [""] * len(texts), strict=True):
             title = " ".join(given.split())
-            sentences, title = (split_sentences(text[:READ]), title) if text[:READ].strip() else ([title], "")
+            sentences, title = (
+                (split_sentences(text[:MAX_CHARACTERS]), title) if text[:MAX_CHARACTERS].strip() else ([title], "")
+            )
             which += [
                 places.setdefault(f"{title} {sentence}" if title else sentence, len(places)) for sentence in sentences
             ]

@@ -19,11 +19,11 @@ from semclass.core.types import IntArray, Ragged
 CONTINUES, ENDING = -1, -2
 """In a table's first row: a piece that continues the word before it, and one that is only its ending."""
 
-LONGEST = 16
+ORDERED_PIECES = 16
 """Pieces of a word beyond which their order no longer counts."""
 
 # powers of an odd number modulo 2**64: a word's number is a polynomial in it, see Karp & Rabin (1987)
-_POWERS = np.cumprod(np.concatenate([[1], np.full(LONGEST - 1, 0x9E3779B97F4A7C15)]).astype(np.uint64))
+_POWERS = np.cumprod(np.concatenate([[1], np.full(ORDERED_PIECES - 1, 0x9E3779B97F4A7C15)]).astype(np.uint64))
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def words_of(terms: Ragged, table: WordTable) -> Words:
     # most words are one piece, so that only what goes on with a word needs its place in it
     others = np.flatnonzero(~begins)
     within = others - starts[np.searchsorted(starts, others) - 1]
-    numbers[others] *= _POWERS[np.minimum(within, LONGEST - 1)]
+    numbers[others] *= _POWERS[np.minimum(within, ORDERED_PIECES - 1)]
     keys = np.add.reduceat(numbers, starts) if len(starts) else numbers
     return Words(Ragged(keys, np.searchsorted(starts, terms.offsets)), starts)
 

@@ -37,7 +37,7 @@ BATCH = 32  # pairs per run of a head
 
 QUESTION_VIEWS, SENTENCE_VIEWS = ("tokens", "weights", "expects"), ("tokens",)  # what the head reads of the encoder's
 
-LEAST = 1e-6  # how near to 0 and 1 probabilities may come for log-odds
+MIN_PROBABILITY = 1e-6  # how near to 0 and 1 probabilities may come for log-odds
 
 EXPECTED = 2  # of the vectors in ``expects``, so many, the first ones
 
@@ -197,7 +197,7 @@ class EntailmentClassifier:
 
 def combined(apart: DoubleArray, together: DoubleArray, weights: tuple[float, float, float]) -> DoubleArray:
     """Probabilities of n pairs from those of texts read apart and log-odds of texts read together; 0 stays 0."""
-    odds = weights[0] * log_odds(apart, LEAST) + weights[1] * together + weights[2]
+    odds = weights[0] * log_odds(apart, MIN_PROBABILITY) + weights[1] * together + weights[2]
     return np.where(apart > 0, 1 / (1 + np.exp(-odds)), 0.0)
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from semclass.core.types import Encoder
-from semclass.documents.sentences import LONGEST, sentence_spans
+from semclass.documents.sentences import MAX_SENTENCE_WORDS, sentence_spans
 from semclass.heads.head import Head
 from semclass.scoring.matmul import float_products
 from semclass.scoring.topk import unit
@@ -87,7 +87,7 @@ _EMPTY = (
 )
 _REFERENCES = frozenset(_REFERRING.split())
 _SAY_LITTLE = _REFERENCES.union(_EMPTY.split())
-_MOST = 3  # other words of a sentence that refers to the one before
+_REFERRING_WORDS = 3  # other words of a sentence that refers to the one before
 
 
 @dataclass(frozen=True)
@@ -109,9 +109,9 @@ class _Parts:
 
     @property
     def question(self) -> str:
-        """Those that ask, `LONGEST` words from the end at most, but for one."""
+        """Those that ask, `MAX_SENTENCE_WORDS` words from the end at most, but for one."""
         counts = np.cumsum([len(self.sentences[place].split()) for place in reversed(self.asks)])
-        last = max(int(np.searchsorted(counts, LONGEST, side="right")), 1)
+        last = max(int(np.searchsorted(counts, MAX_SENTENCE_WORDS, side="right")), 1)
         return " ".join(self.sentences[place] for place in self.asks[-last:])
 
 
@@ -152,7 +152,7 @@ def query_focus(encoder: Encoder, texts: Sequence[str], generic: Head | None = N
 def _parts(text: str) -> _Parts | None:
     """The sentences of a text and which of them ask; None for a single one, or a short text."""
     count = len(text.split())
-    if count <= SHORT or (count <= LONGEST and not _SEVERAL.search(text.strip())):
+    if count <= SHORT or (count <= MAX_SENTENCE_WORDS and not _SEVERAL.search(text.strip())):
         return None  # the common case, and the one where microseconds count
     hidden = _ITEM.sub(lambda found: "," * len(found[0]) if "\n" in found[0] else found[0], text)
     hidden = _WRAP.sub(" ", hidden)
@@ -206,7 +206,7 @@ def _refers_back(sentence: str) -> bool:
     """Whether a sentence says little without the one before: "It is red.", "How do I reset it?", "What should I do?"."""
     words = _WORD.findall(sentence.lower())
     others = sum(word not in _SAY_LITTLE for word in words)
-    return not others or words[0] in _REFERENCES or (others <= _MOST and not _REFERENCES.isdisjoint(words))
+    return not others or words[0] in _REFERENCES or (others <= _REFERRING_WORDS and not _REFERENCES.isdisjoint(words))
 
 
 def _last(texts: Sequence[str], places: Sequence[int]) -> list[int]:

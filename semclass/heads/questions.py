@@ -16,7 +16,7 @@ from semclass.encoders.batching import classify_in_chunks
 from semclass.encoders.onnx_encoder import open_models
 from semclass.heads.head import Head, encoder_views, run_head
 from semclass.heads.query_focus import questions_of
-from semclass.heads.spelling import WORDS, Speller, with_mark
+from semclass.heads.spelling import WORD_LIST, Speller, with_mark
 
 LEVELS = ("coarse", "fine")
 
@@ -145,9 +145,9 @@ class QuestionClassifier:
     def speller(self) -> Speller | None:
         """Corrects misspelt words as in the training of the head. None if the head reads uncorrected texts."""
         artifact = self._trained.artifact
-        if WORDS not in artifact.manifest["files"]:
+        if WORD_LIST not in artifact.manifest["files"]:
             return None
-        return Speller.of_words(artifact.read(WORDS).decode("utf-8").splitlines())
+        return Speller.of_words(artifact.read(WORD_LIST).decode("utf-8").splitlines())
 
     def _spelt(self, texts: list[str]) -> list[str]:
         """Texts as the head reads them."""

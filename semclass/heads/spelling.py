@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from math import log
 
-WORDS = "words.txt"
+WORD_LIST = "words.txt"
 """File of a head's folder: known words, one on a line, the most frequent first; without it texts are read as they are."""
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -23,7 +23,9 @@ SHORTEST, LONGEST = 3, 24
 
 ROWS = ("qwertyuiop", "asdfghjkl", "zxcvbnm")  # of the keyboard; each begins half a key further to the right
 
-READ = 2000  # characters that are looked at, more than heads read of a question: bounds the time of a long text
+MAX_CHARACTERS = (
+    2000  # characters that are looked at, more than heads read of a question: bounds the time of a long text
+)
 
 # keys beside each key
 NEIGHBOURS = {
@@ -63,8 +65,8 @@ class Speller:
         return cls({word: log(rank) for rank, word in enumerate(kept, start=1)})
 
     def __call__(self, text: str) -> str:
-        """Replace the words that are probably misspelt, by words in lower case; what follows `READ` characters stays."""
-        begin, rest = text[:READ], text[READ:]
+        """Replace probably misspelt words by words in lower case; text behind `MAX_CHARACTERS` characters stays."""
+        begin, rest = text[:MAX_CHARACTERS], text[MAX_CHARACTERS:]
         if self.costs.keys() >= set(map(str.lower, _WORD.findall(begin))):
             return text
         return _WORD.sub(self._replace, begin) + rest

@@ -24,7 +24,7 @@ TOKEN = re.compile(
     r"|[^\w\s]|\n"  # one punctuation mark, or the end of a line
 )
 
-WORDS = {
+WORD_KINDS = {
     "line_end": "\n",
     "stop": ". ! ?",
     "comma": ",",
@@ -62,8 +62,8 @@ WORDS = {
 }
 """Categories of tokens, by lower-cased form. A form that two categories list has the first one's category."""
 
-CODES = {name: code for code, name in enumerate([*WORDS, "year"], 1)}
-LEXICON = {word: CODES[name] for name, words in reversed(WORDS.items()) for word in words.split(" ")} | {
+CODES = {name: code for code, name in enumerate([*WORD_KINDS, "year"], 1)}
+LEXICON = {word: CODES[name] for name, words in reversed(WORD_KINDS.items()) for word in words.split(" ")} | {
     str(year): CODES["year"] for year in range(1000, 2100)
 }
 
@@ -89,15 +89,15 @@ SKIPPED = frozenset({"a", "an", "and", "at", "for", "in", "of", "on", "the", "to
 
 LONGEST_ACRONYM = 8  # letters
 
-BLOCK = 256  # passages at a time: the tokens of a whole collection would fill the memory
+BATCH = 256  # passages at a time: the tokens of a whole collection would fill the memory
 
 
 def surface_features(texts: Sequence[str]) -> FloatArray:
     """Read surface features off passages."""
     features = np.zeros((len(texts), N_SURFACE), np.float32)
-    for start in range(0, len(texts), BLOCK):
-        columns = _features(texts[start : start + BLOCK])
-        features[start : start + BLOCK] = np.stack(list(columns.values()), axis=1)
+    for start in range(0, len(texts), BATCH):
+        columns = _features(texts[start : start + BATCH])
+        features[start : start + BATCH] = np.stack(list(columns.values()), axis=1)
     return features
 
 

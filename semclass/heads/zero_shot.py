@@ -40,7 +40,7 @@ NEAREST = 10
 classes.
 """
 
-LEAST = 1e-4  # probabilities of the entailment head count as this at least
+MIN_PROBABILITY = 1e-4  # probabilities of the entailment head count as this at least
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class ZeroShotClassifier:
         nearest = np.argsort(-cosines, axis=1, kind="stable")[:, :NEAREST]
         rows = np.repeat(np.arange(n), nearest.shape[1])
         entailed = self.entailment.compare(encoding, self.described, rows, nearest.ravel()).reshape(nearest.shape)
-        near = np.log(np.maximum(entailed, LEAST))
+        near = np.log(np.maximum(entailed, MIN_PROBABILITY))
         logs = np.repeat(near.min(axis=1, keepdims=True), count, axis=1)
         np.put_along_axis(logs, nearest, near, axis=1)
         return cosines + ENTAILMENT * logs

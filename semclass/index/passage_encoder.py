@@ -16,7 +16,7 @@ from semclass.core.files import REMEDY
 from semclass.core.types import Encoder, Encoding, FloatArray, Passage, Ragged, chained
 from semclass.encoders.batching import CHUNK
 from semclass.encoders.onnx_encoder import fingerprint_of, for_passages, open_models
-from semclass.encoders.sentences import READ, Sentences
+from semclass.encoders.sentences import MAX_CHARACTERS, Sentences
 from semclass.heads.passages import PassageClassifier
 from semclass.heads.sparse import SparseHead
 from semclass.heads.texts import TextModel, classify_all, open_encoder, open_heads
@@ -148,7 +148,7 @@ class PassageEncoder:
         def of_sentences(name: str) -> Ragged:
             return Ragged(of_texts[name][items.which], items.offsets) if name in views else no_rows(len(items))
 
-        long = [row for row, text in enumerate(texts) if len(text) > READ]
+        long = [row for row, text in enumerate(texts) if len(text) > MAX_CHARACTERS]
         learnt = no_sparse(len(items))
         if sparse and self.sparse is not None:
             learnt = self.sparse.encode(joined)

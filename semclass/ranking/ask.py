@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from semclass.core.types import DoubleArray, Passage
-from semclass.documents.sentences import LONGEST, Span, sentence_spans, unwrapped_spans
+from semclass.documents.sentences import MAX_SENTENCE_WORDS, Span, sentence_spans, unwrapped_spans
 from semclass.encoders.onnx_encoder import for_passages
 from semclass.heads.head import log_odds
 from semclass.ranking.models import Models
@@ -96,7 +96,11 @@ def _prose(text: str, begin: int, end: int) -> Iterator[Span]:
     for first, last in unwrapped_spans(part) if part.strip() else ():
         heading = _HEADINGS.match(part, first, last)
         first = first if heading is None else heading.end()
-        inside = [(0, last - first)] if len(part[first:last].split()) <= LONGEST else sentence_spans(part[first:last])
+        inside = (
+            [(0, last - first)]
+            if len(part[first:last].split()) <= MAX_SENTENCE_WORDS
+            else sentence_spans(part[first:last])
+        )
         yield from ((begin + first + one, begin + first + other) for one, other in inside)
 
 

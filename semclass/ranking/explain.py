@@ -10,7 +10,7 @@ from typing import TypeAlias
 import numpy as np
 
 from semclass.core.types import ClassEvidence, Explanation, FloatArray, IntArray, Passage, WordMatch
-from semclass.documents.sentences import LONGEST, Span, sentence_spans, unwrapped_spans
+from semclass.documents.sentences import MAX_SENTENCE_WORDS, Span, sentence_spans, unwrapped_spans
 from semclass.encoders.batching import steps
 from semclass.encoders.stems import words as stem_words
 from semclass.encoders.words import joined_pieces, mark_of
@@ -138,7 +138,7 @@ def best_sentence(query: Query, words: Sequence[_Word], candidates: Candidates, 
         return None
     read = spans[int(values.argmax())]
     whole = next(span for span in unwrapped_spans(text) if span[0] <= read[0] < span[1])
-    return whole if len(text[slice(*whole)].split()) <= LONGEST else read
+    return whole if len(text[slice(*whole)].split()) <= MAX_SENTENCE_WORDS else read
 
 
 def class_evidence(

@@ -11,7 +11,7 @@ from world import MODELS
 from semclass import OnnxEncoder, QuestionClassifier
 from semclass.core import artifacts
 from semclass.heads.head import Head
-from semclass.heads.spelling import READ, WORDS, Speller, with_mark
+from semclass.heads.spelling import MAX_CHARACTERS, WORD_LIST, Speller, with_mark
 
 KNOWN = ["the", "what", "who", "is", "capital", "have", "he", "country", "wat", "café", "2nd", "##ing", ""]
 
@@ -55,7 +55,7 @@ def test_the_rest_of_the_text_stays_as_it_is(speller):
 
 def test_a_long_text_is_read_at_its_beginning_only(speller):
     text = "waht " * 1000
-    assert speller(text) == "what " * (READ // 5) + "waht " * (1000 - READ // 5)
+    assert speller(text) == "what " * (MAX_CHARACTERS // 5) + "waht " * (1000 - MAX_CHARACTERS // 5)
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def save_with_words(folder: Path, words: str | None) -> Path:
     """Copy the shipped question head, with a list of known words of its own or none."""
     shipped = artifacts.load_artifact(MODELS / "questions", "head")
     fields = {name: value for name, value in shipped.manifest.items() if name not in ("protocol", "kind", "files")}
-    files = {"model.onnx": shipped.path("model.onnx").read_bytes()} | ({WORDS: words.encode()} if words else {})
+    files = {"model.onnx": shipped.path("model.onnx").read_bytes()} | ({WORD_LIST: words.encode()} if words else {})
     artifacts.save(folder, "head", files, fields)
     return folder
 

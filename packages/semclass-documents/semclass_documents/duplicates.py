@@ -19,7 +19,7 @@ THRESHOLD = 0.9
 would also match passages that differ in a name, and questions often ask for a name.
 """
 
-WORDS = 3
+SHINGLE_WORDS = 3
 """Words of a shingle."""
 
 HASHES = 128
@@ -48,7 +48,7 @@ class Shingles:
 def shingles(text: str) -> Shingles:
     """Cut a text into runs of three words, regardless of case. A shorter text is one run."""
     words = _WORD.findall(text.casefold()) or [text.strip()]
-    runs = zip(*(words[start:] for start in range(min(WORDS, len(words)))), strict=False)
+    runs = zip(*(words[start:] for start in range(min(SHINGLE_WORDS, len(words)))), strict=False)
     return Shingles(frozenset(map(" ".join, runs)), frozenset(filter(_DIGIT.search, words)))
 
 

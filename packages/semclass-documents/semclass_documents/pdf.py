@@ -37,7 +37,7 @@ SAME_EDGES = 3
 
 EDGE_LINES = 3
 """Lines below a table, and above its second page, at most, such as running ones."""
-SHOWN = ("Contents", "Resources", "Annots", "MediaBox", "CropBox", "Rotate")
+PAGE_FIELDS = ("Contents", "Resources", "Annots", "MediaBox", "CropBox", "Rotate")
 """Fields of a page that say what it shows."""
 
 _BULLET = re.compile(r"^[•‣▪●◦■–∙·\uf0b7*-]\s+(?=\S)")
@@ -77,7 +77,7 @@ def read_pdf(path: Path, _: Chunking) -> Document:
     seen, again, large = set[str](), 0, list[str]()
     with pdfplumber.open(path) as file:
         for page in file.pages:
-            shown = repr([page.page_obj.attrs.get(name) for name in SHOWN])
+            shown = repr([page.page_obj.attrs.get(name) for name in PAGE_FIELDS])
             if shown in seen:
                 again += 1
                 pages.append([])

@@ -14,7 +14,7 @@ from semclass_llm.reading import NONE_OF_THEM, YES_NO, all_of, one_of
 
 WAYS = ("one", "several", "yes-no")  # for the best label, for all that fit in one call, or by a call per label
 
-SAMPLE = 16  # texts that are labelled to estimate the cost of all
+ESTIMATE_TEXTS = 16  # texts that are labelled to estimate the cost of all
 
 ENTAILS = f"Does the passage hold the answer to the question? Reply with yes or no. {GUARD}"
 
@@ -137,7 +137,7 @@ def label_texts(texts: Iterable[str], task: LabelTask, chat: Chat) -> Iterator[M
 def estimate_cost(texts: Sequence[str], task: LabelTask, chat: Chat) -> Bill:
     """Label some evenly spread texts, and estimate the cost of all. With a cache, the replies are not paid for again."""
     sampler = Chat(chat.endpoint)
-    sample = list(texts[:: max(len(texts) // SAMPLE, 1)][:SAMPLE])
+    sample = list(texts[:: max(len(texts) // ESTIMATE_TEXTS, 1)][:ESTIMATE_TEXTS])
     for _ in label_texts(sample, task, sampler):
         pass
     return sampler.bill.scaled(len(texts) / max(len(sample), 1))
