@@ -40,8 +40,8 @@ from semclass.evaluation.dataset import Dataset
 from semclass.evaluation.measure import DEPTH, per_question
 from semclass.heads.head import Head
 from semclass.heads.texts import open_encoder
-from semclass.ranking.language import MIN_ENGLISH, LanguageTest
 from semclass.ranking.methods import METHODS
+from semclass.ranking.statements import MIN_ENGLISH, LanguageTest
 from semclass.scoring.topk import unit
 
 HERE = Path(__file__).parent

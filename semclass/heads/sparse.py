@@ -2,6 +2,9 @@
 
 A small network of its own reads the word pieces of a text and weighs every piece of the vocabulary, as a masked language
 model does. The inner product of a question's and a passage's weights is a third signal beside vectors and words.
+
+Few passages are scored, those that vectors and words find, so rows of three bytes a term suffice: a list by learnt words of
+its own finds nothing more (nDCG@10 of 19 sets 0.6618 with it, 0.6616 without).
 """
 
 from __future__ import annotations
@@ -15,10 +18,9 @@ import onnxruntime
 
 from semclass.core import artifacts
 from semclass.core.onnx_sessions import open_session
-from semclass.core.types import Encoder, IntArray, Ragged, offsets_of
+from semclass.core.types import DoubleArray, Encoder, FloatArray, IntArray, Ragged, offsets_of
 from semclass.encoders.batching import batches_by_length
 from semclass.encoders.onnx_encoder import cut_windows, surrounded
-from semclass.scoring.sparse import SparseVectors, no_sparse
 
 MAX_TERMS = 128
 """Most terms of a text that are kept; ``docs/decisions/signals.md`` tells what fewer lose."""
@@ -27,6 +29,12 @@ WINDOW, MAX_WINDOWS = 254, 16  # word pieces that are read at a time, and of a t
 BATCH = 16  # texts of a run, each with a weight for the whole vocabulary
 GROUP = 16  # most places of which the network takes the maximum at once: over one long row it takes twice as long
 KEPT = "kept.npy"
+
+LARGEST = 4.0
+"""Weight that the largest byte stands for."""
+
+COLUMNS = 3
+"""Bytes of a term: two of its id, the low one first, and one of its weight."""
 
 
 @dataclass(frozen=True)
@@ -51,8 +59,8 @@ class SparseHead:
             artifact.array(KEPT, (None,)),
         )
 
-    def encode(self, pieces: Ragged) -> SparseVectors:
-        """Weigh the learnt words of n texts.
+    def encode(self, pieces: Ragged) -> Ragged:
+        """Weigh the learnt words of n texts: id and weight of each, heaviest first, float32 of item shape (2,).
 
         `pieces` are the ids of their word pieces, without special ones. Of a longer text, `MAX_WINDOWS` windows are read,
         and each term has its largest weight.
@@ -86,7 +94,7 @@ class SparseHead:
         return terms, weights
 
 
-def _heaviest(rows: IntArray, terms: IntArray, weights: npt.NDArray[np.float32], n: int) -> SparseVectors:
+def _heaviest(rows: IntArray, terms: IntArray, weights: FloatArray, n: int) -> Ragged:
     """Keep the heaviest terms of each row; of a term that comes twice, the larger weight."""
     there = weights > 0
     rows, terms, weights = rows[there], terms[there], weights[there]
@@ -99,4 +107,35 @@ def _heaviest(rows: IntArray, terms: IntArray, weights: npt.NDArray[np.float32],
     within = np.arange(len(order)) - np.repeat(offsets[:-1], np.diff(offsets))
     order = order[within < MAX_TERMS]
     offsets = offsets_of(np.minimum(np.diff(offsets), MAX_TERMS))
-    return SparseVectors(Ragged(terms[order].astype(np.uint16), offsets), Ragged(weights[order], offsets))
+    return Ragged(np.array([terms[order], weights[order]], np.float32).T, offsets)
+
+
+def no_sparse(n: int) -> Ragged:
+    """Return n texts without learnt words."""
+    return Ragged(np.zeros((0, 2), np.float32), np.zeros(n + 1, np.int64))
+
+
+def pack(learnt: Ragged) -> Ragged:
+    """Pack terms and their weights, uint8 of item shape (COLUMNS,)."""
+    terms, weights = learnt.values.T
+    ids = terms.astype("<u2").view(np.uint8).reshape(-1, 2)
+    levels = np.rint(weights / LARGEST * 255).clip(1, 255).astype(np.uint8)
+    return Ragged(np.concatenate([ids, levels[:, None]], axis=1), learnt.offsets)
+
+
+def unpack(row: npt.NDArray[np.uint8]) -> dict[int, float]:
+    """Return the weights of the terms of one packed passage."""
+    ids = row[:, 0] + row[:, 1].astype(np.int64) * 256
+    return dict(zip(ids.tolist(), (row[:, 2] * (LARGEST / 255)).tolist(), strict=True))
+
+
+def scores(question: FloatArray, rows: Ragged) -> DoubleArray:
+    """Return the inner products of a question, (m, 2), with n packed passages, float64 of shape (n,)."""
+    (terms, weights), values = question.T, rows.values
+    if not len(terms):
+        return np.zeros(len(rows))
+    table = np.zeros(1 << 16, np.float32)
+    table[terms.astype(np.intp)] = weights * np.float32(LARGEST / 255)
+    products = table[values[:, 0] + values[:, 1].astype(np.uint16) * np.uint16(256)] * values[:, 2]
+    owner = np.repeat(np.arange(len(rows)), rows.lengths())
+    return np.asarray(np.bincount(owner, products, minlength=len(rows)), np.float64)

@@ -9,22 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial, reduce
+from functools import reduce
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from semclass.core.checks import short
-from semclass.core.errors import InputError
-from semclass.core.types import DoubleArray, FloatArray, IntArray, Passage
-from semclass.index.passage_encoder import Evidence
+from semclass.core.errors import ArtifactError, InputError
+from semclass.core.files import REMEDY
+from semclass.core.types import DoubleArray, FloatArray, IntArray, Passage, Ragged
+from semclass.heads import sparse
 from semclass.index.segment import Segment
-from semclass.scoring import bm25, sparse
+from semclass.scoring import bm25
 from semclass.scoring.bm25 import Statistics, attainable
 from semclass.scoring.fusion import DEPTH, SPARSE_TOP, fused, pool
-from semclass.scoring.sparse import SparseVectors, no_sparse
-from semclass.scoring.topk import nth_at_least, top_k
+from semclass.scoring.quantisation import Codebooks, from_quarter_bytes, from_scaled_bytes
+from semclass.scoring.topk import nth_at_least, top_k, unit
 
 EXHAUSTIVE_BELOW = 50_000
 """Passages of an index up to which all are scored."""
@@ -53,9 +54,8 @@ class Query:
     need_vector: FloatArray  #: vector `asks` of :class:`semclass.core.types.Encoding`, (d,); empty if unknown
     expects: FloatArray  #: unit vectors near the token vectors of an answer, (k, token_dim); empty if unknown
     query_used: str  #: the part of the text that was read, see :mod:`semclass.heads.query_focus`
-    sparse: SparseVectors = field(
-        default_factory=partial(no_sparse, 1)
-    )  #: learnt words of the question, one row; none if not requested
+    #: ids of the question's learnt words, and their weights, (n_words, 2); empty if not requested
+    sparse: FloatArray = field(default_factory=lambda: np.zeros((0, 2), np.float32))
 
     def check(self, *, classes: bool = False, tokens: bool = False) -> None:
         """Raise an InputError if the question was encoded without needed classes or tokens."""
@@ -66,6 +66,16 @@ class Query:
                 f"the question {short(self.text)} is without {' and '.join(names)}; for this method encode it with "
                 + ", ".join(f"{name}=True" for name in names)
             )
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The input of re-ranking for n passages. Rows that were not requested are empty."""
+
+    sentences: Ragged  #: vectors of each passage's sentences, at least one, float32 of item shape (dim,)
+    provides: Ragged  #: vector `provides` of each sentence, see :class:`semclass.core.types.Encoding`; float32
+    tokens: Ragged  #: unit token vectors, one for each of `pieces`; float32
+    pieces: Ragged  #: ids of the word pieces that are compared with those of questions
 
 
 @dataclass(frozen=True)
@@ -106,6 +116,7 @@ class Candidates:
     parts: dict[str, DoubleArray]  #: weighted summands of `score`, each (n,)
     score: DoubleArray  #: passages are ranked by this number, (n,)
     probabilities: FloatArray  #: P(class | passage), (n, n_classes); without columns if not requested
+    classes: tuple[str, ...]  #: names of these columns
     thresholds: DoubleArray  #: probability from which a passage has a class, (n_classes,)
     evidence: Evidence  #: input of re-ranking; vectors of sentences have unit length
     passages: tuple[Passage, ...] | None = None  #: the passages; None: the index returns them by `rows`
@@ -289,6 +300,35 @@ def _lexical(index: Searched, query: Query, rows: IntArray) -> DoubleArray:
 def sparse_scores(index: Searched, query: Query, rows: IntArray) -> DoubleArray:
     """Score some rows by learnt words, float64 of shape (m,)."""
     scores = np.zeros(len(rows))
-    for part, here, local in index.within(rows) if len(query.sparse.terms.values) else ():
+    for part, here, local in index.within(rows) if len(query.sparse) else ():
         scores[here] = sparse.scores(query.sparse, part.sparse.take(local))
     return scores
+
+
+def no_rows(n: int) -> Ragged:
+    """Return n empty rows."""
+    return Ragged(np.zeros((0, 0), np.float32), np.zeros(n + 1, np.int64))
+
+
+def no_evidence(n: int) -> Evidence:
+    """Return evidence of n passages with empty rows."""
+    return Evidence(no_rows(n), no_rows(n), no_rows(n), no_rows(n))
+
+
+def decode(stored: Mapping[str, Ragged], books: Codebooks | None) -> Evidence:
+    """Decode stored vectors. They get unit length, because cosines are needed, except the view ``provides``."""
+    codes, vectors, pieces = stored["tokens"].values, stored["sentences"].values, stored["pieces"]
+    tokens = codes.astype(np.float32) if books is None else books.decode(codes, pieces.values)
+    sentences = vectors if vectors.dtype == np.float32 else from_quarter_bytes(vectors).astype(np.float32)
+    provided = stored["provides"].values
+    if provided.shape[1] and provided.dtype != np.float32:
+        with np.errstate(over="ignore", invalid="ignore"):  # scales may be any bytes
+            provided = from_scaled_bytes(provided)
+    if not np.isfinite(provided).all():
+        raise ArtifactError(f"provides.npy of the index holds NaN or infinity; {REMEDY}")
+    return Evidence(
+        tokens=Ragged(unit(tokens), pieces.offsets),
+        sentences=Ragged(unit(sentences), stored["sentences"].offsets),
+        provides=Ragged(provided, stored["provides"].offsets) if provided.shape[1] else no_rows(len(pieces)),
+        pieces=pieces,
+    )

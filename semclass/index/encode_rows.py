@@ -17,12 +17,12 @@ from semclass.core.files import REMEDY
 from semclass.core.tools import available_threads
 from semclass.core.types import Passage, Ragged, offsets_of
 from semclass.encoders.stems import LANGUAGES, language_of, terms_of
+from semclass.heads.sparse import pack
+from semclass.index.candidates import Evidence, decode
 from semclass.index.columns import columns_of
 from semclass.index.passage_encoder import (
-    Evidence,
     PassageEncoder,
     PassageFeatures,
-    decode,
     fields_of,
     has_text,
     label,
@@ -30,7 +30,6 @@ from semclass.index.passage_encoder import (
     searchable,
 )
 from semclass.index.segment import NOTHING, Segment, hashes_of
-from semclass.scoring import sparse
 from semclass.scoring.dense import shares_of
 from semclass.scoring.postings import count_terms
 from semclass.scoring.quantisation import (
@@ -118,7 +117,7 @@ class IndexConfig:
         features, truncated = self.passage_encoder.read(passages, tokens=not self.small, classes=classes)
         arrays = {
             **self.store(features),
-            "sparse": sparse.pack(features.sparse.terms, features.sparse.weights),
+            "sparse": pack(features.sparse),
             "terms": terms_of([searchable(passage) for passage in passages], self.language),
             "probabilities": Ragged(features.probabilities, np.arange(len(passages) + 1)),
         }

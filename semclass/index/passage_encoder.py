@@ -11,28 +11,16 @@ import numpy as np
 
 from semclass.core import artifacts
 from semclass.core.checks import check_text
-from semclass.core.errors import ArtifactError, InputError
-from semclass.core.files import REMEDY
+from semclass.core.errors import InputError
 from semclass.core.types import Encoder, Encoding, FloatArray, Passage, Ragged, chained
 from semclass.encoders.batching import CHUNK
 from semclass.encoders.onnx_encoder import fingerprint_of, for_passages, open_models
 from semclass.encoders.sentences import MAX_CHARACTERS, Sentences
 from semclass.heads.passages import PassageClassifier
-from semclass.heads.sparse import SparseHead
+from semclass.heads.sparse import SparseHead, no_sparse
 from semclass.heads.texts import TextModel, classify_all, open_encoder, open_heads
-from semclass.scoring.quantisation import Codebooks, from_quarter_bytes, from_scaled_bytes
-from semclass.scoring.sparse import SparseVectors, no_sparse
-from semclass.scoring.topk import unit
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """The input of re-ranking for n passages. Rows that were not requested are empty."""
-
-    sentences: Ragged  #: vectors of each passage's sentences, at least one, float32 of item shape (dim,)
-    provides: Ragged  #: vector `provides` of each sentence, see :class:`semclass.core.types.Encoding`; float32
-    tokens: Ragged  #: unit token vectors, one for each of `pieces`; float32
-    pieces: Ragged  #: ids of the word pieces that are compared with those of questions
+from semclass.index.candidates import Evidence, no_rows
+from semclass.scoring.quantisation import Codebooks
 
 
 @dataclass(frozen=True)
@@ -41,7 +29,7 @@ class PassageFeatures(Evidence):
 
     words: Ragged  #: number of words of each sentence without the title, float32
     probabilities: FloatArray  #: P(class | passage), (n, n_classes)
-    sparse: SparseVectors  #: learnt words of title and text; rows are empty without a head for them
+    sparse: Ragged  #: learnt words of title and text, see :meth:`semclass.heads.sparse.SparseHead.encode`
 
 
 HEADING_WORDS = 24
@@ -168,35 +156,6 @@ def shipped_fingerprint() -> str:
     """Return the fingerprint of the shipped encoder; empty if there is none."""
     path = artifacts.default_models() / "encoder" / artifacts.MANIFEST
     return fingerprint_of(artifacts.read_json(path)["files"]) if path.is_file() else ""
-
-
-def no_rows(n: int) -> Ragged:
-    """Return n empty rows."""
-    return Ragged(np.zeros((0, 0), np.float32), np.zeros(n + 1, np.int64))
-
-
-def no_evidence(n: int) -> Evidence:
-    """Return evidence of n passages with empty rows."""
-    return Evidence(no_rows(n), no_rows(n), no_rows(n), no_rows(n))
-
-
-def decode(stored: Mapping[str, Ragged], books: Codebooks | None) -> Evidence:
-    """Decode stored vectors. They get unit length, because cosines are needed, except the view ``provides``."""
-    codes, vectors, pieces = stored["tokens"].values, stored["sentences"].values, stored["pieces"]
-    tokens = codes.astype(np.float32) if books is None else books.decode(codes, pieces.values)
-    sentences = vectors if vectors.dtype == np.float32 else from_quarter_bytes(vectors).astype(np.float32)
-    provided = stored["provides"].values
-    if provided.shape[1] and provided.dtype != np.float32:
-        with np.errstate(over="ignore", invalid="ignore"):  # scales may be any bytes
-            provided = from_scaled_bytes(provided)
-    if not np.isfinite(provided).all():
-        raise ArtifactError(f"provides.npy of the index holds NaN or infinity; {REMEDY}")
-    return Evidence(
-        tokens=Ragged(unit(tokens), pieces.offsets),
-        sentences=Ragged(unit(sentences), stored["sentences"].offsets),
-        provides=Ragged(provided, stored["provides"].offsets) if provided.shape[1] else no_rows(len(pieces)),
-        pieces=pieces,
-    )
 
 
 def title_of(passage: Passage) -> str:

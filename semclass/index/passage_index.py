@@ -25,7 +25,7 @@ from semclass.core.files import REMEDY
 from semclass.core.types import DoubleArray, IntArray, Passage, Ragged, chained
 from semclass.encoders.stems import terms_of
 from semclass.index import candidates, filters, manifest
-from semclass.index.candidates import Candidates, Query, Scoring, sum_of
+from semclass.index.candidates import Candidates, Evidence, Query, Scoring, decode, no_evidence, sum_of
 from semclass.index.columns import FALSE, FIRST_CODE, Scalar
 from semclass.index.encode_rows import (
     IndexConfig,
@@ -38,7 +38,7 @@ from semclass.index.encode_rows import (
 )
 from semclass.index.folder import check_target, locked, open_parts, replace_index
 from semclass.index.manifest import Header, Manifest
-from semclass.index.passage_encoder import PROBABILITY, Evidence, PassageEncoder, decode, no_evidence
+from semclass.index.passage_encoder import PROBABILITY, PassageEncoder
 from semclass.index.segment import Part, Segment, hashes_of, join
 from semclass.scoring import bm25
 from semclass.scoring.bm25 import Statistics
@@ -258,10 +258,13 @@ class PassageIndex(Header):
             evidence = self.evidence(rows, passage_encoder)
         return Candidates(
             rows=rows,
-            **signals,
+            dense=signals["dense"],
+            bm25=signals["bm25"],
+            sparse=signals["sparse"],
             parts=parts,
             score=sum_of(parts),
             probabilities=probabilities,
+            classes=self.classes,
             thresholds=np.array(self.thresholds),
             evidence=evidence,
         )

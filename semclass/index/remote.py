@@ -20,6 +20,7 @@ from semclass.core import artifacts
 from semclass.core.errors import ArtifactError, InputError
 from semclass.core.types import FloatArray, IntArray, Passage, Ragged, offsets_of
 from semclass.encoders.stems import terms_of
+from semclass.heads.sparse import unpack
 from semclass.index import filters
 from semclass.index.candidates import Candidates, Query, Scoring
 from semclass.index.encode_rows import check_types, line_of, records_of, segment_of, types_of
@@ -32,7 +33,6 @@ from semclass.scoring import bm25, fusion
 from semclass.scoring.bm25 import Statistics
 from semclass.scoring.dense import MEAN_WEIGHT
 from semclass.scoring.quantisation import from_quarter_bytes
-from semclass.scoring.sparse import unpack
 from semclass.scoring.topk import unit
 
 _KIND, _PROTOCOL = "remote-index", 1

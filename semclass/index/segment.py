@@ -88,7 +88,7 @@ class Segment:
     tokens: Annotated[Ragged, RowFormat(_PIECES, "u1", "i1", columns=True, in_small=False)]
     #: ids of the word pieces that `tokens` has vectors of
     pieces: Annotated[Ragged, RowFormat(_PIECES, "u1 u2 u4", "u1 u2 u4", in_small=False)]
-    #: learnt words, see :mod:`semclass.scoring.sparse`
+    #: learnt words, see :mod:`semclass.heads.sparse`
     sparse: Annotated[Ragged, RowFormat("sparse_offsets", "u1", "u1", columns=True)]
     #: passages as JSON lines
     records: Annotated[Ragged, RowFormat("record_offsets", "u1", "u1")]

@@ -16,12 +16,12 @@ import numpy.typing as npt
 from semclass.core.errors import ArtifactError
 from semclass.core.files import REMEDY
 from semclass.core.types import Ragged
+from semclass.heads.sparse import COLUMNS
 from semclass.index import columns
 from semclass.index.manifest import Header
 from semclass.index.segment import REDUCED, ROWS, Segment
 from semclass.scoring.approximation import DIMENSIONS
 from semclass.scoring.quantisation import COMPONENTS
-from semclass.scoring.sparse import COLUMNS
 
 TERMS_PER_BYTE = 32
 """Terms that a byte of a passage's record stands for at most: some characters are written out as a dozen others."""

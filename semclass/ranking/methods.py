@@ -7,10 +7,9 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Protocol
 
 from semclass.index.candidates import Candidates, Query, Scoring, sum_of, summed
-from semclass.ranking.certainty import answerable, certainty, standing
 from semclass.ranking.evidence import evidence_of
-from semclass.ranking.language import OTHER, by_words
 from semclass.ranking.models import Models, Needs, Weights
+from semclass.ranking.statements import OTHER, answerable, by_words, certainty, standing
 from semclass.ranking.thesis import THESIS
 
 COVERAGE = "coverage"

@@ -19,10 +19,10 @@ from semclass.heads.passages import PassageClassifier
 from semclass.heads.query_focus import LAST, PIECES, load_generic, query_focus
 from semclass.heads.questions import QuestionClassifier
 from semclass.heads.texts import TextModel
-from semclass.index.candidates import Query
-from semclass.index.passage_encoder import PassageEncoder, no_rows, shipped_fingerprint
+from semclass.index.candidates import Query, no_rows
+from semclass.index.passage_encoder import PassageEncoder, shipped_fingerprint
 from semclass.ranking.evidence import PairModel
-from semclass.ranking.language import FOLDER, LanguageTest
+from semclass.ranking.statements import FOLDER, LanguageTest
 from semclass.scoring.fusion import ALPHA, ALPHA_OF_TWO, SPARSE_SHARE
 
 Weights: TypeAlias = Mapping[str, float]

@@ -27,10 +27,10 @@ from semclass.index.encode_rows import IndexConfig, segment_of
 from semclass.index.passage_encoder import has_text, parts_of, searchable
 from semclass.index.passage_index import PassageIndex
 from semclass.index.segment import Part
-from semclass.ranking.language import LANGUAGE_DEPTH, OTHER, warn_of_language
 from semclass.ranking.methods import DEFAULT, RERANKING, WEIGHTS, Method, method_for
 from semclass.ranking.models import SHARES, Models
 from semclass.ranking.result import SearchResult, make_hits
+from semclass.ranking.statements import LANGUAGE_DEPTH, OTHER, warn_of_language
 from semclass.ranking.text_cache import Text, TextCache
 
 CACHE_MB = 64.0

@@ -30,7 +30,7 @@ class SearchResult(Sequence[Hit]):
         question. After rewriting, it holds the rewritten questions, one per line.
     certainty
         How certain ``default`` is of the first hit: ``"strong"``, ``"likely"`` or ``"weak"``, see
-        ``semclass/ranking/certainty.py``. None with other methods, and for fewer than two passages.
+        ``semclass/ranking/statements.py``. None with other methods, and for fewer than two passages.
     answerable
         Probability that the passages answer the question at all: that the first hit of ``default`` does, by the
         entailment head. 0 if there is no passage. None with methods other than ``default``.
@@ -74,12 +74,12 @@ def make_hits(
     With the `idf` of the question's word pieces, (m,), they come with explanations.
     """
     signals = {"dense": ranked.dense, "bm25": ranked.bm25, "sparse": ranked.sparse}
-    told = {"dense": bool(len(query.pooled)), "bm25": True, "sparse": bool(len(query.sparse.terms.values))}
+    told = {"dense": bool(len(query.pooled)), "bm25": True, "sparse": bool(len(query.sparse))}
     columns = {**{name: values for name, values in signals.items() if told[name]}, **ranked.components}
     places = ranked.places[: len(passages)]
     explanations = [None] * len(places) if idf is None else explain(models, query, ranked, places, passages, idf)
     shown = np.array([*columns.values()])[:, places].T.tolist()
-    classes = models.passages.classes[: ranked.probabilities.shape[1]]
+    classes = ranked.classes[: ranked.probabilities.shape[1]]
     labelled = (ranked.probabilities >= ranked.thresholds[: len(classes)])[places].tolist()
     probabilities, scores = ranked.probabilities[places].tolist(), ranked.score[places].tolist()
     return tuple(

@@ -25,12 +25,12 @@ from semclass.index.remote import RemoteIndex, SearchIndex
 from semclass.ranking import boost
 from semclass.ranking.ask import MAX_SENTENCES, READ_HITS, Answer, answer_from
 from semclass.ranking.explain import question_idf
-from semclass.ranking.language import BY_WORDS, OTHER, warn_of_language
 from semclass.ranking.methods import DEFAULT, METHODS, WEIGHTS, Method, method_for
 from semclass.ranking.models import SHARES, Models
 from semclass.ranking.options import SearchKeywords, SearchOptions
 from semclass.ranking.reranker import as_passages
 from semclass.ranking.result import SearchResult, make_hits
+from semclass.ranking.statements import BY_WORDS, OTHER, warn_of_language
 from semclass.scoring.fusion import DEPTH
 from semclass.scoring.topk import unit
 

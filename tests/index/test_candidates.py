@@ -8,17 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from semclass.core.types import Ragged, ragged
+from semclass.heads import sparse
 from semclass.index import candidates
 from semclass.index.candidates import Query, Scoring, find
 from semclass.index.passage_index import PassageIndex
 from semclass.index.segment import Part as IndexPart
-from semclass.scoring import dense, sparse
+from semclass.scoring import dense
 from semclass.scoring.approximation import reduce_vectors
 from semclass.scoring.dense import Vectors, shares_of
 from semclass.scoring.fusion import pool
 from semclass.scoring.postings import Postings, count_terms
 from semclass.scoring.quantisation import to_quarter_bytes
-from semclass.scoring.sparse import SparseVectors
 from semclass.scoring.topk import top_k, unit
 
 DIM, VOCABULARY = 8, 20
@@ -65,9 +65,8 @@ def part(n: int, seed: int, *, reduced: bool = False, exact: bool = False, alike
     index = reduce_vectors(codes, scales) if reduced else None
     vectors = Vectors(Ragged(codes, offsets), scales, shares, index)
     learnt = [rng.choice(VOCABULARY, rng.integers(0, 6), replace=False) for _ in range(n)]
-    weights = [rng.random(len(row)).astype(np.float32) for row in learnt]
-    packed = sparse.pack(ragged(learnt, np.zeros(0, np.int64)), ragged(weights, np.zeros(0, np.float32)))
-    return Part(vectors, postings, packed)
+    learnt = [np.array([row, rng.random(len(row))], np.float32).T for row in learnt]
+    return Part(vectors, postings, sparse.pack(ragged(learnt, np.zeros((0, 2), np.float32))))
 
 
 def question(seed: int) -> Query:
@@ -96,10 +95,7 @@ def exhaustive(index: Searched, query: Query, n: int, scoring: Scoring, allowed:
     return rows[best], score[best]
 
 
-LEARNT = SparseVectors(
-    Ragged(np.arange(0, 20, 3, np.uint16), np.array([0, 7])),
-    Ragged(np.linspace(1, 2, 7, dtype=np.float32), np.array([0, 7])),
-)
+LEARNT = np.array([np.arange(0, 20, 3), np.linspace(1, 2, 7)], np.float32).T
 scorings = st.sampled_from(
     [Scoring({"dense": 1.0, "bm25": weight}) for weight in (0.0, 0.1, 2.0)]
     + [

@@ -269,6 +269,7 @@ def test_an_error_names_few_of_many_faults(client):
 
 
 @pytest.mark.filterwarnings("ignore::semclass.TruncationWarning")
+@pytest.mark.filterwarnings("ignore:the passages seem not to be in English")
 @pytest.mark.parametrize("text", ["\x00", "\u200b", "\ufffd\uffff", "\U0010ffff", "?" * 1000])
 def test_odd_texts_are_texts(client, text):
     assert client.post("/api/classify/questions", {"texts": [text]}).status_code == 200
