@@ -8,6 +8,9 @@ five for confirming. They are asked as they are, together (75 passages), and amo
 Beside them stand 20 descriptions of a problem, alone and behind each of 12 endings without content words, in an index of
 the passages that help and 20 others.
 
+``contrast`` of the data holds questions with an answer and five passages that only resemble one. They are re-ranked with
+the answers of four other questions, as the answer shares the fewest words with its own.
+
 ``small`` of the data holds folders of 1 to 10 entries and, in each of four sentences, codes that are permutations. A folder
 is asked alone, and all as one index.
 """
@@ -28,7 +31,7 @@ import numpy as np
 from bench import provenance, readme
 from bench.steps import Bench
 from datasets_io import read_jsonl
-from semclass import Hit, HybridRetriever, Models, Passage
+from semclass import Hit, HybridRetriever, Models, Passage, Reranker
 from semclass.documents.readers import read_passages
 from semclass.ranking.methods import DEFAULT
 from semclass.ranking.statements import CERTAINTIES
@@ -36,6 +39,8 @@ from semclass.ranking.statements import CERTAINTIES
 QUESTIONS = Path(__file__).parent / "questions"
 LARGEST = 1000  # passages of the largest index
 METHODS = (DEFAULT, "convex", "bm25")
+FURTHER = (1, 19, 37, 55)  # distances of the items of `contrast` whose answers are ranked, too
+BY_WEIGHTS = {DEFAULT: None, "convex": {"evidence": 0.0}, "bm25": {"evidence": 0.0, "alpha": 0.0, "sparse": 0.0}}
 START = 40  # characters of an entry that its passage holds
 
 ENDINGS = (
@@ -137,7 +142,22 @@ def entries(data: str) -> dict[str, dict[str, Any]]:
                 results = retriever.search_many([text for text, _ in rows], 1, method=method)
                 right = [any(holds(hit, row) for hit in hits) for hits, (_, row) in zip(results, rows, strict=True)]
                 found[kind][method] += sum(right)
-    return {"entries": found}
+    return {"entries": {**found, "answers among what resembles one": resembling(data)}}
+
+
+def resembling(data: str) -> dict[str, int]:
+    """How many questions of ``contrast`` have their answer first, re-ranked by each method."""
+    items = list(read_jsonl(Path(data) / "contrast" / "dev.jsonl"))
+    answers, reranker = [item["answer"] for item in items], Reranker(Models.load(threads=1))
+    given = [
+        [answers[place], *item["distractors"].values(), *(answers[(place + step) % len(items)] for step in FURTHER)]
+        for place, item in enumerate(items)
+    ]
+    found = {"questions": len(items)}
+    for method, weights in BY_WEIGHTS.items():
+        results = reranker.rerank_many([item["question"] for item in items], given, k=1, weights=weights)
+        found[method] = sum(hits[0].id == "0" for hits in results)
+    return found
 
 
 def holds(hit: Hit, right: Sequence[str]) -> bool:
