@@ -6,7 +6,7 @@ sentence that answers it and one nearby that does not.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -16,9 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from bench import measures, readme
-from bench.peers import rows as peers
-from bench.peers.rows import Entry, constant, frozen, keep, trained_seconds
 from bench.steps import Bench
+from bench.systems import Answers, constant, frozen, measured
 from datasets_io import read_jsonl, read_tsv
 from semclass import EntailmentClassifier, Models, Reranker
 from semclass.core.artifacts import default_models, read_json
@@ -28,21 +27,14 @@ QUICK = 50  # pairs, and questions of WikiQA, of a quick run
 
 
 def run(bench: Bench) -> dict[str, Any]:
-    folder, limit = bench.work / "peers" / "entailment", QUICK if bench.quick else None
+    limit = QUICK if bench.quick else None
     records = read_jsonl(bench.data / "qnli" / "validation.jsonl.gz")[:limit]
     truth = np.array([record["label"] == "entailment" for record in records])
-    items = keep(folder / "items.json", {"qnli": [[record["question"], record["sentence"]] for record in records]})
     threshold = float(read_json(default_models() / "entailment" / "manifest.json")["threshold"])
-    ours = Entry(
-        "semclass", "semclass",
-        "The shipped entailment classifier: a small network compares word vectors, some layers read both together.",
-        "bench.peers.systems:semclass_entailment", train_s=trained_seconds("entailment"),
-    )  # fmt: skip
-    systems = [
-        *peers.rows(bench, "entailment", [ours], items, partial(quality, truth=truth, threshold=threshold)),
-        *frozen(bench, "entailment"),
-        constant("always yes", "Every sentence answers.", measures.of_answers(truth, np.ones(len(truth), bool))),
-    ]
+    what = "The shipped entailment classifier: a small network compares word vectors, some layers read both together."
+    pairs = {"qnli": [[record["question"], record["sentence"]] for record in records]}
+    ours = measured(bench, "entailment", what, pairs, partial(quality, truth=truth, threshold=threshold))
+    floor = constant("always yes", "Every sentence answers.", measures.of_answers(truth, np.ones(len(truth), bool)))
     return {
         "task": {
             "what": "Does a sentence answer a question?",
@@ -54,14 +46,12 @@ def run(bench: Bench) -> dict[str, Any]:
             "retrieval.",
             "sources": "GLUE QNLI validation, made of SQuAD's development articles, with flan-ul2's recorded answers",
         },
-        "systems": systems,
+        "systems": [ours, *frozen(bench, "entailment"), floor],
         **bench.step("entailment/wikiqa", "bench.entailment:sentences", data=bench.data, limit=limit),
     }
 
 
-def quality(
-    _: str, answers: Mapping[str, Mapping[str, Sequence[float]]], truth: Array, threshold: float
-) -> dict[str, Any]:
+def quality(answers: Answers, truth: Array, threshold: float) -> dict[str, Any]:
     """Figures of probabilities; yes from the threshold on."""
     scores = np.array(answers["qnli"]["label"])
     return {**measures.of_answers(truth, scores >= threshold, scores), "threshold": round(threshold, 4)}

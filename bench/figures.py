@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from semclass.core.errors import import_extra
@@ -37,6 +37,19 @@ def draw(points: Sequence[Point], cost: str, quality: str) -> bytes:
         place.annotate(point.name, (point.cost, point.quality), textcoords="offset points", **style, **aside)
     place.margins(x=0.22, y=0.28)
     _axes(place, cost, quality)
+    return png(figure)
+
+
+def curves(x: Sequence[float], name: str, panels: Mapping[str, Mapping[str, Sequence[float]]]) -> bytes:
+    """Draw a panel with curves over `x`, a logarithmic axis, for each title."""
+    figure, places = load_pyplot().subplots(1, len(panels), figsize=(3.2 * len(panels), 2.8), dpi=180)
+    for (title, lines), place in zip(panels.items(), places, strict=True):
+        for (label, y), colour in zip(lines.items(), COLOURS.values(), strict=False):
+            place.plot(x, y, marker="o", markersize=4, color=colour, label=label)
+        _axes(place, name, title)
+        place.set_ylim(bottom=0)
+        if len(lines) > 1:
+            place.legend(fontsize=7, frameon=False)
     return png(figure)
 
 

@@ -105,28 +105,31 @@ def first(questions: Questions, limit: int | None) -> Questions:
 
 @dataclass(frozen=True)
 class Kept:
-    """An encoder that looks texts up: what the shipped one gave for them; it encodes others."""
+    """An encoder that looks texts up: what another gave for them; it encodes others."""
 
     encoder: OnnxEncoder
     fingerprint: str
     views: dict[str, int]
     places: dict[str, int]
     found: Encoding
+    is_term: Any
 
     def encode(self, texts: Sequence[str], *, views: Sequence[str] = ("pooled",)) -> Encoding:
         """The views of texts."""
         if not self.places.keys() >= set(texts):
             return self.encoder.encode(texts, views=views)
-        rows = np.array([self.places[text] for text in texts], np.int64)
-        return Encoding(terms=self.found.terms.take(rows), **{name: self.found.rows(name)[rows] for name in views})
+        rows, found = np.array([self.places[text] for text in texts], np.int64), self.found
+        given: dict[str, Any] = {name: found.rows(name)[rows] for name in views if name != "tokens"}
+        if "tokens" in views:
+            given |= {"tokens": found.pieces("tokens").take(rows), "kept": found.pieces_read().take(rows)}
+        return Encoding(terms=found.terms.take(rows), **given)
 
 
-def kept(texts: Sequence[str]) -> Kept:
-    """Every text of a set, encoded once."""
-    encoder = OnnxEncoder.load()
-    views = {view: encoder.views[view] for view in ("pooled", "layers", "entities")}
+def kept(texts: Sequence[str], encoder: OnnxEncoder, views: Sequence[str]) -> Kept:
+    """Encode every text once."""
     places = {text: place for place, text in enumerate(texts)}
-    return Kept(encoder, encoder.fingerprint, views, places, encoder.encode(texts, views=tuple(views)))
+    sizes = {view: encoder.views[view] for view in views}
+    return Kept(encoder, encoder.fingerprint, sizes, places, encoder.encode(texts, views=tuple(views)), encoder.is_term)
 
 
 def readings(names: Iterable[str]) -> list[str]:
@@ -178,7 +181,8 @@ def regressions(fit: Any, tried: Any, labels: Sequence[str], truth: Sequence[str
 def few_labels(data: str, dataset: str, sizes: Mapping[str, int], classes: int | None) -> dict[str, Any]:
     """Figures of every system with so many examples a class, by size; `classes` of the set, None for all."""
     parts = [read(Path(data), dataset, part, classes) for part in SETS[dataset]]
-    encoder = kept(sorted({text for texts, names in parts for text in [*texts, *readings(names)]}))
+    every = sorted({text for texts, names in parts for text in [*texts, *readings(names)]})
+    encoder = kept(every, OnnxEncoder.load(), ("pooled", "layers", "entities"))
     return {"sizes": {size: of_size(encoder, parts, size, draws) for size, draws in sizes.items()}}
 
 
@@ -230,14 +234,7 @@ def taught(data: Path) -> Questions:
 
 
 def table(found: Mapping[str, Any]) -> str:
-    results = found["labels"]
-    q, macro = results["questions"], results["passages"]["macro"]
-    pairs = {
-        row["name"]: f"{row['accuracy']:.1%}"
-        for row in found.get("entailment", {}).get("systems", [])
-        if "accuracy" in row
-    }
-    flan = "flan-ul2, prompted"
+    q = found["labels"]["questions"]
     forms = {
         "natural questions, 6 / 50 classes": "natural_dev",
         "the same, one word misspelt": "natural_dev_misspelt",
@@ -246,11 +243,7 @@ def table(found: Mapping[str, Any]) -> str:
     }
     rows = [(name, f"{q[form]['coarse']:.1%} / {q[form]['fine']:.1%}") for name, form in forms.items()]
     errors = [q["natural_dev"][f"{level}_calibration_error"] for level in ("coarse", "fine")]
-    rows += [
-        ("calibration error there", f"{errors[0]:.3f} / {errors[1]:.3f}"),
-        ("passage classes, 5-fold, mean of 5 assignments, macro F1 / AUC", f"{macro['f1']:.3f} / {macro['auc']:.3f}"),
-        (f"QNLI validation ({flan}: {pairs.get(flan, '-')})", pairs.get("semclass", "-")),
-    ]
+    rows.append(("calibration error there", f"{errors[0]:.3f} / {errors[1]:.3f}"))
     return readme.markdown(("classifiers", "semclass"), rows)
 
 
@@ -294,5 +287,4 @@ def table_of_published(found: Mapping[str, Any]) -> str:
     )
 
 
-READS = ("labels", "entailment")
 TABLES = {"": table, "few_labels": table_of_few, "published": table_of_published}

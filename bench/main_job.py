@@ -49,11 +49,6 @@ def timed(folder: str, indices: str) -> dict[str, Any]:
     return {"passages": len(retriever.index), "milliseconds": milliseconds, "over_search": ratios}
 
 
-def shipped_megabytes() -> float:
-    """MB of 10^6 bytes of all models that ship, with their cards."""
-    return sum(path.stat().st_size for path in default_models().rglob("*") if path.is_file()) / 1e6
-
-
 SETS = {"squad4": "wikipedia", "pubmedqa": "pubmed"}
 """Sets of ours, and those of the reference that are nearest; the questions are others."""
 
@@ -69,15 +64,21 @@ COLUMNS = ("measured", "semclass", "ten lines of scikit-learn", "cross-encoder M
 
 def table(found: Mapping[str, Any]) -> str:
     """The README's table: semclass beside its peers, and what is recorded, reported or assumed of flan-ul2."""
-    sets, of = found.get("retrieval", {}).get("sets", {}), partial(_figure, found)
-    right = ("accuracy", ".1%")
+    of, here, second = partial(_figure, found), found["main_job"], prices.ASSUMED_SECONDS * 1e3
     passages = found.get("labels", {}).get("passages", {}).get("macro", {})
-    both = (
-        f"{of('questions', name, *right)} / {of('questions', name, 'fine_accuracy', '.1%')}"
-        for name in (OURS, TEN_LINES)
-    )
+    searched = {row["name"]: row for row in _systems(found, "retrieval", "squad4")}
+    crossed, default = searched.get(CROSS, {}), searched.get(DEFAULT, {})
+    read = f"{crossed['rerank_p50_ms'] / default['p50_ms']:.1f} x" if crossed else readme.NONE
+    megabytes = sum(path.stat().st_size for path in default_models().rglob("*") if path.is_file()) / 1e6
+    ours, ten = ([of("questions", name, key, ".0f") for key in ("peak_mb", "disk_mb")] for name in (OURS, TEN_LINES))
     rows = [
-        ("TREC test questions, 6 / 50 classes", *both, "-", f"{of('questions', FLAN, *right)} / -"),
+        (
+            "TREC test questions, 6 / 50 classes",
+            *(" / ".join(of("questions", name, key, ".1%") for key in ("accuracy", "fine_accuracy"))
+              for name in (OURS, TEN_LINES)),
+            "-",
+            f"{of('questions', FLAN, 'accuracy', '.1%')} / -",
+        ),
         (
             "passage classes, macro F1, 5-fold; semclass: mean of 5 assignments",
             readme.cell(passages, "f1", ".3f"),
@@ -87,75 +88,65 @@ def table(found: Mapping[str, Any]) -> str:
         ),
         (
             "does a sentence answer a question: QNLI",
-            *(of("entailment", name, *right) for name in (OURS, TEN_LINES, READER, FLAN)),
+            *(of("entailment", name, "accuracy", ".1%") for name in (OURS, TEN_LINES, READER, FLAN)),
         ),
-    ]
-    for name, theirs in SETS.items():
-        rows.append(_ranked(theirs, sets.get(name, {}).get("systems", [])))
-    second = prices.ASSUMED_SECONDS * 1e3
-    crossed: Mapping[str, Any] = next(
-        (row for row in sets.get("squad4", {}).get("systems", []) if row["name"] == CROSS), {}
-    )
-    unread = found["main_job"]["over_search"]["rerank_10_unread"]
-    rows += [
+        *(_ranked(theirs, _systems(found, "retrieval", name)) for name, theirs in SETS.items()),
         (
-            f"milliseconds, question to class; to ten hits among {found['main_job']['passages']:,} passages",
-            f"{of('questions', OURS, 'p50_ms', '.2f')}; {found['main_job']['milliseconds']['search_10_p50']:.1f}",
+            f"milliseconds, question to class; to ten hits among {here['passages']:,} passages",
+            f"{of('questions', OURS, 'p50_ms', '.2f')}; {here['milliseconds']['search_10_p50']:.1f}",
             of("questions", TEN_LINES, "p50_ms", ".2f"),
             f"-; {readme.cell(crossed, 'p50_ms', '.0f')}",
             f"{second:,.0f} (assumed); {DEPTH * second:,.0f} (assumed)",
         ),
         (
             "re-ranking 10 passages that no index holds, in times of such a search",
-            f"{unread:.1f} x",
-            "-",
-            _over_search(sets.get("squad4", {}).get("systems", [])),
-            "-",
+            f"{here['over_search']['rerank_10_unread']:.1f} x", "-", read, "-",
         ),
-    ]
-    for what, key, more in (
-        ("MB of memory, question to class; cross-encoder: pair to answer", "peak_mb", ""),
-        ("MB of models, the same; of all in the package", "disk_mb", f"; {shipped_megabytes():.0f}"),
-    ):
-        ours, peer = (of("questions", name, key, ".0f") for name in (OURS, TEN_LINES))
-        rows.append((what, ours + more, peer, of("entailment", READER, key, ".0f"), "-"))
+        (
+            "MB of memory, question to class; cross-encoder: pair to answer",
+            ours[0], ten[0], of("entailment", READER, "peak_mb", ".0f"), "-",
+        ),
+        (
+            "MB of models, the same; of all in the package",
+            f"{ours[1]}; {megabytes:.0f}", ten[1], of("entailment", READER, "disk_mb", ".0f"), "-",
+        ),
+    ]  # fmt: skip
     return readme.markdown(COLUMNS, rows)
+
+
+def _systems(found: Mapping[str, Any], section: str, name: str | None = None) -> Sequence[Mapping[str, Any]]:
+    """Rows of a section, or of one of its sets."""
+    part = found.get(section, {}) if name is None else found.get(section, {}).get("sets", {}).get(name, {})
+    rows: Sequence[Mapping[str, Any]] = part.get("systems", ())
+    return rows
 
 
 def _figure(found: Mapping[str, Any], section: str, name: str, key: str, form: str) -> str:
     """A figure of a system of another section, "-" where it was not measured."""
-    rows = [row for row in found.get(section, {}).get("systems", []) if row["name"] == name]
-    return readme.cell(rows[0] if rows else {}, key, form)
-
-
-def _over_search(systems: Sequence[Mapping[str, Any]]) -> str:
-    """Time of the cross-encoder for ten passages beside that of a search without options, by turns in one process."""
-    rows = {row["name"]: row for row in systems}
-    if CROSS not in rows:
-        return readme.NONE
-    return f"{rows[CROSS]['rerank_p50_ms'] / rows[DEFAULT]['p50_ms']:.1f} x"
+    return readme.cell(next((row for row in _systems(found, section) if row["name"] == name), {}), key, form)
 
 
 def _ranked(theirs: str, systems: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     """The row of a search on a set: MRR before and after, and the share of the error that is removed."""
-    known = prices.thesis_methods(theirs)
-    best, worst = known[BEST], min(known.values(), key=lambda row: row["mrr"])
-    measured = {row["name"]: row for row in systems if "sample" in row}
-    sampled = {name: row["sample"] for name, row in measured.items()}
+    known, rows = prices.thesis_methods(theirs), {row["name"]: row for row in systems}
+    sampled = {name: row["sample"] for name, row in rows.items()}
+    first, best, worst = known[prices.THESIS_BASELINE], known[BEST], min(known.values(), key=lambda row: row["mrr"])
+
+    def both(found: Mapping[str, Mapping[str, Any]], after: str) -> str:
+        if after not in found:
+            return readme.NONE
+        return (
+            f"{found[BASELINE]['cond_mrr']:.3f} → {found[after]['cond_mrr']:.3f} ({found[after]['error_removed']:.0%})"
+        )
+
     return (
         f"search, {prices.THESIS_SETS[theirs]}: MRR where the hybrid's first 10 hold the answer (error removed)",
-        _both(measured, BASELINE, DEFAULT),
+        both(rows, DEFAULT),
         "-",
-        _both(sampled, BASELINE, CROSS),
-        f"{known[prices.THESIS_BASELINE]['mrr']:.3f} → {best['mrr']:.3f} ({best['error_removed']:.0%}); "
+        both(sampled, CROSS),
+        f"{first['mrr']:.3f} → {best['mrr']:.3f} ({best['error_removed']:.0%}); "
         f"worst method {worst['mrr']:.3f} ({worst['error_removed']:.0%})",
     )
-
-
-def _both(rows: Mapping[str, Mapping[str, Any]], before: str, after: str) -> str:
-    if before not in rows or after not in rows:
-        return readme.NONE
-    return f"{rows[before]['cond_mrr']:.3f} → {rows[after]['cond_mrr']:.3f} ({rows[after]['error_removed']:.0%})"
 
 
 TABLES = {"": table}
@@ -163,5 +154,5 @@ READS = ("main_job", "questions", "passages", "entailment", "labels", "retrieval
 
 
 def run(bench: Bench) -> dict[str, Any]:
-    """Times of a search without options, from a question to its hits, which no other section measures."""
+    """What no other section measures: times of a search without options, from a question to its hits."""
     return bench.step("main_job/times", "bench.main_job:timed", folder=bench.beir("squad4"), indices=bench.indices)

@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 import train_passages as training
 from bench import measures
-from bench.peers.rows import Entry, constant, frozen, keep, rows, trained_seconds
 from bench.steps import Bench
+from bench.systems import constant, frozen, measured
 from semclass.core.artifacts import default_models, read_json
 from semclass.core.types import COARSE
 from semclass.heads.texts import open_encoder
@@ -40,16 +40,12 @@ def run(bench: Bench) -> dict[str, Any]:
     twice = np.flatnonzero(corpus.twice)
     truth = corpus.labels[twice]
     texts = [corpus.texts[row] for row in twice]
-    items = keep(bench.work / "peers" / "passages.json", {"gold": texts[:QUICK] if bench.quick else texts})
     what = "The shipped passage head over the int8 encoder; quality of its training, cross-validated."
-    entry = Entry(
-        "semclass", "semclass", what, "bench.peers.systems:semclass_passages", train_s=trained_seconds("passages")
-    )
-    systems = rows(bench, "passages", [entry], items, lambda _, __: {})
+    ours = measured(bench, "passages", what, {"gold": texts[: QUICK if bench.quick else None]}, lambda _: {})
     if not bench.quick:
         said = bench.step("passages/semclass/folds", "bench.passages:out_of_fold", data=bench.data)["said"]
-        systems[0] |= measures.of_several(truth, np.array([said[str(place)] for place in twice], float))
-    systems += [*frozen(bench, "passages"), _floor(corpus, training.gold_folds(corpus, SEED), truth, twice)]
+        ours |= measures.of_several(truth, np.array([said[str(place)] for place in twice], float))
+    floor = _floor(corpus, training.gold_folds(corpus, SEED), truth, twice)
     shipped_figures = read_json(default_models() / "passages" / "manifest.json")["metrics"]["macro"]
     return {
         "task": {
@@ -63,7 +59,7 @@ def run(bench: Bench) -> dict[str, Any]:
             "sources": "508 Wikipedia passages and flan-ul2's answers of the reference thesis, labels of this project; "
             "1,859 passages of WikiQA, IE-ER and SQuAD with labels of this project",
         },
-        "systems": systems,
+        "systems": [ours, *frozen(bench, "passages"), floor],
     }
 
 

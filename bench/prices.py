@@ -35,14 +35,6 @@ def machine_call(seconds: float, threads: int = 1) -> float:
     return float(seconds * machine["usd_per_hour"] / 3600 * _MILLION * threads / machine["vcpus"])
 
 
-def tokens(model: str, prompt_tokens: float, answer_tokens: float) -> float:
-    """USD for a million calls of a hosted language model."""
-    price = find("tokens", model)
-    prompt, answer = price["usd_per_million_prompt_tokens"], price["usd_per_million_answer_tokens"]
-    # a million calls times a price for a million tokens: the millions cancel
-    return float(prompt_tokens * prompt + answer_tokens * answer)
-
-
 # -- what the reference thesis prints ------------------------------------------------------------------------------------
 
 

@@ -40,6 +40,7 @@ DEPENDS: Mapping[str, tuple[str, ...]] = {
     "small_folders": (*RANKING, "generic"),
     "documents": RANKING,
     "languages": (*RANKING, "language", *(f"multilingual/{name}" for name in (*PAIRS[:-1], "questions"))),
+    "scale": (*RANKING, "passages"),
     "cascade": (*RANKING, "deep", "passages", "questions"),
 }
 """Models on which the figures of a section depend: folders below ``models``, and below those of a package by its name."""
@@ -115,10 +116,7 @@ def log(what: str, figures: Mapping[str, Any], file: Path = LOOKS) -> None:
 
 PACKAGES = ("numpy", "onnxruntime", "tokenizers")  # of the run time
 
-PEERS = (
-    "bm25s", "ir-measures", "joblib", "model2vec", "openai", "scikit-learn", "scipy",
-    "sentence-transformers", "skeletoken", "torch", "transformers",
-)  # fmt: skip
+PEERS = ("bm25s", "ir-measures", "rank-bm25", "scikit-learn", "scipy")
 
 
 FLAGS = ("avx2", "avx512f", "avx512_vnni", "avx_vnni", "amx_int8", "asimddp", "i8mm")

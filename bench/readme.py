@@ -65,6 +65,37 @@ def trained(row: Mapping[str, Any]) -> str:
     return cell(row, "train_s", ",.0f")
 
 
+COSTS = {
+    "p50, ms": "p50_ms", "p95, ms": "p95_ms", "a second": "per_second", "memory, MB": "peak_mb", "disk, MB": "disk_mb",
+    "USD a million": "usd_per_million", "threads": "threads", "to load, s": "load_s", "to train, s": "train_s",
+}  # fmt: skip
+"""Columns of what a system costs."""
+
+PERCENT = ("accuracy", "macro_f1", "error_removed")  # ends of names shown in percent; others with three digits
+WITHOUT_INTERVAL = ("ndcg@10", "recall@10", "cond_mrr")  # figures of quality beside those that have an interval
+
+
+def systems_table(systems: Sequence[Mapping[str, Any]], quality: Sequence[str] = ()) -> str:
+    """Figures of quality, all if none is named, with intervals, and cost of each system."""
+    every = dict.fromkeys(key for row in systems for key in row if key.endswith("_ci") or key in WITHOUT_INTERVAL)
+    quality = quality or list(dict.fromkeys(key.removesuffix("_ci") for key in every))
+    costs = {head: key for head, key in COSTS.items() if any(row.get(key) is not None for row in systems)}
+    cells = [
+        [
+            named(row),
+            *(with_interval(row, key, ".1%" if key.endswith(PERCENT) else ".3f") for key in quality),
+            *(_cost(row, key) for key in costs.values()),
+        ]
+        for row in systems
+    ]
+    return markdown(("system", *(key.replace("_", " ") for key in quality), *costs), cells)
+
+
+def _cost(row: Mapping[str, Any], key: str) -> str:
+    assumed = " (assumed)" if key == "p50_ms" and row.get("recorded") else ""
+    return trained(row) if key == "train_s" else number(row.get(key)) + assumed
+
+
 def block(name: str, text: str) -> str:
     """A table with its marks; `name` is that of a section, or ``"section: table"`` where a section has several."""
     section, _, part = name.partition(": ")

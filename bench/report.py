@@ -27,7 +27,7 @@ WORDS = Path(__file__).parent / "words.md"
 
 SECTIONS = (
     "main_job", "labels", "questions", "passages", "entailment", "retrieval", "carry", "thesis",
-    "abstain", "small_folders", "documents", "languages", "cascade",
+    "abstain", "small_folders", "documents", "languages", "cascade", "scale",
 )  # fmt: skip
 """Modules of this package, in the order in which they run. Each has ``run(bench)``, which gives the results, and
 
@@ -122,9 +122,9 @@ def page(name: str, found: Results) -> str:
         parts += [said.get(place, "") if place != name and text else "", text]
     parts += [f"![{said[f'{file}: picture']}]({file})\n\n*{said[f'{file}: picture']}*" for file in pictures(name)]
     if "systems" in results:
-        parts += [systems_table(results["systems"]), descriptions(results["systems"])]
+        parts += ["" if name in made else readme.systems_table(results["systems"]), descriptions(results["systems"])]
     for data in results.get("sets", {}).values():
-        parts += [f"## {data['what']}", systems_table(data["systems"])]
+        parts += [f"## {data['what']}", readme.systems_table(data["systems"])]
     if "sets" in results:
         parts.append(descriptions(next(iter(results["sets"].values()))["systems"]))
     if f"{name}: limits" in said:
@@ -139,34 +139,6 @@ def _text(value: Any) -> str:
 def _source(name: str, results: Mapping[str, Any]) -> str:
     commands = ", ".join(f"`{command}`" for command in results.get("commands", []))
     return f"*From [{name}.json]({name}.json): {commands}, {results.get('date')}, commit {results.get('commit')}.*"
-
-
-COSTS = {
-    "p50, ms": "p50_ms", "p95, ms": "p95_ms", "a second": "per_second", "memory, MB": "peak_mb", "disk, MB": "disk_mb",
-    "USD a million": "usd_per_million", "threads": "threads", "to load, s": "load_s", "to train, s": "train_s",
-}  # fmt: skip
-"""Columns of what a system costs."""
-
-PERCENT = ("accuracy", "macro_f1", "error_removed")  # ends of names shown in percent; others with three digits
-WITHOUT_INTERVAL = ("ndcg@10", "recall@10", "cond_mrr")  # figures of quality beside those that have an interval
-
-
-def systems_table(systems: Sequence[Mapping[str, Any]]) -> str:
-    """Quality, with intervals, and cost of each system."""
-    quality = [
-        key.removesuffix("_ci") for row in systems for key in row if key.endswith("_ci") or key in WITHOUT_INTERVAL
-    ]
-    quality = list(dict.fromkeys(quality))
-    costs = {head: key for head, key in COSTS.items() if any(row.get(key) is not None for row in systems)}
-    cells = [
-        [
-            readme.named(row),
-            *(readme.with_interval(row, key, ".1%" if key.endswith(PERCENT) else ".3f") for key in quality),
-            *(readme.trained(row) if key == "train_s" else readme.number(row.get(key)) for key in costs.values()),
-        ]
-        for row in systems
-    ]
-    return readme.markdown(("system", *(key.replace("_", " ") for key in quality), *costs), cells)
 
 
 def descriptions(systems: Sequence[Mapping[str, Any]]) -> str:

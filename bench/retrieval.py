@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from bench import carry, figures, prices, readme
-from bench.peers.rows import RESULTS, frozen
 from bench.retrieval_systems import SYSTEMS
 from bench.steps import Bench, write_beir
+from bench.systems import RESULTS, frozen
 from datasets_io import read_tsv
 from semclass.core import artifacts
 from semclass.ranking.methods import DEFAULT

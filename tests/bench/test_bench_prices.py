@@ -24,7 +24,6 @@ def own(request, monkeypatch):
     [
         (lambda: prices.machine_call(0.001), 0.05),
         (lambda: prices.machine_call(0.001, threads=2), 0.1),
-        (lambda: prices.tokens("m", 500, 3), 500 * 2 + 3 * 10),
     ],
 )
 def test_a_million_calls(call, usd):

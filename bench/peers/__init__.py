@@ -1,1 +1,0 @@
-"""The peers that semclass is compared with: how each is trained, loaded and used."""
