@@ -154,5 +154,5 @@ READS = ("main_job", "questions", "passages", "entailment", "labels", "retrieval
 
 
 def run(bench: Bench) -> dict[str, Any]:
-    """What no other section measures: times of a search without options, from a question to its hits."""
+    """Measure times of a search without options, from a question to its hits."""
     return bench.step("main_job/times", "bench.main_job:timed", folder=bench.beir("squad4"), indices=bench.indices)

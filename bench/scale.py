@@ -1,4 +1,4 @@
-"""What a search costs as an index grows: time, memory and bytes of 100 to a million passages.
+"""Cost of a search as an index grows: time, memory and bytes of 100 to a million passages.
 
     python -m bench scale --data DATA                          # up to 100,000 passages
     python -m bench.scale --data DATA --passages 1000000       # one size, whose row is put into the results
@@ -28,7 +28,6 @@ from semclass import HybridRetriever, Models, Passage, PassageIndex, build_index
 from semclass.core import artifacts
 from semclass.core.types import Ragged
 from semclass.documents.sentences import split_sentences
-from semclass.scoring.sparse import SparseVectors
 
 SIZES, QUICK = (100, 1_000, 10_000, 100_000), (100, 1_000)
 POOL, SENTENCES, READ = (
@@ -45,12 +44,11 @@ class MadeWords:
     """Gives a passage the learnt words of some sentence, by its word pieces."""
 
     fingerprint: str
-    found: SparseVectors
+    found: Ragged
 
-    def encode(self, pieces: Ragged) -> SparseVectors:
+    def encode(self, pieces: Ragged) -> Ragged:
         """Learnt words of n passages."""
-        rows = np.add.reduceat(pieces.values.astype(np.int64), pieces.offsets[:-1]) % len(self.found.terms)
-        return SparseVectors(self.found.terms.take(rows), self.found.weights.take(rows))
+        return self.found.take(np.add.reduceat(pieces.values.astype(np.int64), pieces.offsets[:-1]) % len(self.found))
 
 
 def made(sentences: list[str], count: int, seed: int = 0) -> Iterator[Passage]:
@@ -132,7 +130,7 @@ def table(found: Mapping[str, Any]) -> str:
 
 
 def picture(found: Mapping[str, Any]) -> bytes:
-    """What grows, by the number of passages."""
+    """Time, memory, bytes and speed of a build, by the number of passages."""
     rows = sorted(found["scale"]["rows"].values(), key=lambda row: row["passages"])
     panels = {
         "milliseconds a search": {name: [row[name]["p50_ms"] for row in rows] for name in METHODS},

@@ -30,26 +30,26 @@ class System:
     everything: Callable[[Sequence[Any]], dict[str, list[Any]]] | None = None  # more than the timed answer, by name
 
 
-def measure(name: str, items: str) -> dict[str, Any]:
+def measure(system: str, items: str) -> dict[str, Any]:
     """Load a system of `SYSTEMS`, time it, and keep what it answers."""
     sets = json.loads(Path(items).read_text(encoding="utf-8"))
     first = next(iter(sets.values()))
     started = time.perf_counter()
-    system = SYSTEMS[name]()
-    system.answer(first[:1])
+    found = SYSTEMS[system]()
+    found.answer(first[:1])
     load_s = time.perf_counter() - started
-    alone = measures.by_turns([[item] for item in first[:TIMED]], {"alone": system.answer})["alone"]
+    alone = measures.by_turns([[item] for item in first[:TIMED]], {"alone": found.answer})["alone"]
     batches = list(_batches(first))[:BATCHES]
     started = time.perf_counter()
     for batch in batches:
-        system.answer(batch)
+        found.answer(batch)
     took = time.perf_counter() - started
     return {
         "load_s": round(load_s, 3),
         **measures.milliseconds(alone),
         "per_second": round(sum(map(len, batches)) / took, 1),
-        "disk_mb": round(sum(map(bytes_of, system.folders)) / 1e6, 2),
-        "answers": {name: _answers(system, every) for name, every in sets.items()},
+        "disk_mb": round(sum(map(bytes_of, found.folders)) / 1e6, 2),
+        "answers": {name: _answers(found, every) for name, every in sets.items()},
     }
 
 
@@ -119,7 +119,7 @@ RESULTS = Path(__file__).parent / "results"
 MEASURED = ("p50_ms", "p95_ms", "per_second", "peak_mb", "disk_mb", "load_s", "train_s", "usd_per_million")
 
 Answers = dict[str, dict[str, list[Any]]]
-"""What a system answers, by set and name."""
+"""Answers of a system, by set and name."""
 
 
 def measured(
@@ -131,7 +131,7 @@ def measured(
     items.parent.mkdir(parents=True, exist_ok=True)
     write_atomic(items, data)
     identity = hashlib.sha256(data).hexdigest()
-    step = bench.step(f"{section}/semclass", "bench.systems:measure", name=section, items=items, of=identity)
+    step = bench.step(f"{section}/semclass", "bench.systems:measure", system=section, items=items, of=identity)
     answers = step.pop("answers")
     return {
         "name": "semclass", "kind": "semclass", "what": what, "threads": 1,
