@@ -201,7 +201,7 @@ def ranking(models: Path) -> Scores:
         dict(zip(names, (question for _, question in texts().asked), strict=True)),
         {name: {answer: 1} for name, (answer, _) in zip(names, texts().asked, strict=True)},
     )
-    queries = retriever.encode(list(dataset.questions.values()))
+    queries = retriever.models.encode(list(dataset.questions.values()))
     scores: Scores = {}
     for model, method in RANKING.items():
         how = METHODS[method]

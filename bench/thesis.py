@@ -76,9 +76,9 @@ def variants(retriever: HybridRetriever, questions: list[str]) -> dict[str, list
     models, index, weights = retriever.models, retriever.local_index, retriever.weights
     probabilities = np.concatenate([segment.probabilities for segment in index.segments])
     rankings: dict[str, list[list[str]]] = {name: [] for name in (*MATCHES, *(f"{name}-hard" for name in HARD))}
-    for query in retriever.encode(questions):
+    for query in retriever.models.encode(questions):
         found = retriever.candidates(query, DEPTH, METHODS["hybrid"])
-        dense, bm25 = retriever.scores(query)
+        dense, bm25 = retriever.local_index.scores(query)
         rows = {}
         for name, weight in MATCHES.items():
             kind = name.removeprefix("match-")

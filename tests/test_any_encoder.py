@@ -13,6 +13,7 @@ from world import MODELS, ROOT
 from export_encoder import check_source
 from semclass import (
     ArtifactError,
+    EncoderMismatchError,
     HybridRetriever,
     InputError,
     Models,
@@ -101,7 +102,7 @@ def test_an_index_without_classes_refuses_class_heads(encoder, fake_encoder):
     index = PassageIndex.build(PASSAGES, passage_encoder=bare.passage_encoder)
     classifier = PassageClassifier(fake_encoder, PassageClassifier.load(MODELS, encoder=encoder).head)
     other = replace(bare, passage_encoder=replace(bare.passage_encoder, classifier=classifier))
-    with pytest.raises(InputError, match="classes of the index are none"):
+    with pytest.raises(EncoderMismatchError, match="built with classes"):
         HybridRetriever(index, other)
 
 

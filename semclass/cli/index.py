@@ -32,7 +32,6 @@ def index() -> None:
 @_source
 @click.option("--out", type=options.any_path, required=True, help="Folder to write the index to.")
 @click.option("--replace", is_flag=True, help="Replace an existing index when the new one is complete.")
-@click.option("--no-resume", is_flag=True, help="Start from scratch instead of resuming an interrupted build.")
 @click.option(
     "--small", is_flag=True, help="Store no vectors of words. Each search then encodes the texts that it re-ranks."
 )
@@ -48,7 +47,6 @@ def build(
     out: Path,
     *,
     replace: bool,
-    no_resume: bool,
     small: bool,
     language: str | None,
     mark_duplicates: bool,
@@ -78,7 +76,6 @@ def build(
             small=small,
             language=language,
             progress=step,
-            resume=not no_resume,
             workers=reading.threads,
             replace=replace,
             cutting=reading.chunking.settings() if source.is_dir() else None,
@@ -248,7 +245,7 @@ def info(folder: Path, *, as_json: bool) -> None:
         lines.append(f"{segments}, {removed} still stored; remove with `semclass index compact`")
     if contents["unfinished"]:
         size = f"an incomplete build takes {contents['unfinished'] / 1e6:.1f} MB more"
-        lines.append(f"{size}; `semclass index build --replace` resumes it, or discards it with --no-resume")
+        lines.append(f"{size}; `semclass index build --replace` resumes it")
     if "method" in tuned:
         lines.append(f"default method: {tuned['method']}")
     lines.append(f"weights: {show_weights(tuned.get('weights', {})) or 'the defaults'}")

@@ -16,7 +16,7 @@ import tokenizers
 from semclass.core import artifacts
 from semclass.core.artifacts import STATES
 from semclass.core.checks import check_positive, check_texts
-from semclass.core.errors import ArtifactError, EncoderMismatchError, InputError
+from semclass.core.errors import ArtifactError, InputError
 from semclass.core.onnx_sessions import open_session
 from semclass.core.types import Encoder, Encoding, FloatArray, IntArray, Ragged, offsets_of, padded, ragged
 from semclass.encoders.batching import STEP, batches_by_length, steps
@@ -358,11 +358,3 @@ def fingerprint_of(records: Mapping[str, Mapping[str, object]]) -> str:
     """
     files = (*NETWORKS, *([KEPT] if KEPT in records else []), "tokenizer.json")
     return "-".join(str(records[name]["sha256"])[:12] for name in files)
-
-
-def mismatch(index: str, built_with: str, used: str, remedy: str) -> EncoderMismatchError:
-    """Return the error for an index that another encoder built. The fingerprints are those of both encoders."""
-    return EncoderMismatchError(
-        f"{index} was built with encoder {built_with}, but is opened with {used}; name the encoder or the models of the "
-        f"index (--encoder, --models), or {remedy}"
-    )

@@ -15,8 +15,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from semclass.core.checks import short
-from semclass.core.errors import ArtifactError, InputError
+from semclass.core.errors import ArtifactError
 from semclass.core.files import REMEDY
 from semclass.core.types import DoubleArray, FloatArray, IntArray, Passage, Ragged
 from semclass.heads import sparse
@@ -56,16 +55,6 @@ class Query:
     query_used: str  #: the part of the text that was read, see :mod:`semclass.heads.query_focus`
     #: ids of the question's learnt words, and their weights, (n_words, 2); empty if not requested
     sparse: FloatArray = field(default_factory=lambda: np.zeros((0, 2), np.float32))
-
-    def check(self, *, classes: bool = False, tokens: bool = False) -> None:
-        """Raise an InputError if the question was encoded without needed classes or tokens."""
-        missing = {"classes": classes and not len(self.probabilities)}
-        missing["tokens"] = tokens and len(self.terms) > 0 and not len(self.tokens)
-        if names := [name for name, lacks in missing.items() if lacks]:
-            raise InputError(
-                f"the question {short(self.text)} is without {' and '.join(names)}; for this method encode it with "
-                + ", ".join(f"{name}=True" for name in names)
-            )
 
 
 @dataclass(frozen=True)

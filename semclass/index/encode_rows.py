@@ -12,7 +12,15 @@ from typing import Any, TypeVar
 import numpy as np
 
 from semclass.core.checks import check_choice, check_depth, check_positive, check_text, counted, short
-from semclass.core.errors import ArtifactError, InputError, InputTypeError, SkippedWarning, TruncationWarning, warn
+from semclass.core.errors import (
+    ArtifactError,
+    EncoderMismatchError,
+    InputError,
+    InputTypeError,
+    SkippedWarning,
+    TruncationWarning,
+    warn,
+)
 from semclass.core.files import REMEDY
 from semclass.core.tools import available_threads
 from semclass.core.types import Passage, Ragged, offsets_of
@@ -20,6 +28,7 @@ from semclass.encoders.stems import LANGUAGES, language_of, terms_of
 from semclass.heads.sparse import pack
 from semclass.index.candidates import Evidence, decode
 from semclass.index.columns import columns_of
+from semclass.index.manifest import Header
 from semclass.index.passage_encoder import (
     PassageEncoder,
     PassageFeatures,
@@ -162,6 +171,19 @@ def segment_of(arrays: Mapping[str, Ragged]) -> Segment:
 def language_for(passages: Sequence[Passage], told: str | None) -> str:
     """Return the language of an index that begins with some passages."""
     return language_of([searchable(passage) for passage in passages]) if told is None else told
+
+
+def check_models(header: Header, passage_encoder: PassageEncoder, index: object) -> IndexConfig:
+    """Refuse models other than those that made an index, but for heads of your own."""
+    config = IndexConfig(passage_encoder, header.small, header.language)
+    before, loaded = header.header(), config.header()
+    if differing := [name for name in loaded if name != "heads" and loaded[name] != before[name]]:
+        name = differing[0]
+        raise EncoderMismatchError(
+            f"{index} was built with {name} {short(before[name])}, the models have {short(loaded[name])}; name the models "
+            f"that built it (--models, --encoder), or {REMEDY}"
+        )
+    return config
 
 
 def types_of(rows: Mapping[str, Ragged]) -> dict[str, tuple[str, list[int]]]:

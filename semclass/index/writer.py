@@ -21,8 +21,8 @@ import numpy as np
 import numpy.typing as npt
 
 from semclass.core import artifacts
-from semclass.core.checks import check_choice, check_texts, counted, short
-from semclass.core.errors import ArtifactError, EncoderMismatchError, InputError, warn
+from semclass.core.checks import check_choice, check_texts, counted
+from semclass.core.errors import ArtifactError, InputError, warn
 from semclass.core.files import Files
 from semclass.core.tools import Once
 from semclass.core.types import IntArray, Passage
@@ -31,6 +31,7 @@ from semclass.index import filters, manifest, segment
 from semclass.index.columns import columns_of
 from semclass.index.encode_rows import (
     IndexConfig,
+    check_models,
     chunks,
     in_order,
     language_for,
@@ -162,14 +163,14 @@ def build_index(
     small: bool = False,
     language: str | None = None,
     progress: Callable[[int], object] | None = None,
-    resume: bool = True,
     workers: int | None = None,
     replace: bool = False,
     cutting: Mapping[str, Any] | None = None,
 ) -> PassageIndex:
     """Build an index in a folder, in bounded memory. An older index stays valid until the new index is complete.
 
-    Until then, passages are committed every few seconds to an index within the folder, with which a resumed build begins.
+    Until then, passages are committed every few seconds to an index within the folder. The next build with the same models
+    and options resumes an unfinished one: it encodes no text again that this index has.
 
     Parameters
     ----------
@@ -179,8 +180,6 @@ def build_index(
         See :meth:`semclass.PassageIndex.build`. `passages` may be a stream.
     progress
         Function that is called now and then with the number of passages done.
-    resume
-        Whether to resume an unfinished build of the same passages with the same models and options.
     workers
         Number of threads that encode passages, which does not change the result. By default, these threads and the
         threads of the encoder together use all processors.
@@ -212,55 +211,34 @@ def build_index(
         check_target(folder, replace=replace)
         if (before := manifest.read_or_none(folder)) is not None:
             clean(folder, before)
-        with _area(folder, header, encoder, resume=resume, progress=progress, workers=workers) as change:
-            change.add(chain.from_iterable(_resumed(change, chain([first], stream))), commits=True)
+        _check_unfinished(folder / AREA, header)
+        start = Manifest(header, ())
+        with open_change(folder / AREA, encoder, progress=progress, workers=workers, start=start) as change:
+            comparison = Comparison(change.index)
+            change.add(chain.from_iterable(chain([first], stream)), comparison=comparison)
+            for ids in list(comparison.missing()):
+                change.delete(ids)
             replace_index(folder, change.index.parts, header, cutting=cutting, built=True)
     index = PassageIndex.load(folder, verify=False)
     warn_of_truncated(change.truncated, len(index))
     return index
 
 
-@contextlib.contextmanager
-def _area(
-    folder: Path, header: Header, encoder: PassageEncoder, *, resume: bool, **options: Any
-) -> Iterator[IndexChange]:
-    """Open a change of the unfinished build within a folder; of a new one, if there is none that can be used."""
-    area = folder / AREA
-    if resume and (area / artifacts.MANIFEST).is_file():
-        try:
-            stopped = PassageIndex.load(area, mmap=True)
-        except ArtifactError as error:
-            warn(UserWarning(f"the unfinished build in {folder} cannot be resumed, and starts again: {error}"))
-            resume = False
-        else:
-            if stopped.header() != header.header():
-                raise ArtifactError(
-                    f"{folder} holds an unfinished build of {counted(len(stopped), 'passage')} with other models or "
-                    "options; resume it with the same models and options, or discard it with resume=False (--no-resume)"
-                )
-    if not resume:
+def _check_unfinished(area: Path, header: Header) -> None:
+    """Refuse an unfinished build with other models or options, and discard one that cannot be read."""
+    if not (area / artifacts.MANIFEST).is_file():
+        return
+    try:
+        unfinished = PassageIndex.load(area, mmap=True)
+    except ArtifactError as error:
+        warn(UserWarning(f"the unfinished build in {area.parent} cannot be resumed, and starts again: {error}"))
         shutil.rmtree(area, ignore_errors=True)
-    with open_change(area, encoder, start=Manifest(header, ()), **options) as change:
-        yield change
-
-
-def _resumed(change: IndexChange, stream: Iterable[list[Passage]]) -> Iterable[list[Passage]]:
-    """Skip the chunks that an unfinished build begins with, delete its other passages, and return the other chunks."""
-    index, done, stream = change.index, 0, iter(stream)
-    labels = fields_of(index.heads)
-    for chunk in stream:
-        old = index.passages(index.rows[done : done + len(chunk)])
-        if [line_of(passage, labels) for passage in old] != [*map(line_of, chunk)]:
-            stream = chain([chunk], stream)
-            break
-        done += len(chunk)
-        change.progress(len(chunk))
-    if len(rows := index.rows[done:]):
-        warn(
-            UserWarning(f"the unfinished build resumes after {counted(done, 'passage')}: the passages after it changed")
+        return
+    if unfinished.header() != header.header():
+        raise ArtifactError(
+            f"{area.parent} holds an unfinished build of {counted(len(unfinished), 'passage')} with other models or "
+            f"options; resume it with the same models and options, or delete {area} to discard it"
         )
-        change.index = index.without(rows)
-    return stream
 
 
 @dataclass(frozen=True)
@@ -325,7 +303,7 @@ def sync_index(
         return comparison.changes()
     with open_change(folder, passage_encoder, progress=progress, workers=workers) as change:
         comparison = Comparison(change.index)
-        change.add(named_by_content(passages), replaces=True, reuse=True, commits=True, comparison=comparison)
+        change.add(named_by_content(passages), comparison=comparison)
         if not comparison.documents:
             raise InputError(
                 "the folder gave no passages, and a sync never empties an index; to remove the index, delete its folder"
@@ -477,21 +455,14 @@ class IndexChange:
         self._counts["deleted"] += len(rows)
         self.index = self.index.without(rows)
 
-    def add(
-        self,
-        passages: Iterable[Passage],
-        *,
-        replaces: bool = False,
-        reuse: bool = False,
-        commits: bool = False,
-        comparison: Comparison | None = None,
-    ) -> None:
+    def add(self, passages: Iterable[Passage], *, replaces: bool = False, comparison: Comparison | None = None) -> None:
         """Add passages, or replace passages with the same ids; a text that stays the same is not encoded again.
 
-        With `reuse`, texts that the index has under other ids are not encoded either. With `commits`, the change is
-        committed every few seconds, and what was done before an error.
+        With a `comparison`, texts that the index has under other ids are not encoded either, and the change is committed
+        every few seconds, and what was done before an error.
         """
-        begun, items = time.monotonic(), self._compared(passages, comparison or Comparison(self.index), replaces, reuse)
+        begun, commits = time.monotonic(), comparison is not None
+        items = self._compared(passages, comparison or Comparison(self.index), replaces, reuse=commits)
         try:
             for item, encoded in self._encoded(items):
                 self._append(item, encoded)
@@ -506,13 +477,13 @@ class IndexChange:
             raise
 
     def _compared(
-        self, passages: Iterable[Passage], comparison: Comparison, replaces: bool, reuse: bool
+        self, passages: Iterable[Passage], comparison: Comparison, replaces: bool, *, reuse: bool
     ) -> Iterator[_Item]:
         """Compare passages, a chunk at a time, with those of the index, and copy those whose texts it has."""
         index, places = self.index, None
-        for chunk in chunks(passages, COMPARED_PASSAGES if replaces else None):
+        for chunk in chunks(passages, COMPARED_PASSAGES):
             rows, kinds = comparison.compare(chunk)
-            if not replaces and (known := [chunk[place].id for place in np.flatnonzero(rows >= 0)]):
+            if not (replaces or reuse) and (known := [chunk[place].id for place in np.flatnonzero(rows >= 0)]):
                 raise InputError(
                     f"{name_ids(known)} in the index already; replace passages with existing='replace' (--update)"
                 )
@@ -582,16 +553,9 @@ class IndexChange:
     @Once
     def _config(self) -> IndexConfig:
         """The models, loaded once they are needed; they must be those that made the index."""
-        header = self.current.header
-        config = IndexConfig.of(self._load(), small=header.small, language=header.language)
-        before, loaded = header.header(), config.header()
-        check_heads(self.folder, before["heads"], loaded["heads"])
-        if differing := [name for name in loaded if loaded[name] != before[name]]:
-            raise EncoderMismatchError(
-                f"the index {self.folder} was built with {differing[0]} {short(before[differing[0]])}, the models "
-                f"have {short(loaded[differing[0]])}; name the models that built it (--models, --encoder)"
-            )
-        return config
+        encoder = self._load()
+        check_heads(self.folder, self.current.header.heads, encoder.head_fingerprints)
+        return check_models(self.current.header, encoder, f"the index {self.folder}")
 
 
 class _Item(NamedTuple):

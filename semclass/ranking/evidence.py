@@ -77,8 +77,6 @@ class PairModel:
         """Return the pair features of n candidates, (n, n_features), and P(passage answers question), (n,).
 
         The probability depends on the two texts alone: words are weighed as in general text, whatever an index holds.
-        Raises an InputError if the question was encoded without tokens.
         """
-        query.check(tokens=True)
         features = pair_features(query, candidates, self.words, self.idf[query.terms])
         return features, self.entailment.probabilities({"pairs": features})[:, 0]

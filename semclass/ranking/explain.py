@@ -33,7 +33,6 @@ def explain(
     models: Models, query: Query, found: Candidates, places: IntArray, passages: Sequence[Passage], idf: FloatArray
 ) -> list[Explanation]:
     """Explain some places of a ranking, which have `passages`; `idf` is that of the question's word pieces, (m,)."""
-    query.check(classes=models.has_classes, tokens=True)
     pieces, classes = models.encoder.vocabulary, models.passages.classes
     read = np.unique(np.concatenate([query.terms, *(found.evidence.pieces.row(place) for place in places)]))
     mark = mark_of([pieces[piece] for piece in read.tolist()])

@@ -50,10 +50,7 @@ class Method(Protocol):
         """Return how passages are scored before re-ranking."""
 
     def order(self, models: Models, query: Query, candidates: Candidates, weights: Weights) -> Candidates:
-        """Rank n candidates: the same with ``order``, ``score`` and its parts. Ties keep their order.
-
-        Raises an InputError if the question was encoded without what the method needs.
-        """
+        """Rank n candidates: the same with ``order``, ``score`` and its parts. Ties keep their order."""
 
 
 @dataclass(frozen=True)

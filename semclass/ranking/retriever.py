@@ -11,15 +11,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from semclass.core.checks import check_choice, check_positive, check_text, check_texts, check_weights, counted
-from semclass.core.errors import EncoderMismatchError, InputError, SkippedWarning, warn
-from semclass.core.files import REMEDY
-from semclass.core.types import DoubleArray, Encoder, FloatArray, IntArray, Passage
+from semclass.core.errors import InputError, SkippedWarning, warn
+from semclass.core.types import Encoder, FloatArray, IntArray, Passage
 from semclass.documents.readers import iter_passages
 from semclass.documents.sources import Skipped
 from semclass.encoders.batching import concurrency_limit
-from semclass.encoders.onnx_encoder import mismatch
 from semclass.heads.texts import TextModel, classify_all
 from semclass.index.candidates import Candidates, Query
+from semclass.index.encode_rows import check_models
 from semclass.index.passage_index import PassageIndex
 from semclass.index.remote import RemoteIndex, SearchIndex
 from semclass.ranking import boost
@@ -60,30 +59,8 @@ class HybridRetriever:
     models: Models
 
     def __post_init__(self) -> None:
-        """Refuse an index of another encoder, other codebooks or other class heads."""
-        if self.index.encoder != self.models.encoder.fingerprint:
-            raise mismatch("the index", self.index.encoder, self.models.encoder.fingerprint, REMEDY)
-        books = self.models.passage_encoder.codebooks
-        if self.index.codebooks not in ("", "" if books is None else books.fingerprint):
-            raise EncoderMismatchError(
-                f"the index was built with codebooks {self.index.codebooks}, but these models have "
-                f"{'none' if books is None else books.fingerprint}; {REMEDY}"
-            )
-        learnt = self.models.passage_encoder.sparse
-        known = "" if learnt is None else learnt.fingerprint
-        if self.index.sparse != known:
-            raise EncoderMismatchError(
-                f"the index was built with {self.index.sparse or 'no'} head of learnt words, but these models have "
-                f"{known or 'none'}; {REMEDY}"
-            )
-        if self.index.classes != self.models.passages.classes:
-            mine, theirs = (
-                " ".join(classes) or "none" for classes in (self.index.classes, self.models.passages.classes)
-            )
-            raise InputError(
-                f"the classes of the index are {mine}, the classes of the models {theirs}; build the index with the models "
-                "that search it (--models)"
-            )
+        """Refuse models that did not build the index."""
+        check_models(self.index, self.models.passage_encoder, "the index")
         self.index.check_passage_encoder(self.models.passage_encoder)
 
     @classmethod
@@ -261,8 +238,11 @@ class HybridRetriever:
                     found = self.candidates(near, depth, method, **{**read, "weights": {**weights, **BY_WORDS}})
                     ranked = method.order(models, query, found, weights)
                 if gains:
-                    asked = {name: labels[name][row] for name in gains}
-                    ranked = boost.boosted(ranked, self._passages(found), asked, gains)
+                    asked, whole = (
+                        {name: labels[name][row] for name in gains},
+                        tuple(self._passages(ranked, np.arange(len(ranked)))),
+                    )
+                    ranked = replace(boost.boosted(ranked, whole, asked, gains), passages=whole)
                 hits = make_hits(models, query, ranked, self._passages(ranked, ranked.places[:k]), idf)
                 if len(ranked) == depth < k:
                     rest = _behind(ranked, self.candidates(near, k, method, **read))
@@ -273,25 +253,16 @@ class HybridRetriever:
             warn_of_language()
         return results
 
-    def _passages(self, found: Candidates, places: IntArray | None = None) -> Sequence[Passage]:
-        """Return the passages at some places of candidates, or all."""
-        at = np.arange(len(found)) if places is None else places
+    def _passages(self, found: Candidates, places: IntArray) -> Sequence[Passage]:
+        """Return the passages at some places of candidates."""
         if found.passages is None:
-            return self.index.passages(found.rows[at])
-        return [found.passages[place] for place in at.tolist()]
+            return self.index.passages(found.rows[places])
+        return [found.passages[place] for place in places.tolist()]
 
     def _idf(self, query: Query) -> FloatArray:
         """Inverse document frequency of the word pieces of a question, (m,)."""
         general = None if self.models.pair_heads is None else self.models.pair_heads.idf
         return question_idf(query, self.index, self.models.encoder.vocabulary, general)
-
-    def encode(self, questions: Sequence[str]) -> list[Query]:
-        """Encode and classify questions, see :meth:`semclass.Models.encode`."""
-        return self.models.encode(questions)
-
-    def scores(self, query: Query) -> tuple[DoubleArray, DoubleArray]:
-        """Return similarities and BM25 scores of all passages of a local index, each float64 of shape (rows,)."""
-        return self.local_index.scores(query)
 
     def candidates(
         self,

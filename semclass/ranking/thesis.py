@@ -19,7 +19,6 @@ Signal: TypeAlias = Callable[[Models, Query, Candidates, bool], tuple[DoubleArra
 
 def class_signal(models: Models, query: Query, candidates: Candidates, hard: bool) -> tuple[DoubleArray, DoubleArray]:
     """Return how well the classes of question and passage match, see :func:`semclass.scoring.topk.class_match`."""
-    query.check(classes=True)
     kind = "hard" if hard else "soft"
     match = class_match(query.probabilities, candidates.probabilities, candidates.thresholds, kind)
     return match, match

@@ -45,7 +45,7 @@ def test_an_installed_package_is_found_by_its_name(installed):
 def test_an_index_of_other_models_names_them(installed, tmp_path):
     folder = tmp_path / "index"
     HybridRetriever.from_passages(["A red boat.", "A green hill."], models="tiny").index.save(folder)
-    with pytest.raises(EncoderMismatchError, match="--encoder, --models"):
+    with pytest.raises(EncoderMismatchError, match="--models, --encoder"):
         HybridRetriever.load(folder)
 
 

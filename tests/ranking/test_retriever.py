@@ -115,8 +115,8 @@ def test_neither_order_nor_score_depends_on_other_questions(retriever):
 def test_texts_take_the_place_of_the_question_in_finding(retriever):
     texts = ["The ferry leaves the harbour.", "Boats to the island."]
     found = retriever.search(QUESTION, 3, method="dense", texts=texts)
-    vectors = np.stack([query.pooled / np.linalg.norm(query.pooled) for query in retriever.encode(texts)])
-    (query,) = retriever.encode([QUESTION])
+    vectors = np.stack([query.pooled / np.linalg.norm(query.pooled) for query in retriever.models.encode(texts)])
+    (query,) = retriever.models.encode([QUESTION])
     near = replace(query, pooled=vectors.mean(axis=0))
     rows = retriever.candidates(near, 3, METHODS["dense"]).rows
     assert [hit.id for hit in found] == [passage.id for passage in retriever.index.passages(rows)]

@@ -61,9 +61,9 @@ def test_a_question_finds_what_answers_it_in_other_languages(retriever, question
 def test_words_that_are_cut_in_different_ways_are_found(models):
     passages = ["北京大學的圖書館", "上海的港口", "廣州的市場"]
     retriever = HybridRetriever.from_passages(passages, models=models)
-    [query] = retriever.encode(["京大"])
+    [query] = retriever.models.encode(["京大"])
     assert retriever.search("京大", method="bm25")[0].text == passages[0]
-    assert retriever.scores(query)[1].tolist()[1:] == [0, 0]
+    assert retriever.local_index.scores(query)[1].tolist()[1:] == [0, 0]
 
 
 @pytest.mark.parametrize(
