@@ -283,8 +283,8 @@ class BertWriter:
         blocks = g.op("Mul", [steps, wide], "words.blocks")
         return g.op("Reshape", [blocks, g.const("words.joined", [0, 0, -1])], "words.float")
 
-    def attention(self, index: int, source: str, *, first: bool = False) -> str:
-        """Write the attention half of layer `index`, from 1; with `first`, what goes on is the first token alone.
+    def attention(self, index: int, source: str) -> str:
+        """Write the attention half of layer `index`, from 1.
 
         In single products, which take less time than onnxruntime's fused operator where texts are short.
         """
@@ -310,10 +310,6 @@ class BertWriter:
             g.op("Gather", [parts, g.const(f"{name}.{part}.place", place)], f"{name}.{part}", axis=0)
             for place, part in enumerate(PARTS)
         )
-        if first:
-            place = g.const(f"{name}.first", [0])
-            query = g.op("Gather", [query, place], f"{name}.first.query", axis=2)
-            source = g.op("Gather", [source, place], f"{name}.first.source", axis=1)
         turned = g.op("Transpose", [key], f"{name}.key.turned", perm=[0, 1, 3, 2])
         scores = g.op("MatMul", [query, turned], f"{name}.scores")
         scores = g.op("Add", [scores, "mask.penalty"], f"{name}.masked")

@@ -27,7 +27,7 @@ from sklearn.linear_model import LogisticRegression
 import bert_graph
 import onnx_graphs
 from answer_groups import Group, squad
-from command import make_parser, model_card, run
+from command import filled_card, make_parser, run, save_artifact
 from deep_network import Recipe, write_network
 from export_encoder import find_source
 from export_entailment import balance, check, figures, overlaps, platt
@@ -144,7 +144,12 @@ def export(arguments: argparse.Namespace) -> None:
     found = {name: figures(some, held.answers, held.share) for name, some in given.items()}
     print(f"{found}, {fields}", flush=True)
     fields |= {"task": "passage-answers-question", "encoder": encoder.fingerprint, "metrics": found}
-    artifacts.save(arguments.out, "deep", {"network.onnx": network}, fields, card_of(found, fields["layers"]))
+    shown = {name: "\n".join(f"- {key}: {value}" for key, value in part.items()) for name, part in found.items()}
+    facts = {"license": "apache-2.0", "language": "en", "pipeline_tag": "text-ranking"}
+    card = filled_card("deep", {**fields, "shown": shown})
+    save_artifact(
+        arguments.out, "deep", {"network.onnx": network}, fields, tags=[fields["task"], "onnx"], facts=facts, **card
+    )
     print(f"{arguments.out}  {len(network) / 1e6:.2f} MB")
     written = DeepHead.load(arguments.out, encoder)
     check(
@@ -152,38 +157,6 @@ def export(arguments: argparse.Namespace) -> None:
         held.questions,
         held.passages,
         TOLERANCE,
-    )
-
-
-def card_of(found: dict[str, dict[str, float]], layers: list[int]) -> str:
-    """The model card."""
-    shown = {key: "\n".join(f"- {name}: {value}" for name, value in part.items()) for key, part in found.items()}
-    measured = (
-        "On questions of `squad_sentences/train` that were held out, each with the sentence that answers it and the ones "
-        "around that; either class has half the weight, and passages that share words with the question weigh more:\n\n"
-        f"{shown['held_out']}\n\nThe sum of its log-odds and of those of the entailment head, which `EntailmentClassifier` "
-        f"gives:\n\n{shown['held_out_beside_entailment']}"
-    )
-    sections = [
-        (
-            "What it tells",
-            f"Log-odds that a passage answers a question. Layers {layers[0]} to {layers[1]} of the encoder, tuned for "
-            "this, in int8, read the states that the encoder's lower part gives of the question and of some sentences of "
-            "the passage, as one text.",
-        ),
-        (
-            "Training",
-            "`training/tune_deep.py`, from the encoder's tuned layers, on the questions that the encoder was tuned on. Its "
-            "card names them, and `docs/howto/train.md` tells how.",
-        ),
-        ("Figures", measured),
-        ("Limits", "English."),
-    ]
-    return model_card(
-        "Does a passage answer a question? Both are read together",
-        {"license": "apache-2.0", "language": "en", "pipeline_tag": "text-ranking"},
-        sections,
-        ["semclass", "passage-answers-question", "onnx"],
     )
 
 

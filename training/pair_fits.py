@@ -145,12 +145,3 @@ def best_threshold(probabilities: Array, data: Examples) -> float:
 
 def best_weight(signal: Array, data: Examples) -> float:
     return float(LAMBDAS[int(np.argmax([mean_rank(data.score + weight * signal, data) for weight in LAMBDAS]))])
-
-
-def calibration_error(probabilities: Array, answers: Array, bins: int = 15) -> float:
-    """Compute the expected calibration error over bins of equal count."""
-    order = np.argsort(probabilities, axis=None)
-    pairs = zip(
-        np.array_split(probabilities.ravel()[order], bins), np.array_split(answers.ravel()[order], bins), strict=True
-    )
-    return float(np.mean([abs(p.mean() - y.mean()) for p, y in pairs]))

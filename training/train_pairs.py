@@ -25,15 +25,13 @@ import numpy as np
 import numpy.typing as npt
 
 from answer_groups import read_groups
-from command import MULTILINGUAL, make_parser, npy_bytes, run, save_head, seconds_so_far
+from command import MULTILINGUAL, filled_card, make_parser, npy_bytes, run, save_head, seconds_so_far
 from pair_domains import Domain, read_domains, read_multilingual
 from pair_fits import (
     Examples,
-    Linear,
     best_threshold,
     best_weight,
     calibrated,
-    calibration_error,
     choose,
     fit_pointwise,
     log_loss,
@@ -53,7 +51,7 @@ from semclass.ranking.features import PAIR_FEATURES, pair_features
 from semclass.ranking.models import BM25_WEIGHT, read_questions
 from semclass.scoring.bm25 import idf as idf_of
 from semclass.scoring.topk import class_match
-from semclass.train.fitted import FittedHead, head_to_onnx
+from semclass.train.fitted import FittedHead, expected_calibration_error, head_to_onnx
 from tuning_texts import held_out
 
 Array = npt.NDArray[Any]
@@ -170,51 +168,9 @@ def collect(
     )
 
 
-def save(
-    folder: Path,
-    head: Linear,
-    *,
-    encoder: str,
-    training: dict[str, Any],
-    metrics: dict[str, float],
-    threshold: float,
-    what: str,
-    extra: dict[str, Any] | None = None,
-    files: dict[str, bytes] | None = None,
-    facts: dict[str, str] | None = None,
-) -> None:
-    inputs = {"pairs": len(PAIR_FEATURES)}
-    weights, bias = head.weights.astype(np.float32), np.float32(head.bias)
-    network = FittedHead("sigmoid", ("answers",), inputs, weights[:, None], bias[None])
-    card = {
-        "task": "passage-answers-question",
-        "classes": ("answers",),
-        "link": "sigmoid",
-        "inputs": inputs,
-        "encoder": encoder,
-        "calibration": {"method": "sigmoid", "on": "questions of domains that the fit did not see"},
-        "training": training,
-        "metrics": {name: round(value, 4) for name, value in metrics.items()},
-        "threshold": threshold,
-        "features": list(PAIR_FEATURES),
-        "linear": {"weights": weights.tolist(), "bias": float(bias)},
-        **(extra or {}),
-    }
-    table = "\n".join(f"- {name}: {value:.4f}" for name, value in metrics.items())
-    limits = "" if facts else "English. "
-    sections = [
-        ("What it tells", what),
-        ("Training", f"`training/train_pairs.py` on {training['questions']} questions: {training['data']}."),
-        ("Figures", f"On training questions, scored by heads that did not see their domain:\n\n{table}"),
-        ("Limits", f"{limits}A probability is that of a passage among the first 10 of a retriever, not of any text."),
-    ]
-    title = f"pairs: {folder.name}"
-    save_head(folder, head_to_onnx(network), card, title=title, sections=sections, files=files, facts=facts)
-
-
 def train(arguments: argparse.Namespace) -> None:
     encoder = open_encoder(arguments.encoder, threads=arguments.threads)
-    table = word_table(encoder.vocabulary)
+    table_of_words = word_table(encoder.vocabulary)
     passage_encoder = PassageEncoder.load(arguments.out.parent, encoder=encoder)
     classifier = load_classifier(arguments.out.parent, passage_encoder)
     domains = (
@@ -224,7 +180,7 @@ def train(arguments: argparse.Namespace) -> None:
     )
     learnt = learnt_questions(arguments.data, arguments.seed) if "provides" in encoder.views else set()
     idf = general_idf(domains if arguments.multilingual else domains[:1], passage_encoder)
-    everything = collect(domains, passage_encoder, classifier, WordTable.of(table), idf, learnt)
+    everything = collect(domains, passage_encoder, classifier, WordTable.of(table_of_words), idf, learnt)
     data = everything.take(everything.unseen)
 
     text_ridge, text_scores = choose(fit_pointwise, everything, log_loss)
@@ -239,33 +195,42 @@ def train(arguments: argparse.Namespace) -> None:
         "conditional_mrr_stable": mean_rank(hard, data),
         "conditional_mrr_integrated": mean_rank(data.score + found["entailment"] * text_probabilities, data),
         "conditional_mrr_alone": mean_rank(text_probabilities, data),
-        "calibration_error": calibration_error(text_probabilities, data.answers),
+        "calibration_error": expected_calibration_error(text_probabilities.ravel(), data.answers.ravel()),
     }
     for name, value in text_figures.items():
         print(f"{name}: {value:.4f}")
     print(f"threshold {threshold}, weights {found}")
 
-    training = {
-        "data": ", ".join(domain.name for domain in domains),
-        "questions": len(everything.answers),
-        "candidates": N_CANDIDATES,
-        "seed": arguments.seed,
-        "seconds": seconds_so_far(),
+    inputs = {"pairs": len(PAIR_FEATURES)}
+    weights, bias = entailment.weights.astype(np.float32), np.float32(entailment.bias)
+    network = FittedHead("sigmoid", ("answers",), inputs, weights[:, None], bias[None])
+    fields = {
+        "task": "passage-answers-question",
+        "classes": ("answers",),
+        "link": "sigmoid",
+        "inputs": inputs,
+        "encoder": encoder.fingerprint,
+        "calibration": {"method": "sigmoid", "on": "questions of domains that the fit did not see"},
+        "training": {
+            "data": ", ".join(domain.name for domain in domains),
+            "questions": len(everything.answers),
+            "candidates": N_CANDIDATES,
+            "seed": arguments.seed,
+            "seconds": seconds_so_far(),
+            "loss": "log loss",
+            "ridge": text_ridge,
+        },
+        "metrics": {name: round(value, 4) for name, value in text_figures.items()},
+        "threshold": threshold,
+        "features": list(PAIR_FEATURES),
+        "linear": {"weights": weights.tolist(), "bias": float(bias)},
+        "weights": found,
     }
+    table = "\n".join(f"- {name}: {value:.4f}" for name, value in text_figures.items())
+    words = filled_card("pairs", {**fields, "table": table, "languages": "" if arguments.multilingual else "English. "})
+    files = {"idf.npy": npy_bytes(idf), "words.npy": npy_bytes(table_of_words)}
     facts = MULTILINGUAL if arguments.multilingual else None
-    save(
-        arguments.out / "entailment",
-        entailment,
-        encoder=encoder.fingerprint,
-        training={**training, "loss": "log loss", "ridge": text_ridge},
-        metrics=text_figures,
-        threshold=threshold,
-        facts=facts,
-        what="P(passage answers question) from the two texts alone; comparable between questions. `idf.npy` holds the "
-        "inverse document frequency of word pieces in general text, `words.npy` which pieces make one word.",
-        extra={"weights": found},
-        files={"idf.npy": npy_bytes(idf), "words.npy": npy_bytes(table)},
-    )
+    save_head(arguments.out / "entailment", head_to_onnx(network), fields, files=files, facts=facts, **words)
 
 
 def main() -> None:

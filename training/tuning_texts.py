@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -143,26 +144,18 @@ class Material:
 
     def save(self, path: Path) -> None:
         """Write a file; see :meth:`load`."""
-        names = sorted({group.domain for group in self.groups})
-        passages = [passage for group in self.groups for passage in group.passages]
+        groups = [[one.domain, one.question, one.passages, sorted(one.answers)] for one in self.groups]
         arrays = {
             "pieces": self.pieces.values,
             "lengths": self.pieces.lengths().astype(np.int32),
-            "names": np.array(names),
-            "domains": np.array([names.index(group.domain) for group in self.groups], np.int16),
-            "questions": np.array([group.question for group in self.groups], np.int32),
-            "counts": np.array([len(group.passages) for group in self.groups], np.int16),
-            "sizes": np.array([len(passage) for passage in passages], np.int16),
-            "sentences": np.array([row for passage in passages for row in passage], np.int32),
-            "answers": np.array([place in group.answers for group in self.groups for place in range(len(group.passages))]),
+            "groups": np.frombuffer(json.dumps(groups).encode(), np.uint8),
             "held": self.held,
             "further": self.further,
             "special": np.array(self.special),
-            "prefixes": np.concatenate(self.prefixes).astype(np.int64),
-            "prefix": np.array(len(self.prefixes[0])),
+            "prefixes": np.frombuffer(json.dumps(self.prefixes).encode(), np.uint8),
             "kept": self.kept,
             "idf": self.idf,
-        }  # fmt: skip
+        }
         path.parent.mkdir(parents=True, exist_ok=True)
         np.savez_compressed(path, **arrays)
 
@@ -171,23 +164,13 @@ class Material:
         """Read what :meth:`save` wrote."""
         with np.load(path, allow_pickle=False) as file:
             a = {name: file[name] for name in file.files}
-        rows = np.split(a["sentences"], np.cumsum(a["sizes"], dtype=np.int64)[:-1])
-        passages = [tuple(row.tolist()) for row in rows]
-        starts = offsets_of(a["counts"].astype(np.int64)).tolist()
         groups = tuple(
-            Rows(
-                str(a["names"][domain]),
-                question,
-                tuple(passages[start:end]),
-                frozenset(np.flatnonzero(a["answers"][start:end]).tolist()),
-            )
-            for domain, question, start, end in zip(
-                a["domains"].tolist(), a["questions"].tolist(), starts, starts[1:], strict=False
-            )
+            Rows(domain, question, tuple(map(tuple, passages)), frozenset(answers))
+            for domain, question, passages, answers in json.loads(a["groups"].tobytes())
         )
+        asked, given = map(tuple, json.loads(a["prefixes"].tobytes()))
         pieces = Ragged(a["pieces"], offsets_of(a["lengths"].astype(np.int64)))
         first, last = a["special"].tolist()
-        asked, given = (tuple(part.tolist()) for part in np.split(a["prefixes"], [int(a["prefix"])]))
         return cls(pieces, groups, a["held"], a["further"], (first, last), a["kept"], a["idf"], (asked, given))
 
     def asked(self) -> npt.NDArray[np.bool_]:
