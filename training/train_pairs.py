@@ -49,8 +49,8 @@ from semclass.index.passage_encoder import PassageEncoder
 from semclass.index.passage_index import PassageIndex
 from semclass.ranking.features import PAIR_FEATURES, pair_features
 from semclass.ranking.models import BM25_WEIGHT, read_questions
+from semclass.ranking.thesis import class_match
 from semclass.scoring.bm25 import idf as idf_of
-from semclass.scoring.topk import class_match
 from semclass.train.fitted import FittedHead, expected_calibration_error, head_to_onnx
 from tuning_texts import held_out
 

@@ -25,8 +25,7 @@ from onnx_graphs import open_model
 from semclass.core.artifacts import STATES
 from semclass.core.types import IntArray, Ragged, offsets_of
 from semclass.encoders.onnx_encoder import PASSAGE, OnnxEncoder
-from semclass.scoring.bm25 import statistics
-from semclass.scoring.postings import count_terms
+from semclass.scoring.bm25 import count_terms, statistics
 
 Array = npt.NDArray[Any]
 R = TypeVar("R")

@@ -24,7 +24,7 @@ from semclass.core.errors import (
 from semclass.core.files import REMEDY
 from semclass.core.tools import available_threads
 from semclass.core.types import Passage, Ragged, offsets_of
-from semclass.encoders.stems import LANGUAGES, language_of, terms_of
+from semclass.encoders.words import LANGUAGES, language_of, terms_of
 from semclass.heads.sparse import pack
 from semclass.index.candidates import Evidence, decode
 from semclass.index.columns import columns_of
@@ -39,8 +39,9 @@ from semclass.index.passage_encoder import (
     searchable,
 )
 from semclass.index.segment import NOTHING, Segment, hashes_of
+from semclass.scoring.bm25 import count_terms
 from semclass.scoring.dense import shares_of
-from semclass.scoring.postings import count_terms
+from semclass.scoring.numerics import unit
 from semclass.scoring.quantisation import (
     COMPONENTS,
     SCALE,
@@ -48,7 +49,6 @@ from semclass.scoring.quantisation import (
     to_quarter_bytes,
     to_scaled_bytes,
 )
-from semclass.scoring.topk import unit
 
 CHUNK_PASSAGES = 64
 """Passages that a thread reads at a time, at most: bounds memory and what a stop of a build loses; changes no value."""

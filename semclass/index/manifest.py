@@ -13,7 +13,7 @@ from semclass.core import artifacts
 from semclass.core.checks import short
 from semclass.core.errors import ArtifactError
 from semclass.core.files import REMEDY
-from semclass.encoders.stems import LANGUAGES
+from semclass.encoders.words import LANGUAGES
 from semclass.index import segment
 from semclass.index.segment import Entry
 
@@ -37,7 +37,7 @@ class Header:
     small: bool  #: whether only vectors of sentences are stored, so that re-ranking encodes the candidates again
     codebooks: str  #: fingerprint of the codebooks of the token vectors; empty without codebooks
     sparse: str  #: fingerprint of the head of learnt words; empty without
-    language: str  #: language of the stems of words, see `semclass.encoders.stems.LANGUAGES`
+    language: str  #: language of the stems of words, see `semclass.encoders.words.LANGUAGES`
     heads: Mapping[str, str]  #: fingerprints of the heads by the field that each labels
 
     def header(self) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from semclass.core.checks import check_texts
 from semclass.core.errors import ArtifactError, InputError, warn
 from semclass.core.files import REMEDY
 from semclass.core.types import DoubleArray, IntArray, Passage, Ragged, chained
-from semclass.encoders.stems import terms_of
+from semclass.encoders.words import terms_of
 from semclass.index import candidates, filters, manifest
 from semclass.index.candidates import Candidates, Evidence, Query, Scoring, decode, no_evidence, sum_of
 from semclass.index.columns import FALSE, FIRST_CODE, Scalar

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from semclass.core import artifacts
 from semclass.core.errors import ArtifactError, InputError
 from semclass.core.types import FloatArray, IntArray, Passage, Ragged, offsets_of
-from semclass.encoders.stems import terms_of
+from semclass.encoders.words import terms_of
 from semclass.heads.sparse import unpack
 from semclass.index import filters
 from semclass.index.candidates import Candidates, Query, Scoring
@@ -32,8 +32,8 @@ from semclass.index.segment import NOTHING, Part, Segment
 from semclass.scoring import bm25, fusion
 from semclass.scoring.bm25 import Statistics
 from semclass.scoring.dense import MEAN_WEIGHT
+from semclass.scoring.numerics import unit
 from semclass.scoring.quantisation import from_quarter_bytes
-from semclass.scoring.topk import unit
 
 _KIND, _PROTOCOL = "remote-index", 1
 _REMEDY = "store the index again"

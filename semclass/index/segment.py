@@ -27,10 +27,10 @@ from semclass.core.tools import Once
 from semclass.core.types import FloatArray, IntArray, Passage, Ragged, offsets_of
 from semclass.index import columns
 from semclass.index.columns import Columns
-from semclass.scoring import approximation, postings
+from semclass.scoring import approximation, bm25
 from semclass.scoring.approximation import Reduced
+from semclass.scoring.bm25 import Deleted, Postings, count_deleted
 from semclass.scoring.dense import Vectors
-from semclass.scoring.postings import Deleted, Postings, count_deleted
 
 NOTHING = Ragged(np.zeros((0, 0), np.uint8), np.zeros(1, np.int64))
 """The rows that a small index leaves out."""
@@ -186,7 +186,7 @@ class Segment:
         try:
             return cls(
                 **rows,
-                postings=postings.load(files, "bm25/"),
+                postings=bm25.load(files, "bm25/"),
                 columns=columns.load(files),
                 near=approximation.load(files, f"{REDUCED}/") if reduced else None,
                 name=name,
@@ -208,7 +208,7 @@ OFFSETS = tuple(dict.fromkeys(stored.offsets for stored in ROWS.values() if stor
 
 FILES = (
     *(f"{name}.npy" for name in (*ROWS, *OFFSETS)),
-    *(f"bm25/{name}.npy" for name in postings.PARTS),
+    *(f"bm25/{name}.npy" for name in bm25.PARTS),
     columns.VALUES,
     columns.DIRECTORY,
 )
@@ -311,7 +311,7 @@ def write(parts: Sequence[Part], folder: Path, *, final: bool) -> dict[str, dict
             np.save(folder / f"{stored.offsets}.npy", offsets)  # of several arrays they may be the same
     columns.save(_columns(parts), folder)
     if len(parts) == 1 and parts[0].keep is None:
-        postings.save(parts[0].segment.postings, folder / "bm25")
+        bm25.save(parts[0].segment.postings, folder / "bm25")
     else:
         _merged(parts, folder / "bm25")
     coded = parts[0].segment.sentences.values.dtype == np.uint8
@@ -343,7 +343,7 @@ def _write(path: Path, blocks: Iterator[npt.NDArray[Any]], rows: int) -> None:
 
 
 def _merged(parts: Sequence[Part], folder: Path | None = None) -> Postings:
-    return postings.merge([part.segment.postings for part in parts], [part.keep for part in parts], folder=folder)
+    return bm25.merge([part.segment.postings for part in parts], [part.keep for part in parts], folder=folder)
 
 
 def _blocks(parts: Sequence[Part], name: str) -> Iterator[npt.NDArray[Any]]:

@@ -17,8 +17,7 @@ from semclass.heads.head import log_odds
 from semclass.ranking.models import Models
 from semclass.ranking.reranker import Reranker
 from semclass.ranking.result import SearchResult
-from semclass.scoring.matmul import float_products
-from semclass.scoring.topk import unit
+from semclass.scoring.numerics import float_products, unit
 
 MAX_SENTENCES = 5  #: default number of sentences
 READ_HITS = 5  #: number of first hits whose sentences are compared

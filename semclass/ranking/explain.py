@@ -12,12 +12,12 @@ import numpy as np
 from semclass.core.types import ClassEvidence, Explanation, FloatArray, IntArray, Passage, WordMatch
 from semclass.documents.sentences import MAX_SENTENCE_WORDS, Span, sentence_spans, unwrapped_spans
 from semclass.encoders.batching import steps
-from semclass.encoders.stems import words as stem_words
 from semclass.encoders.words import joined_pieces, mark_of
+from semclass.encoders.words import words as stem_words
 from semclass.index.candidates import Candidates, Query
 from semclass.index.remote import SearchIndex
 from semclass.ranking.models import Models
-from semclass.scoring.matmul import float_products
+from semclass.scoring.numerics import float_products
 
 MAX_WORDS = 12  #: most words of a question to show, those with the largest weights
 GENERAL_PASSAGES = 20

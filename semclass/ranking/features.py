@@ -26,8 +26,7 @@ from semclass.core.errors import InputError
 from semclass.core.types import FloatArray, IntArray, Ragged
 from semclass.encoders.words import WordTable, words_of
 from semclass.index.candidates import Candidates, Query
-from semclass.scoring.matmul import float_products
-from semclass.scoring.topk import unit
+from semclass.scoring.numerics import float_products, unit
 
 FEATURES: Mapping[str, str] = {
     "dense": "cosine of the vectors",
@@ -89,15 +88,14 @@ def _compared_words(query: Query, candidates: Candidates, table: WordTable) -> t
     terms, m, passages = query.terms, len(query.terms), candidates.evidence.pieces
     # one pass over all texts, the question first
     pieces = np.concatenate([terms, passages.values], dtype=np.int64, casting="unsafe")
-    words = words_of(Ragged(pieces, np.append(0, passages.offsets + m)), table)
-    count = int(words.keys.offsets[1])
-    keys, starts = words.keys.values, words.starts[:count]
-    question, values, offsets = keys[:count], keys[count:], words.keys.offsets[1:] - count
+    words, starts = words_of(Ragged(pieces, np.append(0, passages.offsets + m)), table)
+    count = int(words.offsets[1])
+    question, values, offsets = words.values[:count], words.values[count:], words.offsets[1:] - count
     present = np.zeros((count, len(passages)), np.bool_)
     # matches are few, so that working on their places is cheaper than on the whole table
     row, column = np.divmod(np.flatnonzero(question[:, None] == values[None, :]), max(len(values), 1))
     present[row, np.searchsorted(offsets, column, side="right") - 1] = True
-    return starts, present
+    return starts[:count], present
 
 
 def _weighed(query: Query, starts: IntArray, idf: FloatArray, table: WordTable) -> _QuestionWords:

@@ -21,7 +21,7 @@ from semclass.core.checks import (
 from semclass.core.errors import InputError, InputTypeError
 from semclass.core.types import Encoder, Explanation, Hit, Passage
 from semclass.encoders.batching import CHUNK, concurrency_limit, warn_truncated
-from semclass.encoders.stems import language_of
+from semclass.encoders.words import language_of
 from semclass.index.candidates import Candidates, Query
 from semclass.index.encode_rows import IndexConfig, segment_of
 from semclass.index.passage_encoder import has_text, parts_of, searchable

@@ -31,7 +31,7 @@ from semclass.ranking.reranker import as_passages
 from semclass.ranking.result import SearchResult, make_hits
 from semclass.ranking.statements import BY_WORDS, OTHER, warn_of_language
 from semclass.scoring.fusion import DEPTH
-from semclass.scoring.topk import unit
+from semclass.scoring.numerics import unit
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack  # typing has it from Python 3.11 on

@@ -7,18 +7,34 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from semclass.core.types import DoubleArray
 from semclass.index.candidates import Candidates, Query, Scoring, summed
 from semclass.ranking.models import Models, Needs, Weights
-from semclass.scoring.topk import class_match
 
 Signal: TypeAlias = Callable[[Models, Query, Candidates, bool], tuple[DoubleArray, DoubleArray]]
 """Gives a signal of n candidates and the probabilities behind it, each (n,); with the flag, labels of 0 and 1."""
 
 
+def class_match(
+    question: DoubleArray, passages: npt.NDArray[np.floating], thresholds: DoubleArray, kind: str
+) -> DoubleArray:
+    """Return how well the classes of passages match the classes of a question, float64 of shape (n,), in [0, 1].
+
+    `question` is P(class | question), (n_classes,), `passages` P(class | passage), (n, n_classes), and `thresholds` the
+    probability from which a passage has a class. ``"hard"`` is 1 if the passage has the question's most probable class,
+    or else 0, as in the reference system; ``"soft"`` the inner product: P(both have one class) if they are independent.
+    """
+    if kind == "hard":
+        asked = int(question.argmax())
+        return np.asarray(passages[:, asked] >= thresholds[asked], np.float64)
+    # not a product of BLAS, whose last digits depend on how many rows there are
+    return np.asarray(np.einsum("nc,c->n", passages.astype(np.float64), question))
+
+
 def class_signal(models: Models, query: Query, candidates: Candidates, hard: bool) -> tuple[DoubleArray, DoubleArray]:
-    """Return how well the classes of question and passage match, see :func:`semclass.scoring.topk.class_match`."""
+    """Return how well the classes of question and passage match, see :func:`class_match`."""
     kind = "hard" if hard else "soft"
     match = class_match(query.probabilities, candidates.probabilities, candidates.thresholds, kind)
     return match, match

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from semclass.encoders.stems import MAX_LENGTH, Words, language_of, terms_of, words
+from semclass.encoders.words import MAX_LENGTH, Words, language_of, terms_of, words
 
 
 def shared(first, second, language="english"):
@@ -80,7 +80,7 @@ def test_terms_are_the_same_everywhere_and_every_time():
 
 
 def test_a_table_of_words_stays_small(monkeypatch):
-    monkeypatch.setattr("semclass.encoders.stems.MAX_WORDS", 8)
+    monkeypatch.setattr("semclass.encoders.words.MAX_WORDS", 8)
     table = Words("english")
     found = [table[f"word{number}"] for number in range(50)]
     assert len(table) <= 8

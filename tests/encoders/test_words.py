@@ -17,8 +17,8 @@ def words(*texts):
     terms = ragged(
         [np.array([PIECES.index(piece) for piece in text.split()], np.int64) for text in texts], np.zeros(0, np.int64)
     )
-    found = words_of(terms, WordTable.of(TABLE))
-    return [found.keys.row(place).tolist() for place in range(len(texts))], found.starts.tolist()
+    words, starts = words_of(terms, WordTable.of(TABLE))
+    return [words.row(place).tolist() for place in range(len(texts))], starts.tolist()
 
 
 def test_pieces_of_a_word_are_one_word():

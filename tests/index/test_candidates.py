@@ -15,11 +15,11 @@ from semclass.index.passage_index import PassageIndex
 from semclass.index.segment import Part as IndexPart
 from semclass.scoring import dense
 from semclass.scoring.approximation import reduce_vectors
+from semclass.scoring.bm25 import Postings, count_terms
 from semclass.scoring.dense import Vectors, shares_of
 from semclass.scoring.fusion import pool
-from semclass.scoring.postings import Postings, count_terms
+from semclass.scoring.numerics import top_k, unit
 from semclass.scoring.quantisation import to_quarter_bytes
-from semclass.scoring.topk import top_k, unit
 
 DIM, VOCABULARY = 8, 20
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from semclass.core.files import Files
 from semclass.core.types import Ragged, ragged
-from semclass.scoring import bm25, postings
-from semclass.scoring.postings import Postings, count_deleted, count_terms, merge
-from semclass.scoring.topk import top_k
+from semclass.scoring import bm25
+from semclass.scoring.bm25 import Postings, count_deleted, count_terms, merge
+from semclass.scoring.numerics import top_k
 
 VOCABULARY = 50
 
@@ -36,7 +36,7 @@ def stretches(terms: Ragged, *ends: int) -> list[Postings]:
 
 
 def assert_same(left: Postings, right: Postings) -> None:
-    for name in postings.PARTS:
+    for name in bm25.PARTS:
         np.testing.assert_array_equal(getattr(left, name), getattr(right, name))
 
 
@@ -82,12 +82,12 @@ def test_postings_count_terms_in_the_smallest_types():
 def test_segments_are_merged_in_memory_and_on_the_disk(tmp_path, rows):
     together = ragged([np.array(row) for row in rows], np.zeros(0, np.int64))
     parts, whole = stretches(together, len(rows) // 2), count_terms(together)
-    for merged in (merge(parts), merge(parts, folder=tmp_path / "bm25"), postings.load(Files(tmp_path / "bm25"))):
+    for merged in (merge(parts), merge(parts, folder=tmp_path / "bm25"), bm25.load(Files(tmp_path / "bm25"))):
         assert_same(merged, whole)
         assert merged.counts.dtype == whole.counts.dtype
         assert merged.passages.dtype == whole.passages.dtype
-    postings.save(whole, tmp_path / "saved")
-    for name in postings.PARTS:
+    bm25.save(whole, tmp_path / "saved")
+    for name in bm25.PARTS:
         assert (tmp_path / "saved" / f"{name}.npy").read_bytes() == (tmp_path / "bm25" / f"{name}.npy").read_bytes()
 
 
@@ -97,7 +97,7 @@ def test_blocks_change_nothing(monkeypatch, terms, block):
     question, dead = np.arange(VOCABULARY), np.arange(0, 25, 3)
     whole = bm25.scores(parts, bm25.statistics(parts), question)
     deleted = count_deleted(parts[0], dead)
-    monkeypatch.setattr(postings, "READ_POSTINGS", block)
+    monkeypatch.setattr(bm25, "READ_POSTINGS", block)
     monkeypatch.setattr(bm25, "SCORED_POSTINGS", block)
     np.testing.assert_array_equal(bm25.scores(parts, bm25.statistics(parts), question), whole)
     np.testing.assert_array_equal(count_deleted(parts[0], dead).document_frequencies, deleted.document_frequencies)
@@ -140,7 +140,7 @@ def asked(draw):
 @pytest.mark.parametrize("frequent", [1, 8, 10_000], ids="a term is frequent if more than 1 of {} has it".format)
 @pytest.mark.parametrize("n", [1, 7, 300])
 def test_the_best_of_many_segments_are_those_of_scoring_all(monkeypatch, frequent, n):
-    monkeypatch.setattr(postings, "FREQUENT_SHARE", frequent)
+    monkeypatch.setattr(bm25, "FREQUENT_SHARE", frequent)
     rng = np.random.default_rng(n)
     rows = [rng.zipf(1.3, rng.integers(0, 20)).clip(0, VOCABULARY - 1) for _ in range(900)]
     parts = stretches(ragged(rows, np.zeros(0, np.int64)), 400, 410, 410, 700)
@@ -163,6 +163,6 @@ def test_some_passages_score_as_among_all(made, data):
 
 
 def test_space_on_the_disk_is_taken_before_a_file_is_mapped(tmp_path):
-    array = postings._mapped(tmp_path / "array.npy", np.dtype(np.uint32), 100_000)  # a full disk would end the process
+    array = bm25._mapped(tmp_path / "array.npy", np.dtype(np.uint32), 100_000)  # a full disk would end the process
     assert (tmp_path / "array.npy").stat().st_blocks * 512 >= array.nbytes
     assert np.load(tmp_path / "array.npy").sum() == 0

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from semclass.core.types import Ragged, offsets_of
 from semclass.scoring import dense
 from semclass.scoring.dense import Vectors, digits_of, shares_of, value_of
+from semclass.scoring.numerics import unit
 from semclass.scoring.quantisation import from_quarter_bytes, to_quarter_bytes
-from semclass.scoring.topk import unit
 
 DIM = 32
 

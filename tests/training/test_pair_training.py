@@ -15,7 +15,7 @@ from train_pairs import word_table
 def words(pieces, *texts):
     table = WordTable.of(word_table(pieces))
     terms = ragged([np.array([pieces.index(piece) for piece in text.split()]) for text in texts], np.zeros(0, np.int64))
-    keys = words_of(terms, table).keys
+    keys, _ = words_of(terms, table)
     return [keys.row(place).tolist() for place in range(len(texts))]
 
 

@@ -1,4 +1,4 @@
-"""Matrix products by onnxruntime, on one thread whatever the environment says.
+"""Vectors of unit length, the largest of many scores, and matrix products on one thread whatever the environment says.
 
 numpy's BLAS takes as many threads as there are processors for a larger product, in every thread of a service at once, and
 they wait for each other. The graphs have one node each, and are written here byte by byte.
@@ -19,7 +19,7 @@ import numpy.typing as npt
 import onnxruntime
 
 from semclass.core.onnx_sessions import session_options
-from semclass.core.types import FloatArray
+from semclass.core.types import FloatArray, IntArray
 
 ZERO, SMALL_ZERO = 128, 64
 """The byte that stands for 0 in rows of :func:`int_products` and of :func:`product_with`, which are unsigned."""
@@ -29,6 +29,40 @@ _KINDS = {"float32": _FLOAT, "uint8": _UINT8, "int8": _INT8}
 
 _OWN = "com.microsoft"
 """The domain of onnxruntime's own operators."""
+
+GROUPS_PER_SCORE, MAX_GROUP_SIZE = 8, 64
+"""Number of groups of scores for each requested score, and the largest size of a group."""
+
+
+def unit(vectors: FloatArray) -> FloatArray:
+    """Scale vectors to length 1 along the last axis. A vector of zeros stays unchanged."""
+    norm = np.sqrt(np.einsum("...d,...d->...", vectors, vectors))
+    return np.asarray(vectors / np.maximum(norm, np.float32(1e-12))[..., None])
+
+
+def top_k(scores: npt.NDArray[np.floating], k: int) -> IntArray:
+    """Places of the k largest scores, best first, equal ones in their order, int64 of shape (min(k, n),)."""
+    if k >= len(scores):
+        return np.argsort(-scores, kind="stable")
+    # ties at the cut are broken by place, not by chance
+    rows = np.flatnonzero(scores >= np.partition(scores, len(scores) - k)[len(scores) - k])
+    return rows[np.argsort(-scores[rows], kind="stable")][:k]
+
+
+def nth_at_least(scores: npt.NDArray[Any], n: int) -> Any:
+    """Lower bound of the n-th largest score (n >= 1), usually close to it; the least number if there are fewer."""
+    if len(scores) < n:
+        return -np.inf if scores.dtype.kind == "f" else np.iinfo(scores.dtype).min
+    width = min(max(len(scores) // (GROUPS_PER_SCORE * n), 1), MAX_GROUP_SIZE)
+    count = len(scores) // width
+    # the n-th largest maximum of small groups
+    largest = scores if width == 1 else scores[: count * width].reshape(width, count).max(axis=0)
+    return np.partition(largest, count - n)[count - n]
+
+
+def is_most(m: int, n: int) -> bool:
+    """Return whether it is quicker to score all n passages than to score only m of them."""
+    return m * 4 > n
 
 
 def float_products(left: FloatArray, right: FloatArray) -> FloatArray:
