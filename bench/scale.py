@@ -67,7 +67,7 @@ def build(data: str, folder: str, passages: int) -> dict[str, Any]:
     words = MadeWords(models.sparse.fingerprint, models.sparse.encode(encoder.found.terms)) if models.sparse else None
     quick = replace(models, classifier=replace(head, encoder=encoder), sparse=words)
     started = time.perf_counter()
-    build_index(folder, made(sentences, passages), passage_encoder=quick, replace=True, resume=False)
+    build_index(folder, made(sentences, passages), passage_encoder=quick, replace=True)
     seconds = time.perf_counter() - started
     size = sum(path.stat().st_size for path in Path(folder).rglob("*") if path.is_file())
     return {"passages": passages, "per_second_beside_reading": passages / seconds, "bytes": size / passages}
@@ -90,7 +90,7 @@ def real(data: str, folder: str) -> dict[str, Any]:
     texts = sentence_windows(squad_train(Path(data))[0], SENTENCES)[:READ]
     started = time.perf_counter()
     passages = (Passage(str(place), text) for place, text in enumerate(texts))
-    build_index(folder, passages, passage_encoder=Models.load(threads=1).passage_encoder, replace=True, resume=False)
+    build_index(folder, passages, passage_encoder=Models.load(threads=1).passage_encoder, replace=True)
     return {"per_second": len(texts) / (time.perf_counter() - started)}
 
 

@@ -15,11 +15,6 @@ passages that score are those of the held-out fold that were read twice. Passage
 With --multilingual, for an encoder of many languages, ``surface`` counts for ABBR alone: other languages have other capital
 letters and no English words. Of Turkish paragraphs of an article, those with the person that a question asks for have an
 AUC of 0.61 so, and of 0.48 otherwise. All labels are of English passages.
-
-What was tried, as macro F1 and AUC: all views 0.903 and 0.933; without ``layers`` 0.889 and 0.913, without ``surface``
-0.865 and 0.920, without ``entities`` 0.880 and 0.912. A quarter of the passages gives 0.881 and 0.908, half 0.892 and
-0.928. ``gold`` alone 0.898 and 0.921; the answers of flan-ul2 as labels 0.708 and 0.811, in place of ``gold`` where two
-readings differ 0.897 and 0.922.
 """
 
 from __future__ import annotations
@@ -68,7 +63,6 @@ class Corpus:
 
     texts: list[str]
     labels: Array  # float64 (n, 6): 1, 0, or nan where the readings differ
-    weak: Array  # the same by flan-ul2, (n_gold, 6), nan where it gave no answer
     sources: Array  # str (n,): ``gold``, ``wikiqa``, ``news`` or ``squad``
     twice: Array  # bool (n,): of ``gold`` and read twice, independently
     spelt: tuple[str, ...]  # classes that are told by spelling, too
@@ -119,7 +113,6 @@ def read_corpus(data: Path, *, multilingual: bool = False) -> Corpus:
     return Corpus(
         texts=texts,
         labels=np.concatenate([_label_matrix([gold[passage["_id"]]["labels"] for passage in passages]), labels]),
-        weak=_label_matrix([passage["labels"] for passage in passages]),
         sources=np.array([GOLD] * len(passages) + sources),
         spelt=("ABBR",) if multilingual else COARSE,
         twice=np.array(twice + [False] * len(others)),
