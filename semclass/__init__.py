@@ -21,7 +21,17 @@ if TYPE_CHECKING:
         SkippedWarning,
         TruncationWarning,
     )
-    from semclass.core.types import ABSTAIN, Encoder, Encoding, Explanation, Hit, Label, Passage, QuestionLabel
+    from semclass.core.types import (
+        ABSTAIN,
+        Encoder,
+        Encoding,
+        Explanation,
+        Hit,
+        Label,
+        Passage,
+        QuestionLabel,
+        SearchResult,
+    )
     from semclass.documents.chunking import Chunking
     from semclass.encoders.onnx_encoder import OnnxEncoder
     from semclass.heads.entailment import EntailmentClassifier, EntailmentLabel
@@ -35,7 +45,6 @@ if TYPE_CHECKING:
     from semclass.ranking.models import Models
     from semclass.ranking.options import SearchOptions
     from semclass.ranking.reranker import Reranker
-    from semclass.ranking.result import SearchResult
     from semclass.ranking.retriever import HybridRetriever
     from semclass.train.estimators import TextClassifier
 
@@ -64,10 +73,19 @@ _HOMES = {
     "ranking.models": ("Models",),
     "ranking.options": ("SearchOptions",),
     "ranking.reranker": ("Reranker",),
-    "ranking.result": ("SearchResult",),
     "ranking.retriever": ("HybridRetriever",),
     "heads.texts": ("TextModel",),
-    "core.types": ("ABSTAIN", "Encoder", "Encoding", "Explanation", "Hit", "Label", "Passage", "QuestionLabel"),
+    "core.types": (
+        "ABSTAIN",
+        "Encoder",
+        "Encoding",
+        "Explanation",
+        "Hit",
+        "Label",
+        "Passage",
+        "QuestionLabel",
+        "SearchResult",
+    ),
     "index.writer": ("Report", "build_index", "change_index"),
 }
 

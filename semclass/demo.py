@@ -9,10 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
+from semclass.core.types import SearchResult
 from semclass.documents.readers import read_passages
 from semclass.index.passage_index import PassageIndex
 from semclass.ranking.models import Models
-from semclass.ranking.result import SearchResult
 from semclass.ranking.retriever import HybridRetriever
 
 CORPUS = Path(__file__).parent / "demo_data" / "corpus.jsonl"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -310,3 +310,49 @@ class Hit:
     def index(self) -> int:
         """Place before re-ranking, from 0: after :class:`semclass.Reranker`, the place in your list of passages."""
         return self.rank_before - 1
+
+
+@dataclass(frozen=True)
+class SearchResult(Sequence[Hit]):
+    """The hits of a search, best first, and statements about the whole ranking.
+
+    It is a sequence of hits.
+
+    Attributes
+    ----------
+    hits
+        The hits, best first. The tuple may be empty.
+    query_used
+        The part of the question that the search read: of several sentences, those that ask and those that belong to the
+        question. After rewriting, it holds the rewritten questions, one per line.
+    certainty
+        How certain ``default`` is of the first hit: ``"strong"``, ``"likely"`` or ``"weak"``, see
+        ``semclass/ranking/statements.py``. None with other methods, and for fewer than two passages.
+    answerable
+        Probability that the passages answer the question at all: that the first hit of ``default`` does, by the
+        entailment head. 0 if there is no passage. None with methods other than ``default``.
+    language
+        Language of the passages: ``"en"``, or ``"other"`` for a language that the models do not read. Passages in such
+        a language are ranked by words, and less by vectors. None with methods other than ``default``, and
+        with an encoder of your own.
+    """
+
+    hits: tuple[Hit, ...]
+    query_used: str
+    certainty: str | None = None
+    answerable: float | None = None
+    language: str | None = None
+
+    def __len__(self) -> int:
+        """Count the hits."""
+        return len(self.hits)
+
+    @overload
+    def __getitem__(self, place: int) -> Hit: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> tuple[Hit, ...]: ...
+
+    def __getitem__(self, place: int | slice) -> Hit | tuple[Hit, ...]:
+        """Return the hit at a place, from 0, or the hits of a slice."""
+        return self.hits[place]

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
+from itertools import compress
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -17,7 +18,7 @@ import numpy.typing as npt
 
 from semclass.core.errors import ArtifactError
 from semclass.core.files import REMEDY
-from semclass.core.types import DoubleArray, FloatArray, IntArray, Passage, Ragged
+from semclass.core.types import DoubleArray, Explanation, FloatArray, Hit, IntArray, Passage, Ragged
 from semclass.heads import sparse
 from semclass.index.segment import Segment
 from semclass.scoring import bm25
@@ -138,6 +139,39 @@ def summed(
     order = np.argsort(-score, kind="stable")
     parts = {**candidates.parts, **added}
     return replace(candidates, order=order, score=score, parts=parts, components=components)
+
+
+def make_hits(
+    query: Query,
+    ranked: Candidates,
+    passages: Sequence[Passage],
+    explanations: Sequence[Explanation] | None = None,
+    before: int = 0,
+) -> tuple[Hit, ...]:
+    """Make hits of the first places of a ranking, which have `passages`, behind `before` other hits."""
+    signals = {"dense": ranked.dense, "bm25": ranked.bm25, "sparse": ranked.sparse}
+    told = {"dense": bool(len(query.pooled)), "bm25": True, "sparse": bool(len(query.sparse))}
+    columns = {**{name: values for name, values in signals.items() if told[name]}, **ranked.components}
+    places = ranked.places[: len(passages)]
+    shown = np.array([*columns.values()])[:, places].T.tolist()
+    classes = ranked.classes[: ranked.probabilities.shape[1]]
+    labelled = (ranked.probabilities >= ranked.thresholds[: len(classes)])[places].tolist()
+    probabilities, scores = ranked.probabilities[places].tolist(), ranked.score[places].tolist()
+    return tuple(
+        Hit(
+            id=passage.id,
+            text=passage.text,
+            metadata=passage.metadata,
+            score=scores[row],
+            rank=before + row + 1,
+            rank_before=place + 1,
+            components=dict(zip(columns, shown[row], strict=True)),
+            labels=tuple(compress(classes, labelled[row])),
+            probabilities=dict(zip(classes, probabilities[row], strict=True)),
+            explanation=None if explanations is None else explanations[row],
+        )
+        for row, (place, passage) in enumerate(zip(places.tolist(), passages, strict=True))
+    )
 
 
 class Searched(Protocol):

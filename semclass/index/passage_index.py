@@ -196,7 +196,7 @@ class PassageIndex(Header):
         if self.small:
             return encode_evidence(passage_encoder, self.passages(rows))
         stored = {name: self._take(name, rows) for name in ("sentences", "provides", "tokens", "pieces")}
-        if int(stored["pieces"].values.max(initial=0)) >= len(passage_encoder.encoder.is_term):
+        if int(stored["pieces"].values.max(initial=0)) >= len(passage_encoder.classifier.encoder.is_term):
             raise ArtifactError(f"the index has word pieces that its encoder does not know; {REMEDY}")
         return decode(stored, passage_encoder.codebooks if self.codebooks else None)
 

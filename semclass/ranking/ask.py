@@ -10,13 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from semclass.core.types import DoubleArray, Passage
+from semclass.core.types import DoubleArray, Passage, SearchResult
 from semclass.documents.sentences import MAX_SENTENCE_WORDS, Span, sentence_spans, unwrapped_spans
 from semclass.encoders.onnx_encoder import for_passages
 from semclass.heads.head import log_odds
 from semclass.ranking.models import Models
 from semclass.ranking.reranker import Reranker
-from semclass.ranking.result import SearchResult
 from semclass.scoring.numerics import float_products, unit
 
 MAX_SENTENCES = 5  #: default number of sentences

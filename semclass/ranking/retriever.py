@@ -12,23 +12,22 @@ import numpy as np
 
 from semclass.core.checks import check_choice, check_positive, check_text, check_texts, check_weights, counted
 from semclass.core.errors import InputError, SkippedWarning, warn
-from semclass.core.types import Encoder, FloatArray, IntArray, Passage
+from semclass.core.types import Encoder, FloatArray, Hit, IntArray, Passage, SearchResult
 from semclass.documents.readers import iter_passages
 from semclass.documents.sources import Skipped
 from semclass.encoders.batching import concurrency_limit
 from semclass.heads.texts import TextModel, classify_all
-from semclass.index.candidates import Candidates, Query
+from semclass.index.candidates import Candidates, Query, make_hits
 from semclass.index.encode_rows import check_models
 from semclass.index.passage_index import PassageIndex
 from semclass.index.remote import RemoteIndex, SearchIndex
 from semclass.ranking import boost
 from semclass.ranking.ask import MAX_SENTENCES, READ_HITS, Answer, answer_from
-from semclass.ranking.explain import question_idf
+from semclass.ranking.explain import explain, question_idf
 from semclass.ranking.methods import DEFAULT, METHODS, WEIGHTS, Method, method_for
 from semclass.ranking.models import SHARES, Models
 from semclass.ranking.options import SearchKeywords, SearchOptions
 from semclass.ranking.reranker import as_passages
-from semclass.ranking.result import SearchResult, make_hits
 from semclass.ranking.statements import BY_WORDS, OTHER, warn_of_language
 from semclass.scoring.fusion import DEPTH
 from semclass.scoring.numerics import unit
@@ -243,15 +242,23 @@ class HybridRetriever:
                         tuple(self._passages(ranked, np.arange(len(ranked)))),
                     )
                     ranked = replace(boost.boosted(ranked, whole, asked, gains), passages=whole)
-                hits = make_hits(models, query, ranked, self._passages(ranked, ranked.places[:k]), idf)
+                hits = self._hits(query, ranked, k, idf)
                 if len(ranked) == depth < k:
                     rest = _behind(ranked, self.candidates(near, k, method, **read))
-                    hits += make_hits(models, query, rest, self._passages(rest, rest.places[: k - depth]), idf, depth)
+                    hits += self._hits(query, rest, k - depth, idf, depth)
                 result = SearchResult(hits, query.query_used, ranked.certainty, ranked.answerable, ranked.language)
                 results.append(result)
         if any(result.language == OTHER for result in results):
             warn_of_language()
         return results
+
+    def _hits(
+        self, query: Query, ranked: Candidates, k: int, idf: FloatArray | None, before: int = 0
+    ) -> tuple[Hit, ...]:
+        """Make the first k hits of a ranking; with the `idf` of the question's word pieces, (m,), explain them."""
+        passages = self._passages(ranked, ranked.places[:k])
+        explanations = None if idf is None else explain(self.models, query, ranked, passages, idf)
+        return make_hits(query, ranked, passages, explanations, before)
 
     def _passages(self, found: Candidates, places: IntArray) -> Sequence[Passage]:
         """Return the passages at some places of candidates."""

@@ -5,7 +5,7 @@ import pytest
 from semclass import HybridRetriever, InputError, InputTypeError, Passage, PassageIndex, Reranker
 from semclass.core.errors import TruncationWarning
 from semclass.index.passage_encoder import PassageEncoder
-from semclass.ranking.text_cache import TextCache
+from semclass.ranking.reranker import TextCache
 
 QUESTIONS = [
     "Who designed the lighthouse?", "When was the bridge opened?", "How long is the river", "Why is the sky blue?",
